@@ -1,0 +1,317 @@
+"""The plan: what a declaration means, complete and frozen.
+
+Everything downstream of planning reads these types and nothing else. A plan has no blanks, no functions and no order
+that depends on chance, so that two plans can be compared and one plan can be written to a file, read back and used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+PLAN_VERSION = 1
+
+Role = Literal["controller", "worker"]
+SchedulerKind = Literal["slurm", "kubernetes"]
+Preemption = Literal["off", "requeue", "cancel"]
+
+
+@dataclass(frozen=True)
+class Release:
+    """Software versions that go together, and the packages each part of a node needs."""
+
+    name: str
+    suite: str
+    """The Debian suite a node runs."""
+    versions: tuple[tuple[str, str], ...]
+    """(part, version) in alphabetical order: what a finished node must report."""
+    base_packages: tuple[str, ...]
+    """What a fresh machine has before any role ran."""
+    packages: tuple[tuple[str, tuple[str, ...]], ...]
+    """(role, Debian packages its install part needs), in the order of the roles."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The facts of a catalog row that later steps need."""
+
+    name: str
+    simulated: bool
+    accelerator: str
+    """What Slurm calls the accelerator's type, for example h100."""
+    accelerators: int
+    accelerator_memory_gib: int
+    cores: int
+    memory_mib: int
+
+
+@dataclass(frozen=True)
+class Trunk:
+    """The link from one leaf of a rail up to that rail's spine."""
+
+    leaf: str
+    rate_mbps: int
+
+
+@dataclass(frozen=True)
+class Rail:
+    """The i-th NIC of every node and the switches it meets."""
+
+    index: int
+    interface: str
+    """The NIC's name on every node: rail0, rail1, ..."""
+    cidr: str
+    rate_mbps: int
+    trunks: tuple[Trunk, ...]
+    """One for each leaf, empty when a single leaf holds every node and no spine is needed."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """The nodes that share a leaf switch on every rail."""
+
+    name: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Network:
+    cidr: str
+    """The whole range the cluster may use."""
+    management_cidr: str
+    gateway: str
+    """The room's own address on the management network: where the toolkit reaches the nodes from."""
+
+
+@dataclass(frozen=True)
+class Fabric:
+    kind: str
+    oversubscription: int
+    """How many times the rails of a leaf exceed its trunk: 1, 2 or 4."""
+    leaf_nodes: int
+    rails: tuple[Rail, ...]
+    leaves: tuple[Leaf, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A member that the plan can name beforehand, as the local cloud can."""
+
+    name: str
+    address: str
+    rail_addresses: tuple[str, ...]
+    leaf: str
+    """Empty for a node that has no rails."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The members of one pool, or the controller: one resource on every cloud."""
+
+    name: str
+    role: Role
+    machine: Machine
+    count: int
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Storage:
+    name: str
+    kind: str
+    mount: str
+    protect: bool
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A partition of Slurm, a LocalQueue of Kubernetes."""
+
+    name: str
+    pools: tuple[str, ...]
+    default: bool
+    time_limit_minutes: int
+    """0 means no limit."""
+    priority: str
+    """Name of the priority its jobs get when they ask for none; empty for none."""
+
+
+@dataclass(frozen=True)
+class Priority:
+    """A QOS of Slurm, a WorkloadPriorityClass of Kubernetes."""
+
+    name: str
+    weight: int
+    preempts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Account:
+    name: str
+    users: tuple[str, ...]
+    share: int
+    accelerators_max: int
+    """0 means no limit."""
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    kind: SchedulerKind
+    accounting: bool
+    preemption: Preemption
+    topology: Literal["flat", "tree", "block"]
+    block_nodes: int
+    """Nodes in a base block when topology is block, else 0."""
+    drain_timeout_minutes: int
+    queues: tuple[Queue, ...]
+    priorities: tuple[Priority, ...]
+    accounts: tuple[Account, ...]
+
+
+@dataclass(frozen=True)
+class User:
+    name: str
+    uid: int
+    accounts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A predicted number with its derivation."""
+
+    name: str
+    value: float
+    unit: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a derived value is what it is."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    version: int
+    name: str
+    cloud: str
+    release: Release
+    network: Network
+    fabric: Fabric
+    groups: tuple[Group, ...]
+    """The controller first, then the pools as declared."""
+    storage: tuple[Storage, ...]
+    scheduler: Scheduler
+    users: tuple[User, ...]
+    expectations: tuple[Expectation, ...]
+    reasons: tuple[Reason, ...]
+
+    @property
+    def controller(self) -> Group:
+        return next(group for group in self.groups if group.role == "controller")
+
+    @property
+    def pools(self) -> tuple[Group, ...]:
+        return tuple(group for group in self.groups if group.role == "worker")
+
+
+@dataclass(frozen=True)
+class Member:
+    """One node that is in the cluster now, as its cloud reports it."""
+
+    name: str
+    group: str
+    instance: str
+    """Changes when the node is another one, or the same one started anew."""
+    address: str
+    rail_addresses: tuple[str, ...]
+    host_key: str
+    """The node's public ssh host key, known from its cloud and not from asking the node."""
+
+
+@dataclass(frozen=True)
+class Roster:
+    """Who is in the cluster now, and how to get there."""
+
+    cluster: str
+    cloud: str
+    reach: tuple[str, ...]
+    """Command that runs another one where the members' addresses can be reached; empty when that is here."""
+    user: str
+    """Whom to log in as."""
+    identity_file: str
+    """The private key to log in with; a path, never the key."""
+    members: tuple[Member, ...]
+
+
+T = TypeVar("T")
+
+
+def to_dict(value: Any) -> dict[str, Any]:
+    """Any of these types as plain data, in the order of its fields."""
+    return dataclasses.asdict(value)
+
+
+def to_json(value: Any) -> str:
+    """The one written form: stable, indented, ends with a newline."""
+    return json.dumps(to_dict(value), indent=2, ensure_ascii=False) + "\n"
+
+
+def from_dict(kind: type[T], data: Any) -> T:
+    """The inverse of to_dict; refuses what does not fit, so that a file edited by hand cannot half work."""
+    return typing.cast(T, _build(kind, data, kind.__name__))
+
+
+def from_json(kind: type[T], text: str) -> T:
+    return from_dict(kind, json.loads(text))
+
+
+def _build(kind: Any, data: Any, path: str) -> Any:
+    origin = typing.get_origin(kind)
+    if dataclasses.is_dataclass(kind):
+        return _build_dataclass(kind, data, path)
+    if origin is tuple:
+        return _build_tuple(typing.get_args(kind), data, path)
+    if origin is Literal:
+        allowed = typing.get_args(kind)
+        if data not in allowed:
+            raise ValueError(f"{path}: {data!r} is none of {', '.join(map(repr, allowed))}")
+        return data
+    if origin in (typing.Union, types.UnionType):
+        raise TypeError(f"{path}: plan types have no unions")
+    if kind is float and type(data) is int:
+        return float(data)
+    if type(data) is float and kind is int and data.is_integer():  # JSON from the engine has doubles only
+        return int(data)
+    if type(data) is not kind:
+        raise ValueError(f"{path}: expected {kind.__name__}, got {data!r}")
+    return data
+
+
+def _build_dataclass(kind: Any, data: Any, path: str) -> Any:
+    if not isinstance(data, dict):
+        raise ValueError(f"{path}: expected a mapping, got {data!r}")
+    hints = typing.get_type_hints(kind)
+    names = [field.name for field in dataclasses.fields(kind)]
+    if missing := [name for name in names if name not in data]:
+        raise ValueError(f"{path}: lacks {', '.join(missing)}")
+    if unknown := [name for name in data if name not in names]:
+        raise ValueError(f"{path}: knows no {', '.join(map(str, unknown))}")
+    return kind(**{name: _build(hints[name], data[name], f"{path}.{name}") for name in names})
+
+
+def _build_tuple(args: tuple[Any, ...], data: Any, path: str) -> Any:
+    if not isinstance(data, (list, tuple)):
+        raise ValueError(f"{path}: expected a list, got {data!r}")
+    if len(args) == 2 and args[1] is Ellipsis:
+        return tuple(_build(args[0], item, f"{path}[{i}]") for i, item in enumerate(data))
+    if len(args) != len(data):
+        raise ValueError(f"{path}: expected {len(args)} items, got {len(data)}")
+    return tuple(_build(kind, item, f"{path}[{i}]") for i, (kind, item) in enumerate(zip(args, data, strict=True)))
