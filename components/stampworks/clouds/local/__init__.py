@@ -1,0 +1,1 @@
+"""The local cloud: real nodes made of namespaces on this machine."""

@@ -1,0 +1,29 @@
+"""Where Stampworks keeps things on disk. Standard library only, so that every room may import it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def cache_dir() -> Path:
+    """Things that can be made again: the engine, node images, packages."""
+    return _private(_place("STAMPWORKS_CACHE", "XDG_CACHE_HOME", ".cache"))
+
+
+def state_dir() -> Path:
+    """Things that cannot: rooms of the local cloud, the state of stacks."""
+    return _private(_place("STAMPWORKS_STATE", "XDG_STATE_HOME", ".local/state"))
+
+
+def _place(own: str, xdg: str, below_home: str) -> Path:
+    if chosen := os.environ.get(own):
+        return Path(chosen).expanduser().absolute()
+    base = os.environ.get(xdg, "")
+    # the XDG specification says that a relative path counts as unset
+    return (Path(base) if Path(base).is_absolute() else Path.home() / below_home) / "stampworks"
+
+
+def _private(path: Path) -> Path:
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
