@@ -1,0 +1,269 @@
+"""Every room imports only what the table in docs/architecture.md ("Rooms") lets it import.
+
+The table below is that table as data. The checker reads source files with `ast`: imports inside functions, under
+`TYPE_CHECKING`, relative ones and `importlib.import_module("...")` count like any other.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = "stampworks"
+
+# What a pure step must not see besides other rooms: the clock, chance, processes, the network.
+IMPURE = frozenset({"asyncio", "datetime", "http", "random", "secrets", "socket", "subprocess", "time", "urllib"})
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What the modules that match `room` may import: rooms of ours as patterns, packages of others by name.
+
+    The standard library (a pure room: without IMPURE) and `stampworks.paths` are always allowed, and so is the room
+    itself. A name stands for whatever is below it, too, unless the rule is `exact`.
+    """
+
+    room: str
+    ours: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    pure: bool = False
+    exact: bool = False
+
+    def covers(self, module: str) -> bool:
+        return module == self.room if self.exact else below(module, self.room)
+
+
+def below(module: str, pattern: str) -> bool:
+    return fnmatchcase(module, pattern) or fnmatchcase(module, f"{pattern}.*")
+
+
+def cloud_rules(cloud: str, *sdk: str) -> tuple[Rule, ...]:
+    """Components know the engine, members and facts only the cloud's SDK, and no cloud knows another."""
+    room = f"stampworks.clouds.{cloud}"
+    members = ("plan", f"clouds.{cloud}.room")  # the machine room is the local cloud's SDK
+    return (
+        Rule(f"{room}.members", ours=members, others=sdk),
+        Rule(f"{room}.facts", ours=members, others=sdk),
+        Rule(f"{room}.room", ours=("plan",)),
+        Rule(room, ours=("plan", "schedulers", "resources"), others=("pulumi", *sdk)),
+    )
+
+
+ANY = ("*",)
+# The first rule that matches decides.
+RULES = (
+    Rule("stampworks.paths"),
+    Rule("stampworks.plan", others=("yaml",), pure=True),
+    Rule("stampworks.catalog", others=("yaml",), pure=True),
+    Rule("stampworks.physics", ours=("catalog",), pure=True),
+    Rule("stampworks.declaration", ours=("catalog",), others=("pydantic", "pydantic_core", "yaml")),
+    Rule("stampworks.planning", ours=("declaration", "catalog", "physics", "plan"), pure=True),
+    Rule("stampworks.schedulers", ours=("plan",), others=("jinja2",), pure=True),
+    Rule("stampworks.resources", ours=("plan",), others=("pulumi",)),
+    *cloud_rules("local"),
+    Rule("stampworks.clouds", exact=True),
+    Rule("stampworks.configuration", ours=("plan",), others=("ansible_runner",)),
+    Rule("stampworks.qualification", ours=("plan", "physics", "catalog")),
+    Rule(
+        "stampworks.operations",
+        ours=("plan", "configuration", "qualification", "schedulers", "clouds.*.members"),
+    ),
+    Rule(
+        "stampworks.provider",
+        ours=("plan", "operations", "configuration", "qualification", "clouds.*.members", "clouds.local.room"),
+        others=("pulumi", "grpc", "google"),
+    ),
+    Rule("stampworks.views", ours=("plan", "physics", "catalog"), pure=True),
+    Rule("stampworks.rehearsal", ours=("plan",), others=("pulumi", "grpc", "google")),
+    Rule("stampworks.cluster", ours=ANY, others=ANY),
+    Rule("stampworks.cli", ours=ANY, others=ANY),
+    Rule("stampworks", ours=("cluster",), exact=True),
+    Rule("stacks", ours=ANY, others=ANY),
+    Rule("workloads", others=("torch", "numpy", "fsspec", "tensorboard")),
+    Rule("playbooks", others=("ansible",)),
+)
+
+# Rooms that must start without the engine's SDK, whatever an __init__.py on the way re-exports.
+WITHOUT_PULUMI = (
+    *("plan", "catalog", "physics", "declaration", "planning", "schedulers", "configuration", "views", "operations"),
+    *("clouds.local.members", "clouds.local.facts", "clouds.local.room", "cli.main"),
+)
+
+
+@dataclass(frozen=True)
+class Import:
+    line: int
+    module: str
+
+
+def imports(tree: ast.Module, module: str, package: bool, modules: frozenset[str]) -> Iterator[Import]:
+    """Every module that a file imports by name, relative names resolved."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (Import(node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(node, module, package)
+            for alias in node.names:
+                name = f"{base}.{alias.name}"
+                yield Import(node.lineno, name if name in modules else base)
+        elif isinstance(node, ast.Call) and _imports_by_call(node):
+            argument = node.args[0] if node.args else None
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                yield Import(node.lineno, argument.value)
+
+
+def _absolute(node: ast.ImportFrom, module: str, package: bool) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = module.split(".")
+    kept = parts[: len(parts) - node.level + (1 if package else 0)]
+    return ".".join([*kept, *([node.module] if node.module else [])])
+
+
+def _imports_by_call(node: ast.Call) -> bool:
+    function = node.func
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return name in ("import_module", "__import__")
+
+
+def rule_of(module: str) -> Rule | None:
+    return next((rule for rule in RULES if rule.covers(module)), None)
+
+
+def allowed(rule: Rule, importer: str, imported: str) -> bool:
+    top = imported.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        return not (rule.pure and top in IMPURE)
+    if top == PACKAGE:
+        patterns = ("paths", *rule.ours)
+        return rule_of(imported) is rule or any(below(imported, f"{PACKAGE}.{pattern}") for pattern in patterns)
+    if top == importer.partition(".")[0]:  # a room outside the package, such as workloads, may import itself
+        return True
+    return "*" in rule.others or top in rule.others
+
+
+def violations(path: Path, module: str, source: str, modules: frozenset[str]) -> list[str]:
+    """One line for each import that breaks a rule: where, what, and what the room may import."""
+    rule = rule_of(module)
+    if rule is None:
+        return [f"{path}:1: {module} belongs to no room: add a rule for it to {Path(__file__).name} and the docs"]
+    package = path.name == "__init__.py"
+    found = sorted(
+        {
+            (item.line, item.module)
+            for item in imports(ast.parse(source), module, package, modules)
+            if not allowed(rule, module, item.module)
+        }
+    )
+    return [f"{path}:{line}: {_room(rule)} must not import {name} ({_may(rule)})" for line, name in found]
+
+
+def _room(rule: Rule) -> str:
+    return rule.room.removeprefix(f"{PACKAGE}.")
+
+
+def _may(rule: Rule) -> str:
+    library = f"the standard library{' but its ' + ', '.join(sorted(IMPURE)) if rule.pure else ''}"
+    return f"it may import {', '.join((library, 'paths', *rule.ours, *rule.others))}"
+
+
+def sources() -> list[tuple[Path, str]]:
+    """Every Python file of the product with the name it is imported by."""
+    found = []
+    for top, base in (("components", "components"), ("stacks", "."), ("workloads", "."), ("playbooks", ".")):
+        for path in sorted((ROOT / top).rglob("*.py")):
+            parts = path.relative_to(ROOT / base).with_suffix("").parts
+            found.append((path, ".".join(parts[:-1] if parts[-1] == "__init__" else parts)))
+    return found
+
+
+SOURCES = sources()
+MODULES = frozenset(module for _, module in SOURCES)
+
+
+def test_every_import_is_in_the_table() -> None:
+    """No file of the product imports what its room must not know of."""
+    found = [
+        line
+        for path, module in SOURCES
+        for line in violations(path.relative_to(ROOT), module, path.read_text(encoding="utf-8"), MODULES)
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("room", WITHOUT_PULUMI)
+def test_a_room_starts_without_the_engine(room: str) -> None:
+    """Importing a room that must not know of pulumi does not load pulumi by a detour either."""
+    module = f"{PACKAGE}.{room}"
+    if module not in MODULES:
+        pytest.skip(f"{module} is not there")
+    program = f"import {module}, sys; print(*sorted(n for n in ('pulumi', 'grpc', 'torch') if n in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == []
+
+
+KNOWN = frozenset({"stampworks.plan", "stampworks.cluster", "stampworks.clouds.local.room", "stampworks.clouds.other"})
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "line", "name"),
+    [
+        ("stampworks.planning.layout", "import json\nimport pulumi\n", 2, "pulumi"),
+        ("stampworks.planning.layout", "from datetime import date\n", 1, "datetime"),
+        ("stampworks.planning.layout", "def f():\n    import time\n", 2, "time"),
+        ("stampworks.planning.layout", "from ..cluster import Cluster\n", 1, "stampworks.cluster"),
+        ("stampworks.planning.layout", "from stampworks import cluster\n", 1, "stampworks.cluster"),
+        ("stampworks.planning.layout", "from stampworks import Cluster\n", 1, "stampworks"),
+        ("stampworks.physics.links", "import stampworks.plan\n", 1, "stampworks.plan"),
+        ("stampworks.schedulers.slurm", "from stampworks.declaration import x\n", 1, "stampworks.declaration"),
+        ("stampworks.configuration.run", "if TYPE_CHECKING:\n    import pulumi\n", 2, "pulumi"),
+        ("stampworks.clouds.local.nodes", "from ..other import x\n", 1, "stampworks.clouds.other"),
+        ("stampworks.clouds.local.nodes", "from . import room\n", 1, "stampworks.clouds.local.room"),
+        ("stampworks.clouds.local.members", "import pulumi\n", 1, "pulumi"),
+        ("stampworks.operations.ssh", "from stampworks.clouds.local import room\n", 1, "stampworks.clouds.local.room"),
+        ("stampworks.operations.status", "import_module('pulumi.runtime')\n", 1, "pulumi.runtime"),
+        ("stampworks.qualification.judge", "import torch\n", 1, "torch"),
+        ("stampworks.provider.node", "from stampworks.planning import plan\n", 1, "stampworks.planning"),
+        ("stampworks.catalog.machines", "from ..plan import Machine\n", 1, "stampworks.plan"),
+        ("stampworks.paths", "import yaml\n", 1, "yaml"),
+        ("workloads.training.gpt", "import stampworks.plan\n", 1, "stampworks.plan"),
+        ("stampworks.kitchen.sink", "import os\n", 1, "belongs to no room"),
+    ],
+)  # fmt: skip
+def test_a_forbidden_import_is_found(module: str, source: str, line: int, name: str) -> None:
+    """The checker names the file, the line and the module that a room must not import."""
+    [found] = violations(Path("some/file.py"), module, source, KNOWN)
+    assert found.startswith(f"some/file.py:{line}: ")
+    assert name in found
+
+
+def test_the_text_of_a_violation() -> None:
+    """A violation says what the room may import, so that nobody has to look it up."""
+    [found] = violations(Path("x.py"), "stampworks.resources.roster", "import boto3\n", KNOWN)
+    assert found == (
+        "x.py:1: resources must not import boto3 (it may import the standard library, paths, plan, pulumi)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("stampworks.planning.layout", "from stampworks.planning.rules import Facts\nfrom .x import y\nimport json\n"),
+        ("stampworks.planning.layout", "from stampworks.paths import cache_dir\nfrom stampworks.plan import Plan\n"),
+        ("stampworks.clouds.local.members", "from stampworks.clouds.local.room import read_room\n"),
+        ("stampworks.operations.members", "from stampworks.clouds.local.members import members\n"),
+        ("stampworks.cli.plan", "import stampworks.planning\nimport pulumi\n"),
+        ("workloads.training.gpt", "import torch.distributed\nfrom workloads.training import x\nfrom . import y\n"),
+    ],
+)
+def test_an_allowed_import_is_not_reported(module: str, source: str) -> None:
+    """The checker is silent about what the table allows."""
+    assert violations(Path("x.py"), module, source, KNOWN) == []
