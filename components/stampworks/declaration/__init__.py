@@ -1,0 +1,19 @@
+"""What a person writes: the models of a declaration, how it is loaded, and what is said when it is wrong."""
+
+from stampworks.declaration.errors import DeclarationError, Problem
+from stampworks.declaration.loader import Source, load_file, load_stack, load_value
+from stampworks.declaration.models import Change, Declaration
+from stampworks.declaration.schema import change_of, schema
+
+__all__ = [
+    "Change",
+    "Declaration",
+    "DeclarationError",
+    "Problem",
+    "Source",
+    "change_of",
+    "load_file",
+    "load_stack",
+    "load_value",
+    "schema",
+]

@@ -1,0 +1,258 @@
+"""The declaration: what a person writes about a cluster, and what becomes of the cluster when they change it.
+
+Each field has a description, which doubles as the hint of an error message, and a change policy. Of a list, the policy
+says what adding or removing an entry does; of a section, it is the strictest of its fields.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
+
+from stampworks.declaration.values import AccountName, Cidr, Mount, Name, PoolName, QueueName, UserName
+
+VERSION: Final = 1
+
+Change = Literal["in place", "roll", "replace", "refuse"]
+CHANGE_KEY = "x-change"
+
+IN_PLACE: Final[dict[str, Any]] = {CHANGE_KEY: "in place"}
+"""The running cluster takes it up; jobs go on."""
+ROLL: Final[dict[str, Any]] = {CHANGE_KEY: "roll"}
+"""Node by node: drain, change, prove again, return."""
+REPLACE: Final[dict[str, Any]] = {CHANGE_KEY: "replace"}
+"""What it describes is taken down and made anew."""
+REFUSE: Final[dict[str, Any]] = {CHANGE_KEY: "refuse"}
+"""Data or state would be lost, so that it takes another cluster, or a migration by hand."""
+
+# YAML has lists where a frozen model has tuples; everything inside them is as strict as elsewhere.
+FromList = Strict(False)
+CatalogName = Annotated[str, StringConstraints(min_length=1)]
+
+
+class Section(BaseModel):
+    """A part of the declaration: frozen, with no unknown keys, and no value taken for another type."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Network(Section):
+    """Addresses."""
+
+    cidr: Cidr = Field(
+        default="10.77.0.0/16",
+        description="The private IPv4 range that all addresses of the cluster come from.",
+        json_schema_extra=REPLACE,
+    )
+
+
+class Pool(Section):
+    """Nodes of one machine."""
+
+    name: PoolName = Field(
+        description="What the pool and its nodes (<pool>-001, ...) are called.", json_schema_extra=REPLACE
+    )
+    machine: CatalogName = Field(description="The catalog's name of the machine.", json_schema_extra=REPLACE)
+    count: int = Field(
+        ge=1,
+        le=1024,
+        description="How many nodes the pool has. For a pool without nodes, take the pool out.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Fabric(Section):
+    """The network between the GPUs."""
+
+    kind: Literal["simulated"] = Field(
+        default="simulated", description="What the fabric is made of.", json_schema_extra=REPLACE
+    )
+    rail_rate_mbps: int = Field(
+        default=200,
+        ge=1,
+        le=1_600_000,
+        description="What one rail of one node carries, in Mb/s (megabits a second).",
+        json_schema_extra=IN_PLACE,
+    )
+    leaf_nodes: int = Field(
+        default=2,
+        ge=1,
+        le=1024,
+        description="How many nodes of a pool share a leaf switch.",
+        json_schema_extra=ROLL,
+    )
+    oversubscription: Literal[1, 2, 4] = Field(
+        default=1,
+        description="How many times the rails of a full leaf exceed its trunk; 1 for none.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Storage(Section):
+    """A file system that every node mounts."""
+
+    name: Name = Field(description="What the file system is called.", json_schema_extra=REFUSE)
+    kind: Literal["directory"] = Field(description="What kind of file system it is.", json_schema_extra=REFUSE)
+    mount: Mount = Field(description="Where the nodes mount it: an absolute path.", json_schema_extra=ROLL)
+    protect: bool = Field(
+        default=True,
+        description="Whether its removal is refused until this says false.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class User(Section):
+    """A person who may log in and submit jobs."""
+
+    name: UserName = Field(description="The login.", json_schema_extra=REPLACE)
+    uid: int = Field(
+        ge=1000,
+        le=60000,
+        description="The numeric id, the same on every node and in every file they own.",
+        json_schema_extra=REFUSE,
+    )
+    accounts: Annotated[tuple[AccountName, ...], FromList] = Field(
+        default=(),
+        description="The accounts their jobs may be charged to; the first is used when a job names none.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Queue(Section):
+    """Where jobs wait for the nodes of some pools."""
+
+    name: QueueName = Field(description="What the queue is called.", json_schema_extra=REPLACE)
+    pools: Annotated[tuple[PoolName, ...], FromList] = Field(
+        min_length=1, description="The pools whose nodes run its jobs.", json_schema_extra=IN_PLACE
+    )
+    default: bool = Field(
+        default=False,
+        description="Whether it takes the jobs that name no queue; exactly one queue does.",
+        json_schema_extra=IN_PLACE,
+    )
+    time_limit_minutes: int = Field(
+        default=0,
+        ge=0,
+        le=525_600,
+        description="How long a job may run, in minutes; 0 for no limit.",
+        json_schema_extra=IN_PLACE,
+    )
+    priority: Name = Field(
+        default="",
+        description="The priority its jobs get when they ask for none.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Priority(Section):
+    """How urgent a job is, and whom it may push aside."""
+
+    name: Name = Field(description="What the priority is called.", json_schema_extra=REPLACE)
+    weight: int = Field(
+        ge=0, le=1_000_000, description="The higher, the sooner a job starts.", json_schema_extra=IN_PLACE
+    )
+    preempts: Annotated[tuple[Name, ...], FromList] = Field(
+        default=(),
+        description="The priorities whose running jobs make room for jobs of this one.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Account(Section):
+    """Who a job is charged to."""
+
+    name: AccountName = Field(description="What the account is called.", json_schema_extra=REPLACE)
+    share: int = Field(
+        default=1,
+        ge=1,
+        le=10_000,
+        description="Its part of the cluster in proportion to the shares of the other accounts.",
+        json_schema_extra=IN_PLACE,
+    )
+    accelerators_max: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="How many accelerators its jobs may hold at one time; 0 for no limit.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Scheduler(Section):
+    """What runs the jobs, and by which rules."""
+
+    kind: Literal["slurm", "kubernetes"] = Field(
+        default="slurm", description="What runs the jobs.", json_schema_extra=REFUSE
+    )
+    accounting: bool = Field(
+        default=False,
+        description="Whether who used what is recorded; accounts and priorities need it.",
+        json_schema_extra=IN_PLACE,
+    )
+    topology: Literal["flat", "tree", "block"] = Field(
+        default="tree",
+        description="What the scheduler knows of the fabric when it chooses nodes.",
+        json_schema_extra=IN_PLACE,
+    )
+    preemption: Literal["off", "requeue", "cancel"] = Field(
+        default="off",
+        description="What happens to a running job that has to make room for a more urgent one.",
+        json_schema_extra=IN_PLACE,
+    )
+    drain_timeout_minutes: int = Field(
+        default=10,
+        ge=1,
+        le=10_080,
+        description="How long a change waits for the jobs of a node it needs, in minutes.",
+        json_schema_extra=IN_PLACE,
+    )
+    queues: Annotated[tuple[Queue, ...], FromList] = Field(
+        default=(),
+        description="Where jobs wait; without any, one queue 'main' has all pools.",
+        json_schema_extra=IN_PLACE,
+    )
+    priorities: Annotated[tuple[Priority, ...], FromList] = Field(
+        default=(), description="How urgent jobs can be.", json_schema_extra=IN_PLACE
+    )
+    accounts: Annotated[tuple[Account, ...], FromList] = Field(
+        default=(), description="Who jobs are charged to.", json_schema_extra=IN_PLACE
+    )
+
+
+class Declaration(Section):
+    """A training cluster, as a person declares it."""
+
+    extends: str = Field(
+        default="",
+        description="A base file, relative to this one: mappings are merged with it, everything else replaces it.",
+        json_schema_extra=IN_PLACE,
+    )
+    version: Literal[1] = Field(description="The version of this format: 1.", json_schema_extra=IN_PLACE)
+    name: Name = Field(
+        description="What the cluster is called. Another name is another cluster.", json_schema_extra=REFUSE
+    )
+    cloud: Literal["local"] = Field(description="Where the cluster is stamped.", json_schema_extra=REFUSE)
+    release: CatalogName = Field(
+        default="",
+        description='The catalog\'s name of the software release, in quotes ("2026.11"); without it, the newest.',
+        json_schema_extra=ROLL,
+    )
+    network: Network = Field(default=Network(), description="Addresses.", json_schema_extra=REPLACE)
+    pools: Annotated[tuple[Pool, ...], FromList] = Field(
+        min_length=1,
+        description="The nodes. Write a new pool behind the others, for addresses follow the order.",
+        json_schema_extra=IN_PLACE,
+    )
+    fabric: Fabric = Field(default=Fabric(), description="The network between the GPUs.", json_schema_extra=REPLACE)
+    storage: Annotated[tuple[Storage, ...], FromList] = Field(
+        default=(),
+        description="File systems that every node mounts. A protected one cannot be taken out.",
+        json_schema_extra=IN_PLACE,
+    )
+    users: Annotated[tuple[User, ...], FromList] = Field(
+        default=(), description="The people who may log in and submit jobs.", json_schema_extra=IN_PLACE
+    )
+    scheduler: Scheduler = Field(
+        default=Scheduler(), description="What runs the jobs, and by which rules.", json_schema_extra=REFUSE
+    )

@@ -1,0 +1,131 @@
+"""Single values with a form of their own: what is legal, and what to say and advise when it is not."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+NAME_LENGTH_MAX = 20
+NAME_PATTERN = rf"^(?=.{{1,{NAME_LENGTH_MAX}}}$)[a-z]([a-z0-9-]*[a-z0-9])?$"
+USER_PATTERN = r"^[a-z_][a-z0-9_-]{0,31}$"
+MOUNT_PATTERN = r"^(/[A-Za-z0-9_][A-Za-z0-9._-]*)+$"
+CIDR_PATTERN = r"^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/[0-9]+$"
+
+# Accounts that the system or a service on the nodes already has: a person of that name would become the service.
+SYSTEM_USERS = frozenset(
+    "root daemon bin sys sync games man lp mail news uucp proxy www-data backup list irc nobody sshd"
+    " messagebus munge slurm mysql _apt".split()
+)
+# A file system mounted here would hide what the node itself needs to run.
+SYSTEM_DIRECTORIES = tuple(
+    "/bin /boot /dev /etc /exports /lib /lib32 /lib64 /proc /root /run /sbin /sys /tmp /usr /var".split()
+)
+PRIVATE_RANGES = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
+PREFIX_MAX = 28
+
+
+def _wrong(message: str, hint: str) -> PydanticCustomError:
+    # A fixed template, for pydantic would fill in braces that a user wrote.
+    return PydanticCustomError("value", "{message}", {"message": message, "hint": hint})
+
+
+def name(value: str) -> str:
+    """Refuse a name that cannot be part of a host name and of what schedulers and clouds call things."""
+    if re.fullmatch(NAME_PATTERN, value):
+        return value
+    rule = f"a name is 1 to {NAME_LENGTH_MAX} small letters, digits and '-', from a letter to a letter or digit"
+    suggestion = re.sub(r"[^a-z0-9]+", "-", value.lower())[:NAME_LENGTH_MAX].strip("-")
+    if re.fullmatch(NAME_PATTERN, suggestion):
+        rule = f"{rule}, for example '{suggestion}'"
+    raise _wrong(f"{shown(value)} is not a legal name", rule)
+
+
+def pool_name(value: str) -> str:
+    """Refuse the name of the controller, which is a group like the pools."""
+    if value == "head":
+        raise _wrong("'head' is the name of the controller", "call the pool by what its nodes are for")
+    return name(value)
+
+
+def queue_name(value: str) -> str:
+    """Refuse the one name that Slurm does not take for a partition, but for the settings of all of them."""
+    if value == "default":
+        raise _wrong("'default' is no queue to Slurm", "call the queue by what it is for, and give it default: true")
+    return name(value)
+
+
+def account_name(value: str) -> str:
+    """Refuse the account that every other account is part of."""
+    if value == "root":
+        raise _wrong("'root' is Slurm's own account, of which all others are part", "call it by who uses it")
+    return name(value)
+
+
+def user_name(value: str) -> str:
+    """Refuse what cannot be a login, or is one that the system has already."""
+    if value in SYSTEM_USERS or value.startswith("systemd-"):
+        raise _wrong(f"{shown(value)} is an account of the system", "declare only people; give them other names")
+    if not re.fullmatch(USER_PATTERN, value):
+        raise _wrong(
+            f"{shown(value)} is not a legal login",
+            "a login is 1 to 32 small letters, digits, '-' and '_', and begins with a letter or '_'",
+        )
+    return value
+
+
+def cidr(value: str) -> str:
+    """Refuse all but a private IPv4 range that is written by its first address and has room for a cluster."""
+    try:
+        network = ipaddress.IPv4Network(value, strict=False)
+    except ValueError:
+        network = None
+    if network is None or not re.fullmatch(CIDR_PATTERN, value):
+        raise _wrong(f"{shown(value)} is not an IPv4 address range", "write it like 10.77.0.0/16")
+    if not any(network.subnet_of(private) for private in PRIVATE_RANGES):
+        ranges = ", ".join(map(str, PRIVATE_RANGES))
+        raise _wrong(f"{shown(value)} is not a private range", f"take a part of one of {ranges}")
+    if network.prefixlen > PREFIX_MAX:
+        raise _wrong(
+            f"{shown(value)} has only {network.num_addresses} addresses",
+            f"the smallest range a cluster can have is a /{PREFIX_MAX}; a usual one is a /16",
+        )
+    if value != str(network):
+        raise _wrong(f"{shown(value)} is an address inside a range", f"write the range as {network}")
+    return value
+
+
+def mount(value: str) -> str:
+    """Refuse a place that is relative, hard to quote, or one that the node itself needs."""
+    if not value.startswith("/"):
+        raise _wrong(f"{shown(value)} is not an absolute path", f"write it like /{value.strip('./') or 'shared'}")
+    if not re.fullmatch(MOUNT_PATTERN, value):
+        raise _wrong(
+            f"{shown(value)} is not a plain path",
+            "name a directory below / with letters, digits, '.', '_' and '-', without '..' and without '/' at the end",
+        )
+    for directory in SYSTEM_DIRECTORIES:
+        if value == directory or value.startswith(directory + "/"):
+            raise _wrong(f"{directory} belongs to the node itself", "mount it beside, for example on /shared")
+    return value
+
+
+def shown(value: str) -> str:
+    """A text as messages show it: in quotes, and short."""
+    return repr(value if len(value) <= 60 else value[:57] + "...")
+
+
+def _pattern(pattern: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": pattern})
+
+
+Name = Annotated[str, AfterValidator(name), _pattern(NAME_PATTERN)]
+PoolName = Annotated[str, AfterValidator(pool_name), _pattern(NAME_PATTERN)]
+QueueName = Annotated[str, AfterValidator(queue_name), _pattern(NAME_PATTERN)]
+AccountName = Annotated[str, AfterValidator(account_name), _pattern(NAME_PATTERN)]
+UserName = Annotated[str, AfterValidator(user_name), _pattern(USER_PATTERN)]
+Cidr = Annotated[str, AfterValidator(cidr), _pattern(CIDR_PATTERN)]
+Mount = Annotated[str, AfterValidator(mount), _pattern(MOUNT_PATTERN)]
