@@ -1,0 +1,1 @@
+"""Ceilings and floors: what links can carry, as arithmetic with reasons."""
