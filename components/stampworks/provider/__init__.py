@@ -1,0 +1,1 @@
+"""The Pulumi plugin behind the toolkit's own resources."""

@@ -1,0 +1,118 @@
+"""What a resource of a plugin is made of: one table of its properties and three things that it can do."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Progress = Callable[[str], None]
+Kind = Literal["string", "integer", "number", "boolean", "array", "object"]
+
+
+@dataclass(frozen=True)
+class Property:
+    """A row of a resource's table: Check, Diff, a preview's unknowns, secrecy and the schema all come from it."""
+
+    kind: Kind
+    description: str
+    required: bool = True
+    secret: bool = False
+    replaces: bool = False
+    """Another value means another resource."""
+    stable: bool = False
+    """An output that an update does not change, so that a preview can show it."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An input that cannot be, and where it is."""
+
+    path: str
+    reason: str
+
+
+class StoppedError(Exception):
+    """Ends work in a thread, at its next line of progress."""
+
+
+@dataclass
+class Call:
+    """One operation on one resource: what the engine knows, and a way to tell it what goes on."""
+
+    urn: str
+    id: str
+    inputs: Mapping[str, Any]
+    old_inputs: Mapping[str, Any] = field(default_factory=dict)
+    old_outputs: Mapping[str, Any] = field(default_factory=dict)
+    """What the last operation left. An earlier failure may have left any of it out."""
+    say: Progress = lambda _: None
+    stopped: bool = False
+
+    def progress(self, line: str) -> None:
+        """Shows the line beside the resource; any thread may call it."""
+        if self.stopped:
+            raise StoppedError
+        self.say(line)
+
+    async def thread(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Runs blocking work beside the event loop. When the call is cancelled, the work ends before this returns."""
+        work = asyncio.create_task(asyncio.to_thread(function, *args, **kwargs))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self.stopped = True
+            await asyncio.wait({work})
+            raise
+
+
+class Handler(ABC):
+    """One type of resource. Its docstring is its description in the schema."""
+
+    token: ClassVar[str]
+    inputs: ClassVar[Mapping[str, Property]]
+    outputs: ClassVar[Mapping[str, Property]] = {}
+    refresh: ClassVar[bool] = False
+    """Whether every preview and up looks at the world first."""
+
+    def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002 (a resource may be named by either)
+        """The id, the same however often a creation is tried, so that a second try finds what the first one left."""
+        return hashlib.sha256(urn.encode()).hexdigest()[:12]
+
+    def check(self, inputs: Mapping[str, Any]) -> Iterable[Failure]:  # noqa: ARG002
+        """What is wrong with the inputs beyond what the table says; only asked when all of them are known."""
+        return ()
+
+    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, str]:  # noqa: ARG002
+        """What in the world is no longer as it was left: where in the outputs, and in words."""
+        return {}
+
+    @abstractmethod
+    async def ensure(self, call: Call) -> dict[str, Any]:
+        """Makes the world as the inputs say, whatever was there before, and returns the outputs."""
+
+    @abstractmethod
+    async def read(self, call: Call) -> dict[str, Any] | None:
+        """The outputs as the world is now, or None when the resource is not there."""
+
+    @abstractmethod
+    async def delete(self, call: Call) -> None:
+        """Removes the resource; fine when it is gone already."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """All that a plugin serves."""
+
+    name: str
+    version: str
+    description: str
+    handlers: tuple[Handler, ...]
+    expected_errors: tuple[type[Exception], ...] = ()
+    """Errors whose text says all; any other one is shown with the place where it happened."""

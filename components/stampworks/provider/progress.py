@@ -1,0 +1,61 @@
+"""What the plugin tells the engine while it works: one line beside a resource, replaced by the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import grpc
+
+from stampworks.provider.handler import Progress
+from stampworks.provider.protocol import engine_pb2, engine_pb2_grpc
+
+_BETWEEN_LINES_S = 0.3  # without a terminal each one is a line of output
+
+
+class Engine:
+    """The engine, as far as it listens to plugins."""
+
+    def __init__(self, address: str) -> None:
+        # Any: the generated types know the stub of a channel that blocks only
+        self._stub: Any = engine_pb2_grpc.EngineStub(grpc.aio.insecure_channel(address)) if address else None
+
+    async def log(self, urn: str, line: str) -> None:
+        if self._stub is None:
+            return
+        with suppress(grpc.aio.AioRpcError):  # a line that nobody reads is no reason to fail
+            await self._stub.Log(
+                engine_pb2.LogRequest(severity=engine_pb2.LogSeverity.INFO, message=line, urn=urn, ephemeral=True)
+            )
+
+    @asynccontextmanager
+    async def progress(self, urn: str, mask: Callable[[str], str]) -> AsyncIterator[Progress]:
+        """Yields a function that shows a line: from any thread, as often as one likes, only what is new gets sent."""
+        loop = asyncio.get_running_loop()
+        waiting: list[str] = []
+        came = asyncio.Event()
+
+        def put(line: str) -> None:
+            waiting[:] = [line]
+            came.set()
+
+        def say(line: str) -> None:
+            loop.call_soon_threadsafe(put, line)
+
+        async def send() -> None:
+            shown = ""
+            while True:
+                await came.wait()
+                came.clear()
+                if waiting[0] != shown:
+                    shown = waiting[0]
+                    await self.log(urn, mask(shown))
+                    await asyncio.sleep(_BETWEEN_LINES_S)
+
+        sender = asyncio.create_task(send())
+        try:
+            yield say
+        finally:
+            sender.cancel()

@@ -1,0 +1,307 @@
+# ruff: noqa: ARG002, N802 (the protocol names these methods and their arguments)
+"""A Pulumi plugin: the engine's calls on one side, a table of handlers on the other. It knows no resource itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import traceback
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NoReturn, TypeVar
+
+import grpc
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.struct_pb2 import Struct
+
+from stampworks.provider.checks import failures
+from stampworks.provider.handler import Call, Handler, Package
+from stampworks.provider.progress import Engine
+from stampworks.provider.protocol import plugin_pb2, provider_pb2_grpc, status_pb2
+from stampworks.provider.protocol import provider_pb2 as pb
+from stampworks.provider.schema import schema
+from stampworks.provider.wire import UNKNOWN, Change, changes, decode, encode, secret_names
+
+R = TypeVar("R")
+Context = grpc.aio.ServicerContext[Any, Any]
+
+_MESSAGE_BYTES_MAX = 400 << 20  # as the engine's own limit
+_PARENT_POLL_S = 0.5
+_GRACE_S = 2.0
+
+
+class InterruptedByUserError(Exception):
+    """The engine asked for an end in the middle of an operation."""
+
+
+class Server(provider_pb2_grpc.ResourceProviderServicer):
+    """Answers one engine for one run."""
+
+    def __init__(self, package: Package, engine_address: str) -> None:
+        self._package = package
+        self._handlers = {handler.token: handler for handler in package.handlers}
+        self._engine = Engine(engine_address)
+        self._running: set[asyncio.Task[Any]] = set()
+
+    # -- the plugin
+
+    async def Handshake(self, request: pb.ProviderHandshakeRequest, context: Context) -> pb.ProviderHandshakeResponse:
+        self._engine = Engine(request.engine_address)
+        return pb.ProviderHandshakeResponse(accept_secrets=True)
+
+    async def Attach(self, request: plugin_pb2.PluginAttach, context: Context) -> Empty:
+        self._engine = Engine(request.address)
+        return Empty()
+
+    async def GetPluginInfo(self, request: Empty, context: Context) -> plugin_pb2.PluginInfo:
+        return plugin_pb2.PluginInfo(version=self._package.version)
+
+    async def GetSchema(self, request: pb.GetSchemaRequest, context: Context) -> pb.GetSchemaResponse:
+        return pb.GetSchemaResponse(schema=json.dumps(schema(self._package)))
+
+    async def CheckConfig(self, request: pb.CheckRequest, context: Context) -> pb.CheckResponse:
+        return pb.CheckResponse(inputs=request.news)
+
+    async def DiffConfig(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
+        return pb.DiffResponse(changes=pb.DiffResponse.DIFF_NONE)
+
+    async def Configure(self, request: pb.ConfigureRequest, context: Context) -> pb.ConfigureResponse:
+        return pb.ConfigureResponse(acceptSecrets=True, supportsPreview=True)
+
+    async def Cancel(self, request: Empty, context: Context) -> Empty:
+        self.cancel()
+        return Empty()
+
+    def cancel(self) -> None:
+        """Asks every operation to end; each still answers for itself with what it leaves."""
+        for task in self._running:
+            task.cancel()
+
+    # -- one resource
+
+    async def Check(self, request: pb.CheckRequest, context: Context) -> pb.CheckResponse:
+        handler = await self._handler(request.urn, context)
+        found = failures(handler, decode(request.news))
+        return pb.CheckResponse(
+            inputs=request.news,
+            failures=[pb.CheckFailure(property=failure.path, reason=failure.reason) for failure in found],
+        )
+
+    async def Diff(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
+        handler = await self._handler(request.urn, context)
+        inputs = list(changes(decode(request.old_inputs), decode(request.news)))
+        drifted = [Change(path, "update") for path in handler.drift(decode(request.olds))]
+        replaces = [change.path for change in inputs if handler.inputs[_top(change.path)].replaces]
+        detailed = {change.path: _difference(change, replaces, of_input=True) for change in inputs}
+        detailed |= {change.path: _difference(change, replaces, of_input=False) for change in drifted}
+        return pb.DiffResponse(
+            changes=pb.DiffResponse.DIFF_SOME if detailed else pb.DiffResponse.DIFF_NONE,
+            diffs=sorted({_top(path) for path in detailed}),
+            replaces=replaces,
+            deleteBeforeReplace=bool(replaces),  # the new one would meet the old under the same name
+            detailedDiff=detailed,
+            hasDetailedDiff=True,
+        )
+
+    async def Create(self, request: pb.CreateRequest, context: Context) -> pb.CreateResponse:
+        handler = await self._handler(request.urn, context)
+        work = _Work(handler, request.urn, request.properties)
+        if request.preview:
+            return pb.CreateResponse(properties=work.preview())
+        work.call.id = handler.identity(request.urn, work.call.inputs)
+        return pb.CreateResponse(
+            id=work.call.id,
+            properties=await self._ensure(work, request.timeout, context),
+            refresh_before_update=handler.refresh,
+        )
+
+    async def Update(self, request: pb.UpdateRequest, context: Context) -> pb.UpdateResponse:
+        handler = await self._handler(request.urn, context)
+        work = _Work(handler, request.urn, request.news, request.id, request.olds, request.old_inputs)
+        if request.preview:
+            if drift := handler.drift(work.call.old_outputs):
+                await self._engine.log(request.urn, work.mask("; ".join(drift.values())))
+            return pb.UpdateResponse(properties=work.preview())
+        return pb.UpdateResponse(
+            properties=await self._ensure(work, request.timeout, context), refresh_before_update=handler.refresh
+        )
+
+    async def Read(self, request: pb.ReadRequest, context: Context) -> pb.ReadResponse:
+        handler = await self._handler(request.urn, context)
+        work = _Work(handler, request.urn, request.inputs, request.id, request.properties, request.inputs)
+        try:
+            outputs = await self._run(handler.read(work.call), request.timeout)
+        except Exception as error:
+            await context.abort(grpc.StatusCode.UNKNOWN, work.mask(self._explain(error)))
+        if outputs is None:
+            return pb.ReadResponse()
+        return pb.ReadResponse(
+            id=request.id,
+            properties=work.state(outputs),
+            inputs=request.inputs,
+            refresh_before_update=handler.refresh,
+        )
+
+    async def Delete(self, request: pb.DeleteRequest, context: Context) -> Empty:
+        handler = await self._handler(request.urn, context)
+        work = _Work(handler, request.urn, request.old_inputs, request.id, request.properties, request.old_inputs)
+        try:
+            async with self._engine.progress(request.urn, work.mask) as work.call.say:
+                await self._run(handler.delete(work.call), request.timeout)
+        except Exception as error:
+            await context.abort(grpc.StatusCode.UNKNOWN, work.mask(self._explain(error)))
+        return Empty()
+
+    # -- how an operation runs
+
+    async def _handler(self, urn: str, context: Context) -> Handler:
+        token = urn.split("::", 3)[2].split("$")[-1]
+        if token not in self._handlers:
+            served = ", ".join(sorted(self._handlers))
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"{token}: this plugin serves only {served}")
+        return self._handlers[token]
+
+    async def _ensure(self, work: _Work, timeout_s: float, context: Context) -> Struct:
+        """The outputs; or the error, with what exists in spite of it, so that the stack's state knows it."""
+        try:
+            async with self._engine.progress(work.call.urn, work.mask) as work.call.say:
+                return work.state(await self._run(work.handler.ensure(work.call), timeout_s))
+        except Exception as error:
+            reason = work.mask(self._explain(error))
+        work.call.stopped = False
+        left = await work.handler.read(work.call)
+        if left is None:
+            await context.abort(grpc.StatusCode.UNKNOWN, reason)
+        return await _abort_partly_done(work, left, reason, context)
+
+    async def _run(self, operation: Coroutine[Any, Any, R], timeout_s: float) -> R:
+        """Carries an operation to its end, at most timeout_s (0: for ever), so that Cancel can find it."""
+        task = asyncio.create_task(operation)
+        self._running.add(task)
+        try:
+            async with asyncio.timeout(timeout_s or None):
+                return await task
+        except TimeoutError:
+            if not task.cancelled():
+                raise
+            raise TimeoutError(f"not done within its timeout of {timeout_s:g} s") from None
+        except asyncio.CancelledError:
+            here = asyncio.current_task()
+            if here is not None and here.cancelling():  # the engine is gone: nobody waits for an answer
+                raise
+            raise InterruptedByUserError("interrupted") from None
+        finally:
+            self._running.discard(task)
+
+    def _explain(self, error: Exception) -> str:
+        expected = (*self._package.expected_errors, InterruptedByUserError, TimeoutError)
+        if isinstance(error, expected) and str(error):
+            return str(error)
+        frames = "".join(traceback.format_tb(error.__traceback__, limit=-3))
+        return f"{type(error).__name__}: {error}\n{frames}this is a bug in {self._package.name}".rstrip()
+
+
+class _Work:
+    """A call, and what the wire must know of it: which values are secret."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        urn: str,
+        inputs: Struct,
+        resource_id: str = "",
+        old_outputs: Struct | None = None,
+        old_inputs: Struct | None = None,
+    ) -> None:
+        old_outputs, old_inputs = old_outputs or Struct(), old_inputs or Struct()
+        table = {**handler.inputs, **handler.outputs}
+        self.handler = handler
+        self.inputs = inputs
+        self.call = Call(urn, resource_id, decode(inputs), decode(old_inputs), decode(old_outputs))
+        self._secrets = {name for name, row in table.items() if row.secret}
+        self._secrets |= secret_names(inputs) | secret_names(old_inputs) | secret_names(old_outputs)
+        known = {**self.call.old_inputs, **self.call.old_outputs, **self.call.inputs}
+        self._secret_texts = sorted({*_texts([known.get(name) for name in self._secrets])}, key=len, reverse=True)
+
+    def state(self, outputs: Mapping[str, Any]) -> Struct:
+        return encode({**self.call.inputs, **outputs}, self._secrets)
+
+    def preview(self) -> Struct:
+        """The inputs, and every output as not known yet that the coming operation may change."""
+        old = self.call.old_outputs
+        return self.state(
+            {name: old.get(name, UNKNOWN) if row.stable else UNKNOWN for name, row in self.handler.outputs.items()}
+        )
+
+    def mask(self, text: str) -> str:
+        """The text without any secret of this resource, wherever the text comes from."""
+        for secret in self._secret_texts:
+            text = text.replace(secret, "[secret]")
+        return text
+
+
+def _texts(value: Any) -> list[str]:
+    """The texts in a secret that could be recognised elsewhere: whole, and line by line."""
+    if isinstance(value, str):
+        return [text for text in (value, *value.splitlines()) if len(text) >= 6]
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return [text for item in items for text in _texts(item)]
+
+
+def _top(path: str) -> str:
+    return path.replace("[", ".").split(".")[0]
+
+
+def _difference(change: Change, replaces: list[str], of_input: bool) -> pb.PropertyDiff:
+    name = f"{change.kind.upper()}{'_REPLACE' if of_input and change.path in replaces else ''}"
+    return pb.PropertyDiff(kind=pb.PropertyDiff.Kind.Value(name), inputDiff=of_input)
+
+
+async def _abort_partly_done(work: _Work, left: Mapping[str, Any], reason: str, context: Context) -> NoReturn:
+    detail = pb.ErrorResourceInitFailed(
+        id=work.call.id,
+        properties=work.state(left),
+        inputs=work.inputs,
+        reasons=[reason],
+        refresh_before_update=work.handler.refresh,
+    )
+    status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=reason)
+    status.details.add().Pack(detail)
+    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+    await context.abort(grpc.StatusCode.UNKNOWN, reason)
+
+
+async def serve(package: Package, engine_address: str) -> None:
+    """Serves until a signal comes or the engine is gone."""
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(max_workers=64))  # threads here wait; they do not compute
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+
+    limits = [("grpc.max_receive_message_length", _MESSAGE_BYTES_MAX)]
+    server = grpc.aio.server(options=limits)
+    servicer = Server(package, engine_address)
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    print(port, flush=True)
+
+    await _first(ended.wait(), _parent_gone())
+    servicer.cancel()
+    await server.stop(_GRACE_S)
+
+
+async def _parent_gone() -> None:
+    """Returns when the engine was killed: its plugins would live on, for nobody tells them."""
+    parent = os.getppid()
+    while os.getppid() == parent:  # noqa: ASYNC110 (nothing tells of it)
+        await asyncio.sleep(_PARENT_POLL_S)
+
+
+async def _first(*waits: Coroutine[Any, Any, Any]) -> None:
+    _, late = await asyncio.wait([asyncio.create_task(wait) for wait in waits], return_when=asyncio.FIRST_COMPLETED)
+    for task in late:
+        task.cancel()
