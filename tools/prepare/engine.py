@@ -1,0 +1,156 @@
+"""The Pulumi engine: the user's own where it is new enough, else built once from its Go modules."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from .progress import Step, StepError, run
+
+MODULE = "github.com/pulumi/pulumi/pkg/v3"
+SDK_MODULE = "github.com/pulumi/pulumi/sdk/v3"
+HOST = "pulumi-language-python"
+EXECUTOR = "pulumi-language-python-exec"
+
+Version = tuple[int, ...]
+
+
+def ensure_engine(step: Step, root: Path, cache: Path) -> None:
+    """A `pulumi` is on the PATH that tools/env.sh sets: the user's own, or ours behind .venv/engine."""
+    version = pinned_version(root)
+    link = root / ".venv" / "engine"
+    if own := _own_pulumi(link, at_least=version):
+        link.unlink(missing_ok=True)
+        step.note(f"your own {own}")
+        return
+    folder = cache / f"engine-{_text(version)}-{_digest(root, version)}"
+    if not folder.exists():
+        _build(step, root, version, folder)
+    _point(link, folder / "bin")
+    step.note(_text(version))
+
+
+def pinned_version(root: Path) -> Version:
+    """The version that is built, and the oldest one of a user's own that will do: tools/engine/go.mod says it."""
+    pinned = re.search(rf"{re.escape(MODULE)} v([\d.]+)", (root / "tools/engine/go.mod").read_text())
+    if not pinned:
+        raise StepError(f"tools/engine/go.mod does not require {MODULE}")
+    return _version(pinned[1])
+
+
+def _own_pulumi(link: Path, at_least: Version) -> Path | None:
+    elsewhere = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if Path(folder) != link]
+    path = os.pathsep.join(elsewhere)
+    pulumi = shutil.which("pulumi", path=path)
+    if not pulumi or not shutil.which(HOST, path=path):
+        return None
+    said = subprocess.run(
+        [pulumi, "version"],
+        env={**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    numbers = re.match(r"v([\d.]+)", said.stdout)
+    return Path(pulumi) if numbers and _version(numbers[1]) >= at_least else None
+
+
+def _build(step: Step, root: Path, version: Version, folder: Path) -> None:
+    """Build beside the final place and rename, so that an interrupted build leaves nothing that looks finished."""
+    go = _go(version)
+    source = root / "tools" / "engine"
+    for leftover in folder.parent.glob("engine-unfinished-*"):
+        shutil.rmtree(leftover)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="engine-unfinished-") as temporary:
+        target = Path(temporary, "engine", "bin")
+        target.mkdir(parents=True)
+        packages = _download(step, go, source)
+        _compile(step, go, source, version, target / "pulumi", packages)
+        sdk = subprocess.run(
+            [go, "list", "-m", "-f", "{{.Dir}}", SDK_MODULE], cwd=source, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        _copy_program(Path(sdk, "python", "cmd", EXECUTOR), target)
+        _copy_program(source / HOST, target)
+        target.parent.rename(folder)
+
+
+def _go(version: Version) -> str:
+    if go := shutil.which("go"):
+        return go
+    raise StepError(
+        "go: not found. It builds the Pulumi engine, once. Install it with\n"
+        "    sudo apt-get install -y golang-go\n"
+        f"or put a pulumi of version {_text(version)} or later on PATH, which is then used instead.\n"
+        "Without it these still work: make lint, stampworks plan, pytest -m 'not engine and not cluster'."
+    )
+
+
+def _download(step: Step, go: str, source: Path) -> int:
+    """Fetch the modules and return how many packages there are to compile."""
+    modules = packages = 0
+
+    def count(line: str) -> None:
+        nonlocal modules, packages
+        if line.startswith("go: downloading"):
+            modules += 1
+            step.say(f"{modules} modules downloaded")
+        elif not line.startswith("go:"):
+            packages += 1
+
+    step.say("looking for the modules")
+    run([go, "list", "-deps", f"{MODULE}/cmd/pulumi"], count, cwd=source)
+    return packages
+
+
+def _compile(step: Step, go: str, source: Path, version: Version, target: Path, packages: int) -> None:
+    compiled = 0
+
+    def count(_: str) -> None:
+        nonlocal compiled
+        compiled += 1
+        step.say(f"{compiled} of {packages} packages compiled")
+
+    step.say(f"compiling {packages} packages")
+    run([go, "build", "-v", *_flags(version), "-o", target, f"{MODULE}/cmd/pulumi"], count, cwd=source)
+
+
+def _flags(version: Version) -> list[str]:
+    linked = f"-X {SDK_MODULE}/go/common/version.Version=v{_text(version)}"
+    return ["-trimpath", "-ldflags", f"-s -w {linked}"]
+
+
+def _digest(root: Path, version: Version) -> str:
+    """Changes with everything that the folder is made from. Which Go compiled it makes no difference worth a build."""
+    digest = hashlib.sha256(" ".join(_flags(version)).encode())
+    for name in ("go.mod", "go.sum", HOST):
+        digest.update((root / "tools" / "engine" / name).read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _copy_program(source: Path, folder: Path) -> None:
+    shutil.copyfile(source, folder / source.name)
+    (folder / source.name).chmod(0o755)
+
+
+def _point(link: Path, folder: Path) -> None:
+    """Make the link lead to the folder, in one step for whoever looks meanwhile."""
+    if link.is_symlink() and link.readlink() == folder:
+        return
+    link.parent.mkdir(exist_ok=True)
+    fresh = link.with_name("engine.new")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(folder)
+    fresh.replace(link)
+
+
+def _version(text: str) -> Version:
+    return tuple(int(number) for number in text.strip(".").split("."))
+
+
+def _text(version: Version) -> str:
+    return ".".join(str(number) for number in version)

@@ -1,0 +1,11 @@
+"""The image that local nodes start from: the project itself makes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .progress import Step, run
+
+
+def ensure_image(step: Step, root: Path) -> None:
+    run([root / ".venv/bin/python", "-m", "stampworks.cli.main", "image"], step.say, cwd=root)

@@ -1,0 +1,69 @@
+"""uv, and the virtual environment that it fills from requirements.lock."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from .progress import Step, StepError, run
+
+
+def ensure_uv(step: Step, cache: Path) -> Path:
+    """The uv on PATH, or one of our own in the cache."""
+    own = cache / "uv" / "bin" / "uv"
+    for candidate in (shutil.which("uv"), own):
+        # A shim of a version manager can be on PATH and lead nowhere: only one that answers counts.
+        if candidate and _answers(candidate):
+            step.note(str(candidate))
+            return Path(candidate)
+    if not importlib.util.find_spec("ensurepip"):
+        raise StepError(
+            "uv is not on PATH, and this Python cannot make the virtual environment to install it into.\n"
+            "Install what Debian keeps apart from Python with\n"
+            "    sudo apt-get install -y python3-venv\n"
+            "or uv in any other way. Without it nothing here works: every part needs its Python packages."
+        )
+    step.say("installing uv")
+    run([sys.executable, "-m", "venv", "--clear", cache / "uv"])
+    run([cache / "uv" / "bin" / "pip", "install", "-q", "uv"])
+    step.note(f"installed {own}")
+    return own
+
+
+def ensure_environment(step: Step, root: Path, uv: Path) -> None:
+    """.venv holds exactly what requirements.lock says, and the project itself, editable."""
+    environment = root / ".venv"
+    stamp = environment / "prepared"
+    wanted = _digest(root)
+    if (environment / "bin" / "python").exists() and stamp.exists() and stamp.read_text() == wanted:
+        return
+    stamp.unlink(missing_ok=True)
+    if not (environment / "bin" / "python").exists():
+        step.say("making .venv")
+        run([uv, "venv", "--no-python-downloads", "--clear", "--python", sys.executable, environment])
+    target = environment / "bin" / "python"
+    lock = root / "requirements.lock"
+    step.say(f"installing {lock.read_text().count('==')} packages")
+    run([uv, "pip", "sync", "--python", target, "--require-hashes", lock])
+    run([uv, "pip", "install", "--python", target, "--no-deps", "--no-build-isolation", "--editable", root])
+    stamp.write_text(wanted)
+    step.note("installed from requirements.lock")
+
+
+def _digest(root: Path) -> str:
+    """Changes with everything that the environment is made from."""
+    digest = hashlib.sha256(f"{sys.version}\n{root}\n".encode())
+    for name in ("pyproject.toml", "requirements.lock"):
+        digest.update((root / name).read_bytes())
+    return digest.hexdigest()
+
+
+def _answers(uv: str | Path) -> bool:
+    try:
+        return subprocess.run([uv, "--version"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
