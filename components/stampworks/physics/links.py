@@ -61,24 +61,37 @@ def ring_ceiling(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catalog.Fab
     return Ceiling(gbs(trunk, fabric), f"{crossing}; {_delivered(trunk, fabric)}")
 
 
-def interleaved_ring_ceiling(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catalog.Fabric) -> Ceiling:
-    """The same when neighbours in the ring never share a leaf: then all nodes of a leaf send through its trunk at once."""
-    shares = [(min(rate_mbps, leaf.trunk_mbps / leaf.nodes), leaf) for leaf in leaves if leaf.trunk_mbps]
-    if not shares:
-        raise ValueError("ranks of a single leaf cannot be interleaved across leaves")
-    share, worst = min(shares, key=lambda pair: pair[0])
+def worst_ring_ceiling(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catalog.Fabric) -> Ceiling:
+    """The same in the worst order of ranks: neighbours share a leaf as seldom as the leaves' sizes allow."""
+    total = sum(leaf.nodes for leaf in leaves)
+    crossings = [(min(leaf.nodes, total - leaf.nodes), leaf.trunk_mbps) for leaf in leaves if leaf.trunk_mbps]
+    if not crossings:
+        raise ValueError("ranks on a single leaf meet no trunk in any order")
+    share, nodes, trunk = min((min(rate_mbps, trunk / nodes), nodes, trunk) for nodes, trunk in crossings)
     return Ceiling(
         gbs(share, fabric),
-        f"neighbours in the ring on different leaves: {worst.nodes} nodes of a leaf share its trunk of "
-        f"{worst.trunk_mbps} Mb/s, {share:g} Mb/s each of the {rate_mbps} Mb/s of a rail",
+        f"ranks in the worst order, neighbours on different leaves: {nodes} links of the ring share a trunk of "
+        f"{trunk} Mb/s, {share:g} Mb/s each where a rail has {rate_mbps} Mb/s",
     )
 
 
-def bisection_mbps(rate_mbps: int, leaves: Sequence[LeafLoad]) -> float:
-    """What half of the nodes can send to the other half on one rail, the halves cut along the leaves."""
-    if len(leaves) == 1:
-        return leaves[0].nodes / 2 * rate_mbps
-    return sum(min(leaf.trunk_mbps, leaf.nodes * rate_mbps) for leaf in leaves) / 2
+def bisection_mbps(rate_mbps: int, leaves: Sequence[LeafLoad]) -> int:
+    """What half of the nodes can send to the other half on one rail, the halves cut along the leaves.
+
+    That cut is the narrowest: one through leaves would leave more of the traffic inside them. Of the one leaf that the
+    middle falls into, nodes reach each other directly, and only what is left over takes the trunks.
+    """
+    left = sum(leaf.nodes for leaf in leaves) // 2
+    inside = sent = received = 0
+    for leaf in leaves:
+        here = min(leaf.nodes, left)
+        left -= here
+        there = leaf.nodes - here
+        both = min(here, there)
+        inside += both * rate_mbps
+        sent += min(leaf.trunk_mbps, (here - both) * rate_mbps)
+        received += min(leaf.trunk_mbps, (there - both) * rate_mbps)
+    return inside + min(sent, received)
 
 
 def _slowest_trunk(leaves: Sequence[LeafLoad]) -> int | None:

@@ -1,0 +1,6 @@
+"""The pure step: a declaration in, a complete plan out; and what rules say about a plan."""
+
+from stampworks.planning.planner import plan
+from stampworks.planning.rules import Facts, Finding, rules
+
+__all__ = ["Facts", "Finding", "plan", "rules"]

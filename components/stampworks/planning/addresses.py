@@ -1,0 +1,109 @@
+"""How a range of addresses is cut, so that growth never moves an address.
+
+The range is cut into equal networks, management first, then one for each rail, and each network into 16 equal slots.
+Slot 0 belongs to the infrastructure, each pool has the next one in declared order, the same in every network. The k-th
+node of a pool has the k-th address after the start of its slot, so that gpu-001 ends in .1; the address at the start
+of a slot falls to the slot before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+
+from stampworks.planning.notes import Notes
+
+SLOTS = 16
+POOLS_MAX = SLOTS - 1
+GATEWAY, HEAD = 1, 2
+"""The first two addresses of slot 0."""
+
+
+@dataclass(frozen=True)
+class AddressMap:
+    networks: tuple[IPv4Network, ...]
+    """Management first, then one for each rail."""
+
+    @property
+    def slot_size(self) -> int:
+        return self.networks[0].num_addresses // SLOTS
+
+    def capacity(self, slot: int) -> int:
+        """How many addresses a slot has for nodes: the last one gives up what it lacks of a successor and broadcast."""
+        return self.slot_size - 2 if slot == SLOTS - 1 else self.slot_size
+
+    def address(self, network: int, slot: int, number: int) -> str:
+        """The address of the number-th (from 1) member of a slot in a network."""
+        if not 1 <= number <= self.capacity(slot):
+            raise ValueError(f"slot {slot} has {self.capacity(slot)} addresses, not {number}")
+        return str(self.networks[network][slot * self.slot_size + number])
+
+    def rail_addresses(self, rails: int, slot: int, number: int) -> tuple[str, ...]:
+        return tuple(self.address(1 + rail, slot, number) for rail in range(rails))
+
+
+def cut(cidr: str, rails: int, members: Sequence[tuple[str, int]], notes: Notes) -> AddressMap:
+    """Cuts the range for these members, each a name and a number of addresses, of which the first is the head's."""
+    if len(members) > SLOTS:
+        notes.problem(
+            f"pools[{POOLS_MAX}]",
+            f"a cluster has at most {POOLS_MAX} pools: a network has {SLOTS} slots, the head takes one, each pool one",
+            "put nodes of one machine into one pool, or declare a second cluster",
+        )
+        members = members[:SLOTS]
+    range_ = IPv4Network(cidr)
+    parts = _power_of_two(1 + rails)
+    slot = max(_slot_size(index, count) for index, (_, count) in enumerate(members))
+    prefix = 32 - (parts * SLOTS * slot).bit_length() + 1
+    if prefix < range_.prefixlen:
+        notes.problem("network.cidr", _too_small(range_, rails, parts, members), _large_enough(range_, prefix))
+        range_ = range_.supernet(new_prefix=prefix)
+    subnets = range_.subnets(prefixlen_diff=parts.bit_length() - 1)
+    address_map = AddressMap(tuple(next(subnets) for _ in range(1 + rails)))
+    _say_why(cidr, parts, address_map, notes)
+    return address_map
+
+
+def _slot_size(slot: int, count: int) -> int:
+    return _power_of_two(count + 2 if slot == SLOTS - 1 else count)
+
+
+def _power_of_two(at_least: int) -> int:
+    return 1 << (at_least - 1).bit_length()
+
+
+def _too_small(range_: IPv4Network, rails: int, parts: int, members: Sequence[tuple[str, int]]) -> str:
+    size = range_.num_addresses / parts / SLOTS
+    needs = [
+        f"{name} needs {count}"
+        for slot, (name, count) in enumerate(members)
+        if count > (size - 2 if slot == SLOTS - 1 else size)
+    ]
+    return (
+        f"{range_} is too small: its {range_.num_addresses} addresses are cut into {parts} networks "
+        f"({_names(rails, parts)}) of {SLOTS} slots (the head, then each pool), which makes {size:g} a slot, but "
+        f"{', '.join(needs)}"
+    )
+
+
+def _large_enough(range_: IPv4Network, prefix: int) -> str:
+    example = range_.supernet(new_prefix=prefix)
+    if not example.is_private:  # what surrounds a small private range need not be private
+        example = IPv4Network(("10.77.0.0", prefix), strict=False)
+    return f"the smallest range that would do is a /{prefix}, for example {example}"
+
+
+def _names(rails: int, parts: int) -> str:
+    used = ["management", *(f"rail{rail}" for rail in range(rails))]
+    spare = parts - len(used)
+    return ", ".join([*used, *([f"{spare} spare"] if spare else [])])
+
+
+def _say_why(cidr: str, parts: int, address_map: AddressMap, notes: Notes) -> None:
+    rails = len(address_map.networks) - 1
+    notes.reason(
+        "network",
+        f"{cidr} is cut into {parts} equal networks ({_names(rails, parts)}), each into {SLOTS} slots of "
+        f"{address_map.slot_size} addresses: slot 0 for gateway and head, the next ones for the pools as declared",
+    )

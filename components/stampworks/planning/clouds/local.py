@@ -1,0 +1,8 @@
+"""What the local cloud chooses."""
+
+from stampworks.planning.clouds.choices import Choices
+
+CHOICES = Choices(
+    controller_machine="sim-cpu",
+    controller_why="the local cloud's controller runs no jobs, so it takes the machine without accelerators and rails",
+)

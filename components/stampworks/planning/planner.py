@@ -1,0 +1,42 @@
+"""From a declaration to a plan."""
+
+from __future__ import annotations
+
+from stampworks.declaration import Declaration, Source
+from stampworks.plan import PLAN_VERSION, Plan, Storage, User
+from stampworks.planning import expectations, fabric, layout, release, scheduler
+from stampworks.planning.clouds import CLOUDS
+from stampworks.planning.naming import look_up
+from stampworks.planning.notes import Notes
+
+
+def plan(source: Source) -> Plan:
+    """What the declaration means, complete. Raises DeclarationError with every problem at the user's own line.
+
+    Pure: the same declaration and catalog give the same plan, whoever asks, wherever and whenever.
+    """
+    notes = Notes(source)
+    declaration = source.declaration
+    choices = look_up(CLOUDS, declaration.cloud, "cloud", "cloud", notes)
+    chosen_release = release.choose(declaration, notes)
+    places = layout.lay_out(declaration, choices, notes)
+    planned_fabric = fabric.build(declaration, places, notes)
+    planned_scheduler = scheduler.build(declaration, places.groups, notes)
+    return Plan(
+        version=PLAN_VERSION,
+        name=declaration.name,
+        cloud=declaration.cloud,
+        release=chosen_release,
+        network=places.network,
+        fabric=planned_fabric,
+        groups=places.groups,
+        storage=_storage(declaration),
+        scheduler=planned_scheduler,
+        users=tuple(User(each.name, each.uid, each.accounts) for each in declaration.users),
+        reasons=notes.reasons(),
+        expectations=expectations.expect(planned_fabric, places.groups),
+    )
+
+
+def _storage(declaration: Declaration) -> tuple[Storage, ...]:
+    return tuple(Storage(each.name, each.kind, each.mount, each.protect) for each in declaration.storage)

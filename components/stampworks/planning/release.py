@@ -1,0 +1,27 @@
+"""Which software goes into a cluster."""
+
+from __future__ import annotations
+
+from stampworks import catalog
+from stampworks.declaration import Declaration
+from stampworks.plan import Release
+from stampworks.planning.naming import look_up
+from stampworks.planning.notes import Notes
+
+
+def choose(declaration: Declaration, notes: Notes) -> Release:
+    name = declaration.release or catalog.newest_release()
+    if not declaration.release:
+        notes.reason("release.name", "the newest of the catalog, for none is declared")
+    row = look_up(catalog.releases(), name, "release", "release", notes)
+    left_out = () if declaration.scheduler.accounting else row.accounting_roles
+    if left_out:
+        notes.reason("release.packages", f"without {', '.join(left_out)}, which only accounting needs")
+    roles = [role for role in row.packages if role not in left_out]
+    return Release(
+        name=row.name,
+        suite=row.suite,
+        versions=tuple(sorted(item for role in roles for item in row.versions.get(role, {}).items())),
+        base_packages=row.base_packages,
+        packages=tuple((role, row.packages[role]) for role in roles),
+    )

@@ -1,0 +1,227 @@
+"""The plan as `stampworks plan` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import Protocol
+
+from stampworks.plan import Expectation, Group, Leaf, Machine, Plan, Rail
+from stampworks.views.names import fold
+from stampworks.views.table import clean, paragraph, table
+
+WIDTH = 100
+LEAVES_SHOWN_ONE_BY_ONE = 16
+"""More leaves than this are shown a line a pool."""
+
+
+class Finding(Protocol):
+    """What a rule says about a plan (planning.Finding)."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def hint(self) -> str: ...
+
+
+def plan_text(plan: Plan, findings: Sequence[Finding], width: int = WIDTH) -> str:
+    """The whole plan for an engineer to read: what will be, what it must reach, and why. Ends with a newline."""
+    sections = [section for make in SECTIONS if (section := make(plan, width))]
+    judged = [_findings(findings, width)] if findings else []
+    *body, why = sections
+    return "\n\n".join("\n".join(lines) for lines in [_headline(plan), *body, *judged, why]) + "\n"
+
+
+def _headline(plan: Plan) -> list[str]:
+    versions = ", ".join(f"{part} {version}" for part, version in plan.release.versions)
+    pools = ", ".join(f"{pool.count} x {pool.machine.name}" for pool in plan.pools)
+    simulated = " (simulated)" if any(pool.machine.simulated for pool in plan.pools) else ""
+    return [
+        f"cluster {clean(plan.name)} on {plan.cloud}: {pools}{simulated}",
+        f"release {plan.release.name}: {versions}",
+    ]
+
+
+def _groups(plan: Plan, width: int) -> list[str]:
+    header = ("group", "nodes", "machine", "accelerators", "cores", "memory", "rails", "management addresses")
+    rows = [
+        (
+            group.name,
+            _node_names(group),
+            group.machine.name,
+            _accelerators(group.machine),
+            group.machine.cores,
+            f"{group.machine.memory_mib} MiB",
+            len(group.nodes[0].rail_addresses) if group.nodes else "-",
+            _span([node.address for node in group.nodes]),
+        )
+        for group in plan.groups
+    ]
+    return ["Groups", *table(header, rows, width)]
+
+
+def _accelerators(machine: Machine) -> str:
+    if not machine.accelerators:
+        return "-"
+    return f"{machine.accelerators} x {machine.accelerator}, {machine.accelerator_memory_gib} GiB"
+
+
+def _networks(plan: Plan, width: int) -> list[str]:
+    rows = [("management", plan.network.management_cidr, "-", f"gateway {plan.network.gateway}")]
+    rows += [
+        (rail.interface, rail.cidr, f"{rail.rate_mbps} Mb/s", _rail_members(plan, rail)) for rail in plan.fabric.rails
+    ]
+    return [f"Networks in {plan.network.cidr}", *table(("network", "range", "rate", "addresses"), rows, width)]
+
+
+def _rail_members(plan: Plan, rail: Rail) -> str:
+    spans = []
+    for group in plan.groups:
+        nodes = [node for node in group.nodes if rail.index < len(node.rail_addresses)]
+        if nodes:
+            spans.append(f"{_span([node.rail_addresses[rail.index] for node in nodes])} ({group.name})")
+    return ", ".join(spans)
+
+
+def _fabric(plan: Plan, width: int) -> list[str]:
+    fabric = plan.fabric
+    if not fabric.leaves:
+        return []
+    title = f"Leaves and trunks ({fabric.kind} fabric, {fabric.oversubscription}:1)"
+    short = len(fabric.leaves) <= LEAVES_SHOWN_ONE_BY_ONE
+    rows = [_leaf_row(plan, leaves) for leaves in _alike(plan, short)]
+    return [title, *table(("leaf", "nodes", "trunk of each rail"), rows, width)]
+
+
+def _alike(plan: Plan, one_by_one: bool) -> Iterable[list[Leaf]]:
+    leaves = plan.fabric.leaves
+    if one_by_one:
+        return [[leaf] for leaf in leaves]
+    pool_of = {node.name: group.name for group in plan.groups for node in group.nodes}
+    return [list(same) for _, same in groupby(leaves, key=lambda leaf: (pool_of[leaf.nodes[0]], len(leaf.nodes)))]
+
+
+def _leaf_row(plan: Plan, leaves: list[Leaf]) -> tuple[str, str, str]:
+    nodes = fold(name for leaf in leaves for name in leaf.nodes)
+    each = f", {len(leaves[0].nodes)} a leaf" if len(leaves) > 1 else ""
+    trunks = {
+        rail.interface: trunk.rate_mbps
+        for rail in plan.fabric.rails
+        for trunk in rail.trunks
+        if trunk.leaf == leaves[0].name
+    }
+    rates = [f"{fold(rails)} {rate} Mb/s" for rate, rails in _by_value(trunks)]
+    return fold(leaf.name for leaf in leaves), nodes + each, ", ".join(rates) or "none: one leaf has all nodes"
+
+
+def _by_value(rates: dict[str, int]) -> list[tuple[int, list[str]]]:
+    return [(rate, list(rails)) for rate, rails in groupby(rates, key=rates.__getitem__)]
+
+
+def _storage(plan: Plan, width: int) -> list[str]:
+    if not plan.storage:
+        return []
+    rows = [(each.name, each.kind, each.mount, "yes" if each.protect else "no") for each in plan.storage]
+    return ["Storage", *table(("name", "kind", "mount", "protected"), rows, width)]
+
+
+def _scheduler(plan: Plan, width: int) -> list[str]:
+    scheduler = plan.scheduler
+    blocks = f" of {scheduler.block_nodes} nodes" if scheduler.block_nodes else ""
+    title = (
+        f"Scheduler {scheduler.kind}: topology {scheduler.topology}{blocks}, preemption {scheduler.preemption}, "
+        f"accounting {'on' if scheduler.accounting else 'off'}, drains wait {scheduler.drain_timeout_minutes} min"
+    )
+    rows = [
+        (
+            queue.name + (" (default)" if queue.default else ""),
+            ", ".join(queue.pools),
+            f"{queue.time_limit_minutes} min" if queue.time_limit_minutes else "-",
+            queue.priority or "-",
+        )
+        for queue in scheduler.queues
+    ]
+    return [title, *table(("queue", "pools", "time limit", "priority"), rows, width)]
+
+
+def _priorities(plan: Plan, width: int) -> list[str]:
+    if not plan.scheduler.priorities:
+        return []
+    rows = [(each.name, each.weight, ", ".join(each.preempts) or "-") for each in plan.scheduler.priorities]
+    return ["Priorities", *table(("priority", "weight", "preempts"), rows, width)]
+
+
+def _accounts(plan: Plan, width: int) -> list[str]:
+    if not plan.scheduler.accounts:
+        return []
+    rows = [
+        (each.name, each.share, each.accelerators_max or "-", ", ".join(each.users) or "-")
+        for each in plan.scheduler.accounts
+    ]
+    return ["Accounts", *table(("account", "share", "accelerators at most", "users"), rows, width)]
+
+
+def _users(plan: Plan, width: int) -> list[str]:
+    if not plan.users:
+        return []
+    rows = [(user.name, user.uid, ", ".join(user.accounts) or "-") for user in plan.users]
+    return ["Users", *table(("user", "uid", "accounts"), rows, width)]
+
+
+def _expectations(plan: Plan, width: int) -> list[str]:
+    if not plan.expectations:
+        return []
+    same = groupby(plan.expectations, key=lambda each: (_tail(each.name), each.value, each.unit, each.why))
+    rows = [(_joint_name(list(each)), f"{value:g} {unit}", why) for (_, value, unit, why), each in same]
+    return ["What it can reach at most", *table(("expectation", "value", "because"), rows, width)]
+
+
+def _joint_name(expectations: list[Expectation]) -> str:
+    heads = fold(each.name.partition(".")[0] for each in expectations)
+    return f"{heads}.{_tail(expectations[0].name)}"
+
+
+def _tail(name: str) -> str:
+    return name.partition(".")[2]
+
+
+def _reasons(plan: Plan, width: int) -> list[str]:
+    return ["Why", *table(("what", "because"), [(each.path, each.why) for each in plan.reasons], width)]
+
+
+def _findings(findings: Sequence[Finding], width: int) -> list[str]:
+    lines = ["Rules"]
+    for finding in findings:
+        lines += paragraph(f"{finding.verdict.upper()} {finding.id}: {finding.text}", width)
+        if finding.hint:
+            lines += paragraph(f"hint: {finding.hint}", width, "    ")
+    return lines
+
+
+def _node_names(group: Group) -> str:
+    return fold(node.name for node in group.nodes) or f"{group.count}, named by the cloud"
+
+
+def _span(addresses: list[str]) -> str:
+    """First and last of addresses that follow each other."""
+    if len(addresses) < 2:
+        return "".join(addresses) or "-"
+    return f"{addresses[0]} - {addresses[-1]}"
+
+
+SECTIONS: tuple[Callable[[Plan, int], list[str]], ...] = (
+    _groups,
+    _networks,
+    _fabric,
+    _storage,
+    _scheduler,
+    _priorities,
+    _accounts,
+    _users,
+    _expectations,
+    _reasons,
+)

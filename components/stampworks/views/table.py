@@ -1,0 +1,53 @@
+"""Plain text for a terminal or a pipe: aligned tables, wrapped paragraphs, nothing that needs colour."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+
+GAP = "  "
+INDENT = "  "
+WRAPPED_MIN = 24
+"""Below this a wrapped column would be read letter by letter; then lines are let run over the width."""
+
+
+def clean(text: str) -> str:
+    """The text with everything escaped that a terminal would obey instead of show."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]], width: int) -> list[str]:
+    """Lines of an indented table. Columns of numbers stand right; the last column wraps into the width that is left."""
+    cells = [[clean(str(cell)) for cell in row] for row in rows]
+    lines = [list(header), *cells]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    right = [bool(cells) and all(_is_number(row[column]) for row in cells) for column in range(len(header))]
+    widths[-1] = min(widths[-1], max(WRAPPED_MIN, width - len(INDENT) - sum(widths[:-1]) - len(GAP) * len(widths[:-1])))
+    return [text for line in lines for text in _line(line, widths, right)]
+
+
+def paragraph(text: str, width: int, indent: str = INDENT) -> list[str]:
+    """Wrapped lines; what is wrapped keeps the indent."""
+    return _wrap(clean(text), width - len(indent), indent)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
+    lead = [_pad(cell, size, to_right) for cell, size, to_right in zip(cells, widths, right, strict=True)][:-1]
+    first, *more = _wrap(cells[-1], widths[-1]) or [""]
+    start = INDENT + GAP.join([*lead, _pad(first, widths[-1], right[-1])])
+    hang = " " * (len(INDENT) + sum(len(cell) + len(GAP) for cell in lead))
+    return [start.rstrip(), *(hang + text for text in more)]
+
+
+def _wrap(text: str, width: int, indent: str = "") -> list[str]:
+    lines = textwrap.wrap(text, max(width, WRAPPED_MIN), break_long_words=False, break_on_hyphens=False)
+    return [indent + line for line in lines]
+
+
+def _pad(cell: str, size: int, to_right: bool) -> str:
+    return cell.rjust(size) if to_right else cell.ljust(size)
+
+
+def _is_number(cell: str) -> bool:
+    return bool(re.fullmatch(r"-|\d+(\.\d+)?( \S+)?", cell))
