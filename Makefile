@@ -1,0 +1,44 @@
+# `make` alone lists what there is. Set-up is part of every target that needs it, and costs a third of a second when done.
+.DEFAULT_GOAL := help
+.PHONY: help prepare demo demo-down test test-long lint format lock bench
+
+PREPARE := python3 -m tools.prepare
+STACK := local
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+prepare: ## Set this machine up: programs, Python packages, Pulumi engine, node image
+	@$(PREPARE) --image
+
+demo: ## Stamp the stack "local" into a cluster on this machine and show it
+	@$(PREPARE) --image
+	@. tools/env.sh && tools/demo up
+
+demo-down: ## Take that cluster down again, with all that belongs to it
+	@$(PREPARE)
+	@. tools/env.sh && tools/demo down
+
+test: ## Run the tests that fit into minutes
+	@$(PREPARE) --image
+	@. tools/env.sh && pytest -m 'not long and not gpu and not cloud' $(ARGS)
+
+test-long: ## Run the long campaigns
+	@$(PREPARE) --image
+	@. tools/env.sh && pytest -m 'long and not gpu and not cloud' $(ARGS)
+
+lint: ## Run every static check, all of them even when one fails
+	@$(PREPARE) --python
+	@. tools/env.sh && tools/lint
+
+format: ## Format the Python code and fix what can be fixed without thought
+	@$(PREPARE) --python
+	@. tools/env.sh && ruff check --fix --quiet; ruff format
+
+lock: ## Write requirements.lock anew from pyproject.toml
+	@$(PREPARE) --python
+	@. tools/env.sh && tools/lock
+
+bench: ## Measure; one row with ONLY=name
+	@$(PREPARE) --image
+	@. tools/env.sh && python -m tools.bench $(ONLY)
