@@ -1,0 +1,6 @@
+"""The Python face of our own Pulumi resources."""
+
+from stampworks.resources.cluster import Keyring, Playbook, Roster
+from stampworks.resources.local import LocalGroup, LocalNetwork, SharedDirectory
+
+__all__ = ["Keyring", "LocalGroup", "LocalNetwork", "Playbook", "Roster", "SharedDirectory"]

@@ -1,0 +1,40 @@
+"""What all our resources have in common: their names on the wire and the plugin's version."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any, ClassVar
+
+import pulumi
+
+
+class Resource(pulumi.CustomResource):
+    """A resource of the stampworks plugin. Its annotations are its properties; those not given are outputs."""
+
+    token: ClassVar[str]
+
+    def __init__(self, name: str, inputs: Mapping[str, Any], opts: pulumi.ResourceOptions | None) -> None:
+        outputs = [one for one in self._properties() if one not in inputs]
+        ours = pulumi.ResourceOptions(version=version("stampworks"))
+        super().__init__(
+            self.token, name, {**inputs, **dict.fromkeys(outputs)}, pulumi.ResourceOptions.merge(ours, opts)
+        )
+
+    # Pulumi asks for keys at every depth. Only the resource's own are ours to translate: what lies below them is data.
+
+    def translate_input_property(self, prop: str) -> str:
+        return _camel(prop) if prop in self._properties() else prop
+
+    def translate_output_property(self, prop: str) -> str:
+        return next((one for one in self._properties() if _camel(one) == prop), prop)
+
+    @classmethod
+    def _properties(cls) -> list[str]:
+        return list(inspect.get_annotations(cls))
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(other.capitalize() for other in others)

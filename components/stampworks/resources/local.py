@@ -1,0 +1,104 @@
+"""Resources of the local cloud: this machine as a machine room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pulumi
+from pulumi import Input, Output
+
+from stampworks.resources.base import Resource
+
+
+class LocalNetwork(Resource):
+    """The machine room of one cluster with its networks. Deleting it ends everything in it."""
+
+    token = "stampworks:local:LocalNetwork"  # noqa: S105
+
+    cluster: Output[str]
+    network: Output[Any]
+    rails: Output[Any]
+    ssh_public_key: Output[str]
+    ssh_private_key: Output[str]
+    instance: Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        cluster: Input[str],
+        network: Input[Mapping[str, Any]],
+        rails: Input[Sequence[Mapping[str, Any]]],
+        ssh_public_key: Input[str],
+        ssh_private_key: Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        inputs = {
+            "cluster": cluster,
+            "network": network,
+            "rails": rails,
+            "ssh_public_key": ssh_public_key,
+            "ssh_private_key": ssh_private_key,
+        }
+        super().__init__(name, inputs, opts)
+
+
+class LocalGroup(Resource):
+    """The nodes of one pool, running."""
+
+    token = "stampworks:local:LocalGroup"  # noqa: S105
+
+    cluster: Output[str]
+    network_instance: Output[str]
+    group: Output[Any]
+    rails: Output[Any]
+    image: Output[Any]
+    drain_timeout_minutes: Output[int]
+    generation: Output[str]
+    down: Output[Any]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        cluster: Input[str],
+        network_instance: Input[str],
+        group: Input[Mapping[str, Any]],
+        rails: Input[Sequence[Mapping[str, Any]]],
+        image: Input[Mapping[str, Any]],
+        drain_timeout_minutes: Input[int],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """The image is {release, content}: what it is built from, and a digest of what its installation does."""
+        inputs = {
+            "cluster": cluster,
+            "network_instance": network_instance,
+            "group": group,
+            "rails": rails,
+            "image": image,
+            "drain_timeout_minutes": drain_timeout_minutes,
+        }
+        super().__init__(name, inputs, opts)
+
+
+class SharedDirectory(Resource):
+    """A directory that every node sees: the local cloud's parallel file system."""
+
+    token = "stampworks:local:SharedDirectory"  # noqa: S105
+
+    cluster: Output[str]
+    network_instance: Output[str]
+    storage: Output[Any]
+    path: Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        cluster: Input[str],
+        network_instance: Input[str],
+        storage: Input[Mapping[str, Any]],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, {"cluster": cluster, "network_instance": network_instance, "storage": storage}, opts)
