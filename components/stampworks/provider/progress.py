@@ -34,28 +34,32 @@ class Engine:
     async def progress(self, urn: str, mask: Callable[[str], str]) -> AsyncIterator[Progress]:
         """Yields a function that shows a line: from any thread, as often as one likes, only what is new gets sent."""
         loop = asyncio.get_running_loop()
-        waiting: list[str] = []
+        latest = shown = ""
         came = asyncio.Event()
 
         def put(line: str) -> None:
-            waiting[:] = [line]
+            nonlocal latest
+            latest = line
             came.set()
 
         def say(line: str) -> None:
             loop.call_soon_threadsafe(put, line)
 
-        async def send() -> None:
-            shown = ""
-            while True:
-                await came.wait()
-                came.clear()
-                if waiting[0] != shown:
-                    shown = waiting[0]
-                    await self.log(urn, mask(shown))
-                    await asyncio.sleep(_BETWEEN_LINES_S)
+        async def show() -> None:
+            nonlocal shown
+            if latest != shown:
+                shown = latest
+                await self.log(urn, mask(shown))
 
-        sender = asyncio.create_task(send())
+        async def keep_showing() -> None:
+            while await came.wait():
+                came.clear()
+                await show()
+                await asyncio.sleep(_BETWEEN_LINES_S)
+
+        sender = asyncio.create_task(keep_showing())
         try:
             yield say
         finally:
             sender.cancel()
+            await show()

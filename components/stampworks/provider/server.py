@@ -17,7 +17,7 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.struct_pb2 import Struct
 
 from stampworks.provider.checks import failures
-from stampworks.provider.handler import Call, Handler, Package
+from stampworks.provider.handler import Call, Failure, Handler, Package
 from stampworks.provider.progress import Engine
 from stampworks.provider.protocol import plugin_pb2, provider_pb2_grpc, status_pb2
 from stampworks.provider.protocol import provider_pb2 as pb
@@ -83,10 +83,9 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
     async def Check(self, request: pb.CheckRequest, context: Context) -> pb.CheckResponse:
         handler = await self._handler(request.urn, context)
-        found = failures(handler, decode(request.news))
+        work = _Work(handler, request.urn, request.news)
         return pb.CheckResponse(
-            inputs=request.news,
-            failures=[pb.CheckFailure(property=failure.path, reason=failure.reason) for failure in found],
+            inputs=request.news, failures=[work.failure(one) for one in failures(handler, work.call.inputs)]
         )
 
     async def Diff(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
@@ -199,8 +198,9 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         expected = (*self._package.expected_errors, InterruptedByUserError, TimeoutError)
         if isinstance(error, expected) and str(error):
             return str(error)
-        frames = "".join(traceback.format_tb(error.__traceback__, limit=-3))
-        return f"{type(error).__name__}: {error}\n{frames}this is a bug in {self._package.name}".rstrip()
+        frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename != __file__][-3:]
+        place = "".join(traceback.format_list(frames))
+        return f"{type(error).__name__}: {error}\n{place}this is a bug in {self._package.name}"
 
 
 class _Work:
@@ -234,6 +234,11 @@ class _Work:
         return self.state(
             {name: old.get(name, UNKNOWN) if row.stable else UNKNOWN for name, row in self.handler.outputs.items()}
         )
+
+    def failure(self, failure: Failure) -> pb.CheckFailure:
+        if _top(failure.path) in self._secrets:  # the engine shows the value of the property that it is told
+            return pb.CheckFailure(reason=f"{failure.path} {failure.reason}")
+        return pb.CheckFailure(property=failure.path, reason=failure.reason)
 
     def mask(self, text: str) -> str:
         """The text without any secret of this resource, wherever the text comes from."""

@@ -1,0 +1,221 @@
+"""What the plugin's base promises, seen through the real engine on a plugin of one resource, a file."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.provider.conftest import Project
+
+pytestmark = pytest.mark.engine
+
+
+def failed_up(project: Project) -> str:
+    done = project.run("up", "--yes", "--skip-preview")
+    assert done.returncode == 1, done.stdout
+    return done.stdout
+
+
+def wait_for(true: Callable[[], bool], seconds: float = 15) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
+
+
+def test_create_same_update_replace_delete(project: Project) -> None:
+    """The five things that can happen to a resource happen, each once and only when due."""
+    project.write('File("one", lines=["a"], size=3, labels={"x": [1, 2.5, True]})')
+    assert "2 created" in project.up()
+    first = project.state()["one"]
+    assert first["outputs"]["size"] == 3
+    file = project.world / first["id"]
+    assert file.read_text() == "a\n"
+
+    assert "2 unchanged" in project.up()
+    assert project.state()["one"]["outputs"]["made"] == 1
+
+    project.write('File("one", lines=["a", "b"], size=3, labels={"x": [1, 2.5, True]})')
+    assert "[diff: ~lines]" in project.run("preview").stdout
+    assert file.read_text() == "a\n", "a preview touches nothing"
+    assert "1 updated" in project.up()
+    assert file.read_text() == "a\nb\n"
+
+    elsewhere = project.folder / "elsewhere"
+    elsewhere.mkdir()
+    project.write(f'File("one", folder={str(elsewhere)!r}, lines=["a"])')
+    assert "1 replaced" in project.up()
+    assert not file.exists()
+    assert (elsewhere / project.state()["one"]["id"]).exists()
+
+    assert project.run("destroy", "--yes", "--skip-preview").returncode == 0
+    assert not (elsewhere / first["id"]).exists()
+
+
+def test_a_preview_knows_what_stays_and_what_may_change(project: Project) -> None:
+    """Outputs are unknown before a creation; an update keeps the stable ones, so what hangs on them stays too."""
+    program = """
+        f = File("one", lines=["{}"])
+        File("two", lines=["a"], labels={{"path": f.path}})
+        File("three", lines=["a"], labels={{"made": f.made}})
+        pulumi.export("path", f.path)
+    """
+    project.write(program.format("a"))
+    assert "path: [unknown]" in project.run("preview").stdout
+    project.up()
+    project.write(program.format("b"))
+    shown = project.run("preview").stdout
+    assert "three update [diff: ~labels]" in shown
+    assert "two update" not in shown
+    assert "2 updated" in project.up()
+
+
+def test_secrets_stay_secret(project: Project) -> None:
+    """A secret, and what the table says is secret, is encrypted in the state and masked in errors and progress."""
+    given = 'password=pulumi.Output.secret("hunter22")'
+    project.write(f'f = File("one", lines=["a"], {given})\npulumi.export("token", f.token)')
+    shown = project.up()
+    outputs = project.state()["one"]["outputs"]
+    assert "ciphertext" in outputs["password"]
+    assert "ciphertext" in outputs["token"]
+    assert "2 unchanged" in project.up()
+
+    project.write(f'File("two", lines=["a"], mode="fail early", {given})')
+    shown += failed_up(project)
+    assert "error: the password [secret] is too short" in shown
+    assert "hunter22" not in shown
+
+
+def test_wrong_inputs_are_all_named(project: Project) -> None:
+    """Unknown names, missing ones and wrong types are refused before anything is made."""
+    project.write('File("one", sizes=3, size="big")')
+    shown = project.run("preview").stdout
+    assert "sizes value {3} has a problem: toy:index:File has no such input; did you mean size?" in shown
+    assert "size value {big} has a problem: must be of type integer: how much it weighs" in shown
+    assert "lines XX" in shown, shown
+    project.write('File("one", lines=[])')
+    assert "lines value {[]} has a problem: a file of no lines is no file" in project.run("preview").stdout
+
+
+def test_what_exists_in_spite_of_a_failure_is_kept(project: Project) -> None:
+    """A creation that fails half-way leaves its half in the state; the next up is an update that completes it."""
+    project.write('File("one", lines=["a"], mode="fail late")')
+    assert "* the ink has run out" in failed_up(project)
+    assert project.state()["one"]["initErrors"] == ["the ink has run out"]
+    project.write('File("one", lines=["a"])')
+    assert "1 updated" in project.up()
+    assert "initErrors" not in project.state()["one"]
+
+
+def test_a_creation_that_left_nothing_is_not_in_the_state(project: Project) -> None:
+    """When nothing was made there is nothing to remember."""
+    project.write('File("one", lines=["a"], mode="fail early", password="")')
+    assert "error: the password  is too short" in failed_up(project)
+    assert project.state() == {}
+
+
+def test_an_error_nobody_expected_says_where_it_happened(project: Project) -> None:
+    """A bug is shown with the line that raised it, and called one."""
+    project.write('File("one", lines=["a"], mode="bug")')
+    shown = failed_up(project)
+    assert "KeyError: 'nonsense'" in shown
+    assert 'raise KeyError("nonsense")' in shown
+    assert "this is a bug in toy" in shown
+
+
+def test_a_plain_preview_sees_a_changed_and_a_gone_thing(project: Project) -> None:
+    """Without any flag, what happened behind the stack's back shows as an update or a creation, and up repairs it."""
+    project.write('File("one", lines=["a"])')
+    project.up()
+    file = project.world / project.state()["one"]["id"]
+
+    file.with_suffix(".stale").touch()
+    shown = project.run("preview").stdout
+    assert "one update [diff: -stale]" in shown
+    assert "first is stale" in shown
+    assert "1 updated" in project.up()
+    assert "2 unchanged" in project.up()
+
+    file.unlink()
+    assert "1 to create" in project.run("preview").stdout
+    assert "1 created" in project.up()
+    assert file.exists()
+
+
+def test_a_second_creation_adopts_what_the_first_left(project: Project) -> None:
+    """An id that depends on nothing but the URN makes a retry find the same thing."""
+    project.write('File("one", lines=["a"])')
+    project.up()
+    file = project.world / project.state()["one"]["id"]
+    assert project.run("state", "delete", project.state()["one"]["urn"], "--yes").returncode == 0
+    assert "1 created" in project.up()
+    assert [path for path in project.world.iterdir() if path.suffix == ""] == [file]
+
+
+@pytest.mark.parametrize(("mode", "line"), [("slow", "page"), ("slow thread", "sheet")])
+def test_an_interrupt_ends_the_work_at_once_and_keeps_what_exists(project: Project, mode: str, line: str) -> None:
+    """Ctrl-C: the operation ends within a second, whether it waits or works in a thread, and the state knows it."""
+    project.write(f'File("one", lines=["a"], mode={mode!r})')
+    engine = project.start("up", "--yes", "--skip-preview")
+    wait_for(lambda: any(project.world.iterdir()))
+    time.sleep(1.5)
+    interrupted = time.monotonic()
+    engine.send_signal(signal.SIGINT)
+    shown, _ = engine.communicate(timeout=20)
+    assert time.monotonic() - interrupted < 2
+    assert "* interrupted" in shown
+    lines = [one for one in shown.splitlines() if f" {line} " in one]
+    assert 2 <= len(lines) <= 10, "progress is shown, a few lines a second"
+    assert project.state()["one"]["initErrors"] == ["interrupted"]
+
+
+def test_a_killed_engine_leaves_no_plugin(project: Project) -> None:
+    """The plugin sees that its engine is gone, and the next up takes over what was made."""
+    project.write('File("one", lines=["a"], mode="slow")')
+    engine = project.start("up", "--yes", "--skip-preview")
+    wait_for(lambda: any(project.world.iterdir()))
+    assert project.plugins()
+    engine.kill()
+    engine.communicate(timeout=20)
+    wait_for(lambda: not project.plugins(), seconds=3)
+    assert project.run("cancel", "--yes").returncode == 0
+    project.write('File("one", lines=["a"])')
+    assert "taking over what is there" in project.up()
+
+
+def test_custom_timeouts_are_kept(project: Project) -> None:
+    """The plugin ends an operation that takes longer than the user allows."""
+    project.write("""
+        limit = pulumi.CustomTimeouts(create="1s")
+        File("one", lines=["a"], mode="slow", opts=ResourceOptions(custom_timeouts=limit))
+    """)
+    assert "* not done within its timeout of 1 s" in failed_up(project)
+
+
+def test_ignored_changes_are_no_changes(project: Project) -> None:
+    """ignoreChanges hides a difference from the plugin."""
+    project.write('File("one", lines=["a", "b"])')
+    project.up()
+    project.write('File("one", lines=["a", "c"], opts=ResourceOptions(ignore_changes=["lines[1]"]))')
+    assert "2 unchanged" in project.up()
+
+
+def test_the_schema_is_one_the_engine_can_read(project: Project) -> None:
+    """`pulumi package get-schema` shows every property with its description."""
+    done = subprocess.run(
+        ["pulumi", "package", "get-schema", "./bin/pulumi-resource-toy"],
+        cwd=project.folder,
+        env=project.environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert "how much it weighs" in done.stdout
+    assert '"secret": true' in done.stdout

@@ -1,0 +1,107 @@
+"""A plugin of one resource, a file: the smallest world in which everything that the base promises can be seen.
+
+Its folder is the world. `<name>.stale` stands for a change that somebody made behind the stack's back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from stampworks.provider.handler import Call, Failure, Handler, Package, Property
+from stampworks.provider.server import serve
+
+
+class ToyError(Exception):
+    """Says all in its text."""
+
+
+class File(Handler):
+    """A file of some lines."""
+
+    token = "toy:index:File"  # noqa: S105
+    refresh = True
+    inputs: ClassVar[Mapping[str, Property]] = {
+        "folder": Property("string", "where it lies", replaces=True),
+        "lines": Property("array", "what it holds"),
+        "size": Property("integer", "how much it weighs", required=False),
+        "password": Property("string", "never shown", required=False),
+        "mode": Property("string", "how to behave", required=False),
+        "labels": Property("object", "whatever", required=False),
+    }
+    outputs: ClassVar[Mapping[str, Property]] = {
+        "path": Property("string", "where it is", stable=True),
+        "made": Property("integer", "how many times it was written"),
+        "token": Property("string", "derived from the password", secret=True),
+        "stale": Property("array", "what is wrong with it"),
+    }
+
+    def check(self, inputs: Mapping[str, Any]) -> Iterable[Failure]:
+        if not inputs["lines"]:
+            yield Failure("lines", "a file of no lines is no file")
+
+    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, str]:
+        return {f"stale[{i}]": f"{what} is stale" for i, what in enumerate(outputs.get("stale", []))}
+
+    async def ensure(self, call: Call) -> dict[str, Any]:
+        path = self._path(call)
+        if path.exists() and not call.old_outputs:
+            call.progress("taking over what is there")
+        (path.parent / f"{path.name}.stale").unlink(missing_ok=True)
+        mode = call.inputs.get("mode", "")
+        if mode == "fail early":
+            raise ToyError(f"the password {call.inputs['password']} is too short")
+        path.write_text("".join(f"{line}\n" for line in call.inputs["lines"]))
+        made = path.with_suffix(".made")
+        made.write_text(str(int(made.read_text()) + 1 if made.exists() else 1))
+        if mode == "fail late":
+            raise ToyError("the ink has run out")
+        if mode == "bug":
+            raise KeyError("nonsense")
+        if mode == "slow":
+            await self._slowly(call)
+        if mode == "slow thread":
+            await call.thread(work_slowly, call)
+        found = await self.read(call)
+        if found is None:
+            raise ToyError("it vanished")
+        return found
+
+    async def _slowly(self, call: Call) -> None:
+        for i in range(200):
+            call.progress(f"page {i}")
+            await asyncio.sleep(0.1)
+
+    async def read(self, call: Call) -> dict[str, Any] | None:
+        path = self._path(call)
+        if not path.exists():
+            return None
+        return {
+            "path": str(path),
+            "made": int(path.with_suffix(".made").read_text()),
+            "token": f"derived from {call.inputs.get('password', '')}",
+            "stale": ["first"] if path.with_suffix(".stale").exists() else [],
+        }
+
+    async def delete(self, call: Call) -> None:
+        self._path(call).unlink(missing_ok=True)
+
+    def _path(self, call: Call) -> Path:
+        return Path(call.inputs["folder"], call.id)
+
+
+def work_slowly(call: Call) -> None:
+    for i in range(200):
+        call.progress(f"sheet {i}")
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    package = Package("toy", "0.0.1", "A file", (File(),), expected_errors=(ToyError,))
+    Path(os.environ["TOY_PIDS"], str(os.getpid())).touch()
+    asyncio.run(serve(package, next((word for word in sys.argv[1:] if not word.startswith("-")), "")))
