@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+from stampworks.declaration.wording import alternatives
+
+LINE_WIDTH_MAX = 100
+CARET_COLUMN_MAX = 60
+
+BOLD, RED, CYAN, PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[36m", "\x1b[0m"
 
 
 @dataclass(frozen=True)
@@ -10,17 +19,98 @@ class Problem:
     """One thing that is wrong, and where."""
 
     file: str
+    """Or the name of another origin."""
     line: int
+    """From 1; 0 when the place is not known."""
     column: int
+    """From 1, in characters."""
     path: str
+    """The declared field, for example pools[0].count; empty for the declaration as a whole."""
     message: str
     hint: str
     source: str
+    """The line of text that holds the place."""
 
 
 class DeclarationError(Exception):
     """All that is wrong in a declaration; its text is what the user reads."""
 
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
-        self.problems = problems
-        super().__init__("\n".join(f"{p.file}:{p.line}:{p.column}: {p.path}: {p.message}" for p in problems))
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = in_reading_order(problems)
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        return render(self.problems)
+
+    def render(self, colour: bool) -> str:
+        """The same text, with colour for a terminal."""
+        return render(self.problems, colour)
+
+
+def in_reading_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """File by file as they first appear, each from top to bottom."""
+    problems = tuple(problems)
+    files = list(dict.fromkeys(problem.file for problem in problems))
+    return tuple(sorted(problems, key=lambda problem: (files.index(problem.file), problem.line, problem.column)))
+
+
+def render(problems: Sequence[Problem], colour: bool = False) -> str:
+    """Each problem with its line, a caret and a hint, then how many there are."""
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    files = alternatives(list(dict.fromkeys(printable(problem.file) for problem in problems)), last="and")
+    blocks = ["\n".join(_lines(problem, colour)) for problem in problems]
+    return "\n\n".join([*blocks, f"{count} in {files}: nothing was changed."])
+
+
+def printable(text: str) -> str:
+    """The text without anything that could move a terminal's cursor, hide characters or reverse their order."""
+    return "".join(_visible(character) for character in text)
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+
+
+def _lines(problem: Problem, colour: bool) -> Iterator[str]:
+    bold, red, cyan, plain = (BOLD, RED, CYAN, PLAIN) if colour else ("", "", "", "")
+    place = f"{problem.file}:{problem.line}:{problem.column}" if problem.line else problem.file
+    head = f"{place}: {problem.path}" if problem.path else place
+    yield f"{bold}{printable(head)}:{plain} {printable(problem.message)}"
+    if problem.line:
+        line, caret = _excerpt(problem.source, problem.column - 1)
+        yield f"    {line}"
+        yield f"    {' ' * caret}{red}^{plain}"
+    if problem.hint:
+        first, *others = map(printable, problem.hint.splitlines())
+        yield f"  {cyan}hint:{plain} {first}"
+        yield from (f"        {line}" for line in others)
+
+
+def _excerpt(source: str, index: int) -> tuple[str, int]:
+    """The part of a line around a character that fits a terminal, and at which column of it the caret belongs."""
+    before = [_visible(character) for character in source[max(0, index - LINE_WIDTH_MAX) : index]]
+    after = [_visible(character) for character in source[index : index + LINE_WIDTH_MAX]]
+    if _width(before + after) > LINE_WIDTH_MAX:
+        before = _fitting(before[::-1], CARET_COLUMN_MAX)[::-1]
+    after = _fitting(after, LINE_WIDTH_MAX - _width(before))
+    left = "" if len(before) == index else "..."
+    right = "" if len(after) == len(source[index:]) else "..."
+    return "".join([left, *before, *after, right]), len(left) + _width(before)
+
+
+def _fitting(cells: list[str], width: int) -> list[str]:
+    """As many of the first cells as have room."""
+    for count in range(len(cells), -1, -1):
+        if _width(cells[:count]) <= width:
+            return cells[:count]
+    return []
+
+
+def _width(cells: Iterable[str]) -> int:
+    return sum(_character_width(character) for cell in cells for character in cell)
+
+
+def _character_width(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) == "Mn":
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

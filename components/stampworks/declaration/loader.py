@@ -1,4 +1,4 @@
-"""From a file to a declaration."""
+"""From a file, its bases, or a value of Pulumi's configuration to a declaration that is known good."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
-from stampworks.declaration.errors import Problem
+from stampworks.declaration import explain
+from stampworks.declaration.checks import check, sound
+from stampworks.declaration.errors import DeclarationError, Problem
+from stampworks.declaration.files import read_declared, stack_file
 from stampworks.declaration.models import Declaration
+from stampworks.declaration.nodes import Node, Unread, find, parsed, plain, spelled, walk
+from stampworks.declaration.reading import from_value
 
 
 @dataclass(frozen=True)
@@ -17,24 +23,59 @@ class Source:
     """A declaration together with the places where its values are written."""
 
     declaration: Declaration
+    root: Node
 
     def problem(self, path: str, message: str, hint: str = "") -> Problem:
-        """A problem located at the user's own line."""
-        return Problem("", 0, 0, path, message, hint, "")
+        """A problem at the line of a field; when the field is not written, at what it would stand in."""
+        node, _ = find(self.root, parsed(path))
+        return node.place.problem(path, message, hint)
 
 
 def load_file(path: Path) -> Source:
-    """The declaration in a file of its own, or in a stack file."""
-    data = yaml.safe_load(path.read_text())
-    data = data["config"]["stampworks:cluster"] if "config" in data else data
-    return load_value(data, str(path))
+    """The declaration in a file of its own, or below stampworks:cluster in a stack file; with its bases."""
+    return _load(read_declared(path))
 
 
 def load_stack(stack: str, directory: Path) -> Source:
-    """The declaration of a stack."""
-    return load_file(directory / f"Pulumi.{stack}.yaml")
+    """The declaration of a stack, by the stack's name."""
+    return _load(read_declared(stack_file(stack, directory)))
 
 
-def load_value(value: Any, origin: str) -> Source:  # noqa: ARG001
-    """A declaration that comes without lines."""
-    return Source(Declaration.model_validate(value))
+def load_value(value: Any, origin: str) -> Source:
+    """A declaration that does not come from a file, such as Pulumi's configuration; its problems have no lines."""
+    return _load(from_value(value, origin))
+
+
+def _load(root: Node) -> Source:
+    if problem := explain.of_another_version(root):
+        raise DeclarationError([problem])
+    problems = _defects(root)
+    wrong = {path for path, node in walk(root) if isinstance(node.value, Unread)}
+    data = plain(root)
+    declaration = None
+    try:
+        declaration = Declaration.model_validate(data)
+    except ValidationError as error:
+        found = [each for each in error.errors() if each["loc"] not in wrong or each["type"] == "extra_forbidden"]
+        found = [each for each in found if not _emptied(each)]
+        problems += [explain.problem(each, root) for each in found]
+        wrong |= {each["loc"] for each in found}
+    for path, message, hint in check(sound(data, frozenset(wrong))):
+        node, _ = find(root, path)
+        problems.append(node.place.problem(spelled(path), message, hint))
+    if problems or declaration is None:
+        raise DeclarationError(problems)
+    return Source(declaration, root)
+
+
+def _defects(root: Node) -> list[Problem]:
+    return [
+        defect.place.problem(spelled((*path, defect.key) if defect.key else path), defect.message, defect.hint)
+        for path, node in walk(root)
+        for defect in node.defects
+    ]
+
+
+def _emptied(error: ErrorDetails) -> bool:
+    """Whether a list is called too short only because pydantic does not count its wrong items."""
+    return error["type"] == "too_short" and bool(error["input"])

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
 
-from stampworks.declaration.values import AccountName, Cidr, Mount, Name, PoolName, QueueName, UserName
+from stampworks.declaration.values import AccountName, Cidr, Mount, Name, PoolName, QueueName, UserName, Whole
 
 VERSION: Final = 1
 
@@ -82,7 +82,7 @@ class Fabric(Section):
         description="How many nodes of a pool share a leaf switch.",
         json_schema_extra=ROLL,
     )
-    oversubscription: Literal[1, 2, 4] = Field(
+    oversubscription: Annotated[Literal[1, 2, 4], Whole] = Field(
         default=1,
         description="How many times the rails of a full leaf exceed its trunk; 1 for none.",
         json_schema_extra=IN_PLACE,
@@ -228,7 +228,9 @@ class Declaration(Section):
         description="A base file, relative to this one: mappings are merged with it, everything else replaces it.",
         json_schema_extra=IN_PLACE,
     )
-    version: Literal[1] = Field(description="The version of this format: 1.", json_schema_extra=IN_PLACE)
+    version: Annotated[Literal[1], Whole] = Field(
+        description="The version of this format: 1.", json_schema_extra=IN_PLACE
+    )
     name: Name = Field(
         description="What the cluster is called. Another name is another cluster.", json_schema_extra=REFUSE
     )

@@ -1,17 +1,30 @@
-"""What can be declared, and what changing it does."""
+"""What can be declared, and what changing it does, for editors, documentation and previews."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from stampworks.declaration.fields import change, fields
 from stampworks.declaration.models import Change, Declaration
 
 
-def schema() -> dict[str, Any]:
-    """JSON schema of a declaration."""
-    return Declaration.model_json_schema()
-
-
 def change_of(path: str) -> Change:
-    """What changing the field at this path does."""
-    raise NotImplementedError(path)
+    """What changing a field does, by its path: that of one entry (pools[0].count) or of all (pools[].count)."""
+    return change(fields()[re.sub(r"\[\d*\]", "[]", path)])
+
+
+def schema() -> dict[str, Any]:
+    """JSON schema of the value of stampworks:cluster, with a description and a change policy for every field."""
+    from pydantic.json_schema import GenerateJsonSchema  # only this command needs it
+
+    class Untitled(GenerateJsonSchema):
+        def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+            return False
+
+    document = Declaration.model_json_schema(schema_generator=Untitled)
+    for section in (document, *document["$defs"].values()):
+        for field in section["properties"].values():
+            if field.get("default") == "":  # "not given"; as a value it would be refused
+                del field["default"]
+    return {"$schema": Untitled.schema_dialect, **document}

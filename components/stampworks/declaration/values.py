@@ -6,23 +6,28 @@ import ipaddress
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError, PydanticKnownError
+
+from stampworks.declaration.wording import shown
 
 NAME_LENGTH_MAX = 20
-NAME_PATTERN = rf"^(?=.{{1,{NAME_LENGTH_MAX}}}$)[a-z]([a-z0-9-]*[a-z0-9])?$"
+NAME_PATTERN = rf"^[a-z]([a-z0-9-]{{0,{NAME_LENGTH_MAX - 2}}}[a-z0-9])?$"
 USER_PATTERN = r"^[a-z_][a-z0-9_-]{0,31}$"
 MOUNT_PATTERN = r"^(/[A-Za-z0-9_][A-Za-z0-9._-]*)+$"
 CIDR_PATTERN = r"^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/[0-9]+$"
 
 # Accounts that the system or a service on the nodes already has: a person of that name would become the service.
 SYSTEM_USERS = frozenset(
-    "root daemon bin sys sync games man lp mail news uucp proxy www-data backup list irc nobody sshd"
-    " messagebus munge slurm mysql _apt".split()
+    [
+        *("root", "daemon", "bin", "sys", "sync", "games", "man", "lp", "mail", "news", "uucp", "proxy", "www-data"),
+        *("backup", "list", "irc", "nobody", "_apt", "messagebus", "sshd", "munge", "slurm", "mysql"),
+    ]
 )
 # A file system mounted here would hide what the node itself needs to run.
-SYSTEM_DIRECTORIES = tuple(
-    "/bin /boot /dev /etc /exports /lib /lib32 /lib64 /proc /root /run /sbin /sys /tmp /usr /var".split()
+SYSTEM_DIRECTORIES = (
+    *("/bin", "/boot", "/dev", "/etc", "/exports", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run", "/sbin"),
+    *("/sys", "/tmp", "/usr", "/var"),  # noqa: S108
 )
 PRIVATE_RANGES = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 PREFIX_MAX = 28
@@ -113,9 +118,11 @@ def mount(value: str) -> str:
     return value
 
 
-def shown(value: str) -> str:
-    """A text as messages show it: in quotes, and short."""
-    return repr(value if len(value) <= 60 else value[:57] + "...")
+def whole(value: object) -> object:
+    """Refuse what only equals a whole number: to Python, and so to a closed set of numbers, true is 1 and so is 1.0."""
+    if type(value) is not int:
+        raise PydanticKnownError("int_type")
+    return value
 
 
 def _pattern(pattern: str) -> WithJsonSchema:
@@ -129,3 +136,4 @@ AccountName = Annotated[str, AfterValidator(account_name), _pattern(NAME_PATTERN
 UserName = Annotated[str, AfterValidator(user_name), _pattern(USER_PATTERN)]
 Cidr = Annotated[str, AfterValidator(cidr), _pattern(CIDR_PATTERN)]
 Mount = Annotated[str, AfterValidator(mount), _pattern(MOUNT_PATTERN)]
+Whole = BeforeValidator(whole)

@@ -1,0 +1,196 @@
+"""What fields have to do with one another.
+
+The checks read plain data with the defaults filled in, from which everything that is wrong by itself was left out: what
+is absent there cannot be judged, and nothing is said about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from pydantic.fields import FieldInfo
+
+from stampworks.declaration.fields import is_list, section_of
+from stampworks.declaration.models import Declaration, Section
+from stampworks.declaration.nodes import Path, spelled
+from stampworks.declaration.wording import did_you_mean, shown
+
+Entry = Mapping[str, Any]
+
+
+class Finding(NamedTuple):
+    path: Path
+    message: str
+    hint: str
+
+
+def sound(data: Any, wrong: frozenset[Path]) -> Entry:
+    """What can be relied on in a declaration of which some paths are known to be wrong."""
+    return _sound_section(Declaration, data, wrong, ())
+
+
+def check(data: Entry) -> Iterator[Finding]:
+    """Everything that is wrong between the fields."""
+    scheduler = data.get("scheduler", {})
+    yield from _names(data, scheduler)
+    yield from _uids(data.get("users", ()))
+    yield from _mounts(data.get("storage", ()))
+    yield from _queues(data, scheduler)
+    yield from _preemption(scheduler)
+    yield from _accounts(data, scheduler)
+    yield from _accounting(scheduler)
+
+
+def _names(data: Entry, scheduler: Entry) -> Iterator[Finding]:
+    for kind, entries, path in (
+        ("pool", data.get("pools", ()), ("pools",)),
+        ("storage", data.get("storage", ()), ("storage",)),
+        ("user", data.get("users", ()), ("users",)),
+        ("queue", scheduler.get("queues", ()), ("scheduler", "queues")),
+        ("priority", scheduler.get("priorities", ()), ("scheduler", "priorities")),
+        ("account", scheduler.get("accounts", ()), ("scheduler", "accounts")),
+    ):
+        for index, first in _repeated([entry.get("name") for entry in entries]):
+            name = shown(entries[index]["name"])
+            hint = f"{spelled((*path, first))} has this name already; give each its own"
+            yield Finding((*path, index, "name"), f"a second {kind} is called {name}", hint)
+
+
+def _uids(users: Sequence[Entry]) -> Iterator[Finding]:
+    for index, first in _repeated([user.get("uid") for user in users]):
+        message = f"a second user has the uid {users[index]['uid']}"
+        yield Finding(("users", index, "uid"), message, f"users[{first}] has it already; their files would be shared")
+
+
+def _mounts(storage: Sequence[Entry]) -> Iterator[Finding]:
+    mounts = [entry.get("mount") for entry in storage]
+    for index, first in _repeated(mounts):
+        yield Finding(
+            ("storage", index, "mount"), f"{mounts[index]} is mounted twice", f"storage[{first}] is there already"
+        )
+    for index, mount in enumerate(mounts):
+        around = next((str(above) for above in PurePosixPath(mount or "").parents if str(above) in mounts), None)
+        if around:
+            hint = f"storage[{mounts.index(around)}] is mounted on {around}; mount one beside the other"
+            yield Finding(("storage", index, "mount"), f"{mount} lies inside another mount", hint)
+
+
+def _queues(data: Entry, scheduler: Entry) -> Iterator[Finding]:
+    queues = scheduler.get("queues", ())
+    for index, queue in enumerate(queues):
+        path: Path = ("scheduler", "queues", index)
+        yield from _references("pool", queue.get("pools", ()), data.get("pools"), (*path, "pools"))
+        if priority := queue.get("priority"):
+            yield from _reference("priority", priority, scheduler.get("priorities"), (*path, "priority"))
+    yield from _default_queue(queues)
+
+
+def _default_queue(queues: Sequence[Entry]) -> Iterator[Finding]:
+    defaults = [index for index, queue in enumerate(queues) if queue.get("default")]
+    for index in defaults[1:]:
+        path = ("scheduler", "queues", index, "default")
+        yield Finding(path, "a second queue is the default", f"scheduler.queues[{defaults[0]}] is it already; keep one")
+    if queues and not defaults and all("default" in queue for queue in queues):
+        hint = "write default: true at the queue for jobs that name none"
+        yield Finding(("scheduler", "queues"), "no queue is the default", hint)
+
+
+def _preemption(scheduler: Entry) -> Iterator[Finding]:
+    priorities = scheduler.get("priorities", ())
+    preempts = {entry["name"]: [*filter(None, entry.get("preempts", ()))] for entry in priorities if "name" in entry}
+    for index, entry in enumerate(priorities):
+        path = ("scheduler", "priorities", index, "preempts")
+        yield from _references("priority", entry.get("preempts", ()), priorities, path)
+        circle = _circle(preempts, entry.get("name", ""))
+        if len(circle) == 2:
+            item = (*path, entry["preempts"].index(entry["name"]))
+            yield Finding(item, "a priority cannot preempt itself", "name those whose jobs make room for it")
+        elif circle and circle[0] == min(circle):  # once, not at each of its members
+            yield Finding(path, f"{' preempts '.join(circle)}", "of two priorities only one can preempt the other")
+
+
+def _accounts(data: Entry, scheduler: Entry) -> Iterator[Finding]:
+    for index, user in enumerate(data.get("users", ())):
+        path = ("users", index, "accounts")
+        yield from _references("account", user.get("accounts", ()), scheduler.get("accounts"), path)
+
+
+def _accounting(scheduler: Entry) -> Iterator[Finding]:
+    if scheduler.get("accounting") is not False:
+        return
+    for key in ("priorities", "accounts"):
+        if scheduler.get(key):
+            hint = f"write accounting: true in scheduler, or take the {key} out"
+            yield Finding(("scheduler", key), f"{key} need accounting, which is off", hint)
+
+
+def _references(
+    kind: str, names: Sequence[str | None], entries: Sequence[Entry] | None, path: Path
+) -> Iterator[Finding]:
+    for index, name in enumerate(names):
+        if name is not None:
+            yield from _reference(kind, name, entries, (*path, index))
+    for index, _ in _repeated(names):
+        yield Finding((*path, index), f"{shown(names[index] or '')} is named twice", "keep one")
+
+
+def _reference(kind: str, name: str, entries: Sequence[Entry] | None, path: Path) -> Iterator[Finding]:
+    """A name that no entry has; when not all names are known, it may be one of the others."""
+    if entries is None or not all("name" in entry for entry in entries):
+        return
+    known = [entry["name"] for entry in entries]
+    if name not in known:
+        hint = did_you_mean(name, known) or f"no {kind} is declared"
+        yield Finding(path, f"no {kind} is called {shown(name)}", hint)
+
+
+def _repeated(values: Sequence[Any]) -> Iterator[tuple[int, int]]:
+    """Where a value comes again, and where it came first."""
+    first: dict[Any, int] = {}
+    for index, value in enumerate(values):
+        if value is not None and first.setdefault(value, index) != index:
+            yield index, first[value]
+
+
+def _circle(preempts: Mapping[str, Sequence[str]], start: str) -> list[str]:
+    """The shortest way from a priority back to itself, both ends named; empty when there is none."""
+    ways = [[start]]
+    seen: set[str] = set()
+    for way in ways:
+        for name in preempts.get(way[-1], ()):
+            if name == start:
+                return [*way, start]
+            if name not in seen:
+                seen.add(name)
+                ways.append([*way, name])
+    return []
+
+
+def _sound_section(model: type[Section], data: Any, wrong: frozenset[Path], path: Path) -> Entry:
+    result: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        here = (*path, name)
+        if here in wrong:
+            continue
+        if name in data:
+            result[name] = _sound_value(field, data[name], wrong, here)
+        elif not field.is_required():
+            default = field.get_default()
+            result[name] = default.model_dump() if isinstance(default, Section) else default
+    return result
+
+
+def _sound_value(field: FieldInfo, value: Any, wrong: frozenset[Path], path: Path) -> Any:
+    section = section_of(field)
+    if not is_list(field):
+        return _sound_section(section, value, wrong, path) if section else value
+    return [_sound_item(section, item, wrong, (*path, index)) for index, item in enumerate(value)]
+
+
+def _sound_item(section: type[Section] | None, item: Any, wrong: frozenset[Path], path: Path) -> Any:
+    """An item of a list; one that is wrong leaves a gap, so that the others keep their places."""
+    if section:
+        return {} if path in wrong else _sound_section(section, item, wrong, path)
+    return None if path in wrong else item

@@ -1,0 +1,143 @@
+"""What pydantic found, in the words of the person who wrote the declaration."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args, get_origin
+
+from pydantic_core import ErrorDetails
+
+from stampworks.declaration.errors import Problem
+from stampworks.declaration.fields import fields, pattern
+from stampworks.declaration.models import VERSION
+from stampworks.declaration.nodes import Node, Path, find, spelled
+from stampworks.declaration.wording import alternatives, shown, similar
+
+# What each complaint about a type asks for.
+NEEDS = {
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "tuple_type": "a list",
+    "model_type": "a mapping",
+}
+# Other languages' words for true and false, and YAML's own of old.
+BOOLEANS = {
+    **dict.fromkeys(("true", "yes", "on", "y", "1"), "true"),
+    **dict.fromkeys(("false", "no", "off", "n", "0"), "false"),
+}
+
+
+def problem(error: ErrorDetails, root: Node) -> Problem:
+    """One complaint of pydantic as a problem at the user's own line."""
+    path: Path = error["loc"]
+    node, found = find(root, path)
+    place = node.entry if error["type"] == "extra_forbidden" else node.place
+    message, hint = _said(error, path, node) if found else ("is missing", _description(path))
+    return place.problem(spelled(path), message, hint)
+
+
+def of_another_version(root: Node) -> Problem | None:
+    """The one problem of a declaration whose other keys may mean something else than they do here."""
+    node, found = find(root, ("version",))
+    if not found or type(node.value) is not int or node.value == VERSION:
+        return None
+    message = f"this release of stampworks reads version {VERSION}, not {node.written}"
+    hint = "a newer release reads it" if node.value > VERSION else f"write version: {VERSION}"
+    return node.place.problem("version", message, hint)
+
+
+def _said(error: ErrorDetails, path: Path, node: Node) -> tuple[str, str]:
+    """The message and the hint for a value that is there and wrong."""
+    kind, given = error["type"], _given(node)
+    if kind == "value":
+        return error["ctx"]["message"], error["ctx"]["hint"]
+    if kind == "extra_forbidden":
+        return "there is no such key", _key_hint(path)
+    if node.value is None:
+        return "has no value", _description(path)
+    if choices := _choices(path):
+        return f"must be {alternatives(choices)}, not {given}", _choice_hint(node, choices) or _description(path)
+    if kind in NEEDS:
+        return f"must be {NEEDS[kind]}, not {given}", _type_hint(kind, path, node) or _description(path)
+    if kind in ("greater_than_equal", "less_than_equal"):
+        return f"must be {_range(path)}, not {given}", _description(path)
+    if kind in ("too_short", "string_too_short"):
+        return "is empty", _description(path)
+    return error["msg"], _description(path)
+
+
+def _given(node: Node) -> str:
+    if isinstance(node.value, str):
+        return shown(node.value)
+    if isinstance(node.value, list):
+        return "a list"
+    return "a mapping" if isinstance(node.value, dict) else node.written
+
+
+def _description(path: Path) -> str:
+    """What a field is for; of a word in a list, what the list is for."""
+    field = fields().get(pattern(path).removesuffix("[]"))
+    text = ((field and field.description) or "").removesuffix(".")
+    return text[:1].lower() + text[1:]
+
+
+def _key_hint(path: Path) -> str:
+    """Where an unknown key may have been meant to go: a near spelling here, another section, or any key of this one."""
+    *above, key = path
+    here = _keys(tuple(above))
+    if near := similar(str(key), here):
+        return f"did you mean '{near}'?"
+    if elsewhere := [name.rpartition(".")[0] for name in fields() if name.rpartition(".")[2] == key]:
+        return f"'{key}' belongs to {alternatives([name or 'the top level' for name in elsewhere])}"
+    return f"there are {alternatives(here, last='and')}"
+
+
+def _keys(path: Path) -> list[str]:
+    """The keys of the section at a path."""
+    prefix = f"{pattern(path)}." if path else ""
+    below = [name.removeprefix(prefix) for name in fields() if name.startswith(prefix)]
+    return [name for name in below if "." not in name]
+
+
+def _choices(path: Path) -> list[str]:
+    """The members of a closed set."""
+    field = fields().get(pattern(path))
+    closed = field is not None and get_origin(field.annotation) is Literal
+    return [str(choice) for choice in get_args(field.annotation)] if field and closed else []
+
+
+def _choice_hint(node: Node, choices: list[str]) -> str:
+    if not isinstance(node.value, str):
+        return ""
+    if node.value in choices:  # a number, in quotes
+        return f"write {node.value} without quotes"
+    near = similar(node.value, choices)
+    return f"did you mean '{near}'?" if near else ""
+
+
+def _type_hint(kind: str, path: Path, node: Node) -> str:
+    """How to write what was probably meant."""
+    scalar = not isinstance(node.value, (list, dict))
+    if kind == "model_type":
+        return f"its keys are {alternatives(_keys(path), last='and')}"
+    if kind == "int_type" and isinstance(node.value, str) and node.value.isdecimal():
+        return f"write {int(node.value)} without quotes" if len(node.value) < 10 else ""
+    if kind == "int_type" and isinstance(node.value, float) and node.value.is_integer():
+        return f"write {int(node.value)}"
+    if kind == "bool_type" and (word := BOOLEANS.get(node.written.lower())):
+        return f"write {word}"
+    if kind == "string_type" and scalar:
+        return f'write it in quotes: "{node.written}"'
+    if kind == "tuple_type":
+        return f"write [{node.written}]" if scalar else "begin each entry with '- '"
+    return ""
+
+
+def _range(path: Path) -> str:
+    bounds = {
+        name: getattr(limit, name)
+        for limit in fields()[pattern(path)].metadata
+        for name in ("ge", "le")
+        if hasattr(limit, name)
+    }
+    return f"from {bounds['ge']} to {bounds['le']}"

@@ -1,0 +1,157 @@
+"""Where declarations stand: in files of their own, in Pulumi's stack files, on top of base files."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from pathlib import Path
+
+from stampworks.declaration.errors import DeclarationError
+from stampworks.declaration.nodes import Node, Place, find, merged
+from stampworks.declaration.reading import read
+from stampworks.declaration.wording import did_you_mean, shown, similar
+
+SIZE_MAX_KIB = 256
+"""A declaration of a thousand pools has less; it bounds the time and the memory that any file can take."""
+STACK_KEY = "stampworks:cluster"
+EXAMPLE = """\
+version: 1
+name: my-cluster
+cloud: local
+pools:
+  - {name: gpu, machine: sim-h100, count: 4}"""
+STACK_EXAMPLE = f"config:\n  {STACK_KEY}:\n    " + EXAMPLE.replace("\n", "\n    ")
+WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+class UnreadableError(Exception):
+    """A file that cannot be had; who asked for it says where it was named."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def stack_file(stack: str, directory: Path) -> Path:
+    """The file that holds a stack's configuration; DeclarationError when there is none."""
+    name = stack.rpartition("/")[2]  # Pulumi's full names are organization/project/stack
+    path = directory / f"Pulumi.{name}.yaml"
+    if not path.is_file():
+        stacks = [file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in directory.glob("Pulumi.*.yaml")]
+        hint = did_you_mean(name, stacks) or "write the file; another stack's is a good start"
+        raise DeclarationError([Place(displayed(path)).problem("", f"there is no stack {shown(name)}", hint)])
+    return path
+
+
+def read_declared(path: Path) -> Node:
+    """The declaration in a file, merged with its bases; DeclarationError for what keeps it from being read."""
+    try:
+        text = _text(path)
+    except UnreadableError as error:
+        raise DeclarationError([Place(displayed(path)).problem("", error.message, error.hint)]) from None
+    return _with_bases(path, text, ())
+
+
+def displayed(path: Path) -> str:
+    """A path as messages show it: from the working directory when it is below it."""
+    absolute, here = Path(os.path.abspath(path)), Path.cwd()  # noqa: PTH100  # resolve() would show where links lead
+    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else path)
+
+
+def _with_bases(path: Path, text: str, above: tuple[Path, ...]) -> Node:
+    node = _declared(text, path)
+    extends, found = find(node, ("extends",))
+    if not found or not isinstance(extends.value, str):
+        return node
+    base = path.parent / extends.value
+    chain = (*above, path)
+    try:
+        text = _text(base)
+    except UnreadableError as error:
+        raise DeclarationError([extends.place.problem("extends", error.message, error.hint)]) from None
+    if any(base.samefile(file) for file in chain):
+        circle = " -> ".join(map(displayed, (*chain, base)))
+        problem = extends.place.problem("extends", f"bases go in a circle: {circle}", "take this extends: out")
+        raise DeclarationError([problem])
+    return merged(_with_bases(base, text, chain), node)
+
+
+def _declared(text: str, path: Path) -> Node:
+    """The mapping that declares a cluster: the whole file, or the part of a stack file."""
+    place = Place(displayed(path))
+    root = read(text, place.file)
+    is_stack = path.name.startswith("Pulumi.") or (root is not None and "config" in _entries(root))
+    if root is None:
+        raise DeclarationError([place.problem("", "the file is empty", _write_one(is_stack))])
+    node = _in_stack(root) if is_stack else root
+    if isinstance(node.value, dict):
+        return node
+    if node.defects:
+        raise DeclarationError([defect.place.problem("", defect.message, defect.hint) for defect in node.defects])
+    said = "has no value" if node.value is None else "must be a mapping"
+    raise DeclarationError([node.place.problem(STACK_KEY if is_stack else "", said, _write_one(is_stack))])
+
+
+def _in_stack(root: Node) -> Node:
+    twice = [defect for defect in root.defects if defect.key == "config"]
+    config, found = find(root, ("config",))
+    twice += [defect for defect in config.defects if found and defect.key == STACK_KEY]
+    if twice:
+        raise DeclarationError([defect.place.problem("", defect.message, defect.hint) for defect in twice])
+    cluster, found = find(root, ("config", STACK_KEY))
+    if found:
+        return cluster
+    near = similar(STACK_KEY, _entries(config))
+    hint = f"is '{near}' meant?" if near else _write_one(is_stack=True)
+    raise DeclarationError([cluster.place.problem("", f"there is no {STACK_KEY} in the configuration", hint)])
+
+
+def _entries(node: Node) -> dict[str, Node]:
+    return node.value if isinstance(node.value, dict) else {}
+
+
+def _write_one(is_stack: bool) -> str:
+    return f"write one, for example\n{STACK_EXAMPLE if is_stack else EXAMPLE}"
+
+
+def _text(path: Path) -> str:
+    content = _content(path)
+    if content.startswith(WIDE_MARKS):
+        raise UnreadableError(f"{displayed(path)} is UTF-16", "save it as UTF-8")
+    content = content.removeprefix(codecs.BOM_UTF8)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode()
+        line = content.splitlines()[before.count("\n")].decode(errors="replace")
+        column = len(before) - before.rfind("\n")
+        place = Place(displayed(path), before.count("\n") + 1, column, line)
+        message = f"the byte 0x{content[error.start]:02x} is not UTF-8"
+        raise DeclarationError([place.problem("", message, "save the file as UTF-8")]) from None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(SIZE_MAX_KIB * 1024 + 1)
+    except FileNotFoundError:
+        raise UnreadableError(f"there is no file {displayed(path)}", _beside(path)) from None
+    except IsADirectoryError:
+        raise UnreadableError(
+            f"{displayed(path)} is a directory", f"name a file in it: {_beside(path / '*')}"
+        ) from None
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UnreadableError(f"cannot be read: {reason.lower()}", "") from None
+    if len(content) > SIZE_MAX_KIB * 1024:
+        raise UnreadableError(
+            f"{displayed(path)} is larger than {SIZE_MAX_KIB} KiB", "put what is common into fewer entries"
+        )
+    return content
+
+
+def _beside(path: Path) -> str:
+    """The file that was probably meant."""
+    files = [file.name for pattern in ("*.yaml", "*.yml") for file in path.parent.glob(pattern)]
+    return did_you_mean(path.name, files) or f"there are no YAML files in {displayed(path.parent)}"

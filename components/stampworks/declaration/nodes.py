@@ -1,0 +1,124 @@
+"""A declaration as it was read: plain data in which every value still knows where it is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from stampworks.declaration.errors import Problem
+from stampworks.declaration.wording import shown
+
+Path: TypeAlias = tuple[str | int, ...]
+
+
+class Unread:
+    """The value of a node that says something we do not read, such as an alias."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A character in a file; line 0 for an origin that has no lines."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+    source: str = ""
+
+    def problem(self, path: str, message: str, hint: str = "") -> Problem:
+        return Problem(self.file, self.line, self.column, path, message, hint, self.source)
+
+
+@dataclass(frozen=True)
+class Defect:
+    """What the reader found wrong inside a node, before anyone asked what the node means."""
+
+    place: Place
+    key: str
+    """The entry it is about; empty for the node itself."""
+    message: str
+    hint: str
+
+
+Value: TypeAlias = "bool | int | float | str | list[Node] | dict[str, Node] | Unread | None"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A value, and where to point when it is wrong."""
+
+    value: Value
+    entry: Place
+    """Where its key is written, or, in a list, where it begins."""
+    place: Place
+    """Where problems with the value are shown: at a scalar itself, else at the entry that holds it."""
+    written: str = ""
+    """A scalar as it stands in the file."""
+    defects: tuple[Defect, ...] = ()
+
+
+def plain(node: Node) -> Any:
+    """The bare data."""
+    if isinstance(node.value, dict):
+        return {key: plain(entry) for key, entry in node.value.items()}
+    if isinstance(node.value, list):
+        return [plain(item) for item in node.value]
+    return node.value
+
+
+def walk(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
+    """The node and all below it, in the order of the file."""
+    yield path, node
+    if isinstance(node.value, dict):
+        for key, entry in node.value.items():
+            yield from walk(entry, (*path, key))
+    elif isinstance(node.value, list):
+        for index, item in enumerate(node.value):
+            yield from walk(item, (*path, index))
+
+
+def find(node: Node, path: Path) -> tuple[Node, bool]:
+    """The node at a path, or else the last one on the way to it; and whether it is the one asked for."""
+    for step in path:
+        below = _below(node, step)
+        if below is None:
+            return node, False
+        node = below
+    return node, True
+
+
+def merged(base: Node, over: Node) -> Node:
+    """What a declaration and its base say together: mappings merge, everything else replaces."""
+    if not isinstance(base.value, dict) or not isinstance(over.value, dict):
+        return over
+    value = dict(base.value)
+    for key, entry in over.value.items():
+        value[key] = merged(value[key], entry) if key in value else entry
+    return replace(over, value=value, defects=(*base.defects, *over.defects))
+
+
+def spelled(path: Path) -> str:
+    """A path as messages show it: pools[0].count."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif re.fullmatch(r"[A-Za-z_][\w-]*", step):
+            text += f".{step}" if text else step
+        else:
+            text += f"[{shown(step)}]"
+    return text
+
+
+def parsed(path: str) -> Path:
+    """The inverse of spelled, for the keys that can be declared."""
+    return tuple(int(index) if index else key for index, key in re.findall(r"\[(\d+)\]|([^.\[\]]+)", path))
+
+
+def _below(node: Node, step: str | int) -> Node | None:
+    if isinstance(node.value, dict):
+        return node.value.get(str(step))
+    if isinstance(node.value, list) and isinstance(step, int) and step < len(node.value):
+        return node.value[step]
+    return None

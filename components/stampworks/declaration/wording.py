@@ -1,0 +1,40 @@
+"""Turns of phrase that messages share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+VALUE_LENGTH_MAX = 60
+NAMED_MAX = 12
+
+
+def shown(value: str) -> str:
+    """A text as messages show it: in quotes, and short."""
+    return repr(value if len(value) <= VALUE_LENGTH_MAX else value[: VALUE_LENGTH_MAX - 3] + "...")
+
+
+def similar(word: str, known: Iterable[str]) -> str | None:
+    """The known spelling that comes nearest to a word; case and the kind of dash do not count."""
+    plain = {_plain(name): name for name in sorted(known)}
+    near = get_close_matches(_plain(word[:VALUE_LENGTH_MAX]), plain, n=1)
+    return plain[near[0]] if near else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint that names the nearest spelling, or all that is known when nothing is near."""
+    known = sorted(known)
+    if near := similar(word, known):
+        return f"did you mean '{near}'?"
+    return f"there {'is only' if len(known) == 1 else 'are'} {alternatives(known, last='and')}" if known else ""
+
+
+def alternatives(words: Sequence[str], last: str = "or") -> str:
+    """'a, b or c'; of a long list, the beginning."""
+    if len(words) > NAMED_MAX:
+        return f"{', '.join(words[:NAMED_MAX])} {last} {len(words) - NAMED_MAX} more"
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("-", "_")
