@@ -1,0 +1,70 @@
+"""Running programs of the host: bounded in time, in a clean environment, failing with their own last words."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+from stampworks.clouds.local.room.errors import RoomError
+
+ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+"""What every program of the room gets: what a user exports in a shell must not decide what a node is."""
+
+HOST_PROGRAMS = (
+    ("unshare", "util-linux"),
+    ("nsenter", "util-linux"),
+    ("setsid", "util-linux"),
+    ("setpriv", "util-linux"),
+    ("ip", "iproute2"),
+    ("tc", "iproute2"),
+    ("ssh", "openssh-client"),
+    ("ssh-keygen", "openssh-client"),
+    ("mmdebstrap", "mmdebstrap"),
+    ("apt-get", "apt"),
+    ("dpkg-deb", "dpkg"),
+    ("tar", "tar"),
+    ("newuidmap", "uidmap"),
+)
+"""Each program the room needs, and the Debian package that has it."""
+
+
+def run(
+    argv: Sequence[str],
+    where: str,
+    what: str,
+    *,
+    timeout: float,
+    stdin: str = "",
+    remedy: str = "",
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """Runs the command and returns its output; `where` and `what` say in an error what it was for."""
+    try:
+        done = subprocess.run(
+            argv, input=stdin, capture_output=True, text=True, timeout=timeout, env=environment or ENVIRONMENT, cwd="/"
+        )
+    except FileNotFoundError:
+        raise missing(argv[0], where, what) from None
+    except subprocess.TimeoutExpired as late:
+        raise RoomError(where, what, f"{argv[0]} did not finish within {timeout:g} s", remedy) from late
+    if done.returncode != 0:
+        raise RoomError(where, what, last_lines(done.stderr) or f"{argv[0]} ended with {done.returncode}", remedy)
+    return done.stdout
+
+
+def streams(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
+    """Input, output and errors of a process that was started with a pipe for each."""
+    if process.stdin is None or process.stdout is None or process.stderr is None:
+        raise TypeError("this process was started without pipes")
+    return process.stdin, process.stdout, process.stderr
+
+
+def missing(program: str, where: str, what: str) -> RoomError:
+    package = dict(HOST_PROGRAMS).get(program, program)
+    return RoomError(where, what, f"the program {program} is missing", f"as root: apt-get install {package}")
+
+
+def last_lines(text: str, count: int = 4) -> str:
+    """The end of what a program said, which is where it says why it failed."""
+    return "\n".join([line for line in text.splitlines() if line.strip()][-count:])

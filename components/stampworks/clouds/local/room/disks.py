@@ -1,0 +1,121 @@
+"""A node's disk: a writable layer over the layers of an image, and what makes it this node's and no other's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from stampworks.clouds.local.room import files
+from stampworks.clouds.local.room.commands import run
+from stampworks.clouds.local.room.processes import Process, from_instance
+from stampworks.clouds.local.room.room import Room
+from stampworks.plan import Machine, Node, from_json, to_json
+
+
+@dataclass(frozen=True)
+class Image:
+    """What nodes boot from."""
+
+    digest: str
+    """Changes with anything that went into it."""
+    layers: tuple[str, ...]
+    """Lower directories of an overlay, the topmost first."""
+    packages: str
+    """Directory of the flat package repository that nodes see as /exports/.packages."""
+
+
+@dataclass(frozen=True)
+class Commission:
+    """What a disk was made for: another one needs another disk."""
+
+    node: Node
+    machine: str
+    accelerators: int
+    image: str
+
+
+@dataclass(frozen=True)
+class Disk:
+    """The folder of one node."""
+
+    folder: Path
+
+    @property
+    def upper(self) -> Path:
+        return self.folder / "upper"
+
+    @property
+    def work(self) -> Path:
+        return self.folder / "work"
+
+    @property
+    def root(self) -> Path:
+        """Where the node's file system is put together, seen by the node alone."""
+        return self.folder / "root"
+
+    @property
+    def console(self) -> Path:
+        """What the node said while it booted."""
+        return self.folder / "console"
+
+    @property
+    def process_file(self) -> Path:
+        return self.folder / "process"
+
+    @property
+    def process(self) -> Process | None:
+        """The node's first process, None when it is gone."""
+        try:
+            process = from_instance(self.process_file.read_text())
+        except FileNotFoundError:
+            return None
+        return process if process and process.alive else None
+
+    @property
+    def commission(self) -> Commission | None:
+        """What the disk was made for; None when there is no whole disk."""
+        try:
+            return from_json(Commission, self.commission_file.read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    @property
+    def host_key(self) -> str:
+        """The node's public ssh host key: type and key, without a comment."""
+        return " ".join((self.upper / f"{HOST_KEY}.pub").read_text().split()[:2])
+
+    @property
+    def commission_file(self) -> Path:
+        return self.folder / "node.json"
+
+
+HOST_KEY = Path("etc/ssh/ssh_host_ed25519_key")
+
+
+def disk_of(room: Room, name: str) -> Disk:
+    return Disk(room.nodes / name)
+
+
+def commission(node: Node, machine: Machine, image: Image) -> Commission:
+    return Commission(node, machine.name, machine.accelerators, image.digest)
+
+
+def make(disk: Disk, wanted: Commission, public_key: str) -> None:
+    """Makes a new disk that boots as this node; it counts as made only when it is whole."""
+    for folder in (disk.folder, disk.upper, disk.work, disk.root):
+        files.make_directory(folder)
+    for name, mode in (("etc", 0o755), ("etc/ssh", 0o755), ("root", 0o700)):
+        files.make_directory(disk.upper / name, mode)
+    host_key = disk.upper / HOST_KEY
+    host_key.unlink(missing_ok=True)
+    argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", wanted.node.name, "-f", str(host_key)]
+    run(argv, wanted.node.name, "cannot make its ssh host key", timeout=30)
+    files.write(disk.upper / "etc/hostname", wanted.node.name + "\n")
+    authorize(disk.upper, public_key)
+    files.write(disk.commission_file, to_json(wanted))
+
+
+def authorize(root: Path, public_key: str) -> None:
+    """Lets this key, and no other, log in as root on the file system at `root`."""
+    folder = files.make_directory(root / "root/.ssh", 0o700)
+    files.write(folder / "authorized_keys", public_key, 0o600)

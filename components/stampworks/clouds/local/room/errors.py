@@ -1,0 +1,14 @@
+"""The one error the machine room raises."""
+
+from __future__ import annotations
+
+
+class RoomError(Exception):
+    """Something the machine room could not do: where, what, why, and what to do about it."""
+
+    def __init__(self, where: str, what: str, why: str = "", remedy: str = "") -> None:
+        self.where, self.what, self.why, self.remedy = where, what, why.strip(), remedy
+        text = f"{where}: {what}"
+        if self.why:
+            text += ": " + self.why.replace("\n", "\n  ")
+        super().__init__(f"{text}\n  hint: {remedy}" if remedy else text)

@@ -1,0 +1,76 @@
+"""Files that are whole or absent, locks between processes, and trees that belong to mapped users."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from stampworks.clouds.local.room.commands import run
+from stampworks.clouds.local.room.errors import RoomError
+
+MAPPED_ROOT = () if os.geteuid() == 0 else ("unshare", "--user", "--map-root-user", "--map-auto")
+"""Command prefix under which files of a node's users can be touched: an ordinary user's room maps them to subuids."""
+
+
+def write(path: Path, text: str, mode: int = 0o644) -> None:
+    """Replaces the file at once: a reader sees the old text or the new one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "w") as file:
+        os.fchmod(descriptor, mode)  # whatever the caller's umask
+        file.write(text)
+    temporary.replace(path)
+
+
+def make_directory(path: Path, mode: int = 0o755) -> Path:
+    """Makes the directory with exactly this mode; one that exists keeps its own."""
+    if not path.is_dir():
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(mode)
+    return path
+
+
+def remove_tree(path: Path, where: str) -> None:
+    """Removes what is there, whoever in the room owns it."""
+    if path.exists():
+        # --one-file-system: if a mount were ever left below, its contents are not ours to remove
+        run([*MAPPED_ROOT, "rm", "-rf", "--one-file-system", str(path)], where, f"cannot remove {path}", timeout=120)
+
+
+@contextlib.contextmanager
+def locked(path: Path, where: str, timeout: float) -> Iterator[None]:
+    """Holds a lock that no other thread or process holds; it ends with its holder, however that ends."""
+    descriptor = _take(path, where, timeout)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _take(path: Path, where: str, timeout: float) -> int:
+    deadline = time.monotonic() + timeout
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _same_file(descriptor, path):
+                return descriptor
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(descriptor)
+                why = f"it did not finish within {timeout:g} s"
+                raise RoomError(where, "another command is at work here", why, f"see: fuser -v {path}") from None
+            time.sleep(0.02)
+        os.close(descriptor)
+
+
+def _same_file(descriptor: int, path: Path) -> bool:
+    """Whoever held the lock before may have removed its file: then this lock protects nothing."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,152 @@
+"""Tells the room's hands (`inside.py`) what to do and hears from them what they did."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stampworks.clouds.local.room import network
+from stampworks.clouds.local.room.commands import ENVIRONMENT, last_lines, missing, streams
+from stampworks.clouds.local.room.errors import RoomError
+from stampworks.clouds.local.room.processes import Process, identify
+from stampworks.clouds.local.room.room import Room
+
+PROGRAM = Path(__file__).with_name("inside.py")
+BOOT_TIMEOUT_S = 60
+VISIT_TIMEOUT_S = 180
+
+Hearer = Callable[[dict[str, Any], int], bool]
+"""Gets every message and its sender's number; says true to let the newborn go on."""
+
+CREDENTIALS = struct.Struct("3i")  # what the kernel says of a message's sender: pid, uid, gid
+
+
+@dataclass(frozen=True)
+class Boot:
+    """All it takes to put a node's file system together and start its first process."""
+
+    name: str
+    address: str
+    layers: tuple[str, ...]
+    upper: str
+    work: str
+    root: str
+    console: str
+    exports: str
+    packages: str
+    devices: tuple[str, ...]
+    mapped: bool
+    """Whether this is done by an ordinary user, in a user namespace."""
+
+
+def look(room: Room) -> dict[str, dict[str, network.Link]]:
+    """All interfaces there are, by node; the room's own under ""."""
+    found: dict[str, dict[str, network.Link]] = {}
+
+    def hear(message: dict[str, Any], _pid: int) -> bool:
+        for name, seen in message["survey"].items():
+            found[name] = network.parse(seen["links"], seen["qdiscs"])
+        return False
+
+    _visit(room, "look at the network", {"survey": True}, hear)
+    return found
+
+
+def arrange(room: Room, batches: Sequence[network.Batch], forget: Sequence[str] = ()) -> None:
+    """Carries out network commands, then removes the namespaces of nodes to forget."""
+    request = {"batches": [dataclasses.asdict(batch) for batch in batches], "forget": list(forget)}
+    _visit(room, "set up the network", request)
+
+
+def boot(
+    room: Room, boots: Sequence[Boot], born: Callable[[str, Process], None], up: Callable[[str], None]
+) -> dict[str, str]:
+    """Boots nodes until their sshd answers and returns why some did not.
+
+    Each is given to `born` before it does anything and to `up` when it answers.
+    """
+    unborn = {boot.name for boot in boots}
+    failed: dict[str, str] = {}
+
+    def hear(message: dict[str, Any], pid: int) -> bool:
+        match message:
+            case {"born": name}:
+                if process := identify(pid):
+                    born(name, process)
+                unborn.discard(name)
+                return not unborn
+            case {"up": name}:
+                up(name)
+            case {"failed": name, "why": why}:
+                failed.setdefault(name, why)
+                if name in unborn:
+                    unborn.discard(name)
+                    return not unborn
+        return False
+
+    request = {"boots": [dataclasses.asdict(boot) for boot in boots], "timeout_s": BOOT_TIMEOUT_S}
+    _visit(room, "boot nodes", request, hear)
+    return failed
+
+
+def _visit(room: Room, what: str, request: dict[str, Any], hear: Hearer | None = None) -> None:
+    """Sends the hands into the room."""
+    whole = {"batches": [], "forget": [], "survey": False, "boots": [], **request}
+    ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    argv = [*room.inside, sys.executable, "-I", "-S", str(PROGRAM), str(theirs.fileno())]
+    try:
+        hands = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=[theirs.fileno()],
+            env=ENVIRONMENT,
+            cwd="/",
+        )
+    except FileNotFoundError:
+        raise missing(argv[0], room.name, f"cannot {what}") from None
+    finally:
+        theirs.close()
+    orders, _, errors = streams(hands)
+    with hands, ours:
+        orders.write(json.dumps(whole).encode() + b"\n")
+        orders.flush()
+        for message, pid in _messages(ours, room.name, what):
+            if message.get("failed") == "":
+                raise RoomError(room.name, f"cannot {what}", message["why"])
+            if hear and hear(message, pid):
+                orders.write(b"go\n")
+                orders.flush()
+        orders.close()
+        why = last_lines(errors.read().decode(errors="replace"))
+    if hands.returncode != 0:
+        raise RoomError(room.name, f"cannot {what}", why or f"{argv[0]} ended with {hands.returncode}")
+
+
+def _messages(ours: socket.socket, where: str, what: str) -> Iterator[tuple[dict[str, Any], int]]:
+    """Each JSON line with the number its sender has out here, until the last sender is gone."""
+    deadline = time.monotonic() + VISIT_TIMEOUT_S
+    begun: dict[int, bytes] = {}
+    while True:
+        ours.settimeout(max(0.1, deadline - time.monotonic()))
+        try:
+            data, ancillary, _, _ = ours.recvmsg(1 << 16, socket.CMSG_SPACE(CREDENTIALS.size))
+        except TimeoutError:
+            raise RoomError(where, f"cannot {what}", f"no answer within {VISIT_TIMEOUT_S} s") from None
+        if not data:
+            return
+        pid = CREDENTIALS.unpack(ancillary[0][2])[0]
+        *lines, begun[pid] = (begun.get(pid, b"") + data).split(b"\n")
+        for line in lines:
+            yield json.loads(line), pid

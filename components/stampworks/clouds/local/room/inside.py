@@ -1,0 +1,254 @@
+"""The room's hands: a program that runs inside the room's namespaces and does there what it is told.
+
+Started by path with a bare interpreter, so it imports nothing but the standard library. Its argument is the number of a
+socket to its teller, its input one line of JSON; `hands.py` is the teller.
+
+A node is born in two steps, so that none can ever run unknown: its first process says hello over the socket, whose
+kernel tells the other side that process' number out there; and goes on only when all of them have been written down.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+NEW_MOUNTS, NEW_HOSTNAME, NEW_IPC, NEW_PIDS, NEW_NETWORK = 1 << 17, 1 << 26, 1 << 27, 1 << 29, 1 << 30  # CLONE_NEW...
+RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 1 << 5, 1 << 12, 1 << 14, 1 << 18  # MS_...
+
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+LINKS = {"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
+PSEUDO = NOSUID | NODEV | NOEXEC
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main() -> None:
+    teller = socket.socket(fileno=int(sys.argv[1]))
+    teller.set_inheritable(False)
+    request = json.loads(sys.stdin.readline())
+    try:
+        for batch in request["batches"]:
+            apply(batch["namespace"], batch["ip"], batch["tc"])
+        for name in request["forget"]:
+            command(["ip", "netns", "delete", name])
+        if request["survey"]:
+            say(teller, {"survey": survey()})
+        if request["boots"]:
+            pids = boot_all(request["boots"], teller)
+            addresses = {boot["name"]: boot["address"] for boot in request["boots"] if boot["name"] in pids}
+            wait_for_ssh(addresses, pids, request["timeout_s"], teller)
+    except RefusedError as refused:
+        say(teller, {"failed": "", "why": str(refused)})
+    except Exception:
+        say(teller, {"failed": "", "why": traceback.format_exc(limit=-3)})
+
+
+class RefusedError(Exception):
+    """A command said no; the text is the command and what it said."""
+
+
+def say(teller: socket.socket, what: dict[str, Any]) -> None:
+    teller.sendall(json.dumps(what).encode() + b"\n")
+
+
+def command(argv: list[str], text: str = "") -> str:
+    done = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=60)
+    if done.returncode != 0:
+        line = "".join(text.splitlines()[int(word) - 1] + ": " for word in failed_line(done.stderr))
+        raise RefusedError(f"{' '.join(argv)}: {line}{done.stderr.strip()}")
+    return done.stdout
+
+
+def failed_line(errors: str) -> list[str]:
+    """The number in "Command failed -:3", with which `ip -batch` says where it stopped."""
+    return [text.split()[0] for text in errors.split("Command failed -:")[1:2]]
+
+
+# -- network
+
+
+def apply(namespace: str, ip: list[str], tc: list[str]) -> None:
+    if namespace and not Path("/run/netns", namespace).exists():
+        command(["ip", "netns", "add", namespace])
+    within = ["-netns", namespace] if namespace else []
+    for program, lines in (("ip", ip), ("tc", tc)):
+        if lines:
+            command([program, *within, "-batch", "-"], "\n".join(lines) + "\n")
+
+
+def survey() -> dict[str, Any]:
+    """All interfaces and their shaping, in the room ("") and in each node."""
+    found = {}
+    for namespace in ["", *sorted(path.name for path in Path("/run/netns").iterdir())]:
+        within = ["-netns", namespace] if namespace else []
+        found[namespace] = {
+            "links": json.loads(command(["ip", *within, "-json", "address"]) or "[]"),
+            "qdiscs": json.loads(command(["tc", *within, "-json", "qdisc"]) or "[]"),
+        }
+    return found
+
+
+# -- nodes
+
+
+def boot_all(boots: list[dict[str, Any]], teller: socket.socket) -> dict[str, int]:
+    """Starts all nodes at once and returns their first processes."""
+    gate, opener = os.pipe()
+    pids, births = {}, os.pipe()
+    for boot in boots:
+        if os.fork() == 0:
+            os.close(opener)  # so that the gate shows the end of file when the parent is gone
+            unshare_and_boot(boot, gate, births[1], teller)
+        if os.wait()[1] == 0:  # the process in between; the node's first one is not our child
+            pids[boot["name"]] = int(os.read(births[0], 16))
+    if sys.stdin.readline() == "go\n":
+        os.write(opener, b"." * len(boots))
+    os.close(opener)
+    return pids
+
+
+def unshare_and_boot(boot: dict[str, Any], gate: int, births: int, teller: socket.socket) -> None:
+    """Makes the node's namespaces and its first process in them; never returns."""
+    try:
+        with Path("/run/netns", boot["name"]).open() as namespace:
+            check(libc.setns(namespace.fileno(), NEW_NETWORK), "join the network of " + boot["name"])
+        check(libc.unshare(NEW_MOUNTS | NEW_HOSTNAME | NEW_IPC | NEW_PIDS), "unshare")
+        if pid := os.fork():
+            os.write(births, str(pid).encode())
+            os._exit(0)
+        say(teller, {"born": boot["name"]})
+        if os.read(gate, 1):
+            build(boot)
+            become_init(boot)
+    except Exception as error:
+        say(teller, {"failed": boot["name"], "why": str(error)})
+    finally:
+        os._exit(1)
+
+
+def build(boot: dict[str, Any]) -> None:
+    """Puts the node's file system together at boot["root"]."""
+    os.umask(0o022)
+    root = Path(boot["root"])
+    mount("none", "/", "", REC | PRIVATE)
+    mount("overlay", root, "overlay", 0, overlay_options(boot))
+    mount("proc", root / "proc", "proc", PSEUDO)
+    mount("sysfs", root / "sys", "sysfs", PSEUDO | RDONLY)  # after joining the network: /sys/class/net is the node's
+    quieten(root / "proc/sys/net/ipv6/conf")
+    seal_sysctls(root / "proc/sys")
+    build_dev(root / "dev", boot["devices"])
+    mount(boot["exports"], root / "exports", "", BIND)
+    bind_read_only(boot["packages"], root / "exports/.packages")
+
+
+def overlay_options(boot: dict[str, Any]) -> str:
+    def quoted(path: str) -> str:
+        return path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
+
+    lower = ":".join(quoted(layer) for layer in boot["layers"])
+    options = f"lowerdir={lower},upperdir={quoted(boot['upper'])},workdir={quoted(boot['work'])}"
+    # in a user namespace overlayfs may not use the trusted attributes in which it marks what was deleted
+    return options + ",userxattr" if boot["mapped"] else options
+
+
+def quieten(interfaces: Path) -> None:
+    """Nothing here speaks IPv6, and its chatter would be on every rail."""
+    for scope in ("all", "default"):
+        if (interfaces / scope).exists():
+            (interfaces / scope / "disable_ipv6").write_text("1")
+
+
+def seal_sysctls(path: Path) -> None:
+    """Only the network's settings are the node's own: the others are the host's, and no node may turn them."""
+    bind_read_only(str(path), path)
+    mount(path / "net", path / "net", "", BIND)
+    mount("none", path / "net", "", REMOUNT | BIND | PSEUDO)
+
+
+def build_dev(dev: Path, accelerators: list[str]) -> None:
+    """A /dev of its own: what every machine has, what stands for accelerators, and none of the host's disks."""
+    mount("dev", dev, "tmpfs", NOSUID, "mode=755")
+    for name in (*DEVICES, *accelerators):
+        (dev / name).touch()
+        mount(Path("/dev", name), dev / name, "", BIND)
+    for name in ("pts", "shm"):
+        (dev / name).mkdir()
+    mount("devpts", dev / "pts", "devpts", NOSUID | NOEXEC, "newinstance,ptmxmode=0666,mode=620,gid=5")
+    for name, target in LINKS.items():
+        (dev / name).symlink_to(target)
+
+
+def become_init(boot: dict[str, Any]) -> None:
+    """Hands over to the node's own first program, with nothing left of this one."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except OSError:
+            continue  # the C library keeps some for itself
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    os.setsid()
+    os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+    console = os.open(boot["console"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.dup2(console, 1)
+    os.dup2(console, 2)
+    os.chdir(boot["root"])
+    hand_over = "pivot_root . mnt && cd / && umount -l /mnt && exec /sbin/stampworks-init"
+    environment = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+    os.execve("/bin/sh", ["sh", "-c", hand_over], environment)  # noqa: S606 - to become it is the point
+
+
+def wait_for_ssh(addresses: dict[str, str], pids: dict[str, int], timeout_s: float, teller: socket.socket) -> None:
+    waiting, deadline = dict(addresses), time.monotonic() + timeout_s
+    while waiting:
+        for name, address in list(waiting.items()):
+            if ssh_answers(address):
+                say(teller, {"up": name})
+            elif not Path("/proc", str(pids[name])).exists():
+                say(teller, {"failed": name, "why": "its first process ended"})
+            elif time.monotonic() > deadline:
+                say(teller, {"failed": name, "why": f"sshd does not answer at {address} after {timeout_s:g} s"})
+            else:
+                continue
+            del waiting[name]
+        time.sleep(0.01)
+
+
+def ssh_answers(address: str) -> bool:
+    try:
+        with socket.create_connection((address, 22), timeout=0.5) as connection:
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+# -- system calls
+
+
+def mount(source: Any, target: Any, kind: str, flags: int, options: str = "") -> None:
+    arguments = [str(value).encode() if value != "" else None for value in (source, target, kind)]
+    result = libc.mount(*arguments, ctypes.c_ulong(flags), options.encode() or None)
+    check(result, f"mount {source} on {target}")
+
+
+def bind_read_only(source: str, target: Path) -> None:
+    mount(source, target, "", BIND)
+    mount("none", target, "", REMOUNT | BIND | RDONLY | NOSUID | NODEV)
+
+
+def check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"cannot {what}: {os.strerror(number)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Bridges, leaves, spines, trunks and ports: the commands that turn what there is into what there should be. Pure.
+
+Everything that is a switch lives in the room's own network namespace. Its names are derived, so that nothing needs to
+be remembered: a look at the interfaces tells what is missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stampworks.plan import Network, Node, Rail
+
+MANAGEMENT = "mgmt"
+"""The bridge every node's eth0 is plugged into; its own address is where the toolkit reaches the nodes from."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """An interface as it was found."""
+
+    up: bool
+    """Set up, and its other end too."""
+    master: str
+    rate_mbps: int
+    """What it is shaped to, 0 when it is not."""
+    addresses: tuple[str, ...]
+
+
+Links = Mapping[str, Link]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Commands for `ip -batch` and then `tc -batch` in one network namespace; "" is the room's own."""
+
+    namespace: str
+    ip: tuple[str, ...]
+    tc: tuple[str, ...] = ()
+
+
+def leaf_bridge(rail: int, leaf: str) -> str:
+    return f"r{rail}-{leaf}"
+
+
+def spine_bridge(rail: int) -> str:
+    return f"r{rail}-spine"
+
+
+def trunk_ends(rail: int, leaf: str) -> tuple[str, str]:
+    """The end in the leaf and the end in the spine."""
+    return f"r{rail}-{leaf}-up", f"r{rail}-{leaf}-dn"
+
+
+def trunk_of(name: str) -> tuple[int, str] | None:
+    """The rail and the leaf of an interface that is a trunk's end in a leaf; the inverse of trunk_ends."""
+    rail, _, rest = name.partition("-")
+    leaf, _, end = rest.rpartition("-")
+    return (int(rail[1:]), leaf) if rail[:1] == "r" and rail[1:].isdigit() and leaf and end == "up" else None
+
+
+def port(node: str, interface: str) -> str:
+    """The switch's end of a node's interface; hashed, because a name has 15 characters at most."""
+    return "p" + hashlib.sha256(f"{node}/{interface}".encode()).hexdigest()[:12]
+
+
+def switches(network: Network, rails: Sequence[Rail], present: Links) -> Batch:
+    """Makes the management network, spines and trunks what they should be, without touching what already is."""
+    ip: list[str] = []
+    tc: list[str] = []
+    ip += _bridge(MANAGEMENT, present)
+    ip += _gateway(network, present)
+    for rail in rails:
+        if rail.trunks:
+            ip += _bridge(spine_bridge(rail.index), present)
+        for trunk in rail.trunks:
+            up, down = trunk_ends(rail.index, trunk.leaf)
+            leaf, spine = leaf_bridge(rail.index, trunk.leaf), spine_bridge(rail.index)
+            ip += _bridge(leaf, present)
+            if up not in present:
+                ip.append(f"link add {up} type veth peer name {down}")
+            ip += [f"link set {up} master {leaf} up", f"link set {down} master {spine} up"]
+            tc += [shape(up, trunk.rate_mbps), shape(down, trunk.rate_mbps)]
+    wanted = {trunk_ends(rail.index, trunk.leaf)[0] for rail in rails for trunk in rail.trunks}
+    ip += [f"link del {name}" for name in sorted(present) if trunk_of(name) and name not in wanted]
+    return Batch("", tuple(ip), tuple(tc))
+
+
+def ports(nodes: Sequence[Node], rails: Sequence[Rail], present: Links) -> Batch:
+    """Plugs the nodes in: the switch's ends of their interfaces, in the room's namespace."""
+    ip: list[str] = []
+    tc: list[str] = []
+    made: set[str] = set()
+    for node in nodes:
+        for interface, bridge, rate_mbps in _interfaces(node, rails):
+            if bridge not in made:
+                ip += _bridge(bridge, present)
+                made.add(bridge)
+            name = port(node.name, interface)
+            if name not in present:
+                ip.append(f"link add {name} type veth peer name {interface} netns {node.name}")
+            ip.append(f"link set {name} master {bridge} up")
+            if rate_mbps:
+                tc.append(shape(name, rate_mbps))
+    return Batch("", tuple(ip), tuple(tc))
+
+
+def interfaces(node: Node, management_cidr: str, rails: Sequence[Rail]) -> Batch:
+    """The node's ends of its interfaces with their addresses, in the node's namespace."""
+    ip = ["link set lo up"]
+    tc = []
+    cidrs = [management_cidr, *(rail.cidr for rail in rails)]
+    addresses = [node.address, *node.rail_addresses]
+    for (name, _, rate_mbps), address, cidr in zip(_interfaces(node, rails), addresses, cidrs, strict=False):
+        ip += [f"addr replace {with_prefix(address, cidr)} dev {name}", f"link set {name} up"]
+        if rate_mbps:
+            tc.append(shape(name, rate_mbps))
+    return Batch(node.name, tuple(ip), tuple(tc))
+
+
+def unplug(node: str, present: Links) -> Batch:
+    """Takes a node off the network: its ends go at once and take the switch's ends with them."""
+    return Batch(node, tuple(f"link del {name}" for name in sorted(present) if name != "lo"))
+
+
+def shape(device: str, rate_mbps: int) -> str:
+    """Limits what leaves the device; rails and trunks are shaped at both ends."""
+    # A burst of 4 ms: less and the kernel's timer cannot keep up at high rates, more and short transfers pass unshaped.
+    burst_kib = max(64, rate_mbps * 4 // 8)
+    return f"qdisc replace dev {device} root tbf rate {rate_mbps}mbit burst {burst_kib}kb latency 20ms"
+
+
+def with_prefix(address: str, cidr: str) -> str:
+    return f"{address}/{ipaddress.ip_network(cidr).prefixlen}"
+
+
+def parse(links: Sequence[Mapping[str, Any]], qdiscs: Sequence[Mapping[str, Any]]) -> dict[str, Link]:
+    """What `ip -json address` and `tc -json qdisc` say about one namespace."""
+    rates = {
+        str(qdisc["dev"]): round(qdisc["options"]["rate"] * 8 / 1e6) for qdisc in qdiscs if qdisc.get("kind") == "tbf"
+    }
+    return {
+        str(link["ifname"]): Link(
+            up={"UP", "LOWER_UP"} <= set(link["flags"]),
+            master=str(link.get("master", "")),
+            rate_mbps=rates.get(link["ifname"], 0),
+            addresses=tuple(f"{a['local']}/{a['prefixlen']}" for a in link.get("addr_info", ()) if "local" in a),
+        )
+        for link in links
+        if "ifname" in link  # ip prints empty objects for what it filtered out
+    }
+
+
+def _interfaces(node: Node, rails: Sequence[Rail]) -> Iterator[tuple[str, str, int]]:
+    """Each interface of a node with the bridge it is plugged into and its rate; 0 for unlimited."""
+    yield "eth0", MANAGEMENT, 0
+    for rail, _ in zip(rails, node.rail_addresses, strict=False):  # a machine may have fewer NICs than the fabric rails
+        yield rail.interface, leaf_bridge(rail.index, node.leaf), rail.rate_mbps
+
+
+def _bridge(name: str, present: Links) -> list[str]:
+    if name in present:
+        return [f"link set {name} up"]
+    return [f"link add {name} type bridge stp_state 0 mcast_snooping 0", f"link set {name} up"]
+
+
+def _gateway(network: Network, present: Links) -> list[str]:
+    wanted = with_prefix(network.gateway, network.management_cidr)
+    found = present[MANAGEMENT].addresses if MANAGEMENT in present else ()
+    stale = [f"addr del {address} dev {MANAGEMENT}" for address in found if address != wanted]
+    return [*stale, f"addr replace {wanted} dev {MANAGEMENT}"]

@@ -1,0 +1,285 @@
+"""Nodes: kept running as declared, looked at, ended."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from stampworks.clouds.local.room import disks, files, hands, network
+from stampworks.clouds.local.room.commands import ENVIRONMENT
+from stampworks.clouds.local.room.disks import Commission, Disk, Image, disk_of
+from stampworks.clouds.local.room.errors import RoomError
+from stampworks.clouds.local.room.network import Link, Links
+from stampworks.clouds.local.room.processes import Process
+from stampworks.clouds.local.room.room import Progress, Room, enter, of_cluster
+from stampworks.plan import Machine, Network, Node, Rail, from_json
+
+
+@dataclass(frozen=True)
+class RailState:
+    """A node's rail as it was found."""
+
+    interface: str
+    up: bool
+    """Both ends are up, and the switch's end is plugged into the node's leaf."""
+    rate_mbps: int
+    """What its slower end is shaped to, 0 when an end is not."""
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """A node as it was found."""
+
+    name: str
+    state: Literal["up", "frozen", "dead"]
+    instance: str
+    """Changes whenever the node was started; empty when it is dead."""
+    pid: int
+    """Its first process as this host sees it; 0 when it is dead."""
+    address: str
+    rail_addresses: tuple[str, ...]
+    rails: tuple[RailState, ...]
+    host_key: str
+    image: str
+    shared: bool
+    """Whether the shared directories are mounted."""
+
+    @property
+    def alive(self) -> bool:
+        return self.state == "up"
+
+
+def ensure_nodes(
+    cluster: str, nodes: Sequence[Node], machine: Machine, rails: Sequence[Rail], image: Image, progress: Progress
+) -> dict[str, str]:
+    """Makes each of these nodes run as declared and returns their instances.
+
+    A missing node gets a new disk, and so does one whose addresses, machine or image are others now. A dead or frozen
+    one is started again with the disk it has. The interfaces of one that runs are put right without disturbing it.
+    """
+    room = of_cluster(cluster)
+    with room.locked():
+        return keep_running(room, nodes, machine, rails, image, progress)
+
+
+def keep_running(
+    room: Room, nodes: Sequence[Node], machine: Machine, rails: Sequence[Rail], image: Image, progress: Progress
+) -> dict[str, str]:
+    """What ensure_nodes does, for any room; the caller holds its lock."""
+    commissions = {node.name: disks.commission(node, machine, image) for node in nodes}
+    _remove(room, [name for name, wanted in commissions.items() if _is_for_another(disk_of(room, name), wanted)])
+    off = [node for node in nodes if not _is_up(disk_of(room, node.name))]
+    for node in off:
+        _power_off(disk_of(room, node.name))
+        _prepare(room, commissions[node.name])
+    _authorize(room, [node for node in nodes if node not in off])
+    _plug_in(room, nodes, rails)
+    _boot(room, [_boot_of(room, commissions[node.name], image) for node in off], len(nodes), progress)
+    return {node.name: _running(room, node.name).instance for node in nodes}
+
+
+def end_nodes(cluster: str, names: Sequence[str], progress: Progress) -> None:
+    """Ends nodes and removes their disks; fine when they are not there."""
+    room = of_cluster(cluster)
+    with room.locked():
+        for name in _remove(room, names):
+            progress(f"{name} removed")
+
+
+def read_nodes(cluster: str) -> tuple[NodeState, ...]:
+    """Every node that has a disk, as it is now; all are dead when the room is."""
+    room = of_cluster(cluster)
+    found = hands.look(room) if room.process else {}
+    names = sorted(path.name for path in room.nodes.iterdir()) if room.nodes.is_dir() else []
+    states = [_state(disk_of(room, name), found.get("", {}), found.get(name, {})) for name in names]
+    return tuple(state for state in states if state)
+
+
+def run_in_node(cluster: str, node: str, argv: Sequence[str], timeout: float) -> subprocess.CompletedProcess[str]:
+    """Runs a program of the node in the node, as its root, past ssh."""
+    return run_inside(of_cluster(cluster), node, argv, timeout)
+
+
+def run_inside(room: Room, node: str, argv: Sequence[str], timeout: float) -> subprocess.CompletedProcess[str]:
+    """What run_in_node does, for any room."""
+    spaces = ("--mount", "--uts", "--ipc", "--net", "--pid", "--")
+    command = [*enter(_running(room, node)), *spaces, *argv]
+    try:
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, env=ENVIRONMENT, cwd="/"
+        )
+    except subprocess.TimeoutExpired as late:
+        raise RoomError(node, f"{argv[0]} did not finish within {timeout:g} s") from late
+
+
+def node_drift(state: NodeState, node: Node, rails: Sequence[Rail], image: str) -> tuple[str, ...]:
+    """In words, what a node is not that it should be; nothing when all is well."""
+    if state.state != "up":
+        return (f"{node.name} is {state.state}",)
+    drift = []
+    if (state.address, state.rail_addresses) != (node.address, node.rail_addresses):
+        drift.append(f"{node.name} has other addresses")
+    if state.image != image:
+        drift.append(f"{node.name} runs another image")
+    if not state.shared:
+        drift.append(f"{node.name} has lost the shared directories")
+    for rail, found in zip(rails, state.rails, strict=False):
+        if not found.up:
+            drift.append(f"{node.name} {rail.interface} is down")
+        elif found.rate_mbps != rail.rate_mbps:
+            drift.append(f"{node.name} {rail.interface} carries {found.rate_mbps} Mb/s, not {rail.rate_mbps}")
+    return tuple(drift)
+
+
+# -- on and off
+
+
+def _prepare(room: Room, wanted: Commission) -> None:
+    """Sees to it that there is a disk, and that the room's key opens it."""
+    disk = disk_of(room, wanted.node.name)
+    key = room.public_key_file.read_text()
+    if disk.commission is None:
+        files.remove_tree(disk.folder, wanted.node.name)  # a disk half made
+        disks.make(disk, wanted, key)
+    else:
+        disks.authorize(disk.upper, key)
+
+
+def _authorize(room: Room, nodes: Sequence[Node]) -> None:
+    """Gives running nodes the room's key if it is a new one: through the node, since its disk is in use."""
+    key = room.public_key_file.read_text()
+    for node in nodes:
+        root = Path(f"/proc/{_running(room, node.name).pid}/root")
+        if (root / "root/.ssh/authorized_keys").read_text() != key:
+            disks.authorize(root, key)
+
+
+def _plug_in(room: Room, nodes: Sequence[Node], rails: Sequence[Rail]) -> None:
+    management = from_json(Network, room.network_file.read_text()).management_cidr
+    spaces = [network.Batch(node.name, ()) for node in nodes]  # they are there before anything is plugged into them
+    ports = network.ports(nodes, rails, hands.look(room)[""])
+    hands.arrange(room, [*spaces, ports, *(network.interfaces(node, management, rails) for node in nodes)])
+
+
+def _boot_of(room: Room, wanted: Commission, image: Image) -> hands.Boot:
+    disk = disk_of(room, wanted.node.name)
+    return hands.Boot(
+        name=wanted.node.name,
+        address=wanted.node.address,
+        layers=image.layers,
+        upper=str(disk.upper),
+        work=str(disk.work),
+        root=str(disk.root),
+        console=str(disk.console),
+        exports=str(room.exports),
+        packages=image.packages,
+        # the only device nodes that every Linux has eight of, with or without privilege: they stand for accelerators
+        devices=tuple(f"tty{index}" for index in range(wanted.accelerators)),
+        mapped=bool(files.MAPPED_ROOT),
+    )
+
+
+def _boot(room: Room, boots: Sequence[hands.Boot], total: int, progress: Progress) -> None:
+    if not boots:
+        return
+    files.make_directory(room.exports / ".packages")
+    done = total - len(boots)
+
+    def born(name: str, process: Process) -> None:
+        files.write(disk_of(room, name).process_file, process.instance)
+
+    def up(name: str) -> None:
+        nonlocal done
+        done += 1
+        progress(f"{name} up ({done} of {total})")
+
+    if failed := hands.boot(room, boots, born, up):
+        reports = [f"{name}: {why}" + _console(disk_of(room, name)) for name, why in sorted(failed.items())]
+        raise RoomError(room.name, f"{len(failed)} of {total} nodes did not boot", "\n" + "\n".join(reports))
+
+
+def _console(disk: Disk) -> str:
+    try:
+        said = disk.console.read_text(errors="replace").strip().splitlines()[-3:]
+    except FileNotFoundError:
+        return ""
+    return "".join(f"\n  {line}" for line in said)
+
+
+def _remove(room: Room, names: Sequence[str]) -> list[str]:
+    """Ends nodes, unplugs them and removes their disks; returns those that were there."""
+    gone = [name for name in names if disk_of(room, name).folder.exists()]
+    for name in gone:
+        _power_off(disk_of(room, name))
+    if gone and room.process:
+        found = hands.look(room)
+        plugged = [name for name in gone if name in found]
+        hands.arrange(room, [network.unplug(name, found[name]) for name in plugged], forget=plugged)
+    for name in gone:
+        files.remove_tree(disk_of(room, name).folder, name)
+    return gone
+
+
+def _power_off(disk: Disk) -> None:
+    if process := disk.process:
+        process.end(disk.folder.name)
+
+
+# -- looking
+
+
+def _is_for_another(disk: Disk, wanted: Commission) -> bool:
+    found = disk.commission
+    return found is not None and found != wanted
+
+
+def _is_up(disk: Disk) -> bool:
+    process = disk.process
+    return process is not None and not process.frozen
+
+
+def _running(room: Room, name: str) -> Process:
+    if process := disk_of(room, name).process:
+        return process
+    raise RoomError(room.name, f"node {name} is not running", "", "run: pulumi up")
+
+
+def _state(disk: Disk, room_links: Links, node_links: Links) -> NodeState | None:
+    commission = disk.commission
+    if commission is None:
+        return None
+    node, process = commission.node, disk.process
+    rails = tuple(
+        _rail_state(node, f"rail{index}", index, room_links, node_links) for index in range(len(node.rail_addresses))
+    )
+    return NodeState(
+        name=node.name,
+        state="dead" if process is None else "frozen" if process.frozen else "up",
+        instance=process.instance if process else "",
+        pid=process.pid if process else 0,
+        address=node.address,
+        rail_addresses=node.rail_addresses,
+        rails=rails,
+        host_key=disk.host_key,
+        image=commission.image,
+        shared=process is not None and _has_exports(process.pid),
+    )
+
+
+def _rail_state(node: Node, interface: str, index: int, room_links: Links, node_links: Links) -> RailState:
+    ends: list[Link | None] = [node_links.get(interface), room_links.get(network.port(node.name, interface))]
+    plug = ends[1]
+    plugged = plug is not None and plug.master == network.leaf_bridge(index, node.leaf)
+    up = plugged and all(end is not None and end.up for end in ends)
+    return RailState(interface, up, min(end.rate_mbps if end else 0 for end in ends))
+
+
+def _has_exports(pid: int) -> bool:
+    try:
+        mounts = Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return any(line.split()[4] == "/exports" for line in mounts)

@@ -1,0 +1,113 @@
+"""The outer process of a room: the one process whose end is the end of everything in it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from stampworks.clouds.local.room.commands import ENVIRONMENT, last_lines, missing, streams
+from stampworks.clouds.local.room.errors import RoomError
+from stampworks.clouds.local.room.files import MAPPED_ROOT
+from stampworks.clouds.local.room.processes import Process, identify
+
+START_TIMEOUT_S = 20
+
+UNSHARE = ("unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--kill-child")
+
+# Runs as pid 1 of the room. /proc is still the host's when it begins, so that it can say who it is out there. Then it
+# waits for a word: if its starter dies before having written down who it is, it reads the end of file and ends.
+PID_1 = """
+read -r pid rest </proc/self/stat
+echo "$pid"
+read -r go
+mount -t proc proc /proc
+mount -t tmpfs -o mode=755 room /run
+mkdir /run/netns
+for scope in all default; do
+  off=/proc/sys/net/ipv6/conf/$scope/disable_ipv6
+  if [ -e "$off" ]; then echo 1 >"$off"; fi
+done
+ip link set lo up
+hostname "$1"
+echo ready
+exec >/dev/null 2>&1
+trap '' CHLD  # survives exec: the kernel reaps whatever is left to this process
+if [ "$2" = leashed ]; then exec cat; fi  # ends when the other end of its input is closed, by whatever means
+exec sleep infinity </dev/null
+"""
+
+
+def start(name: str, hostname: str, record: Callable[[Process], None], *, leashed: bool) -> IO[bytes]:
+    """Starts a room's outer process and returns the writing end of its input: its leash, if it is to have one."""
+    # a session of its own: the room must not get the Ctrl-C that is meant for its starter
+    argv = ["setsid", "--fork", *UNSHARE, *MAPPED_ROOT[1:], "sh", "-euc", PID_1, "sh", hostname]
+    pipe = subprocess.PIPE
+    try:
+        starter = subprocess.Popen(
+            [*argv, "leashed" if leashed else "free"], stdin=pipe, stdout=pipe, stderr=pipe, env=ENVIRONMENT, cwd="/"
+        )
+    except FileNotFoundError:
+        raise missing(argv[0], name, "cannot start the machine room") from None
+    leash, output, errors = streams(starter)
+    with output, errors:
+        starter.wait()  # that was setsid only: the outer process is nobody's child
+        try:
+            process = identify(int(_line(output) or 0))
+            if process:
+                record(process)
+                leash.write(b"go\n")
+                leash.flush()
+            if not process or _line(output) != "ready":
+                raise _refused(name, last_lines(errors.read().decode(errors="replace")))
+        except BaseException:
+            leash.close()
+            raise
+    return leash
+
+
+def _line(stream: IO[bytes]) -> str:
+    """The next line, or nothing when there will be none."""
+    line, deadline = b"", time.monotonic() + START_TIMEOUT_S
+    while not line.endswith(b"\n") and select.select([stream], [], [], max(0, deadline - time.monotonic()))[0]:
+        if not (more := os.read(stream.fileno(), 1)):  # not a byte beyond the line: nothing may wait in a buffer
+            break
+        line += more
+    return line.decode().strip()
+
+
+def _refused(name: str, why: str) -> RoomError:
+    return RoomError(name, "cannot start the machine room", why or "its outer process ended at once", _remedy())
+
+
+def _remedy() -> str:
+    """What most likely keeps this user from having namespaces."""
+    if os.geteuid() == 0:
+        return "this needs a root with CAP_SYS_ADMIN and CAP_NET_ADMIN; a container has it only when privileged"
+    if not shutil.which("newuidmap"):
+        return "an ordinary user needs newuidmap; as root: apt-get install uidmap"
+    user = getpass.getuser()
+    if not any(line.startswith((f"{user}:", f"{os.getuid()}:")) for line in _lines("/etc/subuid")):
+        ids = "--add-subuids 100000-165535 --add-subgids 100000-165535"
+        return f"{user} has no subordinate ids; as root: usermod {ids} {user}"
+    for setting, wanted in (
+        ("kernel.unprivileged_userns_clone", "1"),
+        ("kernel.apparmor_restrict_unprivileged_userns", "0"),
+    ):
+        value = _lines("/proc/sys/" + setting.replace(".", "/"))
+        if value and value[0] != wanted:
+            return f"this host forbids user namespaces; as root: sysctl {setting}={wanted}"
+    return "see whether this works: unshare --user --map-root-user --map-auto --mount --net --pid --fork true"
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []

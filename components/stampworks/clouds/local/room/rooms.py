@@ -1,0 +1,99 @@
+"""Rooms as a whole: started with their networks, looked at, ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stampworks.clouds.local.room import files, hands
+from stampworks.clouds.local.room.network import MANAGEMENT, Links, switches, trunk_of, with_prefix
+from stampworks.clouds.local.room.room import Progress, Room, of_cluster
+from stampworks.plan import Network, Rail, to_json
+
+
+@dataclass(frozen=True)
+class TrunkState:
+    rail: int
+    leaf: str
+    rate_mbps: int
+    """The rate of its slower end; 0 when it is not shaped or carries nothing."""
+
+
+@dataclass(frozen=True)
+class RoomState:
+    """A room as it was found."""
+
+    instance: str
+    """Changes when the room was started anew, and with it all its nodes."""
+    gateways: tuple[str, ...]
+    """The room's own addresses on the management network, with their prefix."""
+    trunks: tuple[TrunkState, ...]
+
+
+def ensure_room(
+    cluster: str, network: Network, rails: Sequence[Rail], identity: str, public_key: str, progress: Progress
+) -> RoomState:
+    """Starts the room if it is not there, and makes its networks and its key what they should be."""
+    room = of_cluster(cluster)
+    with room.locked():
+        if room.process is None:
+            room.start()
+            progress("machine room started")
+        return furnish(room, network, rails, identity, public_key)
+
+
+def furnish(room: Room, network: Network, rails: Sequence[Rail], identity: str, public_key: str) -> RoomState:
+    """Gives a running room its key and its networks; the caller holds its lock."""
+    files.make_directory(room.identity_file.parent, 0o700)
+    files.write(room.identity_file, identity.rstrip("\n") + "\n", 0o600)
+    files.write(room.public_key_file, public_key.rstrip("\n") + "\n")
+    files.write(room.network_file, to_json(network))
+    hands.arrange(room, [switches(network, rails, hands.look(room)[""])])
+    return _state(room.running.instance, hands.look(room)[""])
+
+
+def read_room(cluster: str) -> RoomState | None:
+    """What is there now, None when the room does not run."""
+    room = of_cluster(cluster)
+    process = room.process
+    return _state(process.instance, hands.look(room)[""]) if process else None
+
+
+def end_room(cluster: str) -> None:
+    """Ends the room with everything in it and removes its folder; fine when there is none."""
+    room = of_cluster(cluster)
+    with room.locked():
+        room.remove()
+
+
+def reach(cluster: str) -> tuple[str, ...]:
+    """Prefix of a command that runs a program of this host where the cluster's addresses can be reached."""
+    return of_cluster(cluster).reach
+
+
+def room_drift(state: RoomState | None, network: Network, rails: Sequence[Rail]) -> tuple[str, ...]:
+    """In words, what a room is not that it should be; nothing when all is well."""
+    if state is None:
+        return ("the machine room is not running",)
+    drift = []
+    gateway = with_prefix(network.gateway, network.management_cidr)
+    if state.gateways != (gateway,):
+        drift.append(f"the room's address is {', '.join(state.gateways) or 'missing'}, not {gateway}")
+    found = {(trunk.rail, trunk.leaf): trunk.rate_mbps for trunk in state.trunks}
+    wanted = {(rail.index, trunk.leaf): trunk.rate_mbps for rail in rails for trunk in rail.trunks}
+    for key in sorted(found.keys() | wanted.keys()):
+        if found.get(key) != wanted.get(key):
+            has, should = (f"{side[key]} Mb/s" if key in side else "no trunk" for side in (found, wanted))
+            drift.append(f"rail{key[0]}, {key[1]} to spine: {has}, not {should}")
+    return tuple(drift)
+
+
+def _state(instance: str, links: Links) -> RoomState:
+    trunks = []
+    for name in sorted(links):
+        if trunk := trunk_of(name):
+            (rail, leaf), ends = trunk, [links[name], links.get(name.removesuffix("-up") + "-dn")]
+            rate_mbps = min(end.rate_mbps if end and end.up and end.master else 0 for end in ends)
+            trunks.append(TrunkState(rail, leaf, rate_mbps))
+    management = links.get(MANAGEMENT)
+    return RoomState(instance, management.addresses if management else (), tuple(trunks))

@@ -1,0 +1,3 @@
+#!/bin/sh
+# Services are runit's here: no package may start one on its own.
+exit 101
