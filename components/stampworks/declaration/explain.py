@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, get_args, get_origin
 
 from pydantic_core import ErrorDetails
@@ -9,7 +10,7 @@ from pydantic_core import ErrorDetails
 from stampworks.declaration.errors import Problem
 from stampworks.declaration.fields import fields, pattern
 from stampworks.declaration.models import VERSION
-from stampworks.declaration.nodes import Node, Path, find, spelled
+from stampworks.declaration.nodes import Node, Path, Unread, find, spelled
 from stampworks.declaration.wording import alternatives, shown, similar
 
 # What each complaint about a type asks for.
@@ -36,6 +37,13 @@ def problem(error: ErrorDetails, root: Node) -> Problem:
     return place.problem(spelled(path), message, hint)
 
 
+def worth_saying(errors: Sequence[ErrorDetails], root: Node) -> list[ErrorDetails]:
+    """Without the complaints that only follow from another problem."""
+    unknown = [error["loc"] for error in errors if error["type"] == "extra_forbidden"]
+    misspelled = {(*path[:-1], similar(str(path[-1]), _keys(path[:-1]))) for path in unknown}
+    return [error for error in errors if error["loc"] not in misspelled and not _follows(error, root)]
+
+
 def of_another_version(root: Node) -> Problem | None:
     """The one problem of a declaration whose other keys may mean something else than they do here."""
     node, found = find(root, ("version",))
@@ -44,6 +52,16 @@ def of_another_version(root: Node) -> Problem | None:
     message = f"this release of stampworks reads version {VERSION}, not {node.written}"
     hint = "a newer release reads it" if node.value > VERSION else f"write version: {VERSION}"
     return node.place.problem("version", message, hint)
+
+
+def _follows(error: ErrorDetails, root: Node) -> bool:
+    """Whether the reader has said already why pydantic finds nothing, or not enough, where something is written."""
+    node, found = find(root, error["loc"])
+    if error["type"] == "missing":
+        return any(not defect.key for defect in node.defects)
+    if error["type"] == "too_short":  # pydantic does not count the items that are wrong
+        return bool(error["input"])
+    return found and isinstance(node.value, Unread) and error["type"] != "extra_forbidden"
 
 
 def _said(error: ErrorDetails, path: Path, node: Node) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from stampworks.declaration.errors import DeclarationError
 from stampworks.declaration.nodes import Node, Place, find, merged
 from stampworks.declaration.reading import read
-from stampworks.declaration.wording import did_you_mean, shown, similar
+from stampworks.declaration.wording import alternatives, did_you_mean, shown, similar
 
 SIZE_MAX_KIB = 256
 """A declaration of a thousand pools has less; it bounds the time and the memory that any file can take."""
@@ -25,11 +25,10 @@ WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class UnreadableError(Exception):
-    """A file that cannot be had; who asked for it says where it was named."""
+    """What keeps a file from being read; its name and the place where it was asked for are the caller's to say."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
-        self.message = message
         self.hint = hint
 
 
@@ -49,13 +48,15 @@ def read_declared(path: Path) -> Node:
     try:
         text = _text(path)
     except UnreadableError as error:
-        raise DeclarationError([Place(displayed(path)).problem("", error.message, error.hint)]) from None
+        raise DeclarationError([Place(displayed(path)).problem("", str(error), error.hint)]) from None
     return _with_bases(path, text, ())
 
 
 def displayed(path: Path) -> str:
     """A path as messages show it: from the working directory when it is below it."""
     absolute, here = Path(os.path.abspath(path)), Path.cwd()  # noqa: PTH100  # resolve() would show where links lead
+    if absolute == here:
+        return "the working directory"
     return str(absolute.relative_to(here) if absolute.is_relative_to(here) else path)
 
 
@@ -69,7 +70,8 @@ def _with_bases(path: Path, text: str, above: tuple[Path, ...]) -> Node:
     try:
         text = _text(base)
     except UnreadableError as error:
-        raise DeclarationError([extends.place.problem("extends", error.message, error.hint)]) from None
+        message = f"{displayed(base)} {error}"
+        raise DeclarationError([extends.place.problem("extends", message, error.hint)]) from None
     if any(base.samefile(file) for file in chain):
         circle = " -> ".join(map(displayed, (*chain, base)))
         problem = extends.place.problem("extends", f"bases go in a circle: {circle}", "take this extends: out")
@@ -89,8 +91,10 @@ def _declared(text: str, path: Path) -> Node:
         return node
     if node.defects:
         raise DeclarationError([defect.place.problem("", defect.message, defect.hint) for defect in node.defects])
-    said = "has no value" if node.value is None else "must be a mapping"
-    raise DeclarationError([node.place.problem(STACK_KEY if is_stack else "", said, _write_one(is_stack))])
+    message = "has no value" if node.value is None else "must be a mapping"
+    raise DeclarationError(
+        [node.place.problem(STACK_KEY if is_stack else "declaration", message, _write_one(is_stack))]
+    )
 
 
 def _in_stack(root: Node) -> Node:
@@ -118,7 +122,7 @@ def _write_one(is_stack: bool) -> str:
 def _text(path: Path) -> str:
     content = _content(path)
     if content.startswith(WIDE_MARKS):
-        raise UnreadableError(f"{displayed(path)} is UTF-16", "save it as UTF-8")
+        raise UnreadableError("is UTF-16", "save it as UTF-8")
     content = content.removeprefix(codecs.BOM_UTF8)
     try:
         return content.decode()
@@ -136,22 +140,23 @@ def _content(path: Path) -> bytes:
         with path.open("rb") as file:
             content = file.read(SIZE_MAX_KIB * 1024 + 1)
     except FileNotFoundError:
-        raise UnreadableError(f"there is no file {displayed(path)}", _beside(path)) from None
+        raise UnreadableError("does not exist", _beside(path)) from None
     except IsADirectoryError:
-        raise UnreadableError(
-            f"{displayed(path)} is a directory", f"name a file in it: {_beside(path / '*')}"
-        ) from None
+        raise UnreadableError("is a directory", f"name a file in it; {_beside(path / '*')}") from None
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UnreadableError(f"cannot be read: {reason.lower()}", "") from None
     if len(content) > SIZE_MAX_KIB * 1024:
-        raise UnreadableError(
-            f"{displayed(path)} is larger than {SIZE_MAX_KIB} KiB", "put what is common into fewer entries"
-        )
+        raise UnreadableError(f"is larger than {SIZE_MAX_KIB} KiB", "put what is common into fewer entries")
     return content
 
 
 def _beside(path: Path) -> str:
     """The file that was probably meant."""
-    files = [file.name for pattern in ("*.yaml", "*.yml") for file in path.parent.glob(pattern)]
-    return did_you_mean(path.name, files) or f"there are no YAML files in {displayed(path.parent)}"
+    files = {file.stem: file.name for pattern in ("*.yaml", "*.yml") for file in path.parent.glob(pattern)}
+    if near := similar(path.stem, files):
+        return f"did you mean '{files[near]}'?"
+    where = displayed(path.parent)
+    return (
+        f"in {where} there are {alternatives(sorted(files.values()), 'and')}" if files else f"{where} has no YAML files"
+    )

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from stampworks.declaration import explain
 from stampworks.declaration.checks import check, sound
@@ -56,8 +55,7 @@ def _load(root: Node) -> Source:
     try:
         declaration = Declaration.model_validate(data)
     except ValidationError as error:
-        found = [each for each in error.errors() if each["loc"] not in wrong or each["type"] == "extra_forbidden"]
-        found = [each for each in found if not _emptied(each)]
+        found = explain.worth_saying(error.errors(), root)
         problems += [explain.problem(each, root) for each in found]
         wrong |= {each["loc"] for each in found}
     for path, message, hint in check(sound(data, frozenset(wrong))):
@@ -74,8 +72,3 @@ def _defects(root: Node) -> list[Problem]:
         for path, node in walk(root)
         for defect in node.defects
     ]
-
-
-def _emptied(error: ErrorDetails) -> bool:
-    """Whether a list is called too short only because pydantic does not count its wrong items."""
-    return error["type"] == "too_short" and bool(error["input"])

@@ -57,7 +57,7 @@ class Pool(Section):
     count: int = Field(
         ge=1,
         le=1024,
-        description="How many nodes the pool has. For a pool without nodes, take the pool out.",
+        description="How many nodes the pool has; for none, take the pool out.",
         json_schema_extra=IN_PLACE,
     )
 
@@ -232,7 +232,7 @@ class Declaration(Section):
         description="The version of this format: 1.", json_schema_extra=IN_PLACE
     )
     name: Name = Field(
-        description="What the cluster is called. Another name is another cluster.", json_schema_extra=REFUSE
+        description="What the cluster is called; another name is another cluster.", json_schema_extra=REFUSE
     )
     cloud: Literal["local"] = Field(description="Where the cluster is stamped.", json_schema_extra=REFUSE)
     release: CatalogName = Field(
@@ -243,13 +243,13 @@ class Declaration(Section):
     network: Network = Field(default=Network(), description="Addresses.", json_schema_extra=REPLACE)
     pools: Annotated[tuple[Pool, ...], FromList] = Field(
         min_length=1,
-        description="The nodes. Write a new pool behind the others, for addresses follow the order.",
+        description="The nodes, by machine and use; a new pool goes behind the others, for addresses follow the order.",
         json_schema_extra=IN_PLACE,
     )
     fabric: Fabric = Field(default=Fabric(), description="The network between the GPUs.", json_schema_extra=REPLACE)
     storage: Annotated[tuple[Storage, ...], FromList] = Field(
         default=(),
-        description="File systems that every node mounts. A protected one cannot be taken out.",
+        description="File systems that every node mounts; a protected one cannot be taken out.",
         json_schema_extra=IN_PLACE,
     )
     users: Annotated[tuple[User, ...], FromList] = Field(

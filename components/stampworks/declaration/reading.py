@@ -21,6 +21,7 @@ from stampworks.declaration.syntax import broken
 from stampworks.declaration.wording import shown
 
 DEPTH_MAX = 32
+CORE_TAG = "tag:yaml.org,2002:"
 TOO_DEEP = (f"nested more than {DEPTH_MAX} levels deep", "no field is deeper than 6")
 INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
 FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")
@@ -111,7 +112,7 @@ class _Reader:
             node = self._mapping(key or start, depth)
         if (tag := getattr(event, "tag", None)) is None:
             return node
-        defect = Defect(start, "", f"tags such as {tag} are not read", "leave the tag out")
+        defect = Defect(start, "", f"tags such as {tag.replace(CORE_TAG, '!!')} are not read", "leave the tag out")
         return replace(node, value=Unread(), defects=(defect,))
 
     def _sequence(self, entry: Place, depth: int) -> Node:
