@@ -1,0 +1,31 @@
+"""What an operation says when it cannot do its work."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class OperationError(Exception):
+    """What is wrong, why, and what to do about it, ready to be printed."""
+
+    def __init__(self, what: str, hint: str) -> None:
+        super().__init__(f"{what}\n  hint: {hint}")
+
+
+class InputError(OperationError):
+    """Asked for something that is not there: the caller can choose better."""
+
+
+class UnknownError(OperationError):
+    """The cluster did not answer, so nothing is known and nothing was done."""
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """A hint that offers the names most like the given one, or all of them where none is close."""
+    known = sorted(set(names))
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    shown = known if len(known) <= 10 else [*known[:9], f"... ({len(known)} in all)"]
+    return f"there are: {', '.join(shown)}" if known else "there are none"

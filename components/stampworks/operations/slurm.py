@@ -1,0 +1,131 @@
+"""What Slurm's own programs say about nodes and jobs, read with suspicion."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from stampworks.operations import remote
+from stampworks.operations.errors import UnknownError
+from stampworks.plan import Roster
+
+# Every state in which a job still holds its nodes.
+HOLDING = "running,completing,configuring,suspended,signaling,stage_out,stopped"
+_EXPANDED_MAX = 65536
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    states: tuple[str, ...]
+    """Base state first, flags behind it, in lower case."""
+    reason: str
+    gpus: int | None
+    gpus_allocated: int | None
+    """None where Slurm's answer could not be read."""
+
+
+@dataclass(frozen=True)
+class Job:
+    id: int
+    user: str
+    nodes: tuple[str, ...]
+
+
+def nodes(roster: Roster) -> dict[str, Node]:
+    """All nodes that Slurm knows, by name."""
+    found = [_node(item) for item in _ask(roster, ["scontrol", "show", "nodes", "--json"], "nodes")]
+    return {node.name: node for node in found if node.name}
+
+
+def jobs(roster: Roster) -> tuple[Job, ...]:
+    """All jobs that hold nodes now."""
+    listed = _ask(roster, ["squeue", "--json", f"--states={HOLDING}"], "jobs")
+    return tuple(_job(item) for item in listed)
+
+
+def _ask(roster: Roster, argv: list[str], key: str) -> list[dict[str, Any]]:
+    answer = remote.ask(roster, remote.head(roster).name, argv)
+    try:
+        items = json.loads(answer)[key]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        items = None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise UnknownError(
+            f"{' '.join(argv)} on the head answered something that is not its usual JSON",
+            "look there: stampworks ssh head",
+        )
+    return items
+
+
+def _node(item: dict[str, Any]) -> Node:
+    states = item.get("state")
+    listed = states if isinstance(states, list) else [states]
+    return Node(
+        name=_text(item.get("name")),
+        states=tuple(_text(state).lower() for state in listed if _text(state)) or ("unknown",),
+        reason=_text(item.get("reason")),
+        gpus=gpus(item.get("gres")),
+        gpus_allocated=gpus(item.get("gres_used")),
+    )
+
+
+def _job(item: dict[str, Any]) -> Job:
+    number = item.get("job_id")
+    if type(number) is not int:
+        raise UnknownError("squeue listed a job without a number", "look there: stampworks ssh head")
+    return Job(id=number, user=_text(item.get("user_name")) or "unknown", nodes=expand(_text(item.get("nodes"))))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def gpus(gres: object) -> int | None:
+    """The GPUs in a gres string such as `gpu:h100:8(S:0-1),nic:2`; None when it says nothing that can be read."""
+    if not isinstance(gres, str):
+        return None
+    total = 0
+    for part in re.sub(r"\([^)]*\)", "", gres).split(","):
+        words = part.split(":")
+        if words[0] != "gpu":
+            continue
+        if len(words) not in (2, 3) or not words[-1].isdecimal():
+            return None
+        total += int(words[-1])
+    return total
+
+
+def expand(hostlist: str) -> tuple[str, ...]:
+    """The names in Slurm's short form: `gpu-[001-003,007],head` is five names."""
+    names: list[str] = []
+    for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", hostlist):
+        names.extend(itertools.islice(_expand_part(part), _EXPANDED_MAX + 1))
+        if len(names) > _EXPANDED_MAX:
+            raise UnknownError(f"a list of more than {_EXPANDED_MAX} nodes", "look there: stampworks ssh head")
+    return tuple(names)
+
+
+def _expand_part(part: str) -> Iterator[str]:
+    prefix, bracket, rest = part.partition("[")
+    inside, _, suffix = rest.partition("]")
+    if not bracket:
+        yield prefix
+        return
+    for item in inside.split(","):
+        for number in _numbers(item):
+            yield from (f"{prefix}{number}{tail}" for tail in _expand_part(suffix))
+
+
+def _numbers(item: str) -> Iterator[str]:
+    first, dash, last = item.partition("-")
+    if not dash:
+        yield first
+    elif first.isdecimal() and last.isdecimal() and 0 <= int(last) - int(first) <= _EXPANDED_MAX:
+        yield from (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
+    else:
+        yield item

@@ -1,0 +1,114 @@
+"""What state a cluster is in: the plan, the roster and the scheduler side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from stampworks.operations import slurm
+from stampworks.operations.errors import OperationError
+from stampworks.plan import Group, Member, Node, Plan, Roster
+
+Verdict = Literal["pass", "fail", "unknown"]
+
+# A node with any other state takes no new job: a state that nobody here has heard of counts as one of those.
+TAKES_JOBS = frozenset(
+    {"idle", "allocated", "mixed", "completing", "planned", "reserved", "cloud", "dynamic_norm", "powered_up"}
+)
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    name: str
+    pool: str
+    address: str
+    state: str
+    """Slurm's words joined by +; `up` for a controller; `missing` when planned and not there; `unknown`."""
+    reason: str
+    jobs: tuple[int, ...]
+    gpus_allocated: int | None
+    gpus: int | None
+    """None where it is not known."""
+    rails: int
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Status:
+    cluster: str
+    cloud: str
+    verdict: Verdict
+    """Pass when every planned node is there and takes jobs."""
+    why: tuple[str, ...]
+    """What keeps the verdict from being pass, one sentence each."""
+    nodes: tuple[NodeStatus, ...]
+
+
+def status(plan: Plan, roster: Roster) -> Status:
+    """Asks the scheduler on the head; what it does not answer is unknown, never guessed."""
+    try:
+        known, jobs = slurm.nodes(roster), slurm.jobs(roster)
+    except OperationError as error:
+        silent = str(error).splitlines()[0]
+        return _judged(plan, roster, silent, [_unknown(member) for member in roster.members])
+    running: dict[str, list[int]] = {}
+    for job in jobs:
+        for name in job.nodes:
+            running.setdefault(name, []).append(job.id)
+    rows = [
+        _row(plan, member, known.get(member.name), tuple(running.get(member.name, ()))) for member in roster.members
+    ]
+    return _judged(plan, roster, "", rows)
+
+
+def _unknown(member: Member) -> NodeStatus:
+    rails = len(member.rail_addresses)
+    return NodeStatus(member.name, member.group, member.address, "unknown", "", (), None, None, rails, "unknown")
+
+
+def _row(plan: Plan, member: Member, node: slurm.Node | None, jobs: tuple[int, ...]) -> NodeStatus:
+    row = replace(_unknown(member), jobs=jobs)
+    if member.group == plan.controller.name:
+        return replace(row, state="up", verdict="pass", gpus_allocated=0, gpus=0)
+    if node is None:
+        return replace(row, state="unknown", reason="Slurm does not know this node", verdict="fail")
+    return replace(
+        row,
+        state="+".join(node.states),
+        reason=node.reason,
+        gpus_allocated=node.gpus_allocated,
+        gpus=node.gpus,
+        verdict=_verdict(node),
+    )
+
+
+def _verdict(node: slurm.Node) -> Verdict:
+    if node.states == ("unknown",):
+        return "unknown"
+    return "pass" if TAKES_JOBS.issuperset(node.states) else "fail"
+
+
+def _judged(plan: Plan, roster: Roster, silent: str, rows: list[NodeStatus]) -> Status:
+    present = {row.name for row in rows}
+    rows += [_missing(group, node) for group in plan.groups for node in group.nodes if node.name not in present]
+    order = {group.name: position for position, group in enumerate(plan.groups)}
+    rows.sort(key=lambda row: (order.get(row.pool, len(order)), row.name))
+    why = [silent] if silent else []
+    why += [
+        f"{row.name}: {row.state}{f' ({row.reason})' if row.reason else ''}" for row in rows if row.verdict == "fail"
+    ]
+    why += [short for group in plan.groups if (short := _short(group, rows))]
+    verdicts = {row.verdict for row in rows}
+    verdict: Verdict = "fail" if why and not silent else "unknown" if silent or "unknown" in verdicts else "pass"
+    return Status(plan.name, roster.cloud, verdict, tuple(why), tuple(rows))
+
+
+def _missing(group: Group, node: Node) -> NodeStatus:
+    rails = len(node.rail_addresses)
+    return NodeStatus(node.name, group.name, node.address, "missing", "", (), None, None, rails, "fail")
+
+
+def _short(group: Group, rows: list[NodeStatus]) -> str:
+    """Says when a group whose members have no planned names has too few of them."""
+    found = sum(row.pool == group.name for row in rows)
+    return f"{group.name}: {found} of {group.count} nodes" if found < group.count else ""

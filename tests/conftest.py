@@ -1,0 +1,17 @@
+"""What every test gets: folders of its own, so that no test sees or changes what the user has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests without a real engine or cluster keep their state, cache and settings out of the user's home."""
+    if request.node.get_closest_marker("cluster") or request.node.get_closest_marker("engine"):
+        return
+    monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path / "own-state"))
+    monkeypatch.setenv("STAMPWORKS_CACHE", str(tmp_path / "own-cache"))
+    monkeypatch.delenv("STAMPWORKS_STACK", raising=False)

@@ -1,0 +1,16 @@
+"""The stand-in cluster as a fixture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.operations.standin import StandIn
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> StandIn:
+    folder = tmp_path / "a cluster"  # with a blank: everything must be quoted
+    folder.mkdir()
+    return StandIn(folder)

@@ -1,0 +1,118 @@
+"""A stand-in for a cluster: a `reach` command that plays ssh, and Slurm's programs that print files.
+
+It shows the toolkit's side only: what is sent, how answers are read, what happens when there are none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from stampworks.plan import Member, Roster
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHN0YW5kLWluIGtleSBmb3IgdGVzdHMgb25seSEh"
+
+_VIA = """
+import os, pathlib, subprocess, sys
+here = pathlib.Path(__file__).parent
+words = sys.argv[1:]
+split = words.index("--")
+target, command = words[split + 1], words[split + 2:]
+with (here / "sent").open("a") as log:
+    log.write(f"{target} {' '.join(command)}\\n")
+if (here / "unreachable").exists():
+    print("ssh: connect to host 10.77.0.2 port 22: Connection refused", file=sys.stderr)
+    sys.exit(255)
+environment = {**os.environ, "PATH": f"{here}:{os.environ['PATH']}", "HERE": str(here)}
+# a remote shell gets the words after the host joined by blanks, as ssh does it
+sys.exit(subprocess.run(["sh", "-c", " ".join(command)], env=environment).returncode)
+"""
+
+_SCONTROL = """#!/bin/sh
+echo "scontrol $*" >> "$HERE/slurm"
+if [ "$1" = update ]; then exit 0; fi
+cat "$HERE/nodes.json"
+"""
+
+# each call uses up one file, the last one stays
+_SQUEUE = """#!/bin/sh
+set -- "$HERE"/jobs.*.json
+cat "$1"
+if [ $# -gt 1 ]; then rm "$1"; fi
+"""
+
+
+class StandIn:
+    """A folder that acts as the cluster `local` with head, gpu-001 and gpu-002."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "via.py").write_text(_VIA)
+        self.program("scontrol", _SCONTROL)
+        self.program("squeue", _SQUEUE)
+        self.nodes(node("gpu-001"), node("gpu-002"))
+        self.jobs([])
+        self.roster = Roster(
+            cluster="local",
+            cloud="local",
+            reach=(sys.executable, str(folder / "via.py")),
+            user="root",
+            identity_file=str(folder / "id_ed25519"),
+            members=(
+                member("head", "head", "10.77.0.2"),
+                member("gpu-001", "gpu", "10.77.1.1", rails=2),
+                member("gpu-002", "gpu", "10.77.1.2", rails=2),
+            ),
+        )
+
+    def program(self, name: str, text: str) -> None:
+        """Puts a program first on the nodes' PATH."""
+        path = self.folder / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def nodes(self, *items: dict[str, Any]) -> None:
+        (self.folder / "nodes.json").write_text(json.dumps({"nodes": items}))
+
+    def jobs(self, *answers: list[dict[str, Any]]) -> None:
+        """What squeue answers, call by call; the last answer stays."""
+        for old in self.folder.glob("jobs.*.json"):
+            old.unlink()
+        for number, items in enumerate(answers):
+            (self.folder / f"jobs.{number:03}.json").write_text(json.dumps({"jobs": items}))
+
+    def unreachable(self) -> None:
+        (self.folder / "unreachable").touch()
+
+    @property
+    def updates(self) -> list[str]:
+        """Every `scontrol update` that arrived, without the program's name."""
+        log = self.folder / "slurm"
+        lines = log.read_text().splitlines() if log.exists() else []
+        return [line.removeprefix("scontrol ") for line in lines if line.startswith("scontrol update")]
+
+    def without(self, name: str) -> Roster:
+        kept = tuple(member for member in self.roster.members if member.name != name)
+        return dataclasses.replace(self.roster, members=kept)
+
+
+def member(name: str, group: str, address: str, rails: int = 0) -> Member:
+    return Member(name, group, "1", address, tuple(f"10.77.{64 + rail}.1" for rail in range(rails)), KEY)
+
+
+def node(name: str, *states: str, **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "state": list(states) or ["IDLE"],
+        "reason": "",
+        "gres": "gpu:h100:8(S:0-1)",
+        "gres_used": "gpu:h100:0(IDX:N/A)",
+        **more,
+    }
+
+
+def job(number: int, user: str, nodes: str) -> dict[str, Any]:
+    return {"job_id": number, "user_name": user, "nodes": nodes, "job_state": ["RUNNING"]}

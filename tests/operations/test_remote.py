@@ -1,0 +1,169 @@
+"""How commands get to a node: whom ssh trusts, what the remote shell sees, what is said when nobody answers."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from stampworks.operations import InputError, UnknownError, remote
+from stampworks.plan import Roster
+
+from tests.operations.standin import KEY, StandIn
+
+ECHO = [sys.executable, "-c", "import json, sys; print(json.dumps(sys.argv[1:]))"]
+HOSTILE = [
+    "two words",
+    "it's",
+    'a "quote"',
+    "$(touch owned)",
+    "`touch owned`",
+    "a\nb",
+    "*",
+    ";false",
+    "",
+    "-rf",
+    "ä",
+    "\\",
+]
+
+
+def test_arguments_arrive_word_by_word(cluster: StandIn) -> None:
+    """Whatever is in an argument, the program on the node gets it as it was given."""
+    assert json.loads(remote.ask(cluster.roster, "gpu-001", [*ECHO, *HOSTILE])) == HOSTILE
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=5))
+def test_any_arguments_arrive(cluster: StandIn, words: list[str]) -> None:
+    """Any text without a null byte survives the remote shell."""
+    assert json.loads(remote.ask(cluster.roster, "head", [*ECHO, *words])) == words
+
+
+def test_the_command_is_stable(cluster: StandIn) -> None:
+    """The ssh command reaches through the roster's prefix, trusts only the roster's key and takes no user settings."""
+    command = remote.ssh_command(
+        dataclasses.replace(cluster.roster, reach=("nsenter", "-n")), "gpu-001", ["echo", "a b"]
+    )
+    assert command[:7] == ["nsenter", "-n", "ssh", "-F", "none", "-i", cluster.roster.identity_file]
+    assert command[-5:] == ["-l", "root", "--", "10.77.1.1", "echo 'a b'"]
+    options = [value for flag, value in itertools.pairwise(command) if flag == "-o"]
+    assert options[-2:] == ["HostKeyAlias=gpu-001", f"KnownHostsCommand=/bin/echo gpu-001 {KEY}"]
+    assert {"BatchMode=yes", "ControlMaster=no", "StrictHostKeyChecking=yes"} <= set(options)
+
+
+def test_ssh_itself_accepts_the_command(cluster: StandIn) -> None:
+    """The real ssh understands every option, and a command that starts with a dash is no option of its."""
+    command = remote.ssh_command(dataclasses.replace(cluster.roster, reach=()), "gpu-001", ["-V"])
+    command.insert(1, "-G")
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+    settings_shown = dict(line.split(" ", 1) for line in shown.splitlines() if " " in line)
+    assert settings_shown["stricthostkeychecking"] == "true"
+    assert settings_shown["hostkeyalias"] == "gpu-001"
+    assert settings_shown["knownhostscommand"] == f"/bin/echo gpu-001 {KEY}"
+    assert settings_shown["host"] == "10.77.1.1"
+
+
+def test_an_identity_file_may_hold_a_percent_sign(cluster: StandIn) -> None:
+    """ssh expands % in file names; ours is meant literally."""
+    roster = dataclasses.replace(cluster.roster, identity_file="/tmp/100%/id")
+    assert "/tmp/100%%/id" in remote.ssh_command(roster, "head")
+
+
+def test_without_a_command_it_logs_in(cluster: StandIn) -> None:
+    """No words after the address: ssh opens a shell."""
+    assert remote.ssh_command(cluster.roster, "head")[-1] == "10.77.0.2"
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ("gpu-003", "did you mean gpu-002 or gpu-001?"),
+        ("login", "there are: gpu-001, gpu-002, head"),
+    ],
+)
+def test_an_unknown_node_is_told_its_neighbours(cluster: StandIn, asked: str, hint: str) -> None:
+    """A node that is not there is an error that offers the names most like it."""
+    with pytest.raises(InputError) as caught:
+        remote.ssh_command(cluster.roster, asked)
+    assert str(caught.value) == f"no node is called {asked!r} in cluster local\n  hint: {hint}"
+
+
+def test_many_nodes_are_not_all_listed(cluster: StandIn) -> None:
+    """A thousand names would hide the message."""
+    first = cluster.roster.members[0]
+    members = tuple(dataclasses.replace(first, name=f"n{number:04}") for number in range(1000))
+    with pytest.raises(InputError, match=r"n0008, \.\.\. \(1000 in all\)$"):
+        remote.ssh_command(dataclasses.replace(cluster.roster, members=members), "login")
+
+
+@pytest.mark.parametrize("key", ["", "ssh-ed25519", "ssh-ed25519 AAAA;reboot", "%h AAAA", "ssh-rsa\nAAAA"])
+def test_a_node_without_a_good_host_key_is_not_contacted(cluster: StandIn, key: str) -> None:
+    """A host key that is missing or malformed stops before ssh is started, and never reaches its options."""
+    odd = dataclasses.replace(cluster.roster.members[0], host_key=key)
+    roster = dataclasses.replace(cluster.roster, members=(odd,))
+    with pytest.raises(UnknownError) as caught:
+        remote.ssh_command(roster, "head")
+    assert str(caught.value) == (
+        "the roster has no usable host key for 'head'\n  hint: `pulumi up` makes the roster anew"
+    )
+
+
+def test_a_node_that_refuses_is_named(cluster: StandIn) -> None:
+    """What ssh said is in the error."""
+    cluster.unreachable()
+    with pytest.raises(UnknownError) as caught:
+        remote.ask(cluster.roster, "head", ["true"])
+    assert str(caught.value) == (
+        "head cannot be reached: ssh: connect to host 10.77.0.2 port 22: Connection refused\n"
+        "  hint: `pulumi up` restarts what is dead"
+    )
+
+
+def test_a_program_that_fails_is_quoted(cluster: StandIn) -> None:
+    """The last line of a failing program is in the error, with where to look."""
+    with pytest.raises(remote.RemoteError) as caught:
+        remote.ask(cluster.roster, "gpu-001", ["sh", "-c", "echo first >&2; echo 'no such job' >&2; exit 3"])
+    assert str(caught.value) == (
+        "gpu-001: sh ended with exit code 3: no such job\n  hint: look there: stampworks ssh gpu-001"
+    )
+
+
+def test_a_silent_program_has_a_time_limit(cluster: StandIn) -> None:
+    """A program that hangs is given up."""
+    with pytest.raises(UnknownError, match=r"^head: sleep did not answer within 1 s\n"):
+        remote.ask(cluster.roster, "head", ["sleep", "20"], timeout_s=1)
+
+
+def test_a_missing_program_on_this_machine_is_named(cluster: StandIn) -> None:
+    """No nsenter or ssh here: the error says how to get it."""
+    roster: Roster = dataclasses.replace(cluster.roster, reach=("no-such-program",))
+    with pytest.raises(UnknownError) as caught:
+        remote.ask(roster, "head", ["true"])
+    assert str(caught.value) == (
+        "no-such-program is not installed on this machine\n  hint: install it, for ssh: apt-get install openssh-client"
+    )
+
+
+def test_odd_bytes_are_no_reason_to_crash(cluster: StandIn) -> None:
+    """Output that is not UTF-8 is read with replacement characters."""
+    assert remote.ask(cluster.roster, "head", ["printf", r"\377ok"]) == "�ok"
+
+
+def test_a_cluster_without_a_head_says_so(cluster: StandIn) -> None:
+    """The controller is looked for by its group, not by luck."""
+    with pytest.raises(
+        UnknownError, match=r"^cluster local has no controller: no node of the group 'head' is running\n"
+    ):
+        remote.head(cluster.without("head"))
+
+
+def test_nothing_is_owned(cluster: StandIn) -> None:
+    """No quoting test above left a file behind."""
+    assert not Path("owned").exists()

@@ -1,0 +1,141 @@
+"""What `status` says: the plan, the roster and Slurm side by side, with unknown where nobody answered."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from stampworks import plan
+from stampworks.operations import InputError, Status, members, status
+
+from tests.operations.standin import StandIn, job, node
+
+MACHINE = plan.Machine("sim-h100", True, "h100", 8, 80, 16, 2000)
+
+
+def the_plan(count: int = 2, named: bool = True) -> plan.Plan:
+    nodes = tuple(plan.Node(f"gpu-00{i}", f"10.77.1.{i}", ("10.77.64.1",), "leaf1") for i in range(1, count + 1))
+    head = plan.Group("head", "controller", MACHINE, 1, (plan.Node("head", "10.77.0.2", (), ""),))
+    return plan.Plan(
+        version=1,
+        name="local",
+        cloud="local",
+        release=plan.Release("2026.11", "trixie", (), (), ()),
+        network=plan.Network("10.77.0.0/16", "10.77.0.0/20", "10.77.0.1"),
+        fabric=plan.Fabric("simulated", 1, 2, (), ()),
+        groups=(head, plan.Group("gpu", "worker", MACHINE, count, nodes if named else ())),
+        storage=(),
+        scheduler=plan.Scheduler("slurm", False, "off", "flat", 0, 10, (), (), ()),
+        users=(),
+        expectations=(),
+        reasons=(),
+    )
+
+
+def states(found: Status) -> dict[str, tuple[str, str]]:
+    return {row.name: (row.state, row.verdict) for row in found.nodes}
+
+
+def test_a_healthy_cluster(cluster: StandIn) -> None:
+    """Every planned node is there and takes jobs: pass, with jobs and GPUs in place."""
+    cluster.nodes(node("gpu-001", "MIXED", gres_used="gpu:h100:2(IDX:0-1)"), node("gpu-002"))
+    cluster.jobs([job(7, "alice", "gpu-001")])
+    found = status(the_plan(), cluster.roster)
+    assert (found.cluster, found.verdict, found.why) == ("local", "pass", ())
+    assert states(found) == {"head": ("up", "pass"), "gpu-001": ("mixed", "pass"), "gpu-002": ("idle", "pass")}
+    row = found.nodes[1]
+    assert (row.pool, row.address, row.jobs, row.gpus_allocated, row.gpus, row.rails) == (
+        *("gpu", "10.77.1.1", (7,)),
+        *(2, 8, 2),
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "verdict"),
+    [
+        (("IDLE",), "pass"),
+        (("ALLOCATED", "COMPLETING"), "pass"),
+        (("IDLE", "DRAIN"), "fail"),
+        (("DOWN", "NOT_RESPONDING"), "fail"),
+        (("IDLE", "INVALID_REG"), "fail"),
+        (("SOMETHING_NEW",), "fail"),
+        ((), "unknown"),
+    ],
+)
+def test_only_known_good_states_pass(cluster: StandIn, flags: tuple[str, ...], verdict: str) -> None:
+    """A state that nobody here has heard of is not a good one; none at all is unknown."""
+    cluster.nodes(node("gpu-001") | {"state": list(flags)}, node("gpu-002"))
+    found = status(the_plan(), cluster.roster)
+    assert found.verdict == verdict
+    assert states(found)["gpu-001"] == ("+".join(flags).lower() or "unknown", verdict)
+
+
+def test_a_bad_node_says_why(cluster: StandIn) -> None:
+    """Slurm's reason is in the row and in the sentence."""
+    cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="xid 79"), node("gpu-002"))
+    assert status(the_plan(), cluster.roster).why == ("gpu-001: idle+drain (xid 79)",)
+
+
+def test_a_planned_node_that_is_not_there_is_missing(cluster: StandIn) -> None:
+    """A dead node is in the plan and not in the roster."""
+    found = status(the_plan(), cluster.without("gpu-002"))
+    assert found.verdict == "fail"
+    assert found.why == ("gpu-002: missing",)
+    assert [row.name for row in found.nodes] == ["head", "gpu-001", "gpu-002"]
+
+
+def test_members_without_planned_names_are_counted(cluster: StandIn) -> None:
+    """A cloud that names its nodes itself: too few is still a failure."""
+    found = status(the_plan(count=3, named=False), cluster.roster)
+    assert (found.verdict, found.why) == ("fail", ("gpu: 2 of 3 nodes",))
+
+
+def test_a_node_that_slurm_does_not_know_fails(cluster: StandIn) -> None:
+    """In the roster and not in Slurm: it takes no jobs."""
+    cluster.nodes(node("gpu-001"))
+    found = status(the_plan(), cluster.roster)
+    assert found.why == ("gpu-002: unknown (Slurm does not know this node)",)
+
+
+def test_a_silent_slurm_is_unknown_everywhere(cluster: StandIn) -> None:
+    """When the head does not answer nothing is guessed, nodes that are missing are named all the same."""
+    cluster.unreachable()
+    found = status(the_plan(), cluster.without("gpu-002"))
+    assert found.verdict == "unknown"
+    assert found.why == (
+        "head cannot be reached: ssh: connect to host 10.77.0.2 port 22: Connection refused",
+        "gpu-002: missing",
+    )
+    assert states(found) == {
+        "head": ("unknown", "unknown"),
+        "gpu-001": ("unknown", "unknown"),
+        "gpu-002": ("missing", "fail"),
+    }
+    assert found.nodes[1].gpus is None
+
+
+@pytest.mark.parametrize("answer", ["", "{", '{"nodes": 3}', "\x1b[31mowned"])
+def test_broken_answers_are_unknown(cluster: StandIn, answer: str) -> None:
+    """Output that cannot be read never looks like a healthy cluster."""
+    (cluster.folder / "nodes.json").write_text(answer)
+    found = status(the_plan(), cluster.roster)
+    assert found.verdict == "unknown"
+    assert "\x1b" not in "".join(found.why)
+
+
+def test_a_cluster_without_a_head_is_unknown(cluster: StandIn) -> None:
+    """No controller, no answer."""
+    found = status(the_plan(), cluster.without("head"))
+    assert found.verdict == "unknown"
+    assert found.why[0] == "cluster local has no controller: no node of the group 'head' is running"
+
+
+def test_status_can_be_written_down(cluster: StandIn) -> None:
+    """The whole of it is plain data."""
+    assert dataclasses.asdict(status(the_plan(), cluster.roster))["nodes"][0]["name"] == "head"
+
+
+def test_an_unknown_cloud_is_told_which_there_are() -> None:
+    """A cloud without a module `members` is an error that lists the clouds."""
+    with pytest.raises(InputError, match=r"^no cloud is called 'loca'\n  hint: did you mean local\?$"):
+        members("loca", "x")
