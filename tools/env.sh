@@ -31,7 +31,7 @@ case "${XDG_STATE_HOME:-}" in
 /*) _stampworks_state=${STAMPWORKS_STATE:-$XDG_STATE_HOME/stampworks} ;;
 *) _stampworks_state=${STAMPWORKS_STATE:-$HOME/.local/state/stampworks} ;;
 esac
-mkdir -p -m 700 "$_stampworks_state/pulumi"
+_stampworks_state=$(umask 077 && mkdir -p "$_stampworks_state/pulumi" && cd "$_stampworks_state" && pwd)
 
 export PULUMI_HOME="${PULUMI_HOME:-$_stampworks_state/pulumi/home}"
 export PULUMI_BACKEND_URL="${PULUMI_BACKEND_URL:-file://$_stampworks_state/pulumi}"

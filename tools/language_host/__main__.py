@@ -25,11 +25,11 @@ async def serve(executor: Path, engine: str) -> None:
     add_LanguageRuntimeServicer_to_server(Host(engine, executor, children), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    print(port, flush=True)  # the first line the engine reads
 
     over = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, over.set)
+    print(port, flush=True)  # the first line, for which the engine waits
     # A parent that was killed sends nothing: we see it by having another one.
     while not over.is_set() and os.getppid() == ours:
         await _wait(over, seconds=0.5)

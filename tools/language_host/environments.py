@@ -34,8 +34,8 @@ class Environment:
         environment = cls(python=root / "bin" / "python", root=root)
         if not environment.python.exists():
             raise EnvironmentMissingError(
-                f"the virtual environment {root} has no bin/python: "
-                f"'virtualenv' of the project in {root_directory} names it; 'pulumi install' there makes it"
+                f"the virtual environment {root}, which the project in {root_directory} names, has no bin/python: "
+                "'pulumi install' makes it"
             )
         return environment
 
@@ -61,12 +61,12 @@ class Environment:
             }
         )
 
-    def pulumi_plugins(self) -> Iterator[dict[str, Any]]:
+    def pulumi_plugins(self) -> Iterator[Mapping[str, Any]]:
         """The plugins that installed packages say they need: each has a pulumi-plugin.json beside its code."""
         for folder in self._package_folders():
             for file in sorted(folder.glob("*/pulumi-plugin.json")):
                 described = json.loads(file.read_text())
-                if described.pop("resource", False):
+                if described.get("resource"):
                     yield described
 
     def _package_folders(self) -> list[Path]:

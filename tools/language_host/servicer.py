@@ -14,7 +14,7 @@ from typing import Any
 
 import grpc
 from google.protobuf.empty_pb2 import Empty
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict, ParseDict
 
 from .children import Children, Command, Stream
 from .environments import Environment, EnvironmentMissingError
@@ -44,10 +44,7 @@ class Host(LanguageRuntimeServicer):
 
     async def Run(self, request: language.RunRequest, context: Context) -> language.RunResponse:
         """Run the program once, for a preview or for an update."""
-        try:
-            environment = _environment(request.info)
-        except EnvironmentMissingError as missing:
-            return language.RunResponse(error=str(missing))
+        environment = await _environment(request.info, context)
         command = _program(request, environment, self._executor, self._engine)
         status = await self._children.run(command)
         if status in (0, ERROR_WAS_SHOWN):
@@ -63,10 +60,7 @@ class Host(LanguageRuntimeServicer):
             response = language.RunPluginResponse
             await context.write(response(stdout=piece) if stream == "stdout" else response(stderr=piece))
 
-        try:
-            environment = _environment(request.info)
-        except EnvironmentMissingError as missing:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(missing))
+        environment = await _environment(request.info, context)
         status = await self._children.stream(_plugin(request, environment), write)
         await context.write(language.RunPluginResponse(exitcode=status))
 
@@ -87,22 +81,20 @@ class Host(LanguageRuntimeServicer):
     async def GetRequiredPackages(
         self, request: language.GetRequiredPackagesRequest, context: Context
     ) -> language.GetRequiredPackagesResponse:
-        return language.GetRequiredPackagesResponse(
-            packages=[
-                plugin.PackageDependency(kind="resource", **needed)
-                for needed in _environment(request.info).pulumi_plugins()
-            ]
-        )
+        environment = await _environment(request.info, context)
+        packages = [
+            ParseDict(described, plugin.PackageDependency(kind="resource"), ignore_unknown_fields=True)
+            for described in environment.pulumi_plugins()
+        ]
+        return language.GetRequiredPackagesResponse(packages=packages)
 
     async def GetProgramDependencies(
         self, request: language.GetProgramDependenciesRequest, context: Context
     ) -> language.GetProgramDependenciesResponse:
-        return language.GetProgramDependenciesResponse(
-            dependencies=[
-                language.DependencyInfo(name=name, version=version)
-                for name, version in _environment(request.info).distributions(transitive=request.transitiveDependencies)
-            ]
-        )
+        environment = await _environment(request.info, context)
+        found = environment.distributions(transitive=request.transitiveDependencies)
+        dependencies = [language.DependencyInfo(name=name, version=version) for name, version in found]
+        return language.GetProgramDependenciesResponse(dependencies=dependencies)
 
     async def About(self, request: language.AboutRequest, context: Context) -> language.AboutResponse:
         return language.AboutResponse(executable=sys.executable, version=platform.python_version())
@@ -117,8 +109,11 @@ class Host(LanguageRuntimeServicer):
         return Empty()
 
 
-def _environment(info: language.ProgramInfo) -> Environment:
-    return Environment.of(info.root_directory, MessageToDict(info.options))
+async def _environment(info: language.ProgramInfo, context: Context) -> Environment:
+    try:
+        return Environment.of(info.root_directory, MessageToDict(info.options))
+    except EnvironmentMissingError as missing:
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(missing))
 
 
 def _program(request: language.RunRequest, environment: Environment, executor: Path, engine: str) -> Command:

@@ -1,0 +1,220 @@
+"""The language host under the real engine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .conftest import ROOT, Project
+
+pytestmark = pytest.mark.engine
+
+WAITING = """
+import os, pathlib, time
+pathlib.Path("pids").write_text(f"{os.getpid()} {os.getppid()}")
+time.sleep(60)
+"""
+
+
+# What a pack looks like from outside: the SDK to write real ones with is a package of its own, and not needed here.
+POLICY_PACK = """
+import concurrent.futures, grpc
+from pulumi.runtime.proto import analyzer_pb2 as pb, analyzer_pb2_grpc, plugin_pb2
+
+class Strict(analyzer_pb2_grpc.AnalyzerServicer):
+    def GetAnalyzerInfo(self, request, context):
+        return pb.AnalyzerInfo(name="strict", policies=[pb.PolicyInfo(name="none", enforcementLevel=pb.MANDATORY)])
+    def GetPluginInfo(self, request, context):
+        return plugin_pb2.PluginInfo(version="1.0.0")
+    def Analyze(self, request, context):
+        return pb.AnalyzeResponse()
+    def AnalyzeStack(self, request, context):
+        return pb.AnalyzeResponse(diagnostics=[pb.AnalyzeDiagnostic(
+            policyName="none", policyPackName="strict", message="no stack may pass", enforcementLevel=pb.MANDATORY)])
+
+server = grpc.server(concurrent.futures.ThreadPoolExecutor())
+analyzer_pb2_grpc.add_AnalyzerServicer_to_server(Strict(), server)
+port = server.add_insecure_port("127.0.0.1:0")
+server.start()
+print(port, flush=True)
+server.wait_for_termination()
+"""
+
+
+def test_a_program_gets_its_configuration_and_gives_its_outputs(project: Project) -> None:
+    """Configuration, secrets, folder and environment reach the program; outputs come back."""
+    project.program(
+        "import os, sys, pulumi\n"
+        "config = pulumi.Config()\n"
+        "pulumi.export('plain', config.require('plain'))\n"
+        "pulumi.export('hidden', config.require_secret('hidden'))\n"
+        "pulumi.export('where', [os.getcwd(), sys.prefix, os.environ['VIRTUAL_ENV'], pulumi.get_stack()])\n"
+        "print('said on the way')\n"
+    )
+    assert project.pulumi("config", "set", "plain", "1")[0] == 0
+    assert project.pulumi("config", "set", "hidden", "two", "--secret")[0] == 0
+
+    status, said = project.pulumi("up", "--yes", "--skip-preview")
+
+    assert status == 0, said
+    assert "said on the way" in said
+    assert "warning" not in said
+    outputs = project.pulumi("stack", "output", "--json")[1]
+    venv = str(ROOT / ".venv")
+    assert f'"where": [\n    "{project.folder}",\n    "{venv}",\n    "{venv}",\n    "dev"\n  ]' in outputs
+    assert '"plain": "1"' in outputs
+    assert '"hidden": "[secret]"' in outputs
+
+
+def test_an_exception_is_shown_once_with_the_users_own_lines(project: Project) -> None:
+    """The traceback begins in the user's program, and no second error repeats that something went wrong."""
+    project.program("def helper():\n    raise ValueError('on purpose')\n\nhelper()\n")
+
+    status, said = project.pulumi("preview")
+
+    assert status != 0
+    assert (
+        "    error: Program failed with an unhandled exception:\n"
+        "    Traceback (most recent call last):\n"
+        f'      File "{project.folder}/__main__.py", line 4, in <module>\n'
+        "        helper()\n"
+    ) in said
+    assert "ValueError: on purpose" in said
+    assert "ended with" not in said
+
+
+def test_a_run_error_is_shown_without_a_traceback(project: Project) -> None:
+    """pulumi.RunError carries a text for the user, who needs no stack of ours."""
+    project.program("import pulumi\nraise pulumi.RunError('the declaration is wrong')\n")
+
+    status, said = project.pulumi("preview")
+
+    assert status != 0
+    assert "    error: the declaration is wrong\n" in said
+    assert "Traceback" not in said
+
+
+def test_a_program_that_dies_says_how(project: Project) -> None:
+    project.program("import os\nos.kill(os.getpid(), 9)\n")
+
+    status, said = project.pulumi("preview")
+
+    assert status != 0
+    assert "error: an unhandled error occurred: the program ended with signal 9\n" in said
+
+
+def test_a_missing_virtual_environment_is_named(project: Project) -> None:
+    file = project.folder / "Pulumi.yaml"
+    file.write_text(file.read_text().replace(str(ROOT / ".venv"), "absent"))
+
+    status, said = project.pulumi("preview")
+
+    assert status != 0
+    assert (
+        f"the virtual environment {project.folder}/absent, which the project in {project.folder} names, "
+        "has no bin/python: 'pulumi install' makes it"
+    ) in said
+
+
+def test_a_policy_pack_stops_a_preview(project: Project) -> None:
+    """The engine runs a policy pack through the language host, from its source."""
+    pack = project.folder / "pack"
+    pack.mkdir()
+    (pack / "PulumiPolicy.yaml").write_text((project.folder / "Pulumi.yaml").read_text().split("name: trial\n")[1])
+    (pack / "__main__.py").write_text(POLICY_PACK)
+
+    status, said = project.pulumi("preview", "--policy-pack", str(pack))
+
+    assert status != 0
+    assert "no stack may pass" in said
+
+
+def test_a_component_plugin_runs_from_its_source(project: Project) -> None:
+    """A folder with PulumiPlugin.yaml is a provider that the language host starts."""
+    plugin = project.folder / "plugin"
+    plugin.mkdir()
+    runtime = (project.folder / "Pulumi.yaml").read_text().split("name: trial\n")[1]
+    (plugin / "PulumiPlugin.yaml").write_text(runtime)
+    (plugin / "__main__.py").write_text(
+        "import pulumi\n"
+        "from typing import TypedDict\n"
+        "from pulumi.provider.experimental import component_provider_host\n"
+        "class Args(TypedDict):\n"
+        "    text: pulumi.Input[str]\n"
+        "class Shout(pulumi.ComponentResource):\n"
+        "    loud: pulumi.Output[str]\n"
+        "    def __init__(self, name: str, args: Args, opts: pulumi.ResourceOptions | None = None):\n"
+        "        super().__init__('loud:index:Shout', name, {}, opts)\n"
+        "        self.loud = pulumi.Output.from_input(args['text']).apply(str.upper)\n"
+        "        self.register_outputs({'loud': self.loud})\n"
+        "component_provider_host(name='loud', components=[Shout])\n"
+    )
+    with (project.folder / "Pulumi.yaml").open("a") as file:
+        file.write("plugins:\n  providers:\n    - {name: loud, path: plugin}\n")
+    project.program(
+        "import pulumi\n"
+        "class Shout(pulumi.ComponentResource):\n"
+        "    loud: pulumi.Output[str]\n"
+        "    def __init__(self):\n"
+        "        super().__init__('loud:index:Shout', 'one', {'text': 'hello', 'loud': None}, None, remote=True)\n"
+        "pulumi.export('loud', Shout().loud)\n"
+    )
+
+    status, said = project.pulumi("up", "--yes", "--skip-preview")
+
+    assert status == 0, said
+    assert 'loud: "HELLO"' in said
+
+
+@pytest.mark.parametrize(
+    ("stop", "seconds"),
+    [
+        pytest.param(lambda engine: engine.kill(), 5, id="killed"),
+        pytest.param(lambda engine: engine.send_signal(signal.SIGINT), 5, id="interrupted"),
+    ],
+)
+def test_nothing_outlives_the_engine(
+    project: Project, stop: Callable[[subprocess.Popen[str]], None], seconds: float
+) -> None:
+    """Host and program are gone soon after the engine, however it went."""
+    project.program(WAITING)
+    with project.start("preview") as engine:
+        pids = _appeared(project.folder / "pids").split()
+        began = time.monotonic()
+        stop(engine)
+        engine.wait(timeout=20)
+        while any(Path("/proc", pid).exists() for pid in pids):
+            assert time.monotonic() - began < seconds, f"still there: {pids}"
+            time.sleep(0.05)
+
+
+def _appeared(file: Path) -> str:
+    deadline = time.monotonic() + 20
+    while not file.exists() or not file.read_text():
+        assert time.monotonic() < deadline, f"{file} did not appear"
+        time.sleep(0.05)
+    return file.read_text()
+
+
+def test_the_host_ends_quietly_when_asked(tmp_path: Path) -> None:
+    """Its port is the first and only thing it says; after SIGINT it ends at once, without a word."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tools.language_host", tmp_path / "executor", "127.0.0.1:1"],
+        cwd=ROOT,
+        env=os.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as host:
+        assert host.stdout
+        assert host.stdout.readline().strip().isdecimal()
+        host.send_signal(signal.SIGINT)
+        said, _ = host.communicate(timeout=5)
+    assert (host.returncode, said) == (0, "")
