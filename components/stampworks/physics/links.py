@@ -34,8 +34,8 @@ def efficiency(fabric: catalog.Fabric) -> Ceiling:
     wire = fabric.mtu_bytes + fabric.framing_bytes
     return Ceiling(
         data / wire,
-        f"{data} of the {wire} bytes that count against the rate are data: MTU {fabric.mtu_bytes} less "
-        f"{fabric.headers_bytes} of IP and TCP headers, plus {fabric.framing_bytes} of framing",
+        f"{data}/{wire}, the part of the bytes on the link that is data (MTU {fabric.mtu_bytes}, less "
+        f"{fabric.headers_bytes} of IP and TCP headers; plus {fabric.framing_bytes} of framing)",
     )
 
 
@@ -51,14 +51,13 @@ def ring_ceiling(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catalog.Fab
     over time, so that it equals what the slowest link of the ring delivers, whatever n is.
     """
     trunk = _slowest_trunk(leaves)
-    link = f"in a ring every link carries what busbw counts; {_delivered(rate_mbps, fabric)}"
+    slowest = rate_mbps if trunk is None else min(rate_mbps, trunk)
+    link = f"a ring's busbw is what its slowest link delivers: {slowest} Mb/s / 8 x {efficiency(fabric).why}"
     if trunk is None:
-        return Ceiling(gbs(rate_mbps, fabric), link)
-    if trunk >= rate_mbps:
-        crossing = f"in leaf order the ring crosses a trunk once in each direction, and {trunk} Mb/s carry that"
-        return Ceiling(gbs(rate_mbps, fabric), f"{link}; {crossing}")
-    crossing = f"in leaf order the ring crosses a trunk once in each direction, and the trunk has {trunk} Mb/s"
-    return Ceiling(gbs(trunk, fabric), f"{crossing}; {_delivered(trunk, fabric)}")
+        return Ceiling(gbs(slowest, fabric), f"{link}; all ranks share a leaf")
+    verdict = "enough" if trunk >= rate_mbps else "not enough"
+    crossing = f"in leaf order it crosses a trunk once in each direction, whose {trunk} Mb/s are {verdict}"
+    return Ceiling(gbs(slowest, fabric), f"{link}; {crossing}")
 
 
 def worst_ring_ceiling(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catalog.Fabric) -> Ceiling:
@@ -70,17 +69,22 @@ def worst_ring_ceiling(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catal
     share, nodes, trunk = min((min(rate_mbps, trunk / nodes), nodes, trunk) for nodes, trunk in crossings)
     return Ceiling(
         gbs(share, fabric),
-        f"ranks in the worst order, neighbours on different leaves: {nodes} links of the ring share a trunk of "
-        f"{trunk} Mb/s, {share:g} Mb/s each where a rail has {rate_mbps} Mb/s",
+        f"the same with neighbours on different leaves: {nodes} links of the ring share a trunk of {trunk} Mb/s, which "
+        f"leaves each {share:g} of the {rate_mbps} Mb/s of its rail",
     )
 
 
 def bisection_mbps(rate_mbps: int, leaves: Sequence[LeafLoad]) -> int:
     """What half of the nodes can send to the other half on one rail, the halves cut along the leaves.
 
-    That cut is the narrowest: one through leaves would leave more of the traffic inside them. Of the one leaf that the
-    middle falls into, nodes reach each other directly, and only what is left over takes the trunks.
+    No other cut of a pool is narrower: its leaves are equal but for the last, so both ends are tried, and a cut through
+    more leaves would leave more of the traffic inside them.
     """
+    return min(_halves_mbps(rate_mbps, leaves), _halves_mbps(rate_mbps, leaves[::-1]))
+
+
+def _halves_mbps(rate_mbps: int, leaves: Sequence[LeafLoad]) -> int:
+    """The same for the first half in this order. In the leaf that is cut, nodes reach each other without the trunk."""
     left = sum(leaf.nodes for leaf in leaves) // 2
     inside = sent = received = 0
     for leaf in leaves:
@@ -96,8 +100,3 @@ def bisection_mbps(rate_mbps: int, leaves: Sequence[LeafLoad]) -> int:
 
 def _slowest_trunk(leaves: Sequence[LeafLoad]) -> int | None:
     return min((leaf.trunk_mbps for leaf in leaves if leaf.trunk_mbps), default=None)
-
-
-def _delivered(rate_mbps: int, fabric: catalog.Fabric) -> str:
-    part = efficiency(fabric)
-    return f"{rate_mbps} Mb/s / 8 x {part.value:.3f} ({part.why})"

@@ -57,7 +57,8 @@ def cut(cidr: str, rails: int, members: Sequence[tuple[str, int]], notes: Notes)
     slot = max(_slot_size(index, count) for index, (_, count) in enumerate(members))
     prefix = 32 - (parts * SLOTS * slot).bit_length() + 1
     if prefix < range_.prefixlen:
-        notes.problem("network.cidr", _too_small(range_, rails, parts, members), _large_enough(range_, prefix))
+        message = _too_small(range_, parts, members)
+        notes.problem("network.cidr", message, _large_enough(range_, prefix, rails, parts))
         range_ = range_.supernet(new_prefix=prefix)
     subnets = range_.subnets(prefixlen_diff=parts.bit_length() - 1)
     address_map = AddressMap(tuple(next(subnets) for _ in range(1 + rails)))
@@ -73,25 +74,30 @@ def _power_of_two(at_least: int) -> int:
     return 1 << (at_least - 1).bit_length()
 
 
-def _too_small(range_: IPv4Network, rails: int, parts: int, members: Sequence[tuple[str, int]]) -> str:
+def _too_small(range_: IPv4Network, parts: int, members: Sequence[tuple[str, int]]) -> str:
     size = range_.num_addresses / parts / SLOTS
     needs = [
-        f"{name} needs {count}"
+        f"{name} needs {count}" + (" (the last slot has 2 less)" if slot == SLOTS - 1 else "")
         for slot, (name, count) in enumerate(members)
         if count > (size - 2 if slot == SLOTS - 1 else size)
     ]
-    return (
-        f"{range_} is too small: its {range_.num_addresses} addresses are cut into {parts} networks "
-        f"({_names(rails, parts)}) of {SLOTS} slots (the head, then each pool), which makes {size:g} a slot, but "
-        f"{', '.join(needs)}"
-    )
+    return f"{range_} is too small: a slot of it has {size:g} {_addresses(size)}, and {', '.join(needs)}"
 
 
-def _large_enough(range_: IPv4Network, prefix: int) -> str:
+def _large_enough(range_: IPv4Network, prefix: int, rails: int, parts: int) -> str:
     example = range_.supernet(new_prefix=prefix)
     if not example.is_private:  # what surrounds a small private range need not be private
         example = IPv4Network(("10.77.0.0", prefix), strict=False)
-    return f"the smallest range that would do is a /{prefix}, for example {example}"
+    size = range_.num_addresses / parts / SLOTS
+    return (
+        f"the smallest range that would do is a /{prefix}, for example {example}\n"
+        f"{range_.num_addresses} addresses / {parts} networks ({_names(rails, parts)}) / {SLOTS} slots (the head, then "
+        f"each pool) = {size:g} {_addresses(size)} a slot"
+    )
+
+
+def _addresses(count: float) -> str:
+    return "address" if count == 1 else "addresses"
 
 
 def _names(rails: int, parts: int) -> str:

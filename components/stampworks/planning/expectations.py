@@ -15,18 +15,16 @@ def expect(fabric: Fabric, groups: tuple[Group, ...]) -> tuple[Expectation, ...]
     kind = catalog.fabrics()[fabric.kind]
     loads = [(rail, _loads(rail, fabric, groups)) for rail in fabric.rails]
     shared = [(rail, leaves) for rail, leaves in loads if sum(leaf.nodes for leaf in leaves) > 1]
+    spanning = [(rail, leaves) for rail, leaves in shared if rail.trunks]
     return (
-        *(each for rail, leaves in shared for each in _of_rail(rail, leaves, kind)),
+        *(_busbw(rail.interface, links.ring_ceiling(rail.rate_mbps, leaves, kind)) for rail, leaves in shared),
+        *(
+            _busbw(f"{rail.interface}.worst_order", links.worst_ring_ceiling(rail.rate_mbps, leaves, kind))
+            for rail, leaves in spanning
+        ),
         *(each for group in groups for each in _of_pool(group, fabric, kind)),
         *_bisection(shared),
     )
-
-
-def _of_rail(rail: Rail, leaves: list[LeafLoad], kind: catalog.Fabric) -> Iterator[Expectation]:
-    name = f"{rail.interface}.allreduce"
-    yield _busbw(f"{name}.busbw_gbs_max", links.ring_ceiling(rail.rate_mbps, leaves, kind))
-    if rail.trunks:
-        yield _busbw(f"{name}.worst_order.busbw_gbs_max", links.worst_ring_ceiling(rail.rate_mbps, leaves, kind))
 
 
 def _of_pool(group: Group, fabric: Fabric, kind: catalog.Fabric) -> Iterator[Expectation]:
@@ -36,17 +34,17 @@ def _of_pool(group: Group, fabric: Fabric, kind: catalog.Fabric) -> Iterator[Exp
     ceilings = [links.ring_ceiling(rail.rate_mbps, _loads(rail, fabric, (group,)), kind) for rail in rails]
     total = Ceiling(
         sum(ceiling.value for ceiling in ceilings),
-        f"the data of a node split over its {len(rails)} rails, {ceilings[0].value:.4g} GB/s each, all nodes of the "
-        "pool in leaf order",
+        f"all nodes of the pool in leaf order, their data split over rails of {_round(ceilings[0].value):g} GB/s: "
+        f"{len(rails)}",
     )
-    yield _busbw(f"{group.name}.allreduce.busbw_gbs_max", total)
+    yield _busbw(group.name, total)
 
 
 def _bisection(shared: list[tuple[Rail, list[LeafLoad]]]) -> Iterator[Expectation]:
     halves = [(rail, leaves, links.bisection_mbps(rail.rate_mbps, leaves)) for rail, leaves in shared]
     for rail, leaves, mbps in halves:
         nodes = sum(leaf.nodes for leaf in leaves)
-        middle = "through the trunks between them" if rail.trunks else "through their leaf"
+        middle = "over the trunks where their leaves differ" if rail.trunks else "through their leaf"
         why = f"{nodes // 2} of {nodes} nodes, in leaf order, send to the others {middle}; bits of one direction"
         yield Expectation(f"{rail.interface}.bisection_gbps", _round(mbps / 1000), "Gb/s", why)
     if halves:
@@ -62,8 +60,8 @@ def _loads(rail: Rail, fabric: Fabric, groups: tuple[Group, ...]) -> list[LeafLo
     return [LeafLoad(len(leaf.nodes), trunks.get(leaf.name, 0)) for leaf in leaves]
 
 
-def _busbw(name: str, ceiling: Ceiling) -> Expectation:
-    return Expectation(name, _round(ceiling.value), "GB/s", ceiling.why)
+def _busbw(who: str, ceiling: Ceiling) -> Expectation:
+    return Expectation(f"{who}.allreduce_busbw_gbs_max", _round(ceiling.value), "GB/s", ceiling.why)
 
 
 def _round(value: float) -> float:

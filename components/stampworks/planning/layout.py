@@ -27,7 +27,7 @@ class Layout:
 def lay_out(declaration: Declaration, choices: Choices, notes: Notes) -> Layout:
     """Places every node. Nothing of a pool depends on the size of another one, so that growth moves nobody."""
     machines = _machines(declaration, notes)
-    members = [("the infrastructure (gateway, head)", addresses.HEAD)]
+    members = [("the head with the gateway", addresses.HEAD)]
     members += [(f"pool {pool.name}", pool.count) for pool in declaration.pools]
     rails = max(machine.nics for machine in machines)
     address_map = addresses.cut(declaration.network.cidr, rails, members, notes)

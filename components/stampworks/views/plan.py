@@ -8,7 +8,7 @@ from typing import Protocol
 
 from stampworks.plan import Expectation, Group, Leaf, Machine, Plan, Rail
 from stampworks.views.names import fold
-from stampworks.views.table import clean, paragraph, table
+from stampworks.views.table import clean, explained, paragraph, table
 
 WIDTH = 100
 LEAVES_SHOWN_ONE_BY_ONE = 16
@@ -56,7 +56,7 @@ def _groups(plan: Plan, width: int) -> list[str]:
             _accelerators(group.machine),
             group.machine.cores,
             f"{group.machine.memory_mib} MiB",
-            len(group.nodes[0].rail_addresses) if group.nodes else "-",
+            (len(group.nodes[0].rail_addresses) or "-") if group.nodes else "-",
             _span([node.address for node in group.nodes]),
         )
         for group in plan.groups
@@ -176,8 +176,8 @@ def _expectations(plan: Plan, width: int) -> list[str]:
     if not plan.expectations:
         return []
     same = groupby(plan.expectations, key=lambda each: (_tail(each.name), each.value, each.unit, each.why))
-    rows = [(_joint_name(list(each)), f"{value:g} {unit}", why) for (_, value, unit, why), each in same]
-    return ["What it can reach at most", *table(("expectation", "value", "because"), rows, width)]
+    rows = [(_joint_name(list(each)), f"{value:g}", unit, why) for (_, value, unit, why), each in same]
+    return ["What it can reach at most", *explained([row[:3] for row in rows], [row[3] for row in rows], width)]
 
 
 def _joint_name(expectations: list[Expectation]) -> str:

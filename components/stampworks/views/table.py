@@ -27,6 +27,14 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]], width: int) -
     return [text for line in lines for text in _line(line, widths, right)]
 
 
+def explained(rows: Sequence[Sequence[str]], texts: Sequence[str], width: int) -> list[str]:
+    """Aligned rows without a header, each followed by its explanation as an indented paragraph."""
+    aligned = table([""] * len(rows[0]), rows, width)[1:] if rows else []
+    return [
+        line for row, text in zip(aligned, texts, strict=True) for line in (row, *paragraph(text, width, INDENT * 3))
+    ]
+
+
 def paragraph(text: str, width: int, indent: str = INDENT) -> list[str]:
     """Wrapped lines; what is wrapped keeps the indent."""
     return _wrap(clean(text), width - len(indent), indent)

@@ -1,0 +1,62 @@
+"""The plan of every stack, as data and as people read it.
+
+`pytest tests/planning --regenerate` writes them anew; the difference is what a reviewer reads.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from stampworks import planning, views
+from stampworks.declaration import load_stack
+from stampworks.plan import Plan, from_json, to_json
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = Path(__file__).parent / "golden"
+STACKS = sorted(
+    file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in (ROOT / "stacks").glob("Pulumi.*.yaml")
+)
+
+
+def check(file: Path, text: str, regenerate: bool) -> None:
+    if regenerate:
+        file.write_text(text, encoding="utf-8")
+    assert text.splitlines() == file.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture
+def regenerate(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--regenerate", default=False))
+
+
+@pytest.fixture(scope="module", params=STACKS)
+def plan(request: pytest.FixtureRequest, stacks: Path) -> Plan:
+    return planning.plan(load_stack(request.param, stacks))
+
+
+def test_plan_as_data(plan: Plan, regenerate: bool) -> None:
+    """What `stampworks plan --json` prints is what was reviewed."""
+    check(GOLDEN / f"{plan.name}.json", to_json(plan), regenerate)
+
+
+def test_plan_as_text(plan: Plan, regenerate: bool) -> None:
+    """What `stampworks plan` prints is what was reviewed."""
+    findings = planning.rules(plan, planning.Facts(loopback_mbps=20_000))
+    check(GOLDEN / f"{plan.name}.txt", views.plan_text(plan, findings), regenerate)
+
+
+def test_a_plan_survives_being_written(plan: Plan) -> None:
+    """A plan read back from its file is the same plan."""
+    assert from_json(Plan, to_json(plan)) == plan
+
+
+def test_no_golden_plan_is_left_over() -> None:
+    """Each golden file belongs to a stack."""
+    assert sorted(file.stem for file in GOLDEN.iterdir()) == sorted([*STACKS, *STACKS])
+
+
+def test_stacks_do_not_share_a_cluster_or_its_addresses(stacks: Path) -> None:
+    """All stacks of this repository can be up at once."""
+    plans = [planning.plan(load_stack(stack, stacks)) for stack in STACKS]
+    assert len({plan.name for plan in plans}) == len({plan.network.cidr for plan in plans}) == len(plans) > 0

@@ -1,0 +1,134 @@
+"""What planning derives, each with its reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from stampworks.catalog import newest_release, releases
+from stampworks.plan import Account, Plan, Queue, Trunk
+
+GPU = {"name": "gpu", "machine": "sim-h100", "count": 4}
+SMALL = {"name": "small", "machine": "sim-a100-small", "count": 3}
+PREP = {"name": "prep", "machine": "sim-cpu", "count": 2}
+
+
+def reasons(plan: Plan) -> dict[str, str]:
+    return {reason.path: reason.why for reason in plan.reasons}
+
+
+def test_a_declaration_without_release_gets_the_newest(plan_of: Any) -> None:
+    """And the plan says so."""
+    plan = plan_of(pools=[GPU])
+    assert plan.release.name == newest_release()
+    assert reasons(plan)["release.name"] == "the newest of the catalog, for none is declared"
+    assert "release.name" not in reasons(plan_of(pools=[GPU], release="2026.11"))
+
+
+@pytest.mark.parametrize("accounting", [False, True])
+def test_the_database_is_only_there_for_accounting(plan_of: Any, accounting: bool) -> None:
+    """Without accounting neither the packages nor the version of a database belong to the release."""
+    release = plan_of(pools=[GPU], scheduler={"accounting": accounting}).release
+    assert ("database" in dict(release.packages)) is accounting
+    assert ("mariadb" in dict(release.versions)) is accounting
+    everything = list(releases()[release.name].packages)
+    assert [role for role, _ in release.packages] == [role for role in everything if accounting or role != "database"]
+
+
+def test_all_other_clusters_of_a_release_share_an_image(plan_of: Any) -> None:
+    """What a cluster declares beside accounting does not change what is installed."""
+    declared = [
+        plan_of(pools=[GPU]),
+        plan_of(pools=[PREP]),
+        plan_of(pools=[GPU, SMALL], storage=[{"name": "shared", "kind": "directory", "mount": "/shared"}]),
+    ]
+    assert len({plan.release for plan in declared}) == 1
+
+
+def test_pools_of_fewer_nics_take_the_first_rails(plan_of: Any) -> None:
+    """The widest machine decides how many rails there are; a rail has trunks only to leaves that have it."""
+    plan = plan_of(pools=[SMALL, PREP, GPU], fabric={"leaf_nodes": 2, "rail_rate_mbps": 100})
+    assert [rail.interface for rail in plan.fabric.rails] == ["rail0", "rail1"]
+    assert [len(group.nodes[0].rail_addresses) for group in plan.groups] == [0, 1, 0, 2]
+    assert [trunk.leaf for trunk in plan.fabric.rails[0].trunks] == ["leaf1-1", "leaf1-2", "leaf3-1", "leaf3-2"]
+    assert [trunk.leaf for trunk in plan.fabric.rails[1].trunks] == ["leaf3-1", "leaf3-2"]
+    assert reasons(plan)["fabric.rails"] == (
+        "2: sim-h100 of pool gpu has that many NICs on the fabric, and no machine has more"
+    )
+
+
+def test_one_leaf_needs_no_spine(plan_of: Any) -> None:
+    """Nor has a worst order of ranks."""
+    plan = plan_of(pools=[GPU], fabric={"leaf_nodes": 4})
+    assert all(rail.trunks == () for rail in plan.fabric.rails)
+    assert reasons(plan)["fabric.trunks"] == "none: one leaf holds all nodes, so that no spine is needed"
+    assert not [each for each in plan.expectations if "worst_order" in each.name]
+
+
+def test_a_trunk_is_sized_for_a_full_leaf_and_never_rounds_to_nothing(plan_of: Any) -> None:
+    """The last leaf has one node and the trunk of all."""
+    plan = plan_of(pools=[SMALL], fabric={"leaf_nodes": 2, "rail_rate_mbps": 100, "oversubscription": 4})
+    assert plan.fabric.rails[0].trunks == (Trunk("leaf1-1", 50), Trunk("leaf1-2", 50))
+    thin = plan_of(pools=[SMALL], fabric={"leaf_nodes": 1, "rail_rate_mbps": 1, "oversubscription": 4})
+    assert {trunk.rate_mbps for trunk in thin.fabric.rails[0].trunks} == {1}
+
+
+def test_a_cluster_without_rails_has_no_fabric_and_a_flat_topology(plan_of: Any) -> None:
+    """There is no tree to tell Slurm about, and nothing to expect."""
+    plan = plan_of(pools=[PREP], scheduler={"topology": "tree"})
+    assert (plan.fabric.rails, plan.fabric.leaves, plan.expectations) == ((), (), ())
+    assert plan.scheduler.topology == "flat"
+    assert reasons(plan)["scheduler.topology"] == "flat: no node has a rail, so that there is no tree to describe"
+    assert plan.network.management_cidr == plan.network.cidr
+
+
+def test_one_node_has_nobody_to_talk_to(plan_of: Any) -> None:
+    """A rail with a single node promises no collective."""
+    assert plan_of(pools=[GPU | {"count": 1}]).expectations == ()
+
+
+def test_without_queues_there_is_one(plan_of: Any) -> None:
+    """It has all pools."""
+    plan = plan_of(pools=[GPU, PREP])
+    assert plan.scheduler.queues == (Queue("main", ("gpu", "prep"), True, 0, ""),)
+    assert reasons(plan)["scheduler.queues"] == "none is declared, so that one queue has all pools and no time limit"
+
+
+def test_accounts_list_their_users(plan_of: Any) -> None:
+    """A user names accounts; the plan says it the other way round, too."""
+    plan = plan_of(
+        pools=[GPU],
+        users=[{"name": "bob", "uid": 2002, "accounts": ["b", "a"]}, {"name": "alice", "uid": 2001, "accounts": ["a"]}],
+        scheduler={"accounting": True, "accounts": [{"name": "a"}, {"name": "b", "share": 3, "accelerators_max": 8}]},
+    )
+    assert plan.scheduler.accounts == (Account("a", ("bob", "alice"), 1, 0), Account("b", ("bob",), 3, 8))
+
+
+@pytest.mark.parametrize(("topology", "size"), [("flat", 0), ("tree", 0), ("block", 2)])
+def test_a_leaf_is_a_block(plan_of: Any, topology: str, size: int) -> None:
+    """Where blocks are asked for."""
+    plan = plan_of(pools=[GPU], scheduler={"topology": topology})
+    assert (plan.scheduler.topology, plan.scheduler.block_nodes) == (topology, size)
+
+
+def test_expectations_of_an_oversubscribed_pool(plan_of: Any) -> None:
+    """Leaf order keeps a rail's rate, the worst order and the bisection lose by the oversubscription."""
+    fabric = {"rail_rate_mbps": 400, "leaf_nodes": 4, "oversubscription": 4}
+    plan = plan_of(pools=[GPU | {"count": 8}], fabric=fabric)
+    assert {each.name: (each.value, each.unit) for each in plan.expectations} == {
+        "rail0.allreduce_busbw_gbs_max": (0.04782, "GB/s"),
+        "rail1.allreduce_busbw_gbs_max": (0.04782, "GB/s"),
+        "rail0.worst_order.allreduce_busbw_gbs_max": (0.01196, "GB/s"),
+        "rail1.worst_order.allreduce_busbw_gbs_max": (0.01196, "GB/s"),
+        "gpu.allreduce_busbw_gbs_max": (0.09564, "GB/s"),
+        "rail0.bisection_gbps": (0.4, "Gb/s"),
+        "rail1.bisection_gbps": (0.4, "Gb/s"),
+        "fabric.bisection_gbps": (0.8, "Gb/s"),
+    }
+
+
+def test_names_of_expectations_and_reasons_are_unique(plan_of: Any) -> None:
+    """Each can be looked up by its name."""
+    plan = plan_of(pools=[GPU, SMALL, PREP], scheduler={"accounting": True})
+    for names in ([each.name for each in plan.expectations], [each.path for each in plan.reasons]):
+        assert len(names) == len(set(names))

@@ -1,0 +1,238 @@
+"""What planning says about a declaration that is well written and cannot be built: where, what, why, what to do."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from types import MappingProxyType
+
+import pytest
+from stampworks import catalog
+from stampworks.declaration import DeclarationError
+from stampworks.plan import Plan
+
+PlanText = Callable[[str], Plan]
+
+HEAD = """\
+version: 1
+name: test
+cloud: local
+"""
+
+
+def refusal(plan_text_of: PlanText, text: str) -> str:
+    with pytest.raises(DeclarationError) as error:
+        plan_text_of(HEAD + text)
+    return str(error.value)
+
+
+def test_unknown_machine(plan_text_of: PlanText) -> None:
+    """The nearest name of the catalog is offered."""
+    assert refusal(plan_text_of, "pools:\n  - {name: gpu, machine: sim-h10, count: 4}\n") == (
+        "cluster.yaml:5:26: pools[0].machine: no machine is called 'sim-h10'\n"
+        "      - {name: gpu, machine: sim-h10, count: 4}\n"
+        "                             ^\n"
+        "  hint: did you mean 'sim-h100'?\n"
+        "\n"
+        "1 problem in cluster.yaml: nothing was changed."
+    )
+
+
+def test_unknown_machine_that_resembles_none(plan_text_of: PlanText) -> None:
+    """Then all machines are named."""
+    assert refusal(plan_text_of, "pools:\n  - {name: gpu, machine: xyz, count: 4}\n") == (
+        "cluster.yaml:5:26: pools[0].machine: no machine is called 'xyz'\n"
+        "      - {name: gpu, machine: xyz, count: 4}\n"
+        "                             ^\n"
+        "  hint: there are sim-a100-small, sim-cpu and sim-h100\n"
+        "\n"
+        "1 problem in cluster.yaml: nothing was changed."
+    )
+
+
+def test_unknown_release(plan_text_of: PlanText) -> None:
+    """A release is found by the catalog's name only."""
+    assert refusal(plan_text_of, 'release: "2026.12"\npools:\n  - {name: gpu, machine: sim-h100, count: 4}\n') == (
+        "cluster.yaml:4:10: release: no release is called '2026.12'\n"
+        '    release: "2026.12"\n'
+        "             ^\n"
+        "  hint: did you mean '2026.11'?\n"
+        "\n"
+        "1 problem in cluster.yaml: nothing was changed."
+    )
+
+
+def test_address_range_too_small(plan_text_of: PlanText) -> None:
+    """The arithmetic is shown, and the smallest range that would do."""
+    text = "network: {cidr: 10.77.0.0/24}\npools:\n  - {name: gpu, machine: sim-h100, count: 5}\n"
+    assert refusal(plan_text_of, text) == (
+        "cluster.yaml:4:17: network.cidr: 10.77.0.0/24 is too small: a slot of it has 4 addresses, and pool gpu needs "
+        "5\n"
+        "    network: {cidr: 10.77.0.0/24}\n"
+        "                    ^\n"
+        "  hint: the smallest range that would do is a /23, for example 10.77.0.0/23\n"
+        "        256 addresses / 4 networks (management, rail0, rail1, 1 spare) / 16 slots (the head, then each pool) = "
+        "4 addresses a slot\n"
+        "\n"
+        "1 problem in cluster.yaml: nothing was changed."
+    )
+
+
+def test_address_range_too_small_for_everybody(plan_text_of: PlanText) -> None:
+    """All that do not fit are named, the head too, and the advice is a private range."""
+    text = (
+        "network: {cidr: 192.168.8.0/27}\n"
+        "pools:\n"
+        "  - {name: gpu, machine: sim-h100, count: 1024}\n"
+        "  - {name: prep, machine: sim-cpu, count: 2}\n"
+    )
+    assert refusal(plan_text_of, text).splitlines()[:5] == [
+        "cluster.yaml:4:17: network.cidr: 192.168.8.0/27 is too small: a slot of it has 0.5 addresses, and the head "
+        "with the gateway needs 2, pool gpu needs 1024, pool prep needs 2",
+        "    network: {cidr: 192.168.8.0/27}",
+        "                    ^",
+        "  hint: the smallest range that would do is a /16, for example 192.168.0.0/16",
+        "        32 addresses / 4 networks (management, rail0, rail1, 1 spare) / 16 slots (the head, then each pool) = "
+        "0.5 addresses a slot",
+    ]
+
+
+def test_a_larger_range_around_a_small_private_one_is_private_too(plan_text_of: PlanText) -> None:
+    """Advice that would be refused is no advice."""
+    pools = [f"  - {{name: pool{number}, machine: sim-h100, count: 1}}\n" for number in range(14)]
+    text = "network: {cidr: 192.168.8.0/24}\npools:\n" + "".join(pools)
+    text += "  - {name: last, machine: sim-h100, count: 1023}\n"
+    assert "  hint: the smallest range that would do is a /15, for example 10.76.0.0/15\n" in refusal(
+        plan_text_of, text
+    )
+
+
+def test_too_many_pools(plan_text_of: PlanText) -> None:
+    """There is a slot for each of fifteen pools."""
+    pools = [f"  - {{name: pool{number}, machine: sim-cpu, count: 1}}\n" for number in range(16)]
+    assert refusal(plan_text_of, "pools:\n" + "".join(pools)) == (
+        "cluster.yaml:20:5: pools[15]: a cluster has at most 15 pools: a network has 16 slots, the head takes one, "
+        "each pool one\n"
+        "      - {name: pool15, machine: sim-cpu, count: 1}\n"
+        "        ^\n"
+        "  hint: put nodes of one machine into one pool, or declare a second cluster\n"
+        "\n"
+        "1 problem in cluster.yaml: nothing was changed."
+    )
+
+
+def test_kubernetes(plan_text_of: PlanText) -> None:
+    """What is not there yet is said with what there is."""
+    text = "pools:\n  - {name: gpu, machine: sim-h100, count: 4}\nscheduler:\n  kind: kubernetes\n"
+    assert refusal(plan_text_of, text) == (
+        "cluster.yaml:7:9: scheduler.kind: this version of Stampworks stamps Slurm clusters only\n"
+        "      kind: kubernetes\n"
+        "            ^\n"
+        "  hint: write kind: slurm; pools, fabric, storage and queues of this declaration stay as they are\n"
+        "\n"
+        "1 problem in cluster.yaml: nothing was changed."
+    )
+
+
+def test_blocks_that_are_not_full(plan_text_of: PlanText) -> None:
+    """slurmctld would die of a block smaller than the base block, so the plan never gets there."""
+    text = (
+        "pools:\n  - {name: gpu, machine: sim-h100, count: 7}\nfabric: {leaf_nodes: 4}\nscheduler: {topology: block}\n"
+    )
+    assert refusal(plan_text_of, text) == (
+        "cluster.yaml:5:43: pools[0].count: with topology: block every leaf is a block of 4 nodes; 7 nodes fill 1 and "
+        "leave 3 over, and Slurm does not start with a smaller block\n"
+        "      - {name: gpu, machine: sim-h100, count: 7}\n"
+        "                                              ^\n"
+        "  hint: write count: 4 or 8, a fabric.leaf_nodes that divides 7, or scheduler.topology: tree\n"
+        "\n"
+        "1 problem in cluster.yaml: nothing was changed."
+    )
+
+
+def test_a_pool_smaller_than_a_block(plan_text_of: PlanText) -> None:
+    """No count of zero is advised."""
+    text = (
+        "pools:\n  - {name: gpu, machine: sim-h100, count: 3}\nfabric: {leaf_nodes: 4}\nscheduler: {topology: block}\n"
+    )
+    assert "  hint: write count: 4, a fabric.leaf_nodes that divides 3, or" in refusal(plan_text_of, text)
+
+
+def test_blocks_of_nodes_without_rails(plan_text_of: PlanText) -> None:
+    """Nodes that hang on no leaf belong to no block, and Slurm would give them no jobs."""
+    text = (
+        "pools:\n  - {name: gpu, machine: sim-h100, count: 4}\n  - {name: prep, machine: sim-cpu, count: 2}\n"
+        "scheduler: {topology: block}\n"
+    )
+    assert refusal(plan_text_of, text) == (
+        "cluster.yaml:6:27: pools[1].machine: with topology: block every node belongs to a block, which is a leaf, and "
+        "sim-cpu of pool prep has no NIC on the fabric\n"
+        "      - {name: prep, machine: sim-cpu, count: 2}\n"
+        "                              ^\n"
+        "  hint: write scheduler.topology: tree, or choose a machine with NICs\n"
+        "\n"
+        "1 problem in cluster.yaml: nothing was changed."
+    )
+
+
+def test_accelerators_that_no_rail_connects(plan_text_of: PlanText, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several nodes with accelerators and without a NIC would be a cluster that cannot train."""
+    lonely = dataclasses.replace(catalog.machines()["sim-h100"], name="lonely", nics=0)
+    machines = MappingProxyType({**catalog.machines(), "lonely": lonely})
+    monkeypatch.setattr(catalog, "machines", lambda: machines)
+    assert refusal(plan_text_of, "pools:\n  - {name: gpu, machine: lonely, count: 4}\n") == (
+        "cluster.yaml:5:26: pools[0].machine: lonely has 8 accelerators and no NIC on the fabric: the 4 nodes of pool "
+        "gpu cannot train together\n"
+        "      - {name: gpu, machine: lonely, count: 4}\n"
+        "                             ^\n"
+        "  hint: choose a machine with NICs, or make it a pool of one node\n"
+        "\n"
+        "1 problem in cluster.yaml: nothing was changed."
+    )
+
+
+def test_a_fact_that_the_catalog_does_not_know(plan_text_of: PlanText, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan is not made from a guess."""
+    odd = dataclasses.replace(catalog.machines()["sim-h100"], name="odd", memory_mib=catalog.UNKNOWN)
+    machines = MappingProxyType({**catalog.machines(), "odd": odd})
+    monkeypatch.setattr(catalog, "machines", lambda: machines)
+    assert refusal(plan_text_of, "pools:\n  - {name: gpu, machine: odd, count: 4}\n") == (
+        "cluster.yaml:5:26: pools[0].machine: the catalog does not know the memory of odd, and a plan needs it\n"
+        "      - {name: gpu, machine: odd, count: 4}\n"
+        "                             ^\n"
+        "  hint: look it up and write it into catalog/machines.yaml, or choose another machine\n"
+        "\n"
+        "1 problem in cluster.yaml: nothing was changed."
+    )
+
+
+def test_all_problems_come_out_together(plan_text_of: PlanText) -> None:
+    """From top to bottom, each as if the ones before were put right."""
+    text = (
+        "release: newest\n"
+        "network: {cidr: 10.77.0.0/26}\n"
+        "pools:\n"
+        "  - {name: gpu, machine: sim-h10, count: 4}\n"
+        "  - {name: more, machine: sim-h100, count: 3}\n"
+        "scheduler: {kind: kubernetes, topology: block}\n"
+    )
+    assert [line for line in refusal(plan_text_of, text).splitlines() if "cluster.yaml" in line] == [
+        "cluster.yaml:4:10: release: no release is called 'newest'",
+        "cluster.yaml:5:17: network.cidr: 10.77.0.0/26 is too small: a slot of it has 1 address, and the head with the "
+        "gateway needs 2, pool gpu needs 4, pool more needs 3",
+        "cluster.yaml:7:26: pools[0].machine: no machine is called 'sim-h10'",
+        "cluster.yaml:8:44: pools[1].count: with topology: block every leaf is a block of 2 nodes; 3 nodes fill 1 and "
+        "leave 1 over, and Slurm does not start with a smaller block",
+        "cluster.yaml:9:19: scheduler.kind: this version of Stampworks stamps Slurm clusters only",
+        "5 problems in cluster.yaml: nothing was changed.",
+    ]
+
+
+def test_a_default_that_does_not_fit_points_at_what_is_around_it(plan_text_of: PlanText) -> None:
+    """A value that nobody wrote has no line of its own."""
+    pools = [f"  - {{name: pool{number}, machine: sim-h100, count: 1}}\n" for number in range(14)]
+    text = refusal(plan_text_of, "pools:\n" + "".join(pools) + "  - {name: last, machine: sim-h100, count: 1024}\n")
+    assert text.startswith(
+        "cluster.yaml:1:1: network.cidr: 10.77.0.0/16 is too small: a slot of it has 1024 addresses, and pool last "
+        "needs 1024 (the last slot has 2 less)\n"
+    )

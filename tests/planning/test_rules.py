@@ -1,0 +1,87 @@
+"""What rules say about plans."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stampworks.planning import Facts, Finding, rules
+
+GPU = {"name": "gpu", "machine": "sim-h100", "count": 4}
+
+
+def test_loopback_with_room(plan_of: Any) -> None:
+    """All rails at once and as much again fit."""
+    assert rules(plan_of(pools=[GPU]), Facts(loopback_mbps=3200)) == (
+        Finding(
+            "fabric.loopback",
+            "pass",
+            "8 simulated links x 200 Mb/s x 2 for headroom = 3200 Mb/s, and this machine carries 3200 Mb/s",
+            "",
+        ),
+    )
+
+
+def test_loopback_without_room(plan_of: Any) -> None:
+    """The arithmetic is shown, and the rate that would fit."""
+    assert rules(plan_of(pools=[GPU]), Facts(loopback_mbps=3199)) == (
+        Finding(
+            "fabric.loopback",
+            "fail",
+            "8 simulated links x 200 Mb/s x 2 for headroom = 3200 Mb/s, but this machine carries 3199 Mb/s",
+            "write fabric.rail_rate_mbps: 199 or less, or take nodes out",
+        ),
+    )
+
+
+def test_loopback_without_room_at_any_rate(plan_of: Any) -> None:
+    """A rate of zero is not advised."""
+    (finding,) = rules(plan_of(pools=[GPU]), Facts(loopback_mbps=15))
+    assert (finding.verdict, finding.hint) == ("fail", "take nodes out: not even 1 Mb/s a rail would fit for 8 links")
+
+
+@pytest.mark.parametrize("facts", [None, Facts(loopback_mbps=None)])
+def test_loopback_that_nobody_measured(plan_of: Any, facts: Facts | None) -> None:
+    """What was not measured is unknown and never passes."""
+    assert rules(plan_of(pools=[GPU]), facts) == (
+        Finding(
+            "fabric.loopback",
+            "unknown",
+            "8 simulated links x 200 Mb/s x 2 for headroom = 3200 Mb/s, and nobody has measured what this machine "
+            "carries",
+            "run `stampworks facts`",
+        ),
+    )
+
+
+def test_loopback_of_a_cluster_without_rails(plan_of: Any) -> None:
+    """Nothing to carry fits everywhere, measured or not."""
+    (finding,) = rules(plan_of(pools=[{"name": "prep", "machine": "sim-cpu", "count": 4}]), None)
+    assert (finding.verdict, finding.text) == ("pass", "the plan has no simulated rails for this machine to carry")
+
+
+@given(
+    counts=st.tuples(st.integers(1, 9), st.integers(1, 9)), rate=st.integers(1, 2000), measured=st.integers(1, 50_000)
+)
+def test_the_advised_rate_is_the_highest_that_passes(
+    counts: tuple[int, int], rate: int, measured: int, plan_of: Any
+) -> None:
+    """Whoever follows the hint is not sent back, and gives up nothing for it."""
+    machines = ("sim-h100", "sim-a100-small")
+    pools = [
+        {"name": f"pool{index}", "machine": machine, "count": count}
+        for index, (machine, count) in enumerate(zip(machines, counts, strict=True))
+    ]
+
+    def verdict(rail_rate_mbps: int) -> Finding:
+        (finding,) = rules(plan_of(pools=pools, fabric={"rail_rate_mbps": rail_rate_mbps}), Facts(measured))
+        return finding
+
+    finding = verdict(rate)
+    if advised := re.search(r"rail_rate_mbps: (\d+)", finding.hint):
+        assert verdict(int(advised[1])).verdict == "pass"
+        assert verdict(int(advised[1]) + 1).verdict == "fail"
+    assert (finding.verdict == "pass") == (rate * 2 * (2 * counts[0] + counts[1]) <= measured)
