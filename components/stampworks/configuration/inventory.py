@@ -1,0 +1,163 @@
+"""What Ansible is told about a cluster: a pure function of plan, roster and scheduler files.
+
+A group has the name of a role, and the role is on when the group has hosts. Variables that several roles read are named
+cluster_... or node_..., all others after their one role; each is set in this file and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stampworks.plan import Group, Member, Plan, Release, Roster, to_dict
+
+PACKAGES_PORT = 8000
+PACKAGES_DIRECTORY = "/exports/.packages"
+PYTHON = "/usr/bin/python3"
+
+
+def inventory(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
+    """Ansible's YAML inventory structure, in an order that never depends on chance."""
+    groups = {group.name: group for group in plan.groups}
+    hosts = {member.name: host(plan, groups[member.group], member) for member in roster.members}
+    roles = {role: names for role, names in members_by_role(plan, roster).items() if names}
+    return {
+        "all": {
+            "vars": connection(roster) | cluster(plan, roster) | role_variables(plan, roster, scheduler_files),
+            "hosts": hosts,
+            "children": {role: {"hosts": {name: {} for name in names}} for role, names in roles.items()},
+        }
+    }
+
+
+def image_inventory(release: Release, roster: Roster, packages_url: str) -> dict[str, Any]:
+    """The inventory of playbooks/image.yml: one builder, the release and nothing of any cluster."""
+    packages = sorted({name for _, names in release.packages for name in names})
+    variables = {"base_packages": packages, "base_packages_url": packages_url}
+    hosts = {
+        member.name: {"ansible_host": member.address, "node_host_key": member.host_key} for member in roster.members
+    }
+    children: dict[str, Any] = {"builder": {"hosts": {name: {} for name in hosts}}}
+    return {"all": {"vars": connection(roster) | variables, "hosts": hosts, "children": children}}
+
+
+def connection(roster: Roster) -> dict[str, Any]:
+    return {
+        "ansible_user": roster.user,
+        "ansible_ssh_private_key_file": roster.identity_file,
+        # looking for an interpreter costs a round trip on every node
+        "ansible_python_interpreter": PYTHON,
+    }
+
+
+def cluster(plan: Plan, roster: Roster) -> dict[str, Any]:
+    members = [
+        {
+            "name": member.name,
+            "address": member.address,
+            "rail_addresses": list(member.rail_addresses),
+            "host_key": member.host_key,
+        }
+        for member in roster.members
+    ]
+    return {"cluster_name": plan.name, "cluster_release": plan.release.name, "cluster_members": members}
+
+
+def host(plan: Plan, group: Group, member: Member) -> dict[str, Any]:
+    rails = zip(plan.fabric.rails, member.rail_addresses, strict=False)  # a machine may have fewer NICs than rails
+    return {
+        "ansible_host": member.address,
+        "node_group": group.name,
+        "node_role": group.role,
+        "node_instance": member.instance,
+        "node_address": member.address,
+        "node_host_key": member.host_key,
+        "node_machine": to_dict(group.machine),
+        "node_rails": [
+            {
+                "index": rail.index,
+                "interface": rail.interface,
+                "address": address,
+                "cidr": rail.cidr,
+                "rate_mbps": rail.rate_mbps,
+            }
+            for rail, address in rails
+        ],
+    }
+
+
+def members_by_role(plan: Plan, roster: Roster) -> dict[str, list[str]]:
+    """The members each role is for, in the order the roles run."""
+    groups = {group.name: group for group in plan.groups}
+    everyone = [member.name for member in roster.members]
+    head = [member.name for member in roster.members if groups[member.group].role == "controller"]
+    workers = [member.name for member in roster.members if groups[member.group].role == "worker"]
+    with_rails = [member.name for member in roster.members if member.rail_addresses]
+    with_accelerators = [
+        member.name for member in roster.members if groups[member.group].machine.accelerators and member.name in workers
+    ]
+    accounting = head if plan.scheduler.accounting else []
+    return {
+        "packages": head,
+        "base": everyone,
+        "accelerator": with_accelerators,
+        "fabric": with_rails,
+        "collectives": with_rails,
+        "storage": everyone if plan.storage else [],
+        "database": accounting,
+        "slurm_accounting": accounting,
+        "slurm_controller": head,
+        "slurm_worker": workers,
+        "metrics": everyone,
+        "health": workers,
+    }
+
+
+def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
+    head = next(member for member in roster.members if member.group == plan.controller.name)
+    controller_files = {name: text for name, text in scheduler_files.items() if name != "slurmdbd.conf"}
+    mounts = [{"source": f"/exports/{each.name}", "path": each.mount} for each in plan.storage]
+    variables: dict[str, Any] = {
+        "packages_directory": PACKAGES_DIRECTORY,
+        "packages_port": PACKAGES_PORT,
+        "base_packages_url": f"http://{head.address}:{PACKAGES_PORT}",
+        "base_users": [{"name": user.name, "uid": user.uid} for user in plan.users],
+        "collectives_environment": collectives_environment(plan),
+        "storage_mounts": mounts,
+        "slurm_controller_files": controller_files,
+        "health_mounts": [mount["path"] for mount in mounts],
+    }
+    return variables | (accounting_variables(plan, scheduler_files) if plan.scheduler.accounting else {})
+
+
+def accounting_variables(plan: Plan, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
+    scheduler = plan.scheduler
+    return {
+        "slurm_accounting_configuration": scheduler_files["slurmdbd.conf"],
+        "slurm_accounting_preempt_mode": scheduler.preemption,
+        "slurm_accounting_priorities": [
+            {"name": each.name, "weight": each.weight, "preempts": list(each.preempts)} for each in scheduler.priorities
+        ],
+        "slurm_accounting_accounts": [
+            {
+                "name": each.name,
+                "users": list(each.users),
+                "share": each.share,
+                "accelerators_max": each.accelerators_max,
+            }
+            for each in scheduler.accounts
+        ],
+        "slurm_controller_awaits": ["127.0.0.1:6819"],
+    }
+
+
+def collectives_environment(plan: Plan) -> dict[str, str]:
+    """What makes a collective use the rails and not the first NIC it finds, which is the slow one."""
+    interfaces = [rail.interface for rail in plan.fabric.rails]
+    if not interfaces:
+        return {}
+    return {
+        "GLOO_SOCKET_IFNAME": interfaces[0],
+        "NCCL_IB_DISABLE": "1",  # rails are plain ethernet: looking for InfiniBand costs NCCL seconds
+        "NCCL_SOCKET_IFNAME": ",".join(interfaces),
+    }

@@ -1,0 +1,221 @@
+"""The process that runs Ansible: python -m stampworks.configuration.player FOLDER.
+
+It stands in the network where the nodes can be reached, prints one JSON event a line, and is the last to leave:
+Ansible's workers and ssh's connection masters all detach themselves, so they become children of this process when
+their parents end, and it ends them before it ends itself. It does so when its standard input
+closes, which is when nobody listens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import ansible_runner  # type: ignore[import-untyped]
+import yaml
+
+PR_SET_CHILD_SUBREAPER = 36
+FORKS_PER_CORE = 6
+"""A worker mostly waits for its node; more of them than this only pushed each other off the cores."""
+
+
+def main(folder: Path) -> int:
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    signal.signal(signal.SIGTERM, lambda *_: leave())
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    # events have the standard output for themselves
+    output = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    try:
+        work = json.loads((folder / "work.json").read_text())
+        prepare(folder, work["inventory"])
+        run(folder, work, output)
+    finally:
+        end_descendants()
+    return 0
+
+
+def _leave_with_parent() -> None:
+    sys.stdin.read()
+    leave()
+
+
+def leave() -> None:
+    end_descendants()
+    os._exit(143)
+
+
+def end_descendants() -> None:
+    """Ends everything this process started, also what has since left its group or session."""
+    while found := descendants():
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def descendants() -> list[int]:
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                # the name in brackets may hold anything, also brackets
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(entry.name))
+    found, todo = [], [os.getpid()]
+    while todo:
+        todo += (below := children.get(todo.pop(), []))
+        found += below
+    return found
+
+
+def prepare(folder: Path, inventory: Mapping[str, Any]) -> None:
+    """Writes what Ansible and ssh read, all of it inside the private folder."""
+    (folder / "sockets").mkdir()
+    (folder / "ansible.cfg").write_text("")  # an empty one keeps those of the user and of the machine out
+    (folder / "inventory.yml").write_text(yaml.dump(inventory, Dumper=_Dumper, sort_keys=False, allow_unicode=True))
+    hosts = inventory["all"]["hosts"].values()
+    (folder / "known_hosts").write_text("".join(f"{host['ansible_host']} {host['node_host_key']}\n" for host in hosts))
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (the base class's signature)
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
+    """What a person wrote in a declaration is data: Ansible must not take it for a template of its own."""
+    unsafe = any(opening in value for opening in ("{{", "{%", "{#"))
+    return dumper.represent_scalar("!unsafe" if unsafe else "tag:yaml.org,2002:str", value)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def environment(folder: Path, playbooks: Path) -> dict[str, str]:
+    ssh = {
+        "ControlMaster": "auto",
+        "ControlPersist": "60s",
+        "StrictHostKeyChecking": "yes",
+        "UserKnownHostsFile": str(folder / "known_hosts"),
+        "GlobalKnownHostsFile": "/dev/null",
+        "IdentitiesOnly": "yes",
+        "BatchMode": "yes",
+        "LogLevel": "ERROR",
+    }
+    return {
+        "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
+        "ANSIBLE_HOME": str(folder / "home"),
+        "ANSIBLE_LOCAL_TEMP": str(folder / "home" / "tmp"),
+        "ANSIBLE_COLLECTIONS_PATH": str(playbooks / "collections"),
+        "ANSIBLE_ROLES_PATH": str(playbooks / "roles"),
+        "ANSIBLE_SSH_CONTROL_PATH_DIR": str(folder / "sockets"),
+        "ANSIBLE_SSH_ARGS": " ".join(["-F none", *(f"-o {key}={value}" for key, value in ssh.items())]),
+        "ANSIBLE_SSH_RETRIES": "3",
+        "ANSIBLE_PIPELINING": "1",
+        "ANSIBLE_FORKS": str(FORKS_PER_CORE * (os.cpu_count() or 1)),
+        "ANSIBLE_GATHERING": "explicit",
+        "ANSIBLE_DEPRECATION_WARNINGS": "0",
+        "ANSIBLE_LOCALHOST_WARNING": "0",
+    }
+
+
+def run(folder: Path, work: Mapping[str, Any], output: Any) -> None:
+    playbook = Path(work["playbook"])
+    translate = Translator(stages(playbook, work["inventory"]))
+
+    def take(event: dict[str, Any]) -> bool:
+        for line in translate.events(event):
+            output.write(json.dumps(line) + "\n")
+        return False  # nothing of it is kept on disk
+
+    done = ansible_runner.run(
+        private_data_dir=str(folder),
+        project_dir=str(playbook.parent),
+        playbook=str(playbook),
+        inventory=str(folder / "inventory.yml"),
+        cmdline=f"--extra-vars @{folder}/secrets.json" + (" --check --diff" if work["check"] else ""),
+        envvars=environment(folder, playbook.parent),
+        event_handler=take,
+        quiet=True,
+        suppress_env_files=True,
+        runner_mode="subprocess",
+    )
+    finished = done.rc == 0 or translate.failed
+    if not finished:
+        output.write(json.dumps({"event": "broken", "text": last_words(done)}) + "\n")
+    output.write(json.dumps(translate.end(done.rc == 0)) + "\n")
+
+
+def last_words(done: Any) -> str:
+    """Why Ansible stopped before it reached any host: it says so on its standard error."""
+    said = [Path(done.config.artifact_dir, name) for name in ("stderr", "stdout")]
+    texts = [path.read_text(errors="replace").strip() for path in said if path.exists()]
+    return next((text[-2000:] for text in texts if text), f"ansible-playbook ended with exit code {done.rc}")
+
+
+def stages(playbook: Path, inventory: Mapping[str, Any]) -> list[str]:
+    """The plays that have hosts, by name."""
+    groups = {"all"} | set(inventory["all"].get("children", {}))
+    return [each["name"] for each in yaml.safe_load(playbook.read_text()) if each["hosts"] in groups]
+
+
+class Translator:
+    """Ansible's many events as our few."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self.stage = ""
+        self.failed = False
+        self.totals: dict[str, Any] = {}
+
+    def events(self, event: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        data = event.get("event_data", {})
+        kind = event["event"]
+        if kind == "playbook_on_play_start":
+            self.stage = data["name"]
+        elif kind == "playbook_on_task_start":
+            yield self.task(data)
+        elif kind in ("runner_on_failed", "runner_on_unreachable") and not data.get("ignore_errors"):
+            self.failed = True
+            unreachable = kind == "runner_on_unreachable"
+            place = "" if unreachable else f"{data.get('role') or self.stage} : {data['task']}"
+            yield {"event": "failure", "host": data["host"], "task": place, "message": message(data.get("res", {}))}
+        elif kind == "playbook_on_stats":
+            self.totals = data
+
+    def task(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        stage = self.names.index(self.stage) + 1 if self.stage in self.names else 0
+        return {
+            "event": "task",
+            "role": data.get("role") or self.stage,
+            "task": data["task"],
+            "stage": stage,
+            "stages": len(self.names),
+        }
+
+    def end(self, finished: bool) -> dict[str, Any]:
+        changed = sum(self.totals.get("changed", {}).values())
+        hosts = len(self.totals.get("processed", {}))
+        return {"event": "end", "hosts": hosts, "changed": changed, "finished": finished}
+
+
+def message(result: Mapping[str, Any]) -> str:
+    """What a failed task said, wherever its module has put it."""
+    failed_items = [message(item) for item in result.get("results", []) if item.get("failed")]
+    texts = [*failed_items, *(str(result.get(key, "")) for key in ("msg", "module_stderr", "stderr"))]
+    return "\n".join(dict.fromkeys(text.strip() for text in texts if text.strip())) or "it gave no reason"
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

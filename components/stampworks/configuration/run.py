@@ -1,0 +1,217 @@
+"""Runs a playbook in a process of its own and reports what it did while it does it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import inspect
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+OnProgress = Callable[[str], Awaitable[None] | None]
+SOCKET_FOLDER_MAX = 40
+"""A unix socket's path holds 107 characters, and ssh adds a name and a suffix of its own."""
+FAREWELL_S = 10
+
+
+@dataclass(frozen=True)
+class Failure:
+    host: str
+    task: str
+    """role : task, as Ansible shows it; empty when the host was never reached."""
+    message: str
+
+
+@dataclass(frozen=True)
+class Recap:
+    hosts: int
+    changed: int
+    """Tasks that changed something, summed over the hosts."""
+    failures: tuple[Failure, ...]
+
+
+class PlaybookFailed(Exception):  # noqa: N818 (reads as what happened)
+    """A playbook did not reach its end; the text names every host that failed, where and why."""
+
+    def __init__(self, playbook: str, recap: Recap, note: str = "") -> None:
+        self.recap = recap
+        super().__init__(describe(playbook, recap, note))
+
+
+def playbooks_dir() -> Path:
+    """Where the playbooks are: beside components/ in a clone, inside the package in a wheel."""
+    package = Path(__file__).resolve().parents[1]
+    inside = package / "playbooks"
+    return inside if inside.is_dir() else package.parents[1] / "playbooks"
+
+
+def playbooks_digest() -> str:
+    """A hash of everything a playbook run reads, so that edited playbooks show as a change."""
+    digest = hashlib.sha256()
+    root = playbooks_dir()
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+async def play(
+    playbook: str,
+    inventory: Mapping[str, Any],
+    reach: Sequence[str],
+    secrets: Mapping[str, str],
+    on_progress: OnProgress,
+    check: bool = False,
+    timeout_minutes: float = 30,
+) -> Recap:
+    """Runs one of our playbooks to its end; raises PlaybookFailed with everything that went wrong."""
+    with private_folder() as folder:
+        write_work(folder, playbook, inventory, secrets, check)
+        command = [*reach, sys.executable, "-m", "stampworks.configuration.player", str(folder)]
+        state = _State()
+        try:
+            async with asyncio.timeout(timeout_minutes * 60), player(command, folder) as events:
+                async for event in events:
+                    if line := state.take(event):
+                        told = on_progress(line)
+                        if inspect.isawaitable(told):
+                            await told
+        except TimeoutError:
+            note = f"stopped after {timeout_minutes:g} minutes, its limit, in {state.place or 'its first task'}"
+            raise PlaybookFailed(playbook, state.recap(), note) from None
+        if state.failures or not state.finished:
+            raise PlaybookFailed(playbook, state.recap(), state.broken)
+        return state.recap()
+
+
+def write_work(
+    folder: Path, playbook: str, inventory: Mapping[str, Any], secrets: Mapping[str, str], check: bool
+) -> None:
+    work = {"playbook": str(playbooks_dir() / playbook), "inventory": inventory, "check": check}
+    (folder / "work.json").write_text(json.dumps(work))
+    secret_file = os.open(folder / "secrets.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(secret_file, "w") as file:
+        json.dump(dict(secrets), file)
+
+
+@contextlib.contextmanager
+def private_folder() -> Iterator[Path]:
+    """A folder that nobody else can read, gone afterwards whatever happens, with a path short enough for sockets."""
+    base = tempfile.gettempdir()
+    folder = Path(tempfile.mkdtemp(prefix="sw-", dir=base if len(base) <= SOCKET_FOLDER_MAX else "/tmp"))  # noqa: S108
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.asynccontextmanager
+async def player(command: Sequence[str], folder: Path) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    """The player's events; whichever way this is left, the player and all that it started are gone.
+
+    The player ends when its standard input does, so it cannot outlive this process, not even one that is killed.
+    """
+    errors = folder / "player.err"
+    with errors.open("wb") as stderr:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=stderr,
+            start_new_session=True,
+            limit=2**24,  # one event is one line, and the message of a failed task may be long
+            env=player_environment(),
+        )
+    try:
+        yield _events(process, errors)
+    finally:
+        await asyncio.shield(_end(process))
+
+
+async def _events(process: asyncio.subprocess.Process, errors: Path) -> AsyncIterator[dict[str, Any]]:
+    if process.stdout is None:
+        raise TypeError("the player's standard output is a pipe")
+    async for line in process.stdout:
+        yield json.loads(line)
+    if code := await process.wait():
+        said = last_words(errors)
+        yield {"event": "broken", "text": said or f"the player ended with exit code {code} without a word"}
+
+
+def last_words(errors: Path) -> str:
+    return errors.read_text(errors="replace").strip()[-2000:]
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), FAREWELL_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def player_environment() -> dict[str, str]:
+    """Ours without what would make Ansible or ssh behave otherwise than the same playbook does elsewhere."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "SSH_", "PYTHON"))}
+    return kept | {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@dataclass
+class _State:
+    """What is known of a run so far."""
+
+    place: str = ""
+    hosts: int = 0
+    changed: int = 0
+    finished: bool = False
+    broken: str = ""
+    failures: list[Failure] = field(default_factory=list)
+
+    def take(self, event: Mapping[str, Any]) -> str:
+        """Takes one event in; returns the line to show for it, if any."""
+        kind = event["event"]
+        if kind == "task":
+            self.place = f"{event['role']} : {event['task']}"
+            return f"{self.place} ({event['stage']} of {event['stages']})"
+        if kind == "failure":
+            self.failures.append(Failure(event["host"], event["task"], event["message"]))
+        elif kind == "end":
+            self.hosts, self.changed, self.finished = event["hosts"], event["changed"], event["finished"]
+        elif kind == "broken":
+            self.broken = event["text"]
+        return ""
+
+    def recap(self) -> Recap:
+        return Recap(self.hosts, self.changed, tuple(self.failures))
+
+
+def describe(playbook: str, recap: Recap, note: str = "") -> str:
+    """The failure as a person reads it: hosts that failed alike stand together."""
+    together: dict[tuple[str, str], list[str]] = {}
+    for failure in recap.failures:
+        together.setdefault((failure.task, failure.message), []).append(failure.host)
+    count = len({failure.host for failure in recap.failures})
+    title = f"{playbook} failed on {count} {'host' if count == 1 else 'hosts'}" if count else f"{playbook} failed"
+    parts = [f"{title}: {note}" if note else f"{title}."]
+    for (task, message), hosts in together.items():
+        parts.append(f"  {', '.join(hosts)}: {task or 'cannot be reached'}\n{indented(message)}")
+        if not task:
+            parts.append("    check: does the node run (stampworks status), and does it answer (stampworks ssh NODE)?")
+    parts.append("What was done before stays; the next run goes on from there.")
+    return "\n".join(parts)
+
+
+def indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.strip().splitlines())

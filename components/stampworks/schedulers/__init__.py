@@ -1,0 +1,1 @@
+"""Plan and roster in, a scheduler's configuration out: pure text."""

@@ -1,0 +1,39 @@
+"""Renders a role's templates here and writes the whole set on the node in one task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.template import trust_as_template
+from ansible_collections.stampworks.node.plugins.plugin_utils.on_node import OnNode
+
+
+class ActionModule(OnNode):
+    module = "files"
+
+    def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        files = [self._complete(file, task_vars) for file in arguments["files"]]
+        return {**arguments, "files": files}
+
+    def _complete(self, file: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """The file with its content, whatever the task gave instead."""
+        given = [key for key in ("content", "template", "source", "directory") if file.get(key)]
+        if len(given) > 1 or (not given and file.get("content") is None):
+            raise AnsibleActionFail(
+                f"files: {file['path']}: give one of content, template, source and directory,"
+                f" not {' and '.join(given) or 'none of them'}"
+            )
+        template, source = file.pop("template", None), file.pop("source", None)
+        if template:
+            file["content"] = self._rendered(template, task_vars)
+        if source:
+            file["content"] = Path(self._find_needle("files", source)).read_text(encoding="utf-8")
+        return file
+
+    def _rendered(self, name: str, task_vars: dict[str, Any]) -> str:
+        path = Path(self._find_needle("templates", name))
+        templar = self._templar.copy_with_new_env(searchpath=[str(path.parent)], available_variables=task_vars)
+        text = trust_as_template(path.read_text(encoding="utf-8"))
+        return str(templar.template(text, escape_backslashes=False, overrides={"trim_blocks": True}))

@@ -1,0 +1,9 @@
+"""Looks at the node."""
+
+from __future__ import annotations
+
+from ansible_collections.stampworks.node.plugins.plugin_utils.on_node import OnNode
+
+
+class ActionModule(OnNode):
+    module = "node_facts"

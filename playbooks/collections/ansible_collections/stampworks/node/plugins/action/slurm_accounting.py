@@ -1,0 +1,9 @@
+"""Makes clusters, accounts, users and priorities known to slurmdbd."""
+
+from __future__ import annotations
+
+from ansible_collections.stampworks.node.plugins.plugin_utils.on_node import OnNode
+
+
+class ActionModule(OnNode):
+    module = "slurm_accounting"

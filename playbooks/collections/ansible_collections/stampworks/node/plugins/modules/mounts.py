@@ -1,0 +1,95 @@
+"""Mounts what should be mounted, now and at every boot, and unmounts what an earlier run mounted for us."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run, write
+
+DOCUMENTATION = """
+module: mounts
+short_description: Mount file systems now and at every boot
+description:
+  - Owns the lines of /etc/fstab between its two marks and leaves every other line alone.
+options:
+  mounts:
+    description: What to mount.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      source: {description: What is mounted., type: str, required: true}
+      path: {description: Where., type: str, required: true}
+      type: {description: The kind of file system; none for a bind., type: str, default: none}
+      options: {description: Mount options., type: str, default: bind}
+"""
+
+FSTAB = Path("/etc/fstab")
+MOUNTINFO = Path("/proc/self/mountinfo")
+BEGIN, END = "# Stampworks: begin, written by the storage role\n", "# Stampworks: end\n"
+
+
+def work(check: bool, mounts: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    text = FSTAB.read_text() if FSTAB.exists() else ""
+    lines = [fstab_line(mount) for mount in mounts]
+    new, gone = with_block(text, lines)
+    mounted = mount_points(MOUNTINFO.read_text())
+    missing = [mount["path"] for mount in mounts if mount["path"] not in mounted]
+    leftover = [path for path in gone if path in mounted]
+    if not check:
+        if new != text:
+            write(FSTAB, new.encode())
+        for path in leftover:
+            run(["umount", path])
+        for mount in mounts:
+            if mount["path"] in missing:
+                mount_now(mount)
+    return {
+        "changed": bool(new != text or missing or leftover),
+        "mounted": missing,
+        "unmounted": leftover,
+        "diff": [{"before_header": str(FSTAB), "after_header": str(FSTAB), "before": text, "after": new}],
+    }
+
+
+def mount_now(mount: Mapping[str, str]) -> None:
+    if mount["options"] == "bind" and not Path(mount["source"]).is_dir():
+        raise Refused(f"{mount['path']}: there is no {mount['source']} on this node to mount: is its storage declared?")
+    Path(mount["path"]).mkdir(parents=True, exist_ok=True)
+    run(["mount", mount["path"]])
+
+
+def fstab_line(mount: Mapping[str, str]) -> str:
+    fields = (escaped(mount["source"]), escaped(mount["path"]), mount["type"], mount["options"])
+    return " ".join([*fields, "0", "0"]) + "\n"
+
+
+def with_block(text: str, lines: Sequence[str]) -> tuple[str, list[str]]:
+    """The table with our block replaced by these lines, and the mount points that thereby leave it."""
+    head, begin, rest = text.partition(BEGIN)
+    block, _, tail = rest.partition(END)
+    old = [unescaped(line.split()[1]) for line in block.splitlines() if line.strip()]
+    kept = {unescaped(line.split()[1]) for line in lines}
+    if head and not head.endswith("\n"):
+        head += "\n"
+    ours = BEGIN + "".join(lines) + END if lines else ""
+    return (head + ours + tail if begin or lines else text), [path for path in old if path not in kept]
+
+
+def mount_points(mountinfo: str) -> set[str]:
+    return {unescaped(line.split()[4]) for line in mountinfo.splitlines()}
+
+
+def escaped(word: str) -> str:
+    """fstab separates by blanks, so blanks and backslashes inside a word are octal."""
+    return "".join(f"\\{ord(char):03o}" if char in " \t\n\\#" else char for char in word)
+
+
+def unescaped(word: str) -> str:
+    head, *rest = word.split("\\")
+    return head + "".join(chr(int(part[:3], 8)) + part[3:] if part[:3].isdigit() else "\\" + part for part in rest)
+
+
+answer = answering(work)

@@ -1,0 +1,140 @@
+"""Looks at a node once and says what it found and what of it is not as expected."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import resource
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run
+
+DOCUMENTATION = """
+module: node_facts
+short_description: Look at a node in one pass
+description:
+  - Returns the facts as C(node_facts) and fails, with all problems at once, when something expected is not so.
+options:
+  rails:
+    description: NICs of the fabric that must be there.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      interface: {description: Name of the NIC., type: str, required: true}
+      address: {description: Its address., type: str, required: true}
+  system: {description: First digits of the Debian version that must run; empty for any., type: str, default: ""}
+  packages:
+    description: Packages whose versions are wanted among the facts.
+    type: list
+    elements: str
+    default: []
+"""
+
+
+def work(check: bool, rails: Sequence[Mapping[str, Any]], system: str, packages: Sequence[str]) -> dict[str, Any]:  # noqa: ARG001 (looking never changes)
+    facts = look(packages)
+    if problems := unexpected(facts, rails, system):
+        raise Refused("; ".join(problems))
+    return {"ansible_facts": {"node_facts": facts}}
+
+
+def look(packages: Sequence[str]) -> dict[str, Any]:
+    meminfo = Path("/proc/meminfo").read_text()
+    mountinfo = Path("/proc/self/mountinfo").read_text()
+    debian = Path("/etc/debian_version")
+    return {
+        "hostname": platform.node(),
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "system": debian.read_text().strip() if debian.exists() else "",
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "memory_mib": int(re.findall(r"MemTotal:\s+(\d+) kB", meminfo)[0]) // 1024,
+        "limits": {
+            "memlock": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
+            "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        },
+        "mounts": sorted({line.split()[4] for line in mountinfo.splitlines()}),
+        "interfaces": interfaces(),
+        "accelerators": accelerators(),
+        "packages": versions(packages),
+        "services": sorted(path.name for path in Path("/etc/stampworks/services").glob("*") if path.is_dir()),
+    }
+
+
+def interfaces() -> dict[str, dict[str, Any]]:
+    addresses = json.loads(run(["ip", "-json", "address", "show"]).stdout)
+    shaped = rates(json.loads(run(["tc", "-json", "qdisc", "show"], check=False).stdout or "[]"))
+    return {
+        link["ifname"]: {
+            "addresses": [entry["local"] for entry in link.get("addr_info", []) if entry["family"] == "inet"],
+            "mtu_bytes": link["mtu"],
+            "carrier": "LOWER_UP" in link["flags"],
+            "rate_mbps": shaped.get(link["ifname"]) or speed(link["ifname"]),
+        }
+        for link in addresses
+    }
+
+
+def rates(disciplines: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Mb/s of the NICs that a token bucket holds to a rate; tc counts bytes."""
+    return {
+        found["dev"]: round(found["options"]["rate"] * 8 / 1e6)
+        for found in disciplines
+        if found.get("kind") == "tbf" and "rate" in found.get("options", {})
+    }
+
+
+def speed(interface: str) -> int | None:
+    """What the NIC itself says in Mb/s; None when it does not know."""
+    try:
+        found = int(Path(f"/sys/class/net/{interface}/speed").read_text())
+    except (OSError, ValueError):
+        return None
+    return found if found > 0 else None
+
+
+def accelerators() -> list[dict[str, Any]]:
+    if shutil.which("nvidia-smi") is None:
+        return []
+    query = ["nvidia-smi", "--query-gpu=index,name,memory.total", "--format=csv,noheader,nounits"]
+    done = run(query, timeout=30, check=False)
+    if done.returncode:
+        return []
+    rows = (re.split(r",\s*", line) for line in done.stdout.splitlines() if line.strip())
+    return [{"index": int(index), "name": name, "memory_mib": int(memory)} for index, name, memory in rows]
+
+
+def versions(packages: Sequence[str]) -> dict[str, str]:
+    if not packages:
+        return {}
+    done = run(["dpkg-query", "--show", "--showformat", "${Package} ${Version}\\n", *packages], check=False)
+    return dict(line.split(" ", 1) for line in done.stdout.splitlines() if not line.endswith(" "))
+
+
+def unexpected(facts: Mapping[str, Any], rails: Sequence[Mapping[str, Any]], system: str) -> list[str]:
+    problems = []
+    if system and not str(facts["system"]).startswith(system):
+        problems.append(f"runs Debian {facts['system']}, the release says {system}: rebuild the node's image")
+    for rail in rails:
+        problems += rail_problems(rail, facts["interfaces"].get(rail["interface"]))
+    return problems
+
+
+def rail_problems(rail: Mapping[str, Any], found: Mapping[str, Any] | None) -> list[str]:
+    name = rail["interface"]
+    if found is None:
+        return [f"{name}: the node has no such NIC"]
+    if rail["address"] not in found["addresses"]:
+        has = " and ".join(found["addresses"]) or "no address"
+        return [f"{name}: has {has}, the plan says {rail['address']}"]
+    return []  # a slow rail or one without carrier is no reason to stop: the health program holds the node back
+
+
+answer = answering(work)

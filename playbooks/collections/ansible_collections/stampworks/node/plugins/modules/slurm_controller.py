@@ -1,0 +1,173 @@
+"""Gives slurmctld a configuration, but only one that a slurmctld has accepted before.
+
+A controller that reads a bad file at `scontrol reconfigure` says yes and dies, and its supervisor restarts it into the
+same file. So a candidate is tried first, by a throw-away controller in a network namespace of its own where it can
+reach neither the nodes nor the database; and if the real one still does not answer afterwards, the old files go back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.stampworks.node.plugins.module_utils.node import (
+    Refused,
+    answering,
+    group_id,
+    run,
+    user_id,
+    write,
+)
+from ansible_collections.stampworks.node.plugins.module_utils.services import last_words, supervisor
+
+DOCUMENTATION = """
+module: slurm_controller
+short_description: Configure a Slurm controller safely
+options:
+  files:
+    description: The whole configuration, text by file name.
+    type: dict
+    required: true
+  directory: {description: Where it goes., type: str, default: /etc/slurm}
+  user: {description: Whom slurmctld runs as., type: str, default: slurm}
+  service: {description: Its service., type: str, default: slurmctld}
+  state_directory: {description: Where slurmctld keeps its state., type: str, default: /var/lib/slurm/slurmctld}
+  trial_s: {description: How long the trial may take., type: float, default: 20}
+"""
+
+# What the throw-away controller must not share with the real one. Accounting goes, since it could not reach it.
+TRIAL_DROPS = re.compile(r"(?im)^(StateSaveLocation|SlurmctldPidFile|Accounting\w+|HealthCheck\w+)=.*\n")
+TRIAL_REPLACES = (
+    (re.compile(r"(?im)^PreemptType=preempt/qos$"), "PreemptType=preempt/partition_prio"),
+    (re.compile(r"(?im)^PriorityType=priority/multifactor$"), "PriorityType=priority/basic"),
+)
+READY = re.compile(r"Running as primary controller")
+WRONG = re.compile(r"^\S*\s*(fatal|error): (.*)$")
+
+
+def work(
+    check: bool,
+    files: Mapping[str, str],
+    directory: str,
+    user: str,
+    service: str,
+    state_directory: str,
+    trial_s: float,
+) -> dict[str, Any]:
+    home = Path(directory)
+    owner = (user_id(user), group_id(user))
+    before = {name: (home / name).read_text() if (home / name).exists() else None for name in files}
+    changed = [name for name in files if files[name] != before[name]]
+    services = supervisor()
+    running = services.running_since(service) is not None
+    if changed:
+        try_out(files, home / "slurm.key", owner, trial_s)
+    if not check:
+        Path(state_directory).mkdir(parents=True, exist_ok=True)
+        os.chown(state_directory, *owner)
+        for name in changed:
+            write(home / name, files[name].encode(), mode_of(name), *owner)
+        try:
+            bring_up(service, running, bool(changed))
+        except Refused:
+            put_back(home, {name: before[name] for name in changed}, owner, service)
+            raise
+    return {"changed": bool(changed or not running), "files": changed}
+
+
+def mode_of(name: str) -> int:
+    return 0o600 if name == "slurmdbd.conf" else 0o644  # slurmdbd refuses to read it otherwise
+
+
+def try_out(files: Mapping[str, str], key: Path, owner: tuple[int, int], trial_s: float) -> None:
+    """Raises what slurmctld has to say against these files."""
+    with tempfile.TemporaryDirectory(prefix="slurm-trial-") as place:
+        folder = Path(place)
+        (folder / "state").mkdir()
+        for name, text in files.items():
+            write(folder / name, trial_text(text, folder).encode() if name == "slurm.conf" else text.encode())
+        if key.exists():
+            shutil.copy2(key, folder / key.name)
+        for path in [folder, *folder.rglob("*")]:
+            os.chown(path, *owner)
+        said = listen(folder, trial_s)
+    if not READY.search(said):
+        raise Refused(f"slurmctld refuses this configuration, so it was not put in place: {complaint(said, trial_s)}")
+
+
+def trial_text(text: str, folder: Path) -> str:
+    text = TRIAL_DROPS.sub("", text)
+    for pattern, replacement in TRIAL_REPLACES:
+        text = pattern.sub(replacement, text)
+    return f"{text}\nStateSaveLocation={folder}/state\nSlurmctldPidFile={folder}/pid\n"
+
+
+def listen(folder: Path, trial_s: float) -> str:
+    """What a controller with this configuration says until it is ready, gives up or the time is over."""
+    log = folder / "log"
+    with log.open("wb") as output:
+        command = ["unshare", "--net", "slurmctld", "-D", "-c", "-f", str(folder / "slurm.conf")]
+        trial = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+    until = time.monotonic() + trial_s
+    try:
+        while trial.poll() is None and time.monotonic() < until and not READY.search(text_of(log)):
+            time.sleep(0.02)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(trial.pid, signal.SIGKILL)
+        trial.wait()
+    return text_of(log)
+
+
+def text_of(log: Path) -> str:
+    return log.read_text(errors="replace")
+
+
+def complaint(said: str, trial_s: float) -> str:
+    """The errors of a log, fatal ones first."""
+    found = [match.groups() for match in map(WRONG.match, said.splitlines()) if match]
+    lines = [text for kind, text in found if kind == "fatal"] + [text for kind, text in found if kind == "error"]
+    silence = f"no answer within {trial_s:g} s: {said.strip()[-300:] or 'it said nothing'}"
+    return "; ".join(dict.fromkeys(lines)) or silence
+
+
+def bring_up(service: str, running: bool, changed: bool) -> None:
+    services = supervisor()
+    if not running:
+        services.enable(service, True)
+        services.control(service, "start")
+    elif changed:
+        run(["scontrol", "reconfigure"], timeout=60, check=False)  # its exit code says little: the ping does
+    if not running or changed:
+        await_ping(service)
+
+
+def await_ping(service: str, limit_s: float = 30) -> None:
+    until = time.monotonic() + limit_s
+    while (said := run(["scontrol", "ping"], check=False).stdout).find(" is UP") < 0:
+        if time.monotonic() > until:
+            raise Refused(f"slurmctld does not answer: {said.strip()}; its last words are:\n{last_words(service)}")
+        time.sleep(0.1)
+
+
+def put_back(home: Path, before: Mapping[str, str | None], owner: tuple[int, int], service: str) -> None:
+    if not before:
+        return
+    for name, text in before.items():
+        if text is None:
+            (home / name).unlink(missing_ok=True)
+        else:
+            write(home / name, text.encode(), mode_of(name), *owner)
+    supervisor().control(service, "restart")
+
+
+answer = answering(work)
