@@ -1,0 +1,48 @@
+"""`stampworks plan` and `stampworks schema`: what a declaration means, and what can be declared."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from stampworks.cli import exits, stacks
+
+
+def add_verbs(verbs: Any) -> None:
+    plan = verbs.add_parser("plan", help="show what a declaration means, without changing anything", allow_abbrev=False)
+    which = plan.add_mutually_exclusive_group()
+    stacks.add_stack_option(which)
+    which.add_argument("file", metavar="FILE", nargs="?", help="a declaration or a stack file, instead of a stack")
+    plan.add_argument("--json", action="store_true", help="print the whole plan as JSON")
+    plan.set_defaults(call=show_plan)
+    schema = verbs.add_parser("schema", help="print the JSON schema of a declaration", allow_abbrev=False)
+    schema.set_defaults(call=show_schema)
+
+
+def show_plan(arguments: argparse.Namespace) -> int:
+    """Fine when no rule says no; what no rule could judge is shown as unknown."""
+    from stampworks import planning
+    from stampworks.cli.facts import known_facts
+    from stampworks.declaration import load_file
+    from stampworks.plan import to_json
+
+    source = load_file(Path(arguments.file)) if arguments.file else stacks.source_of(arguments.stack)
+    plan = planning.plan(source)
+    findings = planning.rules(plan, known_facts())
+    if arguments.json:
+        print(to_json(plan), end="")
+    else:
+        from stampworks.views import plan_text
+
+        print(plan_text(plan, findings), end="")
+    return exits.NO if any(finding.verdict == "fail" for finding in findings) else exits.FINE
+
+
+def show_schema(_: argparse.Namespace) -> int:
+    """The schema is for editors and for the documentation."""
+    from stampworks.declaration import schema
+
+    print(json.dumps(schema(), indent=2, ensure_ascii=False))
+    return exits.FINE

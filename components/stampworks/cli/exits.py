@@ -1,0 +1,45 @@
+"""What each exit code means, and which error ends with which.
+
+Errors are named by text, so that a verb that needs none of these rooms does not import them.
+"""
+
+from __future__ import annotations
+
+FINE = 0
+NO = 1
+"""The answer is no."""
+WRONG_INPUT = 2
+UNKNOWN = 3
+"""Could not tell."""
+FAILED = 4
+"""The infrastructure failed."""
+BROKEN_PIPE = 141
+INTERRUPTED = 130
+
+CODES = {
+    "stampworks.cli.exits.CliError": WRONG_INPUT,
+    "stampworks.declaration.errors.DeclarationError": WRONG_INPUT,
+    "stampworks.operations.errors.InputError": WRONG_INPUT,
+    "stampworks.operations.errors.UnknownError": UNKNOWN,
+    "stampworks.operations.errors.OperationError": FAILED,
+    "stampworks.clouds.local.room.errors.RoomError": FAILED,
+    "stampworks.configuration.player.PlaybookFailedError": FAILED,
+}
+
+
+class CliError(Exception):
+    """Something in what was typed, or in where it was typed, is not right."""
+
+    def __init__(self, what: str, hint: str, code: int = WRONG_INPUT) -> None:
+        super().__init__(f"{what}\n  hint: {hint}")
+        self.code = code
+
+
+def code_of(error: Exception) -> int | None:
+    """The exit code of an error that is an answer; None for one that is a fault of ours."""
+    if isinstance(error, CliError):
+        return error.code
+    for kind in type(error).__mro__:
+        if (code := CODES.get(f"{kind.__module__}.{kind.__qualname__}")) is not None:
+            return code
+    return FAILED if isinstance(error, OSError) else None

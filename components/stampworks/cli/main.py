@@ -1,0 +1,84 @@
+"""The `stampworks` command: finds the verb, calls it, turns what happened into an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+from stampworks.cli import declared, exits, facts, image, reach, status
+
+EPILOG = """\
+exit codes: 0 fine, 1 the answer is no, 2 the input is wrong, 3 could not tell, 4 the infrastructure failed;
+`run` and `ssh` pass their command's exit code through.
+`pulumi up`, `preview`, `refresh` and `destroy` make, change and remove clusters."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with a command line, with the nearest verb or option."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: {message}\n  hint: {self._hint(message)}", file=sys.stderr)
+        sys.exit(exits.WRONG_INPUT)
+
+    def _hint(self, message: str) -> str:
+        known = [option for action in self._actions for option in action.option_strings]
+        known += [verb for action in self._actions if isinstance(action.choices, dict) for verb in action.choices]
+        for word in message.replace("'", " ").split():
+            if close := difflib.get_close_matches(word, known, n=1):
+                return f"did you mean {close[0]}? `{self.prog} --help` says more"
+        return f"`{self.prog} --help` says more"
+
+
+def parser() -> argparse.ArgumentParser:
+    """All verbs and options; docs/commands.md is compared with this."""
+    top = Parser(
+        prog="stampworks",
+        description="Declare a GPU training cluster once, stamp it out on any cloud, prove it.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
+    for module in (declared, facts, image, status, reach):
+        module.add_verbs(verbs)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; every expected error is a text on stderr and an exit code."""
+    try:
+        code = _call(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return exits.INTERRUPTED
+    except BrokenPipeError:
+        # the reader left; what is still buffered must not raise again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.BROKEN_PIPE
+    except Exception as error:
+        return _explained(error)
+    return code
+
+
+def _call(words: list[str]) -> int:
+    # what stands behind -- belongs to the command that `run` and `ssh` start, whatever it looks like
+    split = words.index("--") if "--" in words else len(words)
+    arguments = parser().parse_args(words[:split], argparse.Namespace(command=words[split + 1 :]))
+    if split < len(words) and not getattr(arguments, "takes_command", False):
+        raise exits.CliError(f"{arguments.verb} runs no command", "leave out -- and what follows")
+    return int(arguments.call(arguments))
+
+
+def _explained(error: Exception) -> int:
+    code = exits.code_of(error)
+    if code is None:
+        traceback.print_exc()
+        print("This is a fault in stampworks itself: nothing is known about what was asked.", file=sys.stderr)
+        return exits.UNKNOWN
+    print(error if not isinstance(error, OSError) else f"{error.filename}: {error.strerror}", file=sys.stderr)
+    return code

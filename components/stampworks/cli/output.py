@@ -1,0 +1,68 @@
+"""What the terminal shows: progress with elapsed time, tables that nothing remote can scramble."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import TextIO
+
+SHOWN_AFTER_S = 1.0
+_REWRITE = "\r\x1b[K"
+
+
+class Progress:
+    """Says what is being done while it is done.
+
+    On a terminal one line is rewritten every second with the elapsed time, and a step below a second is never shown.
+    In a pipe each thing said is a line of its own.
+    """
+
+    def __init__(self, what: str, stream: TextIO | None = None) -> None:
+        self._what = what
+        self._stream = stream or sys.stderr
+        self._terminal = self._stream.isatty()
+        self._started = time.monotonic()
+        self._line = ""
+        self._over = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, daemon=True)
+
+    def __enter__(self) -> Progress:
+        if self._terminal:
+            self._ticker.start()
+        return self
+
+    def __call__(self, line: str) -> None:
+        """Tells what is being done now; the same line twice is said once."""
+        if line == self._line:
+            return
+        self._line = line
+        if not self._terminal:
+            print(f"{self._what}: {visible(line)}", file=self._stream, flush=True)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._over.set()
+        if self._terminal:
+            self._ticker.join()
+            self._stream.write(_REWRITE)
+        elapsed_s = time.monotonic() - self._started
+        if kind is None and elapsed_s >= SHOWN_AFTER_S:
+            print(f"{self._what}: {elapsed_s:.1f} s", file=self._stream, flush=True)
+
+    def _tick(self) -> None:
+        while not self._over.wait(SHOWN_AFTER_S):
+            elapsed_s = time.monotonic() - self._started
+            text = f"{self._what}: {visible(self._line)} ({elapsed_s:.0f} s)" if self._line else self._what
+            self._stream.write(_REWRITE + text[: terminal_width() - 1])
+            self._stream.flush()
+
+
+def visible(text: str) -> str:
+    """The text with everything escaped that a terminal would obey instead of show."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def terminal_width() -> int:
+    return shutil.get_terminal_size((100, 24)).columns

@@ -1,0 +1,90 @@
+"""`stampworks ssh` and `stampworks run`: onto a node, and onto all of them through the scheduler."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from stampworks.cli import exits, stacks
+
+if TYPE_CHECKING:
+    from stampworks.operations.run import Run
+    from stampworks.plan import Roster
+
+_SSH_FAILED = 255
+
+
+def add_verbs(verbs: Any) -> None:
+    ssh = verbs.add_parser(
+        "ssh",
+        help="log in to a node, or run a command there",
+        usage="stampworks ssh [-h] [-s STACK] NODE [-- COMMAND ...]",
+        allow_abbrev=False,
+    )
+    stacks.add_stack_option(ssh)
+    ssh.add_argument("node", metavar="NODE", help="a name from `stampworks status`")
+    ssh.set_defaults(call=log_in, takes_command=True)
+    run = verbs.add_parser(
+        "run",
+        help="run a command on nodes through the scheduler",
+        usage="stampworks run [-h] [-s STACK] [--nodes N] [--pool POOL] [--user USER] -- COMMAND ...",
+        allow_abbrev=False,
+    )
+    stacks.add_stack_option(run)
+    run.add_argument("--nodes", metavar="N", type=_count, default=0, help="on how many nodes (default: all)")
+    run.add_argument("--pool", metavar="POOL", default="", help="of this pool (default: those of the default queue)")
+    run.add_argument("--user", metavar="USER", default="root", help="as this declared user (default: root)")
+    run.set_defaults(call=run_job, takes_command=True)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of nodes: write 1 or more")
+    return int(text)
+
+
+def log_in(arguments: argparse.Namespace) -> NoReturn:
+    """Becomes ssh, so that the terminal, signals and the exit code are its own."""
+    from stampworks.operations import ssh_command
+
+    _, roster = stacks.cluster_of(arguments.stack)
+    command = ssh_command(roster, arguments.node, arguments.command)
+    sys.stdout.flush()
+    os.execvp(command[0], command)  # noqa: S606  # a list of arguments, no shell
+
+
+def run_job(arguments: argparse.Namespace) -> int:
+    """Streams what the command prints and ends with its exit code."""
+    from stampworks.operations.run import prepare
+
+    if not arguments.command:
+        raise exits.CliError("run needs a command", "write it behind --, for example: stampworks run -- hostname")
+    plan, roster = stacks.cluster_of(arguments.stack)
+    run = prepare(plan, roster, arguments.command, arguments.nodes, arguments.pool, arguments.user)
+    return _carry_out(run, roster)
+
+
+def _carry_out(run: Run, roster: Roster) -> int:
+    from stampworks.operations.run import cancel, reachable
+
+    signal.signal(signal.SIGTERM, _terminated)
+    finished = False
+    try:
+        code = subprocess.run(run.command, check=False).returncode
+        finished = code >= 0 and code != _SSH_FAILED
+    finally:
+        if not finished:
+            # srun outlives its ssh; on Ctrl-C or when our reader left, the job must not
+            cancel(roster, run.job_name)
+    if code == _SSH_FAILED:
+        reachable(roster)  # says so when it was ssh that failed and not the command
+    return code if code >= 0 else 128 - code
+
+
+def _terminated(number: int, _: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
