@@ -3,6 +3,10 @@
 from stampworks.clouds.local.room.commands import HOST_PROGRAMS as HOST_PROGRAMS
 from stampworks.clouds.local.room.disks import Image as Image
 from stampworks.clouds.local.room.errors import RoomError as RoomError
+from stampworks.clouds.local.room.image import Builder as Builder
+from stampworks.clouds.local.room.image import ensure_image as ensure_image
+from stampworks.clouds.local.room.image import find_image as find_image
+from stampworks.clouds.local.room.image import packages_dir as packages_dir
 from stampworks.clouds.local.room.nodes import NodeState as NodeState
 from stampworks.clouds.local.room.nodes import RailState as RailState
 from stampworks.clouds.local.room.nodes import end_nodes as end_nodes

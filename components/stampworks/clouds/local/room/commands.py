@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-from collections.abc import Mapping, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
 from stampworks.clouds.local.room.errors import RoomError
@@ -36,10 +39,9 @@ def run(
     *,
     timeout: float,
     stdin: str = "",
-    remedy: str = "",
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Runs the command and returns its output; `where` and `what` say in an error what it was for."""
+    """Runs a command and returns its output; `where` and `what` say in an error what it was for."""
     try:
         done = subprocess.run(
             argv, input=stdin, capture_output=True, text=True, timeout=timeout, env=environment or ENVIRONMENT, cwd="/"
@@ -47,10 +49,49 @@ def run(
     except FileNotFoundError:
         raise missing(argv[0], where, what) from None
     except subprocess.TimeoutExpired as late:
-        raise RoomError(where, what, f"{argv[0]} did not finish within {timeout:g} s", remedy) from late
+        raise RoomError(where, what, f"{argv[0]} did not finish within {timeout:g} s") from late
     if done.returncode != 0:
-        raise RoomError(where, what, last_lines(done.stderr) or f"{argv[0]} ended with {done.returncode}", remedy)
+        raise RoomError(where, what, last_lines(done.stderr) or f"{argv[0]} ended with {done.returncode}")
     return done.stdout
+
+
+def watch(
+    argv: Sequence[str],
+    where: str,
+    what: str,
+    said: Callable[[str], None],
+    *,
+    timeout: float,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Runs a long command and hands on each line it says; ends it when it is late, or when this process ends."""
+    # if it outlived its caller it would write into what the next attempt clears away
+    with subprocess.Popen(
+        ["setpriv", "--pdeathsig", "KILL", *_contained(), *argv],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment or ENVIRONMENT,
+        cwd="/",
+    ) as process:
+        alarm = threading.Timer(timeout, process.kill)
+        alarm.start()
+        last: deque[str] = deque(maxlen=8)
+        try:
+            for line in process.stdout or ():
+                last.append(line.strip())
+                said(line.strip())
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            late = not alarm.is_alive()
+            alarm.cancel()
+    if late:
+        raise RoomError(where, what, f"{argv[0]} did not finish within {timeout:g} s")
+    if process.returncode != 0:
+        raise RoomError(where, what, last_lines("\n".join(last)) or f"{argv[0]} ended with {process.returncode}")
 
 
 def streams(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
@@ -68,3 +109,10 @@ def missing(program: str, where: str, what: str) -> RoomError:
 def last_lines(text: str, count: int = 4) -> str:
     """The end of what a program said, which is where it says why it failed."""
     return "\n".join([line for line in text.splitlines() if line.strip()][-count:])
+
+
+def _contained() -> tuple[str, ...]:
+    """For root, namespaces that take a command's children and mounts along when it is ended; others cannot mount."""
+    if os.geteuid() != 0:
+        return ()
+    return ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")

@@ -106,13 +106,17 @@ def make(disk: Disk, wanted: Commission, public_key: str) -> None:
         files.make_directory(folder)
     for name, mode in (("etc", 0o755), ("etc/ssh", 0o755), ("root", 0o700)):
         files.make_directory(disk.upper / name, mode)
-    host_key = disk.upper / HOST_KEY
-    host_key.unlink(missing_ok=True)
-    argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", wanted.node.name, "-f", str(host_key)]
-    run(argv, wanted.node.name, "cannot make its ssh host key", timeout=30)
+    make_key(disk.upper / HOST_KEY, wanted.node.name)
     files.write(disk.upper / "etc/hostname", wanted.node.name + "\n")
     authorize(disk.upper, public_key)
     files.write(disk.commission_file, to_json(wanted))
+
+
+def make_key(path: Path, whose: str) -> str:
+    """Makes a new ssh key pair at this path and returns the private one."""
+    argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", whose, "-f", str(path)]
+    run(argv, whose, "cannot make an ssh key", timeout=30)
+    return path.read_text()
 
 
 def authorize(root: Path, public_key: str) -> None:

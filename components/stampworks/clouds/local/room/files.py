@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from stampworks.clouds.local.room.commands import run
@@ -42,16 +42,19 @@ def remove_tree(path: Path, where: str) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path, where: str, timeout: float) -> Iterator[None]:
-    """Holds a lock that no other thread or process holds; it ends with its holder, however that ends."""
-    descriptor = _take(path, where, timeout)
+def locked(path: Path, where: str, timeout: float, busy: Callable[[], None] | None = None) -> Iterator[None]:
+    """Holds a lock that no other thread or process holds; it ends with its holder, however that ends.
+
+    `busy` is called once if somebody else has it.
+    """
+    descriptor = _take(path, where, timeout, busy)
     try:
         yield
     finally:
         os.close(descriptor)
 
 
-def _take(path: Path, where: str, timeout: float) -> int:
+def _take(path: Path, where: str, timeout: float, busy: Callable[[], None] | None) -> int:
     deadline = time.monotonic() + timeout
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -64,6 +67,9 @@ def _take(path: Path, where: str, timeout: float) -> int:
                 os.close(descriptor)
                 why = f"it did not finish within {timeout:g} s"
                 raise RoomError(where, "another command is at work here", why, f"see: fuser -v {path}") from None
+            if busy:
+                busy()
+                busy = None
             time.sleep(0.02)
         os.close(descriptor)
 
