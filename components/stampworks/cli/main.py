@@ -82,3 +82,7 @@ def _explained(error: Exception) -> int:
         return exits.UNKNOWN
     print(error if not isinstance(error, OSError) else f"{error.filename}: {error.strerror}", file=sys.stderr)
     return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
