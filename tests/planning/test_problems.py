@@ -71,8 +71,8 @@ def test_address_range_too_small(plan_text_of: PlanText) -> None:
         "    network: {cidr: 10.77.0.0/24}\n"
         "                    ^\n"
         "  hint: the smallest range that would do is a /23, for example 10.77.0.0/23\n"
-        "        256 addresses / 4 networks (management, rail0, rail1, 1 spare) / 16 slots (the head, then each pool) = "
-        "4 addresses a slot\n"
+        "        256 addresses / 4 networks (management, rail0, rail1, 1 spare) / 16 slots (the head, then each "
+        "pool) = 4 addresses a slot\n"
         "\n"
         "1 problem in cluster.yaml: nothing was changed."
     )

@@ -66,7 +66,8 @@ def worst_ring_ceiling(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catal
     crossings = [(min(leaf.nodes, total - leaf.nodes), leaf.trunk_mbps) for leaf in leaves if leaf.trunk_mbps]
     if not crossings:
         raise ValueError("ranks on a single leaf meet no trunk in any order")
-    share, nodes, trunk = min((min(rate_mbps, trunk / nodes), nodes, trunk) for nodes, trunk in crossings)
+    nodes, trunk = min(crossings, key=lambda crossing: (crossing[1] / crossing[0], -crossing[0]))
+    share = min(rate_mbps, trunk / nodes)
     return Ceiling(
         gbs(share, fabric),
         f"the same with neighbours on different leaves: {nodes} links of the ring share a trunk of {trunk} Mb/s, which "

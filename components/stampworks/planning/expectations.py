@@ -34,8 +34,8 @@ def _of_pool(group: Group, fabric: Fabric, kind: catalog.Fabric) -> Iterator[Exp
     ceilings = [links.ring_ceiling(rail.rate_mbps, _loads(rail, fabric, (group,)), kind) for rail in rails]
     total = Ceiling(
         sum(ceiling.value for ceiling in ceilings),
-        f"all nodes of the pool in leaf order, their data split over rails of {_round(ceilings[0].value):g} GB/s: "
-        f"{len(rails)}",
+        f"{len(rails)} x {_round(ceilings[0].value):g} GB/s: a node's data split over its rails, all nodes of the pool "
+        "in leaf order",
     )
     yield _busbw(group.name, total)
 

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from itertools import groupby
 
 
 def fold(names: Iterable[str]) -> str:
-    """Names that differ in their last number as ranges: gpu-[001-003,007], head."""
-    parts = [_split(name) for name in names]
-    runs = groupby(parts, key=lambda part: (part[0], len(part[1])))
-    return ", ".join(_run(stem, [digits for _, digits in run]) for (stem, _), run in runs)
+    """Names that differ in their last number as ranges: head, gpu-[001-003,007]. All are as wide as the first."""
+    runs = groupby(map(_split, names), key=lambda parts: parts[0])
+    return ", ".join(_run(stem, [digits for _, digits in run]) for stem, run in runs)
 
 
 def _split(name: str) -> tuple[str, str]:
-    match = re.fullmatch(r"(.*?)(\d*)", name)
-    assert match is not None  # noqa: S101 (the pattern fits every line of text)
-    return match[1], match[2]
+    stem = name.rstrip("0123456789")
+    return stem, name[len(stem) :]
 
 
 def _run(stem: str, numbers: list[str]) -> str:
-    if len(numbers) == 1:
-        return stem + numbers[0]
     ranges: list[list[str]] = []
     for number in numbers:
-        if ranges and int(number) == int(ranges[-1][-1]) + 1:
+        if ranges and number == str(int(ranges[-1][-1]) + 1).zfill(len(ranges[-1][0])):
             ranges[-1][1:] = [number]
         else:
             ranges.append([number])
-    return f"{stem}[{','.join('-'.join(each) for each in ranges)}]"
+    folded = ",".join("-".join(each) for each in ranges)
+    return f"{stem}[{folded}]" if len(numbers) > 1 else f"{stem}{folded}"

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from stampworks.plan import Expectation, Group, Leaf, Machine, Plan, Rail
 from stampworks.views.names import fold
-from stampworks.views.table import clean, explained, paragraph, table
+from stampworks.views.table import explained, paragraph, table
 
 WIDTH = 100
 LEAVES_SHOWN_ONE_BY_ONE = 16
@@ -30,24 +30,23 @@ class Finding(Protocol):
 
 def plan_text(plan: Plan, findings: Sequence[Finding], width: int = WIDTH) -> str:
     """The whole plan for an engineer to read: what will be, what it must reach, and why. Ends with a newline."""
-    sections = [section for make in SECTIONS if (section := make(plan, width))]
-    judged = [_findings(findings, width)] if findings else []
-    *body, why = sections
-    return "\n\n".join("\n".join(lines) for lines in [_headline(plan), *body, *judged, why]) + "\n"
+    described = [make(plan, width) for make in SECTIONS]
+    sections = [*described, _findings(findings, width), _reasons(plan, width)]
+    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
 
-def _headline(plan: Plan) -> list[str]:
+def _headline(plan: Plan, width: int) -> list[str]:
     versions = ", ".join(f"{part} {version}" for part, version in plan.release.versions)
     pools = ", ".join(f"{pool.count} x {pool.machine.name}" for pool in plan.pools)
     simulated = " (simulated)" if any(pool.machine.simulated for pool in plan.pools) else ""
     return [
-        f"cluster {clean(plan.name)} on {plan.cloud}: {pools}{simulated}",
-        f"release {plan.release.name}: {versions}",
+        *paragraph(f"cluster {plan.name} on {plan.cloud}: {pools}{simulated}", width, ""),
+        *paragraph(f"release {plan.release.name}: {versions}", width, ""),
     ]
 
 
 def _groups(plan: Plan, width: int) -> list[str]:
-    header = ("group", "nodes", "machine", "accelerators", "cores", "memory", "rails", "management addresses")
+    header = ("group", "nodes", "machine", "accelerators", "cores", "memory", "rails")
     rows = [
         (
             group.name,
@@ -57,7 +56,6 @@ def _groups(plan: Plan, width: int) -> list[str]:
             group.machine.cores,
             f"{group.machine.memory_mib} MiB",
             (len(group.nodes[0].rail_addresses) or "-") if group.nodes else "-",
-            _span([node.address for node in group.nodes]),
         )
         for group in plan.groups
     ]
@@ -71,20 +69,28 @@ def _accelerators(machine: Machine) -> str:
 
 
 def _networks(plan: Plan, width: int) -> list[str]:
-    rows = [("management", plan.network.management_cidr, "-", f"gateway {plan.network.gateway}")]
+    management = {group.name: [node.address for node in group.nodes] for group in plan.groups}
+    management = {"gateway": [plan.network.gateway], **management}
+    rows = [("management", plan.network.management_cidr, "-", _spans(management))]
     rows += [
-        (rail.interface, rail.cidr, f"{rail.rate_mbps} Mb/s", _rail_members(plan, rail)) for rail in plan.fabric.rails
+        (rail.interface, rail.cidr, f"{rail.rate_mbps} Mb/s", _spans(_rail_addresses(plan, rail)))
+        for rail in plan.fabric.rails
     ]
     return [f"Networks in {plan.network.cidr}", *table(("network", "range", "rate", "addresses"), rows, width)]
 
 
-def _rail_members(plan: Plan, rail: Rail) -> str:
-    spans = []
-    for group in plan.groups:
-        nodes = [node for node in group.nodes if rail.index < len(node.rail_addresses)]
-        if nodes:
-            spans.append(f"{_span([node.rail_addresses[rail.index] for node in nodes])} ({group.name})")
-    return ", ".join(spans)
+def _rail_addresses(plan: Plan, rail: Rail) -> dict[str, list[str]]:
+    return {
+        group.name: [node.rail_addresses[rail.index] for node in group.nodes if rail.index < len(node.rail_addresses)]
+        for group in plan.groups
+    }
+
+
+def _spans(addresses: dict[str, list[str]]) -> str:
+    """First and last address of everybody who has some; those of a group follow each other."""
+    return ", ".join(
+        f"{who} {have[0]}" + (f"-{have[-1]}" if len(have) > 1 else "") for who, have in addresses.items() if have
+    )
 
 
 def _fabric(plan: Plan, width: int) -> list[str]:
@@ -94,7 +100,7 @@ def _fabric(plan: Plan, width: int) -> list[str]:
     title = f"Leaves and trunks ({fabric.kind} fabric, {fabric.oversubscription}:1)"
     short = len(fabric.leaves) <= LEAVES_SHOWN_ONE_BY_ONE
     rows = [_leaf_row(plan, leaves) for leaves in _alike(plan, short)]
-    return [title, *table(("leaf", "nodes", "trunk of each rail"), rows, width)]
+    return [title, *table(("leaf", "trunk of each rail", "nodes"), rows, width)]
 
 
 def _alike(plan: Plan, one_by_one: bool) -> Iterable[list[Leaf]]:
@@ -115,7 +121,7 @@ def _leaf_row(plan: Plan, leaves: list[Leaf]) -> tuple[str, str, str]:
         if trunk.leaf == leaves[0].name
     }
     rates = [f"{fold(rails)} {rate} Mb/s" for rate, rails in _by_value(trunks)]
-    return fold(leaf.name for leaf in leaves), nodes + each, ", ".join(rates) or "none: one leaf has all nodes"
+    return fold(leaf.name for leaf in leaves), ", ".join(rates) or "none", nodes + each
 
 
 def _by_value(rates: dict[str, int]) -> list[tuple[int, list[str]]]:
@@ -145,7 +151,7 @@ def _scheduler(plan: Plan, width: int) -> list[str]:
         )
         for queue in scheduler.queues
     ]
-    return [title, *table(("queue", "pools", "time limit", "priority"), rows, width)]
+    return [*paragraph(title, width, ""), *table(("queue", "pools", "time limit", "priority"), rows, width)]
 
 
 def _priorities(plan: Plan, width: int) -> list[str]:
@@ -194,7 +200,7 @@ def _reasons(plan: Plan, width: int) -> list[str]:
 
 
 def _findings(findings: Sequence[Finding], width: int) -> list[str]:
-    lines = ["Rules"]
+    lines = ["Rules"] if findings else []
     for finding in findings:
         lines += paragraph(f"{finding.verdict.upper()} {finding.id}: {finding.text}", width)
         if finding.hint:
@@ -206,14 +212,8 @@ def _node_names(group: Group) -> str:
     return fold(node.name for node in group.nodes) or f"{group.count}, named by the cloud"
 
 
-def _span(addresses: list[str]) -> str:
-    """First and last of addresses that follow each other."""
-    if len(addresses) < 2:
-        return "".join(addresses) or "-"
-    return f"{addresses[0]} - {addresses[-1]}"
-
-
 SECTIONS: tuple[Callable[[Plan, int], list[str]], ...] = (
+    _headline,
     _groups,
     _networks,
     _fabric,
@@ -223,5 +223,4 @@ SECTIONS: tuple[Callable[[Plan, int], list[str]], ...] = (
     _accounts,
     _users,
     _expectations,
-    _reasons,
 )

@@ -1,0 +1,75 @@
+"""Tables and paragraphs of plain text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stampworks.views.table import clean, explained, paragraph, table
+
+
+def test_numbers_stand_right_and_words_left() -> None:
+    """A column stands right when everything in it is a number, a number with a unit, or a dash."""
+    assert table(("pool", "count", "rate", "note"), [("gpu", 4, "200 Mb/s", "a"), ("prep", 128, "-", "b")], 80) == [
+        "  pool  count      rate  note",
+        "  gpu       4  200 Mb/s  a",
+        "  prep    128         -  b",
+    ]
+
+
+def test_the_last_column_wraps_below_itself() -> None:
+    """The other columns are never broken."""
+    assert table(("what", "because"), [("a", "one two three four five six seven")], 32) == [
+        "  what  because",
+        "  a     one two three four five",
+        "        six seven",
+    ]
+
+
+def test_a_table_without_rows_is_its_header() -> None:
+    """Nothing is invented for it."""
+    assert table(("a", "b"), [], 80) == ["  a  b"]
+
+
+def test_no_line_ends_in_a_space() -> None:
+    """Text can be pasted and compared."""
+    assert table(("a", "long header"), [("x", ""), ("y", "z")], 80) == ["  a  long header", "  x", "  y  z"]
+
+
+def test_explained_rows_are_aligned_with_their_texts_between_them() -> None:
+    """A number stands where the others stand, whatever is said about it."""
+    assert explained([("first", "1", "GB/s"), ("second", "10", "GB/s")], ["because", "so"], 80) == [
+        "  first    1  GB/s",
+        "      because",
+        "  second  10  GB/s",
+        "      so",
+    ]
+    assert explained([], [], 80) == []
+
+
+def test_a_paragraph_keeps_its_indent() -> None:
+    """And breaks no word."""
+    assert paragraph("word " * 3 + "w" * 40, 30, "    ") == ["    word word word", "    " + "w" * 40]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain, with ümlaut", "plain, with ümlaut"),
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("two\nlines\r", "two\\nlines\\r"),
+        ("\u202eright to left", "\\u202eright to left"),
+        ("bell\a tab\t", "bell\\x07 tab\\t"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_shown(text: str, shown: str) -> None:
+    """Names and reasons cannot colour, move or hide anything."""
+    assert clean(text) == shown
+
+
+@given(st.lists(st.tuples(st.text(), st.text(), st.text()), min_size=1), st.integers(1, 120))
+def test_no_text_breaks_a_table(rows: list[tuple[str, str, str]], width: int) -> None:
+    """Whatever the cells hold, all is printable and all of the first column is there."""
+    lines = table(("a", "b", "c"), rows, width)
+    assert all(line.isprintable() for line in lines)
+    assert all(any(clean(row[0]).strip() in line for line in lines) for row in rows)
