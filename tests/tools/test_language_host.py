@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, Project
+from tests.tools.projects import ROOT, Project
 
 pytestmark = pytest.mark.engine
 

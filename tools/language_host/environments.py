@@ -61,7 +61,7 @@ class Environment:
             }
         )
 
-    def pulumi_plugins(self) -> Iterator[Mapping[str, Any]]:
+    def pulumi_plugins(self) -> Iterator[dict[str, Any]]:
         """The plugins that installed packages say they need: each has a pulumi-plugin.json beside its code."""
         for folder in self._package_folders():
             for file in sorted(folder.glob("*/pulumi-plugin.json")):

@@ -10,14 +10,13 @@ if sys.version_info < (3, 11):  # noqa: UP036  (an older one can read this far)
 import argparse
 import contextlib
 import fcntl
-import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import engine, image, python_packages, system
-from .progress import StepError, step
+from stampworks.paths import cache_dir
 
-ROOT = Path(__file__).resolve().parents[2]
+from . import ROOT, engine, image, python_packages, system
+from .progress import StepError, step
 
 
 def main() -> int:
@@ -27,16 +26,17 @@ def main() -> int:
     extent.add_argument("--image", action="store_true", help="also the image that local nodes start from")
     asked = parser.parse_args()
 
-    # The project's own answer to where things live, without the packages that importing the project would need.
-    cache = Path(runpy.run_path(str(ROOT / "components/stampworks/paths.py"))["cache_dir"]())
-    problems = Problems()
+    cache = cache_dir()
     with _alone(cache):
-        prepare(cache, problems, everything=not asked.python, with_image=asked.image)
-    return problems.report()
+        problems = prepare(ROOT, cache, everything=not asked.python, with_image=asked.image)
+    for problem in problems:
+        print(f"\n{problem}", file=sys.stderr)
+    return 4 if problems else 0
 
 
-def prepare(cache: Path, problems: Problems, everything: bool, with_image: bool) -> None:
-    """Do all the steps that can be done, so that all problems are known at once."""
+def prepare(root: Path, cache: Path, everything: bool, with_image: bool) -> list[str]:
+    """Do all the steps that can be done, and return what is wrong with the others: all problems at once."""
+    problems = Problems()
     if everything:
         with problems.collected(), step("system programs") as shown:
             system.ensure_programs(shown)
@@ -44,13 +44,14 @@ def prepare(cache: Path, problems: Problems, everything: bool, with_image: bool)
         with step("uv") as shown:
             uv = python_packages.ensure_uv(shown, cache)
         with step("python packages") as shown:
-            python_packages.ensure_environment(shown, ROOT, uv)
+            python_packages.ensure_environment(shown, root, uv)
     if everything:
         with problems.collected(), step("pulumi engine") as shown:
-            engine.ensure_engine(shown, ROOT, cache)
+            engine.ensure_engine(shown, root, cache)
     if with_image and not problems.texts:
         with problems.collected(), step("node image") as shown:
-            image.ensure_image(shown, ROOT)
+            image.ensure_image(shown, root)
+    return problems.texts
 
 
 class Problems:
@@ -63,13 +64,8 @@ class Problems:
     def collected(self) -> Iterator[None]:
         try:
             yield
-        except StepError as error:
+        except (StepError, OSError) as error:
             self.texts.append(str(error))
-
-    def report(self) -> int:
-        for text in self.texts:
-            print(f"\n{text}", file=sys.stderr)
-        return 4 if self.texts else 0
 
 
 @contextlib.contextmanager

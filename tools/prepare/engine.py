@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from . import system
 from .progress import Step, StepError, run
 
 MODULE = "github.com/pulumi/pulumi/pkg/v3"
@@ -18,6 +19,9 @@ HOST = "pulumi-language-python"
 EXECUTOR = "pulumi-language-python-exec"
 
 Version = tuple[int, ...]
+
+GO_MIN = (1, 21)
+"""The first Go that fetches a later one by itself where a module asks for it."""
 
 
 def ensure_engine(step: Step, root: Path, cache: Path) -> None:
@@ -71,22 +75,27 @@ def _build(step: Step, root: Path, version: Version, folder: Path) -> None:
         target.mkdir(parents=True)
         packages = _download(step, go, source)
         _compile(step, go, source, version, target / "pulumi", packages)
-        sdk = subprocess.run(
-            [go, "list", "-m", "-f", "{{.Dir}}", SDK_MODULE], cwd=source, capture_output=True, text=True, check=True
-        ).stdout.strip()
-        _copy_program(Path(sdk, "python", "cmd", EXECUTOR), target)
+        _copy_program(_sdk_folder(go, source) / "python" / "cmd" / EXECUTOR, target)
         _copy_program(source / HOST, target)
         target.parent.rename(folder)
 
 
 def _go(version: Version) -> str:
-    if go := shutil.which("go"):
-        return go
+    """The Go on PATH. Any that can fetch the later one that the modules ask for will do."""
+    go = shutil.which("go")
+    found = "is not on PATH"
+    if go:
+        said = subprocess.run([go, "version"], cwd="/", capture_output=True, text=True, check=False).stdout
+        numbers = re.search(r"go([\d.]+)", said)
+        if numbers and _version(numbers[1]) >= GO_MIN:
+            return go
+        found = f"of version {_text(GO_MIN)} or later is needed, and {go} says '{said.strip()}'"
     raise StepError(
-        "go: not found. It builds the Pulumi engine, once. Install it with\n"
-        "    sudo apt-get install -y golang-go\n"
+        f"go {found}. It builds the Pulumi engine, once. Install it with\n"
+        f"    {system.install_command(['golang-go'])}      (Debian 12: add '-t bookworm-backports')\n"
         f"or put a pulumi of version {_text(version)} or later on PATH, which is then used instead.\n"
-        "Without it these still work: make lint, stampworks plan, pytest -m 'not engine and not cluster'."
+        "Without it these still work: make lint, and after '. tools/env.sh' stampworks plan and\n"
+        "pytest -m 'not engine and not cluster'."
     )
 
 
@@ -103,7 +112,7 @@ def _download(step: Step, go: str, source: Path) -> int:
             packages += 1
 
     step.say("looking for the modules")
-    run([go, "list", "-deps", f"{MODULE}/cmd/pulumi"], count, cwd=source)
+    run([go, "list", "-deps", f"{MODULE}/cmd/pulumi"], count, cwd=source, env=_toolchain())
     return packages
 
 
@@ -116,7 +125,21 @@ def _compile(step: Step, go: str, source: Path, version: Version, target: Path, 
         step.say(f"{compiled} of {packages} packages compiled")
 
     step.say(f"compiling {packages} packages")
-    run([go, "build", "-v", *_flags(version), "-o", target, f"{MODULE}/cmd/pulumi"], count, cwd=source)
+    run(
+        [go, "build", "-v", *_flags(version), "-o", target, f"{MODULE}/cmd/pulumi"], count, cwd=source, env=_toolchain()
+    )
+
+
+def _sdk_folder(go: str, source: Path) -> Path:
+    """Where Go keeps the SDK's module, which holds the program that runs Python programs."""
+    said: list[str] = []
+    run([go, "list", "-m", "-f", "{{.Dir}}", SDK_MODULE], said.append, cwd=source, env=_toolchain())
+    return Path(said[-1])
+
+
+def _toolchain() -> dict[str, str]:
+    """Some distributions turn Go's fetching of a later toolchain off: it is on here, unless the user decides."""
+    return {"GOTOOLCHAIN": os.environ.get("GOTOOLCHAIN", "auto")}
 
 
 def _flags(version: Version) -> list[str]:

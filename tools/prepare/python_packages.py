@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from . import system
 from .progress import Step, StepError, run
 
 
@@ -21,17 +22,24 @@ def ensure_uv(step: Step, cache: Path) -> Path:
             step.note(str(candidate))
             return Path(candidate)
     if not importlib.util.find_spec("ensurepip"):
-        raise StepError(
-            "uv is not on PATH, and this Python cannot make the virtual environment to install it into.\n"
-            "Install what Debian keeps apart from Python with\n"
-            "    sudo apt-get install -y python3-venv\n"
-            "or uv in any other way. Without it nothing here works: every part needs its Python packages."
-        )
+        _ensure_venv(step)
     step.say("installing uv")
     run([sys.executable, "-m", "venv", "--clear", cache / "uv"])
     run([cache / "uv" / "bin" / "pip", "install", "-q", "uv"])
     step.note(f"installed {own}")
     return own
+
+
+def _ensure_venv(step: Step) -> None:
+    """Debian keeps what makes virtual environments apart from Python."""
+    if not system.can_install():
+        raise StepError(
+            f"uv is not on PATH, and {sys.executable} cannot make the virtual environment to install it into.\n"
+            "Install what is missing with\n"
+            f"    {system.install_command(['python3-venv'])}\n"
+            "Without it nothing here works, for every part needs its Python packages."
+        )
+    system.install(step, ["python3-venv"])
 
 
 def ensure_environment(step: Step, root: Path, uv: Path) -> None:

@@ -4,50 +4,44 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
+
+from stampworks.clouds.local.room.commands import ENVIRONMENT, HOST_PROGRAMS
 
 from .progress import Step, StepError, run
 
-DEBIAN_PACKAGES = {
-    "openssh-client": ("ssh", "ssh-keygen"),
-    "iproute2": ("ip", "tc", "bridge"),
-    "util-linux": ("unshare", "nsenter"),
-    "mount": ("mount",),
-    "mmdebstrap": ("mmdebstrap",),
-    "apt-utils": ("apt-ftparchive",),
-    "nftables": ("nft",),
-}
-"""What the machine room of the local cloud calls, by the package that brings it."""
-
-DEBIAN_PACKAGES_WITHOUT_ROOT = {"uidmap": ("newuidmap", "newgidmap")}
-
 
 def ensure_programs(step: Step) -> None:
-    """Every program is there; root installs what is missing, anybody else is told how to."""
-    root = os.geteuid() == 0
-    missing = _missing(DEBIAN_PACKAGES if root else DEBIAN_PACKAGES | DEBIAN_PACKAGES_WITHOUT_ROOT)
-    if not missing:
+    """Every program that the machine room of the local cloud calls is there."""
+    absent = [(name, package) for name, package in HOST_PROGRAMS if not shutil.which(name, path=ENVIRONMENT["PATH"])]
+    if not absent:
         return
-    packages = sorted(missing)
-    if not root or not shutil.which("apt-get"):
-        programs = ", ".join(program for package in packages for program in missing[package])
+    packages = sorted({package for _, package in absent})
+    if not can_install():
         raise StepError(
-            f"not found: {programs}.\n"
+            f"not found: {', '.join(name for name, _ in absent)}.\n"
             f"They build and run the nodes of a local cluster. Install them with\n"
-            f"    sudo apt-get install -y {' '.join(packages)}\n"
-            "Without them these still work: make lint, stampworks plan, pytest -m 'not cluster'."
+            f"    {install_command(packages)}\n"
+            "Without them these still work: make lint, and after '. tools/env.sh' stampworks plan and\n"
+            "pytest -m 'not cluster'."
         )
-    step.say(f"installing {', '.join(packages)}")
+    install(step, packages)
+
+
+def can_install() -> bool:
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def install(step: Step, packages: Sequence[str]) -> None:
+    """Install Debian packages."""
+    names = ", ".join(packages)
+    step.say(f"installing {names}")
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     run(["apt-get", "update", "-q"], env=quiet)
     run(["apt-get", "install", "-q", "-y", "--no-install-recommends", *packages], env=quiet)
-    step.note(f"installed {', '.join(packages)}")
+    step.note(f"installed {names}")
 
 
-def _missing(wanted: dict[str, tuple[str, ...]]) -> dict[str, list[str]]:
-    # Debian keeps /sbin off the PATH of those who are not root, who may still call what is there.
-    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
-    absent = {
-        package: [program for program in programs if not shutil.which(program, path=path)]
-        for package, programs in wanted.items()
-    }
-    return {package: programs for package, programs in absent.items() if programs}
+def install_command(packages: Sequence[str]) -> str:
+    """What a person types to install Debian packages."""
+    return f"{'' if os.geteuid() == 0 else 'sudo '}apt-get install -y {' '.join(packages)}"

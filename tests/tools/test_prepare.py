@@ -1,0 +1,225 @@
+"""Set-up: what it says when something is missing, and that it leaves alone what is there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from stampworks.clouds.local.room import commands
+
+from tools.prepare import ROOT, engine, python_packages, system
+from tools.prepare.__main__ import prepare
+from tools.prepare.progress import Step, StepError, step
+
+WITHOUT_GO = """\
+go is not on PATH. It builds the Pulumi engine, once. Install it with
+    sudo apt-get install -y golang-go      (Debian 12: add '-t bookworm-backports')
+or put a pulumi of version 3.250.0 or later on PATH, which is then used instead.
+Without it these still work: make lint, and after '. tools/env.sh' stampworks plan and
+pytest -m 'not engine and not cluster'."""
+
+WITHOUT_PROGRAMS = """\
+not found: ip, tc, mmdebstrap.
+They build and run the nodes of a local cluster. Install them with
+    sudo apt-get install -y iproute2 mmdebstrap
+Without them these still work: make lint, and after '. tools/env.sh' stampworks plan and
+pytest -m 'not cluster'."""
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """The files that set-up reads, elsewhere."""
+    root = tmp_path / "clone"
+    shutil.copytree(ROOT / "tools" / "engine", root / "tools" / "engine")
+    for name in ("pyproject.toml", "requirements.lock"):
+        shutil.copy(ROOT / name, root / name)
+    return root
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of stand-in programs that is all there is on PATH, for a user who is not root."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setitem(commands.ENVIRONMENT, "PATH", str(folder))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    return folder
+
+
+def provide(folder: Path, name: str, script: str = "") -> Path:
+    """Put a stand-in program into a folder."""
+    program = folder / name
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return program
+
+
+def quiet() -> Step:
+    return Step("nothing is shown")
+
+
+def test_all_that_is_missing_is_said_at_once(clone: Path, programs: Path, tmp_path: Path) -> None:
+    """One round names every missing program with its command; the other steps are done meanwhile."""
+    for name, _ in commands.HOST_PROGRAMS:
+        if name not in ("ip", "tc", "mmdebstrap"):
+            provide(programs, name)
+    provide(programs, "uv")
+    (clone / ".venv" / "bin").mkdir(parents=True)
+    (clone / ".venv" / "bin" / "python").touch()
+
+    problems = prepare(clone, tmp_path, everything=True, with_image=True)
+
+    assert problems == [WITHOUT_PROGRAMS, WITHOUT_GO]
+    assert (clone / ".venv" / "prepared").exists()
+
+
+def test_root_is_not_told_to_use_sudo(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(StepError, match=r"\n    apt-get install -y golang-go "):
+        engine._go((3, 250, 0))
+
+
+def test_root_gets_missing_programs_installed(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    for name, _ in commands.HOST_PROGRAMS:
+        provide(programs, name)
+    (programs / "tc").unlink()
+    provide(programs, "apt-get", f'echo "$@" >>{programs}/called')
+
+    with step("system programs") as shown:
+        system.ensure_programs(shown)
+
+    assert (programs / "called").read_text() == "update -q\ninstall -q -y --no-install-recommends iproute2\n"
+    assert capsys.readouterr().out == "system programs   ready, installed iproute2\n"
+
+
+def test_an_old_go_is_refused_by_its_version(programs: Path) -> None:
+    go = provide(programs, "go", "echo go version go1.19.8 linux/amd64")
+    with pytest.raises(StepError, match=re.escape(f"go of version 1.21 or later is needed, and {go} says 'go version")):
+        engine._go((3, 250, 0))
+
+
+def test_python_without_venv_says_the_command(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fresh Debian has Python, but not the part that makes virtual environments."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(StepError) as raised:
+        python_packages.ensure_uv(quiet(), tmp_path)
+    assert str(raised.value) == (
+        f"uv is not on PATH, and {sys.executable} cannot make the virtual environment to install it into.\n"
+        "Install what is missing with\n"
+        "    sudo apt-get install -y python3-venv\n"
+        "Without it nothing here works, for every part needs its Python packages."
+    )
+
+
+def test_a_uv_that_does_not_answer_is_passed_over(programs: Path, tmp_path: Path) -> None:
+    """A version manager's shim can be on PATH and lead nowhere."""
+    provide(programs, "uv", "exit 1")
+    own = tmp_path / "uv" / "bin"
+    own.mkdir(parents=True)
+    provide(own, "uv")
+    assert python_packages.ensure_uv(quiet(), tmp_path) == own / "uv"
+
+
+def test_a_failing_command_shows_its_last_lines(clone: Path, programs: Path) -> None:
+    uv = provide(programs, "uv", "echo the index cannot be reached >&2; exit 3")
+    (clone / ".venv" / "bin").mkdir(parents=True)
+    (clone / ".venv" / "bin" / "python").touch()
+    with pytest.raises(StepError) as raised:
+        python_packages.ensure_environment(quiet(), clone, uv)
+    assert str(raised.value) == (
+        f"'{uv} pip sync --python {clone}/.venv/bin/python --require-hashes {clone}/requirements.lock' "
+        "ended with exit status 3:\n  the index cannot be reached"
+    )
+    assert not (clone / ".venv" / "prepared").exists()
+
+
+def test_packages_are_installed_again_only_when_the_lock_changed(clone: Path, programs: Path) -> None:
+    uv = provide(programs, "uv", f"echo called >>{programs}/calls")
+    (clone / ".venv" / "bin").mkdir(parents=True)
+    (clone / ".venv" / "bin" / "python").touch()
+
+    def calls() -> int:
+        python_packages.ensure_environment(quiet(), clone, uv)
+        return (programs / "calls").read_text().count("called")
+
+    assert [calls(), calls()] == [2, 2]
+    (clone / "requirements.lock").write_text("other==1\n")
+    assert calls() == 4
+
+
+def test_an_interrupted_build_of_the_engine_leaves_nothing(clone: Path, programs: Path, tmp_path: Path) -> None:
+    """The finished folder appears in one step, so that what is there is complete."""
+    provide(programs, "go", "case $1 in version) echo go1.26.8 ;; build) echo broken; exit 1 ;; esac")
+    cache = tmp_path / "cache"
+    (cache / "engine-unfinished-of-a-killed-one").mkdir(parents=True)
+    with pytest.raises(StepError, match="ended with exit status 1:\n  broken"):
+        engine.ensure_engine(quiet(), clone, cache)
+    assert list(cache.iterdir()) == []
+
+
+def test_the_engine_is_built_once(clone: Path, programs: Path, tmp_path: Path) -> None:
+    (tmp_path / "python/cmd").mkdir(parents=True)
+    (tmp_path / "python/cmd/pulumi-language-python-exec").touch()
+    provide(
+        programs,
+        "go",
+        f"echo $1 >>{programs}/calls\n"
+        f"case $1$2 in version) echo go1.26.8 ;; list-m) echo {tmp_path} ;; esac\n"
+        'while [ $# -gt 1 ]; do case $1 in -o) : >"$2" ;; esac; shift; done',
+    )
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for _ in range(2):
+        engine.ensure_engine(quiet(), clone, cache)
+
+    assert (programs / "calls").read_text().split() == ["version", "list", "build", "list"]
+    link = clone / ".venv" / "engine"
+    names = {"pulumi", "pulumi-language-python", "pulumi-language-python-exec"}
+    assert {file.name for file in link.iterdir()} == names
+    assert re.fullmatch(r"engine-3\.250\.0-[0-9a-f]{12}", link.resolve().parent.name)
+
+
+@pytest.mark.parametrize(("version", "used"), [("v3.249.0", False), ("v3.250.0", True), ("v4.0.1-alpha.2", True)])
+def test_a_pulumi_of_the_users_own_is_used_when_new_enough(
+    clone: Path, programs: Path, tmp_path: Path, version: str, used: bool
+) -> None:
+    provide(programs, "pulumi", f"echo {version}")
+    provide(programs, "pulumi-language-python")
+    link = clone / ".venv" / "engine"
+    link.parent.mkdir()
+    link.symlink_to(tmp_path)
+    if used:
+        engine.ensure_engine(quiet(), clone, tmp_path)
+        assert not link.is_symlink()
+    else:
+        with pytest.raises(StepError, match="go is not on PATH"):
+            engine.ensure_engine(quiet(), clone, tmp_path)
+
+
+def test_the_engine_and_the_sdk_have_one_version() -> None:
+    """tools/engine/go.mod says what is built, pyproject.toml what programs are written against."""
+    dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    version = ".".join(str(number) for number in engine.pinned_version(ROOT))
+    assert f"pulumi=={version}" in dependencies
+
+
+def test_the_lock_names_no_index() -> None:
+    """Each machine has its own place to get packages from."""
+    assert "://" not in (ROOT / "requirements.lock").read_text()
+
+
+def test_set_up_needs_the_standard_library_alone() -> None:
+    """It runs before anything is installed."""
+    code = "import sys; sys.path.insert(0, '.'); import tools.prepare.__main__"
+    subprocess.run([sys.executable, "-I", "-S", "-c", code], cwd=ROOT, check=True)
