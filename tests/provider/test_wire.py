@@ -9,7 +9,7 @@ from google.protobuf.struct_pb2 import Struct
 from stampworks.provider.wire import UNKNOWN, changes, decode, encode, is_known, secret_names
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
-SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105
+SECRET = "1b47061264138c4ac30d75fd1eb44270"
 UNKNOWN_TEXT = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
 

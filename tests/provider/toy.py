@@ -24,7 +24,7 @@ class ToyError(Exception):
 class File(Handler):
     """A file of some lines."""
 
-    token = "toy:index:File"  # noqa: S105
+    token = "toy:index:File"
     refresh = True
     inputs: ClassVar[Mapping[str, Property]] = {
         "folder": Property("string", "where it lies", replaces=True),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
+from typing import Any, ClassVar, Literal, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,11 +54,12 @@ class Call:
     old_outputs: Mapping[str, Any] = field(default_factory=dict)
     """What the last operation left. An earlier failure may have left any of it out."""
     say: Progress = lambda _: None
-    stopped: bool = False
+    _stopped: bool = False
+    _awaited: Future[Any] | None = None
 
     def progress(self, line: str) -> None:
         """Shows the line beside the resource; any thread may call it."""
-        if self.stopped:
+        if self._stopped:
             raise StoppedError
         self.say(line)
 
@@ -67,9 +69,27 @@ class Call:
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
-            self.stopped = True
-            await asyncio.wait({work})
+            self._stopped = True
+            if self._awaited:
+                self._awaited.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            self._stopped = False
             raise
+
+    def waiter(self) -> Callable[[Coroutine[Any, Any, R]], R]:
+        """A function by which blocking work, in its thread, waits for something asynchronous."""
+        loop = asyncio.get_running_loop()
+
+        def wait(coroutine: Coroutine[Any, Any, R]) -> R:
+            self._awaited = asyncio.run_coroutine_threadsafe(coroutine, loop)
+            if self._stopped:
+                self._awaited.cancel()
+            try:
+                return cast(R, self._awaited.result())
+            finally:
+                self._awaited = None
+
+        return wait
 
 
 class Handler(ABC):

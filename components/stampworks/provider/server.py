@@ -169,7 +169,6 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
                 return work.state(await self._run(work.handler.ensure(work.call), timeout_s))
         except Exception as error:
             reason = work.mask(self._explain(error))
-        work.call.stopped = False
         left = await work.handler.read(work.call)
         if left is None:
             await context.abort(grpc.StatusCode.UNKNOWN, reason)

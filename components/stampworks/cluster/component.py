@@ -1,0 +1,109 @@
+"""Assembly: from a plan to a cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+from pulumi import Output, ResourceOptions
+
+from stampworks import configuration
+from stampworks.cluster import clouds
+from stampworks.plan import Group, Plan, to_dict
+from stampworks.plan import Roster as RosterData
+from stampworks.provider.node_image import content_digest
+from stampworks.resources import Keyring, Playbook, Roster
+from stampworks.schedulers import slurm
+
+
+class Cluster(pulumi.ComponentResource):
+    """A GPU training cluster as its plan says, on whichever cloud the plan is for."""
+
+    name: Output[str]
+    head: Output[str]
+    """The controller's address, inside the cluster's own network."""
+    nodes: Output[int]
+    """How many nodes take jobs."""
+    use: Output[str]
+    """A command to begin with."""
+
+    def __init__(self, name: str, plan: Plan, opts: ResourceOptions | None = None) -> None:
+        super().__init__("stampworks:cluster:Cluster", name, None, opts)
+        self._base, self._plan, self._cloud = name, plan, clouds.load(plan.cloud)
+        # Children's names are part of every stack's state: a change here replaces clusters, unless it carries an alias.
+        keyring = Keyring(name, cluster=plan.name, opts=self._child())
+        network = self._cloud.network.create(
+            name,
+            cluster=plan.name,
+            network=plan.network,
+            rails=plan.fabric.rails,
+            keyring=keyring,
+            opts=self._child(),
+        )
+        groups = {group: self._group(group, network) for group in plan.groups}
+        storage = [
+            self._cloud.storage.create(
+                f"{name}-{one.name}", cluster=plan.name, network=network, storage=one, opts=self._child()
+            )
+            for one in plan.storage
+        ]
+        roster = self._roster(groups)
+        playbook = self._playbook(roster, keyring, storage)
+        self._register(roster, playbook)
+
+    def _child(self, **more: Any) -> ResourceOptions:
+        return ResourceOptions(parent=self, **more)
+
+    def _group(self, group: Group, network: Any) -> Any:
+        plan = self._plan
+        return self._cloud.nodes.create(
+            f"{self._base}-{group.name}",
+            cluster=plan.name,
+            network=network,
+            group=group,
+            rails=plan.fabric.rails,
+            release=plan.release,
+            content=content_digest(),
+            drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
+            opts=self._child(),
+        )
+
+    def _roster(self, groups: Mapping[Group, Any]) -> Roster:
+        return Roster(
+            self._base,
+            cluster=self._plan.name,
+            cloud=self._plan.cloud,
+            groups=[
+                {"name": group.name, "count": group.count, "generation": resource.generation}
+                for group, resource in groups.items()
+            ],
+            opts=self._child(),
+        )
+
+    def _playbook(self, roster: Roster, keyring: Keyring, storage: list[pulumi.Resource]) -> Playbook:
+        return Playbook(
+            self._base,
+            playbook="site.yml",
+            inventory=roster.data.apply(self._inventory),
+            roster=roster.data.apply(to_dict),
+            digest=configuration.playbooks_digest(),
+            secrets={"slurm_key": keyring.slurm_key, "database_password": keyring.database_password},
+            drain_timeout_minutes=self._plan.scheduler.drain_timeout_minutes,
+            opts=self._child(depends_on=storage),
+        )
+
+    def _inventory(self, roster: RosterData) -> str:
+        return json.dumps(configuration.inventory(self._plan, roster, slurm.files(self._plan, roster)))
+
+    def _register(self, roster: Roster, playbook: Playbook) -> None:
+        plan = self._plan
+        controller = plan.controller.name
+        # What can be used is known when the playbook is through, not before.
+        ready = Output.all(playbook.id, roster.data).apply(lambda both: both[1])
+        self.name = Output.from_input(plan.name)
+        self.head = ready.apply(lambda data: next(one.address for one in data.members if one.group == controller))
+        self.nodes = Output.from_input(sum(pool.count for pool in plan.pools))
+        self.use = Output.from_input(f"stampworks run -s {pulumi.get_stack()} -- hostname")
+        self.register_outputs({"name": self.name, "head": self.head, "nodes": self.nodes, "use": self.use})

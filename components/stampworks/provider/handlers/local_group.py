@@ -1,0 +1,107 @@
+"""The nodes of one pool of a local cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from stampworks import operations, plan
+from stampworks.clouds.local import room
+from stampworks.provider.handler import Call, Handler, Property
+from stampworks.provider.node_image import ensure_node_image
+
+
+class LocalGroup(Handler):
+    """The nodes of one pool, running."""
+
+    token = "stampworks:local:LocalGroup"  # noqa: S105
+    refresh = True
+    inputs: ClassVar[Mapping[str, Property]] = {
+        "cluster": Property("string", "the cluster's name", replaces=True),
+        "networkInstance": Property("string", "the instance of the cluster's LocalNetwork"),
+        "group": Property("object", "the plan's group, with the name and the addresses of each node"),
+        "rails": Property("array", "the rails that the group's machine is on"),
+        "image": Property("object", "what nodes boot from: a release, and a digest of what installs it"),
+        "drainTimeoutMinutes": Property("integer", "how long nodes that leave may go on with their jobs"),
+    }
+    outputs: ClassVar[Mapping[str, Property]] = {
+        "generation": Property("string", "another one when a member is another or was started anew"),
+        "drift": Property("array", "what is not as declared, in words"),
+    }
+
+    def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
+        return f"{inputs['cluster']}/{inputs['group']['name']}"
+
+    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, str]:
+        return {f"drift[{index}]": text for index, text in enumerate(outputs.get("drift", ()))}
+
+    async def ensure(self, call: Call) -> dict[str, Any]:
+        cluster, group, rails = call.inputs["cluster"], _group(call.inputs), _rails(call.inputs)
+        image = await call.thread(ensure_node_image, *_image(call.inputs), call.progress, call.waiter())
+        await call.thread(_shrink, call, group)
+        await call.thread(room.ensure_nodes, cluster, group.nodes, group.machine, rails, image, call.progress)
+        return _outputs(_members(await call.thread(room.read_nodes, cluster), group.name), call.inputs)
+
+    async def read(self, call: Call) -> dict[str, Any] | None:
+        cluster, _, name = call.id.partition("/")
+        members = _members(await call.thread(room.read_nodes, cluster), name)
+        return _outputs(members, call.inputs) if members else None
+
+    async def delete(self, call: Call) -> None:
+        """Ends the nodes without waiting for jobs: the playbook has drained a pool that leaves, `destroy` means it."""
+        cluster, _, name = call.id.partition("/")
+        members = _members(await call.thread(room.read_nodes, cluster), name)
+        await call.thread(room.end_nodes, cluster, [member.name for member in members], call.progress)
+
+
+def _group(inputs: Mapping[str, Any]) -> plan.Group:
+    return plan.from_dict(plan.Group, inputs["group"])
+
+
+def _rails(inputs: Mapping[str, Any]) -> list[plan.Rail]:
+    return [plan.from_dict(plan.Rail, rail) for rail in inputs["rails"]]
+
+
+def _image(inputs: Mapping[str, Any]) -> tuple[plan.Release, str]:
+    return plan.from_dict(plan.Release, inputs["image"]["release"]), inputs["image"]["content"]
+
+
+def _members(states: tuple[room.NodeState, ...], group: str) -> list[room.NodeState]:
+    """Those of the room's nodes that are this group's, also ones that an earlier, larger declaration left."""
+    own = re.compile(rf"{re.escape(group)}(-\d+)?")
+    return [state for state in states if own.fullmatch(state.name)]
+
+
+def _shrink(call: Call, group: plan.Group) -> None:
+    """Removes nodes that are declared no more, once their jobs are through."""
+    cluster = call.inputs["cluster"]
+    kept = {node.name for node in group.nodes}
+    leaving = [state for state in _members(room.read_nodes(cluster), group.name) if state.name not in kept]
+    if alive := [state.name for state in leaving if state.alive]:
+        roster = operations.members("local", cluster)
+        operations.drain(roster, alive, call.inputs["drainTimeoutMinutes"], call.progress)
+    room.end_nodes(cluster, [state.name for state in leaving], call.progress)
+
+
+def _outputs(members: list[room.NodeState], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    started = "\n".join(f"{member.name} {member.instance}" for member in members)
+    return {"generation": hashlib.sha256(started.encode()).hexdigest()[:12], "drift": _drift(members, inputs)}
+
+
+def _drift(members: list[room.NodeState], inputs: Mapping[str, Any]) -> list[str]:
+    """What the members are not that they should be; nothing where nobody said what they should be, as in an import."""
+    if "group" not in inputs:
+        return []
+    group, rails, image = _group(inputs), _rails(inputs), room.find_image(*_image(inputs))
+    found = {member.name: member for member in members}
+    drift = [f"{name} is not declared" for name in found if name not in {node.name for node in group.nodes}]
+    for node in group.nodes:
+        if node.name not in found:
+            drift.append(f"{node.name} is missing")
+            continue
+        member = found[node.name]
+        # An image that is gone from the cache would be built anew, and would be the same one.
+        drift += room.node_drift(member, node, rails, image.digest if image else member.image)
+    return drift

@@ -1,0 +1,58 @@
+"""The machine room of one local cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from stampworks import plan
+from stampworks.clouds.local import room
+from stampworks.provider.handler import Call, Handler, Property
+
+
+class LocalNetwork(Handler):
+    """The machine room of one cluster with its management network, rails, leaves and trunks."""
+
+    token = "stampworks:local:LocalNetwork"  # noqa: S105
+    refresh = True
+    inputs: ClassVar[Mapping[str, Property]] = {
+        "cluster": Property("string", "the cluster's name", replaces=True),
+        "network": Property("object", "the plan's network"),
+        "rails": Property("array", "the rails of the plan's fabric, with their trunks"),
+        "sshPublicKey": Property("string", "what the nodes let in"),
+        "sshPrivateKey": Property("string", "what the toolkit logs in with", secret=True),
+    }
+    outputs: ClassVar[Mapping[str, Property]] = {
+        # Stable, because a room that ended counts as gone: there is nothing that could be updated.
+        "instance": Property("string", "another one after the room was started anew", stable=True),
+        "drift": Property("array", "what is not as declared, in words"),
+    }
+
+    def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
+        return str(inputs["cluster"])
+
+    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, str]:
+        return {f"drift[{index}]": text for index, text in enumerate(outputs.get("drift", ()))}
+
+    async def ensure(self, call: Call) -> dict[str, Any]:
+        network, rails = _declared(call.inputs)
+        keys = call.inputs["sshPrivateKey"], call.inputs["sshPublicKey"]
+        state = await call.thread(room.ensure_room, call.inputs["cluster"], network, rails, *keys, call.progress)
+        return _outputs(state, call.inputs)
+
+    async def read(self, call: Call) -> dict[str, Any] | None:
+        state = await call.thread(room.read_room, call.id)
+        return None if state is None else _outputs(state, call.inputs)
+
+    async def delete(self, call: Call) -> None:
+        await call.thread(room.end_room, call.id)
+
+
+def _declared(inputs: Mapping[str, Any]) -> tuple[plan.Network, list[plan.Rail]]:
+    rails = [plan.from_dict(plan.Rail, rail) for rail in inputs["rails"]]
+    return plan.from_dict(plan.Network, inputs["network"]), rails
+
+
+def _outputs(state: room.RoomState, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    drift = room.room_drift(state, *_declared(inputs)) if "network" in inputs else ()
+    return {"instance": state.instance, "drift": list(drift)}

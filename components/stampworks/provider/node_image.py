@@ -1,0 +1,52 @@
+"""The image that nodes of the local cloud boot from: built once, by the same roles that configure a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+from stampworks import configuration
+from stampworks.clouds.local import room
+from stampworks.plan import Release
+
+PLAYBOOK = "image.yml"
+
+
+def ensure_node_image(
+    release: Release,
+    content: str,
+    progress: room.Progress,
+    wait: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run,
+) -> room.Image:
+    """Finds the image or builds it; content is the digest of what its roles install."""
+
+    def install(builder: room.Builder) -> None:
+        inventory = configuration.image_inventory(release, builder.roster, builder.packages)
+        wait(configuration.play(PLAYBOOK, inventory, builder.roster.reach, {}, progress))
+
+    return room.ensure_image(release, install, content, progress)
+
+
+def content_digest() -> str:
+    """A digest of what the roles' install parts read, and of nothing else.
+
+    Another one means another image, and that means other nodes: an edit of what is only configured must not do that.
+    """
+    root = configuration.playbooks_dir()
+    digest = hashlib.sha256()
+    for path in sorted(_installing(root)):
+        digest.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _installing(root: Path) -> Iterator[Path]:
+    yield root / PLAYBOOK
+    yield from (path for path in (root / "collections").rglob("*.py") if path.is_file())
+    for tasks in root.glob("roles/*/tasks/install.yml"):
+        role, text = tasks.parents[1], tasks.read_text()
+        yield tasks
+        yield from role.glob("defaults/*.yml")
+        yield from (path for path in (*role.glob("files/*"), *role.glob("templates/*")) if path.name in text)

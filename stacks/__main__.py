@@ -1,0 +1,14 @@
+"""What `pulumi up` runs for every stack in this folder: its declaration becomes a plan, the plan becomes a cluster."""
+
+from pathlib import Path
+
+import pulumi
+from stampworks import Cluster, plan_of_stack
+
+plan = plan_of_stack(directory=Path(__file__).parent)
+cluster = Cluster(plan.name, plan)
+
+pulumi.export("name", cluster.name)
+pulumi.export("head", cluster.head)
+pulumi.export("nodes", cluster.nodes)
+pulumi.export("use", cluster.use)
