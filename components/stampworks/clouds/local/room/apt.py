@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email.utils
 import hashlib
 import re
 import shutil
@@ -130,8 +131,12 @@ def _index(repository: Path) -> None:
         digest = hashlib.sha256(package.read_bytes()).hexdigest()
         facts = f"Filename: ./{package.name}\nSize: {package.stat().st_size}\nSHA256: {digest}\n"
         entries.append(control.rstrip("\n") + "\n" + facts)
-    (repository / "Packages").write_text("\n".join(entries))
-    (repository / "Release").write_text("Suite: local\n")
+    packages = "\n".join(entries)
+    (repository / "Packages").write_text(packages)
+    digest = hashlib.sha256(packages.encode()).hexdigest()
+    dated = email.utils.formatdate(usegmt=True)
+    release = f"Suite: local\nDate: {dated}\nSHA256:\n {digest} {len(packages.encode())} Packages\n"
+    (repository / "Release").write_text(release)
 
 
 def _sources(apt: Path) -> Iterator[Source]:

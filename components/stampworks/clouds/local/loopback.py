@@ -1,0 +1,63 @@
+"""Measures what one veth pair between two network namespaces carries; prints bits per second.
+
+A program of its own, run by facts.py in a network namespace of its own. It starts itself again in a second one.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+
+SECONDS = 0.5
+SENDER, RECEIVER, PORT = "192.0.2.1", "192.0.2.2", 5001
+CHUNK = bytes(1 << 17)
+
+
+def send() -> None:
+    with subprocess.Popen(
+        ["unshare", "--net", sys.executable, "-I", "-S", __file__, "receive"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as receiver:
+        if receiver.stdin is None or receiver.stdout is None:
+            raise TypeError("this process was started without pipes")
+        receiver.stdout.readline()  # it is in its namespace now
+        ip(f"link add left type veth peer name right netns {receiver.pid}", *up("left", SENDER))
+        print("plugged in", file=receiver.stdin)
+        receiver.stdout.readline()  # it listens now
+        with socket.create_connection((RECEIVER, PORT), timeout=5) as connection:
+            end = time.monotonic() + SECONDS
+            while time.monotonic() < end:
+                connection.sendall(CHUNK)
+        print(receiver.stdout.readline().strip())
+
+
+def receive() -> None:
+    print("in my namespace", flush=True)
+    sys.stdin.readline()
+    ip(*up("right", RECEIVER))
+    with socket.create_server((RECEIVER, PORT)) as server:
+        print("listening", flush=True)
+        server.settimeout(5)
+        connection, _ = server.accept()
+        with connection:
+            received, begun = 0, time.monotonic()
+            while size := len(connection.recv(1 << 20)):
+                received += size
+            print(round(received * 8 / (time.monotonic() - begun)), flush=True)
+
+
+def up(name: str, address: str) -> tuple[str, str]:
+    return f"addr add {address}/30 dev {name}", f"link set {name} up"
+
+
+def ip(*commands: str) -> None:
+    subprocess.run(["ip", "-batch", "-"], input="\n".join(commands) + "\n", text=True, check=True, timeout=10)
+
+
+if __name__ == "__main__":
+    receive() if sys.argv[1:] else send()
