@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from stampworks.declaration.wording import alternatives
 
@@ -90,24 +91,23 @@ def _excerpt(source: str, index: int) -> tuple[str, int]:
     """The part of a line around a character that fits a terminal, and at which column of it the caret belongs."""
     before = [_visible(character) for character in source[max(0, index - LINE_WIDTH_MAX) : index]]
     after = [_visible(character) for character in source[index : index + LINE_WIDTH_MAX]]
-    if _width(before + after) > LINE_WIDTH_MAX:
+    if _width("".join(before + after)) > LINE_WIDTH_MAX:
         before = _fitting(before[::-1], CARET_COLUMN_MAX)[::-1]
-    after = _fitting(after, LINE_WIDTH_MAX - _width(before))
+    after = _fitting(after, LINE_WIDTH_MAX - _width("".join(before)))
     left = "" if len(before) == index else "..."
     right = "" if len(after) == len(source[index:]) else "..."
-    return "".join([left, *before, *after, right]), len(left) + _width(before)
+    return "".join([left, *before, *after, right]), len(left) + _width("".join(before))
 
 
 def _fitting(cells: list[str], width: int) -> list[str]:
     """As many of the first cells as have room."""
-    for count in range(len(cells), -1, -1):
-        if _width(cells[:count]) <= width:
-            return cells[:count]
-    return []
+    ends = accumulate(_width(cell) for cell in cells)
+    return [cell for cell, end in zip(cells, ends, strict=True) if end <= width]
 
 
-def _width(cells: Iterable[str]) -> int:
-    return sum(_character_width(character) for cell in cells for character in cell)
+def _width(text: str) -> int:
+    """How many columns of a terminal it takes."""
+    return sum(_character_width(character) for character in text)
 
 
 def _character_width(character: str) -> int:

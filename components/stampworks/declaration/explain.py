@@ -11,7 +11,7 @@ from stampworks.declaration.errors import Problem
 from stampworks.declaration.fields import fields, pattern
 from stampworks.declaration.models import VERSION
 from stampworks.declaration.nodes import Node, Path, Unread, find, spelled
-from stampworks.declaration.wording import alternatives, shown, similar
+from stampworks.declaration.wording import alternatives, brief, only, shown, similar
 
 # What each complaint about a type asks for.
 NEEDS = {
@@ -89,7 +89,7 @@ def _given(node: Node) -> str:
         return shown(node.value)
     if isinstance(node.value, list):
         return "a list"
-    return "a mapping" if isinstance(node.value, dict) else node.written
+    return "a mapping" if isinstance(node.value, dict) else brief(node.written)
 
 
 def _description(path: Path) -> str:
@@ -107,7 +107,7 @@ def _key_hint(path: Path) -> str:
         return f"did you mean '{near}'?"
     if elsewhere := [name.rpartition(".")[0] for name in fields() if name.rpartition(".")[2] == key]:
         return f"'{key}' belongs to {alternatives([name or 'the top level' for name in elsewhere])}"
-    return f"there are {alternatives(here, last='and')}"
+    return only(here)
 
 
 def _keys(path: Path) -> list[str]:

@@ -156,7 +156,5 @@ def _beside(path: Path) -> str:
     files = {file.stem: file.name for pattern in ("*.yaml", "*.yml") for file in path.parent.glob(pattern)}
     if near := similar(path.stem, files):
         return f"did you mean '{files[near]}'?"
-    where = displayed(path.parent)
-    return (
-        f"in {where} there are {alternatives(sorted(files.values()), 'and')}" if files else f"{where} has no YAML files"
-    )
+    there = alternatives(sorted(files.values()), "and") if files else "no YAML files"
+    return f"{displayed(path.parent)} has {there}"

@@ -63,7 +63,7 @@ class Pool(Section):
 
 
 class Fabric(Section):
-    """The network between the GPUs."""
+    """The switches and links between the GPUs."""
 
     kind: Literal["simulated"] = Field(
         default="simulated", description="What the fabric is made of.", json_schema_extra=REPLACE
@@ -180,7 +180,7 @@ class Account(Section):
 
 
 class Scheduler(Section):
-    """What runs the jobs, and by which rules."""
+    """Who decides which job runs where and when."""
 
     kind: Literal["slurm", "kubernetes"] = Field(
         default="slurm", description="What runs the jobs.", json_schema_extra=REFUSE
@@ -240,7 +240,9 @@ class Declaration(Section):
         description='The catalog\'s name of the software release, in quotes ("2026.11"); without it, the newest.',
         json_schema_extra=ROLL,
     )
-    network: Network = Field(default=Network(), description="Addresses.", json_schema_extra=REPLACE)
+    network: Network = Field(
+        default=Network(), description="Which addresses the cluster takes.", json_schema_extra=REPLACE
+    )
     pools: Annotated[tuple[Pool, ...], FromList] = Field(
         min_length=1,
         description="The nodes, by machine and use; a new pool goes behind the others, for addresses follow the order.",

@@ -18,7 +18,7 @@ import yaml
 from stampworks.declaration.errors import DeclarationError
 from stampworks.declaration.nodes import Defect, Node, Place, Unread, Value
 from stampworks.declaration.syntax import broken
-from stampworks.declaration.wording import shown
+from stampworks.declaration.wording import brief, shown
 
 DEPTH_MAX = 32
 CORE_TAG = "tag:yaml.org,2002:"
@@ -102,7 +102,7 @@ class _Reader:
         if depth > DEPTH_MAX:
             raise self._stop(_start(event), *TOO_DEEP)
         if isinstance(event, yaml.AliasEvent):
-            defect = Defect(start, "", f"aliases such as *{event.anchor} are not read", REPEAT_HINT)
+            defect = Defect(start, "", f"aliases such as {brief('*' + str(event.anchor))} are not read", REPEAT_HINT)
             return Node(Unread(), key or start, start, defects=(defect,))
         if isinstance(event, yaml.ScalarEvent):
             node = _scalar(event, key or start, start)
@@ -112,7 +112,9 @@ class _Reader:
             node = self._mapping(key or start, depth)
         if (tag := getattr(event, "tag", None)) is None:
             return node
-        defect = Defect(start, "", f"tags such as {tag.replace(CORE_TAG, '!!')} are not read", "leave the tag out")
+        defect = Defect(
+            start, "", f"tags such as {brief(tag.replace(CORE_TAG, '!!'))} are not read", "leave the tag out"
+        )
         return replace(node, value=Unread(), defects=(defect,))
 
     def _sequence(self, entry: Place, depth: int) -> Node:

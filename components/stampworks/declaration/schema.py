@@ -5,8 +5,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from pydantic.json_schema import GenerateJsonSchema
+
 from stampworks.declaration.fields import change, fields
 from stampworks.declaration.models import Change, Declaration
+
+
+class _Untitled(GenerateJsonSchema):
+    """Without the titles that pydantic makes from names, which say nothing new."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False
 
 
 def change_of(path: str) -> Change:
@@ -16,15 +25,9 @@ def change_of(path: str) -> Change:
 
 def schema() -> dict[str, Any]:
     """JSON schema of the value of stampworks:cluster, with a description and a change policy for every field."""
-    from pydantic.json_schema import GenerateJsonSchema  # only this command needs it
-
-    class Untitled(GenerateJsonSchema):
-        def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
-            return False
-
-    document = Declaration.model_json_schema(schema_generator=Untitled)
+    document = Declaration.model_json_schema(schema_generator=_Untitled)
     for section in (document, *document["$defs"].values()):
         for field in section["properties"].values():
             if field.get("default") == "":  # "not given"; as a value it would be refused
                 del field["default"]
-    return {"$schema": Untitled.schema_dialect, **document}
+    return {"$schema": _Untitled.schema_dialect, **document}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
-from pydantic_core import PydanticCustomError, PydanticKnownError
+from pydantic import BeforeValidator, GetCoreSchemaHandler
+from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
 
 from stampworks.declaration.wording import shown
 
@@ -125,15 +127,25 @@ def whole(value: object) -> object:
     return value
 
 
-def _pattern(pattern: str) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "pattern": pattern})
+@dataclass(frozen=True)
+class _Form:
+    """Has pydantic judge a text by a function, and a JSON schema by a pattern, which says most of the same."""
+
+    judge: Callable[[str], str]
+    pattern: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.no_info_after_validator_function(self.judge, handler(source))
+
+    def __get_pydantic_json_schema__(self, _: core_schema.CoreSchema, __: object) -> dict[str, Any]:
+        return {"type": "string", "pattern": self.pattern}
 
 
-Name = Annotated[str, AfterValidator(name), _pattern(NAME_PATTERN)]
-PoolName = Annotated[str, AfterValidator(pool_name), _pattern(NAME_PATTERN)]
-QueueName = Annotated[str, AfterValidator(queue_name), _pattern(NAME_PATTERN)]
-AccountName = Annotated[str, AfterValidator(account_name), _pattern(NAME_PATTERN)]
-UserName = Annotated[str, AfterValidator(user_name), _pattern(USER_PATTERN)]
-Cidr = Annotated[str, AfterValidator(cidr), _pattern(CIDR_PATTERN)]
-Mount = Annotated[str, AfterValidator(mount), _pattern(MOUNT_PATTERN)]
+Name = Annotated[str, _Form(name, NAME_PATTERN)]
+PoolName = Annotated[str, _Form(pool_name, NAME_PATTERN)]
+QueueName = Annotated[str, _Form(queue_name, NAME_PATTERN)]
+AccountName = Annotated[str, _Form(account_name, NAME_PATTERN)]
+UserName = Annotated[str, _Form(user_name, USER_PATTERN)]
+Cidr = Annotated[str, _Form(cidr, CIDR_PATTERN)]
+Mount = Annotated[str, _Form(mount, MOUNT_PATTERN)]
 Whole = BeforeValidator(whole)

@@ -11,7 +11,11 @@ NAMED_MAX = 12
 
 def shown(value: str) -> str:
     """A text as messages show it: in quotes, and short."""
-    return repr(value if len(value) <= VALUE_LENGTH_MAX else value[: VALUE_LENGTH_MAX - 3] + "...")
+    return repr(brief(value))
+
+
+def brief(text: str) -> str:
+    return text if len(text) <= VALUE_LENGTH_MAX else text[: VALUE_LENGTH_MAX - 3] + "..."
 
 
 def similar(word: str, known: Iterable[str]) -> str | None:
@@ -26,7 +30,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     known = sorted(known)
     if near := similar(word, known):
         return f"did you mean '{near}'?"
-    return f"there {'is only' if len(known) == 1 else 'are'} {alternatives(known, last='and')}" if known else ""
+    return only(known) if known else ""
+
+
+def only(words: Sequence[str]) -> str:
+    """All there is."""
+    return f"there {'is only' if len(words) == 1 else 'are'} {alternatives(words, last='and')}"
 
 
 def alternatives(words: Sequence[str], last: str = "or") -> str:
