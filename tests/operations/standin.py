@@ -16,7 +16,7 @@ from stampworks.plan import Member, Roster
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHN0YW5kLWluIGtleSBmb3IgdGVzdHMgb25seSEh"
 
 _VIA = """
-import os, pathlib, subprocess, sys
+import os, pathlib, sys
 here = pathlib.Path(__file__).parent
 words = sys.argv[1:]
 split = words.index("--")
@@ -26,9 +26,9 @@ with (here / "sent").open("a") as log:
 if (here / "unreachable").exists():
     print("ssh: connect to host 10.77.0.2 port 22: Connection refused", file=sys.stderr)
     sys.exit(255)
-environment = {**os.environ, "PATH": f"{here}:{os.environ['PATH']}", "HERE": str(here)}
+os.environ.update(PATH=f"{here}/bin:{os.environ['PATH']}", HERE=str(here))
 # a remote shell gets the words after the host joined by blanks, as ssh does it
-sys.exit(subprocess.run(["sh", "-c", " ".join(command)], env=environment).returncode)
+os.execvp("sh", ["sh", "-c", " ".join(command)])
 """
 
 _SCONTROL = """#!/bin/sh
@@ -70,7 +70,8 @@ class StandIn:
 
     def program(self, name: str, text: str) -> None:
         """Puts a program first on the nodes' PATH."""
-        path = self.folder / name
+        path = self.folder / "bin" / name
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         path.chmod(0o755)
 

@@ -23,7 +23,7 @@ CODES = {
     "stampworks.operations.errors.UnknownError": UNKNOWN,
     "stampworks.operations.errors.OperationError": FAILED,
     "stampworks.clouds.local.room.errors.RoomError": FAILED,
-    "stampworks.configuration.player.PlaybookFailedError": FAILED,
+    "stampworks.configuration.run.PlaybookFailed": FAILED,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -26,12 +27,18 @@ class Parser(argparse.ArgumentParser):
         sys.exit(exits.WRONG_INPUT)
 
     def _hint(self, message: str) -> str:
-        known = [option for action in self._actions for option in action.option_strings]
-        known += [verb for action in self._actions if isinstance(action.choices, dict) for verb in action.choices]
-        for word in message.replace("'", " ").split():
-            if close := difflib.get_close_matches(word, known, n=1):
-                return f"did you mean {close[0]}? `{self.prog} --help` says more"
-        return f"`{self.prog} --help` says more"
+        unknown = re.search(r"(?:invalid choice: '|unrecognized arguments: )([^'\s]+)", message)
+        close = difflib.get_close_matches(unknown[1], self._words(), n=1) if unknown else []
+        more = f"`{self.prog} --help` says more"
+        return f"did you mean {close[0]}? {more}" if close else more
+
+    def _words(self) -> set[str]:
+        """Every verb and option, those of the verbs too: argparse reports unknown options at the top."""
+        words = {option for action in self._actions for option in action.option_strings}
+        for action in self._actions:
+            if isinstance(action.choices, dict):
+                words |= {*action.choices, *(word for verb in action.choices.values() for word in verb._words())}
+        return words
 
 
 def parser() -> argparse.ArgumentParser:

@@ -72,12 +72,13 @@ def run_job(arguments: argparse.Namespace) -> int:
 def _carry_out(run: Run, roster: Roster) -> int:
     from stampworks.operations.run import cancel, reachable
 
-    signal.signal(signal.SIGTERM, _terminated)
+    before = signal.signal(signal.SIGTERM, _terminated)
     finished = False
     try:
         code = subprocess.run(run.command, check=False).returncode
         finished = code >= 0 and code != _SSH_FAILED
     finally:
+        signal.signal(signal.SIGTERM, before)
         if not finished:
             # srun outlives its ssh; on Ctrl-C or when our reader left, the job must not
             cancel(roster, run.job_name)

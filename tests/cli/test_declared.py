@@ -1,0 +1,87 @@
+"""`stampworks plan`, `schema` and `facts`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from stampworks.cli import exits
+from stampworks.cli.facts import facts_file
+from stampworks.cli.main import main
+from stampworks.plan import Plan, from_json
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def keep_facts(**facts: object) -> None:
+    facts_file().parent.mkdir(parents=True)
+    facts_file().write_text(json.dumps(facts))
+
+
+def test_plan_as_text(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The default is text for people."""
+    assert main(["plan"]) == exits.FINE
+    assert capsys.readouterr().out.startswith("cluster local on local: 2 x sim-h100, 1 x sim-cpu")
+
+
+def test_plan_as_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--json is the whole plan, readable again."""
+    assert main(["plan", "--json", "-s", "local"]) == exits.FINE
+    assert from_json(Plan, capsys.readouterr().out).name == "local"
+
+
+def test_plan_of_a_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file needs no project and no stack."""
+    file = project / "other.yaml"
+    file.write_text("version: 1\nname: other\ncloud: local\npools:\n  - {name: gpu, machine: sim-h100, count: 1}\n")
+    assert main(["plan", str(file)]) == exits.FINE
+    assert capsys.readouterr().out.startswith("cluster other on local")
+
+
+def test_a_wrong_declaration(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The declaration's own errors are printed as they are, nothing goes to stdout, and the input was wrong."""
+    stack = project / "stacks" / "Pulumi.local.yaml"
+    stack.write_text(stack.read_text().replace("sim-h100", "sim-h10"))
+    assert main(["plan"]) == exits.WRONG_INPUT
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "pools[0].machine: " in err
+    assert "'sim-h10'" in err
+    assert err.endswith("nothing was changed.\n")
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict", "code"),
+    [
+        ({}, "UNKNOWN", exits.FINE),
+        ({"boot_id": BOOT_ID, "loopback_mbps": 100_000}, "PASS", exits.FINE),
+        ({"boot_id": BOOT_ID, "loopback_mbps": 1000}, "FAIL", exits.NO),
+        ({"boot_id": "of another boot", "loopback_mbps": 1000}, "UNKNOWN", exits.FINE),
+        ({"boot_id": BOOT_ID, "loopback_mbps": "1000"}, "UNKNOWN", exits.FINE),
+        ({"boot_id": BOOT_ID, "loopback_mbps": True}, "UNKNOWN", exits.FINE),
+        ({"boot_id": BOOT_ID, "loopback_mbps": -1}, "UNKNOWN", exits.FINE),
+    ],
+)
+def test_plan_is_held_against_the_facts(
+    facts: dict[str, object], verdict: str, code: int, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Facts of this boot are used; others, and ones that make no sense, are as good as none."""
+    keep_facts(**facts)
+    assert main(["plan"]) == code
+    assert f"  {verdict} fabric.loopback: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "null"])
+def test_a_broken_facts_file_is_no_facts(text: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that was cut off never stops a plan."""
+    keep_facts()
+    facts_file().write_text(text)
+    assert main(["plan"]) == exits.FINE
+    assert "  UNKNOWN fabric.loopback: " in capsys.readouterr().out
+
+
+def test_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    """The schema is JSON and describes every field."""
+    assert main(["schema"]) == exits.FINE
+    assert "pools" in json.loads(capsys.readouterr().out)["properties"]

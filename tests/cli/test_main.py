@@ -1,0 +1,172 @@
+"""The command line as a whole: exit codes, texts of what is wrong, leaving quietly."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from stampworks.cli import exits
+from stampworks.cli.main import main
+
+SCHEMA = [sys.executable, "-m", "stampworks.cli.main", "schema"]
+
+
+def usage(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Exit code and error text of a command line that argparse refuses."""
+    with pytest.raises(SystemExit) as caught:
+        main(argv)
+    assert isinstance(caught.value.code, int)
+    return caught.value.code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (
+            ["plna"],
+            "stampworks: argument VERB: invalid choice: 'plna' (choose from 'plan', 'schema', 'facts', 'image', "
+            "'status', 'ssh', 'run')\n  hint: did you mean plan? `stampworks --help` says more\n",
+        ),
+        (
+            [],
+            "stampworks: the following arguments are required: VERB\n  hint: `stampworks --help` says more\n",
+        ),
+        (
+            ["plan", "--jsno"],
+            "stampworks: unrecognized arguments: --jsno\n  hint: did you mean --json? `stampworks --help` says more\n",
+        ),
+        (
+            ["plan", "-s", "a", "b"],
+            "stampworks plan: argument FILE: not allowed with argument -s/--stack\n"
+            "  hint: `stampworks plan --help` says more\n",
+        ),
+        (
+            ["ssh"],
+            "stampworks ssh: the following arguments are required: NODE\n  hint: `stampworks ssh --help` says more\n",
+        ),
+        (
+            ["run", "--nodes", "0", "--", "true"],
+            "stampworks run: argument --nodes: '0' is no number of nodes: write 1 or more\n"
+            "  hint: `stampworks run --help` says more\n",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_command_line(argv: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is wrong, and the nearest thing that is right, with exit code 2."""
+    assert usage(argv, capsys) == (exits.WRONG_INPUT, text)
+
+
+def test_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Outside of a project a stack cannot be found, and the text says where it was looked for."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["plan"]) == exits.WRONG_INPUT
+    assert capsys.readouterr().err == (
+        f"no Pulumi.yaml in {tmp_path} or above it\n  hint: change to a clone of Stampworks or a project that uses it\n"
+    )
+
+
+@pytest.mark.parametrize("verb", [["plan"], ["status"], ["image"], ["ssh", "-s", "prod", "head"]])
+def test_no_such_stack(verb: list[str], project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every verb that takes a stack lists the stacks there are."""
+    argv = verb if "-s" in verb else [*verb, "-s", "prod"]
+    assert main(argv) == exits.WRONG_INPUT
+    said = capsys.readouterr().err
+    assert "there is no stack 'prod'" in said
+    assert "local" in said.splitlines()[1]
+
+
+def test_the_stack_comes_from_the_environment(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without -s the variable counts."""
+    monkeypatch.setenv("STAMPWORKS_STACK", "prod")
+    assert main(["plan"]) == exits.WRONG_INPUT
+    assert "there is no stack 'prod'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", [["status"], ["ssh", "head"], ["run", "--", "true"]])
+def test_no_cluster_is_running(verb: list[str], project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The answer is no, and how to change that."""
+    assert main(verb) == exits.NO
+    assert capsys.readouterr().err == "no cluster of stack 'local' is running\n  hint: start it: pulumi up -s local\n"
+
+
+@pytest.mark.parametrize("verb", [["plan"], ["schema"], ["facts"], ["status"], ["image"]])
+def test_only_ssh_and_run_take_a_command(verb: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A command behind -- is refused where nothing would run it."""
+    assert main([*verb, "--", "reboot"]) == exits.WRONG_INPUT
+    assert capsys.readouterr().err == f"{verb[0]} runs no command\n  hint: leave out -- and what follows\n"
+
+
+@pytest.mark.parametrize("name", exits.CODES)
+def test_every_error_that_has_a_code_exists(name: str) -> None:
+    """The table names errors by text; a renamed class must not fall out of it."""
+    module, _, kind = name.rpartition(".")
+    assert issubclass(getattr(importlib.import_module(module), kind), Exception)
+
+
+def test_a_fault_of_ours_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """An error that nobody foresaw shows its traceback and ends with 3: nothing is known."""
+
+    def broken(_: object) -> int:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("stampworks.cli.declared.show_schema", broken)
+    assert main(["schema"]) == exits.UNKNOWN
+    said = capsys.readouterr().err
+    assert "ZeroDivisionError" in said
+    assert said.endswith("This is a fault in stampworks itself: nothing is known about what was asked.\n")
+
+
+def test_a_full_disk_or_a_closed_folder_is_said_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An error of the operating system names the file and needs no traceback."""
+
+    def broken(_: object) -> int:
+        raise PermissionError(13, "Permission denied", "/x/facts")
+
+    monkeypatch.setattr("stampworks.cli.declared.show_schema", broken)
+    assert main(["schema"]) == exits.FAILED
+    assert capsys.readouterr().err == "/x/facts: Permission denied\n"
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    """`stampworks schema | head -1` ends without a traceback."""
+    with subprocess.Popen(SCHEMA, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=30) == exits.BROKEN_PIPE
+
+
+def test_control_c_is_quiet(project: Path) -> None:
+    """No traceback, and the exit code that shells expect."""
+    program = (
+        "import sys, time, stampworks.cli.declared as d; d.show_schema = lambda _: (print('on', flush=True), "
+        "time.sleep(30)); from stampworks.cli.main import main; sys.exit(main(['schema']))"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"on\n"
+        time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=30) == exits.INTERRUPTED
+
+
+def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    """--help is fine, on stdout, and complete."""
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    said = capsys.readouterr().out
+    assert all(f"\n    {verb} " in said for verb in ("plan", "schema", "facts", "image", "status", "ssh", "run"))

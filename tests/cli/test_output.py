@@ -1,0 +1,58 @@
+"""Progress on a terminal and in a pipe."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import pytest
+from stampworks.cli import output
+from stampworks.cli.output import Progress, visible
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_quick_step_shows_nothing_on_a_terminal() -> None:
+    """Below a second there is nothing to wait for, so nothing to say."""
+    terminal = Terminal()
+    with Progress("asking", terminal) as progress:
+        progress("head")
+    assert terminal.getvalue() == "\r\x1b[K"
+
+
+def test_a_slow_step_shows_what_it_does_and_for_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line is rewritten while it lasts, and one stays that says how long it took."""
+    monkeypatch.setattr(output, "SHOWN_AFTER_S", 0.02)
+    terminal = Terminal()
+    with Progress("building", terminal) as progress:
+        progress("packages\x1b[2J")
+        time.sleep(0.1)
+    lines = terminal.getvalue().split("\r\x1b[K")
+    assert lines[1] == "building: packages\\x1b[2J (0 s)"
+    assert lines[-1] == "building: 0.1 s\n"
+
+
+def test_a_pipe_gets_plain_lines() -> None:
+    """Each thing said is a line, once, without any control character."""
+    pipe = io.StringIO()
+    with Progress("building", pipe) as progress:
+        for line in ("base", "base", "packages"):
+            progress(line)
+    assert pipe.getvalue() == "building: base\nbuilding: packages\n"
+
+
+def test_a_step_that_fails_does_not_say_that_it_is_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error that follows is the last word."""
+    monkeypatch.setattr(output, "SHOWN_AFTER_S", 0.0)
+    pipe = io.StringIO()
+    with pytest.raises(ZeroDivisionError), Progress("building", pipe):
+        raise ZeroDivisionError
+    assert pipe.getvalue() == ""
+
+
+def test_visible() -> None:
+    """What a terminal would obey is shown instead."""
+    assert visible("a\x1b[2J\nß\u202e") == "a\\x1b[2J\\nß\\u202e"

@@ -1,0 +1,185 @@
+"""`stampworks status`, `ssh` and `run` against a stand-in for a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from stampworks.cli import exits
+from stampworks.cli.main import main
+
+from tests.operations.standin import StandIn, job, node
+
+
+def healthy(cluster: StandIn) -> None:
+    cluster.nodes(node("gpu-001"), node("gpu-002"), node("cpu-001", gres="", gres_used=""))
+
+
+def srun(cluster: StandIn) -> list[str]:
+    words = (cluster.folder / "srun").read_text().splitlines()
+    return [word for word in words if not word.startswith("--job-name=")]
+
+
+def test_status_as_a_table(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line a node, the verdict first."""
+    healthy(cluster)
+    cluster.jobs([job(7, "alice", "gpu-001"), job(8, "alice", "gpu-[001-002]")])
+    assert main(["status"]) == exits.FINE
+    assert capsys.readouterr().out == (
+        "cluster local on local: pass\n"
+        "  node     pool  address    state  jobs  GPUs used  rails  reason\n"
+        "  head     head  10.77.0.2  up     -     -              -       -\n"
+        "  gpu-001  gpu   10.77.1.1  idle   7, 8  0 of 8         2       -\n"
+        "  gpu-002  gpu   10.77.1.2  idle   8     0 of 8         2       -\n"
+        "  cpu-001  cpu   10.77.2.1  idle   -     -              -       -\n"
+    )
+
+
+def test_status_of_a_broken_node(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is wrong stands below the table, and escape sequences in a reason are shown, not obeyed."""
+    healthy(cluster)
+    cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="\x1b[2Jxid 79"), node("gpu-002"), node("cpu-001"))
+    assert main(["status"]) == exits.NO
+    out = capsys.readouterr().out
+    assert out.startswith("cluster local on local: fail\n")
+    assert out.endswith("gpu-001: idle+drain (\\x1b[2Jxid 79)\n")
+    assert "\x1b" not in out
+
+
+def test_status_of_a_silent_cluster(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    """Could not tell is an exit code of its own."""
+    cluster.unreachable()
+    assert main(["status"]) == exits.UNKNOWN
+    assert capsys.readouterr().out.endswith(
+        "head cannot be reached: ssh: connect to host 10.77.0.2 port 22: Connection refused\n"
+    )
+
+
+def test_status_as_json(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    """--json has everything, unknown values as null."""
+    healthy(cluster)
+    assert main(["status", "--json"]) == exits.FINE
+    found = json.loads(capsys.readouterr().out)
+    assert found["verdict"] == "pass"
+    assert found["nodes"][1]["gpus"] == 8
+
+
+def test_run_takes_every_node_of_the_default_queue(cluster: StandIn, capfd: pytest.CaptureFixture[str]) -> None:
+    """One task a node, as root, in a directory that every node has."""
+    assert main(["run", "--", "echo", "it's", "$HOME", "two  words"]) == 0
+    assert capfd.readouterr().out == "it's $HOME two  words\n"
+    assert srun(cluster) == ["--nodes=3", "--ntasks-per-node=1", "--partition=main", "--chdir=/tmp"]
+    assert (cluster.folder / "user").read_text() == "as root\n"
+
+
+def test_run_on_a_pool_as_a_user(cluster: StandIn) -> None:
+    """The other nodes of the queue are kept out by name."""
+    assert main(["run", "--pool", "gpu", "--nodes", "1", "--user", "alice", "--", "true"]) == 0
+    assert srun(cluster)[0] == "--nodes=1"
+    assert srun(cluster)[-1] == "--exclude=cpu-001"
+    assert (cluster.folder / "user").read_text() == "as alice\n"
+
+
+@pytest.mark.parametrize("code", [1, 2, 3, 4, 77, 254])
+def test_run_passes_the_exit_code(code: int, cluster: StandIn) -> None:
+    """The command's own exit code comes through, whatever ours mean."""
+    assert main(["run", "--", "sh", "-c", f"exit {code}"]) == code
+    assert not (cluster.folder / "scancel").exists()
+
+
+def test_run_passes_255_of_a_command(cluster: StandIn) -> None:
+    """ssh uses 255 for itself: when the head answers, it was the command's."""
+    assert main(["run", "--", "sh", "-c", "exit 255"]) == 255
+
+
+def test_run_without_a_connection(cluster: StandIn, capfd: pytest.CaptureFixture[str]) -> None:
+    """When the head does not answer it was ssh's 255, and nothing is known about the command."""
+    cluster.unreachable()
+    assert main(["run", "--", "true"]) == exits.UNKNOWN
+    assert "head cannot be reached: " in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (["run"], "run needs a command\n  hint: write it behind --, for example: stampworks run -- hostname\n"),
+        (
+            ["run", "--nodes", "4", "--", "true"],
+            "queue main has 3 nodes now, not 4\n  hint: ask for 1 to 3\n",
+        ),
+        (
+            ["run", "--pool", "gpus", "--", "true"],
+            "no pool is called 'gpus' in cluster local\n  hint: did you mean gpu?\n",
+        ),
+        (
+            ["run", "--user", "alic", "--", "true"],
+            "no user is called 'alic' in cluster local\n  hint: did you mean alice?\n",
+        ),
+        (
+            ["ssh", "gpu-01"],
+            "no node is called 'gpu-01' in cluster local\n  hint: did you mean gpu-001 or gpu-002 or cpu-001?\n",
+        ),
+    ],
+)
+def test_what_is_not_there(argv: list[str], text: str, cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pools, users and nodes that are not there are told their neighbours, and nothing is run."""
+    assert main(argv) == exits.WRONG_INPUT
+    assert capsys.readouterr().err == text
+    assert not (cluster.folder / "sent").exists()
+
+
+def in_a_process(cluster: StandIn, verb: list[str]) -> list[str]:
+    """The same command line as a process of its own, with the stand-in for a cluster."""
+    program = (
+        "import sys, stampworks.operations as o; from stampworks.plan import *; "
+        f"o.members = lambda *_: from_dict(Roster, {cluster_data(cluster)!r}); "
+        "from stampworks.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    )
+    return [sys.executable, "-c", program, *verb]
+
+
+def cluster_data(cluster: StandIn) -> dict[str, object]:
+    from stampworks.plan import to_dict
+
+    return to_dict(cluster.roster)
+
+
+def test_ssh_becomes_ssh(cluster: StandIn, project: Path) -> None:
+    """Output, input and exit code are the remote command's own."""
+    command = in_a_process(cluster, ["ssh", "gpu-001", "--", "sh", "-c", "cat; exit 7"])
+    done = subprocess.run(command, input=b"in and out", capture_output=True, timeout=30, check=False)
+    assert (done.stdout, done.returncode) == (b"in and out", 7)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_cancels_its_job(cluster: StandIn, project: Path, number: signal.Signals) -> None:
+    """srun on the head would outlive its ssh: the job is cancelled by its own name, quietly."""
+    command = in_a_process(cluster, ["run", "--", "sh", "-c", "echo on; exec sleep 60"])
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"on\n"
+        # a terminal sends to the whole foreground group, a service manager to the one process
+        os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+        assert process.wait(timeout=30) == 128 + number
+        os.killpg(process.pid, signal.SIGKILL) if _group_lives(process.pid) else None
+        assert b"Traceback" not in process.stderr.read()
+    [name] = [word for word in (cluster.folder / "srun").read_text().splitlines() if word.startswith("--job-name=")]
+    assert (cluster.folder / "scancel").read_text() == f"--name={name.removeprefix('--job-name=')}\n"
+
+
+def _group_lives(group: int) -> bool:
+    time.sleep(0.1)
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
