@@ -16,8 +16,9 @@ from tests.tools.projects import ROOT, Project
 
 pytestmark = pytest.mark.engine
 
-WAITING = """
-import os, pathlib, time
+STUBBORN = """
+import os, pathlib, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
 pathlib.Path("pids").write_text(f"{os.getpid()} {os.getppid()}")
 time.sleep(60)
 """
@@ -25,8 +26,10 @@ time.sleep(60)
 
 # What a pack looks like from outside: the SDK to write real ones with is a package of its own, and not needed here.
 POLICY_PACK = """
-import concurrent.futures, grpc
+import concurrent.futures, grpc, sys
 from pulumi.runtime.proto import analyzer_pb2 as pb, analyzer_pb2_grpc, plugin_pb2
+
+assert sys.argv[0].endswith("pulumi/policy/__main__.py")  # which readies the SDK for a pack
 
 class Strict(analyzer_pb2_grpc.AnalyzerServicer):
     def GetAnalyzerInfo(self, request, context):
@@ -183,8 +186,8 @@ def test_a_component_plugin_runs_from_its_source(project: Project) -> None:
 def test_nothing_outlives_the_engine(
     project: Project, stop: Callable[[subprocess.Popen[str]], None], seconds: float
 ) -> None:
-    """Host and program are gone soon after the engine, however it went."""
-    project.program(WAITING)
+    """Host and program are gone soon after the engine, however it went and whatever the program does about it."""
+    project.program(STUBBORN)
     with project.start("preview") as engine:
         pids = _appeared(project.folder / "pids").split()
         began = time.monotonic()

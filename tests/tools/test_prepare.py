@@ -135,6 +135,7 @@ def test_a_failing_command_shows_its_last_lines(clone: Path, programs: Path) -> 
     uv = provide(programs, "uv", "echo the index cannot be reached >&2; exit 3")
     (clone / ".venv" / "bin").mkdir(parents=True)
     (clone / ".venv" / "bin" / "python").touch()
+    (clone / ".venv" / "prepared").write_text("as an earlier lock wanted it")
     with pytest.raises(StepError) as raised:
         python_packages.ensure_environment(quiet(), clone, uv)
     assert str(raised.value) == (

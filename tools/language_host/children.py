@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass
 from typing import Literal
 
-GRACE_SECONDS = 2.0
+GRACE_SECONDS = 1.0
 """How long a child may take to end by itself; the engine's own patience with us is five seconds."""
 
 

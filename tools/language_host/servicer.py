@@ -105,7 +105,7 @@ class Host(LanguageRuntimeServicer):
         return language.RuntimeOptionsResponse()
 
     async def Cancel(self, request: Empty, context: Context) -> Empty:
-        await self._children.end()
+        """Nothing to do: the engine cancels its calls as well, and a call that is cancelled ends what it runs."""
         return Empty()
 
 
