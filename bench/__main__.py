@@ -1,0 +1,50 @@
+"""`make bench`, `make bench ONLY=name`: runs benchmarks, prints a table, writes build/bench/<name>.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import sys
+from pathlib import Path
+
+from bench import machine
+from bench.rows import Row
+
+NAMES = ("plan", "unchanged", "up", "ansible", "memory", "demo")
+BUILD = Path(__file__).parents[1] / "build" / "bench"
+
+
+def main(only: list[str]) -> int:
+    if unknown := [name for name in only if name not in NAMES]:
+        print(f"no benchmark is called {unknown[0]!r}\n  hint: there are: {', '.join(NAMES)}", file=sys.stderr)
+        return 2
+    for name in only or NAMES:
+        print(f"{name}:", flush=True)
+        rows = [*importlib.import_module(f"bench.{name}").rows(), *machine.ceilings()]
+        BUILD.mkdir(parents=True, exist_ok=True)
+        (BUILD / f"{name}.json").write_text(json.dumps([dataclasses.asdict(row) for row in rows], indent=2) + "\n")
+        print("\n".join(table(rows)), flush=True)
+    return 0
+
+
+def table(rows: list[Row]) -> list[str]:
+    """The rows under a header, in columns."""
+    lines: list[tuple[str, ...]] = [("what", "ours", "baseline", "unit", "ratio", "low", "high", "target", "met")]
+    lines += [tuple(_cell(value) for value in dataclasses.astuple(row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    ]
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,80 @@
+"""A measured row, how pairs are compared, and how much a handful of runs can tell."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+Measure = Callable[[], float]
+PAIRS = 8
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table, one object of the file. None: there is nothing to put there."""
+
+    what: str
+    ours: float
+    baseline: float | None
+    unit: str
+    ratio: float | None
+    low: float | None
+    high: float | None
+    """The interval of the ratio where there is a baseline, else of `ours`."""
+    target: float | None
+    met: bool | None
+    """By the unfavourable end of the interval, which is the high one: less is better in every row."""
+
+
+def compared(what: str, unit: str, ours: Measure, baseline: Measure, target: float | None, pairs: int = PAIRS) -> Row:
+    """Both sides measured in turns, in the order ABBA, so that what else the machine does meets both alike."""
+    found: list[tuple[float, float]] = []
+    for number in range(pairs):
+        if number % 2:
+            other = baseline()
+            found.append((ours(), other))
+        else:
+            mine = ours()
+            found.append((mine, baseline()))
+    ratios = [mine / other for mine, other in found]
+    low, high = interval(ratios)
+    return Row(
+        what,
+        statistics.median(mine for mine, _ in found),
+        statistics.median(other for _, other in found),
+        unit,
+        statistics.median(ratios),
+        low,
+        high,
+        target,
+        None if target is None else high <= target,
+    )
+
+
+def measured(what: str, unit: str, values: Sequence[float], target: float | None = None) -> Row:
+    """Something that is compared with a target, or with nothing."""
+    low, high = interval(values)
+    met = None if target is None else high <= target
+    return Row(what, statistics.median(values), None, unit, None, low, high, target, met)
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Where the median is with 95 % confidence, whatever the distribution; all of the range below nine values.
+
+    The k-th smallest and the k-th largest of n enclose the median unless fewer than k values fall on one side of it.
+    """
+    ordered = sorted(values)
+    skipped = 0
+    while _outside(len(ordered), skipped + 1) <= 0.05:
+        skipped += 1
+    return ordered[skipped], ordered[len(ordered) - 1 - skipped]
+
+
+def _outside(count: int, skipped: int) -> float:
+    """The probability that the median lies outside when `skipped` values are left out at both ends."""
+    below, chance = 0.0, 0.5**count
+    for k in range(skipped + 1):
+        below += chance
+        chance *= (count - k) / (k + 1)
+    return 2 * below
