@@ -29,7 +29,7 @@ POLICY_PACK = """
 import concurrent.futures, grpc, sys
 from pulumi.runtime.proto import analyzer_pb2 as pb, analyzer_pb2_grpc, plugin_pb2
 
-assert sys.argv[0].endswith("pulumi/policy/__main__.py")  # which readies the SDK for a pack
+assert len(sys.argv) == 3  # as pulumi.policy is given them, which readies the SDK for a pack: engine and folder
 
 class Strict(analyzer_pb2_grpc.AnalyzerServicer):
     def GetAnalyzerInfo(self, request, context):
