@@ -30,10 +30,10 @@ def inventory(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str]) ->
     }
 
 
-def image_inventory(release: Release, roster: Roster, packages_url: str) -> dict[str, Any]:
+def image_inventory(release: Release, roster: Roster, packages_source: str) -> dict[str, Any]:
     """The inventory of playbooks/image.yml: one builder, the release and nothing of any cluster."""
     packages = sorted({name for _, names in release.packages for name in names})
-    variables = {"base_packages": packages, "base_packages_url": packages_url}
+    variables = {"base_packages": packages, "base_packages_source": packages_source}
     hosts = {
         member.name: {"ansible_host": member.address, "node_host_key": member.host_key} for member in roster.members
     }
@@ -120,7 +120,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
     variables: dict[str, Any] = {
         "packages_directory": PACKAGES_DIRECTORY,
         "packages_port": PACKAGES_PORT,
-        "base_packages_url": f"http://{head.address}:{PACKAGES_PORT}",
+        "base_packages_source": f"deb [trusted=yes] http://{head.address}:{PACKAGES_PORT} ./",
         "base_users": [{"name": user.name, "uid": user.uid} for user in plan.users],
         "collectives_environment": collectives_environment(plan),
         "storage_mounts": mounts,

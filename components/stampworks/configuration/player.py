@@ -114,6 +114,8 @@ def environment(folder: Path, playbooks: Path) -> dict[str, str]:
         "LogLevel": "ERROR",
     }
     return {
+        # the Ansible that is installed beside this Python, whatever else there is
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
         "ANSIBLE_HOME": str(folder / "home"),
         "ANSIBLE_LOCAL_TEMP": str(folder / "home" / "tmp"),
@@ -149,7 +151,6 @@ def run(folder: Path, work: Mapping[str, Any], output: Any) -> None:
         event_handler=take,
         quiet=True,
         suppress_env_files=True,
-        runner_mode="subprocess",
     )
     finished = done.rc == 0 or translate.failed
     if not finished:

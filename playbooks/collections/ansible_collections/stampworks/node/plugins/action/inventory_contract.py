@@ -35,22 +35,17 @@ def role_problems(role: Path, groups: Mapping[str, list[str]], hostvars: Mapping
     """Problems of one role, each with all the hosts that have it."""
     options = yaml.safe_load((role / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))
     options = options["argument_specs"]["main"].get("options", {})
-    defaults_file = role / "defaults" / "main.yml"
-    defaults = (yaml.safe_load(defaults_file.read_text(encoding="utf-8")) if defaults_file.exists() else None) or {}
     hosts_of: dict[str, list[str]] = {}
     for host in groups.get(role.name, groups["all"]):
-        for problem in host_problems(role.name, options, defaults, hostvars[host]):
+        for problem in host_problems(role.name, options, hostvars[host]):
             hosts_of.setdefault(problem, []).append(host)
     for problem, hosts in hosts_of.items():
         yield f"  {role.name} on {', '.join(hosts)}: {problem}"
 
 
-def host_problems(
-    role: str, options: Mapping[str, Any], defaults: Mapping[str, Any], variables: Mapping[str, Any]
-) -> list[str]:
+def host_problems(role: str, options: Mapping[str, Any], variables: Mapping[str, Any]) -> list[str]:
     given = {name: variables[name] for name in options if name in variables}
     asked = {name: {**option, "required": option.get("required", False)} for name, option in options.items()}
     problems = list(ArgumentSpecValidator(asked).validate(given).error_messages)
     strange = [name for name in variables if name.startswith(f"{role}_") and name not in options]
-    problems += [f"the role has no variable {name}" for name in strange]
-    return problems + [f"{name} has no value and no default" for name in defaults if name not in options]
+    return problems + [f"the role has no variable {name}" for name in strange]

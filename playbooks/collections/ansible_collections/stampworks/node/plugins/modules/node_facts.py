@@ -21,13 +21,10 @@ description:
   - Returns the facts as C(node_facts) and fails, with all problems at once, when something expected is not so.
 options:
   rails:
-    description: NICs of the fabric that must be there.
+    description: NICs of the fabric that must be there, each with C(interface) and C(address).
     type: list
     elements: dict
     default: []
-    suboptions:
-      interface: {description: Name of the NIC., type: str, required: true}
-      address: {description: Its address., type: str, required: true}
   system: {description: First digits of the Debian version that must run; empty for any., type: str, default: ""}
   packages:
     description: Packages whose versions are wanted among the facts.
