@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -169,10 +170,15 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
                 return work.state(await self._run(work.handler.ensure(work.call), timeout_s))
         except Exception as error:
             reason = work.mask(self._explain(error))
-        left = await work.handler.read(work.call)
+        left = await self._left_behind(work)
         if left is None:
             await context.abort(grpc.StatusCode.UNKNOWN, reason)
         return await _abort_partly_done(work, left, reason, context)
+
+    async def _left_behind(self, work: _Work) -> Mapping[str, Any] | None:
+        with contextlib.suppress(Exception):  # the error that led here says more than that of a look at its ruins
+            return await work.handler.read(work.call)
+        return work.call.old_outputs or None
 
     async def _run(self, operation: Coroutine[Any, Any, R], timeout_s: float) -> R:
         """Carries an operation to its end, at most timeout_s (0: for ever), so that Cancel can find it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -41,13 +42,18 @@ class LocalGroup(Handler):
         cluster, group, rails = call.inputs["cluster"], _group(call.inputs), _rails(call.inputs)
         image = await call.thread(ensure_node_image, *_image(call.inputs), call.progress, call.waiter())
         await call.thread(_shrink, call, group)
-        await call.thread(room.ensure_nodes, cluster, group.nodes, group.machine, rails, image, call.progress)
-        return _outputs(_members(await call.thread(room.read_nodes, cluster), group.name), call.inputs)
+        instances = await call.thread(
+            room.ensure_nodes, cluster, group.nodes, group.machine, rails, image, call.progress
+        )
+        return {"generation": _generation(instances), "drift": []}
 
     async def read(self, call: Call) -> dict[str, Any] | None:
         cluster, _, name = call.id.partition("/")
         members = _members(await call.thread(room.read_nodes, cluster), name)
-        return _outputs(members, call.inputs) if members else None
+        if not members:
+            return None
+        instances = {member.name: member.instance for member in members}
+        return {"generation": _generation(instances), "drift": _drift(members, call.inputs)}
 
     async def delete(self, call: Call) -> None:
         """Ends the nodes without waiting for jobs: the playbook has drained a pool that leaves, `destroy` means it."""
@@ -85,9 +91,8 @@ def _shrink(call: Call, group: plan.Group) -> None:
     room.end_nodes(cluster, [state.name for state in leaving], call.progress)
 
 
-def _outputs(members: list[room.NodeState], inputs: Mapping[str, Any]) -> dict[str, Any]:
-    started = "\n".join(f"{member.name} {member.instance}" for member in members)
-    return {"generation": hashlib.sha256(started.encode()).hexdigest()[:12], "drift": _drift(members, inputs)}
+def _generation(instances: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(instances, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _drift(members: list[room.NodeState], inputs: Mapping[str, Any]) -> list[str]:

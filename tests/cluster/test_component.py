@@ -1,0 +1,181 @@
+"""The assembly of a cluster under mocks: which resources there are, what they are called, what is guarded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pulumi
+import pytest
+from pulumi.runtime import mocks
+from stampworks import Cluster
+from stampworks.clouds.local import storage
+from stampworks.declaration import load_file
+from stampworks.plan import Plan
+from stampworks.planning import plan
+
+STACKS = Path(__file__).parents[2] / "stacks"
+
+
+@dataclass
+class Recorder(mocks.Mocks):
+    """Takes note of each resource and answers as the plugin would."""
+
+    members: list[dict[str, Any]]
+    seen: dict[tuple[str, str], pulumi.runtime.MockResourceArgs] = field(default_factory=dict)
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
+        self.seen[(args.typ.split(":")[-1], args.name)] = args
+        outputs: dict[str, dict[str, Any]] = {
+            "Keyring": {name: name for name in ("sshPublicKey", "sshPrivateKey", "slurmKey", "databasePassword")},
+            "LocalNetwork": {"instance": "1-1"},
+            "LocalGroup": {"generation": f"generation of {args.name}"},
+            "Roster": {"reach": ["enter"], "user": "root", "identityFile": "/key", "members": self.members},
+        }
+        return args.name, {**args.inputs, **outputs.get(args.typ.split(":")[-1], {})}
+
+    def call(self, _: pulumi.runtime.MockCallArgs) -> tuple[dict[Any, Any], None]:
+        return {}, None
+
+    def inputs(self, kind: str, name: str) -> dict[str, Any]:
+        return dict(self.seen[(kind, name)].inputs)
+
+
+@pytest.fixture(autouse=True)
+def _loops_of_pulumi(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Gives Pulumi's test harness the loop it asks for, and closes those that its worker threads make and forget."""
+    loops: list[asyncio.AbstractEventLoop] = []
+    make = asyncio.new_event_loop
+
+    def made() -> asyncio.AbstractEventLoop:
+        loops.append(make())
+        return loops[-1]
+
+    monkeypatch.setattr(asyncio, "new_event_loop", made)
+    asyncio.set_event_loop(asyncio.new_event_loop())
+    yield
+    asyncio.set_event_loop(None)
+    for loop in loops:
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+
+def stamp(made: Plan) -> tuple[Recorder, dict[str, Any]]:
+    """Stamps the plan under mocks; returns what was registered and the cluster's outputs."""
+    members = [
+        {
+            "name": node.name,
+            "group": group.name,
+            "instance": "1-1",
+            "address": node.address,
+            "rail_addresses": list(node.rail_addresses),
+            "host_key": "ssh-ed25519 AAAA",
+        }
+        for group in made.groups
+        for node in group.nodes
+    ]
+    recorder, outputs = Recorder(members), dict[str, Any]()
+    mocks.set_mocks(recorder, preview=False, stack="test", project="test")
+
+    def run() -> pulumi.Output[None]:
+        cluster = Cluster(made.name, made)
+        whole = pulumi.Output.all(cluster.name, cluster.head, cluster.nodes, cluster.use)
+        return whole.apply(lambda values: outputs.update(zip(("name", "head", "nodes", "use"), values, strict=True)))
+
+    cast(Callable[[], None], pulumi.runtime.test(run))()  # type: ignore[no-untyped-call]
+    return recorder, outputs
+
+
+def planned(tmp_path: Path, *edits: tuple[str, str]) -> Plan:
+    """The plan of the demo's stack, with edits to its text."""
+    text = (STACKS / "Pulumi.local.yaml").read_text()
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    file = tmp_path / "Pulumi.local.yaml"
+    file.write_text(text)
+    return plan(load_file(file))
+
+
+def test_children_are_named_from_the_cluster_and_its_pools(tmp_path: Path) -> None:
+    """These names are part of every stack's state: a change of this test is a change of every user's cluster."""
+    recorder, _ = stamp(planned(tmp_path))
+    assert set(recorder.seen) == {
+        ("Cluster", "local"),
+        ("Keyring", "local"),
+        ("LocalNetwork", "local"),
+        ("LocalGroup", "local-head"),
+        ("LocalGroup", "local-gpu"),
+        ("SharedDirectory", "local-shared"),
+        ("Roster", "local"),
+        ("Playbook", "local"),
+    }
+
+
+def test_a_pool_more_leaves_the_names_of_the_others_alone(tmp_path: Path) -> None:
+    """Resources are named by pool and never by position."""
+    first = ("    pools:\n", "    pools:\n      - {name: early, machine: sim-cpu, count: 1}\n")
+    before, _ = stamp(planned(tmp_path))
+    after, _ = stamp(planned(tmp_path, first))
+    assert set(after.seen) - set(before.seen) == {("LocalGroup", "local-early")}
+    assert set(before.seen) < set(after.seen)
+
+
+def test_outputs_say_what_there_is_and_how_to_use_it(tmp_path: Path) -> None:
+    """Four small facts, the last one a command to begin with."""
+    made = planned(tmp_path)
+    _, outputs = stamp(made)
+    assert outputs == {
+        "name": "local",
+        "head": made.controller.nodes[0].address,
+        "nodes": 4,
+        "use": "stampworks run -s test -- hostname",
+    }
+
+
+def test_a_new_leaf_is_no_change_of_the_groups(tmp_path: Path) -> None:
+    """Trunks belong to the network: growth by a leaf must not touch pools that do not grow."""
+    before, _ = stamp(planned(tmp_path))
+    after, _ = stamp(planned(tmp_path, ("count: 4", "count: 8")))
+    assert before.inputs("LocalNetwork", "local") != after.inputs("LocalNetwork", "local")
+    assert before.inputs("LocalGroup", "local-head") == after.inputs("LocalGroup", "local-head")
+
+
+def test_the_roster_hangs_on_every_group(tmp_path: Path) -> None:
+    """Another generation of any group is another roster."""
+    recorder, _ = stamp(planned(tmp_path))
+    assert recorder.inputs("Roster", "local")["groups"] == [
+        {"name": "head", "count": 1, "generation": "generation of local-head"},
+        {"name": "gpu", "count": 4, "generation": "generation of local-gpu"},
+    ]
+
+
+def test_the_playbook_gets_the_inventory_of_the_roster(tmp_path: Path) -> None:
+    """The inventory is computed when the members are known, and holds no secret."""
+    recorder, _ = stamp(planned(tmp_path))
+    inputs = recorder.inputs("Playbook", "local")
+    assert inputs["playbook"] == "site.yml"
+    hosts = json.loads(inputs["inventory"])["all"]["hosts"]
+    assert set(hosts) == {"head", "gpu-001", "gpu-002", "gpu-003", "gpu-004"}
+    assert inputs["roster"]["reach"] == ["enter"]
+    assert "slurmKey" not in inputs["inventory"]
+
+
+@pytest.mark.parametrize("protect", [True, False])
+def test_storage_is_guarded_as_declared(tmp_path: Path, protect: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the declaration says of protection reaches Pulumi's own guard."""
+    asked: list[pulumi.ResourceOptions] = []
+
+    class Directory:
+        def __init__(self, *_: str, opts: pulumi.ResourceOptions, **__: Any) -> None:
+            asked.append(opts)
+
+    monkeypatch.setattr(storage, "SharedDirectory", Directory)
+    made = planned(tmp_path, ("protect: false", f"protect: {str(protect).lower()}"))
+    network: Any = type("Network", (), {"instance": "1-1"})
+    storage.create("s", cluster="local", network=network, storage=made.storage[0], opts=pulumi.ResourceOptions())
+    assert [options.protect for options in asked] == [protect]
