@@ -41,4 +41,4 @@ lock: ## Write requirements.lock anew from pyproject.toml
 
 bench: ## Measure; one row with ONLY=name
 	@$(PREPARE) --image
-	@. tools/env.sh && python -m tools.bench $(ONLY)
+	@. tools/env.sh && python -m bench $(ONLY)
