@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 from stampworks.clouds.local.room import RoomError
-from stampworks.clouds.local.room.commands import run
-from stampworks.clouds.local.room.files import MAPPED_ROOT
+from stampworks.clouds.local.room.commands import MAPPED_ROOT, run
 
 PROGRAM = Path(__file__).with_name("loopback.py")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stampworks.clouds.local.room import files
-from stampworks.clouds.local.room.commands import ENVIRONMENT, run, watch
+from stampworks.clouds.local.room.commands import ENVIRONMENT, MAPPED_ROOT, run, watch
 from stampworks.clouds.local.room.errors import RoomError
 
 WHERE = "node image"
@@ -66,7 +66,14 @@ def make_tree(tree: Path, suite: str, sources: Sequence[str], packages: Sequence
     archive, acquire = scratch / "tree.tar", scratch / "acquire.conf"
     acquire.write_text(settings())
     dropped = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "locale", "man")]
-    argv = ["mmdebstrap", "--variant=minbase", f"--aptopt={acquire}", "--dpkgopt=force-unsafe-io", *dropped]
+    argv = [
+        "mmdebstrap",
+        "--mode=root",
+        "--variant=minbase",
+        f"--aptopt={acquire}",
+        "--dpkgopt=force-unsafe-io",
+        *dropped,
+    ]
     argv += [f"--include={','.join(packages)}", suite, str(archive), *sources]
     environment = {**ENVIRONMENT, "TMPDIR": str(scratch)}
 
@@ -77,15 +84,16 @@ def make_tree(tree: Path, suite: str, sources: Sequence[str], packages: Sequence
     what = f"cannot install Debian {suite}"
     watch(argv, WHERE, what, said, timeout=DOWNLOAD_TIMEOUT_S, environment=environment)
     files.make_directory(tree)
+    # nodes get their devices when they boot; an ordinary user could not make any
     unpack = [
-        *files.MAPPED_ROOT,
         "tar",
         "--extract",
         "--preserve-permissions",
-        f"--directory={tree}",
+        "--exclude=./dev/*",
         f"--file={archive}",
+        f"--directory={tree}",
     ]
-    run(unpack, WHERE, what, timeout=300)
+    run([*MAPPED_ROOT, *unpack], WHERE, what, timeout=300)
     files.remove_tree(scratch, WHERE)
 
 

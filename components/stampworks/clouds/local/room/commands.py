@@ -32,6 +32,13 @@ HOST_PROGRAMS = (
 """Each program the room needs, and the Debian package that has it."""
 
 
+MAPPED_ROOT = () if os.geteuid() == 0 else ("unshare", "--user", "--map-root-user", "--map-auto")
+"""Command prefix under which an ordinary user's room owns what it owns: its users are mapped to subordinate ids."""
+
+CONTAINED = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *MAPPED_ROOT[1:])
+"""Command prefix of what makes mounts or leaves children: they end with it, however it ends."""
+
+
 def run(
     argv: Sequence[str],
     where: str,
@@ -67,7 +74,7 @@ def watch(
     """Runs a long command and hands on each line it says; ends it when it is late, or when this process ends."""
     # if it outlived its caller it would write into what the next attempt clears away
     with subprocess.Popen(
-        ["setpriv", "--pdeathsig", "KILL", *_contained(), *argv],
+        ["setpriv", "--pdeathsig", "KILL", *CONTAINED, *argv],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -109,10 +116,3 @@ def missing(program: str, where: str, what: str) -> RoomError:
 def last_lines(text: str, count: int = 4) -> str:
     """The end of what a program said, which is where it says why it failed."""
     return "\n".join([line for line in text.splitlines() if line.strip()][-count:])
-
-
-def _contained() -> tuple[str, ...]:
-    """For root, namespaces that take a command's children and mounts along when it is ended; others cannot mount."""
-    if os.geteuid() != 0:
-        return ()
-    return ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")

@@ -89,6 +89,7 @@ class Disk:
         return self.folder / "node.json"
 
 
+AUTHORIZED_KEYS = Path("root/.ssh/authorized_keys")
 HOST_KEY = Path("etc/ssh/ssh_host_ed25519_key")
 
 
@@ -121,5 +122,13 @@ def make_key(path: Path, whose: str) -> str:
 
 def authorize(root: Path, public_key: str) -> None:
     """Lets this key, and no other, log in as root on the file system at `root`."""
-    folder = files.make_directory(root / "root/.ssh", 0o700)
-    files.write(folder / "authorized_keys", public_key, 0o600)
+    files.make_directory(root / "root/.ssh", 0o700)
+    files.write(root / AUTHORIZED_KEYS, public_key, 0o600)
+
+
+def authorized(disk: Disk) -> str:
+    """The key that may log in."""
+    try:
+        return (disk.upper / AUTHORIZED_KEYS).read_text()
+    except FileNotFoundError:
+        return ""

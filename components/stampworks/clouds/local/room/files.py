@@ -9,11 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from stampworks.clouds.local.room.commands import run
+from stampworks.clouds.local.room.commands import MAPPED_ROOT, run
 from stampworks.clouds.local.room.errors import RoomError
-
-MAPPED_ROOT = () if os.geteuid() == 0 else ("unshare", "--user", "--map-root-user", "--map-auto")
-"""Command prefix under which files of a node's users can be touched: an ordinary user's room maps them to subuids."""
 
 
 def write(path: Path, text: str, mode: int = 0o644) -> None:

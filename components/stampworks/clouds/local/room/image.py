@@ -17,6 +17,7 @@ from pathlib import Path
 
 from stampworks import paths
 from stampworks.clouds.local.room import apt, disks, files, nodes, rooms
+from stampworks.clouds.local.room.commands import MAPPED_ROOT
 from stampworks.clouds.local.room.disks import Image
 from stampworks.clouds.local.room.errors import RoomError
 from stampworks.clouds.local.room.room import Progress, Room
@@ -117,7 +118,7 @@ def _recipe(release: Release, content_digest: str) -> Recipe:
     base_packages = tuple(sorted({*release.base_packages, *NEEDED}))
     packages = tuple(sorted({package for _, names in release.packages for package in names}))
     tree = [(str(path.relative_to(TREE)), path.read_text()) for path in sorted(TREE.rglob("*")) if path.is_file()]
-    host = [platform.machine(), bool(files.MAPPED_ROOT)]  # a user's files belong to other numbers than root's
+    host = [platform.machine(), bool(MAPPED_ROOT)]  # a user's files belong to other numbers than root's
     base = _digest([FORMAT, host, release.suite, sources, base_packages, tree])
     repository = _digest([base, packages])
     node = _digest([repository, content_digest, STRIP])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from stampworks.clouds.local.room import disks, files, hands, network
-from stampworks.clouds.local.room.commands import ENVIRONMENT
+from stampworks.clouds.local.room.commands import ENVIRONMENT, MAPPED_ROOT
 from stampworks.clouds.local.room.disks import Commission, Disk, Image, disk_of
 from stampworks.clouds.local.room.errors import RoomError
 from stampworks.clouds.local.room.network import Link, Links
@@ -152,9 +152,8 @@ def _authorize(room: Room, nodes: Sequence[Node]) -> None:
     """Gives running nodes the room's key if it is a new one: through the node, since its disk is in use."""
     key = room.public_key_file.read_text()
     for node in nodes:
-        root = Path(f"/proc/{_running(room, node.name).pid}/root")
-        if (root / "root/.ssh/authorized_keys").read_text() != key:
-            disks.authorize(root, key)
+        if disks.authorized(disk_of(room, node.name)) != key:
+            disks.authorize(Path(f"/proc/{_running(room, node.name).pid}/root"), key)
 
 
 def _plug_in(room: Room, nodes: Sequence[Node], rails: Sequence[Rail]) -> None:
@@ -178,7 +177,7 @@ def _boot_of(room: Room, wanted: Commission, image: Image) -> hands.Boot:
         packages=image.packages,
         # the only device nodes that every Linux has eight of, with or without privilege: they stand for accelerators
         devices=tuple(f"tty{index}" for index in range(wanted.accelerators)),
-        mapped=bool(files.MAPPED_ROOT),
+        mapped=bool(MAPPED_ROOT),
     )
 
 
@@ -280,6 +279,6 @@ def _rail_state(node: Node, interface: str, index: int, room_links: Links, node_
 def _has_exports(pid: int) -> bool:
     try:
         mounts = Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
-    except (FileNotFoundError, ProcessLookupError):
+    except OSError:  # it is gone, or just going
         return False
     return any(line.split()[4] == "/exports" for line in mounts)

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from stampworks.clouds.local.room.commands import ENVIRONMENT, last_lines, missing, streams
+from stampworks.clouds.local.room.commands import ENVIRONMENT, MAPPED_ROOT, last_lines, missing, streams
 from stampworks.clouds.local.room.errors import RoomError
-from stampworks.clouds.local.room.files import MAPPED_ROOT
 from stampworks.clouds.local.room.processes import Process, identify
 
 START_TIMEOUT_S = 20

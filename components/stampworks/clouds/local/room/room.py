@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stampworks import paths
 from stampworks.clouds.local.room import files, outer
+from stampworks.clouds.local.room.commands import MAPPED_ROOT
 from stampworks.clouds.local.room.errors import RoomError
 from stampworks.clouds.local.room.processes import Process, from_instance
 
@@ -131,5 +132,5 @@ def of_cluster(cluster: str) -> Room:
 
 def enter(process: Process) -> tuple[str, ...]:
     """Begins a command that joins namespaces of a process; an ordinary user has to join its user namespace first."""
-    user = ("--user", "--preserve-credentials") if files.MAPPED_ROOT else ()
+    user = ("--user", "--preserve-credentials") if MAPPED_ROOT else ()
     return ("nsenter", f"--target={process.pid}", *user)
