@@ -189,6 +189,7 @@ def test_accelerators_that_no_rail_connects(plan_text_of: PlanText, monkeypatch:
         "\n"
         "1 problem in cluster.yaml: nothing was changed."
     )
+    assert plan_text_of(HEAD + "pools:\n  - {name: gpu, machine: lonely, count: 1}\n").pools[0].count == 1
 
 
 def test_a_fact_that_the_catalog_does_not_know(plan_text_of: PlanText, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from stampworks.plan import Expectation, Group, Leaf, Machine, Plan, Rail
 from stampworks.views.names import fold
-from stampworks.views.table import explained, paragraph, table
+from stampworks.views.table import clean, explained, paragraph, table
 
 WIDTH = 100
 LEAVES_SHOWN_ONE_BY_ONE = 16
@@ -32,7 +32,7 @@ def plan_text(plan: Plan, findings: Sequence[Finding], width: int = WIDTH) -> st
     """The whole plan for an engineer to read: what will be, what it must reach, and why. Ends with a newline."""
     described = [make(plan, width) for make in SECTIONS]
     sections = [*described, _findings(findings, width), _reasons(plan, width)]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+    return "\n\n".join("\n".join(map(clean, lines)) for lines in sections if lines) + "\n"
 
 
 def _headline(plan: Plan, width: int) -> list[str]:
@@ -69,8 +69,8 @@ def _accelerators(machine: Machine) -> str:
 
 
 def _networks(plan: Plan, width: int) -> list[str]:
-    management = {group.name: [node.address for node in group.nodes] for group in plan.groups}
-    management = {"gateway": [plan.network.gateway], **management}
+    gateway = ("gateway", [plan.network.gateway])
+    management = [gateway, *((group.name, [node.address for node in group.nodes]) for group in plan.groups)]
     rows = [("management", plan.network.management_cidr, "-", _spans(management))]
     rows += [
         (rail.interface, rail.cidr, f"{rail.rate_mbps} Mb/s", _spans(_rail_addresses(plan, rail)))
@@ -79,18 +79,16 @@ def _networks(plan: Plan, width: int) -> list[str]:
     return [f"Networks in {plan.network.cidr}", *table(("network", "range", "rate", "addresses"), rows, width)]
 
 
-def _rail_addresses(plan: Plan, rail: Rail) -> dict[str, list[str]]:
-    return {
-        group.name: [node.rail_addresses[rail.index] for node in group.nodes if rail.index < len(node.rail_addresses)]
+def _rail_addresses(plan: Plan, rail: Rail) -> list[tuple[str, list[str]]]:
+    return [
+        (group.name, [each for node in group.nodes for each in node.rail_addresses[rail.index : rail.index + 1]])
         for group in plan.groups
-    }
+    ]
 
 
-def _spans(addresses: dict[str, list[str]]) -> str:
+def _spans(addresses: list[tuple[str, list[str]]]) -> str:
     """First and last address of everybody who has some; those of a group follow each other."""
-    return ", ".join(
-        f"{who} {have[0]}" + (f"-{have[-1]}" if len(have) > 1 else "") for who, have in addresses.items() if have
-    )
+    return ", ".join(f"{who} {have[0]}" + (f"-{have[-1]}" if have[1:] else "") for who, have in addresses if have)
 
 
 def _fabric(plan: Plan, width: int) -> list[str]:
