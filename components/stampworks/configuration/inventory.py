@@ -31,13 +31,17 @@ def inventory(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str]) ->
 
 
 def image_inventory(release: Release, roster: Roster, packages_source: str) -> dict[str, Any]:
-    """The inventory of playbooks/image.yml: one builder, the release and nothing of any cluster."""
+    """The inventory of playbooks/image.yml: one builder, the release and nothing of any cluster.
+
+    A role that only some releases' images have, such as the database, is on when the release has packages for it.
+    """
     packages = sorted({name for _, names in release.packages for name in names})
     variables = {"base_packages": packages, "base_packages_source": packages_source}
     hosts = {
         member.name: {"ansible_host": member.address, "node_host_key": member.host_key} for member in roster.members
     }
-    children: dict[str, Any] = {"builder": {"hosts": {name: {} for name in hosts}}}
+    groups = ["builder", *(role for role, _ in release.packages)]
+    children = {group: {"hosts": {name: {} for name in hosts}} for group in groups}
     return {"all": {"vars": connection(roster) | variables, "hosts": hosts, "children": children}}
 
 

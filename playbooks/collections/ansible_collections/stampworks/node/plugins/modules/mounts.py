@@ -28,7 +28,8 @@ options:
 
 FSTAB = Path("/etc/fstab")
 MOUNTINFO = Path("/proc/self/mountinfo")
-BEGIN, END = "# Stampworks: begin, written by the storage role\n", "# Stampworks: end\n"
+BEGIN = "# Stampworks: begin, written by the storage role\n"
+END = "# Stampworks: end\n"
 
 
 def work(check: bool, mounts: Sequence[Mapping[str, str]]) -> dict[str, Any]:
