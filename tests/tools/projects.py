@@ -42,5 +42,5 @@ class Project:
     def pulumi(self, *arguments: str) -> tuple[int, str]:
         """Run the engine; its exit status, and everything it said."""
         with self.start(*arguments) as engine:
-            said, _ = engine.communicate(timeout=60)
+            said, _ = engine.communicate(timeout=120)
         return engine.returncode, said

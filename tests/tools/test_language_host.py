@@ -221,3 +221,15 @@ def test_the_host_ends_quietly_when_asked(tmp_path: Path) -> None:
         host.send_signal(signal.SIGINT)
         said, _ = host.communicate(timeout=5)
     assert (host.returncode, said) == (0, "")
+
+
+@pytest.mark.long
+def test_install_makes_the_environment_that_the_project_names(project: Project) -> None:
+    file = project.folder / "Pulumi.yaml"
+    file.write_text(file.read_text().replace(str(ROOT / ".venv"), "fresh"))
+    (project.folder / "requirements.txt").touch()
+
+    status, said = project.pulumi("install")
+
+    assert status == 0, said
+    assert (project.folder / "fresh" / "bin" / "python").exists()

@@ -200,12 +200,22 @@ def test_a_pulumi_of_the_users_own_is_used_when_new_enough(
     link = clone / ".venv" / "engine"
     link.parent.mkdir()
     link.symlink_to(tmp_path)
+    cache = tmp_path / "cache"
+    cache.mkdir()
     if used:
-        engine.ensure_engine(quiet(), clone, tmp_path)
+        engine.ensure_engine(quiet(), clone, cache)
         assert not link.is_symlink()
     else:
         with pytest.raises(StepError, match="go is not on PATH"):
-            engine.ensure_engine(quiet(), clone, tmp_path)
+            engine.ensure_engine(quiet(), clone, cache)
+
+
+def test_an_engine_of_ours_on_path_is_not_the_users_own(clone: Path, programs: Path, tmp_path: Path) -> None:
+    """A shell may have sourced tools/env.sh of another clone."""
+    provide(programs, "pulumi", "echo v3.250.0")
+    provide(programs, "pulumi-language-python")
+    with pytest.raises(StepError, match="go is not on PATH"):
+        engine.ensure_engine(quiet(), clone, cache=tmp_path)
 
 
 def test_the_engine_and_the_sdk_have_one_version() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import platform
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -46,6 +47,12 @@ class Environment:
         variables["VIRTUAL_ENV"] = str(self.root)
         variables["PATH"] = f"{self.root / 'bin'}{os.pathsep}{variables.get('PATH', os.defpath)}"
         return variables
+
+    def python_version(self) -> str:
+        """The version of the interpreter, as whatever made the virtual environment has noted it."""
+        note = self.root / "pyvenv.cfg"
+        noted = re.search(r"(?m)^version(?:_info)? = ([\d.]+)", note.read_text()) if note.exists() else None
+        return noted[1] if noted else platform.python_version()
 
     def distributions(self, transitive: bool) -> list[tuple[str, str]]:
         """(name, version) of everything installed, or only of what nothing else asks for, in alphabetical order."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import sys
 import tomllib
 from importlib.metadata import version
@@ -97,7 +96,8 @@ class Host(LanguageRuntimeServicer):
         return language.GetProgramDependenciesResponse(dependencies=dependencies)
 
     async def About(self, request: language.AboutRequest, context: Context) -> language.AboutResponse:
-        return language.AboutResponse(executable=sys.executable, version=platform.python_version())
+        environment = await _environment(request.info, context)
+        return language.AboutResponse(executable=str(environment.python), version=environment.python_version())
 
     async def RuntimeOptionsPrompts(
         self, request: language.RuntimeOptionsRequest, context: Context

@@ -28,7 +28,7 @@ def ensure_engine(step: Step, root: Path, cache: Path) -> None:
     """A `pulumi` is on the PATH that tools/env.sh sets: the user's own, or ours behind .venv/engine."""
     version = pinned_version(root)
     link = root / ".venv" / "engine"
-    if own := _own_pulumi(link, at_least=version):
+    if own := _own_pulumi(cache, at_least=version):
         link.unlink(missing_ok=True)
         step.note(f"your own {own}")
         return
@@ -47,9 +47,10 @@ def pinned_version(root: Path) -> Version:
     return _version(pinned[1])
 
 
-def _own_pulumi(link: Path, at_least: Version) -> Path | None:
-    elsewhere = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if Path(folder) != link]
-    path = os.pathsep.join(elsewhere)
+def _own_pulumi(cache: Path, at_least: Version) -> Path | None:
+    # tools/env.sh of this clone or another one may have put an engine of ours on PATH, which is nobody's own.
+    folders = os.environ.get("PATH", "").split(os.pathsep)
+    path = os.pathsep.join(folder for folder in folders if not Path(folder).resolve().is_relative_to(cache.resolve()))
     pulumi = shutil.which("pulumi", path=path)
     if not pulumi or not shutil.which(HOST, path=path):
         return None
