@@ -42,7 +42,10 @@ class Cluster(pulumi.ComponentResource):
             keyring=keyring,
             opts=self._child(),
         )
-        groups = {group: self._group(group, network) for group in plan.groups}
+        # Pools come after the controller: whatever happens to them, draining for one, wants a scheduler that answers.
+        controller = self._group(plan.controller, network)
+        groups = {plan.controller: controller}
+        groups |= {pool: self._group(pool, network, depends_on=[controller]) for pool in plan.pools}
         storage = [
             self._cloud.storage.create(
                 f"{name}-{one.name}", cluster=plan.name, network=network, storage=one, opts=self._child()
@@ -56,7 +59,7 @@ class Cluster(pulumi.ComponentResource):
     def _child(self, **more: Any) -> ResourceOptions:
         return ResourceOptions(parent=self, **more)
 
-    def _group(self, group: Group, network: Any) -> Any:
+    def _group(self, group: Group, network: Any, **more: Any) -> Any:
         plan = self._plan
         return self._cloud.nodes.create(
             f"{self._base}-{group.name}",
@@ -67,7 +70,7 @@ class Cluster(pulumi.ComponentResource):
             release=plan.release,
             content=content_digest(),
             drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
-            opts=self._child(),
+            opts=self._child(**more),
         )
 
     def _roster(self, groups: Mapping[Group, Any]) -> Roster:
