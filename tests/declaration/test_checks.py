@@ -28,6 +28,7 @@ VALUES = {
     "mount-relative": ("mount: /data", "mount: data", "12:42: storage[1].mount: 'data' is not an absolute path"),
     "mount-climbs": ("mount: /data", "mount: /a/..", "12:42: storage[1].mount: '/a/..' is not a plain path"),
     "mount-root": ("mount: /data", "mount: /", "12:42: storage[1].mount: '/' is not a plain path"),
+    "mount-system-itself": ("mount: /data", "mount: /etc", "12:42: storage[1].mount: /etc belongs to the node itself"),
     "mount-system": ("mount: /data", "mount: /var/x", "12:42: storage[1].mount: /var belongs to the node itself"),
     "count-too-high": ("count: 4", "count: 1025", "7:43: pools[0].count: must be from 1 to 1024, not 1025"),
     "one-is-not-true": ("protect: true", "protect: 1", "11:62: storage[0].protect: must be true or false, not 1"),
@@ -125,6 +126,14 @@ NOT_SUPPRESSED = {
             ("name: bob", "name: root"),
         ],
         ["users[0]", "users[1].name"],
+    ),
+    "an entry that is no mapping hides no other": (
+        [("{name: alice, uid: 2001, accounts: [research]}", "7"), ("name: bob", "name: root")],
+        ["users[0]", "users[1].name"],
+    ),
+    "a list is not called empty because all of it is wrong": (
+        [("count: 4", "count: 0"), ("count: 1}", "count: 0}")],
+        ["pools[0].count", "pools[1].count"],
     ),
     "a reference is not judged while a name is unknown": (
         [("name: cpu", "name: CPU")],

@@ -232,6 +232,15 @@ def test_problems_of_a_base() -> None:
     )
 
 
+def test_what_is_not_read_in_either() -> None:
+    """What the reader refuses is reported from both files."""
+    write(base=EXAMPLE + "cloud: local\n", over="extends: base.yaml\nname: a\nname: b\n")
+    assert [line for line in refused("over.yaml").splitlines() if "twice" in line] == [
+        "base.yaml:29:1: cloud: 'cloud' is written twice",
+        "over.yaml:3:1: name: 'name' is written twice",
+    ]
+
+
 def test_circle_of_bases() -> None:
     """Bases that lead back to where they began are refused, with the way they went."""
     write(a="extends: b.yaml\n", b="extends: c.yaml\n", c="extends: ./a.yaml\n")

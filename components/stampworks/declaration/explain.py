@@ -145,9 +145,9 @@ def _type_hint(kind: str, path: Path, node: Node) -> str:
     if kind == "bool_type" and (word := BOOLEANS.get(node.written.lower())):
         return f"write {word}"
     if kind == "string_type" and scalar:
-        return f'write it in quotes: "{node.written}"'
+        return f'write it in quotes: "{brief(node.written)}"'
     if kind == "tuple_type":
-        return f"write [{node.written}]" if scalar else "begin each entry with '- '"
+        return f"write [{brief(node.written)}]" if scalar else "begin each entry with '- '"
     return ""
 
 

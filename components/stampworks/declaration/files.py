@@ -128,7 +128,7 @@ def _text(path: Path) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         before = content[: error.start].decode()
-        line = content.splitlines()[before.count("\n")].decode(errors="replace")
+        line = content.split(b"\n")[before.count("\n")].decode(errors="replace")
         column = len(before) - before.rfind("\n")
         place = Place(displayed(path), before.count("\n") + 1, column, line)
         message = f"the byte 0x{content[error.start]:02x} is not UTF-8"

@@ -104,7 +104,7 @@ def spelled(path: Path) -> str:
     for step in path:
         if isinstance(step, int):
             text += f"[{step}]"
-        elif re.fullmatch(r"[A-Za-z_][\w-]*", step):
+        elif re.fullmatch(r"[A-Za-z_][\w-]{0,40}", step):
             text += f".{step}" if text else step
         else:
             text += f"[{shown(step)}]"
