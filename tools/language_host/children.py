@@ -14,7 +14,6 @@ from typing import Literal
 GRACE_SECONDS = 1.0
 """How long a child may take to end by itself; the engine's own patience with us is five seconds."""
 
-
 Stream = Literal["stdout", "stderr"]
 Write = Callable[[Stream, bytes], Awaitable[None]]
 
