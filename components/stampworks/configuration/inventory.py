@@ -41,7 +41,7 @@ def image_inventory(release: Release, roster: Roster, packages_source: str) -> d
         member.name: {"ansible_host": member.address, "node_host_key": member.host_key} for member in roster.members
     }
     groups = ["builder", *(role for role, _ in release.packages)]
-    children = {group: {"hosts": {name: {} for name in hosts}} for group in groups}
+    children: dict[str, Any] = {group: {"hosts": {name: {} for name in hosts}} for group in groups}
     return {"all": {"vars": connection(roster) | variables, "hosts": hosts, "children": children}}
 
 

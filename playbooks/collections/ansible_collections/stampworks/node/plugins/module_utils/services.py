@@ -31,8 +31,16 @@ class Service:
     """host:port of what must answer before the command may start."""
     limits: tuple[tuple[str, str], ...] = ()
     """(limit by systemd's name, value): MEMLOCK, NOFILE."""
+    run_directories: tuple[tuple[str, str], ...] = ()
+    """(directory, owner) on a file system that is empty after a boot."""
     once: bool = False
     """Runs to its end at every boot instead of staying."""
+
+    @property
+    def before(self) -> list[list[str]]:
+        """What must have ended well before the command starts."""
+        made = [["install", "-d", "-o", owner, "-g", owner, path] for path, owner in self.run_directories]
+        return made + [[AWAIT_PORT, *address.rsplit(":", 1)] for address in self.awaits]
 
 
 class Supervisor(Protocol):
@@ -73,8 +81,7 @@ class Runit:
     @classmethod
     def run_script(cls, service: Service) -> str:
         lines = ["#!/bin/sh", "# Written by Stampworks.", f"exec >>{LOGS}/{shlex.quote(service.name)}.log 2>&1"]
-        for address in service.awaits:
-            lines.append(shlex.join([AWAIT_PORT, *address.rsplit(":", 1)]) + " || exit 1")
+        lines += [f"{shlex.join(argv)} || exit 1" for argv in service.before]
         for limit, value in service.limits:
             # a node inside a container may not raise its limits: then what it has must do
             lines.append(f"ulimit -{cls.ULIMIT[limit]} {shlex.quote(value)} 2>/dev/null")
@@ -137,7 +144,7 @@ class Systemd:
                 "After=network-online.target",
                 "Wants=network-online.target",
                 "[Service]",
-                *(f"ExecStartPre={line([AWAIT_PORT, *address.rsplit(':', 1)])}" for address in service.awaits),
+                *(f"ExecStartPre={line(argv)}" for argv in service.before),
                 f"ExecStart={line(service.command)}",
                 *(f"Limit{limit}={'infinity' if value == 'unlimited' else value}" for limit, value in service.limits),
                 *(["Type=oneshot", "RemainAfterExit=yes"] if service.once else ["Restart=always", "RestartSec=1"]),

@@ -39,6 +39,10 @@ options:
     description: Resource limits, MEMLOCK and NOFILE.
     type: dict
     default: {}
+  run_directories:
+    description: Directories below /run to make before it starts, with their owners.
+    type: dict
+    default: {}
   state:
     description: Left out, the service is only defined.
     type: str
@@ -65,6 +69,7 @@ def work(
     command: Sequence[str],
     awaits: Sequence[str],
     limits: Mapping[str, str],
+    run_directories: Mapping[str, str],
     state: str,
     configuration: Sequence[str],
     once: bool,
@@ -75,8 +80,14 @@ def work(
     services = supervisor()
     did = []
     if command:
-        ordered = tuple((key, str(limits[key])) for key in sorted(limits))
-        service = Service(name, tuple(command), tuple(awaits), ordered, once)
+        service = Service(
+            name,
+            tuple(command),
+            awaits=tuple(awaits),
+            limits=tuple(sorted((key, str(value)) for key, value in limits.items())),
+            run_directories=tuple(sorted(run_directories.items())),
+            once=once,
+        )
         if services.define(service, check):
             did.append("defined")
     if enabled is not None and services.enabled(name) != enabled:

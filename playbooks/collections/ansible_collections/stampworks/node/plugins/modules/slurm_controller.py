@@ -118,7 +118,8 @@ def listen(folder: Path, trial_s: float) -> str:
     """What a controller with this configuration says until it is ready, gives up or the time is over."""
     log = folder / "log"
     with log.open("wb") as output:
-        command = ["unshare", "--net", "sh", "-c", ALONE, "sh", "slurmctld", "-D", "-c", "-f", str(folder / "slurm.conf")]
+        controller = ["slurmctld", "-D", "-c", "-f", str(folder / "slurm.conf")]
+        command = ["unshare", "--net", "sh", "-c", ALONE, "sh", *controller]
         trial = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
     until = time.monotonic() + trial_s
     try:
