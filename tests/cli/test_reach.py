@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -27,8 +27,8 @@ def srun(cluster: StandIn) -> list[str]:
 
 
 def test_status_as_a_table(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """A line a node, the verdict first."""
-    healthy(cluster)
+    """A line a node, the verdict first; a reason that no longer holds is not shown."""
+    cluster.nodes(node("gpu-001", reason="gone by"), node("gpu-002"), node("cpu-001", gres="", gres_used=""))
     cluster.jobs([job(7, "alice", "gpu-001"), job(8, "alice", "gpu-[001-002]")])
     assert main(["status"]) == exits.FINE
     assert capsys.readouterr().out == (
@@ -170,16 +170,29 @@ def test_an_interrupted_run_cancels_its_job(cluster: StandIn, project: Path, num
         # a terminal sends to the whole foreground group, a service manager to the one process
         os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
         assert process.wait(timeout=30) == 128 + number
-        os.killpg(process.pid, signal.SIGKILL) if _group_lives(process.pid) else None
+        end_group(process.pid)
         assert b"Traceback" not in process.stderr.read()
     [name] = [word for word in (cluster.folder / "srun").read_text().splitlines() if word.startswith("--job-name=")]
     assert (cluster.folder / "scancel").read_text() == f"--name={name.removeprefix('--job-name=')}\n"
 
 
-def _group_lives(group: int) -> bool:
-    time.sleep(0.1)
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def test_a_run_whose_reader_leaves_is_cancelled(cluster: StandIn, project: Path) -> None:
+    """`stampworks run -- yes | head -1`: ssh would go on for ever, the job too."""
+    command = in_a_process(cluster, ["run", "--", "sh", "-c", "echo on; trap '' PIPE; exec sleep 60"])
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"on\n"
+        process.stdout.close()
+        assert process.wait(timeout=30) == exits.BROKEN_PIPE
+        end_group(process.pid)
+        assert process.stderr.read() == b""
+    assert (cluster.folder / "scancel").read_text().startswith("--name=stampworks-run-")
+
+
+def end_group(group: int) -> None:
+    """The stand-in for a remote command, which nothing else ends."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -13,10 +15,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from stampworks.cli import exits, stacks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stampworks.operations.run import Run
     from stampworks.plan import Roster
 
 _SSH_FAILED = 255
+_LOOK_S = 0.2
+_STDOUT = 1
 
 
 def add_verbs(verbs: Any) -> None:
@@ -75,7 +81,7 @@ def _carry_out(run: Run, roster: Roster) -> int:
     before = signal.signal(signal.SIGTERM, _terminated)
     finished = False
     try:
-        code = subprocess.run(run.command, check=False).returncode
+        code = _stream(run.command)
         finished = code >= 0 and code != _SSH_FAILED
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -85,6 +91,22 @@ def _carry_out(run: Run, roster: Roster) -> int:
     if code == _SSH_FAILED:
         reachable(roster)  # says so when it was ssh that failed and not the command
     return code if code >= 0 else 128 - code
+
+
+def _stream(command: Sequence[str]) -> int:
+    """The exit code of a command that shares our streams; a reader that leaves ends it, which ssh alone would not."""
+    stdout = select.poll()
+    stdout.register(_STDOUT, 0)  # POLLERR is always told: the other end of the pipe is closed
+    with subprocess.Popen(command) as process:
+        try:
+            while process.poll() is None:
+                if any(event & select.POLLERR for _, event in stdout.poll(0)):
+                    raise BrokenPipeError
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_LOOK_S)
+        finally:
+            process.terminate()
+    return process.returncode
 
 
 def _terminated(number: int, _: FrameType | None) -> NoReturn:

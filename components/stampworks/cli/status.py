@@ -50,7 +50,8 @@ def text(status: Status, width: int) -> list[str]:
 
 def _cells(node: NodeStatus) -> tuple[object, ...]:
     jobs = ", ".join(map(str, node.jobs)) or "-"
-    return node.name, node.pool, node.address, node.state, jobs, _gpus(node), node.rails or "-", node.reason or "-"
+    reason = node.reason if node.verdict != "pass" else ""  # Slurm keeps the last one for ever
+    return node.name, node.pool, node.address, node.state, jobs, _gpus(node), node.rails or "-", reason or "-"
 
 
 def _gpus(node: NodeStatus) -> str:
