@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import socket
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from stampworks.clouds.local.room import network
 from stampworks.clouds.local.room.commands import ENVIRONMENT, last_lines, missing, streams
@@ -57,14 +58,14 @@ def look(room: Room) -> dict[str, dict[str, network.Link]]:
             found[name] = network.parse(seen["links"], seen["qdiscs"])
         return False
 
-    _visit(room, "look at the network", {"survey": True}, hear)
+    _visit(room, "cannot look at the network", {"survey": True}, hear)
     return found
 
 
 def arrange(room: Room, batches: Sequence[network.Batch], forget: Sequence[str] = ()) -> None:
     """Carries out network commands, then removes the namespaces of nodes to forget."""
     request = {"batches": [dataclasses.asdict(batch) for batch in batches], "forget": list(forget)}
-    _visit(room, "set up the network", request)
+    _visit(room, "cannot set up the network", request)
 
 
 def boot(
@@ -94,44 +95,47 @@ def boot(
         return False
 
     request = {"boots": [dataclasses.asdict(boot) for boot in boots], "timeout_s": BOOT_TIMEOUT_S}
-    _visit(room, "boot nodes", request, hear)
+    _visit(room, "cannot boot nodes", request, hear)
     return failed
 
 
 def _visit(room: Room, what: str, request: dict[str, Any], hear: Hearer | None = None) -> None:
-    """Sends the hands into the room."""
-    whole = {"batches": [], "forget": [], "survey": False, "boots": [], **request}
+    """Sends the hands into the room, and lets the newborn go on when `hear` says so."""
+    inside = room.inside
     ours, theirs = socket.socketpair()
-    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-    argv = [*room.inside, sys.executable, "-I", "-S", str(PROGRAM), str(theirs.fileno())]
+    with ours:
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        with theirs:
+            argv = [*inside, sys.executable, "-I", "-S", str(PROGRAM), str(theirs.fileno())]
+            hands = _start(argv, theirs.fileno(), room.name, what)
+        orders, _, errors = streams(hands)
+        with hands:
+            _order(orders, {"batches": [], "forget": [], "survey": False, "boots": [], **request})
+            for message, pid in _messages(ours, room.name, what):
+                if message.get("failed") == "":
+                    raise RoomError(room.name, what, message["why"])
+                if hear and hear(message, pid):
+                    _order(orders, "go")
+            why = last_lines(errors.read().decode(errors="replace"))
+    if hands.returncode != 0:
+        raise RoomError(room.name, what, why or f"{argv[0]} ended with {hands.returncode}")
+
+
+def _start(argv: list[str], descriptor: int, where: str, what: str) -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE
     try:
-        hands = subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=[theirs.fileno()],
-            env=ENVIRONMENT,
-            cwd="/",
+        return subprocess.Popen(
+            argv, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=[descriptor], env=ENVIRONMENT, cwd="/"
         )
     except FileNotFoundError:
-        raise missing(argv[0], room.name, f"cannot {what}") from None
-    finally:
-        theirs.close()
-    orders, _, errors = streams(hands)
-    with hands, ours:
-        orders.write(json.dumps(whole).encode() + b"\n")
+        raise missing(argv[0], where, what) from None
+
+
+def _order(orders: IO[bytes], what: Any) -> None:
+    # who hangs up says on the other line why
+    with contextlib.suppress(BrokenPipeError):
+        orders.write(json.dumps(what).encode() + b"\n")
         orders.flush()
-        for message, pid in _messages(ours, room.name, what):
-            if message.get("failed") == "":
-                raise RoomError(room.name, f"cannot {what}", message["why"])
-            if hear and hear(message, pid):
-                orders.write(b"go\n")
-                orders.flush()
-        orders.close()
-        why = last_lines(errors.read().decode(errors="replace"))
-    if hands.returncode != 0:
-        raise RoomError(room.name, f"cannot {what}", why or f"{argv[0]} ended with {hands.returncode}")
 
 
 def _messages(ours: socket.socket, where: str, what: str) -> Iterator[tuple[dict[str, Any], int]]:
@@ -143,7 +147,7 @@ def _messages(ours: socket.socket, where: str, what: str) -> Iterator[tuple[dict
         try:
             data, ancillary, _, _ = ours.recvmsg(1 << 16, socket.CMSG_SPACE(CREDENTIALS.size))
         except TimeoutError:
-            raise RoomError(where, f"cannot {what}", f"no answer within {VISIT_TIMEOUT_S} s") from None
+            raise RoomError(where, what, f"no answer within {VISIT_TIMEOUT_S} s") from None
         if not data:
             return
         pid = CREDENTIALS.unpack(ancillary[0][2])[0]

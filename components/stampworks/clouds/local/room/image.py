@@ -44,7 +44,7 @@ HOST_TRACES = ("etc/apt/sources.list", "etc/apt/apt.conf.d/99mmdebstrap", "etc/h
 
 # The same for a builder, whose identity must not become that of all nodes.
 STRIP = """
-rm -rf /etc/ssh/ssh_host_* /root/.ssh /root/.ansible /etc/hostname /etc/stampworks/services/*/supervise
+rm -rf /etc/ssh/ssh_host_* /root/.ssh/* /root/.ansible /etc/hostname /etc/stampworks/services/*/supervise
 rm -rf /var/cache/apt/archives/*.deb /tmp/* /var/tmp/*
 """
 

@@ -37,9 +37,11 @@ ip link set lo up
 hostname "$1"
 echo ready
 exec >/dev/null 2>&1
-trap '' CHLD  # survives exec: the kernel reaps whatever is left to this process
-if [ "$2" = leashed ]; then exec cat; fi  # ends when the other end of its input is closed, by whatever means
-exec sleep infinity </dev/null
+# SIGCHLD ignored: the kernel reaps whatever is left to this process. (A trap of dash's would not survive exec.)
+if [ "$2" = leashed ]; then
+  exec env --ignore-signal=CHLD cat  # ends when the other end of its input is closed, by whatever means
+fi
+exec env --ignore-signal=CHLD sleep infinity </dev/null
 """
 
 

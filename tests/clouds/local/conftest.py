@@ -1,0 +1,55 @@
+"""Rooms that are gone when their test is over."""
+
+from __future__ import annotations
+
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from stampworks import catalog
+from stampworks.clouds.local import room
+from stampworks.plan import Release
+
+from tests.clouds.local.stamping import Stamp
+
+
+@pytest.fixture(scope="session")
+def image() -> room.Image:
+    """The base system alone, in the user's own cache: made once for all tests, and for `make demo`."""
+    row = catalog.releases()[catalog.newest_release()]
+    release = Release(row.name, row.suite, (), row.base_packages, ())
+    return room.ensure_image(release, lambda builder: None, "tests", print)
+
+
+@pytest.fixture(scope="session")
+def key(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    path = tmp_path_factory.mktemp("key") / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True, timeout=30)
+    return path.read_text(), path.with_suffix(".pub").read_text()
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder of the test's own: no room of the user's can be met."""
+    monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def new_stamp(state: Path, image: room.Image, key: tuple[str, str]) -> Iterator[Callable[[], Stamp]]:
+    made: list[Stamp] = []
+
+    def make() -> Stamp:
+        made.append(Stamp(f"t{uuid.uuid4().hex[:8]}", image, *key))
+        return made[-1]
+
+    yield make
+    for stamp in made:
+        room.end_room(stamp.cluster)
+
+
+@pytest.fixture
+def stamp(new_stamp: Callable[[], Stamp]) -> Stamp:
+    return new_stamp()

@@ -1,0 +1,64 @@
+"""A small cluster's worth of plan, and a room driven as the provider drives it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stampworks.clouds.local import room
+from stampworks.plan import Machine, Network, Node, Rail, Trunk
+
+NETWORK = Network("10.77.0.0/16", "10.77.0.0/20", "10.77.0.1")
+MACHINE = Machine("sim-test", True, "h100", 2, 80, 16, 2000)
+LEAF_NODES = 2
+
+
+def rails(nodes: int, rate_mbps: int = 200, trunk_mbps: int = 400) -> list[Rail]:
+    leaves = sorted({f"leaf{1 + index // LEAF_NODES}" for index in range(nodes)})
+    trunks = tuple(Trunk(leaf, trunk_mbps) for leaf in leaves) if len(leaves) > 1 else ()
+    return [Rail(index, f"rail{index}", f"10.77.{16 * (index + 1)}.0/20", rate_mbps, trunks) for index in range(2)]
+
+
+def nodes(count: int) -> list[Node]:
+    return [
+        Node(f"gpu-{n:03}", f"10.77.1.{n}", (f"10.77.17.{n}", f"10.77.33.{n}"), f"leaf{1 + (n - 1) // LEAF_NODES}")
+        for n in range(1, count + 1)
+    ]
+
+
+@dataclass
+class Stamp:
+    """One cluster's room, driven as the provider drives it."""
+
+    cluster: str
+    image: room.Image
+    private_key: str
+    public_key: str
+    said: list[str] = field(default_factory=list)
+
+    def ensure_room(self, count: int, **rates: int) -> room.RoomState:
+        declared = rails(count, **rates)
+        return room.ensure_room(self.cluster, NETWORK, declared, self.private_key, self.public_key, self.said.append)
+
+    def ensure_nodes(self, count: int, **rates: int) -> dict[str, str]:
+        declared = rails(count, **rates)
+        return room.ensure_nodes(self.cluster, nodes(count), MACHINE, declared, self.image, self.said.append)
+
+    def up(self, count: int, **rates: int) -> dict[str, str]:
+        self.ensure_room(count, **rates)
+        return self.ensure_nodes(count, **rates)
+
+    def drift(self, count: int, **rates: int) -> list[str]:
+        """All that is not as declared, in the room's own words."""
+        declared, found = rails(count, **rates), {node.name: node for node in room.read_nodes(self.cluster)}
+        wrong = [*room.room_drift(room.read_room(self.cluster), NETWORK, declared)]
+        for node in nodes(count):
+            wrong += room.node_drift(found[node.name], node, declared, self.image.digest)
+        return wrong
+
+    def state(self, name: str) -> room.NodeState:
+        return {node.name: node for node in room.read_nodes(self.cluster)}[name]
+
+    def run(self, node: str, *argv: str) -> str:
+        done = room.run_in_node(self.cluster, node, argv, timeout=30)
+        assert done.returncode == 0, done.stderr
+        return done.stdout

@@ -1,0 +1,132 @@
+"""Node images: there whole or not at all, made once, named by what went into them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from stampworks import catalog
+from stampworks.clouds.local import room
+from stampworks.plan import Release
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def release() -> Release:
+    """The base system of the newest release, of which there is one in the cache by now, and no packages."""
+    row = catalog.releases()[catalog.newest_release()]
+    return Release(row.name, row.suite, (), row.base_packages, ())
+
+
+@pytest.fixture
+def cache(image: room.Image, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own that borrows the base system and the (empty) repository from the user's."""
+    images = tmp_path / "cache" / "images"
+    images.mkdir(parents=True)
+    for path in (Path(image.layers[-1]).parent, Path(image.packages).parent):
+        (images / path.name).symlink_to(path)
+    monkeypatch.setenv("STAMPWORKS_CACHE", str(tmp_path / "cache"))
+    return images
+
+
+def _ssh(builder: room.Builder, command: str) -> str:
+    roster = builder.roster
+    (member,) = roster.members
+    known = Path(roster.identity_file).with_name("known")
+    known.write_text(f"{member.address} {member.host_key}\n")
+    options = ["-F", "none", "-i", roster.identity_file, "-o", f"UserKnownHostsFile={known}", "-o", "BatchMode=yes"]
+    argv = [*roster.reach, "ssh", *options, f"{roster.user}@{member.address}", command]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True).stdout
+
+
+def _drafts(cache: Path) -> list[str]:
+    return [path.name for path in cache.iterdir() if path.name.startswith(".") and path.name != ".lock"]
+
+
+def test_what_the_roles_do_becomes_a_layer(cache: Path, release: Release) -> None:
+    """The builder is reached over ssh; what it became is the image, without its identity; the next time it is found."""
+    calls: list[str] = []
+
+    def install(builder: room.Builder) -> None:
+        calls.append(_ssh(builder, "echo installed >/usr/local/it; hostname; ls /exports/.packages"))
+
+    assert room.find_image(release, "content") is None
+    image = room.ensure_image(release, install, "content", calls.append)
+    assert calls[1] == "builder\nPackages\nRelease\n"
+    layer = Path(image.layers[0])
+    assert (layer / "usr/local/it").read_text() == "installed\n"
+    assert not list(layer.glob("etc/ssh/ssh_host_*"))
+    assert not (layer / "etc/hostname").exists()
+    assert not (layer / "root/.ssh/authorized_keys").exists()
+    assert not list(layer.glob("etc/stampworks/services/*/supervise"))
+    assert room.ensure_image(release, install, "content", calls.append) == image == room.find_image(release, "content")
+    assert len(calls) == 3, "found, not made again"
+    assert room.find_image(release, "other content") is None
+    assert _drafts(cache) == []
+
+
+def test_a_failed_installation_leaves_no_image(cache: Path, release: Release) -> None:
+    """Its error comes through as it was, and nothing half done stays."""
+
+    def install(builder: room.Builder) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        room.ensure_image(release, install, "content", print)
+    assert room.find_image(release, "content") is None
+    assert _drafts(cache) == []
+
+
+def test_a_killed_build_leaves_no_builder_and_no_image(cache: Path, release: Release) -> None:
+    """The builder ends with the command that made it, and the next command starts afresh."""
+    program = (
+        "import time; from stampworks.clouds.local.room import ensure_image; from stampworks.plan import Release\n"
+        "def install(builder):\n    print(builder.roster.members[0].instance, flush=True)\n    time.sleep(60)\n"
+        f"ensure_image({release!r}, install, 'content', lambda text: None)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as build:
+        assert build.stdout is not None
+        pid = int(build.stdout.readline().partition("-")[0])
+        assert Path(f"/proc/{pid}").exists()
+        build.kill()
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert room.find_image(release, "content") is None
+    assert room.ensure_image(release, lambda builder: None, "content", print) == room.find_image(release, "content")
+    assert _drafts(cache) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"suite": "forky"}, id="suite"),
+        pytest.param({"base_packages": ("python3",)}, id="base packages"),
+        pytest.param({"packages": (("fabric", ("iperf3",)),)}, id="role packages"),
+    ],
+)
+def test_an_image_is_named_by_what_went_into_it(
+    cache: Path, release: Release, change: dict[str, Callable[[], object]]
+) -> None:
+    """Another suite, other packages: another image."""
+    room.ensure_image(release, lambda builder: None, "content", print)
+    assert room.find_image(dataclasses.replace(release, **change), "content") is None  # type: ignore[arg-type]
+
+
+def test_the_base_system_holds_nothing_of_this_host(image: room.Image) -> None:
+    """No mirror, no resolver, no name, no host keys: a node has its own or none."""
+    tree = Path(image.layers[-1])
+    for trace in ("etc/apt/sources.list", "etc/resolv.conf", "etc/hostname", "etc/apt/apt.conf.d/99mmdebstrap"):
+        assert not (tree / trace).exists()
+    assert not list(tree.glob("etc/ssh/ssh_host_*"))
+    assert not list(tree.glob("etc/apt/sources.list.d/*"))
+    assert (tree / "usr/sbin/stampworks-init").stat().st_mode & 0o777 == 0o755
+    assert tree.stat().st_uid == os.geteuid()

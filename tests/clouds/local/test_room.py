@@ -1,0 +1,412 @@
+"""Rooms and nodes on this machine: what they promise to be, and to leave behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from stampworks.clouds.local import room
+from stampworks.clouds.local.members import members
+from stampworks.clouds.local.room.processes import from_instance
+from stampworks.plan import Member
+
+from tests.clouds.local.stamping import MACHINE, NETWORK, Stamp, nodes, rails
+
+pytestmark = pytest.mark.cluster
+
+TRANSFER = """
+import socket, sys, time
+if sys.argv[1] == "receive":
+    with socket.create_server((sys.argv[2], 5001)) as server:
+        server.settimeout(20)
+        print("listening", flush=True)
+        connection, _ = server.accept()
+        size, begun = 0, None
+        while part := len(connection.recv(1 << 20)):
+            begun = begun or time.monotonic()
+            size += part
+        print(size * 8 / 1e6 / (time.monotonic() - begun))
+else:
+    connection = socket.create_connection((sys.argv[2], 5001), timeout=20)
+    for _ in range(int(sys.argv[3])):
+        connection.sendall(bytes(1 << 20))
+"""
+
+
+class Host:
+    """What a room could leave on the host, at one moment."""
+
+    def __init__(self, marks: tuple[str, ...]) -> None:
+        self.addresses = _output("ip", "-brief", "address")
+        self.namespaces = _output("ip", "netns", "list")
+        self.mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if _has(line, marks)]
+        self.processes = [argv for argv in map(_command_line, Path("/proc").glob("[0-9]*")) if _has(argv, marks)]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Host) and vars(self) == vars(other)
+
+    def __repr__(self) -> str:
+        return str(vars(self))
+
+
+def _output(*argv: str) -> str:
+    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=10).stdout
+
+
+def _has(text: str, marks: tuple[str, ...]) -> bool:
+    return any(mark in text for mark in marks)
+
+
+def _command_line(process: Path) -> str:
+    try:
+        return (process / "cmdline").read_text(errors="replace").replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def _gone(instance: str) -> bool:
+    process = from_instance(instance)
+    return process is None or not process.alive
+
+
+def _wait(condition: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _spaces(process: int) -> set[str]:
+    kinds = ("mnt", "net", "uts", "ipc", "pid")
+    return {str(Path(f"/proc/{process}/ns/{kind}").readlink()) for kind in kinds}
+
+
+def _all_spaces() -> set[str]:
+    found = set()
+    for link in Path("/proc").glob("[0-9]*/ns/*"):
+        try:
+            found.add(str(link.readlink()))
+        except OSError:
+            continue
+    return found
+
+
+def _ssh(stamp: Stamp, member: Member, *command: str, host_key: str = "") -> subprocess.CompletedProcess[str]:
+    """Logs in as the toolkit does: with the room's key, to a host whose key is known beforehand."""
+    roster = members(stamp.cluster)
+    known = Path(roster.identity_file).with_name("known")
+    known.write_text(f"{member.address} {host_key or member.host_key}\n")
+    options = [f"UserKnownHostsFile={known}", "StrictHostKeyChecking=yes", "BatchMode=yes", "ConnectTimeout=10"]
+    argv = [*roster.reach, "ssh", "-F", "none", "-i", roster.identity_file]
+    argv += [word for option in options for word in ("-o", option)]
+    argv += [f"{roster.user}@{member.address}", *command]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=30)
+
+
+def _transfer_mbps(stamp: Stamp, sender: str, receiver: str, rail: int, mib: int) -> float:
+    """Mb/s of one TCP connection between two nodes over a rail."""
+    address = stamp.state(receiver).rail_addresses[rail]
+    enter = ["nsenter", f"--target={stamp.state(receiver).pid}", "--net", "--", sys.executable, "-c", TRANSFER]
+    with subprocess.Popen([*enter, "receive", address], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "listening\n"
+        stamp.run(sender, "python3", "-c", TRANSFER, "send", address, str(mib))
+        return float(process.stdout.readline())
+
+
+def test_a_room_leaves_the_host_as_it_was(stamp: Stamp, state: Path) -> None:
+    """Processes, namespaces, mounts, addresses and files: none of them shows what was there a moment ago."""
+    marks = (str(state), stamp.cluster)
+    before, spaces_before = Host(marks), _all_spaces()
+    instances = stamp.up(2)
+    assert Host(marks).addresses == before.addresses, "nothing of a room shows on the host's network"
+    assert Host(marks).namespaces == before.namespaces
+    assert Host(marks).mounts == before.mounts, "nothing of a room is mounted on the host"
+    found = room.read_room(stamp.cluster)
+    assert found is not None
+    pids = [int(instance.partition("-")[0]) for instance in (found.instance, *instances.values())]
+    spaces = set().union(*map(_spaces, pids)) - spaces_before
+    assert len(spaces) == 5 * 3
+    room.end_room(stamp.cluster)
+    assert all(_gone(instance) for instance in (found.instance, *instances.values()))
+    _wait(lambda: Host(marks) == before)
+    assert not spaces & _all_spaces()
+    assert list((state / "rooms").iterdir()) == []
+    room.end_room(stamp.cluster)  # and again: nothing to do is fine
+
+
+def test_nodes_answer_with_the_keys_the_room_gave_them(stamp: Stamp) -> None:
+    """The roster names every node with its address and the host key that its sshd then really shows."""
+    stamp.up(2)
+    roster = members(stamp.cluster)
+    assert [(member.name, member.group, member.address) for member in roster.members] == [
+        ("gpu-001", "gpu", "10.77.1.1"),
+        ("gpu-002", "gpu", "10.77.1.2"),
+    ]
+    first, second = roster.members
+    assert _ssh(stamp, first, "hostname", "&&", "id", "-un").stdout == "gpu-001\nroot\n"
+    assert "verification failed" in _ssh(stamp, first, "true", host_key=second.host_key).stderr
+    assert first.host_key != second.host_key
+    assert stamp.said[0] == "machine room started"
+    assert [said.partition(" ")[2] for said in stamp.said[1:]] == ["up (1 of 2)", "up (2 of 2)"]
+
+
+def test_a_node_is_a_machine_of_its_own(stamp: Stamp) -> None:
+    """Its own init, network, devices and disk; the host's disks, sysctls and other nodes are out of sight."""
+    stamp.up(2)
+    assert stamp.run("gpu-001", "ps", "-o", "comm=", "1").strip() == "runsvdir"
+    interfaces = stamp.run("gpu-001", "ls", "/sys/class/net").split()
+    assert {"lo", "eth0", "rail0", "rail1"} <= set(interfaces)
+    assert not any(name.startswith(("p", "r0", "mgmt")) for name in interfaces)
+    devices = stamp.run("gpu-001", "ls", "/dev").split()
+    assert {"null", "urandom", "pts", "tty0", "tty1"} <= set(devices)
+    assert not any(name.startswith(("sd", "vd", "nvme", "tty2")) for name in devices)
+    assert "inet6" not in stamp.run("gpu-001", "ip", "address")
+    stamp.run("gpu-001", "sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward")
+    with pytest.raises(AssertionError, match="Read-only file system"):
+        stamp.run("gpu-001", "sh", "-c", "echo 1 >/proc/sys/vm/swappiness")
+    stamp.run("gpu-001", "touch", "/root/mine")
+    with pytest.raises(AssertionError, match="No such file"):
+        stamp.run("gpu-002", "ls", "/root/mine")
+
+
+def test_a_second_ensure_changes_nothing(stamp: Stamp) -> None:
+    """Everything is there: no node is touched, nothing is said, nothing differs from what was declared."""
+    instances = stamp.up(3)
+    said = list(stamp.said)
+    assert stamp.up(3) == instances
+    assert stamp.said == said
+    assert stamp.drift(3) == []
+
+
+def test_a_node_that_lost_power_comes_back_with_its_disk(stamp: Stamp) -> None:
+    """A killed node is seen as dead, leaves the roster, and is another instance of the same machine afterwards."""
+    instances = stamp.up(2)
+    stamp.run("gpu-002", "sh", "-c", "echo kept >/root/file")
+    key = stamp.state("gpu-002").host_key
+    os.kill(stamp.state("gpu-002").pid, signal.SIGKILL)
+    _wait(lambda: _gone(instances["gpu-002"]))
+    assert stamp.drift(2) == ["gpu-002 is dead"]
+    assert [member.name for member in members(stamp.cluster).members] == ["gpu-001"]
+    again = stamp.ensure_nodes(2)
+    assert again["gpu-001"] == instances["gpu-001"]
+    assert again["gpu-002"] != instances["gpu-002"]
+    assert stamp.said[-1] == "gpu-002 up (2 of 2)"
+    assert stamp.run("gpu-002", "cat", "/root/file") == "kept\n"
+    assert stamp.state("gpu-002").host_key == key
+    assert stamp.drift(2) == []
+
+
+def test_a_frozen_node_is_seen_and_power_cycled(stamp: Stamp) -> None:
+    """A node that hangs is not up, though its processes are there."""
+    instances = stamp.up(1)
+    os.kill(stamp.state("gpu-001").pid, signal.SIGSTOP)
+    _wait(lambda: stamp.state("gpu-001").state == "frozen")
+    assert stamp.drift(1) == ["gpu-001 is frozen"]
+    assert members(stamp.cluster).members == ()
+    assert stamp.ensure_nodes(1) != instances
+    assert stamp.drift(1) == []
+
+
+def test_the_end_of_the_outer_process_is_the_end_of_everything(stamp: Stamp) -> None:
+    """Killing one process ends all nodes; ensure brings them back with their disks and the shared directories."""
+    instances = stamp.up(2)
+    room.ensure_share(stamp.cluster, "shared")
+    stamp.run("gpu-001", "sh", "-c", "echo kept | tee /root/file >/exports/shared/file")
+    found = room.read_room(stamp.cluster)
+    assert found is not None
+    os.kill(int(found.instance.partition("-")[0]), signal.SIGKILL)
+    _wait(lambda: all(_gone(instance) for instance in (found.instance, *instances.values())))
+    assert room.read_room(stamp.cluster) is None
+    assert [node.state for node in room.read_nodes(stamp.cluster)] == ["dead", "dead"]
+    assert members(stamp.cluster).members == ()
+    with pytest.raises(room.RoomError, match=f"cluster {stamp.cluster}: the machine room is not running") as refused:
+        stamp.ensure_nodes(2)
+    assert str(refused.value).endswith("hint: run: pulumi up")
+    again = stamp.up(2)
+    assert not set(again.values()) & set(instances.values())
+    assert stamp.run("gpu-001", "cat", "/root/file") == "kept\n"
+    assert stamp.run("gpu-002", "cat", "/exports/shared/file") == "kept\n"
+    assert stamp.drift(2) == []
+
+
+def test_growing_and_shrinking_leaves_the_other_nodes_alone(stamp: Stamp) -> None:
+    """Nodes come, with the leaf and the trunks they need, and go with their disks."""
+    instances = stamp.up(2)
+    assert stamp.up(3).items() > instances.items()
+    assert stamp.drift(3) == []
+    stamp.run("gpu-003", "touch", "/root/mine")
+    room.end_nodes(stamp.cluster, ["gpu-003"], stamp.said.append)
+    assert stamp.said[-1] == "gpu-003 removed"
+    stamp.ensure_room(2)
+    assert stamp.drift(2) == []
+    assert [node.name for node in room.read_nodes(stamp.cluster)] == ["gpu-001", "gpu-002"]
+    assert stamp.up(3).items() > instances.items()
+    with pytest.raises(AssertionError, match="No such file"):
+        stamp.run("gpu-003", "ls", "/root/mine")
+
+
+def test_a_node_of_another_image_gets_a_new_disk(stamp: Stamp) -> None:
+    """A disk was made for one image and one set of addresses; another of either means another disk."""
+    instances = stamp.up(1)
+    stamp.run("gpu-001", "touch", "/root/mine")
+    stamp.image = room.Image("another", stamp.image.layers, stamp.image.packages)
+    assert stamp.ensure_nodes(1) != instances
+    with pytest.raises(AssertionError, match="No such file"):
+        stamp.run("gpu-001", "ls", "/root/mine")
+    assert stamp.drift(1) == []
+
+
+def test_shared_directories_appear_in_running_nodes(stamp: Stamp) -> None:
+    """A share made after a node booted is there at once, and what one node writes another reads."""
+    stamp.up(2)
+    path = room.ensure_share(stamp.cluster, "shared")
+    assert room.read_share(stamp.cluster, "shared") == path
+    stamp.run("gpu-001", "sh", "-c", "echo hello >/exports/shared/file")
+    assert stamp.run("gpu-002", "cat", "/exports/shared/file") == "hello\n"
+    room.end_share(stamp.cluster, "shared")
+    assert room.read_share(stamp.cluster, "shared") is None
+    assert stamp.run("gpu-002", "ls", "/exports") == ""
+
+
+def test_a_new_key_replaces_the_old_one_without_a_restart(stamp: Stamp, key: tuple[str, str], tmp_path: Path) -> None:
+    """Nodes that run let in who has the new key, and nobody else."""
+    instances = stamp.up(1)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "new"], check=True, timeout=30)
+    stamp.private_key, stamp.public_key = (tmp_path / "new").read_text(), (tmp_path / "new.pub").read_text()
+    assert stamp.up(1) == instances
+    (member,) = members(stamp.cluster).members
+    assert _ssh(stamp, member, "hostname").stdout == "gpu-001\n"
+    Path(members(stamp.cluster).identity_file).write_text(key[0])
+    assert "Permission denied" in _ssh(stamp, member, "hostname").stderr
+
+
+@pytest.mark.parametrize(
+    ("fault", "seen"),
+    [
+        pytest.param("ip link set rail1 down", "gpu-001 rail1 is down", id="down"),
+        pytest.param("ip link del rail1", "gpu-001 rail1 is down", id="gone"),
+        pytest.param("rate", "gpu-001 rail1 carries 40 Mb/s, not 200", id="slow"),
+    ],
+)
+def test_a_rail_that_was_tampered_with_is_seen_and_repaired(stamp: Stamp, fault: str, seen: str) -> None:
+    """The world is asked, not the record; a repair does not restart the node."""
+    instances = stamp.up(1)
+    if fault == "rate":  # with the host's tc: the base system has one, a plain node need not
+        enter = ["nsenter", f"--target={stamp.state('gpu-001').pid}", "--net", "--"]
+        limit = "qdisc replace dev rail1 root tbf rate 40mbit burst 64kb latency 20ms"
+        subprocess.run([*enter, "tc", *limit.split()], check=True, timeout=10)
+    else:
+        stamp.run("gpu-001", *fault.split())
+    assert stamp.drift(1) == [seen]
+    assert stamp.ensure_nodes(1) == instances
+    assert stamp.drift(1) == []
+
+
+def test_a_trunk_that_is_gone_is_seen_and_repaired(stamp: Stamp) -> None:
+    """Trunks belong to the room; losing one says which, and the nodes stay."""
+    stamp.ensure_room(4)
+    subprocess.run([*room.reach(stamp.cluster), "ip", "link", "del", "r1-leaf2-up"], check=True, timeout=10)
+    declared = "rail1, leaf2 to spine: no trunk, not 400 Mb/s"
+    assert list(room.room_drift(room.read_room(stamp.cluster), NETWORK, rails(4))) == [declared]
+    stamp.ensure_room(4)
+    assert room.room_drift(room.read_room(stamp.cluster), NETWORK, rails(4)) == ()
+
+
+def test_rails_and_trunks_carry_what_was_declared(stamp: Stamp) -> None:
+    """TCP gets nearly the declared rate within a leaf, and no more than the trunk's to another leaf."""
+    stamp.up(3, rate_mbps=200, trunk_mbps=50)
+    within = _transfer_mbps(stamp, "gpu-001", "gpu-002", rail=0, mib=12)
+    across = _transfer_mbps(stamp, "gpu-001", "gpu-003", rail=1, mib=4)
+    assert 0.75 < within / 200 < 1.05
+    assert 0.6 < across / 50 < 1.1
+
+
+def test_two_rooms_use_the_same_addresses(new_stamp: Callable[[], Stamp]) -> None:
+    """Clusters share nothing: the same address is another node in each."""
+    first, second = new_stamp(), new_stamp()
+    first.up(1)
+    second.up(1)
+    first.run("gpu-001", "touch", "/root/first")
+    keys = {stamp.cluster: members(stamp.cluster).members[0] for stamp in (first, second)}
+    assert _ssh(first, keys[first.cluster], "ls", "/root").stdout == "first\n"
+    assert _ssh(second, keys[second.cluster], "ls", "/root").stdout == ""
+    room.end_room(first.cluster)
+    assert second.drift(1) == []
+
+
+def test_processes_that_ensure_at_once_do_not_collide(stamp: Stamp, tmp_path: Path) -> None:
+    """Three processes that want the same nodes get the same ones, each started once."""
+    stamp.ensure_room(3)
+    program = tmp_path / "ensure.py"
+    wanted = f"{stamp.cluster!r}, {nodes(3)!r}, {MACHINE!r}, {rails(3)!r}, {stamp.image!r}, str"
+    program.write_text(
+        textwrap.dedent(f"""
+        from stampworks.clouds.local.room import Image, ensure_nodes
+        from stampworks.plan import Machine, Node, Rail, Trunk
+        print(sorted(ensure_nodes({wanted}).items()))
+        """)
+    )
+    running = [subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    results = {process.communicate(timeout=60)[0] for process in running}
+    assert len(results) == 1
+    assert re.findall(r"gpu-\d+", results.pop()) == ["gpu-001", "gpu-002", "gpu-003"]
+    assert stamp.drift(3) == []
+
+
+def test_a_starter_that_dies_leaves_no_room_and_no_node_behind(stamp: Stamp) -> None:
+    """A command killed at any moment leaves a room that the next one can finish."""
+    stamp.ensure_room(4)
+    program = (
+        "import sys; sys.path[:0] = []; from stampworks.clouds.local.room import *; from stampworks.plan import *; "
+        f"ensure_nodes({stamp.cluster!r}, {nodes(4)!r}, {MACHINE!r}, {rails(4)!r}, {stamp.image!r}, str)"
+    )
+    for delay in (0.2, 0.3, 0.4, 0.5):
+        process = subprocess.Popen([sys.executable, "-c", program])
+        time.sleep(delay)
+        process.kill()
+        process.wait(timeout=10)
+    stamp.ensure_nodes(4)
+    assert stamp.drift(4) == []
+    inits = stamp.run("gpu-001", "ps", "-e", "-o", "comm=").split().count("runsvdir")
+    assert inits == 1
+    found = room.read_room(stamp.cluster)
+    assert found is not None
+    known = {int(node.instance.partition("-")[0]) for node in room.read_nodes(stamp.cluster)}
+    assert _children_named("runsvdir", int(found.instance.partition("-")[0])) == known
+
+
+def _children_named(name: str, parent: int) -> set[int]:
+    pids = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return {int(pid) for pid in pids if Path(f"/proc/{pid}/comm").read_text().strip() == name}
+
+
+def test_nodes_that_do_not_boot_are_named_with_what_they_said(stamp: Stamp, tmp_path: Path) -> None:
+    """All failures at once, each with the end of the node's console."""
+    layer = tmp_path / "layer"
+    (layer / "usr/sbin").mkdir(parents=True)
+    init = layer / "usr/sbin/stampworks-init"
+    init.write_text("#!/bin/sh\necho no disk to speak of\nexit 1\n")
+    init.chmod(0o755)
+    broken = room.Image("broken", (str(layer), *stamp.image.layers), stamp.image.packages)
+    stamp.ensure_room(2)
+    good, stamp.image = stamp.image, broken
+    with pytest.raises(room.RoomError) as failed:
+        stamp.ensure_nodes(2)
+    assert str(failed.value) == (
+        f"cluster {stamp.cluster}: 2 of 2 nodes did not boot: gpu-001: its first process ended\n"
+        "    no disk to speak of\n"
+        "  gpu-002: its first process ended\n"
+        "    no disk to speak of"
+    )
+    stamp.image = good
+    stamp.ensure_nodes(2)
+    assert stamp.drift(2) == []
