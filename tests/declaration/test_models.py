@@ -155,3 +155,12 @@ def test_import_is_light() -> None:
     code = f"import sys, stampworks.declaration; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path("/"))
     assert done.stdout.strip() == "[]"
+
+
+def test_schema_accepts_its_defaults() -> None:
+    """A default that the schema states can be written out."""
+    document = schema()
+    for section in (document, *document["$defs"].values()):
+        for field in section["properties"].values():
+            if "default" in field:
+                jsonschema.validate(field["default"], {"$defs": document["$defs"], **field})
