@@ -14,12 +14,12 @@ from stampworks.planning.addresses import SLOTS, AddressMap
 relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
 
 MACHINES = ("sim-h100", "sim-a100-small", "sim-cpu")
-CAPACITY = 64  # of a slot in a /20 that is cut into four networks
+CAPACITY = 16  # of a slot in a /22 that is cut into four networks
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> dict[str, Any]:
-    """Declarations whose pools fit a /20."""
+    """Declarations whose pools fit a /22."""
     machines = draw(st.lists(st.sampled_from(MACHINES), min_size=1, max_size=15))
     counts = [draw(st.integers(1, CAPACITY - 2)) for _ in machines]
     pools = [
@@ -27,7 +27,7 @@ def clusters(draw: st.DrawFn) -> dict[str, Any]:
         for index, (machine, count) in enumerate(zip(machines, counts, strict=True))
     ]
     fabric = {"leaf_nodes": draw(st.integers(1, 9)), "oversubscription": draw(st.sampled_from([1, 2, 4]))}
-    return {"pools": pools, "fabric": fabric, "network": {"cidr": "10.77.0.0/20"}}
+    return {"pools": pools, "fabric": fabric, "network": {"cidr": "10.77.0.0/22"}}
 
 
 def addresses_in(plan: Plan) -> list[tuple[str, str]]:
