@@ -104,6 +104,16 @@ def test_accounts_list_their_users(plan_of: Any) -> None:
     assert plan.scheduler.accounts == (Account("a", ("bob", "alice"), 1, 0), Account("b", ("bob",), 3, 8))
 
 
+def test_preemption_that_nothing_asks_for_is_pointed_out(plan_of: Any) -> None:
+    """Switched on without a priority that preempts, it does nothing, and the plan says so."""
+    idle = plan_of(pools=[GPU], scheduler={"preemption": "requeue"})
+    assert reasons(idle)["scheduler.preemption"] == "requeue, but no priority preempts another: no job makes room"
+    priorities = [{"name": "low", "weight": 1}, {"name": "high", "weight": 9, "preempts": ["low"]}]
+    used = plan_of(pools=[GPU], scheduler={"preemption": "requeue", "accounting": True, "priorities": priorities})
+    assert "scheduler.preemption" not in reasons(used)
+    assert "scheduler.preemption" not in reasons(plan_of(pools=[GPU]))
+
+
 @pytest.mark.parametrize(("topology", "size"), [("flat", 0), ("tree", 0), ("block", 2)])
 def test_a_leaf_is_a_block(plan_of: Any, topology: str, size: int) -> None:
     """Where blocks are asked for."""

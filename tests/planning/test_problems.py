@@ -229,6 +229,17 @@ def test_all_problems_come_out_together(plan_text_of: PlanText) -> None:
     ]
 
 
+def test_checks_go_on_as_if_the_hint_had_been_followed(plan_text_of: PlanText) -> None:
+    """A misspelt machine hides nothing that is wrong with the one that was meant."""
+    text = "pools:\n  - {name: prep, machine: sim-cp, count: 2}\nscheduler: {topology: block}\n"
+    assert [line for line in refusal(plan_text_of, text).splitlines() if "cluster.yaml" in line] == [
+        "cluster.yaml:5:27: pools[0].machine: no machine is called 'sim-cp'",
+        "cluster.yaml:5:27: pools[0].machine: with topology: block every node belongs to a block, which is a leaf, and "
+        "sim-cpu of pool prep has no NIC on the fabric",
+        "2 problems in cluster.yaml: nothing was changed.",
+    ]
+
+
 def test_a_default_that_does_not_fit_points_at_what_is_around_it(plan_text_of: PlanText) -> None:
     """A value that nobody wrote has no line of its own."""
     pools = [f"  - {{name: pool{number}, machine: sim-h100, count: 1}}\n" for number in range(14)]

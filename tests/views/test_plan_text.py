@@ -89,6 +89,7 @@ def test_findings_come_before_the_reasons_with_their_verdict_in_words() -> None:
 def test_control_characters_are_shown_and_not_obeyed() -> None:
     """A plan read from a file may hold anything."""
     plan = dataclasses.replace(plan_of(pools=[GPU]), name="x\x1b[2J", reasons=(Reason("a\x07", "b\u202e"),))
+    plan = dataclasses.replace(plan, fabric=dataclasses.replace(plan.fabric, kind="simulated\x1b[31m"))
     text = views.plan_text(plan, ())
     assert all(line.isprintable() for line in text.splitlines())
     assert text.startswith("cluster x\\x1b[2J on local")

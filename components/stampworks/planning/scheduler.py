@@ -22,6 +22,10 @@ def build(declaration: Declaration, groups: tuple[Group, ...], notes: Notes) -> 
             "write kind: slurm; pools, fabric, storage and queues of this declaration stay as they are",
         )
     topology = _topology(declaration, groups, notes)
+    if declared.preemption != "off" and not any(priority.preempts for priority in declared.priorities):
+        notes.reason(
+            "scheduler.preemption", f"{declared.preemption}, but no priority preempts another: no job makes room"
+        )
     return Scheduler(
         kind=declared.kind,
         accounting=declared.accounting,
