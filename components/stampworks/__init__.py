@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stampworks.cluster import Cluster, PlanRefusedError, plan_of_stack
+    from stampworks.cluster import Cluster, plan_of_stack
 
-__all__ = ["Cluster", "PlanRefusedError", "plan_of_stack"]
+__all__ = ["Cluster", "plan_of_stack"]
 
 
 def __getattr__(name: str) -> Any:

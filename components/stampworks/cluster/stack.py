@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pulumi
 import yaml
@@ -17,23 +19,33 @@ from stampworks.planning import Finding, plan, rules
 _NAMESPACE, _KEY = "stampworks", "cluster"
 
 
-class PlanRefusedError(pulumi.RunError):
-    """The declaration cannot be stamped. Pulumi shows the text as it is and does nothing."""
+_ALREADY_SHOWN = 32
+"""The exit status by which a Pulumi program says that the user has seen its error: with any other one, a RunError's
+included, the engine adds a second error about the exit status."""
 
 
 def plan_of_stack(directory: Path) -> Plan:
-    """The plan of what this stack declares, with every problem pointing at the user's own line.
+    """The plan of what this stack declares. When there can be none the program ends here and nothing is created.
 
-    The directory is where the stack's file and what it extends are.
+    The directory is where the stack's file and what it extends are: every problem points at the user's own line.
     """
     try:
-        made = plan(_source(directory))
+        # Problems name files as one would from where `pulumi` is called.
+        directory = directory.absolute()
+        with contextlib.chdir(pulumi.runtime.get_root_directory()):
+            made = plan(_source(directory))
     except DeclarationError as error:
-        raise PlanRefusedError(str(error)) from None
+        _refuse(str(error))
     refused = [finding for finding in rules(made, known_facts()) if finding.verdict == "fail"]
     if refused:
-        raise PlanRefusedError(_explain(refused))
+        _refuse(_explain(refused))
     return made
+
+
+def _refuse(text: str) -> NoReturn:
+    pulumi.log.error(text)
+    warnings.simplefilter("ignore")  # about the registrations that the SDK had begun, and that are dropped on purpose
+    raise SystemExit(_ALREADY_SHOWN)
 
 
 def _source(directory: Path) -> Source:

@@ -1,0 +1,178 @@
+"""Stacks of their own, with the real engine and the real plugin, away from everything of the user's."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TIMEOUT_S = 600  # the first up of a machine builds the node image
+PROJECT = """\
+name: test
+runtime: {{name: python, options: {{virtualenv: {environment}}}}}
+main: stacks
+stackConfigDir: stacks
+plugins: {{providers: [{{name: stampworks, path: {plugin}}}]}}
+"""
+DECLARATION = """\
+config:
+  stampworks:cluster:
+    version: 1
+    name: {cluster}
+    cloud: local
+    network: {{cidr: 10.99.0.0/16}}
+    pools:
+      - {{name: gpu, machine: sim-h100, count: 2}}
+    storage:
+      - {{name: shared, kind: directory, mount: /shared, protect: false}}
+    scheduler: {{drain_timeout_minutes: 1}}
+"""
+
+
+@dataclass
+class Stack:
+    """A project with one stack whose program is the repository's."""
+
+    folder: Path
+    cluster: str
+
+    @classmethod
+    def make(cls, folder: Path, cluster: str) -> Stack:
+        for name in ("stacks", "home", "backend", "state"):
+            (folder / name).mkdir(mode=0o700)
+        plugin = ROOT / "components" / "stampworks" / "provider" / "bin"
+        (folder / "Pulumi.yaml").write_text(PROJECT.format(environment=sys.prefix, plugin=plugin))
+        shutil.copy(ROOT / "stacks" / "__main__.py", folder / "stacks")
+        stack = cls(folder, cluster)
+        stack.declare(DECLARATION.format(cluster=cluster))
+        assert stack.run("stack", "init", "test").returncode == 0
+        stack.declare(DECLARATION.format(cluster=cluster))  # Pulumi has put its salt below the first one
+        return stack
+
+    @property
+    def state(self) -> Path:
+        """Where this stack's machine room is."""
+        return self.folder / "state"
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "stacks" / "Pulumi.test.yaml"
+
+    def declare(self, text: str) -> None:
+        salt = [line for line in self._lines() if line.startswith("encryptionsalt:")]
+        self.file.write_text(text + "".join(salt))
+
+    def edit(self, old: str, new: str) -> None:
+        text = self.file.read_text()
+        assert old in text
+        self.file.write_text(text.replace(old, new))
+
+    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["pulumi", *argv, "--non-interactive", "--color", "never"],
+            cwd=self.folder,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIMEOUT_S,
+        )
+
+    def up(self) -> str:
+        """An up that must pass; returns what it printed."""
+        return self._must_pass("up", "--yes", "--skip-preview")
+
+    def preview(self) -> str:
+        return self._must_pass("preview")
+
+    def destroy(self) -> str:
+        return self._must_pass("destroy", "--yes", "--skip-preview")
+
+    def resources(self) -> dict[str, dict[str, Any]]:
+        """What the backend holds of our own types, by type and name."""
+        exported = json.loads(self.run("stack", "export").stdout)["deployment"].get("resources", [])
+        return {
+            f"{one['type'].split(':')[-1]} {one['urn'].split('::')[-1]}": one
+            for one in exported
+            if one["type"].startswith("stampworks:")
+        }
+
+    def nodes(self) -> dict[str, dict[str, Any]]:
+        """The machine room's own view: what is there, whoever made it."""
+        program = (
+            "import dataclasses, json, sys; from stampworks.clouds.local.room import read_nodes; "
+            "print(json.dumps({node.name: dataclasses.asdict(node) for node in read_nodes(sys.argv[1])}))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program, self.cluster],
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        return dict(json.loads(done.stdout))
+
+    def kill(self, node: str) -> None:
+        os.kill(self.nodes()[node]["pid"], signal.SIGKILL)
+
+    def end_room(self) -> None:
+        """Ends every process of the machine room, as a reboot would."""
+        outer = (self.state / "rooms" / self.cluster / "process").read_text()
+        os.kill(int(outer.split("-")[0]), signal.SIGKILL)
+
+    def traces(self) -> list[str]:
+        """Everything on this machine that still belongs to the stack's machine room."""
+        marks = str(self.state).encode()
+        left = [str(path) for path in self.state.rglob("rooms/*") if not path.name.startswith(".")]
+        for file in ("mountinfo", "cmdline"):
+            left += [str(path) for path in Path("/proc").glob(f"[0-9]*/{file}") if marks in _content(path)]
+        return left
+
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
+        return {
+            **kept,
+            "PULUMI_HOME": str(self.folder / "home"),
+            "PULUMI_BACKEND_URL": f"file://{self.folder / 'backend'}",
+            "PULUMI_CONFIG_PASSPHRASE": "test",
+            "PULUMI_SKIP_UPDATE_CHECK": "1",
+            "STAMPWORKS_STATE": str(self.state),  # the cache is the user's: an image takes a minute
+        }
+
+    def _must_pass(self, *argv: str) -> str:
+        done = self.run(*argv)
+        assert done.returncode == 0, done.stdout
+        assert "warning" not in done.stdout, done.stdout
+        return done.stdout
+
+    def _lines(self) -> list[str]:
+        return self.file.read_text().splitlines(keepends=True) if self.file.exists() else []
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it ended while we looked
+        return b""
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack that nothing was created of yet; whatever its tests leave is ended."""
+    if shutil.which("pulumi") is None:
+        pytest.skip("no pulumi on PATH: . tools/env.sh")
+    stack = Stack.make(tmp_path_factory.mktemp("stack"), f"t{os.getpid()}")
+    yield stack
+    stack.run("destroy", "--yes", "--skip-preview")

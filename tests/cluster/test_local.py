@@ -1,0 +1,117 @@
+"""A real cluster on this machine, from nothing to nothing: what `up` promises, in the order a user meets it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cluster.conftest import Stack
+
+pytestmark = pytest.mark.cluster
+
+
+def stampworks(stack: Stack, *argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "stampworks.cli.main", *argv],
+        cwd=stack.folder,
+        env=stack.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def host() -> str:
+    """What a machine room could leave on this machine: interfaces, addresses, mounts."""
+    commands = (["ip", "-o", "link"], ["ip", "-o", "address"], ["findmnt", "--raw", "-o", "TARGET,SOURCE"])
+    return "\n".join(subprocess.run(command, capture_output=True, text=True, check=True).stdout for command in commands)
+
+
+@pytest.fixture(scope="module")
+def before() -> str:
+    return host()
+
+
+@pytest.fixture(scope="module")
+def stamped(stack: Stack, before: str) -> Stack:
+    """The cluster, stamped."""
+    assert "+ 9 created" in stack.up()
+    assert host() == before, "nothing of it is in the host's own network or mounts"
+    return stack
+
+
+def test_a_second_up_changes_nothing(stamped: Stack) -> None:
+    """The same declaration, the same cluster."""
+    assert "9 unchanged" in stamped.up()
+
+
+def test_jobs_run_on_all_nodes(stamped: Stack) -> None:
+    """The scheduler takes a job and every node answers."""
+    done = stampworks(stamped, "run", "-s", "test", "--nodes", "2", "--", "hostname")
+    assert sorted(done.stdout.split()) == ["gpu-001", "gpu-002"], done.stderr
+
+
+def test_secrets_are_encrypted_in_the_state(stamped: Stack) -> None:
+    """Neither private keys nor passwords can be read from what the backend holds."""
+    resources = stamped.resources()
+    keyring = resources[f"Keyring {stamped.cluster}"]["outputs"]
+    assert all("ciphertext" in keyring[name] for name in ("sshPrivateKey", "slurmKey", "databasePassword"))
+    assert "ciphertext" in resources[f"Playbook {stamped.cluster}"]["inputs"]["secrets"]
+    assert "PRIVATE KEY" not in str(resources)
+
+
+def test_a_plain_preview_sees_a_dead_node_and_up_restarts_it(stamped: Stack) -> None:
+    """Without a flag: the group, then the roster, then the playbook update, and nothing else."""
+    others = {name: node["instance"] for name, node in stamped.nodes().items() if name != "gpu-002"}
+    stamped.kill("gpu-002")
+    shown = stamped.preview()
+    assert "gpu-002 is dead" in shown
+    assert "~ 3 to update" in shown
+    assert "~ 3 updated" in stamped.up()
+    after = {name: node["instance"] for name, node in stamped.nodes().items()}
+    assert after.pop("gpu-002")
+    assert after == others, "nobody else was touched"
+    assert "9 unchanged" in stamped.up()
+
+
+def test_a_node_more_leaves_the_others_alone(stamped: Stack) -> None:
+    """Growth starts one node; those that run keep running."""
+    before = {name: node["instance"] for name, node in stamped.nodes().items()}
+    stamped.edit("count: 2", "count: 3")
+    stamped.up()
+    after = {name: node["instance"] for name, node in stamped.nodes().items()}
+    assert after.keys() - before.keys() == {"gpu-003"}
+    assert {name: after[name] for name in before} == before
+
+
+def test_a_node_that_leaves_finishes_its_job_first(stamped: Stack) -> None:
+    """Shrinking waits for the job on the node that goes."""
+    job = "sleep 10 && touch /shared/finished"
+    submitted = stampworks(stamped, "ssh", "-s", "test", "head", "--", "sbatch", "-w", "gpu-003", "--wrap", job)
+    assert submitted.returncode == 0, submitted.stderr
+    stamped.edit("count: 3", "count: 2")
+    shown = stamped.up()
+    assert "waiting for job" in shown
+    assert set(stamped.nodes()) == {"head", "gpu-001", "gpu-002"}
+    assert stampworks(stamped, "ssh", "-s", "test", "head", "--", "test", "-e", "/shared/finished").returncode == 0
+
+
+def test_a_room_that_ended_is_made_again(stamped: Stack) -> None:
+    """When the whole machine room is gone, as after a reboot, up brings the cluster back with its data."""
+    stamped.end_room()
+    stamped.up()
+    assert "9 unchanged" in stamped.up()
+    assert stampworks(stamped, "ssh", "-s", "test", "head", "--", "test", "-e", "/shared/finished").returncode == 0
+
+
+def test_destroy_leaves_the_machine_as_it_was(stamped: Stack, before: str) -> None:
+    """No process, mount, interface, address or file of the room is left."""
+    stamped.destroy()
+    assert stamped.resources() == {}
+    assert stamped.traces() == []
+    assert host() == before
