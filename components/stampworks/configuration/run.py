@@ -21,7 +21,7 @@ OnProgress = Callable[[str], Awaitable[None] | None]
 SOCKET_FOLDER_MAX = 40
 """A unix socket's path holds 107 characters, and ssh adds a name and a suffix of its own."""
 FAREWELL_S = 10
-NOT_IN_IMAGE = ("site.yml", "configure.yml", "declare.yml", "argument_specs.yml")
+NOT_IN_IMAGE = ("site.yml", "configure.yml", "declare.yml", "ready.yml", "argument_specs.yml")
 """Files of the playbooks that image.yml does not read."""
 
 

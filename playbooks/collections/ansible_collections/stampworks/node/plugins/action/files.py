@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
-from ansible.template import trust_as_template
+from ansible.errors import AnsibleActionFail  # type: ignore[import-untyped]
+from ansible.template import trust_as_template  # type: ignore[import-untyped]
 from ansible_collections.stampworks.node.plugins.plugin_utils.on_node import OnNode
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible.plugins.action import ActionBase
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator  # type: ignore[import-untyped]
+from ansible.plugins.action import ActionBase  # type: ignore[import-untyped]
 
 
-class ActionModule(ActionBase):
+class ActionModule(ActionBase):  # type: ignore[misc]
     """Runs once for all hosts: Ansible's own check is a task for each role on each host."""
 
     TRANSFERS_FILES = False

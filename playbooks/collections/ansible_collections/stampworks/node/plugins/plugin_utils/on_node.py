@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import yaml
-from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
+from ansible.errors import AnsibleActionFail  # type: ignore[import-untyped]
+from ansible.plugins.action import ActionBase  # type: ignore[import-untyped]
 
 PLUGINS = Path(__file__).resolve().parents[1]
 UTILS = "ansible_collections.stampworks.node.plugins.module_utils"
@@ -33,7 +33,7 @@ json.dump(sys.modules["main"].answer(work["arguments"], work["check"]), sys.stdo
 """
 
 
-class OnNode(ActionBase):
+class OnNode(ActionBase):  # type: ignore[misc]
     """Checks the task's arguments against the module's own documentation, then runs the module on the node."""
 
     TRANSFERS_FILES = False
