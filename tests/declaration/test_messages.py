@@ -195,15 +195,25 @@ cluster.yaml:2:7: name: 'My_Cluster' is not a legal name
     "accounts-without-accounting": (
         changed("accounting: true", "accounting: false"),
         """\
-cluster.yaml:25:3: scheduler.priorities: priorities need accounting, which is off
-      priorities:
-      ^
-  hint: write accounting: true in scheduler, or take the priorities out
-
 cluster.yaml:28:3: scheduler.accounts: accounts need accounting, which is off
       accounts: [{name: research, share: 1, accelerators_max: 0}]
       ^
   hint: write accounting: true in scheduler, or take the accounts out
+
+1 problem in cluster.yaml: nothing was changed.""",
+    ),
+    "machine-and-count": (
+        changed("machine: sim-h100, count: 4", "machine: sim-h10, count: 0"),
+        """\
+cluster.yaml:7:26: pools[0].machine: no machine is called 'sim-h10'
+      - {name: gpu, machine: sim-h10, count: 0}
+                             ^
+  hint: did you mean 'sim-h100'?
+
+cluster.yaml:7:42: pools[0].count: must be from 1 to 1024, not 0
+      - {name: gpu, machine: sim-h10, count: 0}
+                                             ^
+  hint: how many nodes the pool has; for none, take the pool out
 
 2 problems in cluster.yaml: nothing was changed.""",
     ),

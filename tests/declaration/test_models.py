@@ -17,7 +17,7 @@ from stampworks.declaration.fields import fields, is_list, section_of
 from .conftest import EXAMPLE
 
 SEVERITY = get_args(Change)
-MINIMAL = {"version": 1, "name": "a", "cloud": "local", "pools": [{"name": "gpu", "machine": "m", "count": 1}]}
+MINIMAL = {"version": 1, "name": "a", "cloud": "local", "pools": [{"name": "gpu", "machine": "sim-cpu", "count": 1}]}
 
 
 def example() -> dict[str, Any]:
@@ -108,7 +108,7 @@ def test_schema_accepts(data: dict[str, Any]) -> None:
         {"name": "Not Legal"},
         {"name": "a" * 21},
         {"pools": []},
-        {"pools": [{"name": "gpu", "machine": "m", "count": 0}]},
+        {"pools": [{"name": "gpu", "machine": "sim-cpu", "count": 0}]},
         {"fabric": {"oversubscription": 3}},
         {"network": {"cidr": "ten"}},
         {"version": 2},

@@ -120,10 +120,9 @@ def _accounts(data: Entry, scheduler: Entry) -> Iterator[Finding]:
 def _accounting(scheduler: Entry) -> Iterator[Finding]:
     if scheduler.get("accounting") is not False:
         return
-    for key in ("priorities", "accounts"):
-        if scheduler.get(key):
-            hint = f"write accounting: true in scheduler, or take the {key} out"
-            yield Finding(("scheduler", key), f"{key} need accounting, which is off", hint)
+    if scheduler.get("accounts"):
+        hint = "write accounting: true in scheduler, or take the accounts out"
+        yield Finding(("scheduler", "accounts"), "accounts need accounting, which is off", hint)
 
 
 def _references(

@@ -8,9 +8,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
-from stampworks.declaration.values import AccountName, Cidr, Mount, Name, PoolName, QueueName, UserName, Whole
+from stampworks.declaration.values import (
+    AccountName,
+    Cidr,
+    MachineName,
+    Mount,
+    Name,
+    PoolName,
+    QueueName,
+    ReleaseName,
+    UserName,
+    Whole,
+)
 
 VERSION: Final = 1
 
@@ -28,7 +39,6 @@ REFUSE: Final[dict[str, Any]] = {CHANGE_KEY: "refuse"}
 
 # YAML has lists where a frozen model has tuples; everything inside them is as strict as elsewhere.
 FromList = Strict(False)
-CatalogName = Annotated[str, StringConstraints(min_length=1)]
 
 
 class Section(BaseModel):
@@ -53,7 +63,7 @@ class Pool(Section):
     name: PoolName = Field(
         description="What the pool and its nodes (<pool>-001, ...) are called.", json_schema_extra=REPLACE
     )
-    machine: CatalogName = Field(description="The catalog's name of the machine.", json_schema_extra=REPLACE)
+    machine: MachineName = Field(description="The catalog's name of the machine.", json_schema_extra=REPLACE)
     count: int = Field(
         ge=1,
         le=1024,
@@ -187,7 +197,7 @@ class Scheduler(Section):
     )
     accounting: bool = Field(
         default=False,
-        description="Whether who used what is recorded; accounts and priorities need it.",
+        description="Whether who used what is recorded; accounts need it.",
         json_schema_extra=IN_PLACE,
     )
     topology: Literal["flat", "tree", "block"] = Field(
@@ -235,7 +245,7 @@ class Declaration(Section):
         description="What the cluster is called; another name is another cluster.", json_schema_extra=REFUSE
     )
     cloud: Literal["local"] = Field(description="Where the cluster is stamped.", json_schema_extra=REFUSE)
-    release: CatalogName = Field(
+    release: ReleaseName = Field(
         default="",
         description='The catalog\'s name of the software release, in quotes ("2026.11"); without it, the newest.',
         json_schema_extra=ROLL,

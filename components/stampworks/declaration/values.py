@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, GetCoreSchemaHandler
 from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
 
-from stampworks.declaration.wording import shown
+from stampworks import catalog
+from stampworks.declaration.wording import did_you_mean, shown
 
 NAME_LENGTH_MAX = 20
 NAME_PATTERN = rf"^[a-z]([a-z0-9-]{{0,{NAME_LENGTH_MAX - 2}}}[a-z0-9])?$"
@@ -120,6 +121,22 @@ def mount(value: str) -> str:
     return value
 
 
+def machine_name(value: str) -> str:
+    """Refuse a machine that the catalog does not have."""
+    return _listed(value, "machine", catalog.machines())
+
+
+def release_name(value: str) -> str:
+    """Refuse a release that the catalog does not have."""
+    return _listed(value, "release", catalog.releases())
+
+
+def _listed(value: str, kind: str, known: Iterable[str]) -> str:
+    if value not in known:
+        raise _wrong(f"no {kind} is called {shown(value)}", did_you_mean(value, known))
+    return value
+
+
 def whole(value: object) -> object:
     """Refuse what only equals a whole number: to Python, and so to a closed set of numbers, true is 1 and so is 1.0."""
     if type(value) is not int:
@@ -148,4 +165,7 @@ AccountName = Annotated[str, _Form(account_name, NAME_PATTERN)]
 UserName = Annotated[str, _Form(user_name, USER_PATTERN)]
 Cidr = Annotated[str, _Form(cidr, CIDR_PATTERN)]
 Mount = Annotated[str, _Form(mount, MOUNT_PATTERN)]
+# Their names are data that grows with the catalog: a schema that listed them would refuse tomorrow's.
+MachineName = Annotated[str, _Form(machine_name, "^.+$")]
+ReleaseName = Annotated[str, _Form(release_name, "^.+$")]
 Whole = BeforeValidator(whole)

@@ -10,7 +10,6 @@ from stampworks.plan import Group, Leaf, Machine, Network, Node
 from stampworks.planning import addresses
 from stampworks.planning.addresses import AddressMap
 from stampworks.planning.clouds.choices import Choices
-from stampworks.planning.naming import look_up
 from stampworks.planning.notes import Notes
 
 CONTROLLER = "head"
@@ -26,7 +25,7 @@ class Layout:
 
 def lay_out(declaration: Declaration, choices: Choices, notes: Notes) -> Layout:
     """Places every node. Nothing of a pool depends on the size of another one, so that growth moves nobody."""
-    machines = _machines(declaration, notes)
+    machines = [catalog.machines()[pool.machine] for pool in declaration.pools]
     members = [("the head with the gateway", addresses.HEAD)]
     members += [(f"pool {pool.name}", pool.count) for pool in declaration.pools]
     rails = max(machine.nics for machine in machines)
@@ -66,13 +65,6 @@ def machine_facts(row: catalog.Machine, path: str, notes: Notes) -> Machine:
 
 
 _LOOK_IT_UP = "look it up and write it into catalog/machines.yaml, or choose another machine"
-
-
-def _machines(declaration: Declaration, notes: Notes) -> list[catalog.Machine]:
-    return [
-        look_up(catalog.machines(), pool.machine, f"pools[{index}].machine", "machine", notes)
-        for index, pool in enumerate(declaration.pools)
-    ]
 
 
 def _controller(choices: Choices, address_map: AddressMap, notes: Notes) -> Group:

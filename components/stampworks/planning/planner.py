@@ -6,7 +6,6 @@ from stampworks.declaration import Declaration, Source
 from stampworks.plan import PLAN_VERSION, Plan, Storage, User
 from stampworks.planning import expectations, fabric, layout, release, scheduler
 from stampworks.planning.clouds import CLOUDS
-from stampworks.planning.naming import look_up
 from stampworks.planning.notes import Notes
 
 
@@ -17,7 +16,7 @@ def plan(source: Source) -> Plan:
     """
     notes = Notes(source)
     declaration = source.declaration
-    choices = look_up(CLOUDS, declaration.cloud, "cloud", "cloud", notes)
+    choices = CLOUDS[declaration.cloud]
     chosen_release = release.choose(declaration, notes)
     places = layout.lay_out(declaration, choices, notes)
     planned_fabric = fabric.build(declaration, places, notes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from stampworks import catalog
 from stampworks.declaration import Declaration
 from stampworks.plan import Release
-from stampworks.planning.naming import look_up
 from stampworks.planning.notes import Notes
 
 
@@ -13,7 +12,7 @@ def choose(declaration: Declaration, notes: Notes) -> Release:
     name = declaration.release or catalog.newest_release()
     if not declaration.release:
         notes.reason("release.name", "the newest of the catalog, for none is declared")
-    row = look_up(catalog.releases(), name, "release", "release", notes)
+    row = catalog.releases()[name]
     left_out = () if declaration.scheduler.accounting else row.accounting_roles
     if left_out:
         notes.reason("release.packages", f"without {', '.join(left_out)}, which only accounting needs")

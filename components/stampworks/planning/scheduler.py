@@ -26,6 +26,12 @@ def build(declaration: Declaration, groups: tuple[Group, ...], notes: Notes) -> 
         notes.reason(
             "scheduler.preemption", f"{declared.preemption}, but no priority preempts another: no job makes room"
         )
+    elif declared.preemption != "off" and not declared.accounting:
+        notes.reason(
+            "scheduler.preemption",
+            f"{declared.preemption}, by queue: without accounting a job has the priority of its queue, and makes room "
+            "for every queue above if any priority preempts its own",
+        )
     return Scheduler(
         kind=declared.kind,
         accounting=declared.accounting,

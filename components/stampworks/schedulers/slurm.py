@@ -154,13 +154,15 @@ def gres_of(machine: Machine) -> str:
 
 def queue_line(plan: Plan, queue: Queue, members: Mapping[str, Sequence[Member]]) -> str:
     scheduler = plan.scheduler
-    tiers = scheduler.preemption != "off" and not scheduler.accounting
+    tiers = scheduler.priorities and not scheduler.accounting
+    safe = not any(queue.priority in priority.preempts for priority in scheduler.priorities)
     settings: list[Setting] = [
         ("PartitionName", queue.name),
         ("Nodes", folded(member.name for pool in queue.pools for member in members[pool]) or '""'),
         ("Default", "YES" if queue.default else "NO"),
         ("MaxTime", queue.time_limit_minutes or "INFINITE"),
         *([("PriorityTier", tier(plan, queue))] if tiers else []),
+        *([("PreemptMode", "OFF")] if tiers and safe and scheduler.preemption != "off" else []),
         ("State", "UP"),
     ]
     return words(settings)
