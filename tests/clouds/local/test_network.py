@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from stampworks.clouds.local.room import RoomState, TrunkState, room_drift
@@ -107,12 +108,13 @@ def test_the_burst_follows_the_rate(rate_mbps: int, burst_kib: int) -> None:
 
 def test_what_ip_and_tc_say_is_understood() -> None:
     """Rates in Mb/s, up only with the other end up, addresses with their prefix; empty objects are skipped."""
-    links = [
+    links: list[dict[str, Any]] = [
         {},
         {"ifname": "rail0", "flags": ["UP", "LOWER_UP"], "addr_info": [{"local": "10.0.0.1", "prefixlen": 24}]},
         {"ifname": "rail1", "flags": ["UP", "NO-CARRIER"], "master": "r1-leaf1"},
     ]
-    qdiscs = [{"dev": "rail0", "kind": "tbf", "options": {"rate": 25_000_000}}, {"dev": "rail1", "kind": "noqueue"}]
+    tbf: dict[str, Any] = {"dev": "rail0", "kind": "tbf", "options": {"rate": 25_000_000}}
+    qdiscs = [tbf, {"dev": "rail1", "kind": "noqueue"}]
     assert parse(links, qdiscs) == {
         "rail0": Link(True, "", 200, ("10.0.0.1/24",)),
         "rail1": Link(False, "r1-leaf1", 0, ()),

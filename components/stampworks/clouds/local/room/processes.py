@@ -10,6 +10,8 @@ from pathlib import Path
 
 from stampworks.clouds.local.room.errors import RoomError
 
+END_TIMEOUT_S = 10
+
 
 @dataclass(frozen=True)
 class Process:
@@ -32,13 +34,32 @@ class Process:
         return self._state in ("T", "t")
 
     @property
+    def parent(self) -> Process | None:
+        """Who started it, or whoever inherited it since."""
+        found = _stat(self.pid)
+        return identify(found.parent) if found and found.start == self.start else None
+
+    @property
+    def program(self) -> str:
+        """The name of what it runs, at most 15 characters of it."""
+        found = _stat(self.pid)
+        return found.program if found and found.start == self.start else ""
+
+    def end(self, where: str) -> None:
+        """Kills it and returns when it is gone; if it began a pid namespace, so is everything in there."""
+        self._await_end(where, kill=True)
+
+    def wait(self, where: str) -> None:
+        """Returns when it is gone."""
+        self._await_end(where, kill=False)
+
+    @property
     def _state(self) -> str:
         """The kernel's letter for what it does now; empty when it is gone."""
-        state, start = _stat(self.pid)
-        return state if start == self.start else ""
+        found = _stat(self.pid)
+        return found.state if found and found.start == self.start else ""
 
-    def end(self, where: str, timeout: float = 10) -> None:
-        """Kills it and returns when it is gone; if it began a pid namespace, so is everything in there."""
+    def _await_end(self, where: str, *, kill: bool) -> None:
         try:
             handle = os.pidfd_open(self.pid)
         except ProcessLookupError:
@@ -46,17 +67,18 @@ class Process:
         try:
             if not self.alive:  # asked after opening: from here on the handle cannot mean another process
                 return
-            signal.pidfd_send_signal(handle, signal.SIGKILL)
-            if not select.select([handle], [], [], timeout)[0]:
-                raise RoomError(where, f"process {self.pid} does not end", f"it was killed {timeout:g} s ago")
+            if kill:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+            if not select.select([handle], [], [], END_TIMEOUT_S)[0]:
+                raise RoomError(where, f"process {self.pid} does not end", f"waited {END_TIMEOUT_S} s")
         finally:
             os.close(handle)
 
 
 def identify(pid: int) -> Process | None:
     """The process that has this number now."""
-    _, start = _stat(pid)
-    return Process(pid, start) if start >= 0 else None
+    found = _stat(pid)
+    return Process(pid, found.start) if found else None
 
 
 def from_instance(text: str) -> Process | None:
@@ -65,10 +87,19 @@ def from_instance(text: str) -> Process | None:
     return Process(int(pid), int(start)) if pid.isdigit() and start.isdigit() else None
 
 
-def _stat(pid: int) -> tuple[str, int]:
+@dataclass(frozen=True)
+class _Stat:
+    program: str
+    state: str
+    parent: int
+    start: int
+
+
+def _stat(pid: int) -> _Stat | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
-        return "", -1
-    fields = text.rpartition(")")[2].split()  # a command's name may hold blanks and parentheses
-    return fields[0], int(fields[19])
+        return None
+    before, _, after = text.rpartition(")")  # a program's name may hold blanks and parentheses
+    fields = after.split()
+    return _Stat(before.partition("(")[2], fields[0], int(fields[1]), int(fields[19]))

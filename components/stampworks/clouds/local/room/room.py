@@ -87,7 +87,10 @@ class Room:
     def end(self) -> None:
         """Ends every process, namespace, mount and address of the room; its folder stays."""
         if process := self.process:
+            launcher = process.parent
             process.end(self.name)
+            if launcher and launcher.program == "unshare":  # it ends on its own, a moment later
+                launcher.wait(self.name)
         self._process_file.unlink(missing_ok=True)
 
     def remove(self) -> None:
