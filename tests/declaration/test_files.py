@@ -191,7 +191,8 @@ def test_extends() -> None:
     """Of a base, mappings are merged and everything else is replaced."""
     write(
         base=changed("version: 1\n", ""),
-        over="extends: base.yaml\nversion: 1\nfabric: {leaf_nodes: 4}\npools: [{name: gpu, machine: sim-cpu, count: 2}]\n"
+        over="extends: base.yaml\nversion: 1\nfabric: {leaf_nodes: 4}\n"
+        "pools: [{name: gpu, machine: sim-cpu, count: 2}]\n"
         "scheduler: {queues: [{name: all, pools: [gpu], default: true}]}\n",
     )
     base, over = load_value(yaml.safe_load(EXAMPLE), "").declaration, load("over.yaml").declaration
