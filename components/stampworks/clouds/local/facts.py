@@ -12,7 +12,7 @@ PROGRAM = Path(__file__).with_name("loopback.py")
 
 
 def measure_loopback() -> int:
-    """Mb/s of one TCP connection between two nodes whose rail nothing limits; takes half a second."""
+    """Mb/s of one TCP connection between two nodes whose rail nothing limits; takes a second."""
     argv = ["unshare", "--net", *MAPPED_ROOT[1:], sys.executable, "-I", "-S", str(PROGRAM)]
     output = run(argv, "this machine", "cannot measure what its loopback carries", timeout=20).strip()
     if not output.isdigit():
