@@ -1,0 +1,63 @@
+"""A cold `make demo`, by phase: nothing built, nothing downloaded, in a fresh copy of what is committed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from bench.machine import quiet
+from bench.rows import Row, measured
+from bench.stack import ROOT
+
+TIMEOUT_S = 3600
+# A step of the preparation ends with its title and `ready`; the demo's own commands begin with `> `.
+_READY = re.compile(r"^(\S.*?) {2,}ready")
+_COMMAND = re.compile(r"^> (\S+ \S+)")
+
+
+def rows() -> list[Row]:
+    folder = Path(tempfile.mkdtemp(prefix="sw-demo-"))
+    try:
+        quiet("git", "clone", "--quiet", str(ROOT), str(folder / "clone"))
+        phases = _demo(folder)
+    finally:
+        # what Go keeps is read-only on purpose
+        subprocess.run(["chmod", "-R", "u+w", str(folder)], check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+    return [measured(f"cold make demo: {what}", "s", [seconds]) for what, seconds in phases]
+
+
+def _demo(folder: Path) -> list[tuple[str, float]]:
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("PULUMI_", "STAMPWORKS_"))},
+        "STAMPWORKS_CACHE": str(folder / "cache"),
+        "STAMPWORKS_STATE": str(folder / "state"),
+        "UV_CACHE_DIR": str(folder / "uv"),
+        "GOCACHE": str(folder / "go-build"),
+        "GOMODCACHE": str(folder / "go-modules"),
+    }
+    clone = folder / "clone"
+    phases: list[tuple[str, float]] = []
+    begun = last = time.perf_counter()
+    command = ["make", "demo"]
+    with subprocess.Popen(command, cwd=clone, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None  # noqa: S101  # for the type checker: it is a pipe
+        running = ""
+        for line in process.stdout:
+            now = time.perf_counter()
+            if ready := _READY.match(line):
+                phases.append((ready[1], now - last))
+                last = now
+            elif started := _COMMAND.match(line):
+                if running:
+                    phases.append((running, now - last))
+                running, last = started[1], now
+        phases.append((running, time.perf_counter() - last))
+        phases.append(("all of it", time.perf_counter() - begun))
+    subprocess.run(["make", "demo-down"], cwd=clone, env=environment, timeout=TIMEOUT_S, check=True)
+    return phases

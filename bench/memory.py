@@ -1,0 +1,50 @@
+"""What an idle node costs in memory: the proportional share of all its processes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from bench.rows import Row, measured
+from bench.stack import NAME, Stack, stack
+
+PIDS = f"""
+import json
+from stampworks.clouds.local.room import read_nodes
+print(json.dumps({{node.name: node.pid for node in read_nodes({NAME!r})}}))
+"""
+
+
+def rows() -> list[Row]:
+    with stack(nodes=4) as found:
+        found.up_until_idle()
+        memory = {name: _pss_mib(pid) for name, pid in _first_processes(found).items()}
+    workers = [mib for name, mib in memory.items() if name != "head"]
+    return [
+        measured("memory of an idle node", "MiB", workers),
+        measured("memory of the head", "MiB", [memory["head"]]),
+    ]
+
+
+def _first_processes(found: Stack) -> dict[str, int]:
+    pids: dict[str, int] = json.loads(found.run(sys.executable, "-c", PIDS))
+    return pids
+
+
+def _pss_mib(first: int) -> float:
+    """Everything in the same process namespace as a node's first process."""
+    namespace = (Path("/proc") / str(first) / "ns/pid").readlink()
+    total_kib = 0
+    for process in Path("/proc").iterdir():
+        try:
+            if process.name.isdecimal() and (process / "ns/pid").readlink() == namespace:
+                total_kib += _pss_kib(process)
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue  # it ended meanwhile, or is no business of ours
+    return total_kib / 1024
+
+
+def _pss_kib(process: Path) -> int:
+    lines = (process / "smaps_rollup").read_text().splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)

@@ -1,0 +1,127 @@
+"""A cluster of its own for a benchmark: project, state and room in a temporary folder, the image from the cache."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+NAME = "bench"
+UP_TIMEOUT_S = 600
+
+PROJECT = f"""\
+name: stampworks-bench
+runtime: {{name: python, options: {{virtualenv: {ROOT}/.venv}}}}
+main: stacks
+stackConfigDir: stacks
+plugins:
+  providers: [{{name: stampworks, path: {ROOT}/components/stampworks/provider/bin}}]
+"""
+DECLARATION = """\
+config:
+  stampworks:cluster:
+    version: 1
+    name: bench
+    cloud: local
+    pools: [{{name: gpu, machine: sim-h100, count: {nodes}}}]
+    fabric: {{kind: simulated, rail_rate_mbps: 50, leaf_nodes: 4}}
+    storage: [{{name: shared, kind: directory, mount: /shared, protect: false}}]
+    users: [{{name: alice, uid: 2001}}]
+"""
+
+
+@dataclass(frozen=True)
+class Up:
+    """How long one `pulumi up` took."""
+
+    idle_s: float
+    """From the command to every node idle in Slurm."""
+    ansible_s: float
+    """Of it the playbook, as Pulumi tells it: in whole seconds."""
+
+
+class Stack:
+    def __init__(self, folder: Path, nodes: int) -> None:
+        self.folder, self.state = folder, folder / "state"
+        (folder / "stacks").mkdir()
+        (folder / "Pulumi.yaml").write_text(PROJECT)
+        (folder / "stacks" / f"Pulumi.{NAME}.yaml").write_text(DECLARATION.format(nodes=nodes))
+        shutil.copy(ROOT / "stacks" / "__main__.py", folder / "stacks")
+        (self.state / "pulumi").mkdir(parents=True)
+        self.environment = {
+            **os.environ,
+            "STAMPWORKS_STATE": str(self.state),
+            "PULUMI_BACKEND_URL": f"file://{self.state}/pulumi",
+            "PULUMI_HOME": f"{self.state}/pulumi/home",
+            "PULUMI_CONFIG_PASSPHRASE": NAME,
+        }
+
+    def run(self, *argv: str, folder: Path | None = None, timeout_s: float = UP_TIMEOUT_S) -> str:
+        """What a command prints; one that fails ends the benchmark with what it said."""
+        done = subprocess.run(
+            argv,
+            cwd=folder or self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        if done.returncode:
+            raise SystemExit(f"{' '.join(argv)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        return done.stdout
+
+    def up(self, folder: Path | None = None) -> str:
+        return self.run("pulumi", "up", "--yes", "--skip-preview", "--stack", NAME, folder=folder)
+
+    def up_until_idle(self) -> Up:
+        """From nothing to every node idle."""
+        started = time.perf_counter()
+        said = self.up()
+        while self.run_status() != 0:
+            time.sleep(0.2)
+        idle_s = time.perf_counter() - started
+        [ansible_s] = re.findall(r"cluster:Playbook \S+ created \(([\d.]+)s\)", said)
+        return Up(idle_s, float(ansible_s))
+
+    def run_status(self) -> int:
+        command = [sys.executable, "-m", "stampworks.cli.main", "status", "-s", NAME]
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, timeout=60, check=False
+        ).returncode
+
+    def resources(self) -> list[dict[str, Any]]:
+        """What is in the stack's state, secrets in plain text."""
+        state = json.loads(self.run("pulumi", "stack", "export", "--show-secrets", "--stack", NAME))
+        found: list[dict[str, Any]] = state["deployment"]["resources"]
+        return found
+
+    def destroy(self) -> None:
+        self.run("pulumi", "destroy", "--yes", "--skip-preview", "--stack", NAME)
+
+
+@contextlib.contextmanager
+def stack(nodes: int) -> Iterator[Stack]:
+    """A stack that is declared and not up yet; whatever happens it is gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="sw-bench-"))
+    found = Stack(folder, nodes)
+    try:
+        found.run("pulumi", "stack", "init", NAME)
+        try:
+            yield found
+        finally:
+            found.destroy()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

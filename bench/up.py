@@ -1,0 +1,25 @@
+"""From nothing to every node idle in Slurm, the node image being there."""
+
+from __future__ import annotations
+
+from bench.rows import Row, measured
+from bench.stack import stack
+
+TARGETS_S = {4: 30, 16: 75}
+RUNS = 5
+
+
+def rows() -> list[Row]:
+    return [row for nodes, target_s in TARGETS_S.items() for row in rows_for(nodes, target_s)]
+
+
+def rows_for(nodes: int, target_s: float) -> list[Row]:
+    with stack(nodes) as found:
+        runs = []
+        for _ in range(RUNS):
+            runs.append(found.up_until_idle())
+            found.destroy()
+    return [
+        measured(f"warm up until {nodes} nodes are idle", "s", [run.idle_s for run in runs], target_s),
+        measured(f"of it Ansible, {nodes} nodes", "s", [run.ansible_s for run in runs]),
+    ]
