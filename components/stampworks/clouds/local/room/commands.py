@@ -45,13 +45,18 @@ def run(
     what: str,
     *,
     timeout: float,
-    stdin: str = "",
     environment: Mapping[str, str] | None = None,
 ) -> str:
     """Runs a command and returns its output; `where` and `what` say in an error what it was for."""
     try:
         done = subprocess.run(
-            argv, input=stdin, capture_output=True, text=True, timeout=timeout, env=environment or ENVIRONMENT, cwd="/"
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=environment or ENVIRONMENT,
+            cwd="/",
         )
     except FileNotFoundError:
         raise missing(argv[0], where, what) from None
