@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,6 @@ OnProgress = Callable[[str], Awaitable[None] | None]
 SOCKET_FOLDER_MAX = 40
 """A unix socket's path holds 107 characters, and ssh adds a name and a suffix of its own."""
 FAREWELL_S = 10
-NOT_IN_IMAGE = ("site.yml", "configure.yml", "declare.yml", "ready.yml", "argument_specs.yml")
-"""Files of the playbooks that image.yml does not read."""
 
 
 @dataclass(frozen=True)
@@ -58,25 +56,11 @@ def playbooks_dir() -> Path:
 
 def playbooks_digest() -> str:
     """A hash of everything a playbook run reads, so that edited playbooks show as a change."""
-    return _digest(_playbook_files())
-
-
-def image_digest() -> str:
-    """A hash of what image.yml reads: an edit of what only a running cluster gets needs no new image."""
-    return _digest(path for path in _playbook_files() if path.parts[-1] not in NOT_IN_IMAGE)
-
-
-def _playbook_files() -> Iterator[Path]:
-    for path in sorted(playbooks_dir().rglob("*")):
+    digest, root = hashlib.sha256(), playbooks_dir()
+    for path in sorted(root.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".md":
-            yield path
-
-
-def _digest(paths: Iterable[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(f"{path.relative_to(playbooks_dir())}\0{path.stat().st_size}\0".encode())
-        digest.update(path.read_bytes())
+            digest.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())
+            digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

@@ -1,0 +1,7 @@
+"""The plans and rosters of the schedulers' tests serve here, too."""
+
+from __future__ import annotations
+
+from tests.schedulers.conftest import case_of, golden, pytest_addoption, stack
+
+__all__ = ["case_of", "golden", "pytest_addoption", "stack"]

@@ -1,0 +1,171 @@
+"""What the player makes of inventory, events and processes, without any host."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from stampworks.configuration import player
+
+HOST = {"ansible_host": "192.0.2.1", "node_host_key": "ssh-ed25519 AAAA"}
+
+
+def inventory(**variables: Any) -> dict[str, Any]:
+    return {"all": {"vars": variables, "hosts": {"one": HOST}, "children": {"base": {"hosts": {"one": {}}}}}}
+
+
+def test_host_keys_are_known_before_the_first_connection(tmp_path: Path) -> None:
+    """ssh refuses a host whose key is not the one its cloud reported."""
+    player.prepare(tmp_path, inventory())
+    assert (tmp_path / "known_hosts").read_text() == "192.0.2.1 ssh-ed25519 AAAA\n"
+    arguments = player.environment(tmp_path, tmp_path)["ANSIBLE_SSH_ARGS"]
+    assert "StrictHostKeyChecking=yes" in arguments
+    assert f"UserKnownHostsFile={tmp_path}/known_hosts" in arguments
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ lookup('pipe', 'id') }}",
+        "{% if x %}",
+        "a {# comment #}",
+        "yes",
+        "0x10",
+        "!unsafe x",
+        "- 'a'\n: b",
+        "ü\u2028",
+    ],
+)
+def test_what_a_person_wrote_is_never_a_template(tmp_path: Path, text: str) -> None:
+    """Strings arrive as they are, and those that look like templates arrive as data."""
+    player.prepare(tmp_path, inventory(text=text))
+    loaded: list[tuple[str, str]] = []
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    def unsafe(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
+        loaded.append(("unsafe", node.value))
+        return str(loader.construct_scalar(node))
+
+    Loader.add_constructor("!unsafe", unsafe)
+    back = yaml.load((tmp_path / "inventory.yml").read_text(), Loader)  # noqa: S506 (a safe loader with one tag more)
+    assert back["all"]["vars"]["text"] == text
+    assert bool(loaded) == ("{" in text)
+
+
+def test_everything_that_is_written_is_inside_the_folder(tmp_path: Path) -> None:
+    """Neither the user's settings are read nor the user's folders written."""
+    environment = player.environment(tmp_path, Path("/playbooks"))
+    inside = ("ANSIBLE_CONFIG", "ANSIBLE_HOME", "ANSIBLE_LOCAL_TEMP", "ANSIBLE_SSH_CONTROL_PATH_DIR")
+    assert all(environment[name].startswith(str(tmp_path)) for name in inside)
+    assert "-F none" in environment["ANSIBLE_SSH_ARGS"]
+
+
+def test_plays_without_hosts_do_not_count_as_stages(tmp_path: Path) -> None:
+    """Progress counts what will happen, not what could."""
+    playbook = tmp_path / "site.yml"
+    playbook.write_text(
+        yaml.safe_dump([{"name": n, "hosts": h} for n, h in (("A", "all"), ("B", "base"), ("C", "storage"))])
+    )
+    assert player.stages(playbook, inventory()) == ["A", "B"]
+
+
+def test_events_become_few_and_small() -> None:
+    """A task says where it stands, a failure what happened; everything else is silence."""
+    translate = player.Translator(["Base", "Fabric"])
+    events = [
+        {"event": "playbook_on_play_start", "event_data": {"name": "Fabric"}},
+        {"event": "playbook_on_task_start", "event_data": {"role": "fabric", "task": "Do"}},
+        {"event": "runner_on_ok", "event_data": {"host": "one"}},
+        {
+            "event": "runner_on_failed",
+            "event_data": {"host": "one", "role": "fabric", "task": "Do", "res": {"msg": "no"}},
+        },
+        {"event": "runner_on_failed", "event_data": {"host": "two", "task": "Do", "res": {}, "ignore_errors": True}},
+        {"event": "runner_on_unreachable", "event_data": {"host": "two", "task": "Do", "res": {"msg": "gone"}}},
+        {"event": "playbook_on_stats", "event_data": {"processed": {"one": 1, "two": 1}, "changed": {"one": 3}}},
+    ]
+    lines = [line for event in events for line in translate.events(event)]
+    assert lines == [
+        {"event": "task", "role": "fabric", "task": "Do", "stage": 2, "stages": 2},
+        {"event": "failure", "host": "one", "task": "fabric : Do", "message": "no"},
+        {"event": "failure", "host": "two", "task": "", "message": "gone"},
+    ]
+    assert translate.end(False) == {"event": "end", "hosts": 2, "changed": 3, "finished": False}
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ({"msg": "no"}, "no"),
+        ({"msg": "no", "stderr": "why"}, "no\nwhy"),
+        ({"msg": "same", "stderr": "same"}, "same"),
+        ({"msg": "All items", "results": [{"failed": True, "msg": "one"}, {"msg": "fine"}]}, "one\nAll items"),
+        ({}, "it gave no reason"),
+    ],
+)
+def test_a_message_is_found_wherever_a_module_put_it(result: dict[str, Any], text: str) -> None:
+    """No failure is without a word."""
+    assert player.message(result) == text
+
+
+STRAY = """
+import os, subprocess, sys, time
+from stampworks.configuration import player
+import ctypes
+ctypes.CDLL(None).prctl(player.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+# a child that leaves its session, as ssh's masters do, and whose parent is gone
+stray = "import subprocess as s; print(s.Popen(['sleep', '60'], start_new_session=True, stdout=s.DEVNULL).pid)"
+subprocess.run([sys.executable, "-c", stray])
+print(player.descendants(), flush=True)
+player.end_descendants()
+print(player.descendants(), flush=True)
+"""
+
+
+def test_what_detached_itself_is_ended_too() -> None:
+    """ssh's connection masters leave session and parent: no run leaves one behind."""
+    done = subprocess.run([sys.executable, "-c", STRAY], capture_output=True, text=True, timeout=30, check=True)
+    stray, found, left = done.stdout.split("\n")[:3]
+    assert json.loads(found) == [int(stray)]
+    assert json.loads(left) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(stray), 0)
+
+
+def test_the_player_ends_when_nobody_listens(tmp_path: Path) -> None:
+    """A provider that is killed cannot leave an Ansible behind that goes on changing hosts."""
+    playbook = tmp_path / "wait.yml"
+    playbook.write_text(
+        "- {name: Wait, hosts: all, gather_facts: false, tasks: [{ansible.builtin.pause: {seconds: 60}}]}\n"
+    )
+    work = {"playbook": str(playbook), "inventory": inventory(), "check": False}
+    (tmp_path / "work.json").write_text(json.dumps(work))
+    (tmp_path / "secrets.json").write_text("{}")
+    command = [sys.executable, "-m", "stampworks.configuration.player", str(tmp_path)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdin is not None
+    assert json.loads(process.stdout.readline())["event"] == "task"
+    began = time.monotonic()
+    process.stdin.close()
+    assert process.wait(timeout=10) == 128 + signal.SIGTERM
+    process.stdout.close()
+    assert time.monotonic() - began < 5
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path) in _text(path)]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

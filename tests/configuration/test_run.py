@@ -1,0 +1,165 @@
+"""Running a playbook: what is shown, what is raised, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks.configuration import Failure, PlaybookFailed, Recap, play, playbooks_digest, playbooks_dir, run
+
+INVENTORY: dict[str, Any] = {"all": {"vars": {}, "hosts": {}, "children": {}}}
+
+
+def stand_in(tmp_path: Path, code: str) -> tuple[str, ...]:
+    """A reach that runs this code in the player's place; it sees the player's folder as sys.argv[-1]."""
+    script = tmp_path / "player.py"
+    script.write_text(f"import json, os, sys, time\ndef say(**event): print(json.dumps(event), flush=True)\n{code}")
+    return (sys.executable, str(script))
+
+
+def run_play(reach: Sequence[str], **more: Any) -> tuple[Recap, list[str]]:
+    lines: list[str] = []
+    return asyncio.run(play("site.yml", INVENTORY, reach, {"key": "s3cret"}, lines.append, **more)), lines
+
+
+END = "say(event='end', hosts=2, changed=3, finished=True)\n"
+TASK = "say(event='task', role='base', task='Make users', stage=3, stages=9)\n"
+
+
+def test_progress_and_recap(tmp_path: Path) -> None:
+    """Each task is one line that says how far it is."""
+    recap, lines = run_play(stand_in(tmp_path, TASK + END))
+    assert (recap, lines) == (Recap(2, 3, ()), ["base : Make users (3 of 9)"])
+
+
+def test_progress_may_be_awaited(tmp_path: Path) -> None:
+    """The caller's progress may be a coroutine."""
+    lines = []
+
+    async def tell(line: str) -> None:
+        lines.append(line)
+
+    asyncio.run(play("site.yml", INVENTORY, stand_in(tmp_path, TASK + END), {}, tell))
+    assert lines == ["base : Make users (3 of 9)"]
+
+
+def test_secrets_are_in_a_file_that_is_gone_afterwards(tmp_path: Path) -> None:
+    """Nobody else can read a secret, neither in a file nor on a command line."""
+    seen = tmp_path / "seen"
+    code = (
+        "folder = sys.argv[-1]\n"
+        "import stat; mode = stat.S_IMODE(os.stat(folder + '/secrets.json').st_mode)\n"
+        f"open({str(seen)!r}, 'w').write(f'{{folder}} {{mode:o}} {{\"s3cret\" in str(sys.argv)}}')\n"
+    )
+    run_play(stand_in(tmp_path, code + END))
+    folder, mode, on_command_line = seen.read_text().split()
+    assert (mode, on_command_line) == ("600", "False")
+    assert not Path(folder).exists()
+
+
+def test_all_failures_are_in_one_message() -> None:
+    """Hosts that failed alike stand together; one that was not reached comes with what to check."""
+    failures = (
+        Failure("gpu-001", "base : Make users", "user alice: uid 2001 is taken\nby bob"),
+        Failure("gpu-002", "base : Make users", "user alice: uid 2001 is taken\nby bob"),
+        Failure("gpu-003", "", "No route to host"),
+    )
+    assert str(PlaybookFailed("site.yml", Recap(4, 1, failures))) == (
+        "site.yml failed on 3 hosts.\n"
+        "  gpu-001, gpu-002: base : Make users\n"
+        "    user alice: uid 2001 is taken\n"
+        "    by bob\n"
+        "  gpu-003: cannot be reached\n"
+        "    No route to host\n"
+        "    check: does the node run (stampworks status), and does it answer (stampworks ssh NODE)?\n"
+        "What was done before stays; the next run goes on from there."
+    )
+
+
+def test_a_failure_fails_the_run(tmp_path: Path) -> None:
+    """The recap of what was done travels with the error."""
+    code = (
+        "say(event='failure', host='one', task='base : Do', message='no')\n"
+        "say(event='end', hosts=1, changed=2, finished=False)"
+    )
+    with pytest.raises(PlaybookFailed, match=r"site\.yml failed on 1 host\.\n  one: base : Do\n    no") as caught:
+        run_play(stand_in(tmp_path, code))
+    assert caught.value.recap == Recap(1, 2, (Failure("one", "base : Do", "no"),))
+
+
+def test_a_player_that_breaks_says_why(tmp_path: Path) -> None:
+    """Its last words are the message."""
+    with pytest.raises(PlaybookFailed, match=r"site\.yml failed: .*no such interpreter"):
+        run_play(stand_in(tmp_path, "sys.exit('no such interpreter')"))
+
+
+def test_silence_is_not_success(tmp_path: Path) -> None:
+    """A player that ends without its recap has not done its work."""
+    with pytest.raises(PlaybookFailed):
+        run_play(stand_in(tmp_path, TASK))
+
+
+def test_a_run_is_bounded(tmp_path: Path) -> None:
+    """A run that takes too long is ended and says where it stood."""
+    text = r"site\.yml failed: stopped after 0\.01 minutes, its limit, in base : Make users"
+    with pytest.raises(PlaybookFailed, match=text):
+        run_play(stand_in(tmp_path, TASK + "sys.stdin.read()"), timeout_minutes=0.01)
+
+
+def test_cancelling_ends_the_player(tmp_path: Path) -> None:
+    """Nothing goes on after a cancel, not even a player that does not listen."""
+    pid_file = tmp_path / "pid"
+    code = f"open({str(pid_file)!r}, 'w').write(str(os.getpid()))\n{TASK}time.sleep(60)"
+    reach = stand_in(tmp_path, code)
+
+    async def cancel_in_the_middle() -> None:
+        begun = asyncio.Event()
+        task = asyncio.create_task(play("site.yml", INVENTORY, reach, {}, lambda _: begun.set()))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "FAREWELL_S", 0.2)
+        asyncio.run(cancel_in_the_middle())
+    assert not Path(f"/proc/{pid_file.read_text()}").exists()
+
+
+def test_the_folder_of_sockets_has_a_short_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A unix socket's path may have 107 characters, wherever TMPDIR points."""
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    with run.private_folder() as folder:
+        assert len(str(folder)) < run.SOCKET_FOLDER_MAX
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert not folder.exists()
+
+
+def test_the_users_ansible_and_ssh_settings_do_not_reach_the_player(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same playbook does the same for everybody."""
+    for name in ("ANSIBLE_FORKS", "SSH_AUTH_SOCK", "PYTHONPATH"):
+        monkeypatch.setenv(name, "1")
+    assert not {"ANSIBLE_FORKS", "SSH_AUTH_SOCK", "PYTHONPATH"} & set(run.player_environment())
+
+
+def test_the_playbooks_are_there_and_have_a_digest() -> None:
+    """An edited playbook must show as a change; the same ones give the same digest."""
+    assert (playbooks_dir() / "site.yml").is_file()
+    assert playbooks_digest() == playbooks_digest()
+
+
+def test_the_digest_sees_every_file_but_prose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a run does not read does not make it run again."""
+    monkeypatch.setattr(run, "playbooks_dir", lambda: tmp_path)
+    (tmp_path / "site.yml").write_text("a")
+    before = playbooks_digest()
+    (tmp_path / "README.md").write_text("prose")
+    assert playbooks_digest() == before
+    (tmp_path / "other.yml").write_text("b")
+    assert playbooks_digest() != before

@@ -1,0 +1,65 @@
+"""Plans with the roster a cloud would report for them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks import planning
+from stampworks.declaration import load_stack, load_value
+from stampworks.plan import Member, Plan, Roster
+
+STACKS = Path(__file__).resolve().parents[2] / "stacks"
+NAMES = sorted(file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in STACKS.glob("Pulumi.*.yaml"))
+
+Case = tuple[Plan, Roster]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    with contextlib.suppress(ValueError):  # another folder's conftest has it already
+        parser.addoption("--regenerate", action="store_true", help="write the golden files anew")
+
+
+def roster_of(plan: Plan) -> Roster:
+    members = [
+        Member(
+            node.name, group.name, f"i-{node.name}", node.address, node.rail_addresses, f"ssh-ed25519 KEY{node.name}"
+        )
+        for group in plan.groups
+        for node in group.nodes
+    ]
+    return Roster(plan.name, plan.cloud, ("reach",), "root", "/keys/id", tuple(members))
+
+
+@pytest.fixture(scope="session", params=NAMES)
+def stack(request: pytest.FixtureRequest) -> Case:
+    plan = planning.plan(load_stack(request.param, STACKS))
+    return plan, roster_of(plan)
+
+
+@pytest.fixture(scope="session")
+def case_of() -> Callable[..., Case]:
+    """Plan and roster of a declaration that has only the given fields beside the required ones."""
+
+    def make(**fields: Any) -> Case:
+        fields = {"pools": [{"name": "gpu", "machine": "sim-h100", "count": 4}], **fields}
+        plan = planning.plan(load_value({"version": 1, "name": "test", "cloud": "local", **fields}, "test"))
+        return plan, roster_of(plan)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """Compares a text with its golden file; with --regenerate writes it."""
+
+    def check(file: Path, text: str) -> None:
+        if request.config.getoption("--regenerate", default=False):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        assert text.splitlines() == file.read_text(encoding="utf-8").splitlines()
+
+    return check

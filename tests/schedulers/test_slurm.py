@@ -1,0 +1,135 @@
+"""Slurm's configuration from plan and roster."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from stampworks.plan import Plan, Priority, Queue, Roster
+from stampworks.schedulers import slurm
+
+Case = tuple[Plan, Roster]
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def test_golden_files_of_every_stack(stack: Case, golden: Callable[[Path, str], None]) -> None:
+    """What slurmctld reads is what was reviewed; pytest --regenerate writes it anew."""
+    files = slurm.files(*stack)
+    for name, text in files.items():
+        golden(GOLDEN / stack[0].name / name, text)
+    assert sorted(path.name for path in (GOLDEN / stack[0].name).iterdir()) == sorted(files)
+
+
+def test_the_same_plan_gives_the_same_files(stack: Case) -> None:
+    """No order depends on chance."""
+    assert slurm.files(*stack) == slurm.files(*stack)
+
+
+def test_accounting_files_come_with_accounting_only(case_of: Callable[..., Case]) -> None:
+    """A cluster without accounting knows no database."""
+    without = slurm.files(*case_of())
+    assert {"slurmdbd.conf", "job_submit.lua"}.isdisjoint(without)
+    assert "Accounting" not in without["slurm.conf"]
+
+
+def test_nodes_carry_the_addresses_of_the_roster(case_of: Callable[..., Case]) -> None:
+    """The plan says which nodes there should be, the roster where they are."""
+    plan, roster = case_of()
+    moved = tuple(dataclasses.replace(member, address=f"192.0.2.{n}") for n, member in enumerate(roster.members))
+    text = slurm.files(plan, dataclasses.replace(roster, members=moved))["slurm.conf"]
+    assert "SlurmctldHost=head(192.0.2.0)" in text
+    assert re.findall(r"NodeAddr=(\S+)", text) == ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"]
+
+
+def test_a_node_that_is_not_there_is_not_configured(case_of: Callable[..., Case]) -> None:
+    """A name in slurm.conf that leads nowhere would be an error of slurmctld's."""
+    plan, roster = case_of()
+    files = slurm.files(plan, dataclasses.replace(roster, members=roster.members[:-1]))
+    assert not [name for name, text in files.items() if "004" in text]
+    assert "SwitchName=leaf1-2 Nodes=gpu-003" in files["topology.conf"]
+
+
+def test_nodes_without_rails_stand_on_a_switch_too(case_of: Callable[..., Case]) -> None:
+    """Under topology/tree Slurm gives no job to a node it finds on no switch."""
+    pools = [{"name": "gpu", "machine": "sim-h100", "count": 2}, {"name": "cpu", "machine": "sim-cpu", "count": 2}]
+    text = slurm.files(*case_of(pools=pools, scheduler={"topology": "tree"}))["topology.conf"]
+    assert "SwitchName=management Nodes=cpu-[001-002]\n" in text
+    assert "management" in text.splitlines()[-1]
+
+
+def test_a_flat_cluster_has_no_topology(case_of: Callable[..., Case]) -> None:
+    """Slurm calls a cluster without structure the default."""
+    files = slurm.files(*case_of(scheduler={"topology": "flat"}))
+    assert "TopologyPlugin=topology/default\n" in files["slurm.conf"]
+    assert len(files["topology.conf"].splitlines()) == 1
+
+
+def test_a_machine_without_accelerators_has_no_gres(case_of: Callable[..., Case]) -> None:
+    """A gres of count 0 would be refused."""
+    files = slurm.files(*case_of(pools=[{"name": "cpu", "machine": "sim-cpu", "count": 1}]))
+    assert "gpu" not in files["slurm.conf"].lower()
+    assert len(files["gres.conf"].splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("preemption", "lines"),
+    [
+        ("off", ["PreemptType=preempt/none"]),
+        ("requeue", ["PreemptType=preempt/partition_prio", "PreemptMode=REQUEUE"]),
+        ("cancel", ["PreemptType=preempt/partition_prio", "PreemptMode=CANCEL"]),
+    ],
+)
+def test_preemption(case_of: Callable[..., Case], preemption: str, lines: list[str]) -> None:
+    """Without accounting queues preempt each other by their tier."""
+    text = slurm.files(*case_of(scheduler={"preemption": preemption}))["slurm.conf"]
+    assert [line for line in text.splitlines() if line.startswith("Preempt")] == lines
+
+
+def test_queues_have_tiers_by_the_weight_of_their_priority(case_of: Callable[..., Case]) -> None:
+    """A heavier priority stands higher, whatever the numbers; a queue without one stands lowest."""
+    plan, roster = case_of(scheduler={"preemption": "requeue"})
+    priorities = (Priority("low", 7, ()), Priority("high", 70000, ("low",)))
+    queues = tuple(Queue(name, ("gpu",), name == "low", 0, name) for name in ("low", "high", ""))
+    scheduler = dataclasses.replace(plan.scheduler, queues=queues, priorities=priorities)
+    text = slurm.files(dataclasses.replace(plan, scheduler=scheduler), roster)["slurm.conf"]
+    assert re.findall(r"PartitionName=(\S*) .*PriorityTier=(\d+)", text) == [("low", "2"), ("high", "3"), ("", "1")]
+
+
+def test_only_queues_that_some_priority_preempts_can_lose_jobs(case_of: Callable[..., Case]) -> None:
+    """A higher tier alone preempts nobody: the declaration says who may."""
+    plan, roster = case_of(scheduler={"preemption": "requeue"})
+    priorities = (Priority("low", 1, ()), Priority("middle", 2, ()), Priority("high", 3, ("low",)))
+    queues = tuple(Queue(each.name, ("gpu",), False, 0, each.name) for each in priorities)
+    scheduler = dataclasses.replace(plan.scheduler, queues=queues, priorities=priorities)
+    text = slurm.files(dataclasses.replace(plan, scheduler=scheduler), roster)["slurm.conf"]
+    assert re.findall(r"PartitionName=(\S+) .*PreemptMode=OFF", text) == ["middle", "high"]
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ([], ""),
+        (["head"], "head"),
+        (["gpu-001"], "gpu-001"),
+        (["gpu-001", "gpu-002", "gpu-003"], "gpu-[001-003]"),
+        (["gpu-003", "gpu-001", "gpu-007", "gpu-002"], "gpu-[001-003,007]"),
+        (["a-001", "b-001", "b-002"], "a-001,b-[001-002]"),
+        (["gpu-999", "gpu-1000"], "gpu-999,gpu-1000"),
+        (["leaf1-1", "leaf1-2", "leaf2-1", "management"], "management,leaf1-[1-2],leaf2-1"),
+    ],
+)
+def test_names_are_folded_as_slurm_writes_them(names: list[str], text: str) -> None:
+    """A thousand nodes fit on one line."""
+    assert slurm.folded(names) == text
+
+
+def test_a_growing_pool_changes_only_its_own_lines(case_of: Callable[..., Case]) -> None:
+    """One node more is one line more: nothing that runs is touched."""
+    four, five = (
+        slurm.files(*case_of(pools=[{"name": "gpu", "machine": "sim-h100", "count": count}])) for count in (4, 5)
+    )
+    new = [line for line in five["slurm.conf"].splitlines() if line not in four["slurm.conf"].splitlines()]
+    assert [line.split()[0] for line in new] == ["NodeName=gpu-005", "PartitionName=main"]
