@@ -82,7 +82,7 @@ def test_findings_come_before_the_reasons_with_their_verdict_in_words() -> None:
         "  FAIL fabric.loopback: 8 simulated links x 200 Mb/s x 2 for headroom = 3200 Mb/s, but this machine",
         "  carries 1000 Mb/s",
         "    hint: write fabric.rail_rate_mbps: 62 or less, or take nodes out; was the machine busy?",
-        "          `stampworks facts` measures again",
+        "    `stampworks facts` measures again",
     ]
     assert text.index("\nRules\n") < text.index("\nWhy\n")
 
