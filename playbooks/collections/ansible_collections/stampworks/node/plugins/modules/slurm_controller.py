@@ -50,8 +50,10 @@ TRIAL_REPLACES = (
     (re.compile(r"(?im)^PreemptType=preempt/qos$"), "PreemptType=preempt/partition_prio"),
     (re.compile(r"(?im)^PriorityType=priority/multifactor$"), "PriorityType=priority/basic"),
 )
-# A network with nobody in it. Its one address is not a loopback's, which the C library would not count as a network.
-ALONE = 'ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec "$@"'
+# A network with nobody in it, and a /run of its own: in the common one it would take over the socket by which clients of
+# the real controller prove who they are. The one address is not a loopback's, which the C library would not count as a
+# network.
+ALONE = 'mount -t tmpfs none /run && ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec "$@"'
 COMPLAINTS_MAX = 5
 READY = re.compile(r"Running as primary controller")
 WRONG = re.compile(r"^\S*\s*(fatal|error): (.*)$")
@@ -119,7 +121,7 @@ def listen(folder: Path, trial_s: float) -> str:
     log = folder / "log"
     with log.open("wb") as output:
         controller = ["slurmctld", "-D", "-c", "-f", str(folder / "slurm.conf")]
-        command = ["unshare", "--net", "sh", "-c", ALONE, "sh", *controller]
+        command = ["unshare", "--net", "--mount", "sh", "-c", ALONE, "sh", *controller]
         trial = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
     until = time.monotonic() + trial_s
     try:
@@ -157,9 +159,10 @@ def bring_up(service: str, running: bool, changed: bool) -> None:
 
 def await_ping(service: str, limit_s: float = 30) -> None:
     until = time.monotonic() + limit_s
-    while (said := run(["scontrol", "ping"], check=False).stdout).find(" is UP") < 0:
+    while " is UP" not in (said := run(["scontrol", "ping"], check=False)).stdout:
         if time.monotonic() > until:
-            raise Refused(f"slurmctld does not answer: {said.strip()}; its last words are:\n{last_words(service)}")
+            reply = (said.stderr or said.stdout).strip()
+            raise Refused(f"slurmctld does not answer: {reply}; its last words are:\n{last_words(service)}")
         time.sleep(0.1)
 
 
