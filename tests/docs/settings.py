@@ -1,0 +1,95 @@
+"""Writes docs/settings.md from the declaration's schema: python -m tests.docs.settings"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from stampworks.declaration import schema
+
+PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
+HEADER = """\
+# Settings
+
+Every field of a declaration: the value of `stampworks:cluster` in `stacks/Pulumi.<stack>.yaml`, or a YAML file of its
+own. This page is made from the schema (`stampworks schema`); `python -m tests.docs.settings` makes it anew.
+
+Unknown fields are refused. A field without a default is required in its section.
+
+What a change of a field means for a running cluster:
+
+| change | meaning |
+| --- | --- |
+| in place | the running cluster is adjusted |
+| roll | nodes have to be made anew |
+| replace | what the field belongs to has to be made anew |
+| refuse | not on a running cluster: it holds data, or it is what everything else stands on |
+
+These are the policies that a preview is to be judged by. What `pulumi up` enforces today is less: nodes that leave are
+drained first, `protect` keeps a file system, and everything else is carried out as Pulumi shows it in its preview,
+nodes that have to be made anew all at once and without waiting for their jobs.
+
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    document = schema()
+    parts = [section(title, found) for title, found in sections("", document, document["$defs"])]
+    return HEADER + "\n".join(parts)
+
+
+def sections(path: str, found: Mapping[str, Any], defs: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The declaration and everything below it, in the order in which it is declared."""
+    yield path, found
+    for name, field in found["properties"].items():
+        many = field.get("type") == "array"
+        if reference := _reference(field.get("items", {}) if many else field):
+            below = f"{path}.{name}".removeprefix(".") + ("[]" if many else "")
+            yield from sections(below, defs[reference], defs)
+
+
+def section(path: str, found: Mapping[str, Any]) -> str:
+    lines = [f"## {path or 'The declaration'}", ""]
+    if path and (description := found.get("description")):
+        lines += [description, ""]
+    lines += ["| field | type | default | change | meaning |", "| --- | --- | --- | --- | --- |"]
+    required = found.get("required", ())
+    for name, field in found["properties"].items():
+        cells = (f"`{name}`", kind(field), default(field, name in required), field["x-change"], field["description"])
+        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("<", "\\<") for cell in cells) + " |")
+    return "\n".join([*lines, ""])
+
+
+def kind(field: Mapping[str, Any]) -> str:
+    """The type in words, with what it may be."""
+    if _reference(field):
+        return "section"
+    if field["type"] == "array":
+        return f"list of {'sections' if _reference(field['items']) else 'texts'}"
+    if "const" in field:
+        return f"`{field['const']}`"
+    if "enum" in field:
+        return ", ".join(f"`{value}`" for value in field["enum"])
+    if "minimum" in field:
+        return f"{field['minimum']} to {field['maximum']}"
+    return {"string": "text", "boolean": "`true`, `false`"}[field["type"]]
+
+
+def default(field: Mapping[str, Any], required: bool) -> str:
+    value = field.get("default")
+    if required:
+        return ""
+    if isinstance(value, dict):
+        return "those of its fields"
+    return "none" if value in (None, []) else f"`{json.dumps(value).strip(chr(34))}`"
+
+
+def _reference(field: Mapping[str, Any]) -> str:
+    return str(field.get("$ref", "")).rpartition("/")[2]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

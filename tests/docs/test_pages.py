@@ -1,0 +1,68 @@
+"""The documentation says what is true: every setting, every verb, every option, every link."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+import pytest
+from stampworks.cli.main import parser
+
+from tests.docs import settings
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMMANDS = (ROOT / "docs" / "commands.md").read_text()
+TAKE_A_COMMAND = {"ssh", "run"}
+
+
+def verbs() -> dict[str, argparse.ArgumentParser]:
+    [choices] = [action.choices for action in parser()._actions if isinstance(action.choices, dict)]
+    return choices
+
+
+def documented(verb: str) -> str:
+    """The section of a verb, without its heading."""
+    found = re.search(rf"^## stampworks {verb}\n(.*?)(?=^## |\Z)", COMMANDS, re.MULTILINE | re.DOTALL)
+    assert found, f"docs/commands.md has no section '## stampworks {verb}'"
+    return found[1]
+
+
+def test_settings_are_current() -> None:
+    """docs/settings.md is what the schema says now; `python -m tests.docs.settings` writes it."""
+    assert settings.PAGE.read_text() == settings.page(), "run: python -m tests.docs.settings"
+
+
+def test_every_verb_has_a_section_and_no_other_has() -> None:
+    """Verbs of the parser and sections of the page are the same."""
+    assert re.findall(r"^## stampworks (\w+)$", COMMANDS, re.MULTILINE) == list(verbs())
+
+
+@pytest.mark.parametrize("verb", verbs())
+def test_every_option_is_documented_and_no_other_is(verb: str) -> None:
+    """The list of a section has the options and arguments that the verb takes."""
+    wanted = set()
+    for action in verbs()[verb]._actions:
+        if "--help" not in action.option_strings:
+            value = f" {action.metavar}" if action.metavar and action.option_strings else ""
+            wanted |= {f"{name}{value}" for name in action.option_strings or [str(action.metavar)]}
+    wanted |= {"-- COMMAND ..."} if verb in TAKE_A_COMMAND else set()
+    items = re.findall(r"^- (.*?):", documented(verb), re.MULTILINE)
+    assert {word for item in items for word in re.findall(r"`([^`]+)`", item)} == wanted
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every relative link of a page is a file."""
+    links = re.findall(r"\]\(([^)#]+)", page.read_text())
+    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_pages_name_exist(page: Path) -> None:
+    """A path in backticks that begins with one of our folders is there, so that a move cannot leave a page behind."""
+    named = re.findall(r"`((?:components|docs|stacks|tools|tests|playbooks|bench)/[^`<>*\s]*)`", page.read_text())
+    missing = [name for name in named if not (ROOT / name).exists() and "NAME" not in name and "STACK" not in name]
+    assert not missing
