@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,13 @@ def content_digest() -> str:
 
 def _installing(root: Path) -> Iterator[Path]:
     yield root / PLAYBOOK
-    yield from (path for path in (root / "collections").rglob("*.py") if path.is_file())
-    for tasks in root.glob("roles/*/tasks/install.yml"):
-        role, text = tasks.parents[1], tasks.read_text()
+    installs = {tasks: tasks.read_text() for tasks in root.glob("roles/*/tasks/install.yml")}
+    for tasks, text in installs.items():
+        role = tasks.parents[1]
         yield tasks
         yield from role.glob("defaults/*.yml")
         yield from (path for path in (*role.glob("files/*"), *role.glob("templates/*")) if path.name in text)
+    named = set(re.findall(r"stampworks\.node\.(\w+):", "".join(installs.values())))
+    for path in root.glob("collections/ansible_collections/stampworks/node/plugins/*/*.py"):
+        if path.stem in named or path.parent.name in ("module_utils", "plugin_utils"):
+            yield path
