@@ -1,0 +1,374 @@
+"""The decisions of the other modules, which need no node."""
+
+from __future__ import annotations
+
+import pwd
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run
+from ansible_collections.stampworks.node.plugins.modules import (
+    accounts,
+    mounts,
+    node_facts,
+    slurm_accounting,
+    slurm_controller,
+    slurm_ready,
+)
+
+# --- what all modules share
+
+
+def test_what_a_command_said_is_in_the_error() -> None:
+    """With its exit code and itself."""
+    with pytest.raises(Refused, match=r"^sh -c echo no >&2; exit 4: exit code 4: no$"):
+        run(["sh", "-c", "echo no >&2; exit 4"])
+
+
+def test_a_missing_program_is_said_with_the_cause() -> None:
+    """Nodes get their programs from the image."""
+    with pytest.raises(Refused, match="no-such-program: not installed on this node: was its image built by the same"):
+        run(["no-such-program"])
+
+
+def test_a_command_that_hangs_is_ended() -> None:
+    """Nothing on a node may keep a run from ending."""
+    with pytest.raises(Refused, match=r"sleep 9: no answer within 0\.1 s"):
+        run(["sleep", "9"], timeout=0.1)
+
+
+def test_a_refusal_is_an_answer() -> None:
+    """A module fails with its message, not with a traceback."""
+
+    def work(check: bool) -> dict[str, Any]:
+        raise Refused("no")
+
+    assert answering(work)({}, False) == {"changed": False, "failed": True, "msg": "no"}
+
+
+# --- mounts
+
+SHARED = {"source": "/exports/shared", "path": "/shared", "type": "none", "options": "bind"}
+OTHERS = "UUID=1 / ext4 defaults 0 1\n"
+
+
+def test_fstab_keeps_the_lines_of_others() -> None:
+    """Only what stands between our marks is ours."""
+    text, gone = mounts.with_block(OTHERS, [mounts.fstab_line(SHARED)])
+    assert text == f"{OTHERS}{mounts.BEGIN}/exports/shared /shared none bind 0 0\n{mounts.END}"
+    assert gone == []
+    assert mounts.with_block(text, [mounts.fstab_line(SHARED)]) == (text, [])
+    assert mounts.with_block(text + "tmpfs /x tmpfs\n", []) == (OTHERS + "tmpfs /x tmpfs\n", ["/shared"])
+
+
+def test_fstab_without_a_last_newline_stays_readable() -> None:
+    """Our first mark gets a line of its own."""
+    text, _ = mounts.with_block("a b c", [mounts.fstab_line(SHARED)])
+    assert text.startswith(f"a b c\n{mounts.BEGIN}")
+
+
+@pytest.mark.parametrize("path", ["/my data", "/tab\there", "/back\\slash", "/a#b", "/plain", "/040"])
+def test_paths_with_blanks_survive_fstab(path: str) -> None:
+    """fstab and mountinfo write them in octal."""
+    (word,) = mounts.fstab_line({**SHARED, "path": path}).split()[1:2]
+    assert mounts.unescaped(word) == path
+    assert mounts.mount_points(f"1 0 0:1 / {word} rw - tmpfs tmpfs rw") == {path}
+
+
+def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: str, check: bool = False) -> tuple[Any, list[str]]:
+    commands: list[str] = []
+    monkeypatch.setattr(mounts, "FSTAB", tmp_path / "fstab")
+    monkeypatch.setattr(mounts, "MOUNTINFO", tmp_path / "mountinfo")
+    monkeypatch.setattr(mounts, "run", lambda argv: commands.append(" ".join(argv)))
+    (tmp_path / "mountinfo").write_text("".join(f"1 0 0:1 / {path} rw - x x rw\n" for path in mounted.split()))
+    wanted = {**SHARED, "source": str(tmp_path), "path": str(tmp_path / "here")}
+    return mounts.answer({"mounts": [wanted]}, check), commands
+
+
+def test_a_missing_mount_is_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when fstab is right already."""
+    result, commands = mount(tmp_path, monkeypatch, "/")
+    assert result["changed"]
+    assert commands == [f"mount {tmp_path}/here"]
+    result, commands = mount(tmp_path, monkeypatch, f"/ {tmp_path}/here")
+    assert not result["changed"]
+    assert commands == []
+    assert mount(tmp_path, monkeypatch, "/")[0]["mounted"] == [f"{tmp_path}/here"]
+
+
+def test_checking_mounts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dry run says what it would mount."""
+    result, commands = mount(tmp_path, monkeypatch, "/", check=True)
+    assert (result["changed"], commands, (tmp_path / "fstab").exists()) == (True, [], False)
+
+
+def test_a_missing_source_is_said() -> None:
+    """With what to look at."""
+    with pytest.raises(Refused, match="/shared: there is no /not/there on this node to mount: is its storage declared"):
+        mounts.mount_now({**SHARED, "source": "/not/there"})
+
+
+# --- accounts
+
+
+def entry(name: str, uid: int) -> pwd.struct_passwd:
+    return pwd.struct_passwd((name, "x", uid, uid, "", "/", "/bin/sh"))
+
+
+def test_a_number_is_never_taken_over() -> None:
+    """All conflicts at once, each with both sides."""
+    present = {"alice": entry("alice", 2009), "carol": entry("carol", 2002)}
+    users = [{"name": "alice", "uid": 2001}, {"name": "bob", "uid": 2002}, {"name": "dave", "uid": 12}]
+    assert accounts.refusals(users, present) == [
+        "user alice has uid 2009 on this node, not 2001: change one of them",
+        "user bob: uid 2002 is taken by carol on this node",
+        "user dave: uid 12 is below 1000, where the system's own accounts are",
+    ]
+    assert accounts.refusals([{"name": "carol", "uid": 2002}], present) == []
+
+
+def test_only_accounts_we_made_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user who left the declaration goes; one that somebody else made stays."""
+    commands: list[list[str]] = []
+    monkeypatch.setattr(accounts, "RECORD", tmp_path / "users.json")
+    monkeypatch.setattr(accounts, "run", commands.append)
+    monkeypatch.setattr(pwd, "getpwall", lambda: [entry("alice", 2001), entry("other", 2003)])
+    (tmp_path / "users.json").write_text('["alice"]')
+    dry = accounts.answer({"users": [], "shell": "/bin/bash"}, True)
+    assert (dry["removed"], commands) == (["alice"], [])
+    assert accounts.answer({"users": [], "shell": "/bin/bash"}, False)["removed"] == ["alice"]
+    assert commands == [["userdel", "--force", "alice"]]
+
+
+# --- node_facts
+
+FACTS = {"system": "13.1", "interfaces": {"rail0": {"addresses": ["10.0.0.1"]}, "rail1": {"addresses": []}}}
+
+
+def test_all_that_is_not_as_expected_is_said() -> None:
+    """A wrong image and missing NICs come in one message."""
+    rails = [{"interface": f"rail{n}", "address": f"10.0.{n}.1"} for n in range(3)]
+    assert node_facts.unexpected(FACTS, rails, "12") == [
+        "runs Debian 13.1, the release says 12: rebuild the node's image",
+        "rail1: has no address, the plan says 10.0.1.1",
+        "rail2: the node has no such NIC",
+    ]
+    assert node_facts.unexpected(FACTS, rails[:1], "13") == []
+
+
+def test_rates_of_shaped_nics() -> None:
+    """tc counts bytes a second, a rail has Mb/s."""
+    found = [
+        {"kind": "tbf", "dev": "rail0", "options": {"rate": 25_000_000}},
+        {"kind": "noqueue", "dev": "lo", "options": {}},
+    ]
+    assert node_facts.rates(found) == {"rail0": 200}
+
+
+def test_facts_of_this_machine() -> None:
+    """Looking changes nothing and needs no node."""
+    try:
+        facts = node_facts.look(["dpkg"])
+    except Refused as missing:
+        pytest.skip(str(missing))
+    assert facts["cores"] > 0
+    assert facts["memory_mib"] > 0
+    assert "127.0.0.1" in facts["interfaces"]["lo"]["addresses"]
+
+
+# --- slurm_controller
+
+GOOD = "slurmctld: slurmctld version 24.11.5 started\nslurmctld: Running as primary controller\n"
+BAD = (
+    "slurmctld: error: Parse error in file slurm.conf line 7\n"
+    "slurmctld: debug: nothing\n"
+    "slurmctld: fatal: Unable to process configuration file\n"
+    "slurmctld: error: Parse error in file slurm.conf line 7\n"
+)
+
+
+def test_the_trial_shares_nothing_with_the_real_controller(tmp_path: Path) -> None:
+    """Neither its state nor its database; what needs the database is replaced by what does not."""
+    text = slurm_controller.trial_text(
+        "ClusterName=x\nStateSaveLocation=/var/lib/slurm\nAccountingStorageType=accounting_storage/slurmdbd\n"
+        "AccountingStorageEnforce=qos\nPreemptType=preempt/qos\nPriorityType=priority/multifactor\n",
+        tmp_path,
+    )
+    assert text.split() == [
+        "ClusterName=x",
+        "PreemptType=preempt/partition_prio",
+        "PriorityType=priority/basic",
+        f"StateSaveLocation={tmp_path}/state",
+        f"SlurmctldPidFile={tmp_path}/pid",
+    ]
+
+
+def test_the_complaint_is_what_was_fatal_first() -> None:
+    """Each line once."""
+    expected = "Unable to process configuration file; Parse error in file slurm.conf line 7"
+    assert slurm_controller.complaint(BAD, 20) == expected
+    assert slurm_controller.complaint("", 20) == "no answer within 20 s: it said nothing"
+
+
+@pytest.fixture
+def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A call of the module on a folder of the test's own, with a controller that says what the test wants."""
+    user = pwd.getpwuid(tmp_path.stat().st_uid).pw_name
+    monkeypatch.setattr(slurm_controller, "group_id", lambda _: tmp_path.stat().st_gid)
+    monkeypatch.setattr(slurm_controller, "supervisor", Running)
+    monkeypatch.setattr(slurm_controller, "bring_up", lambda *_: None)
+    return {
+        "files": {"slurm.conf": "new"},
+        "directory": str(tmp_path),
+        "user": user,
+        "service": "slurmctld",
+        "state_directory": str(tmp_path / "state"),
+        "trial_s": 1.0,
+    }
+
+
+class Running:
+    restarted: list[str] = []  # noqa: RUF012 (the test looks at it)
+
+    def running_since(self, _name: str) -> float:
+        return 1.0
+
+    def control(self, _name: str, verb: str) -> None:
+        self.restarted.append(verb)
+
+
+def test_a_refused_configuration_stays_out(
+    controller: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The running controller never sees it, in check mode as well."""
+    (tmp_path / "slurm.conf").write_text("old")
+    monkeypatch.setattr(slurm_controller, "listen", lambda *_: BAD)
+    for check in (True, False):
+        result = slurm_controller.answer(controller, check)
+        assert result["msg"] == (
+            "slurmctld refuses this configuration, so it was not put in place: "
+            "Unable to process configuration file; Parse error in file slurm.conf line 7"
+        )
+        assert (tmp_path / "slurm.conf").read_text() == "old"
+
+
+def test_an_accepted_configuration_goes_in_once(
+    controller: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second run does not even try it."""
+    monkeypatch.setattr(slurm_controller, "listen", lambda *_: GOOD)
+    assert slurm_controller.answer(controller, False) == {"changed": True, "files": ["slurm.conf"]}
+    monkeypatch.setattr(slurm_controller, "listen", lambda *_: pytest.fail("tried again"))
+    assert slurm_controller.answer(controller, False) == {"changed": False, "files": []}
+
+
+def test_the_old_files_go_back_when_the_controller_is_gone(
+    controller: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the trial could not see must not stay either."""
+
+    def gone(*_: Any) -> None:
+        raise Refused("slurmctld does not answer")
+
+    (tmp_path / "slurm.conf").write_text("old")
+    monkeypatch.setattr(slurm_controller, "listen", lambda *_: GOOD)
+    monkeypatch.setattr(slurm_controller, "bring_up", gone)
+    assert slurm_controller.answer(controller, False)["msg"] == "slurmctld does not answer"
+    assert (tmp_path / "slurm.conf").read_text() == "old"
+    assert Running.restarted.pop() == "restart"
+
+
+# --- slurm_accounting
+
+PRIORITIES = [{"name": "low", "weight": 1, "preempts": []}, {"name": "high", "weight": 9, "preempts": ["low"]}]
+ACCOUNT = {"name": "research", "users": ["alice"], "share": 2, "accelerators_max": 16}
+
+
+def rows(text: str, *columns: str) -> dict[str, dict[str, str]]:
+    return {row[columns[0]]: row for row in slurm_accounting.parsed(text, columns)}
+
+
+def test_priorities_are_made_before_they_are_said_to_preempt() -> None:
+    """And changed only where they differ."""
+    found = rows("normal|0||cluster\nlow|1||requeue\nold|5||requeue\n", "name", "priority", "preempt", "preemptmode")
+    assert slurm_accounting.qos_commands(PRIORITIES, "requeue", found) == [
+        ["add", "qos", "high"],
+        ["modify", "qos", "high", "set", "priority=9", "preempt=low", "preemptmode=requeue"],
+        ["delete", "qos", "old"],
+    ]
+    found = rows(
+        "normal|0||cluster\nlow|1||requeue\nhigh|9|low|requeue\n", "name", "priority", "preempt", "preemptmode"
+    )
+    assert slurm_accounting.qos_commands(PRIORITIES, "requeue", found) == []
+
+
+def associations(text: str) -> dict[str, dict[str, str]]:
+    columns = ("account", "user", "fairshare", "grptres", "qos")
+    return {f"{row['account']}/{row['user']}": row for row in slurm_accounting.parsed(text, columns)}
+
+
+def test_accounts_are_made_with_their_limits() -> None:
+    """An account first, then its users."""
+    found = associations("root||1||normal\nroot|root|1||normal\n")
+    assert slurm_accounting.account_commands("c", [ACCOUNT], PRIORITIES, found) == [
+        ["add", "account", "research", "cluster=c", "fairshare=2", "grptres=gres/gpu=16", "qos=high,low,normal"],
+        ["add", "user", "alice", "account=research", "cluster=c"],
+    ]
+
+
+def test_accounts_that_are_right_are_left_alone() -> None:
+    """Also one without a limit, which sacctmgr shows as nothing."""
+    found = associations(
+        "root||1||normal\nresearch||2|gres/gpu=16|high,low,normal\nresearch|alice|1||normal\nfree||1||high,low,normal\n"
+    )
+    accounts_ = [ACCOUNT, {"name": "free", "users": [], "share": 1, "accelerators_max": 0}]
+    assert slurm_accounting.account_commands("c", accounts_, PRIORITIES, found) == []
+
+
+def test_a_lifted_limit_and_people_who_left() -> None:
+    """What is declared no longer is taken back."""
+    found = associations(
+        "root||1||normal\nroot|root|1||normal\nresearch||2|gres/gpu=16|high,low,normal\n"
+        "research|alice|1||normal\nresearch|bob|1||normal\ngone||1||normal\ngone|alice|1||normal\n"
+    )
+    assert slurm_accounting.account_commands("c", [{**ACCOUNT, "accelerators_max": 0}], PRIORITIES, found) == [
+        [
+            *("modify", "account", "research", "where", "cluster=c", "set"),
+            *("fairshare=2", "grptres=gres/gpu=-1", "qos=high,low,normal"),
+        ],
+        ["delete", "user", "bob", "where", "account=research", "cluster=c"],
+        ["delete", "account", "gone", "where", "cluster=c"],
+    ]
+
+
+def test_sacctmgr_is_asked_again_until_slurmdbd_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon that was just started needs a moment; any other error is told at once."""
+    answers = ["error: Unable to connect to slurmdbd", ""]
+
+    def fake(argv: list[str], check: bool) -> subprocess.CompletedProcess[str]:
+        said = answers.pop(0)
+        return subprocess.CompletedProcess(argv, 1 if said else 0, "a|b\n", said)
+
+    monkeypatch.setattr(slurm_accounting, "run", fake)
+    assert slurm_accounting.sacctmgr("show", "qos") == "a|b\n"
+    answers.append("error: You are not running a supported accounting_storage plugin")
+    with pytest.raises(Refused, match="sacctmgr show qos: error: You are not running"):
+        slurm_accounting.sacctmgr("show", "qos")
+
+
+# --- slurm_ready
+
+
+def test_nodes_that_slurm_has_not_heard_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A star means no answer; a drained node did answer and keeps its reason."""
+    states = {"a": ("idle", ""), "b": ("down*", "Not responding"), "c": ("unknown", ""), "d": ("drained", "fan")}
+    assert slurm_ready.unheard(["a", "b", "c", "d", "e"], states) == ["b", "c", "e"]
+    monkeypatch.setattr(slurm_ready, "look", lambda: states)
+    assert slurm_ready.answer({"nodes": ["a", "d"], "limit_s": 1}, False)["held"] == {"d": "drained: fan"}
+    result = slurm_ready.answer({"nodes": ["a", "b", "e"], "limit_s": 0}, False)
+    assert result["msg"] == (
+        "slurmctld has not heard of 2 of 3 nodes within 0 s: b is down*; e is unknown to it. "
+        "What slurmd says is on the node in /var/log/stampworks/slurmd.log"
+    )

@@ -1,0 +1,163 @@
+"""Roles say what they take, in the same words in three places, and take nothing that they do not say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from stampworks.configuration import playbooks_dir
+
+PLAYBOOKS = playbooks_dir()
+ROLES = sorted(path for path in (PLAYBOOKS / "roles").iterdir())
+MODULES = PLAYBOOKS / "collections/ansible_collections/stampworks/node/plugins"
+SHARED = {"cluster_name", "cluster_release", "cluster_members", "slurm_key"}
+"""Variables of the inventory and the secrets that belong to no role; those of a host begin with node_."""
+
+each_role = pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
+
+
+def load(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def spec(role: Path) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = load(role / "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+    return found
+
+
+def table(role: Path) -> dict[str, list[str]]:
+    """The README's rows by variable: type, default, meaning."""
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (.*?) \| (.*?) \|$", (role / "README.md").read_text(), re.MULTILINE)
+    return {name: rest for name, *rest in rows}
+
+
+@each_role
+def test_readme_spec_and_defaults_name_the_same_variables(role: Path) -> None:
+    """Each variable is documented, described and has a default or is required."""
+    defaults = load(role / "defaults/main.yml")
+    required = {name for name, option in spec(role).items() if option.get("required")}
+    assert list(table(role)) == list(spec(role))
+    assert set(defaults) == set(spec(role)) - required
+
+
+@each_role
+def test_readme_and_spec_say_the_same(role: Path) -> None:
+    """Type and meaning of a variable are the same in both."""
+    assert {name: (row[0], row[2]) for name, row in table(role).items()} == {
+        name: (option["type"], option["description"]) for name, option in spec(role).items()
+    }
+
+
+@each_role
+def test_readme_shows_the_defaults(role: Path) -> None:
+    """The default in the table is the one in the file."""
+    for name, value in load(role / "defaults/main.yml").items():
+        shown = table(role)[name][1].strip("`")
+        if isinstance(value, dict) and value:
+            assert shown == ", ".join(f"{key}: {item}" for key, item in value.items())
+        elif isinstance(value, str) and value.startswith("{{"):
+            assert shown == value.strip("{} ")
+        else:
+            assert yaml.safe_load(shown) == value
+
+
+@each_role
+def test_a_variable_has_the_name_of_its_role(role: Path) -> None:
+    """A reader knows from a variable's name where it is documented."""
+    assert all(name.startswith(f"{role.name}_") for name in spec(role))
+
+
+@each_role
+def test_a_role_reads_documented_variables_only(role: Path) -> None:
+    """What a task or template reads is in the spec, or is one of the few that all roles share."""
+    text = "\n".join(path.read_text() for folder in ("tasks", "templates") for path in (role / folder).glob("*"))
+    prefixes = "|".join(each.name for each in ROLES)
+    expressions = " ".join(re.findall(r"\{\{(.*?)\}\}|\{%(.*?)%\}", text, re.DOTALL) and _inside(text))
+    read = set(re.findall(rf"\b((?:{prefixes}|cluster|node)_\w+|slurm_key)\b", expressions))
+    strange = {name for name in read if name not in spec(role) and not name.startswith("node_")} - SHARED
+    assert strange - _of_others(role, strange) == set()
+
+
+def _inside(text: str) -> list[str]:
+    whens = re.findall(r"^\s+when: (.*)$", text, re.MULTILINE)
+    return [*re.findall(r"\{\{(.*?)\}\}", text, re.DOTALL), *re.findall(r"\{%(.*?)%\}", text, re.DOTALL), *whens]
+
+
+def _of_others(role: Path, names: set[str]) -> set[str]:
+    """The one variable that a role borrows: slurmdbd.conf ends with the database's password."""
+    return {"database_password"} & names if role.name == "slurm_accounting" else set()
+
+
+def test_every_role_is_played() -> None:
+    """No role is left over, and each play's group is its role."""
+    plays = load(PLAYBOOKS / "site.yml")
+    played = {play["tasks"][0]["ansible.builtin.import_role"]["name"]: play["hosts"] for play in plays}
+    assert set(played) == {role.name for role in ROLES}
+    assert all(group in (role, "all", "slurm_controller") for role, group in played.items())
+
+
+def test_the_image_enters_every_install_part() -> None:
+    """What is slow happens once, in the image."""
+    entered = {
+        task["ansible.builtin.import_role"]["name"] for play in load(PLAYBOOKS / "image.yml") for task in play["tasks"]
+    }
+    assert entered == {role.name for role in ROLES if (role / "tasks/install.yml").exists()}
+
+
+def test_few_tasks_run_on_a_worker() -> None:
+    """Each task costs every node: a new one must earn its place here."""
+    per_worker = [
+        "validate",
+        "base",
+        "accelerator",
+        "fabric",
+        "collectives",
+        "storage",
+        "health",
+        "slurm_worker",
+        "metrics",
+    ]
+    tasks = [
+        task
+        for name in per_worker
+        for task in load(PLAYBOOKS / "roles" / name / "tasks" / ("main.yml" if name == "validate" else "configure.yml"))
+        if not task.get("run_once")
+    ]
+    assert len(tasks) <= 12
+
+
+def test_each_module_has_its_action() -> None:
+    """A module without an action of its own would run through Ansible's wrapper, and fail there."""
+    modules = {path.stem for path in (MODULES / "modules").glob("*.py")}
+    actions = {path.stem for path in (MODULES / "action").glob("*.py")}
+    assert actions - modules == {"inventory_contract"}
+    assert modules <= actions
+
+
+@pytest.mark.parametrize("path", sorted((MODULES / "action").glob("*.py")), ids=lambda path: path.stem)
+def test_an_action_runs_the_module_of_its_name(path: Path) -> None:
+    """Thin actions are written by copying one."""
+    if path.stem != "inventory_contract":
+        assert f'module = "{path.stem}"' in path.read_text()
+
+
+@pytest.mark.parametrize("path", sorted((MODULES / "modules").glob("*.py")), ids=lambda path: path.stem)
+def test_a_module_imports_what_a_node_has(path: Path) -> None:
+    """The standard library and our own utilities: nodes have nothing else, and no other file travels."""
+    imports = re.findall(r"^(?:from|import) (\w+)", path.read_text(), re.MULTILINE)
+    assert set(imports) <= {"__future__", "ansible_collections", *__import__("sys").stdlib_module_names}
+
+
+def test_what_is_secret_is_said_to_be() -> None:
+    """A file that holds a key or a password is never shown in a diff."""
+    for path in PLAYBOOKS.rglob("tasks/*.yml"):
+        for task in load(path) or []:
+            for file in (task.get("stampworks.node.files") or {}).get("files", []):
+                template = path.parents[1] / "templates" / file.get("template", "")
+                text = file.get("content", "") + (template.read_text() if template.is_file() else "")
+                if re.search(r"slurm_key|_password", text):
+                    assert file.get("secret"), f"{path}: {file['path']}"
+                    assert file["mode"] == "0600", f"{path}: {file['path']}"
