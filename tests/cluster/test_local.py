@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from tests.cluster.conftest import Stack
 
 pytestmark = pytest.mark.cluster
+
+RUNNING = ("squeue", "--noheader", "--states", "running", "--format", "%N")
 
 
 def stampworks(stack: Stack, *argv: str) -> subprocess.CompletedProcess[str]:
@@ -24,6 +28,13 @@ def stampworks(stack: Stack, *argv: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=120,
     )
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.2)
 
 
 def host() -> str:
@@ -94,6 +105,7 @@ def test_a_node_that_leaves_finishes_its_job_first(stamped: Stack) -> None:
     job = "sleep 10 && touch /shared/finished"
     submitted = stampworks(stamped, "ssh", "-s", "test", "head", "--", "sbatch", "-w", "gpu-003", "--wrap", job)
     assert submitted.returncode == 0, submitted.stderr
+    wait_for(lambda: "gpu-003" in stampworks(stamped, "ssh", "-s", "test", "head", "--", *RUNNING).stdout)
     stamped.edit("count: 3", "count: 2")
     shown = stamped.up()
     assert "waiting for job" in shown
