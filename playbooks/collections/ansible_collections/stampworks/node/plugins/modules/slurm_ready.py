@@ -1,4 +1,7 @@
-"""Waits until Slurm has heard of every node, and says which ones it has not heard of."""
+"""Waits until Slurm has heard of every node, and says which ones it has not heard of.
+
+A node that was drained because it had to go, and came back with a new disk, takes jobs again.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,10 @@ options:
 """
 
 
+# What the toolkit drains a node with before it ends it.
+LEFT = "stampworks: leaves the cluster"
+
+
 def work(check: bool, nodes: Sequence[str], limit_s: float) -> dict[str, Any]:
     until = time.monotonic() + (0 if check else limit_s)
     while silent := unheard(nodes, states := look()):
@@ -36,7 +43,11 @@ def work(check: bool, nodes: Sequence[str], limit_s: float) -> dict[str, Any]:
             )
         time.sleep(0.1)
     held = {node: states[node] for node in nodes if states[node][1]}
-    return {"held": {node: f"{state}: {reason}" for node, (state, reason) in held.items()}}
+    back = [node for node, (_, reason) in held.items() if reason == LEFT]
+    if back and not check:
+        run(["scontrol", "update", f"nodename={','.join(back)}", "state=resume"])
+    held = {node: seen for node, seen in held.items() if node not in back}
+    return {"changed": bool(back), "held": {node: f"{state}: {reason}" for node, (state, reason) in held.items()}}
 
 
 def look() -> dict[str, tuple[str, str]]:

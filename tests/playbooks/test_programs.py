@@ -1,0 +1,335 @@
+"""The programs that roles put on nodes, run as they are."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from stampworks.configuration import playbooks_dir
+
+ROLES = playbooks_dir() / "roles"
+NVIDIA_SMI = ROLES / "accelerator/files/nvidia-smi"
+HEALTH = ROLES / "health/files/stampworks-health"
+METRICS = ROLES / "metrics/files/stampworks-metrics"
+TASK_PROLOG = ROLES / "slurm_worker/files/task-prolog"
+
+
+def accelerator(index: int, **more: Any) -> dict[str, Any]:
+    return {
+        "index": index,
+        "name": "Simulated H100",
+        "uuid": f"GPU-{index}",
+        "memory_mib": 81920,
+        "memory_used_mib": 20,
+        "utilization_percent": 0,
+        "temperature_c": 34,
+        "power_w": 70,
+        "ecc_uncorrected": 0,
+        "lost": False,
+        **more,
+    }
+
+
+def nvidia_smi(tmp_path: Path, *arguments: str, accelerators: list[dict[str, Any]] | None = None) -> Any:
+    state = tmp_path / "accelerators.json"
+    if accelerators is not None:
+        state.write_text(json.dumps({"simulated": True, "driver_version": "simulated", "accelerators": accelerators}))
+    environment = {**os.environ, "STAMPWORKS_ACCELERATORS": str(state)}
+    command = [sys.executable, "-IS", str(NVIDIA_SMI), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env=environment)
+
+
+BOTH = [accelerator(0), accelerator(1, ecc_uncorrected=3)]
+
+
+def test_a_list_of_accelerators(tmp_path: Path) -> None:
+    """As the real tool writes it, one line each."""
+    done = nvidia_smi(tmp_path, "-L", accelerators=BOTH)
+    assert done.stdout == "GPU 0: Simulated H100 (UUID: GPU-0)\nGPU 1: Simulated H100 (UUID: GPU-1)\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        ("csv", ["index, memory.total [MiB], memory.free [MiB]", "0, 81920 MiB, 81900 MiB"]),
+        ("csv,noheader", ["0, 81920 MiB, 81900 MiB"]),
+        ("csv,noheader,nounits", ["0, 81920, 81900"]),
+    ],
+)
+def test_a_query(tmp_path: Path, options: str, lines: list[str]) -> None:
+    """In the forms that scripts read."""
+    query = "--query-gpu=index,memory.total,memory.free"
+    done = nvidia_smi(tmp_path, query, f"--format={options}", accelerators=BOTH[:1])
+    assert done.stdout.splitlines() == lines
+
+
+def test_a_lost_accelerator_is_not_there(tmp_path: Path) -> None:
+    """As one that fell off the bus: gone from the list, and from the count."""
+    found = [accelerator(0, lost=True), accelerator(1)]
+    done = nvidia_smi(tmp_path, "--query-gpu=index,count", "--format=csv,noheader", accelerators=found)
+    assert done.stdout == "1, 1\n"
+
+
+def test_it_says_that_it_is_simulated(tmp_path: Path) -> None:
+    """Nobody shall take its table for a measurement."""
+    assert "SIMULATED" in nvidia_smi(tmp_path, accelerators=BOTH).stdout.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--query-gpu=index,wings", "--format=csv"],
+            'Field "wings" is not a valid field to query (simulated nvidia-smi).',
+        ),
+        (["--query-gpu=index"], "simulated nvidia-smi: --format=csv[,noheader][,nounits] is all it can"),
+        (
+            ["topo", "-m"],
+            "simulated nvidia-smi: knows no topo -m; it can -L, --query-gpu=... --format=csv and no argument",
+        ),
+    ],
+)
+def test_what_it_cannot_it_says(tmp_path: Path, arguments: list[str], message: str) -> None:
+    """A script must not take silence for health."""
+    done = nvidia_smi(tmp_path, *arguments, accelerators=BOTH)
+    assert (done.returncode, done.stderr) == (1, message + "\n")
+
+
+def test_a_node_without_state_has_no_accelerators(tmp_path: Path) -> None:
+    """The tool is in every image; accelerators are not in every node."""
+    done = nvidia_smi(tmp_path, "-L")
+    assert done.returncode == 1
+    assert done.stderr.endswith("accelerators.json is not there: this node has no accelerators\n")
+
+
+# --- health
+
+
+@pytest.fixture
+def health(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The health program as a module, on a node that exists in this test's folder."""
+    loader = importlib.machinery.SourceFileLoader("stampworks_health", str(HEALTH))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setenv("PATH", os.environ["PATH"])  # the program sets its own, which must not stay
+    loader.exec_module(module)
+    monkeypatch.setattr(module, "EXPECTED", str(tmp_path / "health.json"))
+    monkeypatch.setattr(module, "MARK", str(tmp_path / "mark"))
+    expect(tmp_path)
+    return module
+
+
+def expect(tmp_path: Path, **more: Any) -> None:
+    expected = {"rails": [], "accelerators": 0, "mounts": ["/proc"], "disk_free_percent_min": 0, **more}
+    (tmp_path / "health.json").write_text(json.dumps(expected))
+
+
+class Slurm:
+    """A node's state in Slurm, changed by the commands the program gives."""
+
+    def __init__(self, module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.state, self.reason, self.commands = "IDLE", "", 0
+        monkeypatch.setattr(module, "output", self)
+
+    def __call__(self, *argv: str) -> str:
+        self.commands += 1
+        if argv[:3] == ("scontrol", "show", "node"):
+            reason = f"\n   Reason={self.reason} [root@2026-11-21T12:00:00]" if self.reason else ""
+            return f"NodeName=x CPUTot=1\n   State={self.state} ThreadsPerCore=1{reason}\n"
+        settings = dict(word.split("=", 1) for word in argv[2:])
+        self.state = {"drain": "IDLE+DRAIN", "resume": "IDLE"}[settings["state"]]
+        self.reason = settings.get("reason", "")
+        return ""
+
+
+def test_a_well_node_costs_slurm_nothing(health: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand nodes that are well ask the controller nothing."""
+    slurm = Slurm(health, monkeypatch)
+    assert health.main([]) == 0
+    assert slurm.commands == 0
+
+
+def test_a_node_that_is_not_well_is_drained_and_given_back(
+    health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its reason; again only when the reason changes."""
+    slurm = Slurm(health, monkeypatch)
+    expect(tmp_path, mounts=["/not/mounted"])
+    assert health.main([]) == 1
+    assert (slurm.state, slurm.reason) == ("IDLE+DRAIN", "health: /not/mounted is not mounted")
+    before = slurm.commands
+    assert health.main([]) == 1
+    assert slurm.commands == before + 1
+    expect(tmp_path)
+    assert health.main([]) == 0
+    assert (slurm.state, slurm.reason) == ("IDLE", "")
+
+
+def test_a_node_that_a_person_drained_stays_drained(
+    health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when the program had drained it before."""
+    slurm = Slurm(health, monkeypatch)
+    expect(tmp_path, mounts=["/not/mounted"])
+    health.main([])
+    slurm.reason = "new fans on Monday"
+    expect(tmp_path)
+    assert health.main([]) == 0
+    assert (slurm.state, slurm.reason) == ("IDLE+DRAIN", "new fans on Monday")
+    slurm.state, before = "IDLE+DRAIN", slurm.commands
+    health.main([])
+    assert slurm.commands == before
+
+
+def test_the_reason_of_a_person_is_not_overwritten(
+    health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who drained a node wants to find it as it was left."""
+    slurm = Slurm(health, monkeypatch)
+    slurm.state, slurm.reason = "IDLE+DRAIN", "new fans on Monday"
+    expect(tmp_path, mounts=["/not/mounted"])
+    assert health.main([]) == 1
+    assert slurm.reason == "new fans on Monday"
+    expect(tmp_path)
+    health.main([])
+    assert slurm.state == "IDLE+DRAIN"
+
+
+def test_checking_leaves_slurm_alone(
+    health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It prints what it found, one line each."""
+    slurm = Slurm(health, monkeypatch)
+    expect(tmp_path, mounts=["/a", "/b"])
+    assert health.main(["--check"]) == 1
+    assert capsys.readouterr().out == "/a is not mounted\n/b is not mounted\n"
+    assert slurm.commands == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "problems"),
+    [
+        ("0, 0\n1, 0\n", []),
+        ("0, 0\n", ["1 of 2 accelerators"]),
+        ("0, 0\n1, 7\n", ["accelerator 1 has 7 uncorrected errors"]),
+        ("0, [N/A]\n1, 0\n", []),
+        ("garbage\n", ["could not check accelerators: not enough values to unpack (expected 2, got 1)"]),
+    ],
+)
+def test_accelerators(
+    health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: str, problems: list[str]
+) -> None:
+    """Their number and their errors; what cannot be read is no good sign."""
+    expect(tmp_path, accelerators=2)
+    monkeypatch.setattr(health, "output", lambda *_: rows)
+    assert [problem for problem in health.look() if "1 of 2" not in problem or rows != "garbage\n"] == problems
+
+
+def test_what_cannot_be_checked_is_not_well(
+    health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A check that could not look never passes."""
+
+    def hangs(*argv: str) -> str:
+        raise subprocess.TimeoutExpired(argv, 10)
+
+    expect(tmp_path, accelerators=1)
+    monkeypatch.setattr(health, "output", hangs)
+    assert health.look()[0].startswith("could not check accelerators: ")
+    (tmp_path / "health.json").unlink()
+    assert health.look()[0].startswith("cannot read what a well node has: ")
+
+
+@pytest.mark.parametrize(
+    ("carrier", "rate", "problems"),
+    [
+        ("1", 200, []),
+        ("0", 200, ["rail0 has no carrier"]),
+        ("1", 40, ["rail0 runs at 40 of 200 Mb/s"]),
+        (None, 200, ["rail0 is missing"]),
+    ],
+)
+def test_rails(
+    health: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    carrier: str | None,
+    rate: int,
+    problems: list[str],
+) -> None:
+    """There, with a carrier, at the declared rate."""
+    monkeypatch.setattr(health.os.path, "exists", lambda _: carrier is not None)
+    monkeypatch.setattr(health, "read", lambda _: carrier)
+    assert health.one_rail({"interface": "rail0", "rate_mbps": 200}, {"rail0": rate}) == problems
+
+
+# --- metrics
+
+
+def test_metrics_are_in_prometheus_form() -> None:
+    """Each line a name, labels and a number; each collector says whether it could look."""
+    done = subprocess.run(
+        [sys.executable, "-IS", METRICS, "--once"], capture_output=True, text=True, timeout=30, check=True
+    )
+    names = {line.partition("{")[0].split()[0] for line in done.stdout.splitlines()}
+    assert {"node_memory_MemTotal_bytes", "node_load1", "node_network_up", "stampworks_collector_up"} <= names
+    assert [float(line.rsplit(" ", 1)[1]) for line in done.stdout.splitlines()]
+
+
+def test_metrics_are_served() -> None:
+    """One answer for each connection, and a client that says nothing does not stop the next one for long."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    process = subprocess.Popen([sys.executable, "-IS", METRICS, str(port)])
+    try:
+        for _ in range(2):
+            assert ask(port).startswith("HTTP/1.1 200 OK\r\n")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def ask(port: int) -> str:
+    for _ in range(100):
+        try:
+            connection = socket.create_connection(("127.0.0.1", port), timeout=5)
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+    with connection:
+        connection.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+
+
+# --- task prolog
+
+
+def test_the_task_prolog_hands_the_environment_on(tmp_path: Path) -> None:
+    """What the job set for itself stays, and nothing in a value is run."""
+    script = tmp_path / "task-prolog"
+    environment = tmp_path / "env"
+    environment.write_text("# comment\n\nNCCL_SOCKET_IFNAME=rail0,rail1\nGLOO_SOCKET_IFNAME=rail0\nX=$(touch y) `id`\n")
+    script.write_text(TASK_PROLOG.read_text().replace("/etc/stampworks/collectives.env", str(environment)))
+    done = subprocess.run(
+        ["sh", str(script)],
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=True,
+        cwd=tmp_path,
+        env={"GLOO_SOCKET_IFNAME": "eth0", "SLURM_JOB_ID": "0"},
+    )
+    assert done.stdout == "export NCCL_SOCKET_IFNAME=rail0,rail1\nexport X=$(touch y) `id`\n"
+    assert not (tmp_path / "y").exists()
