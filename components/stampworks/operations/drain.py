@@ -12,6 +12,7 @@ from stampworks.operations.errors import OperationError
 from stampworks.plan import Roster
 
 REASON = "stampworks: leaves the cluster"
+"""The role slurm_controller looks for it: a node that came back with a new disk takes jobs again."""
 
 Progress = Callable[[str], None]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")

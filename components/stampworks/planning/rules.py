@@ -72,7 +72,10 @@ def _what_fits(measured_mbps: int, links: list[int]) -> str:
     rate = measured_mbps // (HEADROOM * len(links))
     if rate < 1:
         return f"take nodes out: not even 1 Mb/s a rail would fit for {len(links)} links"
-    return f"write fabric.rail_rate_mbps: {rate} or less, or take nodes out; was the machine busy? `stampworks facts` measures again"
+    return (
+        f"write fabric.rail_rate_mbps: {rate} or less, or take nodes out; was the machine busy? `stampworks facts` "
+        "measures again"
+    )
 
 
 RULES: tuple[Rule, ...] = (loopback,)

@@ -41,7 +41,7 @@ class LocalGroup(Handler):
     async def ensure(self, call: Call) -> dict[str, Any]:
         cluster, group, rails = call.inputs["cluster"], _group(call.inputs), _rails(call.inputs)
         image = await call.thread(ensure_node_image, *_image(call.inputs), call.progress, call.waiter())
-        await call.thread(_shrink, call, group)
+        await call.thread(_drain_and_shrink, call, group, image)
         instances = await call.thread(
             room.ensure_nodes, cluster, group.nodes, group.machine, rails, image, call.progress
         )
@@ -80,15 +80,20 @@ def _members(states: tuple[room.NodeState, ...], group: str) -> list[room.NodeSt
     return [state for state in states if own.fullmatch(state.name)]
 
 
-def _shrink(call: Call, group: plan.Group) -> None:
-    """Removes nodes that are declared no more, once their jobs are through."""
+def _drain_and_shrink(call: Call, group: plan.Group, image: room.Image) -> None:
+    """Lets jobs on nodes that leave or get a new disk come to their end, and removes those that leave."""
     cluster = call.inputs["cluster"]
+    states = room.read_nodes(cluster)
     kept = {node.name for node in group.nodes}
-    leaving = [state for state in _members(room.read_nodes(cluster), group.name) if state.name not in kept]
-    if alive := [state.name for state in leaving if state.alive]:
+    alive = {state.name for state in states if state.alive}
+    leaving = [state.name for state in _members(states, group.name) if state.name not in kept]
+    ending = alive.intersection([*leaving, *room.nodes_to_renew(cluster, group.nodes, group.machine, image)])
+    if group.role == "controller" and ending:
+        ending |= alive  # no job outlives its scheduler
+    if busy := sorted(ending):
         roster = operations.members("local", cluster)
-        operations.drain(roster, alive, call.inputs["drainTimeoutMinutes"], call.progress)
-    room.end_nodes(cluster, [state.name for state in leaving], call.progress)
+        operations.drain(roster, busy, call.inputs["drainTimeoutMinutes"], call.progress)
+    room.end_nodes(cluster, leaving, call.progress)
 
 
 def _generation(instances: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ from stampworks.clouds.local.room.nodes import RailState as RailState
 from stampworks.clouds.local.room.nodes import end_nodes as end_nodes
 from stampworks.clouds.local.room.nodes import ensure_nodes as ensure_nodes
 from stampworks.clouds.local.room.nodes import node_drift as node_drift
+from stampworks.clouds.local.room.nodes import nodes_to_renew as nodes_to_renew
 from stampworks.clouds.local.room.nodes import read_nodes as read_nodes
 from stampworks.clouds.local.room.nodes import run_in_node as run_in_node
 from stampworks.clouds.local.room.room import Progress as Progress

@@ -65,6 +65,13 @@ def ensure_nodes(
         return keep_running(room, nodes, machine, rails, image, progress)
 
 
+def nodes_to_renew(cluster: str, nodes: Sequence[Node], machine: Machine, image: Image) -> tuple[str, ...]:
+    """The nodes to which ensure_nodes would give a new disk in place of the one they have."""
+    room = of_cluster(cluster)
+    wanted = [disks.commission(node, machine, image) for node in nodes]
+    return tuple(one.node.name for one in wanted if _is_for_another(disk_of(room, one.node.name), one))
+
+
 def keep_running(
     room: Room, nodes: Sequence[Node], machine: Machine, rails: Sequence[Rail], image: Image, progress: Progress
 ) -> dict[str, str]:

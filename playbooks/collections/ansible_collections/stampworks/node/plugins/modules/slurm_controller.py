@@ -50,9 +50,9 @@ TRIAL_REPLACES = (
     (re.compile(r"(?im)^PreemptType=preempt/qos$"), "PreemptType=preempt/partition_prio"),
     (re.compile(r"(?im)^PriorityType=priority/multifactor$"), "PriorityType=priority/basic"),
 )
-# A network with nobody in it, and a /run of its own: in the common one it would take over the socket by which clients of
-# the real controller prove who they are. The one address is not a loopback's, which the C library would not count as a
-# network.
+# A network with nobody in it, and a /run of its own: in the common one it would take over the socket by which clients
+# of the real controller prove who they are. The one address is not a loopback's, which the C library would not count as
+# a network.
 ALONE = 'mount -t tmpfs none /run && ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec "$@"'
 COMPLAINTS_MAX = 5
 READY = re.compile(r"Running as primary controller")
