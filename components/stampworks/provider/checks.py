@@ -39,7 +39,8 @@ def _ill_typed(handler: Handler, inputs: Mapping[str, Any]) -> Iterator[Failure]
     for name, row in handler.inputs.items():
         if name not in inputs:
             if row.required:
-                yield Failure(name, f"is missing: {row.description}")
+                # Without the path, for the engine would show the value of what has none.
+                yield Failure("", f"{name} is missing: {row.description}")
         elif not _fits(row, inputs[name]):
             # The value itself is not shown: it may be a secret in the wrong place.
             yield Failure(name, f"must be of type {row.kind}: {row.description}")
