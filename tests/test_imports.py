@@ -205,8 +205,6 @@ def test_every_import_is_in_the_table() -> None:
 def test_a_room_starts_without_the_engine(room: str) -> None:
     """Importing a room that must not know of pulumi does not load pulumi by a detour either."""
     module = f"{PACKAGE}.{room}"
-    if module not in MODULES:
-        pytest.skip(f"{module} is not there")
     program = f"import {module}, sys; print(*sorted(n for n in ('pulumi', 'grpc', 'torch') if n in sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == []

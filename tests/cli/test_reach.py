@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -155,6 +156,19 @@ def test_ssh_becomes_ssh(cluster: StandIn, project: Path) -> None:
     command = in_a_process(cluster, ["ssh", "gpu-001", "--", "sh", "-c", "cat; exit 7"])
     done = subprocess.run(command, input=b"in and out", capture_output=True, timeout=30, check=False)
     assert (done.stdout, done.returncode) == (b"in and out", 7)
+
+
+@pytest.mark.parametrize("verb", [["ssh", "head"], ["run", "--", "true"]])
+def test_a_missing_program_of_this_machine(
+    verb: list[str], cluster: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without ssh or nsenter nothing reaches the cluster: the text names what to install."""
+    cluster.roster = dataclasses.replace(cluster.roster, reach=("no-such-program",))
+    assert main(verb) == exits.UNKNOWN
+    assert capsys.readouterr().err == (
+        "no-such-program is not installed on this machine\n"
+        "  hint: install it, for ssh: apt-get install openssh-client\n"
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -87,8 +87,16 @@ def _explained(error: Exception) -> int:
         traceback.print_exc()
         print("This is a fault in stampworks itself: nothing is known about what was asked.", file=sys.stderr)
         return exits.UNKNOWN
-    print(error if not isinstance(error, OSError) else f"{error.filename}: {error.strerror}", file=sys.stderr)
+    print(_text(error), file=sys.stderr)
     return code
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if render := getattr(error, "render", None):  # a declaration's errors have colours for a terminal
+        return str(render(colour=sys.stderr.isatty() and "NO_COLOR" not in os.environ))
+    return str(error)
 
 
 if __name__ == "__main__":

@@ -56,12 +56,15 @@ def _count(text: str) -> int:
 
 def log_in(arguments: argparse.Namespace) -> NoReturn:
     """Becomes ssh, so that the terminal, signals and the exit code are its own."""
-    from stampworks.operations import ssh_command
+    from stampworks.operations.remote import not_installed, ssh_command
 
     _, roster = stacks.cluster_of(arguments.stack)
     command = ssh_command(roster, arguments.node, arguments.command)
     sys.stdout.flush()
-    os.execvp(command[0], command)  # noqa: S606  # a list of arguments, no shell
+    try:
+        os.execvp(command[0], command)  # noqa: S606  # a list of arguments, no shell
+    except FileNotFoundError:
+        raise not_installed(FileNotFoundError(2, "", command[0])) from None
 
 
 def run_job(arguments: argparse.Namespace) -> int:
@@ -76,6 +79,7 @@ def run_job(arguments: argparse.Namespace) -> int:
 
 
 def _carry_out(run: Run, roster: Roster) -> int:
+    from stampworks.operations.remote import not_installed
     from stampworks.operations.run import cancel, reachable
 
     before = signal.signal(signal.SIGTERM, _terminated)
@@ -83,6 +87,8 @@ def _carry_out(run: Run, roster: Roster) -> int:
     try:
         code = _stream(run.command)
         finished = code >= 0 and code != _SSH_FAILED
+    except FileNotFoundError as error:
+        raise not_installed(error) from None
     finally:
         signal.signal(signal.SIGTERM, before)
         if not finished:

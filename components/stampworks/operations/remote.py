@@ -89,9 +89,7 @@ def ask(roster: Roster, node: str, argv: Sequence[str], timeout_s: float = TIMEO
             f"{node}: {argv[0]} did not answer within {timeout_s:.0f} s", "`pulumi up` restarts what is dead"
         ) from None
     except FileNotFoundError as error:
-        raise UnknownError(
-            f"{error.filename} is not installed on this machine", "install it, for ssh: apt-get install openssh-client"
-        ) from None
+        raise not_installed(error) from None
     said = _last_line(done.stderr)
     if done.returncode == 255:
         raise UnknownError(f"{node} cannot be reached: {said}", "`pulumi up` restarts what is dead")
@@ -101,6 +99,13 @@ def ask(roster: Roster, node: str, argv: Sequence[str], timeout_s: float = TIMEO
             f"look there: stampworks ssh {node}",
         )
     return done.stdout.decode(errors="replace")
+
+
+def not_installed(error: FileNotFoundError) -> UnknownError:
+    """What to say when a program of this machine that leads to a node is not there."""
+    return UnknownError(
+        f"{error.filename} is not installed on this machine", "install it, for ssh: apt-get install openssh-client"
+    )
 
 
 def _last_line(output: bytes) -> str:

@@ -1,0 +1,51 @@
+"""What a handful of measurements can tell, and in which order two things are measured."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import statistics
+
+import pytest
+
+from bench.rows import compared, interval, measured
+
+
+@pytest.mark.parametrize(
+    ("count", "left_out"),
+    [(1, 0), (5, 0), (8, 0), (9, 1), (20, 5)],
+)
+def test_an_interval_is_made_of_the_values_themselves(count: int, left_out: int) -> None:
+    """As many values are left out at both ends as 95 % confidence in the median allows; of few, none."""
+    assert interval(range(count)) == (left_out, count - 1 - left_out)
+
+
+def test_the_interval_holds_the_median_as_often_as_it_says() -> None:
+    """Of many samples from a lopsided distribution at least 95 % of the intervals contain its median."""
+    chance = random.Random(1)  # noqa: S311
+    hits = 0
+    for _ in range(2000):
+        low, high = interval([chance.expovariate(1) for _ in range(20)])
+        hits += low <= 0.6931 <= high
+    assert hits / 2000 > 0.95
+
+
+def test_pairs_are_measured_in_turns() -> None:
+    """ABBA: neither side always comes first."""
+    order: list[str] = []
+    compared("x", "s", lambda: order.append("a") or 1.0, lambda: order.append("b") or 1.0, None, pairs=4)  # type: ignore[func-returns-value]
+    assert "".join(order) == "abbaabba"
+
+
+@pytest.mark.parametrize(("target", "met"), [(2.0, True), (1.9, False), (None, None)])
+def test_met_is_judged_by_the_unfavourable_end(target: float | None, met: bool | None) -> None:
+    """A median below the target is not enough."""
+    ours = itertools.cycle([1.0, 2.0, 1.0])
+    row = compared("x", "s", lambda: next(ours), lambda: 1.0, target, pairs=6)
+    assert (row.ratio, row.low, row.high, row.met) == (1.0, 1.0, 2.0, met)
+    assert measured("x", "s", [1.0, 1.0, 2.0], target).met is met
+
+
+def test_medians_are_shown() -> None:
+    """One slow run does not move what is shown."""
+    assert measured("x", "s", [1.0, 1.0, 9.0]).ours == statistics.median([1.0, 1.0, 9.0])
