@@ -59,5 +59,7 @@ def _demo(folder: Path) -> list[tuple[str, float]]:
                 running, last = started[1], now
         phases.append((running, time.perf_counter() - last))
         phases.append(("all of it", time.perf_counter() - begun))
-    subprocess.run(["make", "demo-down"], cwd=clone, env=environment, timeout=TIMEOUT_S, check=True)
+    subprocess.run(
+        ["make", "demo-down"], cwd=clone, env=environment, timeout=TIMEOUT_S, check=True, stdout=subprocess.DEVNULL
+    )
     return phases
