@@ -172,7 +172,7 @@ def _content(path: Path) -> bytes:
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack that nothing was created of yet; whatever its tests leave is ended."""
     if shutil.which("pulumi") is None:
-        pytest.skip("no pulumi on PATH: . tools/env.sh")
+        pytest.fail("no pulumi on PATH: . tools/env.sh")
     stack = Stack.make(tmp_path_factory.mktemp("stack"), f"t{os.getpid()}")
     yield stack
     stack.run("destroy", "--yes", "--skip-preview")

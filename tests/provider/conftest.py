@@ -122,7 +122,7 @@ def _alive(pid: int) -> bool:
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Project]:
     if shutil.which("pulumi") is None:
-        pytest.skip("no pulumi on PATH: . tools/env.sh")
+        pytest.fail("no pulumi on PATH: . tools/env.sh")
     project = Project.make(tmp_path)
     yield project
     assert project.plugins() == [], "a plugin outlived its engine"

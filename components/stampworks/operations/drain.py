@@ -69,14 +69,12 @@ def _set_state(roster: Roster, names: Sequence[str], state: str) -> None:
 
 def _wait(roster: Roster, names: Sequence[str], timeout_minutes: float, progress: Progress, poll_s: float) -> None:
     started = time.monotonic()
-    said = ""
     while busy := _busy(roster, names):
         if time.monotonic() - started >= timeout_minutes * 60:
             raise _still_busy(busy, timeout_minutes)
         jobs = sorted({job.id for _, job in busy})
-        line = f"waiting for {_jobs(jobs)} on {', '.join(sorted({name for name, _ in busy}))}"
-        if line != said:
-            progress(said := line)
+        # at every look, for this is also where whoever asked can interrupt the wait
+        progress(f"waiting for {_jobs(jobs)} on {', '.join(sorted({name for name, _ in busy}))}")
         time.sleep(poll_s)
 
 
