@@ -20,7 +20,7 @@ def test_a_free_node_is_drained_and_stays_so(cluster: StandIn) -> None:
 
 
 def test_it_waits_until_the_jobs_have_ended(cluster: StandIn) -> None:
-    """Jobs elsewhere are none of its business; each change is said once."""
+    """Jobs elsewhere are none of its business; what it waits for is said."""
     elsewhere = job(3, "bob", "gpu-001")
     cluster.jobs(
         [job(7, "alice", "gpu-[001-002]"), job(8, "bob", "gpu-002"), elsewhere],
