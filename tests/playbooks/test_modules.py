@@ -183,6 +183,7 @@ def test_facts_of_this_machine() -> None:
 GOOD = "slurmctld: slurmctld version 24.11.5 started\nslurmctld: Running as primary controller\n"
 BAD = (
     "slurmctld: error: Parse error in file slurm.conf line 7\n"
+    "slurmctld: error: Could not open node state file /var/lib/slurm/slurmctld/node_state: No such file or directory\n"
     "slurmctld: debug: nothing\n"
     "slurmctld: fatal: Unable to process configuration file\n"
     "slurmctld: error: Parse error in file slurm.conf line 7\n"

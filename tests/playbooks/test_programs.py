@@ -150,7 +150,7 @@ class Slurm:
             return f"NodeName=x CPUTot=1\n   State={self.state} ThreadsPerCore=1{reason}\n"
         settings = dict(word.split("=", 1) for word in argv[2:])
         self.state = {"drain": "IDLE+DRAIN", "resume": "IDLE"}[settings["state"]]
-        self.reason = settings.get("reason", "")
+        self.reason = settings.get("reason", self.reason)  # Slurm keeps it when a node is given back
         return ""
 
 
@@ -172,9 +172,13 @@ def test_a_node_that_is_not_well_is_drained_and_given_back(
     before = slurm.commands
     assert health.main([]) == 1
     assert slurm.commands == before + 1
-    expect(tmp_path)
-    assert health.main([]) == 0
-    assert (slurm.state, slurm.reason) == ("IDLE", "")
+    for _ in range(2):  # the same fault drains again
+        expect(tmp_path)
+        assert health.main([]) == 0
+        assert slurm.state == "IDLE"
+        expect(tmp_path, mounts=["/not/mounted"])
+        assert health.main([]) == 1
+        assert slurm.state == "IDLE+DRAIN"
 
 
 def test_a_node_that_a_person_drained_stays_drained(

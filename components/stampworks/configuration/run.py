@@ -205,7 +205,7 @@ def describe(playbook: str, recap: Recap, note: str = "") -> str:
     title = f"{playbook} failed on {count} {'host' if count == 1 else 'hosts'}" if count else f"{playbook} failed"
     parts = [f"{title}: {note}" if note else f"{title}."]
     for (task, message), hosts in together.items():
-        parts.append(f"  {', '.join(hosts)}: {task or 'cannot be reached'}\n{indented(message)}")
+        parts.append(f"  {', '.join(sorted(hosts))}: {task or 'cannot be reached'}\n{indented(message)}")
         if not task:
             parts.append("    check: does the node run (stampworks status), and does it answer (stampworks ssh NODE)?")
     parts.append("What was done before stays; the next run goes on from there.")

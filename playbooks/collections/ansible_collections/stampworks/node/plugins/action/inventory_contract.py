@@ -40,7 +40,7 @@ def role_problems(role: Path, groups: Mapping[str, list[str]], hostvars: Mapping
         for problem in host_problems(role.name, options, hostvars[host]):
             hosts_of.setdefault(problem, []).append(host)
     for problem, hosts in hosts_of.items():
-        yield f"  {role.name} on {', '.join(hosts)}: {problem}"
+        yield f"  {role.name} on {', '.join(sorted(hosts))}: {problem}"
 
 
 def host_problems(role: str, options: Mapping[str, Any], variables: Mapping[str, Any]) -> list[str]:

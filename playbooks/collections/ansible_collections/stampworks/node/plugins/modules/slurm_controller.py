@@ -56,6 +56,8 @@ TRIAL_REPLACES = (
 ALONE = 'mount -t tmpfs none /run && ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec "$@"'
 COMPLAINTS_MAX = 5
 READY = re.compile(r"Running as primary controller")
+# what every controller says that starts without a state, and what is no error of the configuration
+NOISE = re.compile(r"state file|state save|fed_mgr|MailProg", re.IGNORECASE)
 WRONG = re.compile(r"^\S*\s*(fatal|error): (.*)$")
 
 
@@ -140,7 +142,7 @@ def text_of(log: Path) -> str:
 
 def complaint(said: str, trial_s: float) -> str:
     """The errors of a log, fatal ones first."""
-    found = [match.groups() for match in map(WRONG.match, said.splitlines()) if match]
+    found = [match.groups() for match in map(WRONG.match, said.splitlines()) if match and not NOISE.search(match[2])]
     lines = [text for kind, text in found if kind == "fatal"] + [text for kind, text in found if kind == "error"]
     silence = f"no answer within {trial_s:g} s: {said.strip()[-300:] or 'it said nothing'}"
     return "; ".join(list(dict.fromkeys(lines))[:COMPLAINTS_MAX]) or silence

@@ -42,7 +42,7 @@ def work(check: bool, nodes: Sequence[str], limit_s: float) -> dict[str, Any]:
                 "What slurmd says is on the node in /var/log/stampworks/slurmd.log"
             )
         time.sleep(0.1)
-    held = {node: states[node] for node in nodes if states[node][1]}
+    held = {node: states[node] for node in nodes if states[node][0].startswith(("down", "drain"))}
     back = [node for node, (_, reason) in held.items() if reason == LEFT]
     if back and not check:
         run(["scontrol", "update", f"nodename={','.join(back)}", "state=resume"])

@@ -1,0 +1,128 @@
+"""A real cluster: nodes of the machine room, configured over real ssh."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.stampworks.node.plugins.plugin_utils import on_node
+from stampworks import configuration, planning
+from stampworks.clouds.local import members, room
+from stampworks.configuration import Recap
+from stampworks.declaration import load_value
+from stampworks.plan import Plan, Roster
+from stampworks.provider.node_image import content_digest, ensure_node_image
+from stampworks.schedulers import slurm
+
+DECLARATION = {
+    "version": 1,
+    "cloud": "local",
+    "network": {"cidr": "10.98.0.0/16"},
+    "pools": [{"name": "gpu", "machine": "sim-h100", "count": 3}],
+    "storage": [{"name": "shared", "kind": "directory", "mount": "/shared"}],
+    "users": [{"name": "alice", "uid": 2001}],
+    "scheduler": {
+        "topology": "tree",
+        "preemption": "requeue",
+        "priorities": [{"name": "low", "weight": 1}, {"name": "high", "weight": 2, "preempts": ["low"]}],
+        "queues": [
+            {"name": "main", "pools": ["gpu"], "default": True, "priority": "low"},
+            {"name": "urgent", "pools": ["gpu"], "priority": "high"},
+        ],
+    },
+}
+SECRETS = {"slurm_key": "a-key-of-the-tests" * 20, "database_password": "unused"}
+
+
+@dataclass
+class Cluster:
+    """Nodes, and what one does to them."""
+
+    plan: Plan
+    key: Path
+    image: room.Image
+    said: list[str] = field(default_factory=list)
+
+    def boot(self) -> None:
+        """What is missing or dead is started; the rest is left alone."""
+        plan, public = self.plan, self.key.with_suffix(".pub").read_text()
+        room.ensure_room(plan.name, plan.network, plan.fabric.rails, self.key.read_text(), public, self.said.append)
+        for storage in plan.storage:
+            room.ensure_share(plan.name, storage.name)
+        for group in plan.groups:
+            rails = plan.fabric.rails
+            room.ensure_nodes(plan.name, group.nodes, group.machine, rails, self.image, self.said.append)
+
+    @property
+    def roster(self) -> Roster:
+        return members.members(self.plan.name)
+
+    def play(self, check: bool = False, edit: Callable[[dict[str, Any]], None] = lambda _: None) -> Recap:
+        """Runs site.yml; edit may spoil the inventory before."""
+        roster = self.roster
+        inventory = configuration.inventory(self.plan, roster, slurm.files(self.plan, roster))
+        edit(inventory["all"])
+        run = configuration.play("site.yml", inventory, roster.reach, SECRETS, self.said.append, check, 5)
+        return asyncio.run(run)
+
+    def shell(self, node: str, command: str, timeout: float = 60) -> str:
+        """What a command says on a node; fails the test when it fails."""
+        done = room.run_in_node(self.plan.name, node, ["sh", "-c", f"cd /tmp; {command}"], timeout)
+        assert done.returncode == 0, f"{node}: {command}: {done.stdout}{done.stderr}"
+        return done.stdout.strip()
+
+    def until(self, node: str, command: str, expected: str, limit_s: float = 30) -> None:
+        """Waits until a command says what is expected."""
+        end = time.monotonic() + limit_s
+        while (said := self.shell(node, command)) != expected:
+            assert time.monotonic() < end, f"{command} said {said!r} and not {expected!r} for {limit_s} s"
+            time.sleep(0.2)
+
+    def power_cycle(self, node: str) -> None:
+        """Pulls the plug and puts it back."""
+        pid = next(state.pid for state in room.read_nodes(self.plan.name) if state.name == node)
+        assert pid
+        os.kill(pid, 9)
+        self.boot()
+
+    def module(self, node: str, name: str, arguments: dict[str, Any], check: bool = False) -> dict[str, Any]:
+        """Runs one of our modules on a node as its action would, without Ansible around it."""
+        member = next(each for each in self.roster.members if each.name == node)
+        work = {"sources": on_node.sources(name), "arguments": arguments, "check": check}
+        script = Path(f"/exports/shared/{uuid.uuid4().hex}.json")
+        room_share = room.read_share(self.plan.name, "shared")
+        assert room_share is not None
+        (Path(room_share) / script.name).write_text(json.dumps(work))
+        (Path(room_share) / "bootstrap.py").write_text(on_node.BOOTSTRAP)
+        said = self.shell(member.name, f"python3 -IS /exports/shared/bootstrap.py <{script}")
+        answer: dict[str, Any] = json.loads(said)
+        return answer
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three workers and a head, configured once for all tests of a module."""
+    folder = tmp_path_factory.mktemp("cluster")
+    key = folder / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
+    name = f"t{uuid.uuid4().hex[:8]}"
+    plan = planning.plan(load_value({**DECLARATION, "name": name}, "test"))
+    image = ensure_node_image(plan.release, content_digest(), print)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
+        made = Cluster(plan, key, image)
+        try:
+            made.boot()
+            made.play()
+            yield made
+        finally:
+            room.end_room(name)

@@ -1,0 +1,302 @@
+"""site.yml on a real cluster: what it makes, that it makes it once, and that it lasts."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks import configuration
+from stampworks.configuration import PlaybookFailed
+from stampworks.schedulers import slurm
+
+from tests.playbooks.conftest import SECRETS, Cluster
+
+pytestmark = pytest.mark.cluster
+
+GPUS = ("gpu-001", "gpu-002", "gpu-003")
+STATES = "sinfo -h -N -p main -o %T | sort -u"
+
+
+def test_progress_says_how_far_it_is(cluster: Cluster) -> None:
+    """Each line a role, a task and a stage; the last stage is the last."""
+    lines = [line for line in cluster.said if " : " in line]
+    assert re.fullmatch(r"validate : .* \(1 of (\d+)\)", lines[0])
+    assert re.fullmatch(r"slurm_controller : Wait until every node answers \((\d+) of \1\)", lines[-1])
+
+
+def test_all_nodes_are_idle_when_it_is_done(cluster: Cluster) -> None:
+    """A cluster is up when it takes jobs."""
+    assert cluster.shell("head", STATES) == "idle"
+
+
+def test_a_second_run_changes_nothing(cluster: Cluster) -> None:
+    """Neither for real nor in check mode."""
+    assert cluster.play(check=True).changed == 0
+    assert cluster.play().changed == 0
+
+
+def test_check_mode_says_what_would_change(cluster: Cluster) -> None:
+    """In one pass, and nothing changes."""
+
+    def edit(inventory: dict[str, Any]) -> None:
+        inventory["vars"]["base_users"] = [{"name": "bob", "uid": 2002}]
+        inventory["vars"]["storage_mounts"] = []
+        inventory["vars"]["slurm_controller_files"]["slurm.conf"] += "SlurmdTimeout=31\n"
+
+    before = cluster.shell("head", "cat /etc/passwd /proc/mounts /etc/slurm/slurm.conf")
+    assert cluster.play(check=True, edit=edit).changed == 4 + 4 + 1  # users and mounts of all nodes, slurm.conf
+    assert cluster.shell("head", "cat /etc/passwd /proc/mounts /etc/slurm/slurm.conf") == before
+
+
+def test_a_job_spans_the_nodes_and_sees_its_accelerators(cluster: Cluster) -> None:
+    """As an ordinary user, with its accelerators, its NICs and a folder of its own."""
+    assert cluster.shell("head", "srun -N3 hostname | sort").split() == list(GPUS)
+    job = (
+        "echo \\$CUDA_VISIBLE_DEVICES \\$GLOO_SOCKET_IFNAME \\$NCCL_SOCKET_IFNAME \\$(stat -c %U \\$TMPDIR) \\$(id -un)"
+    )
+    said = cluster.shell("head", f"su alice -c \"srun -N1 --gres=gpu:2 sh -c '{job}'\"")
+    assert said == "0,1 rail0 rail0,rail1 alice alice"
+    assert cluster.shell("gpu-001", "ls -d /tmp/job-* 2>/dev/null || true") == ""
+
+
+def test_users_go_from_node_to_node(cluster: Cluster) -> None:
+    """Without a key of their own and without a question."""
+    assert cluster.shell("gpu-001", "su alice -c 'ssh -o BatchMode=yes gpu-002 hostname'") == "gpu-002"
+
+
+def test_nodes_get_packages_from_the_head(cluster: Cluster) -> None:
+    """There is no other way out."""
+    said = cluster.shell("gpu-001", "apt-get update && apt-get install --reinstall --download-only -y iperf3 2>&1")
+    assert "http://" in said
+    assert "iperf3" in said
+
+
+def test_the_rails_answer_for_themselves_only(cluster: Cluster) -> None:
+    """What a broken rail carries must not arrive on another."""
+    assert (
+        cluster.shell("gpu-001", "sysctl -n net.ipv4.conf.rail0.arp_ignore net.ipv4.conf.rail1.arp_announce") == "1\n2"
+    )
+
+
+def test_what_is_in_the_shared_directory_is_on_every_node(cluster: Cluster) -> None:
+    """One directory, mounted from fstab."""
+    cluster.shell("gpu-001", "echo here >/shared/proof")
+    assert {cluster.shell(node, "cat /shared/proof") for node in (*GPUS, "head")} == {"here"}
+
+
+def test_a_higher_priority_takes_the_nodes(cluster: Cluster) -> None:
+    """The lower job goes back into the queue and runs again."""
+    submit = "sbatch --parsable --requeue -N3 --exclusive --output=/dev/null"
+    low = cluster.shell("head", f"{submit} -p main --wrap 'sleep 600'")
+    cluster.until("head", f"squeue -h -j {low} -o %T", "RUNNING")
+    high = cluster.shell("head", f"{submit} -p urgent --wrap 'sleep 1'")
+    cluster.until("head", f"squeue -h -j {high} -o %T", "RUNNING")
+    assert "Restarts=1" in cluster.shell("head", f"scontrol show job {low}")
+    cluster.shell("head", f"scancel {low} {high}")
+    cluster.until("head", STATES, "idle")
+
+
+def test_a_configuration_that_slurmctld_refuses_never_reaches_it(cluster: Cluster) -> None:
+    """The run fails with slurmctld's own words; the controller that runs has not noticed."""
+    before = cluster.shell("head", "cat /etc/stampworks/services/slurmctld/supervise/pid; md5sum /etc/slurm/*.conf")
+
+    def spoil(inventory: dict[str, Any]) -> None:
+        inventory["vars"]["slurm_controller_files"]["slurm.conf"] += "PartitionName=ghosts Nodes=nobody-[1-3]\n"
+
+    for check in (True, False):
+        with pytest.raises(PlaybookFailed) as caught:
+            cluster.play(check=check, edit=spoil)
+        assert "head: slurm_controller : Give slurmctld its configuration" in str(caught.value)
+        assert "slurmctld refuses this configuration, so it was not put in place: " in str(caught.value)
+        assert "nobody-" in str(caught.value)
+    assert "is UP" in cluster.shell("head", "scontrol ping")
+    after = cluster.shell("head", "cat /etc/stampworks/services/slurmctld/supervise/pid; md5sum /etc/slurm/*.conf")
+    assert after == before
+
+
+def test_a_changed_configuration_disturbs_no_job(cluster: Cluster) -> None:
+    """slurmctld reads it while a job runs on."""
+    job = cluster.shell("head", "sbatch --parsable -N1 --output=/dev/null --wrap 'sleep 600'")
+    cluster.until("head", f"squeue -h -j {job} -o %T", "RUNNING")
+
+    def edit(inventory: dict[str, Any]) -> None:
+        files = inventory["vars"]["slurm_controller_files"]
+        files["slurm.conf"] = files["slurm.conf"].replace("SlurmdTimeout=30", "SlurmdTimeout=33")
+
+    assert cluster.play(edit=edit).changed == 1
+    assert "33 sec" in cluster.shell("head", "scontrol show config | grep SlurmdTimeout")
+    assert cluster.shell("head", f"squeue -h -j {job} -o '%T %r'") == "RUNNING None"
+    assert cluster.play().changed == 1
+    cluster.shell("head", f"scancel {job}")
+
+
+def test_a_node_comes_back_by_itself(cluster: Cluster) -> None:
+    """After a power cut: services, mounts and kernel settings, with nobody configuring anything."""
+    cluster.power_cycle("gpu-002")
+    cluster.until("gpu-002", "sysctl -n net.ipv4.conf.rail1.arp_ignore", "1")
+    assert "/shared" in cluster.shell("gpu-002", "cat /proc/mounts")
+    cluster.until("head", "srun -w gpu-002 --immediate=5 hostname 2>&1 || true", "gpu-002")
+    cluster.until(
+        "gpu-002", "python3 -c 'import socket; socket.create_connection((\"localhost\", 9100))' && echo up", "up"
+    )
+
+
+def test_the_head_comes_back_by_itself(cluster: Cluster) -> None:
+    """With its jobs, since slurmctld keeps its state on disk; then nothing is left to configure anywhere."""
+    job = cluster.shell("head", "sbatch --parsable -N1 --output=/dev/null --wrap 'sleep 600'; touch /tmp/submitted")
+    cluster.until("head", f"squeue -h -j {job} -o %T", "RUNNING")
+    # slurmctld writes its state every few seconds
+    cluster.until("head", "find /var/lib/slurm/slurmctld/job_state -newer /tmp/submitted -printf saved", "saved")
+    cluster.power_cycle("head")
+    cluster.until("head", f"squeue -h -j {job} -o %T 2>/dev/null || true", "RUNNING")
+    cluster.shell("head", f"scancel {job}")
+    assert cluster.play().changed == 0
+
+
+def test_a_node_that_is_not_well_is_drained_and_given_back(cluster: Cluster) -> None:
+    """By its own look at itself, with the reason, and never against a person's will."""
+    reason = "sinfo -h -n gpu-003 -N -o '%T %E' | sort -u"
+    cluster.shell("gpu-003", "ip link set rail1 down; stampworks-health || true")
+    assert cluster.shell("head", reason) == "drained health: rail1 has no carrier"
+    cluster.shell("gpu-003", "ip link set rail1 up; sleep 1; stampworks-health")
+    cluster.until("head", STATES, "idle")
+    cluster.shell("head", "scontrol update nodename=gpu-003 state=drain reason='new fans'")
+    cluster.shell("gpu-003", "umount /shared; ! stampworks-health; mount /shared; stampworks-health")
+    cluster.until("head", reason, "drained new fans")
+    cluster.shell("head", "scontrol update nodename=gpu-003 state=resume")
+    cluster.until("head", STATES, "idle")
+
+
+def test_a_job_goes_around_a_node_that_has_just_become_unwell(cluster: Cluster) -> None:
+    """The prolog looks again: the job waits in the queue instead of failing, and starts elsewhere."""
+    lost = "import json,sys; p='/var/lib/stampworks/accelerators.json'; d=json.load(open(p)); "
+    lost += "d['accelerators'][3]['lost']=%s; json.dump(d,open(p,'w'))"
+    cluster.shell("gpu-001", f'python3 -c "{lost % True}"')
+    job = cluster.shell("head", "sbatch --parsable -w gpu-001 --requeue --output=/dev/null --wrap true")
+    cluster.until("head", "sinfo -h -n gpu-001 -p main -o '%T %E'", "drained health: 7 of 8 accelerators")
+    assert cluster.shell("head", f"squeue -h -j {job} -o %T") == "PENDING"
+    cluster.shell("gpu-001", f'python3 -c "{lost % False}"; stampworks-health')
+    cluster.until("head", STATES, "idle")
+    cluster.shell("head", f"scancel {job}")
+
+
+def test_all_hosts_that_fail_are_named_at_once(cluster: Cluster) -> None:
+    """One that cannot be reached and one where something is wrong come in the same message."""
+    conflict = "useradd --uid 3001 carol"
+    cluster.shell("gpu-001", conflict)
+    cluster.shell("gpu-003", conflict)
+
+    def edit(inventory: dict[str, Any]) -> None:
+        inventory["vars"]["base_users"] = [{"name": "dora", "uid": 3001}]
+
+    with pytest.raises(PlaybookFailed) as caught:
+        cluster.play(edit=edit)
+    assert str(caught.value) == (
+        "site.yml failed on 2 hosts.\n"
+        "  gpu-001, gpu-003: base : Make the users\n"
+        "    user dora: uid 3001 is taken by carol on this node\n"
+        "What was done before stays; the next run goes on from there."
+    )
+    for node in ("gpu-001", "gpu-003"):
+        cluster.shell(node, "userdel -r carol 2>/dev/null")
+    cluster.play()
+
+
+def test_a_host_that_is_another_one_is_refused(cluster: Cluster) -> None:
+    """ssh compares the host's key with the one its cloud reported, and never asks."""
+
+    def edit(inventory: dict[str, Any]) -> None:
+        inventory["hosts"]["gpu-002"]["node_host_key"] = inventory["hosts"]["gpu-001"]["node_host_key"]
+
+    with pytest.raises(PlaybookFailed) as caught:
+        cluster.play(edit=edit)
+    assert "gpu-002: cannot be reached" in str(caught.value)
+    assert "Host key verification failed" in str(caught.value)
+
+
+def test_a_wrong_inventory_reaches_no_node(cluster: Cluster) -> None:
+    """All its mistakes at once, before the first node is asked anything."""
+
+    def edit(inventory: dict[str, Any]) -> None:
+        inventory["vars"] |= {"base_open_files": "many", "base_opne_files": 1, "health_mounts": {"no": "list"}}
+
+    with pytest.raises(PlaybookFailed) as caught:
+        cluster.play(edit=edit)
+    text = str(caught.value)
+    assert "base on gpu-001, gpu-002, gpu-003, head: argument 'base_open_files'" in text
+    assert "the role has no variable base_opne_files" in text
+    assert "argument 'health_mounts'" in text
+
+
+def test_nothing_of_a_run_stays_behind(cluster: Cluster) -> None:
+    """No process, no socket, no folder, also when it is cancelled in the middle."""
+
+    async def cancel_in_the_middle() -> None:
+        roster = cluster.roster
+        inventory = configuration.inventory(cluster.plan, roster, slurm.files(cluster.plan, roster))
+        begun = asyncio.Event()
+
+        def tell(line: str) -> None:
+            if "Make the users" in line:
+                begun.set()
+
+        task = asyncio.create_task(configuration.play("site.yml", inventory, roster.reach, SECRETS, tell))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    folders = set(Path("/tmp").glob("sw-*"))  # other runs of this machine have theirs
+    began = time.monotonic()
+    asyncio.run(cancel_in_the_middle())
+    assert time.monotonic() - began < 30
+    new = set(Path("/tmp").glob("sw-*")) - folders
+    assert not [path for path in new if (path / "work.json").exists() and _uses(cluster.plan.name, path)]
+    keys = [command for command in _commands() if str(cluster.key.parent) in command and "ansible" in command]
+    assert keys == []
+
+
+def _uses(cluster: str, folder: Path) -> bool:
+    return f'"{cluster}"' in (folder / "work.json").read_text()
+
+
+def _commands() -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_real_service_under_runit(cluster: Cluster) -> None:
+    """Defined, started, left alone, restarted when its configuration is newer, stopped."""
+    unused: dict[str, Any] = {"awaits": [], "limits": {}, "run_directories": {}, "once": False, "answers": ""}
+    command = ["sleep", "1000"]
+    call = {**unused, "name": "proof", "command": command, "configuration": ["/tmp/conf"], "enabled": True}
+    call["settle_s"] = 0.2
+    cluster.shell("head", "touch /tmp/conf")
+
+    def unit(check: bool = False, **more: Any) -> Any:
+        return cluster.module("head", "service_unit", {**call, **more}, check)["did"]
+
+    assert unit(state="started") == ["defined", "enabled", "start"]
+    assert unit(state="started") == []
+    cluster.shell("head", "touch /tmp/conf")
+    assert unit(True, state="started") == ["restart"]
+    assert unit(state="started") == ["restart"]
+    assert unit(state="started") == []
+    assert unit(state="stopped", enabled=False) == ["disabled", "stop"]
+    assert unit(state="stopped", enabled=False) == []
+    dying = {**call, "name": "dying", "command": ["sh", "-c", "echo no teapot; exit 1"], "state": "started"}
+    said = cluster.module("head", "service_unit", dying)
+    assert said["failed"]
+    assert said["msg"].startswith("service dying does not stay up: its last words are:\n")
+    assert "no teapot" in said["msg"]
+    cluster.module("head", "service_unit", {**dying, "command": [], "state": "stopped", "enabled": False})
+    cluster.shell("head", "rm -rf /etc/stampworks/services/proof /etc/stampworks/services/dying")
