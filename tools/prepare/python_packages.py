@@ -13,6 +13,10 @@ from . import system
 from .progress import Step, StepError, run
 
 
+# An index of one's own is often signed by an authority that only this machine knows. Older uv has the second name.
+SYSTEM_CERTIFICATES = {"UV_SYSTEM_CERTS": "true", "UV_NATIVE_TLS": "true"}
+
+
 def ensure_uv(step: Step, cache: Path) -> Path:
     """The uv on PATH, or one of our own in the cache."""
     own = cache / "uv" / "bin" / "uv"
@@ -56,7 +60,7 @@ def ensure_environment(step: Step, root: Path, uv: Path) -> None:
     target = environment / "bin" / "python"
     lock = root / "requirements.lock"
     step.say(f"installing {lock.read_text().count('==')} packages")
-    run([uv, "pip", "sync", "--python", target, "--require-hashes", lock])
+    run([uv, "pip", "sync", "--python", target, "--require-hashes", lock], env=SYSTEM_CERTIFICATES)
     run([uv, "pip", "install", "--python", target, "--no-deps", "--no-build-isolation", "--editable", root])
     stamp.write_text(wanted)
     step.note("installed from requirements.lock")
