@@ -12,7 +12,6 @@ from pathlib import Path
 from . import system
 from .progress import Step, StepError, run
 
-
 # An index of one's own is often signed by an authority that only this machine knows. Older uv has the second name.
 SYSTEM_CERTIFICATES = {"UV_SYSTEM_CERTS": "true", "UV_NATIVE_TLS": "true"}
 

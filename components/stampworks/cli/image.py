@@ -20,7 +20,7 @@ def build_image(arguments: argparse.Namespace) -> int:
     from stampworks.provider import node_image
 
     release = stacks.plan_of(arguments.stack).release
-    with Progress(f"node image of release {release.name}") as progress:
+    with Progress(f"release {release.name}") as progress:
         image = node_image.ensure_node_image(release, node_image.content_digest(), progress)
     print(f"image {image.digest} of release {release.name} is ready")
     return exits.FINE
