@@ -6,8 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail  # type: ignore[import-untyped]
+from ansible.plugins.loader import filter_loader  # type: ignore[import-untyped]
 from ansible.template import trust_as_template  # type: ignore[import-untyped]
 from ansible_collections.stampworks.node.plugins.plugin_utils.on_node import OnNode
+
+# Ansible loads all its filters when the first is used. Here that happens once, before it forks for each host.
+filter_loader.get("ansible.builtin.to_json")
 
 
 class ActionModule(OnNode):

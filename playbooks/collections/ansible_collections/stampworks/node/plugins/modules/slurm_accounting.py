@@ -35,6 +35,10 @@ options:
       users: {description: Its users., type: list, elements: str, default: []}
       share: {description: Its share of the cluster., type: int, required: true}
       accelerators_max: {description: How many accelerators it may hold; 0 for all., type: int, default: 0}
+  default_accounts:
+    description: The account of a user's jobs that name none, by user.
+    type: dict
+    default: {}
 """
 
 KEPT_QOS = "normal"
@@ -49,12 +53,16 @@ def work(
     priorities: Sequence[Mapping[str, Any]],
     preempt_mode: str,
     accounts: Sequence[Mapping[str, Any]],
+    default_accounts: Mapping[str, str],
 ) -> dict[str, Any]:
     commands = []
     if cluster not in table("cluster", "cluster"):
         commands.append(["add", "cluster", cluster])
     commands += qos_commands(priorities, preempt_mode, table("qos", "name", "priority", "preempt", "preemptmode"))
-    commands += account_commands(cluster, accounts, priorities, associations(cluster))
+    here, found = f"cluster={cluster}", associations(cluster)
+    commands += account_commands(here, accounts, priorities, found)
+    commands += default_commands(here, default_accounts, table("user", "user", "defaultaccount"))
+    commands += removals(here, accounts, found)
     if not check:
         for command in commands:
             sacctmgr(*command)
@@ -80,10 +88,9 @@ def qos_commands(priorities: Sequence[Mapping[str, Any]], preempt_mode: str, fou
 
 
 def account_commands(
-    cluster: str, accounts: Sequence[Mapping[str, Any]], priorities: Sequence[Mapping[str, Any]], found: Rows
+    here: str, accounts: Sequence[Mapping[str, Any]], priorities: Sequence[Mapping[str, Any]], found: Rows
 ) -> list[list[str]]:
     qos = ",".join(sorted({each["name"] for each in priorities} | {KEPT_QOS}))
-    here = f"cluster={cluster}"
     commands = []
     for each in accounts:
         name = each["name"]
@@ -100,7 +107,16 @@ def account_commands(
             commands.append(["modify", "account", name, "where", here, "set", *settings])
         missing = [user for user in each["users"] if f"{name}/{user}" not in found]
         commands += [["add", "user", user, f"account={name}", here] for user in missing]
-    return commands + removals(here, accounts, found)
+    return commands
+
+
+def default_commands(here: str, default_accounts: Mapping[str, str], found: Rows) -> list[list[str]]:
+    """The first account a user was added to is their default until somebody says otherwise."""
+    return [
+        ["modify", "user", user, "where", here, "set", f"defaultaccount={account}"]
+        for user, account in default_accounts.items()
+        if found.get(user, {}).get("defaultaccount") != account
+    ]
 
 
 def shown(key: str, value: str) -> str:

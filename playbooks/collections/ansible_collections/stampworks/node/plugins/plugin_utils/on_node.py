@@ -9,7 +9,6 @@ on a command line.
 from __future__ import annotations
 
 import ast
-import functools
 import json
 import shlex
 from pathlib import Path
@@ -38,10 +37,16 @@ class OnNode(ActionBase):  # type: ignore[misc]
 
     TRANSFERS_FILES = False
     module: ClassVar[str]
+    spec: ClassVar[dict[str, Any]]
+    sources: ClassVar[list[tuple[str, str]]]
+
+    def __init_subclass__(cls) -> None:
+        """Reads the module once: Ansible loads this class and then forks for each task on each host."""
+        cls.spec, cls.sources = argument_spec(cls.module), sources(cls.module)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        _, arguments = self.validate_argument_spec(argument_spec(self.module))
+        _, arguments = self.validate_argument_spec(self.spec)
         task_vars = task_vars or {}
         result.update(self.on_node(self.prepare(arguments, task_vars), task_vars))
         return result
@@ -51,7 +56,7 @@ class OnNode(ActionBase):  # type: ignore[misc]
         return arguments
 
     def on_node(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        work = {"sources": sources(self.module), "arguments": arguments, "check": self._task.check_mode}
+        work = {"sources": self.sources, "arguments": arguments, "check": self._task.check_mode}
         python = task_vars.get("ansible_python_interpreter", "/usr/bin/python3")
         answer = self._low_level_execute_command(
             f"{shlex.quote(python)} -IS -c {shlex.quote(BOOTSTRAP)}", in_data=json.dumps(work).encode()
@@ -64,7 +69,6 @@ class OnNode(ActionBase):  # type: ignore[misc]
         return result
 
 
-@functools.cache
 def argument_spec(module: str) -> dict[str, Any]:
     """A module's options as its documentation states them, in the form Ansible checks arguments against."""
     tree = ast.parse(_source(PLUGINS / "modules" / f"{module}.py"))
@@ -100,6 +104,5 @@ def sources(module: str) -> list[tuple[str, str]]:
     return list(ordered.items())
 
 
-@functools.cache
 def _source(path: Path) -> str:
     return path.read_text(encoding="utf-8")
