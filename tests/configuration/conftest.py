@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.schedulers.conftest import case_of, golden, pytest_addoption, stack
+from tests.schedulers.conftest import case_of, golden, stack
 
-__all__ = ["case_of", "golden", "pytest_addoption", "stack"]
+__all__ = ["case_of", "golden", "stack"]

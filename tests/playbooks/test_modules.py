@@ -313,7 +313,7 @@ def associations(text: str) -> dict[str, dict[str, str]]:
 def test_accounts_are_made_with_their_limits() -> None:
     """An account first, then its users."""
     found = associations("root||1||normal\nroot|root|1||normal\n")
-    assert slurm_accounting.account_commands("c", [ACCOUNT], PRIORITIES, found) == [
+    assert slurm_accounting.account_commands("cluster=c", [ACCOUNT], PRIORITIES, found) == [
         ["add", "account", "research", "cluster=c", "fairshare=2", "grptres=gres/gpu=16", "qos=high,low,normal"],
         ["add", "user", "alice", "account=research", "cluster=c"],
     ]
@@ -325,7 +325,17 @@ def test_accounts_that_are_right_are_left_alone() -> None:
         "root||1||normal\nresearch||2|gres/gpu=16|high,low,normal\nresearch|alice|1||normal\nfree||1||high,low,normal\n"
     )
     accounts_ = [ACCOUNT, {"name": "free", "users": [], "share": 1, "accelerators_max": 0}]
-    assert slurm_accounting.account_commands("c", accounts_, PRIORITIES, found) == []
+    assert slurm_accounting.account_commands("cluster=c", accounts_, PRIORITIES, found) == []
+
+
+def test_the_first_account_that_a_user_names_is_their_default() -> None:
+    """Slurm takes the one they were added to first, in the order of accounts."""
+    found = {"alice": {"user": "alice", "defaultaccount": "research"}, "bob": {"user": "bob", "defaultaccount": "x"}}
+    wanted = {"alice": "research", "bob": "product", "new": "product"}
+    assert slurm_accounting.default_commands("cluster=c", wanted, found) == [
+        ["modify", "user", "bob", "where", "cluster=c", "set", "defaultaccount=product"],
+        ["modify", "user", "new", "where", "cluster=c", "set", "defaultaccount=product"],
+    ]
 
 
 def test_a_lifted_limit_and_people_who_left() -> None:
@@ -334,7 +344,9 @@ def test_a_lifted_limit_and_people_who_left() -> None:
         "root||1||normal\nroot|root|1||normal\nresearch||2|gres/gpu=16|high,low,normal\n"
         "research|alice|1||normal\nresearch|bob|1||normal\ngone||1||normal\ngone|alice|1||normal\n"
     )
-    assert slurm_accounting.account_commands("c", [{**ACCOUNT, "accelerators_max": 0}], PRIORITIES, found) == [
+    accounts_ = [{**ACCOUNT, "accelerators_max": 0}]
+    commands = slurm_accounting.account_commands("cluster=c", accounts_, PRIORITIES, found)
+    assert commands + slurm_accounting.removals("cluster=c", accounts_, found) == [
         [
             *("modify", "account", "research", "where", "cluster=c", "set"),
             *("fairshare=2", "grptres=gres/gpu=-1", "qos=high,low,normal"),

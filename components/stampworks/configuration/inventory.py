@@ -151,6 +151,7 @@ def accounting_variables(plan: Plan, scheduler_files: Mapping[str, str]) -> dict
             }
             for each in scheduler.accounts
         ],
+        "slurm_accounting_default_accounts": {each.name: each.accounts[0] for each in plan.users if each.accounts},
         "slurm_controller_awaits": ["127.0.0.1:6819"],
     }
 
