@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--regenerate", action="store_true", help="write golden files anew instead of comparing them")
+
+
 @pytest.fixture(autouse=True)
 def _own_folders(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests without a real engine or cluster keep their state, cache and settings out of the user's home."""

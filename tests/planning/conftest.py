@@ -16,10 +16,6 @@ STACKS = Path(__file__).resolve().parents[2] / "stacks"
 Planner = Callable[..., Plan]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--regenerate", action="store_true", help="write the golden plans anew instead of comparing them")
-
-
 @pytest.fixture(scope="session")
 def stacks() -> Path:
     return STACKS

@@ -27,7 +27,7 @@ def check(file: Path, text: str, regenerate: bool) -> None:
 
 @pytest.fixture
 def regenerate(request: pytest.FixtureRequest) -> bool:
-    return bool(request.config.getoption("--regenerate", default=False))
+    return bool(request.config.getoption("--regenerate"))
 
 
 @pytest.fixture(scope="module", params=STACKS)

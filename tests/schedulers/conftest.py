@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,6 @@ STACKS = Path(__file__).resolve().parents[2] / "stacks"
 NAMES = sorted(file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in STACKS.glob("Pulumi.*.yaml"))
 
 Case = tuple[Plan, Roster]
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    with contextlib.suppress(ValueError):  # another folder's conftest has it already
-        parser.addoption("--regenerate", action="store_true", help="write the golden files anew")
 
 
 def roster_of(plan: Plan) -> Roster:
@@ -57,7 +51,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
     """Compares a text with its golden file; with --regenerate writes it."""
 
     def check(file: Path, text: str) -> None:
-        if request.config.getoption("--regenerate", default=False):
+        if request.config.getoption("--regenerate"):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
         assert text.splitlines() == file.read_text(encoding="utf-8").splitlines()
