@@ -27,7 +27,6 @@ DECLARATION = {
     "version": 1,
     "cloud": "local",
     "network": {"cidr": "10.98.0.0/16"},
-    "pools": [{"name": "gpu", "machine": "sim-h100", "count": 3}],
     "storage": [{"name": "shared", "kind": "directory", "mount": "/shared"}],
     "users": [{"name": "alice", "uid": 2001}],
     "scheduler": {
@@ -108,6 +107,11 @@ class Cluster:
         return answer
 
 
+def plan_of(name: str, count: int = 3) -> Plan:
+    pools = [{"name": "gpu", "machine": "sim-h100", "count": count}]
+    return planning.plan(load_value({**DECLARATION, "pools": pools, "name": name}, "test"))
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three workers and a head, configured once for all tests of a module."""
@@ -115,7 +119,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     key = folder / "id"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
     name = f"t{uuid.uuid4().hex[:8]}"
-    plan = planning.plan(load_value({**DECLARATION, "name": name}, "test"))
+    plan = plan_of(name)
     image = ensure_node_image(plan.release, content_digest(), print)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STAMPWORKS_STATE", str(folder / "state"))

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from stampworks import configuration
+from stampworks.clouds.local import room
 from stampworks.configuration import PlaybookFailed
 from stampworks.schedulers import slurm
 
-from tests.playbooks.conftest import SECRETS, Cluster
+from tests.playbooks.conftest import SECRETS, Cluster, plan_of
 
 pytestmark = pytest.mark.cluster
 
@@ -272,6 +273,25 @@ def _commands() -> list[str]:
         except OSError:
             continue
     return found
+
+
+def test_a_cluster_grows_and_shrinks_around_its_jobs(cluster: Cluster) -> None:
+    """A new node takes jobs at once; those that run do not notice, neither when it comes nor when it goes."""
+    before = cluster.plan
+    job = cluster.shell("head", "sbatch --parsable -N3 --output=/dev/null --wrap 'sleep 600'")
+    cluster.until("head", f"squeue -h -j {job} -o %T", "RUNNING")
+    cluster.plan = plan_of(before.name, 4)
+    cluster.boot()
+    cluster.play()
+    assert cluster.shell("head", "srun -w gpu-004 --gres=gpu:8 nvidia-smi -L | wc -l") == "8"
+    cluster.plan = before
+    room.end_nodes(before.name, ["gpu-004"], cluster.said.append)
+    cluster.play()
+    assert cluster.shell("head", "sinfo -h -N -p main -o %N").split() == list(GPUS)
+    assert cluster.shell("head", f"squeue -h -j {job} -o '%T %D'") == "RUNNING 3"
+    assert "Restarts=0" in cluster.shell("head", f"scontrol show job {job}")
+    cluster.shell("head", f"scancel {job}")
+    cluster.until("head", STATES, "idle")
 
 
 def test_a_real_service_under_runit(cluster: Cluster) -> None:

@@ -108,7 +108,11 @@ class Runit:
     def control(self, name: str, verb: str) -> None:
         folder = RUNIT / name
         self._await_supervisor(folder)
-        command = {"start": "start", "stop": "force-stop", "restart": "force-restart", "reload": "hup"}[verb]
+        if verb == "start":
+            # one that dies at once would be waited for; who asked looks whether it stays up, and knows its last words
+            run(["sv", "up", str(folder)])
+            return
+        command = {"stop": "force-stop", "restart": "force-restart", "reload": "hup"}[verb]
         run(["sv", "-w", str(WAIT_S), command, str(folder)], timeout=WAIT_S + 5)
 
     def _await_supervisor(self, folder: Path) -> None:

@@ -118,6 +118,7 @@ def needed(state: str, since: float | None, configuration: Sequence[str], redefi
 
 def settled(services: Supervisor, name: str, settle_s: float) -> None:
     """A service that dies at once is started over and over by its supervisor: that is not started."""
+    time.sleep(0.1)  # the supervisor forks before it can say so
     before = services.running_since(name)
     time.sleep(settle_s)
     if before is None or services.running_since(name) != before:
