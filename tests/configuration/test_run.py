@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stampworks.configuration import Failure, PlaybookFailed, Recap, play, playbooks_digest, playbooks_dir, run
+from stampworks.configuration import Failure, PlaybookFailed, Recap, play, playbooks_digest, playbooks_dir, run, sources
 
 INVENTORY: dict[str, Any] = {"all": {"vars": {}, "hosts": {}, "children": {}}}
 
@@ -156,10 +157,34 @@ def test_the_playbooks_are_there_and_have_a_digest() -> None:
 
 def test_the_digest_sees_every_file_but_prose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a run does not read does not make it run again."""
-    monkeypatch.setattr(run, "playbooks_dir", lambda: tmp_path)
+    monkeypatch.setattr(sources, "playbooks_dir", lambda: tmp_path)
     (tmp_path / "site.yml").write_text("a")
     before = playbooks_digest()
     (tmp_path / "README.md").write_text("prose")
     assert playbooks_digest() == before
     (tmp_path / "other.yml").write_text("b")
     assert playbooks_digest() != before
+
+
+def test_only_what_installs_decides_on_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new image means new nodes, so that an edited configure part, or a module only it uses, must not make one."""
+    shutil.copytree(playbooks_dir(), tmp_path / "playbooks")
+    monkeypatch.setattr(sources, "playbooks_dir", lambda: tmp_path / "playbooks")
+    modules = tmp_path / "playbooks/collections/ansible_collections/stampworks/node/plugins/modules"
+    before = sources.install_digest()
+    for configures in ("roles/base/tasks/configure.yml", "roles/base/README.md", "site.yml"):
+        append(tmp_path / "playbooks" / configures)
+    append(modules / "slurm_controller.py")
+    assert sources.install_digest() == before
+    for installs in (
+        tmp_path / "playbooks/roles/base/tasks/install.yml",
+        tmp_path / "playbooks/roles/health/files/stampworks-health",
+        modules / "files.py",
+    ):
+        append(installs)
+        assert sources.install_digest() != before
+        before = sources.install_digest()
+
+
+def append(file: Path) -> None:
+    file.write_text(file.read_text() + "# edited\n")

@@ -16,11 +16,12 @@ def add_verbs(verbs: Any) -> None:
 
 def build_image(arguments: argparse.Namespace) -> int:
     """Builds what is missing; an image that is there is only named."""
+    from stampworks import configuration
     from stampworks.cli.output import Progress
     from stampworks.provider import node_image
 
     release = stacks.plan_of(arguments.stack).release
     with Progress(f"release {release.name}") as progress:
-        image = node_image.ensure_node_image(release, node_image.content_digest(), progress)
+        image = node_image.ensure_node_image(release, configuration.install_digest(), progress)
     print(f"image {image.digest} of release {release.name} is ready")
     return exits.FINE

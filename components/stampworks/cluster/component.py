@@ -13,7 +13,6 @@ from stampworks import configuration
 from stampworks.cluster import clouds
 from stampworks.plan import Group, Plan, to_dict
 from stampworks.plan import Roster as RosterData
-from stampworks.provider.node_image import content_digest
 from stampworks.resources import Keyring, Playbook, Roster
 from stampworks.schedulers import slurm
 
@@ -68,7 +67,7 @@ class Cluster(pulumi.ComponentResource):
             group=group,
             rails=plan.fabric.rails,
             release=plan.release,
-            content=content_digest(),
+            content=configuration.install_digest(),
             drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
             opts=self._child(**more),
         )

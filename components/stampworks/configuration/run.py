@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import inspect
 import json
 import os
@@ -16,6 +15,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from stampworks.configuration.sources import playbooks_dir
 
 OnProgress = Callable[[str], Awaitable[None] | None]
 SOCKET_FOLDER_MAX = 40
@@ -45,23 +46,6 @@ class PlaybookFailed(Exception):  # noqa: N818 (reads as what happened)
     def __init__(self, playbook: str, recap: Recap, note: str = "") -> None:
         self.recap = recap
         super().__init__(describe(playbook, recap, note))
-
-
-def playbooks_dir() -> Path:
-    """Where the playbooks are: beside components/ in a clone, inside the package in a wheel."""
-    package = Path(__file__).resolve().parents[1]
-    inside = package / "playbooks"
-    return inside if inside.is_dir() else package.parents[1] / "playbooks"
-
-
-def playbooks_digest() -> str:
-    """A hash of everything a playbook run reads, so that edited playbooks show as a change."""
-    digest, root = hashlib.sha256(), playbooks_dir()
-    for path in sorted(root.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".md":
-            digest.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 async def play(

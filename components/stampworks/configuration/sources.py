@@ -1,0 +1,55 @@
+"""Where the playbooks are, and digests that tell whether they have changed."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+IMAGE_PLAYBOOK = "image.yml"
+
+
+def playbooks_dir() -> Path:
+    """Where the playbooks are: beside components/ in a clone, inside the package in a wheel."""
+    package = Path(__file__).resolve().parents[1]
+    inside = package / "playbooks"
+    return inside if inside.is_dir() else package.parents[1] / "playbooks"
+
+
+def playbooks_digest() -> str:
+    """A digest of everything a playbook run reads, so that edited playbooks show as a change."""
+    root = playbooks_dir()
+    files = (path for path in root.rglob("*") if path.is_file() and path.suffix != ".md")
+    return _digest(root, (path for path in files if "__pycache__" not in path.parts))
+
+
+def install_digest() -> str:
+    """A digest of what the roles' install parts read, and of nothing else.
+
+    Another one means another image, and that means other nodes: an edit of what is only configured must not do that.
+    """
+    root = playbooks_dir()
+    return _digest(root, _installing(root))
+
+
+def _installing(root: Path) -> Iterator[Path]:
+    yield root / IMAGE_PLAYBOOK
+    installs = {tasks: tasks.read_text() for tasks in root.glob("roles/*/tasks/install.yml")}
+    for tasks, text in installs.items():
+        role = tasks.parents[1]
+        yield tasks
+        yield from role.glob("defaults/*.yml")
+        yield from (path for path in (*role.glob("files/*"), *role.glob("templates/*")) if path.name in text)
+    named = set(re.findall(r"stampworks\.node\.(\w+):", "".join(installs.values())))
+    for path in root.glob("collections/ansible_collections/stampworks/node/plugins/*/*.py"):
+        if path.stem in named or path.parent.name in ("module_utils", "plugin_utils"):
+            yield path
+
+
+def _digest(root: Path, files: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
