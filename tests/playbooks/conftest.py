@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
@@ -20,7 +21,7 @@ from stampworks.clouds.local import members, room
 from stampworks.configuration import Recap
 from stampworks.declaration import load_value
 from stampworks.plan import Plan, Roster
-from stampworks.provider.node_image import content_digest, ensure_node_image
+from stampworks.provider.node_image import ensure_node_image
 from stampworks.schedulers import slurm
 
 DECLARATION = {
@@ -39,7 +40,7 @@ DECLARATION = {
         ],
     },
 }
-SECRETS = {"slurm_key": "a-key-of-the-tests" * 20, "database_password": "unused"}
+SECRETS = {"slurm_key": "a-key-of-the-tests" * 20, "database_password": "pass0word"}
 
 
 @dataclass
@@ -107,20 +108,17 @@ class Cluster:
         return answer
 
 
-def plan_of(name: str, count: int = 3) -> Plan:
+def plan_of(name: str, count: int = 3, **fields: Any) -> Plan:
     pools = [{"name": "gpu", "machine": "sim-h100", "count": count}]
-    return planning.plan(load_value({**DECLARATION, "pools": pools, "name": name}, "test"))
+    return planning.plan(load_value({**DECLARATION, "pools": pools, "name": name, **fields}, "test"))
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three workers and a head, configured once for all tests of a module."""
-    folder = tmp_path_factory.mktemp("cluster")
+@contextlib.contextmanager
+def stamped(plan: Plan, folder: Path) -> Iterator[Cluster]:
+    """A configured cluster, gone afterwards."""
     key = folder / "id"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
-    name = f"t{uuid.uuid4().hex[:8]}"
-    plan = plan_of(name)
-    image = ensure_node_image(plan.release, content_digest(), print)
+    image = ensure_node_image(plan.release, configuration.install_digest(), print)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
         made = Cluster(plan, key, image)
@@ -129,4 +127,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             made.play()
             yield made
         finally:
-            room.end_room(name)
+            room.end_room(plan.name)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three workers and a head, configured once for all tests of a module."""
+    with stamped(plan_of(f"t{uuid.uuid4().hex[:8]}"), tmp_path_factory.mktemp("cluster")) as made:
+        yield made
