@@ -110,7 +110,7 @@ class Handler(ABC):
         return ()
 
     def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, str]:  # noqa: ARG002
-        """What in the world is no longer as it was left: where in the outputs, and in words."""
+        """What in the world is no longer as declared: by the property that says what it should be, in words."""
         return {}
 
     @abstractmethod

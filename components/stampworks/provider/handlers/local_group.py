@@ -36,7 +36,7 @@ class LocalGroup(Handler):
         return f"{inputs['cluster']}/{inputs['group']['name']}"
 
     def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, str]:
-        return {f"drift[{index}]": text for index, text in enumerate(outputs.get("drift", ()))}
+        return {"group": "; ".join(outputs["drift"])} if outputs.get("drift") else {}
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         cluster, group, rails = call.inputs["cluster"], _group(call.inputs), _rails(call.inputs)

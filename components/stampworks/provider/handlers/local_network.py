@@ -32,7 +32,7 @@ class LocalNetwork(Handler):
         return str(inputs["cluster"])
 
     def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, str]:
-        return {f"drift[{index}]": text for index, text in enumerate(outputs.get("drift", ()))}
+        return {"rails": "; ".join(outputs["drift"])} if outputs.get("drift") else {}
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         network, rails = _declared(call.inputs)
