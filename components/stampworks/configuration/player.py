@@ -23,6 +23,8 @@ import ansible_runner  # type: ignore[import-untyped]
 import yaml
 
 PR_SET_CHILD_SUBREAPER = 36
+LEFT = 128 + signal.SIGTERM
+leaving = threading.Event()
 FORKS_PER_CORE = 6
 """A worker mostly waits for its node; more of them than this only pushed each other off the cores."""
 
@@ -40,6 +42,8 @@ def main(folder: Path) -> int:
         run(folder, work, output)
     finally:
         end_descendants()
+        if leaving.is_set():  # what goes wrong in here now goes wrong because its processes were ended
+            os._exit(LEFT)
     return 0
 
 
@@ -49,8 +53,9 @@ def _leave_with_parent() -> None:
 
 
 def leave() -> None:
+    leaving.set()
     end_descendants()
-    os._exit(143)
+    os._exit(LEFT)
 
 
 def end_descendants() -> None:
