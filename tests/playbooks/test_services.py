@@ -5,9 +5,11 @@ from __future__ import annotations
 import struct
 import time
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from ansible_collections.stampworks.node.plugins.module_utils import services
+from ansible_collections.stampworks.node.plugins.module_utils.node import Refused
 from ansible_collections.stampworks.node.plugins.module_utils.services import Runit, Service, Systemd
 from ansible_collections.stampworks.node.plugins.modules import service_unit
 
@@ -86,3 +88,25 @@ def test_runits_own_record_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     status.write_bytes(struct.pack(">QI", services.TAI_EPOCH + 1000, 0) + struct.pack("<I4B", 0, 0, 100, 0, 0))
     assert Runit().running_since("test") is None
     assert Runit().running_since("other") is None
+
+
+class Slow:
+    """A supervisor that says what it did some looks later."""
+
+    def __init__(self, *answers: float | None) -> None:
+        self.answers = list(answers)
+
+    def running_since(self, _name: str) -> float | None:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def test_a_slow_supervisor_is_waited_for() -> None:
+    """On a busy node a start takes longer than the command that asked for it."""
+    service_unit.settled(cast(Any, Slow(None, None, 5.0)), "test", 0.01)
+
+
+@pytest.mark.parametrize("answers", [(5.0, None), (5.0, 6.0)])
+def test_a_service_that_comes_and_goes_has_not_started(answers: tuple[float | None, ...]) -> None:
+    """Its supervisor would start it for ever."""
+    with pytest.raises(Refused, match="service test does not stay up"):
+        service_unit.settled(cast(Any, Slow(*answers)), "test", 0.01)

@@ -63,6 +63,9 @@ options:
 """
 
 
+START_LIMIT_S = 10
+
+
 def work(
     check: bool,
     name: str,
@@ -118,8 +121,9 @@ def needed(state: str, since: float | None, configuration: Sequence[str], redefi
 
 def settled(services: Supervisor, name: str, settle_s: float) -> None:
     """A service that dies at once is started over and over by its supervisor: that is not started."""
-    time.sleep(0.1)  # the supervisor forks before it can say so
-    before = services.running_since(name)
+    until = time.monotonic() + START_LIMIT_S
+    while (before := services.running_since(name)) is None and time.monotonic() < until:
+        time.sleep(0.05)  # a busy node's supervisor takes its time
     time.sleep(settle_s)
     if before is None or services.running_since(name) != before:
         raise Refused(f"service {name} does not stay up: its last words are:\n{last_words(name)}")
