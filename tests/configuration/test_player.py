@@ -144,14 +144,16 @@ def test_what_detached_itself_is_ended_too() -> None:
 
 def test_the_player_ends_when_nobody_listens(tmp_path: Path) -> None:
     """A provider that is killed cannot leave an Ansible behind that goes on changing hosts."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
     playbook = tmp_path / "wait.yml"
     playbook.write_text(
         "- {name: Wait, hosts: all, gather_facts: false, tasks: [{ansible.builtin.pause: {seconds: 60}}]}\n"
     )
     work = {"playbook": str(playbook), "inventory": inventory(), "check": False}
-    (tmp_path / "work.json").write_text(json.dumps(work))
-    (tmp_path / "secrets.json").write_text("{}")
-    command = [sys.executable, "-m", "stampworks.configuration.player", str(tmp_path)]
+    (folder / "work.json").write_text(json.dumps(work))
+    (folder / "secrets.json").write_text("{}")
+    command = [sys.executable, "-m", "stampworks.configuration.player", str(folder)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdin is not None
@@ -161,6 +163,7 @@ def test_the_player_ends_when_nobody_listens(tmp_path: Path) -> None:
     assert process.wait(timeout=10) == 128 + signal.SIGTERM
     process.stdout.close()
     assert time.monotonic() - began < 5
+    assert not folder.exists()  # it holds secrets
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path) in _text(path)]
 
 

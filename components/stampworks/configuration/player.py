@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -31,8 +32,8 @@ FORKS_PER_CORE = 6
 
 def main(folder: Path) -> int:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    signal.signal(signal.SIGTERM, lambda *_: leave())
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    signal.signal(signal.SIGTERM, lambda *_: leave(folder))
+    threading.Thread(target=_leave_with_parent, args=(folder,), daemon=True).start()
     # events have the standard output for themselves
     output = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
@@ -43,18 +44,20 @@ def main(folder: Path) -> int:
     finally:
         end_descendants()
         if leaving.is_set():  # what goes wrong in here now goes wrong because its processes were ended
-            os._exit(LEFT)
+            leave(folder)
     return 0
 
 
-def _leave_with_parent() -> None:
+def _leave_with_parent(folder: Path) -> None:
     sys.stdin.read()
-    leave()
+    leave(folder)
 
 
-def leave() -> None:
+def leave(folder: Path) -> None:
+    """Ends everything, and removes the folder with its secrets: who made it may have been killed."""
     leaving.set()
     end_descendants()
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(LEFT)
 
 
