@@ -26,7 +26,7 @@ runtime: {{name: python, options: {{virtualenv: {ROOT}/.venv}}}}
 main: stacks
 stackConfigDir: stacks
 plugins:
-  providers: [{{name: stampworks, path: {ROOT}/components/stampworks/provider/bin}}]
+  providers: [{{name: stampworks, path: {ROOT}/.venv/share/stampworks}}]
 """
 DECLARATION = """\
 config:

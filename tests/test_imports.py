@@ -85,7 +85,7 @@ RULES = (
     Rule("stampworks.rehearsal", ours=("plan",), others=("pulumi", "grpc", "google")),
     Rule("stampworks.cluster", ours=ANY, others=ANY),
     Rule("stampworks.cli", ours=ANY, others=ANY),
-    Rule("stampworks", ours=("cluster",), exact=True),
+    Rule("stampworks", ours=("cluster", "declaration", "plan"), exact=True),
     Rule("stacks", ours=ANY, others=ANY),
     Rule("workloads", others=("torch", "numpy", "fsspec", "tensorboard")),
     # modules run on the nodes, action plugins here beside Ansible, which brings yaml

@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stampworks.cluster import Cluster, plan_of_stack
+    from stampworks.declaration import (
+        Account,
+        Declaration,
+        Fabric,
+        Network,
+        Pool,
+        Priority,
+        Queue,
+        Scheduler,
+        Storage,
+        User,
+    )
+    from stampworks.plan import Plan, to_json
 
-__all__ = ["Cluster", "plan_of_stack"]
+__all__ = [
+    "Account",
+    "Cluster",
+    "Declaration",
+    "Fabric",
+    "Network",
+    "Plan",
+    "Pool",
+    "Priority",
+    "Queue",
+    "Scheduler",
+    "Storage",
+    "User",
+    "plan_of_stack",
+    "to_json",
+]
+
+_ROOMS = {"Cluster": "cluster", "plan_of_stack": "cluster", "Plan": "plan", "to_json": "plan"}
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the components when a program asks for one: the command line and the plugin do without Pulumi's SDK."""
+    """Imports a part when a program asks for it: the command line and the plugin do without Pulumi's SDK."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from stampworks import cluster
-
-    return getattr(cluster, name)
+    return getattr(importlib.import_module(f"{__name__}.{_ROOMS.get(name, 'declaration')}"), name)

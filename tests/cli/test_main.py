@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 from stampworks.cli import exits
 from stampworks.cli.main import main
+
+from tests.operations.standin import StandIn
 
 SCHEMA = [sys.executable, "-m", "stampworks.cli.main", "schema"]
 
@@ -94,6 +97,47 @@ def test_no_cluster_is_running(verb: list[str], project: Path, capsys: pytest.Ca
     """The answer is no, and how to change that."""
     assert main(verb) == exits.NO
     assert capsys.readouterr().err == "no cluster of stack 'local' is running\n  hint: start it: pulumi up -s local\n"
+
+
+def test_stacks_are_where_pulumi_looks_for_them(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside Pulumi.yaml when it names no other folder."""
+    (project / "Pulumi.yaml").write_text("name: test\nruntime: python\n")
+    assert main(["plan"]) == exits.WRONG_INPUT
+    (project / "stacks" / "Pulumi.local.yaml").rename(project / "Pulumi.local.yaml")
+    assert main(["plan"]) == exits.FINE
+
+
+def test_a_project_that_cannot_be_read(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file is named, and what tells more about it."""
+    (project / "Pulumi.yaml").write_text("name: [")
+    assert main(["plan"]) == exits.WRONG_INPUT
+    assert capsys.readouterr().err == (
+        f"{project / 'Pulumi.yaml'} is not YAML\n  hint: `pulumi about` says where it is broken\n"
+    )
+
+
+def test_a_plan_stands_for_a_stack(cluster: StandIn, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is declared in Python has no stack file; its plan is enough, without any project."""
+    main(["plan", "--json"])
+    plan = project.parent / "plan.json"
+    plan.write_text(capsys.readouterr().out)
+    (project / "Pulumi.yaml").unlink()
+    assert main(["status", "-s", str(plan), "--json"]) != exits.WRONG_INPUT
+    assert json.loads(capsys.readouterr().out)["cluster"] == "local"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [("{", "Expecting property name"), ("[]", "expected a mapping"), ("{}", "Plan: lacks version")]
+)
+def test_a_file_that_is_no_plan(text: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also a plan of another release: what is missing, and how to write it anew."""
+    file = tmp_path / "plan.json"
+    file.write_text(text)
+    assert main(["status", "-s", str(file)]) == exits.WRONG_INPUT
+    said = capsys.readouterr().err
+    assert said.startswith(f"{file} is no plan of this release of stampworks: ")
+    assert why in said
+    assert said.endswith("\n  hint: write it anew: pulumi stack output plan, or stampworks plan --json\n")
 
 
 @pytest.mark.parametrize("verb", [["plan"], ["schema"], ["facts"], ["status"], ["image"]])

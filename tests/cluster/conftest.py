@@ -50,7 +50,7 @@ class Stack:
     def make(cls, folder: Path, cluster: str) -> Stack:
         for name in ("stacks", "home", "backend", "state"):
             (folder / name).mkdir(mode=0o700)
-        plugin = ROOT / "components" / "stampworks" / "provider" / "bin"
+        plugin = Path(sys.prefix) / "share" / "stampworks"
         (folder / "Pulumi.yaml").write_text(PROJECT.format(environment=sys.prefix, plugin=plugin))
         shutil.copy(ROOT / "stacks" / "__main__.py", folder / "stacks")
         stack = cls(folder, cluster)

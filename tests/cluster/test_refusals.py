@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -62,3 +65,67 @@ def test_a_machine_that_does_not_exist_is_refused_in_a_preview(stack: Stack) -> 
             "    1 problem in stacks/Pulumi.test.yaml: nothing was changed.",
         ]
     )
+
+
+IN_PYTHON = """\
+from stampworks import Cluster, Declaration, Fabric, Pool
+
+pools = (Pool(name="gpu", machine="sim-h10", count=0), Pool(name="head", machine="sim-h100", count=2, nods=1))
+Cluster("demo", Declaration(version=1, name="demo", cloud="local", fabric=Fabric(leaf_nodes="4"), pools=pools))
+"""
+
+
+def test_all_problems_of_a_declaration_in_python_are_shown_with_their_paths(stack: Stack) -> None:
+    """The same texts as for a file, with a path where a file has a line."""
+    program = stack.folder / "stacks" / "__main__.py"
+    before = program.read_text()
+    program.write_text(IN_PYTHON)
+    shown = diagnostics(stack, "preview")
+    program.write_text(before)
+    assert [line.strip() for line in shown.splitlines() if line.strip()] == [
+        "pulumi:pulumi:Stack (test-test):",
+        "error: Cluster('demo'): pools[0].machine: no machine is called 'sim-h10'",
+        "hint: did you mean 'sim-h100'?",
+        "Cluster('demo'): pools[0].count: must be from 1 to 1024, not 0",
+        "hint: how many nodes the pool has; for none, take the pool out",
+        "Cluster('demo'): pools[1].name: 'head' is the name of the controller",
+        "hint: call the pool by what its nodes are for",
+        "Cluster('demo'): pools[1].nods: there is no such key",
+        "hint: there are name, machine and count",
+        "Cluster('demo'): fabric.leaf_nodes: must be a whole number, not '4'",
+        "hint: write 4 without quotes",
+        "5 problems in Cluster('demo'): nothing was changed.",
+    ]
+
+
+def test_a_project_that_names_no_plugin_is_told_what_to_add(stack: Stack) -> None:
+    """Instead of an attempt to download one."""
+    project = stack.folder / "Pulumi.yaml"
+    before = project.read_text()
+    project.write_text("".join(line for line in before.splitlines(keepends=True) if "plugins:" not in line))
+    shown = diagnostics(stack, "preview")
+    project.write_text(before)
+    assert [line[4:] for line in shown.splitlines()[1:]] == [
+        f"error: {project} does not say where the plugin of stampworks is.",
+        "  hint: add",
+        "        plugins:",
+        "          providers:",
+        "            - name: stampworks",
+        f"              path: {sys.prefix}/share/stampworks",
+    ]
+
+
+def test_the_plugin_of_another_environment_is_refused(stack: Stack) -> None:
+    """It may be of another version, whose resources are others."""
+    other = stack.folder / "other" / "share" / "stampworks"
+    shutil.copytree(Path(sys.prefix) / "share" / "stampworks", other)
+    project = stack.folder / "Pulumi.yaml"
+    before = project.read_text()
+    project.write_text(before.replace(f"{sys.prefix}/share/stampworks", "other/share/stampworks"))
+    shown = diagnostics(stack, "preview")
+    project.write_text(before)
+    assert [line[4:] for line in shown.splitlines()[1:4]] == [
+        f"error: {project}: {other} is not the plugin of the environment that the program runs in.",
+        "  hint: write",
+        "        plugins:",
+    ]

@@ -38,7 +38,8 @@ def clone(tmp_path: Path) -> Path:
     """The files that set-up reads, elsewhere."""
     root = tmp_path / "clone"
     shutil.copytree(ROOT / "tools" / "engine", root / "tools" / "engine")
-    for name in ("pyproject.toml", "requirements.lock"):
+    for name in python_packages.INSTALLED:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, root / name)
     return root
 

@@ -15,6 +15,10 @@ from .progress import Step, StepError, run
 # An index of one's own is often signed by an authority that only this machine knows. Older uv has the second name.
 SYSTEM_CERTIFICATES = {"UV_SYSTEM_CERTS": "true", "UV_NATIVE_TLS": "true"}
 
+PLUGIN = "components/stampworks/provider/plugin/pulumi-resource-stampworks"
+INSTALLED = ("pyproject.toml", "requirements.lock", PLUGIN)
+"""What is copied into the environment or decides about it; all else is read where it stands."""
+
 
 def ensure_uv(step: Step, cache: Path) -> Path:
     """The uv on PATH, or one of our own in the cache."""
@@ -68,7 +72,7 @@ def ensure_environment(step: Step, root: Path, uv: Path) -> None:
 def _digest(root: Path) -> str:
     """Changes with everything that the environment is made from."""
     digest = hashlib.sha256(f"{sys.version}\n{root}\n".encode())
-    for name in ("pyproject.toml", "requirements.lock"):
+    for name in INSTALLED:
         digest.update((root / name).read_bytes())
     return digest.hexdigest()
 

@@ -23,7 +23,8 @@ def add_stack_option(parser: argparse.ArgumentParser | argparse._MutuallyExclusi
         "--stack",
         metavar="STACK",
         default=os.environ.get("STAMPWORKS_STACK") or DEFAULT_STACK,
-        help=f"which environment: stacks/Pulumi.STACK.yaml (default: $STAMPWORKS_STACK, else {DEFAULT_STACK})",
+        help="which environment: its Pulumi.STACK.yaml, or a plan's JSON file (default: $STAMPWORKS_STACK, else "
+        f"{DEFAULT_STACK})",
     )
 
 
@@ -31,13 +32,24 @@ def source_of(stack: str) -> Source:
     """The declaration of a stack of the project that the working directory is in."""
     from stampworks.declaration import load_stack
 
-    return load_stack(stack, _project() / "stacks")
+    return load_stack(stack, _stacks(_project()))
 
 
 def plan_of(stack: str) -> Plan:
+    """A stack's plan; a cluster that is declared in Python has no other file than the plan itself."""
     from stampworks.planning import plan
 
-    return plan(source_of(stack))
+    return _written_plan(Path(stack)) if stack.endswith(".json") else plan(source_of(stack))
+
+
+def _written_plan(file: Path) -> Plan:
+    from stampworks.plan import Plan, from_json
+
+    try:
+        return from_json(Plan, file.read_text())
+    except ValueError as error:  # also what is not JSON
+        hint = "write it anew: pulumi stack output plan, or stampworks plan --json"
+        raise exits.CliError(f"{file} is no plan of this release of stampworks: {error}", hint) from None
 
 
 def cluster_of(stack: str) -> tuple[Plan, Roster]:
@@ -47,9 +59,8 @@ def cluster_of(stack: str) -> tuple[Plan, Roster]:
     plan = plan_of(stack)
     roster = members(plan.cloud, plan.name)
     if not roster.members:
-        raise exits.CliError(
-            f"no cluster of stack {stack!r} is running", f"start it: pulumi up -s {stack}", code=exits.NO
-        )
+        start = "pulumi up" if stack.endswith(".json") else f"pulumi up -s {stack}"
+        raise exits.CliError(f"no cluster of stack {stack!r} is running", f"start it: {start}", code=exits.NO)
     return plan, roster
 
 
@@ -60,6 +71,18 @@ def _project() -> Path:
     raise exits.CliError(
         f"no Pulumi.yaml in {Path.cwd()} or above it", "change to a clone of Stampworks or a project that uses it"
     )
+
+
+def _stacks(project: Path) -> Path:
+    """Where Pulumi looks for the files of the project's stacks."""
+    import yaml
+
+    try:
+        content = yaml.safe_load((project / "Pulumi.yaml").read_text())
+    except (yaml.YAMLError, ValueError):
+        hint = "`pulumi about` says where it is broken"
+        raise exits.CliError(f"{project / 'Pulumi.yaml'} is not YAML", hint) from None
+    return project / (content.get("stackConfigDir") or "." if isinstance(content, dict) else ".")
 
 
 def _upward(folder: Path) -> Iterator[Path]:

@@ -11,6 +11,9 @@ from pulumi import Output, ResourceOptions
 
 from stampworks import configuration
 from stampworks.cluster import clouds
+from stampworks.cluster.plugin import check_plugin
+from stampworks.cluster.stack import plan_of_declaration
+from stampworks.declaration import Declaration
 from stampworks.plan import Group, Plan, to_dict
 from stampworks.plan import Roster as RosterData
 from stampworks.resources import Keyring, Playbook, Roster
@@ -20,6 +23,7 @@ from stampworks.schedulers import slurm
 class Cluster(pulumi.ComponentResource):
     """A GPU training cluster as its plan says, on whichever cloud the plan is for."""
 
+    plan: Plan
     name: Output[str]
     head: Output[str]
     """The controller's address, inside the cluster's own network."""
@@ -28,9 +32,14 @@ class Cluster(pulumi.ComponentResource):
     use: Output[str]
     """A command to begin with."""
 
-    def __init__(self, name: str, plan: Plan, opts: ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, what: Plan | Declaration, opts: ResourceOptions | None = None) -> None:
+        """What to stamp: a stack's plan, or a declaration made in Python, which is judged and planned here."""
+        check_plugin()
+        plan = what if isinstance(what, Plan) else plan_of_declaration(what, f"Cluster({name!r})")
         super().__init__("stampworks:cluster:Cluster", name, None, opts)
-        self._base, self._plan, self._cloud = name, plan, clouds.load(plan.cloud)
+        # A cluster that is declared in Python has no stack file that the command line could read.
+        self._where = pulumi.get_stack() if plan is what else "plan.json"
+        self.plan, self._base, self._cloud = plan, name, clouds.load(plan.cloud)
         # Children's names are part of every stack's state: a change here replaces clusters, unless it carries an alias.
         keyring = Keyring(name, cluster=plan.name, opts=self._child())
         network = self._cloud.network.create(
@@ -59,7 +68,7 @@ class Cluster(pulumi.ComponentResource):
         return ResourceOptions(parent=self, **more)
 
     def _group(self, group: Group, network: Any, **more: Any) -> Any:
-        plan = self._plan
+        plan = self.plan
         return self._cloud.nodes.create(
             f"{self._base}-{group.name}",
             cluster=plan.name,
@@ -75,8 +84,8 @@ class Cluster(pulumi.ComponentResource):
     def _roster(self, groups: Mapping[Group, Any]) -> Roster:
         return Roster(
             self._base,
-            cluster=self._plan.name,
-            cloud=self._plan.cloud,
+            cluster=self.plan.name,
+            cloud=self.plan.cloud,
             groups=[
                 {"name": group.name, "count": group.count, "generation": resource.generation}
                 for group, resource in groups.items()
@@ -92,20 +101,20 @@ class Cluster(pulumi.ComponentResource):
             roster=roster.data.apply(to_dict),
             digest=configuration.playbooks_digest(),
             secrets={"slurm_key": keyring.slurm_key, "database_password": keyring.database_password},
-            drain_timeout_minutes=self._plan.scheduler.drain_timeout_minutes,
+            drain_timeout_minutes=self.plan.scheduler.drain_timeout_minutes,
             opts=self._child(depends_on=storage),
         )
 
     def _inventory(self, roster: RosterData) -> str:
-        return json.dumps(configuration.inventory(self._plan, roster, slurm.files(self._plan, roster)))
+        return json.dumps(configuration.inventory(self.plan, roster, slurm.files(self.plan, roster)))
 
     def _register(self, roster: Roster, playbook: Playbook) -> None:
-        plan = self._plan
+        plan = self.plan
         controller = plan.controller.name
         # What can be used is known when the playbook is through, not before.
         ready = Output.all(playbook.id, roster.data).apply(lambda both: both[1])
         self.name = Output.from_input(plan.name)
         self.head = ready.apply(lambda data: next(one.address for one in data.members if one.group == controller))
         self.nodes = Output.from_input(sum(pool.count for pool in plan.pools))
-        self.use = Output.from_input(f"stampworks run -s {pulumi.get_stack()} -- hostname")
+        self.use = Output.from_input(f"stampworks run -s {self._where} -- hostname")
         self.register_outputs({"name": self.name, "head": self.head, "nodes": self.nodes, "use": self.use})

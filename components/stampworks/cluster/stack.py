@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pulumi
 import yaml
 
 from stampworks.cli.facts import known_facts
-from stampworks.declaration import DeclarationError, Source, load_stack, load_value
+from stampworks.cluster.refusal import refuse
+from stampworks.declaration import Declaration, DeclarationError, Source, load_stack, load_value
 from stampworks.plan import Plan
 from stampworks.planning import Finding, plan, rules
 
 _NAMESPACE, _KEY = "stampworks", "cluster"
-
-
-_ALREADY_SHOWN = 32
-"""The exit status by which a Pulumi program says that the user has seen its error: with any other one, a RunError's
-included, the engine adds a second error about the exit status."""
 
 
 def plan_of_stack(directory: Path) -> Plan:
@@ -33,19 +28,24 @@ def plan_of_stack(directory: Path) -> Plan:
         # Problems name files as one would from where `pulumi` is called.
         directory = directory.absolute()
         with contextlib.chdir(pulumi.runtime.get_root_directory()):
-            made = plan(_source(directory))
+            return _judged(plan(_source(directory)))
     except DeclarationError as error:
-        _refuse(str(error))
+        refuse(str(error))
+
+
+def plan_of_declaration(declaration: Declaration, origin: str) -> Plan:
+    """The plan of what a program declares; as above, but problems have a path in place of a line."""
+    try:
+        return _judged(plan(load_value(declaration, origin)))
+    except DeclarationError as error:
+        refuse(str(error))
+
+
+def _judged(made: Plan) -> Plan:
     refused = [finding for finding in rules(made, known_facts()) if finding.verdict == "fail"]
     if refused:
-        _refuse(_explain(refused))
+        refuse(_explain(refused))
     return made
-
-
-def _refuse(text: str) -> NoReturn:
-    pulumi.log.error(text)
-    warnings.simplefilter("ignore")  # about the registrations that the SDK had begun, and that are dropped on purpose
-    raise SystemExit(_ALREADY_SHOWN)
 
 
 def _source(directory: Path) -> Source:

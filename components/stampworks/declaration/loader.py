@@ -41,7 +41,10 @@ def load_stack(stack: str, directory: Path) -> Source:
 
 
 def load_value(value: Any, origin: str) -> Source:
-    """A declaration that does not come from a file, such as Pulumi's configuration; its problems have no lines."""
+    """A declaration that does not come from a file: Pulumi's configuration, or one made in Python.
+
+    Its problems have no lines, and the origin for a file.
+    """
     return _load(from_value(value, origin))
 
 

@@ -6,7 +6,7 @@ says what adding or removing an entry does; of a section, it is the strictest of
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
@@ -42,9 +42,29 @@ FromList = Strict(False)
 
 
 class Section(BaseModel):
-    """A part of the declaration: frozen, with no unknown keys, and no value taken for another type."""
+    """A part of the declaration: frozen, with no unknown keys, and no value taken for another type.
+
+    One that a Python program makes is judged when the whole declaration is there, not before: then everything that is
+    wrong comes out together, as it does for a file, and each problem by its path.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    if not TYPE_CHECKING:  # to a type checker, every field is an argument
+
+        def __init__(self, /, **given: Any) -> None:
+            fields = type(self).model_fields.items()
+            defaults = {name: field.get_default() for name, field in fields if not field.is_required()}
+            object.__setattr__(self, "__dict__", defaults | given)
+            object.__setattr__(self, "__pydantic_fields_set__", set(given))
+            object.__setattr__(self, "__pydantic_extra__", None)
+            object.__setattr__(self, "__pydantic_private__", None)
+
+        __init__.__pydantic_base_init__ = True  # so that pydantic, which knows what it has judged, goes without it
+
+    def given(self) -> dict[str, Any]:
+        """What was given, and not the defaults; parts of it may be sections in turn."""
+        return {name: value for name, value in self.__dict__.items() if name in self.model_fields_set}
 
 
 class Network(Section):

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from stampworks.declaration.errors import DeclarationError
+from stampworks.declaration.models import Section
 from stampworks.declaration.nodes import Defect, Node, Place, Unread, Value
 from stampworks.declaration.syntax import broken
 from stampworks.declaration.wording import brief, shown
@@ -55,6 +56,8 @@ def from_value(value: Any, origin: str) -> Node:
 def _from_value(value: Any, place: Place, depth: int) -> Node:
     if depth > DEPTH_MAX:
         raise DeclarationError([place.problem("", *TOO_DEEP)])
+    if isinstance(value, Section):
+        value = value.given()
     if isinstance(value, Mapping):
         return Node({str(key): _from_value(entry, place, depth + 1) for key, entry in value.items()}, place, place)
     if isinstance(value, (list, tuple)):

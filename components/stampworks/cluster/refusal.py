@@ -1,0 +1,19 @@
+"""How a program ends that must not create anything."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NoReturn
+
+import pulumi
+
+_ALREADY_SHOWN = 32
+"""The exit status by which a Pulumi program says that the user has seen its error: with any other one, a RunError's
+included, the engine adds a second error about the exit status."""
+
+
+def refuse(text: str) -> NoReturn:
+    """Shows the text as the stack's error and ends the program before it has registered anything."""
+    pulumi.log.error(text)
+    warnings.simplefilter("ignore")  # about the registrations that the SDK had begun, and that are dropped on purpose
+    raise SystemExit(_ALREADY_SHOWN)

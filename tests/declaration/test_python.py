@@ -1,0 +1,74 @@
+"""A declaration that a Python program makes out of the same models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from stampworks.declaration import Declaration, DeclarationError, Fabric, Pool, Queue, Scheduler, load_value
+
+from .test_models import MINIMAL
+
+
+def declared(**more: Any) -> Declaration:
+    pools = (Pool(name="gpu", machine="sim-cpu", count=1),)
+    given: dict[str, Any] = {"cloud": "local", "pools": pools, **more}
+    return Declaration(version=1, name="a", **given)
+
+
+def problems(declaration: Declaration) -> dict[str, str]:
+    with pytest.raises(DeclarationError) as caught:
+        load_value(declaration, "o")
+    return {problem.path: problem.message for problem in caught.value.problems}
+
+
+def test_it_means_the_same_as_plain_data() -> None:
+    """Defaults and all."""
+    assert load_value(declared(), "o").declaration == load_value(MINIMAL, "o").declaration
+    assert load_value(declared(fabric=Fabric()), "o").declaration == load_value(MINIMAL, "o").declaration
+
+
+def test_what_was_judged_can_be_declared_again() -> None:
+    """What comes out of the loader is as good a beginning as what a program makes."""
+    once = load_value(declared(fabric=Fabric(leaf_nodes=4)), "o").declaration
+    assert load_value(once, "o").declaration == once
+
+
+def test_problems_come_together_and_by_path() -> None:
+    """Those of a value, of a key, and between fields, wherever they were made."""
+    queues = (Queue(name="main", pools=("cpu",), default=True),)
+    wrong: dict[str, Any] = {"count": "2", "nods": 1}
+    pools = (Pool(name="gpu", machine="sim-h10", **wrong),)
+    assert problems(declared(pools=pools, scheduler=Scheduler(queues=queues))) == {
+        "pools[0].machine": "no machine is called 'sim-h10'",
+        "pools[0].count": "must be a whole number, not '2'",
+        "pools[0].nods": "there is no such key",
+        "scheduler.queues[0].pools[0]": "no pool is called 'cpu'",
+    }
+
+
+def test_what_is_missing_is_said() -> None:
+    """Without a type checker, too."""
+    nothing: Any = {}
+    assert problems(declared(pools=(Pool(**nothing),))) == {
+        f"pools[0].{name}": "is missing" for name in ("name", "machine", "count")
+    }
+
+
+@pytest.mark.parametrize("value", [Pool(name="gpu", machine="sim-cpu", count=1), 3])
+def test_another_type_than_a_list(value: Any) -> None:
+    """One entry without its comma is the usual slip: (Pool(...)) is no tuple."""
+    assert "must be a list" in problems(declared(pools=value))["pools"]
+
+
+def test_it_is_frozen_before_it_is_judged() -> None:
+    """As it is afterwards."""
+    pool = Pool(name="gpu", machine="sim-cpu", count=1)
+    with pytest.raises(ValidationError, match="frozen"):
+        pool.count = 2
+
+
+def test_the_loader_does_not_believe_what_a_program_made() -> None:
+    """Every value of every section is judged by pydantic, which makes its own without our constructor."""
+    assert problems(declared(cloud="mars"))["cloud"] == "must be local, not 'mars'"
