@@ -27,8 +27,7 @@ IMPURE = frozenset({"asyncio", "datetime", "http", "random", "secrets", "socket"
 class Rule:
     """What the modules that match `room` may import: rooms of ours as patterns, packages of others by name.
 
-    The standard library (a pure room: without IMPURE) and `stampworks.paths` are always allowed, and so is the room
-    itself. A name stands for whatever is below it, too, unless the rule is `exact`.
+    The standard library (a pure room: without IMPURE) and EVERYWHERE are always allowed, and so is the room itself. A name stands for whatever is below it, too, unless the rule is `exact`.
     """
 
     room: str
@@ -58,9 +57,11 @@ def cloud_rules(cloud: str, *sdk: str) -> tuple[Rule, ...]:
 
 
 ANY = ("*",)
+EVERYWHERE = ("paths", "names")
 # The first rule that matches decides.
 RULES = (
     Rule("stampworks.paths"),
+    Rule("stampworks.names", pure=True),
     Rule("stampworks.plan", others=("yaml",), pure=True),
     Rule("stampworks.catalog", others=("yaml",), pure=True),
     Rule("stampworks.physics", ours=("catalog",), pure=True),
@@ -146,7 +147,7 @@ def allowed(rule: Rule, importer: str, imported: str) -> bool:
     if top == PACKAGE:
         if rule.ours == ANY or rule_of(imported) is rule:
             return True
-        return any(below(imported, f"{PACKAGE}.{pattern}") for pattern in ("paths", *rule.ours))
+        return any(below(imported, f"{PACKAGE}.{pattern}") for pattern in (*EVERYWHERE, *rule.ours))
     if top == importer.partition(".")[0]:  # a room outside the package, such as workloads, may import itself
         return True
     return any(below(imported, other) for other in rule.others)
@@ -174,7 +175,7 @@ def _room(rule: Rule) -> str:
 
 def _may(rule: Rule) -> str:
     library = f"the standard library{' but its ' + ', '.join(sorted(IMPURE)) if rule.pure else ''}"
-    return f"it may import {', '.join((library, 'paths', *rule.ours, *rule.others))}"
+    return f"it may import {', '.join((library, *EVERYWHERE, *rule.ours, *rule.others))}"
 
 
 def sources() -> list[tuple[Path, str]]:
@@ -249,7 +250,7 @@ def test_the_text_of_a_violation() -> None:
     """A violation says what the room may import, so that nobody has to look it up."""
     [found] = violations(Path("x.py"), "stampworks.resources.roster", "import boto3\n", KNOWN)
     assert found == (
-        "x.py:1: resources must not import boto3 (it may import the standard library, paths, plan, pulumi)"
+        "x.py:1: resources must not import boto3 (it may import the standard library, paths, names, plan, pulumi)"
     )
 
 

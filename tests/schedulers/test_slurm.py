@@ -108,24 +108,6 @@ def test_only_queues_that_some_priority_preempts_can_lose_jobs(case_of: Callable
     assert re.findall(r"PartitionName=(\S+) .*PreemptMode=OFF", text) == ["middle", "high"]
 
 
-@pytest.mark.parametrize(
-    ("names", "text"),
-    [
-        ([], ""),
-        (["head"], "head"),
-        (["gpu-001"], "gpu-001"),
-        (["gpu-001", "gpu-002", "gpu-003"], "gpu-[001-003]"),
-        (["gpu-003", "gpu-001", "gpu-007", "gpu-002"], "gpu-[001-003,007]"),
-        (["a-001", "b-001", "b-002"], "a-001,b-[001-002]"),
-        (["gpu-999", "gpu-1000"], "gpu-999,gpu-1000"),
-        (["leaf1-1", "leaf1-2", "leaf2-1", "management"], "management,leaf1-[1-2],leaf2-1"),
-    ],
-)
-def test_names_are_folded_as_slurm_writes_them(names: list[str], text: str) -> None:
-    """A thousand nodes fit on one line."""
-    assert slurm.folded(names) == text
-
-
 def test_a_growing_pool_changes_only_its_own_lines(case_of: Callable[..., Case]) -> None:
     """One node more is one line more: nothing that runs is touched."""
     four, five = (

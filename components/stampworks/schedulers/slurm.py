@@ -6,8 +6,8 @@ Lines that look odd are explained where they are written; everything here was ru
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 
+from stampworks.names import fold
 from stampworks.plan import Group, Machine, Member, Plan, Queue, Roster
 
 NODES_MAX = 1024
@@ -158,7 +158,7 @@ def queue_line(plan: Plan, queue: Queue, members: Mapping[str, Sequence[Member]]
     safe = not any(queue.priority in priority.preempts for priority in scheduler.priorities)
     settings: list[Setting] = [
         ("PartitionName", queue.name),
-        ("Nodes", folded(member.name for pool in queue.pools for member in members[pool]) or '""'),
+        ("Nodes", fold((member.name for pool in queue.pools for member in members[pool]), ",") or '""'),
         ("Default", "YES" if queue.default else "NO"),
         ("MaxTime", queue.time_limit_minutes or "INFINITE"),
         *([("PriorityTier", tier(plan, queue))] if tiers else []),
@@ -181,10 +181,10 @@ def topology_conf(plan: Plan, members: Mapping[str, Sequence[Member]]) -> str:
     if scheduler.topology == "flat" or not switches:
         return header(plan)
     if scheduler.topology == "block":
-        blocks = [words([("BlockName", name), ("Nodes", folded(nodes))]) for name, nodes in switches.items()]
+        blocks = [words([("BlockName", name), ("Nodes", fold(nodes, ","))]) for name, nodes in switches.items()]
         return header(plan) + "\n".join([*blocks, f"BlockSizes={scheduler.block_nodes}", ""])
-    leaves = [words([("SwitchName", name), ("Nodes", folded(nodes))]) for name, nodes in switches.items()]
-    spine = words([("SwitchName", "spine"), ("Switches", folded(switches))])
+    leaves = [words([("SwitchName", name), ("Nodes", fold(nodes, ","))]) for name, nodes in switches.items()]
+    spine = words([("SwitchName", "spine"), ("Switches", fold(switches, ","))])
     return header(plan) + "\n".join([*leaves, spine, ""])
 
 
@@ -203,7 +203,7 @@ def gres_conf(plan: Plan, members: Mapping[str, Sequence[Member]]) -> str:
     rows = [
         words(
             [
-                ("NodeName", folded(member.name for member in members[pool.name])),
+                ("NodeName", fold((member.name for member in members[pool.name]), ",")),
                 ("Name", "gpu"),
                 ("Type", pool.machine.accelerator),
                 ("File", device_files(pool.machine)),
@@ -269,25 +269,3 @@ def lines_of(settings: Iterable[Setting]) -> str:
 
 def words(settings: Iterable[Setting]) -> str:
     return " ".join(f"{key}={value}" for key, value in settings)
-
-
-def folded(names: Iterable[str]) -> str:
-    """Names as Slurm writes them, gpu-[001-004,007]: a thousand nodes fit on one line."""
-    numbered: dict[tuple[str, int], list[int]] = {}
-    plain = []
-    for name in names:
-        stem = name.rstrip("0123456789")
-        digits = name[len(stem) :]
-        if digits:
-            numbered.setdefault((stem, len(digits)), []).append(int(digits))
-        else:
-            plain.append(name)
-    ranges = [f"{stem}{brackets(sorted(numbers), width)}" for (stem, width), numbers in numbered.items()]
-    return ",".join(plain + ranges)
-
-
-def brackets(numbers: Sequence[int], width: int) -> str:
-    # members of a run have the same distance to their position
-    runs = [[number for _, number in run] for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])]
-    parts = [f"{run[0]:0{width}}" + (f"-{run[-1]:0{width}}" if len(run) > 1 else "") for run in runs]
-    return parts[0] if len(numbers) == 1 else f"[{','.join(parts)}]"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Protocol
 
+from stampworks.names import fold
 from stampworks.plan import Expectation, Group, Leaf, Machine, Plan, Rail
-from stampworks.views.names import fold
 from stampworks.views.table import clean, explained, paragraph, table
 
 WIDTH = 100

@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stampworks.views.names import fold
+from stampworks.names import fold
 
 relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
 
@@ -29,8 +29,9 @@ relaxed = settings(deadline=None)  # how busy the machine is says nothing about 
     ],
 )
 def test_runs_become_ranges(names: list[str], folded: str) -> None:
-    """Numbers of one width that follow each other, the way Slurm reads them."""
+    """Numbers that follow each other, the way Slurm reads them; in Slurm's own files without blanks."""
     assert fold(names) == folded
+    assert fold(names, ",") == folded.replace(" ", "")
 
 
 def unfold(text: str) -> list[str]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from itertools import groupby
 
 
-def fold(names: Iterable[str]) -> str:
+def fold(names: Iterable[str], between: str = ", ") -> str:
     """Names that differ in their last number as ranges: head, gpu-[001-003,007]. All are as wide as the first."""
     runs = groupby(map(_split, names), key=lambda parts: parts[0])
-    return ", ".join(_run(stem, [digits for _, digits in run]) for stem, run in runs)
+    return between.join(_run(stem, [digits for _, digits in run]) for stem, run in runs)
 
 
 def _split(name: str) -> tuple[str, str]:
