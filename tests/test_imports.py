@@ -27,7 +27,8 @@ IMPURE = frozenset({"asyncio", "datetime", "http", "random", "secrets", "socket"
 class Rule:
     """What the modules that match `room` may import: rooms of ours as patterns, packages of others by name.
 
-    The standard library (a pure room: without IMPURE) and EVERYWHERE are always allowed, and so is the room itself. A name stands for whatever is below it, too, unless the rule is `exact`.
+    The standard library (a pure room: without IMPURE) and EVERYWHERE are always allowed, and so is the room itself. A
+    name stands for whatever is below it, too, unless the rule is `exact`.
     """
 
     room: str
@@ -62,6 +63,7 @@ EVERYWHERE = ("paths", "names")
 RULES = (
     Rule("stampworks.paths"),
     Rule("stampworks.names", pure=True),
+    Rule("stampworks.reasons", pure=True),
     Rule("stampworks.plan", others=("yaml",), pure=True),
     Rule("stampworks.catalog", others=("yaml",), pure=True),
     Rule("stampworks.physics", ours=("catalog",), pure=True),
@@ -71,11 +73,11 @@ RULES = (
     Rule("stampworks.resources", ours=("plan",), others=("pulumi",)),
     *cloud_rules("local"),
     Rule("stampworks.clouds", exact=True),
-    Rule("stampworks.configuration", ours=("plan",), others=("ansible_runner", "yaml")),
+    Rule("stampworks.configuration", ours=("plan", "reasons"), others=("ansible_runner", "yaml")),
     Rule("stampworks.qualification", ours=("plan", "physics", "catalog")),
     Rule(
         "stampworks.operations",
-        ours=("plan", "configuration", "qualification", "schedulers", "clouds.*.members"),
+        ours=("plan", "reasons", "configuration", "qualification", "schedulers", "clouds.*.members"),
     ),
     Rule(
         "stampworks.provider",

@@ -33,7 +33,7 @@ def usage(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str
         (
             ["plna"],
             "stampworks: argument VERB: invalid choice: 'plna' (choose from 'plan', 'schema', 'facts', 'image', "
-            "'status', 'ssh', 'run')\n  hint: did you mean plan? `stampworks --help` says more\n",
+            "'status', 'ssh', 'run', 'drain', 'return')\n  hint: did you mean plan? `stampworks --help` says more\n",
         ),
         (
             [],
@@ -92,7 +92,9 @@ def test_the_stack_comes_from_the_environment(
     assert "there is no stack 'prod'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("verb", [["status"], ["ssh", "head"], ["run", "--", "true"]])
+@pytest.mark.parametrize(
+    "verb", [["status"], ["ssh", "head"], ["run", "--", "true"], ["drain", "x", "--reason", "y"], ["return", "x"]]
+)
 def test_no_cluster_is_running(verb: list[str], project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The answer is no, and how to change that."""
     assert main(verb) == exits.NO
@@ -140,7 +142,7 @@ def test_a_file_that_is_no_plan(text: str, why: str, tmp_path: Path, capsys: pyt
     assert said.endswith("\n  hint: write it anew: pulumi stack output plan, or stampworks plan --json\n")
 
 
-@pytest.mark.parametrize("verb", [["plan"], ["schema"], ["facts"], ["status"], ["image"]])
+@pytest.mark.parametrize("verb", [["plan"], ["schema"], ["facts"], ["status"], ["image"], ["return", "x"]])
 def test_only_ssh_and_run_take_a_command(verb: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A command behind -- is refused where nothing would run it."""
     assert main([*verb, "--", "reboot"]) == exits.WRONG_INPUT
@@ -213,4 +215,7 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     assert caught.value.code == 0
     said = capsys.readouterr().out
-    assert all(f"\n    {verb} " in said for verb in ("plan", "schema", "facts", "image", "status", "ssh", "run"))
+    assert all(
+        f"\n    {verb} " in said
+        for verb in ("plan", "schema", "facts", "image", "status", "ssh", "run", "drain", "return")
+    )

@@ -34,11 +34,11 @@ def test_status_as_a_table(cluster: StandIn, capsys: pytest.CaptureFixture[str])
     assert main(["status"]) == exits.FINE
     assert capsys.readouterr().out == (
         "cluster local on local: pass\n"
-        "  node     pool  address    state  jobs  GPUs used  rails  reason\n"
-        "  head     head  10.77.0.2  up     -     -              -       -\n"
-        "  gpu-001  gpu   10.77.1.1  idle   7, 8  0 of 8         2       -\n"
-        "  gpu-002  gpu   10.77.1.2  idle   8     0 of 8         2       -\n"
-        "  cpu-001  cpu   10.77.2.1  idle   -     -              -       -\n"
+        "  node     pool  address    state  jobs  GPUs used  rails  held by  reason\n"
+        "  head     head  10.77.0.2  up     -     -              -        -       -\n"
+        "  gpu-001  gpu   10.77.1.1  idle   7, 8  0 of 8         2        -       -\n"
+        "  gpu-002  gpu   10.77.1.2  idle   8     0 of 8         2        -       -\n"
+        "  cpu-001  cpu   10.77.2.1  idle   -     -              -        -       -\n"
     )
 
 
@@ -49,7 +49,7 @@ def test_status_of_a_broken_node(cluster: StandIn, capsys: pytest.CaptureFixture
     assert main(["status"]) == exits.NO
     out = capsys.readouterr().out
     assert out.startswith("cluster local on local: fail\n")
-    assert out.endswith("gpu-001: idle+drain (\\x1b[2Jxid 79)\n")
+    assert out.endswith("gpu-001: idle+drain, by Slurm: \\x1b[2Jxid 79\n")
     assert "\x1b" not in out
 
 

@@ -31,10 +31,24 @@ os.environ.update(PATH=f"{here}/bin:{os.environ['PATH']}", HERE=str(here))
 os.execvp("sh", ["sh", "-c", " ".join(command)])
 """
 
-_SCONTROL = """#!/bin/sh
-echo "scontrol $*" >> "$HERE/slurm"
-if [ "$1" = update ]; then exit 0; fi
-cat "$HERE/nodes.json"
+# what a node's state becomes, and which reason it keeps, as Slurm does it
+_SCONTROL = f"""#!{sys.executable} -IS
+import json, os, pathlib, sys
+here = pathlib.Path(os.environ["HERE"])
+with (here / "slurm").open("a") as log:
+    log.write(f"scontrol {{' '.join(sys.argv[1:])}}\\n")
+if sys.argv[1] != "update":
+    print((here / "nodes.json").read_text())
+    sys.exit()
+settings = dict(word.split("=", 1) for word in sys.argv[2:])
+answer = json.loads((here / "nodes.json").read_text())
+for node in answer["nodes"]:
+    if node["name"] in settings["nodename"].split(","):
+        node["state"] = [state for state in node["state"] if state not in ("DRAIN", "DOWN")] or ["IDLE"]
+        node["state"] += ["DRAIN"] if settings["state"] == "drain" else []
+        reason = settings.get("reason", node["reason"])
+        node["reason"] = reason.removeprefix('"').removesuffix('"')
+(here / "nodes.json").write_text(json.dumps(answer))
 """
 
 # each call uses up one file, the last one stays

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import pytest
-from stampworks.operations import BusyError, UnknownError, drain
+from stampworks.operations import (
+    BusyError,
+    HeldError,
+    InputError,
+    UnknownError,
+    drain,
+    give_back,
+    said_by,
+    slurm,
+    vacate,
+    wait_until_free,
+)
+from stampworks.operations.drain import LEAVES, RENEWED
+from stampworks.reasons import DrainReason, written
 
 from tests.operations.standin import StandIn, job, node
+from tests.operations.test_status import the_plan
 
-DRAIN = "update nodename={} state=drain reason=stampworks: leaves the cluster"
+DRAIN = 'update nodename={} state=drain reason="stampworks: leaves the cluster"'
 UNDRAIN = "update nodename={} state=undrain"
+BOB = DrainReason("person", "bob", "fan broken")
 
 
 def test_a_free_node_is_drained_and_stays_so(cluster: StandIn) -> None:
     """Nothing runs: one update, no waiting, no word."""
     said: list[str] = []
-    drain(cluster.roster, ["gpu-002"], 1, said.append)
+    vacate(cluster.roster, dict.fromkeys(["gpu-002"], LEAVES), 1, said.append)
     assert cluster.updates == [DRAIN.format("gpu-002")]
     assert said == []
 
@@ -29,7 +47,7 @@ def test_it_waits_until_the_jobs_have_ended(cluster: StandIn) -> None:
         [elsewhere],
     )
     said: list[str] = []
-    drain(cluster.roster, ["gpu-002"], 1, said.append, poll_s=0.01)
+    vacate(cluster.roster, dict.fromkeys(["gpu-002"], LEAVES), 1, said.append, poll_s=0.01)
     assert list(dict.fromkeys(said)) == ["waiting for jobs 7, 8 on gpu-002", "waiting for job 8 on gpu-002"]
     assert cluster.updates == [DRAIN.format("gpu-002")]
 
@@ -38,7 +56,7 @@ def test_time_up_leaves_the_cluster_as_it_was(cluster: StandIn) -> None:
     """The nodes it drained take jobs again, and the error names node, job, user and the ways out."""
     cluster.jobs([job(8, "bob", "gpu-[001-002]"), job(7, "alice", "gpu-002")])
     with pytest.raises(BusyError) as caught:
-        drain(cluster.roster, ["gpu-001", "gpu-002"], 0, print)
+        vacate(cluster.roster, dict.fromkeys(["gpu-001", "gpu-002"], LEAVES), 0, print)
     assert str(caught.value) == (
         "gpu-001, gpu-002 did not become free within 0 minutes: nothing was removed, the nodes take jobs again\n"
         "  gpu-001: job 8 of bob\n"
@@ -55,7 +73,7 @@ def test_a_node_that_somebody_drained_is_not_undrained(cluster: StandIn) -> None
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="fan broken"))
     cluster.jobs([job(8, "bob", "gpu-[001-002]")])
     with pytest.raises(BusyError):
-        drain(cluster.roster, ["gpu-001", "gpu-002"], 0, print)
+        vacate(cluster.roster, dict.fromkeys(["gpu-001", "gpu-002"], LEAVES), 0, print)
     assert cluster.updates == [DRAIN.format("gpu-001"), UNDRAIN.format("gpu-001")]
 
 
@@ -67,7 +85,7 @@ def test_an_interrupt_leaves_the_cluster_as_it_was(cluster: StandIn) -> None:
 
     cluster.jobs([job(8, "bob", "gpu-002")])
     with pytest.raises(KeyboardInterrupt):
-        drain(cluster.roster, ["gpu-002"], 1, interrupt)
+        vacate(cluster.roster, dict.fromkeys(["gpu-002"], LEAVES), 1, interrupt)
     assert cluster.updates == [DRAIN.format("gpu-002"), UNDRAIN.format("gpu-002")]
 
 
@@ -75,13 +93,13 @@ def test_broken_answers_while_waiting_leave_the_cluster_as_it_was(cluster: Stand
     """When squeue answers nonsense nobody knows whether jobs run: unknown never counts as free."""
     (cluster.folder / "jobs.000.json").write_text("oops")
     with pytest.raises(UnknownError):
-        drain(cluster.roster, ["gpu-002"], 1, print)
+        vacate(cluster.roster, dict.fromkeys(["gpu-002"], LEAVES), 1, print)
     assert cluster.updates == [DRAIN.format("gpu-002"), UNDRAIN.format("gpu-002")]
 
 
 def test_a_node_that_slurm_does_not_know_runs_nothing(cluster: StandIn) -> None:
     """A node that never joined can go at once."""
-    drain(cluster.roster, ["gpu-009"], 1, print)
+    vacate(cluster.roster, dict.fromkeys(["gpu-009"], LEAVES), 1, print)
     assert cluster.updates == []
 
 
@@ -89,7 +107,7 @@ def test_a_head_without_slurm_has_run_no_job(cluster: StandIn) -> None:
     """An `up` that failed before Slurm was configured can still shrink."""
     cluster.program("scontrol", "#!/bin/sh\nexit 1\n")
     cluster.program("find", "#!/bin/sh\nexit 0\n")
-    drain(cluster.roster, ["gpu-002"], 1, print)
+    vacate(cluster.roster, dict.fromkeys(["gpu-002"], LEAVES), 1, print)
 
 
 def test_a_silent_slurm_stops_the_shrinking(cluster: StandIn) -> None:
@@ -97,19 +115,164 @@ def test_a_silent_slurm_stops_the_shrinking(cluster: StandIn) -> None:
     cluster.program("scontrol", "#!/bin/sh\necho 'slurm_load_node: Unable to contact' >&2\nexit 1\n")
     cluster.program("find", "#!/bin/sh\necho /etc/slurm/slurm.conf\n")
     with pytest.raises(Exception, match="scontrol ended with exit code 1: slurm_load_node: Unable to contact"):
-        drain(cluster.roster, ["gpu-002"], 1, print)
+        vacate(cluster.roster, dict.fromkeys(["gpu-002"], LEAVES), 1, print)
 
 
 def test_an_unreachable_head_stops_the_shrinking(cluster: StandIn) -> None:
     """No answer is no permission."""
     cluster.unreachable()
     with pytest.raises(UnknownError, match="head cannot be reached"):
-        drain(cluster.roster, ["gpu-002"], 1, print)
+        vacate(cluster.roster, dict.fromkeys(["gpu-002"], LEAVES), 1, print)
 
 
 @pytest.mark.parametrize("name", ["gpu-001,head", "-x", "all state=down", ""])
 def test_names_that_would_mean_something_else_are_refused(cluster: StandIn, name: str) -> None:
     """scontrol has a syntax of its own inside one argument."""
     with pytest.raises(ValueError, match="cannot be a node's name"):
-        drain(cluster.roster, [name], 1, print)
+        vacate(cluster.roster, dict.fromkeys([name], LEAVES), 1, print)
     assert cluster.updates == []
+
+
+def test_a_person_who_drains_while_it_waits_is_not_overruled(cluster: StandIn) -> None:
+    """It gives back what is still its own, and nothing that somebody has found a reason for in the meantime."""
+
+    def somebody(_: str) -> None:
+        drain(the_plan(), cluster.roster, ["gpu-002"], BOB)
+        raise KeyboardInterrupt
+
+    cluster.jobs([job(8, "alice", "gpu-[001-002]")])
+    with pytest.raises(KeyboardInterrupt):
+        vacate(cluster.roster, dict.fromkeys(["gpu-001", "gpu-002"], LEAVES), 1, somebody)
+    assert cluster.updates[-1] == UNDRAIN.format("gpu-001")
+    assert slurm.nodes(cluster.roster)["gpu-002"].reason == BOB
+
+
+def test_what_an_interrupted_up_left_drained_is_its_own(cluster: StandIn) -> None:
+    """The next one takes over the drain of one that was killed, and undoes it when it gives up."""
+    cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason=written(LEAVES)))
+    cluster.jobs([job(8, "bob", "gpu-002")])
+    with pytest.raises(BusyError):
+        vacate(cluster.roster, {"gpu-002": RENEWED}, 0, print)
+    assert cluster.updates == [
+        'update nodename=gpu-002 state=drain reason="stampworks: gets a new disk"',
+        UNDRAIN.format("gpu-002"),
+    ]
+
+
+def test_each_node_gets_its_own_reason(cluster: StandIn) -> None:
+    """Nodes that go and nodes that come back with a new disk are drained together and told apart."""
+    vacate(cluster.roster, {"gpu-001": LEAVES, "gpu-002": RENEWED}, 1, print)
+    found = slurm.nodes(cluster.roster)
+    assert [found[name].reason for name in ("gpu-001", "gpu-002")] == [LEAVES, RENEWED]
+
+
+# --- what a person does
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["new fans", 'says "no"', "'; reboot; $(reboot) `reboot` | reboot", "a=b state=idle", "stampworks: x", "Lüfter"],
+)
+def test_a_reason_arrives_as_it_was_given(cluster: StandIn, text: str) -> None:
+    """No shell, no scontrol and no form of ours makes something else of it."""
+    drain(the_plan(), cluster.roster, ["gpu-002"], said_by("alice", text))
+    found = slurm.nodes(cluster.roster)
+    assert found["gpu-002"].reason == DrainReason("person", "alice", text)
+    assert (found["gpu-001"].states, found["gpu-002"].states) == (("idle",), ("idle", "drain"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (" ", "the reason is empty\n  hint: say in a few words why, for whoever finds the node drained"),
+        ("a\nb", "the reason has the character U+000A in it\n  hint: write it in one line of plain text"),
+        ("\x1b[2J", "the reason has the character U+001B in it\n  hint: write it in one line of plain text"),
+        ("\u202egnihton", "the reason has the character U+202E in it\n  hint: write it in one line of plain text"),
+        (
+            "ü" * 150,
+            "the reason is 59 bytes too long: with who said it, Slurm keeps 255\n  hint: say it in fewer words",
+        ),
+    ],
+)
+def test_what_slurm_could_not_keep_is_refused(text: str, message: str) -> None:
+    """Before anything is drained for a reason that nobody could read later."""
+    with pytest.raises(InputError) as caught:
+        said_by("alice", text)
+    assert str(caught.value) == message
+
+
+def test_the_longest_reason_is_taken() -> None:
+    """The limit counts what is written down, the login included."""
+    assert len(written(said_by("alice", "x" * (255 - len("person alice: "))))) == 255
+
+
+def test_an_odd_login_cannot_look_like_a_reason() -> None:
+    """What stands before the colon is one word."""
+    assert said_by("a b: c\n", "x") == DrainReason("person", "a-b--c-", "x")
+
+
+def test_a_person_takes_over_from_the_health_check(cluster: StandIn) -> None:
+    """Then the health check, which gives back its own drains only, leaves the node alone."""
+    cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="health: rail0 has no carrier"), node("gpu-002"))
+    drain(the_plan(), cluster.roster, ["gpu-001"], BOB)
+    assert slurm.nodes(cluster.roster)["gpu-001"].reason == BOB
+
+
+@pytest.mark.parametrize("do", [functools.partial(drain, reason=BOB), give_back])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gpu-01", "no node is called 'gpu-01' in cluster local\n  hint: did you mean gpu-001 or gpu-0"),
+        ("ALL", "no node is called 'ALL' in cluster local\n  hint: there are: gpu-001, gpu-002, gpu-003"),
+        ("gpu-001,head", "no node is called 'gpu-001,head' in cluster local\n  hint: did you mean gpu-001 or "),
+        ("head", "head is the controller and runs no jobs\n  hint: there are: gpu-001, gpu-002, gpu-003"),
+        ("gpu-003", "Slurm does not know gpu-003 yet\n  hint: `pulumi up` makes it a part of the cluster"),
+    ],
+)
+def test_a_wrong_node_is_told_its_neighbours(
+    cluster: StandIn, do: Callable[..., None], name: str, message: str
+) -> None:
+    """And nothing is done to the right ones beside it."""
+    with pytest.raises(InputError) as caught:
+        do(the_plan(count=3), cluster.roster, ["gpu-001", name])
+    assert str(caught.value).startswith(message)
+    assert cluster.updates == []
+
+
+def test_a_wait_that_runs_out_leaves_them_drained(cluster: StandIn) -> None:
+    """A person's drain is meant, whether somebody waits for it or not."""
+    cluster.jobs([job(8, "bob", "gpu-002")])
+    drain(the_plan(), cluster.roster, ["gpu-002"], BOB)
+    with pytest.raises(BusyError, match="gpu-002 did not become free within 0 minutes: they stay drained"):
+        wait_until_free(cluster.roster, ["gpu-002"], 0, print)
+    assert slurm.nodes(cluster.roster)["gpu-002"].reason == BOB
+
+
+@pytest.mark.parametrize("reason", [written(BOB), "fan broken", "Not responding"])
+def test_what_a_person_or_slurm_holds_is_returned(cluster: StandIn, reason: str) -> None:
+    """One that takes jobs already is left alone."""
+    cluster.nodes(node("gpu-001", "DOWN", reason=reason), node("gpu-002", reason="gone by"))
+    give_back(the_plan(), cluster.roster, ["gpu-001", "gpu-002", "gpu-001"])
+    assert cluster.updates == ["update nodename=gpu-001 state=resume"]
+
+
+def test_what_the_toolkit_holds_is_returned_by_force_only(cluster: StandIn) -> None:
+    """All or none: the error names each that is held, by whom and why."""
+    cluster.nodes(
+        node("gpu-001", "IDLE", "DRAIN", reason="health: rail0 has no carrier"),
+        node("gpu-002", "IDLE", "DRAIN", reason="stampworks: leaves the cluster"),
+        node("gpu-003", "IDLE", "DRAIN", reason=written(BOB)),
+    )
+    three = ["gpu-001", "gpu-002", "gpu-003"]
+    with pytest.raises(HeldError) as caught:
+        give_back(the_plan(count=3), cluster.roster, three)
+    assert str(caught.value) == (
+        "gpu-001 is held by the health check: rail0 has no carrier\n"
+        "gpu-002 is held by an `up`: leaves the cluster\n"
+        "no node was returned\n"
+        "  hint: who holds a node returns it when it is well again, or when `pulumi up` is through; "
+        "--force returns it all the same"
+    )
+    assert cluster.updates == []
+    give_back(the_plan(count=3), cluster.roster, three, force=True)
+    assert cluster.updates == ["update nodename=gpu-001,gpu-002,gpu-003 state=resume"]

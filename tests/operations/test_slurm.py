@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from stampworks.operations import UnknownError, slurm
+from stampworks.reasons import DrainReason
 
 from tests.operations.standin import StandIn, job, node
 
@@ -68,10 +69,24 @@ def test_gpus(gres: object, count: int | None) -> None:
     assert slurm.gpus(gres) == count
 
 
+SET = {"reason_set_by_user": "root", "reason_changed_at": {"set": True, "infinite": False, "number": 1732190400}}
+
+
 def test_nodes(cluster: StandIn) -> None:
     """States are lower case words, base state first, and a reason is kept."""
-    cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="xid 79", gres_used="gpu:h100:3(IDX:0-2)"))
-    assert slurm.nodes(cluster.roster) == {"gpu-001": slurm.Node("gpu-001", ("idle", "drain"), "xid 79", 8, 3)}
+    cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="xid 79", gres_used="gpu:h100:3(IDX:0-2)", **SET))
+    assert slurm.nodes(cluster.roster) == {
+        "gpu-001": slurm.Node("gpu-001", ("idle", "drain"), DrainReason("slurm", "root", "xid 79"), 1732190400, 8, 3)
+    }
+
+
+@pytest.mark.parametrize(
+    "at", [None, 7, True, {}, {"set": False, "number": 7}, {"set": True}, {"set": True, "number": 1 << 60}, "now"]
+)
+def test_a_time_that_makes_no_sense_is_unknown(cluster: StandIn, at: object) -> None:
+    """When a reason was set is never guessed."""
+    cluster.nodes(node("gpu-001", reason="x", reason_changed_at=at))
+    assert slurm.nodes(cluster.roster)["gpu-001"].since is None
 
 
 @pytest.mark.parametrize(
@@ -85,7 +100,9 @@ def test_nodes(cluster: StandIn) -> None:
 def test_a_node_with_holes_is_unknown(cluster: StandIn, odd: dict[str, object]) -> None:
     """Missing or mistyped fields give an unknown state, not a crash."""
     cluster.nodes(odd)
-    assert slurm.nodes(cluster.roster) == {"gpu-001": slurm.Node("gpu-001", ("unknown",), "", None, None)}
+    assert slurm.nodes(cluster.roster) == {
+        "gpu-001": slurm.Node("gpu-001", ("unknown",), DrainReason("slurm", "", ""), None, None, None)
+    }
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,25 @@ def test_only_known_good_states_pass(cluster: StandIn, flags: tuple[str, ...], v
 def test_a_bad_node_says_why(cluster: StandIn) -> None:
     """Slurm's reason is in the row and in the sentence."""
     cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="xid 79"), node("gpu-002"))
-    assert status(the_plan(), cluster.roster).why == ("gpu-001: idle+drain (xid 79)",)
+    assert status(the_plan(), cluster.roster).why == ("gpu-001: idle+drain, by Slurm: xid 79",)
+
+
+@pytest.mark.parametrize(
+    ("line", "held"),
+    [
+        ("person alice: new fans", "by alice since 2024-11-21T12:00:00Z: new fans"),
+        ("health: rail0 is missing", "by the health check since 2024-11-21T12:00:00Z: rail0 is missing"),
+        ("stampworks: gets a new disk", "by an up since 2024-11-21T12:00:00Z: gets a new disk"),
+        ("Kill task failed", "by Slurm (root) since 2024-11-21T12:00:00Z: Kill task failed"),
+    ],
+)
+def test_a_drained_node_says_by_whom_since_when_and_why(cluster: StandIn, line: str, held: str) -> None:
+    """Typed, whoever drained it; a node that takes jobs has no reason, though Slurm keeps the last one."""
+    told = {"reason": line, "reason_set_by_user": "root", "reason_changed_at": {"set": True, "number": 1732190400}}
+    cluster.nodes(node("gpu-001", "IDLE", "DRAIN", **told), node("gpu-002", **told))
+    found = status(the_plan(), cluster.roster)
+    assert found.why == (f"gpu-001: idle+drain, {held}",)
+    assert found.nodes[2].reason is None
 
 
 def test_a_planned_node_that_is_not_there_is_missing(cluster: StandIn) -> None:
@@ -94,7 +112,7 @@ def test_a_node_that_slurm_does_not_know_fails(cluster: StandIn) -> None:
     """In the roster and not in Slurm: it takes no jobs."""
     cluster.nodes(node("gpu-001"))
     found = status(the_plan(), cluster.roster)
-    assert found.why == ("gpu-002: unknown (Slurm does not know this node)",)
+    assert found.why == ("gpu-002: not in Slurm",)
 
 
 def test_a_silent_slurm_is_unknown_everywhere(cluster: StandIn) -> None:

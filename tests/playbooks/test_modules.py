@@ -17,6 +17,8 @@ from ansible_collections.stampworks.node.plugins.modules import (
     slurm_controller,
     slurm_ready,
 )
+from stampworks.operations.drain import LEAVES, RENEWED
+from stampworks.reasons import prefix, written
 
 # --- what all modules share
 
@@ -374,13 +376,31 @@ def test_sacctmgr_is_asked_again_until_slurmdbd_answers(monkeypatch: pytest.Monk
 # --- slurm_ready
 
 
+def ready(nodes: list[str], check: bool = False) -> dict[str, Any]:
+    return slurm_ready.answer({"nodes": nodes, "own_reason": prefix("stampworks"), "limit_s": 0}, check)
+
+
+def test_only_what_an_up_drained_takes_jobs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A drain of a person, of the health check or of Slurm is not undone."""
+    reasons = (written(LEAVES), written(RENEWED), "person alice: stampworks: x", "health: disk", "new fans")
+    states = {name: ("drained", reason) for name, reason in zip("abcde", reasons, strict=True)}
+    commands: list[list[str]] = []
+    monkeypatch.setattr(slurm_ready, "look", lambda: states)
+    monkeypatch.setattr(slurm_ready, "run", commands.append)
+    result = ready([*"abcde"])
+    assert commands == [["scontrol", "update", "nodename=a,b", "state=resume"]]
+    assert (result["changed"], sorted(result["held"])) == (True, ["c", "d", "e"])
+    assert ready([*"abcde"], check=True)["changed"]
+    assert len(commands) == 1
+
+
 def test_nodes_that_slurm_has_not_heard_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """A star means no answer; a drained node did answer and keeps its reason."""
     states = {"a": ("idle", ""), "b": ("down*", "Not responding"), "c": ("unknown", ""), "d": ("drained", "fan")}
     assert slurm_ready.unheard(["a", "b", "c", "d", "e"], states) == ["b", "c", "e"]
     monkeypatch.setattr(slurm_ready, "look", lambda: states)
-    assert slurm_ready.answer({"nodes": ["a", "d"], "limit_s": 1}, False)["held"] == {"d": "drained: fan"}
-    result = slurm_ready.answer({"nodes": ["a", "b", "e"], "limit_s": 0}, False)
+    assert ready(["a", "d"])["held"] == {"d": "drained: fan"}
+    result = ready(["a", "b", "e"])
     assert result["msg"] == (
         "slurmctld has not heard of 2 of 3 nodes within 0 s: b is down*; e is unknown to it. "
         "What slurmd says is on the node in /var/log/stampworks/slurmd.log"

@@ -211,6 +211,22 @@ def test_the_reason_of_a_person_is_not_overwritten(
     assert slurm.state == "IDLE+DRAIN"
 
 
+@pytest.mark.parametrize("mount", ["/" + "x" * 300, "/" + "ü" * 200, '/a"', "/a\nb"])
+def test_a_reason_that_slurm_would_change_is_made_plain_first(
+    health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mount: str
+) -> None:
+    """Else it would never be the one that was given, and the node would be drained anew at every look."""
+    slurm = Slurm(health, monkeypatch)
+    expect(tmp_path, mounts=[mount, "/also"])
+    health.main([])
+    assert slurm.reason.startswith("health: /")
+    assert len(slurm.reason.encode()) <= 255
+    assert slurm.reason.isprintable()
+    before = slurm.commands
+    health.main([])
+    assert slurm.commands == before + 1
+
+
 def test_checking_leaves_slurm_alone(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import exits, stacks
@@ -13,8 +14,8 @@ from stampworks.cli import exits, stacks
 if TYPE_CHECKING:
     from stampworks.operations.status import NodeStatus, Status
 
-_CODES = {"pass": exits.FINE, "fail": exits.NO, "unknown": exits.UNKNOWN}
-_HEADER = ("node", "pool", "address", "state", "jobs", "GPUs used", "rails", "reason")
+CODES = {"pass": exits.FINE, "fail": exits.NO, "unknown": exits.UNKNOWN}
+_HEADER = ("node", "pool", "address", "state", "jobs", "GPUs used", "rails", "held by", "reason")
 _IN_A_PIPE = 10_000
 
 
@@ -27,7 +28,7 @@ def add_verbs(verbs: Any) -> None:
 
 def show_status(arguments: argparse.Namespace) -> int:
     """Fine when every planned node is there and takes jobs."""
-    from stampworks.cli.output import Progress, terminal_width
+    from stampworks.cli.output import Progress
     from stampworks.operations import status
 
     with Progress(f"asking the scheduler of stack {arguments.stack}"):
@@ -35,23 +36,42 @@ def show_status(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(dataclasses.asdict(found), indent=2, ensure_ascii=False))
     else:
-        print("\n".join(text(found, terminal_width() if sys.stdout.isatty() else _IN_A_PIPE)))
-    return _CODES[found.verdict]
+        print("\n".join(text(found)))
+    return CODES[found.verdict]
 
 
-def text(status: Status, width: int) -> list[str]:
+def print_nodes(nodes: Sequence[NodeStatus], as_json: bool) -> None:
+    """Some nodes of a cluster, and what is the matter with them."""
+    from stampworks.operations.status import sentence
+    from stampworks.views.table import clean
+
+    if as_json:
+        print(json.dumps({"nodes": [dataclasses.asdict(node) for node in nodes]}, indent=2, ensure_ascii=False))
+    else:
+        print("\n".join([*_table(nodes), *(clean(sentence(node)) for node in nodes if node.reason)]))
+
+
+def text(status: Status) -> list[str]:
     """A headline with the verdict, a line a node, and what is wrong."""
-    from stampworks.views.table import clean, table
+    from stampworks.views.table import clean
 
     lines = [f"cluster {clean(status.cluster)} on {status.cloud}: {status.verdict}"]
-    lines += table(_HEADER, [_cells(node) for node in status.nodes], width)
-    return lines + [f"{clean(sentence)}" for sentence in status.why]
+    return [*lines, *_table(status.nodes), *map(clean, status.why)]
+
+
+def _table(nodes: Sequence[NodeStatus]) -> list[str]:
+    from stampworks.cli.output import terminal_width
+    from stampworks.views.table import table
+
+    return table(_HEADER, map(_cells, nodes), terminal_width() if sys.stdout.isatty() else _IN_A_PIPE)
 
 
 def _cells(node: NodeStatus) -> tuple[object, ...]:
+    from stampworks.operations.status import holder
+
     jobs = ", ".join(map(str, node.jobs)) or "-"
-    reason = node.reason if node.verdict != "pass" else ""  # Slurm keeps the last one for ever
-    return node.name, node.pool, node.address, node.state, jobs, _gpus(node), node.rails or "-", reason or "-"
+    held = (holder(node.reason), node.reason.text) if node.reason else ("-", "-")
+    return node.name, node.pool, node.address, node.state, jobs, _gpus(node), node.rails or "-", *held
 
 
 def _gpus(node: NodeStatus) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stampworks.plan import Group, Member, Plan, Release, Roster, to_dict
+from stampworks.reasons import prefix
 
 PACKAGES_PORT = 8000
 PACKAGES_DIRECTORY = "/exports/.packages"
@@ -129,6 +130,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         "collectives_environment": collectives_environment(plan),
         "storage_mounts": mounts,
         "slurm_controller_files": controller_files,
+        "slurm_controller_own_reason": prefix("stampworks"),
         "health_mounts": [mount["path"] for mount in mounts],
     }
     return variables | (accounting_variables(plan, scheduler_files) if plan.scheduler.accounting else {})

@@ -1,6 +1,6 @@
 """What one does to a running cluster: plain functions that the command line and the provider call."""
 
-from stampworks.operations.drain import BusyError, drain
+from stampworks.operations.drain import BusyError, HeldError, drain, give_back, said_by, vacate, wait_until_free
 from stampworks.operations.errors import InputError, OperationError, UnknownError
 from stampworks.operations.members import members
 from stampworks.operations.remote import ssh_command
@@ -8,12 +8,17 @@ from stampworks.operations.status import Status, status
 
 __all__ = [
     "BusyError",
+    "HeldError",
     "InputError",
     "OperationError",
     "Status",
     "UnknownError",
     "drain",
+    "give_back",
     "members",
+    "said_by",
     "ssh_command",
     "status",
+    "vacate",
+    "wait_until_free",
 ]

@@ -1,48 +1,132 @@
-"""Taking nodes out of service without hurting a job."""
+"""Taking nodes out of service without hurting a job, and giving them back to those who wait for them."""
 
 from __future__ import annotations
 
 import contextlib
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from stampworks.operations import remote, slurm
-from stampworks.operations.errors import OperationError
-from stampworks.plan import Roster
+from stampworks.operations.errors import InputError, OperationError, nearest
+from stampworks.plan import Plan, Roster
+from stampworks.reasons import BYTES_MAX, DrainReason, written
 
-REASON = "stampworks: leaves the cluster"
-"""The role slurm_controller looks for it: a node that came back with a new disk takes jobs again."""
+LEAVES = DrainReason("stampworks", "", "leaves the cluster")
+RENEWED = DrainReason("stampworks", "", "gets a new disk")
+UNSCHEDULED = DrainReason("stampworks", "", "waits for a new head")
 
 Progress = Callable[[str], None]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
+_OUT = {"drain", "down", "fail"}
+"""States from which Slurm takes a node back when it is told to."""
+_AS_BEFORE = "nothing was removed, the nodes take jobs again"
+_WHOSE = {"health": "the health check", "stampworks": "an `up`"}
 
 
 class BusyError(OperationError):
-    """Time was up and jobs still ran; the cluster is as it was before."""
+    """Time was up and jobs still ran."""
 
 
-def drain(
-    roster: Roster, names: Sequence[str], timeout_minutes: float, progress: Progress, poll_s: float = 1.0
+class HeldError(OperationError):
+    """Nodes that are not the asker's to give back; none was given back."""
+
+
+def said_by(who: str, text: str) -> DrainReason:
+    """What a person says, when it is something that Slurm can keep as it is."""
+    reason = DrainReason("person", re.sub(r"[^A-Za-z0-9._-]", "-", who) or "unknown", text.strip())
+    if not reason.text:
+        raise InputError("the reason is empty", "say in a few words why, for whoever finds the node drained")
+    if odd := next((char for char in reason.text if not char.isprintable()), ""):
+        raise InputError(f"the reason has the character U+{ord(odd):04X} in it", "write it in one line of plain text")
+    if (size := len(written(reason).encode())) > BYTES_MAX:
+        raise InputError(
+            f"the reason is {size - BYTES_MAX} bytes too long: with who said it, Slurm keeps {BYTES_MAX}",
+            "say it in fewer words",
+        )
+    return reason
+
+
+def drain(plan: Plan, roster: Roster, names: Sequence[str], reason: DrainReason) -> None:
+    """Nodes of the plan take no new jobs, those on them go on. It takes over what was drained for another reason."""
+    _check(plan, roster, names, slurm.nodes(roster))
+    _drain(roster, dict.fromkeys(names, reason))
+
+
+def give_back(plan: Plan, roster: Roster, names: Sequence[str], force: bool = False) -> None:
+    """Nodes take jobs again, all of the named or none; what the toolkit holds itself only by force."""
+    known = slurm.nodes(roster)
+    _check(plan, roster, names, known)
+    out = [name for name in dict.fromkeys(names) if _OUT.intersection(known[name].states)]
+    held = {name: known[name].reason for name in out if known[name].reason.by in _WHOSE}
+    if held and not force:
+        lines = [f"{name} is held by {_WHOSE[reason.by]}: {reason.text}" for name, reason in held.items()]
+        raise HeldError(
+            "\n".join([*lines, "no node was returned"]),
+            "who holds a node returns it when it is well again, or when `pulumi up` is through; "
+            "--force returns it all the same",
+        )
+    _set_state(roster, out, "resume")
+
+
+def vacate(
+    roster: Roster,
+    reasons: Mapping[str, DrainReason],
+    timeout_minutes: float,
+    progress: Progress,
+    poll_s: float = 1.0,
 ) -> None:
-    """Returns once no job runs on the named nodes and none can start there.
+    """Drains nodes that will go, and returns once no job runs on them.
 
     When it cannot get there, for time, for an interrupt or because Slurm stopped answering, the nodes it drained take
-    jobs again: a change that failed leaves the cluster as it was.
+    jobs again: a change that failed leaves the cluster as it was. What others drained keeps their reason.
     """
-    for name in names:
+    for name in reasons:
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} cannot be a node's name")
     known = _known(roster)
-    there = [name for name in names if name in known]
-    drained = [name for name in there if "drain" not in known[name].states]
+    there = [name for name in reasons if name in known]
+    own = [name for name in there if "drain" not in known[name].states or known[name].reason.by == "stampworks"]
     try:
-        _set_state(roster, drained, "drain")
-        _wait(roster, there, timeout_minutes, progress, poll_s)
+        _drain(roster, {name: reasons[name] for name in own})
+        wait_until_free(roster, there, timeout_minutes, progress, poll_s, _AS_BEFORE)
     except BaseException:
         with contextlib.suppress(OperationError):
-            _set_state(roster, drained, "undrain")
+            _undo(roster, own)
         raise
+
+
+def wait_until_free(
+    roster: Roster,
+    names: Sequence[str],
+    timeout_minutes: float,
+    progress: Progress,
+    poll_s: float = 1.0,
+    else_: str = "they stay drained",
+) -> None:
+    """Returns once no job runs on the named nodes; `else_` says what becomes of them when time is up."""
+    started = time.monotonic()
+    while busy := _busy(roster, names):
+        if time.monotonic() - started >= timeout_minutes * 60:
+            raise _still_busy(busy, timeout_minutes, else_)
+        jobs = sorted({job.id for _, job in busy})
+        # at every look, for this is also where whoever asked can interrupt the wait
+        progress(f"waiting for {_jobs(jobs)} on {', '.join(sorted({name for name, _ in busy}))}")
+        time.sleep(poll_s)
+
+
+def _check(plan: Plan, roster: Roster, names: Sequence[str], known: Mapping[str, slurm.Node]) -> None:
+    """Refuses what is no node that runs jobs: the plan's names, and those that it has no names for yet."""
+    pools = {pool.name for pool in plan.pools}
+    nodes = {node.name for pool in plan.pools for node in pool.nodes}
+    nodes |= {member.name for member in roster.members if member.group in pools}
+    for name in names:
+        if name in {node.name for node in plan.controller.nodes}:
+            raise InputError(f"{name} is the controller and runs no jobs", nearest(name, nodes))
+        if name not in nodes:
+            raise InputError(f"no node is called {name!r} in cluster {plan.name}", nearest(name, nodes))
+        if name not in known:
+            raise InputError(f"Slurm does not know {name} yet", "`pulumi up` makes it a part of the cluster")
 
 
 def _known(roster: Roster) -> dict[str, slurm.Node]:
@@ -60,22 +144,23 @@ def _never_configured(roster: Roster) -> bool:
     return not answer.strip()
 
 
-def _set_state(roster: Roster, names: Sequence[str], state: str) -> None:
+def _drain(roster: Roster, reasons: Mapping[str, DrainReason]) -> None:
+    for reason in dict.fromkeys(reasons.values()):
+        names = [name for name, its in reasons.items() if its == reason]
+        # scontrol takes one quotation mark off either end, which would otherwise be one of the reason's own
+        _set_state(roster, names, "drain", f'reason="{written(reason)}"')
+
+
+def _undo(roster: Roster, names: Sequence[str]) -> None:
+    """Only what is still ours: somebody may have found a reason of their own in the meantime."""
+    known = slurm.nodes(roster)
+    _set_state(roster, [name for name in names if name in known and known[name].reason.by == "stampworks"], "undrain")
+
+
+def _set_state(roster: Roster, names: Sequence[str], state: str, *more: str) -> None:
     if names:
-        update = ["scontrol", "update", f"nodename={','.join(names)}", f"state={state}"]
-        update += [f"reason={REASON}"] if state == "drain" else []
+        update = ["scontrol", "update", f"nodename={','.join(names)}", f"state={state}", *more]
         remote.ask(roster, remote.head(roster).name, update)
-
-
-def _wait(roster: Roster, names: Sequence[str], timeout_minutes: float, progress: Progress, poll_s: float) -> None:
-    started = time.monotonic()
-    while busy := _busy(roster, names):
-        if time.monotonic() - started >= timeout_minutes * 60:
-            raise _still_busy(busy, timeout_minutes)
-        jobs = sorted({job.id for _, job in busy})
-        # at every look, for this is also where whoever asked can interrupt the wait
-        progress(f"waiting for {_jobs(jobs)} on {', '.join(sorted({name for name, _ in busy}))}")
-        time.sleep(poll_s)
 
 
 def _busy(roster: Roster, names: Sequence[str]) -> list[tuple[str, slurm.Job]]:
@@ -84,12 +169,11 @@ def _busy(roster: Roster, names: Sequence[str]) -> list[tuple[str, slurm.Job]]:
     return [(name, job) for job in slurm.jobs(roster) for name in names if name in job.nodes]
 
 
-def _still_busy(busy: Sequence[tuple[str, slurm.Job]], timeout_minutes: float) -> BusyError:
+def _still_busy(busy: Sequence[tuple[str, slurm.Job]], timeout_minutes: float, else_: str) -> BusyError:
     jobs = sorted({job.id for _, job in busy})
     nodes = sorted({name for name, _ in busy})
     lines = [
-        f"{', '.join(nodes)} did not become free within {timeout_minutes:g} minutes: nothing was removed, "
-        f"the nodes take jobs again",
+        f"{', '.join(nodes)} did not become free within {timeout_minutes:g} minutes: {else_}",
         *(
             f"  {name}: job {job.id} of {job.user}"
             for name, job in sorted(busy, key=lambda pair: (pair[0], pair[1].id))

@@ -12,10 +12,12 @@ from typing import Any
 from stampworks.operations import remote
 from stampworks.operations.errors import UnknownError
 from stampworks.plan import Roster
+from stampworks.reasons import DrainReason, parsed
 
 # Every state in which a job still holds its nodes.
 HOLDING = "running,completing,configuring,suspended,signaling,stage_out,stopped"
 _EXPANDED_MAX = 65536
+_TIME_END = 1 << 37  # beyond, there is no such date
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,10 @@ class Node:
     name: str
     states: tuple[str, ...]
     """Base state first, flags behind it, in lower case."""
-    reason: str
+    reason: DrainReason
+    """Slurm keeps the last one for ever: it says something only about a node that takes no jobs."""
+    since: int | None
+    """When the reason was set, in seconds of Unix time; None where Slurm did not say."""
     gpus: int | None
     gpus_allocated: int | None
     """None where Slurm's answer could not be read."""
@@ -68,7 +73,8 @@ def _node(item: dict[str, Any]) -> Node:
     return Node(
         name=_text(item.get("name")),
         states=tuple(_text(state).lower() for state in listed if _text(state)) or ("unknown",),
-        reason=_text(item.get("reason")),
+        reason=parsed(_text(item.get("reason")), _text(item.get("reason_set_by_user"))),
+        since=_time(item.get("reason_changed_at")),
         gpus=gpus(item.get("gres")),
         gpus_allocated=gpus(item.get("gres_used")),
     )
@@ -83,6 +89,12 @@ def _job(item: dict[str, Any]) -> Job:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _time(value: object) -> int | None:
+    """Slurm writes a number as {"set": true, "number": 7}; 0 stands for never."""
+    number = value.get("number") if isinstance(value, dict) and value.get("set") is True else None
+    return number if type(number) is int and 0 < number < _TIME_END else None
 
 
 def gpus(gres: object) -> int | None:

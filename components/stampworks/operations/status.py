@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Literal
 
 from stampworks.operations import slurm
 from stampworks.operations.errors import OperationError
 from stampworks.plan import Group, Member, Node, Plan, Roster
+from stampworks.reasons import DrainReason
 
 Verdict = Literal["pass", "fail", "unknown"]
 
@@ -23,8 +25,11 @@ class NodeStatus:
     pool: str
     address: str
     state: str
-    """Slurm's words joined by +; `up` for a controller; `missing` when planned and not there; `unknown`."""
-    reason: str
+    """Slurm's words joined by +; `up` for a controller; `missing`, `not in Slurm`, `unknown`."""
+    reason: DrainReason | None
+    """Why it takes no jobs, where Slurm says so."""
+    since: str | None
+    """Since when, like 2026-11-21T12:00:00Z."""
     jobs: tuple[int, ...]
     gpus_allocated: int | None
     gpus: int | None
@@ -63,7 +68,9 @@ def status(plan: Plan, roster: Roster) -> Status:
 
 def _unknown(member: Member) -> NodeStatus:
     rails = len(member.rail_addresses)
-    return NodeStatus(member.name, member.group, member.address, "unknown", "", (), None, None, rails, "unknown")
+    return NodeStatus(
+        member.name, member.group, member.address, "unknown", None, None, (), None, None, rails, "unknown"
+    )
 
 
 def _row(plan: Plan, member: Member, node: slurm.Node | None, jobs: tuple[int, ...]) -> NodeStatus:
@@ -71,15 +78,20 @@ def _row(plan: Plan, member: Member, node: slurm.Node | None, jobs: tuple[int, .
     if member.group == plan.controller.name:
         return replace(row, state="up", verdict="pass", gpus_allocated=0, gpus=0)
     if node is None:
-        return replace(row, state="unknown", reason="Slurm does not know this node", verdict="fail")
-    return replace(
+        return replace(row, state="not in Slurm", verdict="fail")
+    verdict = _verdict(node)
+    row = replace(
         row,
         state="+".join(node.states),
-        reason=node.reason,
         gpus_allocated=node.gpus_allocated,
         gpus=node.gpus,
-        verdict=_verdict(node),
+        verdict=verdict,
     )
+    return row if verdict == "pass" or not node.reason.text else replace(row, reason=node.reason, since=_since(node))
+
+
+def _since(node: slurm.Node) -> str | None:
+    return None if node.since is None else f"{datetime.fromtimestamp(node.since, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _verdict(node: slurm.Node) -> Verdict:
@@ -94,18 +106,32 @@ def _judged(plan: Plan, roster: Roster, silent: str, rows: list[NodeStatus]) -> 
     order = {group.name: position for position, group in enumerate(plan.groups)}
     rows.sort(key=lambda row: (order.get(row.pool, len(order)), row.name))
     why = [silent] if silent else []
-    why += [
-        f"{row.name}: {row.state}{f' ({row.reason})' if row.reason else ''}" for row in rows if row.verdict == "fail"
-    ]
+    why += [sentence(row) for row in rows if row.verdict == "fail"]
     why += [short for group in plan.groups if (short := _short(group, rows))]
     verdicts = {row.verdict for row in rows}
     verdict: Verdict = "fail" if why and not silent else "unknown" if silent or "unknown" in verdicts else "pass"
     return Status(plan.name, roster.cloud, verdict, tuple(why), tuple(rows))
 
 
+def sentence(row: NodeStatus) -> str:
+    """What is the matter with a node: its state, who holds it, since when and why."""
+    if row.reason is None:
+        return f"{row.name}: {row.state}"
+    since = f" since {row.since}" if row.since else ""
+    return f"{row.name}: {row.state}, by {holder(row.reason)}{since}: {row.reason.text}"
+
+
+def holder(reason: DrainReason) -> str:
+    """Who holds a node, in few words."""
+    if reason.by == "person":
+        return reason.who
+    who = f" ({reason.who})" if reason.who and reason.who != reason.by else ""
+    return {"stampworks": "an up", "health": "the health check", "slurm": "Slurm"}[reason.by] + who
+
+
 def _missing(group: Group, node: Node) -> NodeStatus:
     rails = len(node.rail_addresses)
-    return NodeStatus(node.name, group.name, node.address, "missing", "", (), None, None, rails, "fail")
+    return NodeStatus(node.name, group.name, node.address, "missing", None, None, (), None, None, rails, "fail")
 
 
 def _short(group: Group, rows: list[NodeStatus]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from stampworks import operations, plan
 from stampworks.clouds.local import room
+from stampworks.operations.drain import LEAVES, RENEWED, UNSCHEDULED
 from stampworks.provider.handler import Call, Handler, Property
 from stampworks.provider.node_image import ensure_node_image
 
@@ -87,12 +88,14 @@ def _drain_and_shrink(call: Call, group: plan.Group, image: room.Image) -> None:
     kept = {node.name for node in group.nodes}
     alive = {state.name for state in states if state.alive}
     leaving = [state.name for state in _members(states, group.name) if state.name not in kept]
-    ending = alive.intersection([*leaving, *room.nodes_to_renew(cluster, group.nodes, group.machine, image)])
+    reasons = dict.fromkeys(leaving, LEAVES)
+    reasons |= dict.fromkeys(room.nodes_to_renew(cluster, group.nodes, group.machine, image), RENEWED)
+    ending = {name: reason for name, reason in sorted(reasons.items()) if name in alive}
     if group.role == "controller" and ending:
-        ending |= alive  # no job outlives its scheduler
-    if busy := sorted(ending):
+        ending = dict.fromkeys(sorted(alive), UNSCHEDULED) | ending  # no job outlives its scheduler
+    if ending:
         roster = operations.members("local", cluster)
-        operations.drain(roster, busy, call.inputs["drainTimeoutMinutes"], call.progress)
+        operations.vacate(roster, ending, call.inputs["drainTimeoutMinutes"], call.progress)
     room.end_nodes(cluster, leaving, call.progress)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from stampworks import configuration, operations, plan
+from stampworks.operations.drain import LEAVES
 from stampworks.provider.handler import Call, Handler, Property
 
 
@@ -60,4 +61,5 @@ def _drain_those_who_leave(call: Call) -> None:
     staying = {member.name for member in now.members}
     leaving = [member.name for member in before.members if member.name not in staying]
     if leaving:
-        operations.drain(now, leaving, call.inputs["drainTimeoutMinutes"], call.progress)
+        reasons = dict.fromkeys(leaving, LEAVES)
+        operations.vacate(now, reasons, call.inputs["drainTimeoutMinutes"], call.progress)

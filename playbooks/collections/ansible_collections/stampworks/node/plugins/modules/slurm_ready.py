@@ -1,6 +1,7 @@
 """Waits until Slurm has heard of every node, and says which ones it has not heard of.
 
-A node that was drained because it had to go, and came back with a new disk, takes jobs again.
+A node that an `up` drained, because it had to go or to get a new disk, and that is here, takes jobs again. What anybody
+else drained is left alone.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ options:
     type: list
     elements: str
     required: true
+  own_reason:
+    description: How the reason begins of a node that an C(up) drained.
+    type: str
+    required: true
   limit_s: {description: How long to wait., type: float, default: 30}
 """
 
 
-# What the toolkit drains a node with before it ends it.
-LEFT = "stampworks: leaves the cluster"
-
-
-def work(check: bool, nodes: Sequence[str], limit_s: float) -> dict[str, Any]:
+def work(check: bool, nodes: Sequence[str], own_reason: str, limit_s: float) -> dict[str, Any]:
     until = time.monotonic() + (0 if check else limit_s)
     while silent := unheard(nodes, states := look()):
         if check:
@@ -43,7 +44,7 @@ def work(check: bool, nodes: Sequence[str], limit_s: float) -> dict[str, Any]:
             )
         time.sleep(0.1)
     held = {node: states[node] for node in nodes if states[node][0].startswith(("down", "drain"))}
-    back = [node for node, (_, reason) in held.items() if reason == LEFT]
+    back = [node for node, (_, reason) in held.items() if reason.startswith(own_reason)]
     if back and not check:
         run(["scontrol", "update", f"nodename={','.join(back)}", "state=resume"])
     held = {node: seen for node, seen in held.items() if node not in back}

@@ -1,0 +1,64 @@
+"""`stampworks drain` and `stampworks return`: nodes out of service, and back."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+from typing import TYPE_CHECKING, Any
+
+from stampworks.cli import exits, stacks
+
+if TYPE_CHECKING:
+    from stampworks.plan import Plan, Roster
+
+
+def add_verbs(verbs: Any) -> None:
+    drain = verbs.add_parser("drain", help="take nodes out of service; their jobs go on", allow_abbrev=False)
+    stacks.add_stack_option(drain)
+    drain.add_argument("nodes", metavar="NODE", nargs="+", help="names from `stampworks status`")
+    drain.add_argument("--reason", metavar="TEXT", required=True, help="why, in a few words; everybody sees it")
+    drain.add_argument("--wait", action="store_true", help="until no job runs on them")
+    drain.add_argument("--json", action="store_true", help="print the state of the nodes as JSON")
+    drain.set_defaults(call=drain_nodes)
+    back = verbs.add_parser("return", help="nodes take jobs again", allow_abbrev=False)
+    stacks.add_stack_option(back)
+    back.add_argument("nodes", metavar="NODE", nargs="+", help="names from `stampworks status`")
+    back.add_argument("--force", action="store_true", help="also what the health check or an `up` holds")
+    back.add_argument("--json", action="store_true", help="print the state of the nodes as JSON")
+    back.set_defaults(call=return_nodes)
+
+
+def drain_nodes(arguments: argparse.Namespace) -> int:
+    """Fine when the nodes take no new jobs; with --wait, when none runs on them either."""
+    from stampworks import operations
+    from stampworks.cli.output import Progress
+
+    reason = operations.said_by(getpass.getuser(), arguments.reason)
+    plan, roster = stacks.cluster_of(arguments.stack)
+    with Progress(f"draining {len(arguments.nodes)} of the nodes of stack {arguments.stack}") as progress:
+        operations.drain(plan, roster, arguments.nodes, reason)
+        if arguments.wait:
+            operations.wait_until_free(roster, arguments.nodes, plan.scheduler.drain_timeout_minutes, progress)
+    _show(plan, roster, arguments)
+    return exits.FINE
+
+
+def return_nodes(arguments: argparse.Namespace) -> int:
+    """Fine when all of the nodes take jobs."""
+    from stampworks import operations
+    from stampworks.cli.output import Progress
+
+    plan, roster = stacks.cluster_of(arguments.stack)
+    with Progress(f"returning {len(arguments.nodes)} of the nodes of stack {arguments.stack}"):
+        operations.give_back(plan, roster, arguments.nodes, arguments.force)
+    return _show(plan, roster, arguments)
+
+
+def _show(plan: Plan, roster: Roster, arguments: argparse.Namespace) -> int:
+    """What has become of the nodes, as `status` shows it, and the exit code that goes with it."""
+    from stampworks.cli import status
+    from stampworks.operations import status as look
+
+    nodes = [node for node in look(plan, roster).nodes if node.name in arguments.nodes]
+    status.print_nodes(nodes, arguments.json)
+    return max(status.CODES[node.verdict] for node in nodes)
