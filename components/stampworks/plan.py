@@ -7,17 +7,27 @@ that depends on chance, so that two plans can be compared and one plan can be wr
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import types
 import typing
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeVar
 
 PLAN_VERSION = 1
 
 Role = Literal["controller", "worker"]
 SchedulerKind = Literal["slurm", "kubernetes"]
 Preemption = Literal["off", "requeue", "cancel"]
+
+# What two stamps of one cluster may differ in says so beside the field: the fingerprint leaves it out, and what
+# compares plans does not count it. A field without a mark counts.
+IDENTITY: Final = {"apart": "identity"}
+"""Which of several equal clusters it is: its name, and where its addresses come from."""
+RELEASE: Final = {"apart": "release"}
+"""The software, which siblings get one after the other; the node image follows from it."""
+WORDS: Final = {"apart": "words"}
+"""Derivations for people: they say how a number came about, and the number itself counts."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +74,7 @@ class Rail:
     index: int
     interface: str
     """The NIC's name on every node: rail0, rail1, ..."""
-    cidr: str
+    cidr: str = field(metadata=IDENTITY)
     rate_mbps: int
     trunks: tuple[Trunk, ...]
     """One for each leaf, empty when a single leaf holds every node and no spine is needed."""
@@ -80,10 +90,10 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Network:
-    cidr: str
+    cidr: str = field(metadata=IDENTITY)
     """The whole range the cluster may use."""
-    management_cidr: str
-    gateway: str
+    management_cidr: str = field(metadata=IDENTITY)
+    gateway: str = field(metadata=IDENTITY)
     """The room's own address on the management network: where the toolkit reaches the nodes from."""
 
 
@@ -102,8 +112,9 @@ class Node:
     """A member that the plan can name beforehand, as the local cloud can."""
 
     name: str
-    address: str
-    rail_addresses: tuple[str, ...]
+    address: str = field(metadata=IDENTITY)
+    rail_addresses: tuple[str, ...] = field(metadata=IDENTITY)
+    """One for each rail that it is on: how many there are is no identity."""
     leaf: str
     """Empty for a node that has no rails."""
 
@@ -186,7 +197,7 @@ class Expectation:
     name: str
     value: float
     unit: str
-    why: str
+    why: str = field(metadata=WORDS)
 
 
 @dataclass(frozen=True)
@@ -200,9 +211,9 @@ class Reason:
 @dataclass(frozen=True)
 class Plan:
     version: int
-    name: str
+    name: str = field(metadata=IDENTITY)
     cloud: str
-    release: Release
+    release: Release = field(metadata=RELEASE)
     network: Network
     fabric: Fabric
     groups: tuple[Group, ...]
@@ -211,7 +222,7 @@ class Plan:
     scheduler: Scheduler
     users: tuple[User, ...]
     expectations: tuple[Expectation, ...]
-    reasons: tuple[Reason, ...]
+    reasons: tuple[Reason, ...] = field(metadata=WORDS)
 
     @property
     def controller(self) -> Group:
@@ -271,6 +282,28 @@ def from_dict(kind: type[T], data: Any) -> T:
 
 def from_json(kind: type[T], text: str) -> T:
     return from_dict(kind, json.loads(text))
+
+
+def apart(of: dataclasses.Field[Any]) -> str:
+    """What sets a field apart from those that make two clusters different: identity, release, words; or nothing."""
+    return str(of.metadata.get("apart", ""))
+
+
+def fingerprint(plan: Plan) -> str:
+    """The digest of what two stamps of one cluster have in common, and that changes when anything else is declared."""
+    text = json.dumps(_common(plan), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _common(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_common(item) for item in value]
+    if not dataclasses.is_dataclass(value):
+        return value
+    counted = {each.name: _common(getattr(value, each.name)) for each in dataclasses.fields(value) if not apart(each)}
+    of_identity = [each.name for each in dataclasses.fields(value) if apart(each) == "identity"]
+    # of a list of addresses it counts how many there are
+    return counted | {name: len(list_) for name in of_identity if isinstance(list_ := getattr(value, name), tuple)}
 
 
 def _build(kind: Any, data: Any, path: str) -> Any:

@@ -15,7 +15,7 @@ from pulumi.runtime import mocks
 from stampworks import Cluster
 from stampworks.clouds.local import storage
 from stampworks.declaration import load_file
-from stampworks.plan import Plan
+from stampworks.plan import Plan, fingerprint
 from stampworks.planning import plan
 
 STACKS = Path(__file__).parents[2] / "stacks"
@@ -83,8 +83,9 @@ def stamp(made: Plan) -> tuple[Recorder, dict[str, Any]]:
 
     def run() -> pulumi.Output[None]:
         cluster = Cluster(made.name, made)
-        whole = pulumi.Output.all(cluster.name, cluster.head, cluster.nodes, cluster.use)
-        return whole.apply(lambda values: outputs.update(zip(("name", "head", "nodes", "use"), values, strict=True)))
+        names = ("name", "head", "nodes", "use", "fingerprint")
+        whole = pulumi.Output.all(*(getattr(cluster, name) for name in names))
+        return whole.apply(lambda values: outputs.update(zip(names, values, strict=True)))
 
     cast(Callable[[], None], pulumi.runtime.test(run))()  # type: ignore[no-untyped-call]
     return recorder, outputs
@@ -126,7 +127,7 @@ def test_a_pool_more_leaves_the_names_of_the_others_alone(tmp_path: Path) -> Non
 
 
 def test_outputs_say_what_there_is_and_how_to_use_it(tmp_path: Path) -> None:
-    """Four small facts, the last one a command to begin with."""
+    """A few small facts, a command to begin with, and what to compare with a sibling's."""
     made = planned(tmp_path)
     _, outputs = stamp(made)
     assert outputs == {
@@ -134,6 +135,7 @@ def test_outputs_say_what_there_is_and_how_to_use_it(tmp_path: Path) -> None:
         "head": made.controller.nodes[0].address,
         "nodes": 4,
         "use": "stampworks run -s test -- hostname",
+        "fingerprint": fingerprint(made),
     }
 
 

@@ -14,7 +14,7 @@ from stampworks.cluster import clouds
 from stampworks.cluster.plugin import check_plugin
 from stampworks.cluster.stack import plan_of_declaration
 from stampworks.declaration import Declaration
-from stampworks.plan import Group, Plan, to_dict
+from stampworks.plan import Group, Plan, fingerprint, to_dict
 from stampworks.plan import Roster as RosterData
 from stampworks.resources import Keyring, Playbook, Roster
 from stampworks.schedulers import slurm
@@ -31,6 +31,8 @@ class Cluster(pulumi.ComponentResource):
     """How many nodes take jobs."""
     use: Output[str]
     """A command to begin with."""
+    fingerprint: Output[str]
+    """What it has in common with its siblings, as it was stamped last."""
 
     def __init__(self, name: str, what: Plan | Declaration, opts: ResourceOptions | None = None) -> None:
         """What to stamp: a stack's plan, or a declaration made in Python, which is judged and planned here."""
@@ -117,4 +119,6 @@ class Cluster(pulumi.ComponentResource):
         self.head = ready.apply(lambda data: next(one.address for one in data.members if one.group == controller))
         self.nodes = Output.from_input(sum(pool.count for pool in plan.pools))
         self.use = Output.from_input(f"stampworks run -s {self._where} -- hostname")
-        self.register_outputs({"name": self.name, "head": self.head, "nodes": self.nodes, "use": self.use})
+        self.fingerprint = ready.apply(lambda _: fingerprint(plan))
+        names = ("name", "head", "nodes", "use", "fingerprint")
+        self.register_outputs({name: getattr(self, name) for name in names})

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Protocol
 
 from stampworks.names import fold
-from stampworks.plan import Expectation, Group, Leaf, Machine, Plan, Rail
+from stampworks.plan import Expectation, Group, Leaf, Machine, Plan, Rail, fingerprint
 from stampworks.views.table import clean, explained, paragraph, table
 
 WIDTH = 100
@@ -42,6 +42,7 @@ def _headline(plan: Plan, width: int) -> list[str]:
     return [
         *paragraph(f"cluster {plan.name} on {plan.cloud}: {pools}{simulated}", width, ""),
         *paragraph(f"release {plan.release.name}: {versions}", width, ""),
+        f"fingerprint {fingerprint(plan)}: what it has in common with its siblings",
     ]
 
 

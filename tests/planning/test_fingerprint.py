@@ -1,0 +1,189 @@
+"""The fingerprint: the same for all stamps of a cluster, another one when anything else is declared."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from stampworks import planning
+from stampworks.declaration import load_file, load_value, schema
+from stampworks.declaration.fields import fields, section_of
+from stampworks.plan import apart, fingerprint
+
+DECLARED: dict[str, Any] = yaml.safe_load("""\
+version: 1
+name: one
+cloud: local
+release: "2026.11"
+network: {cidr: 10.77.0.0/16}
+pools:
+  - {name: gpu, machine: sim-h100, count: 4}
+  - {name: cpu, machine: sim-cpu, count: 1}
+fabric: {kind: simulated, rail_rate_mbps: 200, leaf_nodes: 2, oversubscription: 1}
+storage: [{name: shared, kind: directory, mount: /shared, protect: true}]
+users:
+  - {name: alice, uid: 2001, accounts: [research]}
+  - {name: bob, uid: 2002}
+scheduler:
+  kind: slurm
+  accounting: true
+  topology: tree
+  preemption: requeue
+  drain_timeout_minutes: 10
+  queues:
+    - {name: main, pools: [gpu, cpu], default: true, time_limit_minutes: 0, priority: normal}
+    - {name: short, pools: [cpu]}
+  priorities:
+    - {name: normal, weight: 100}
+    - {name: urgent, weight: 900, preempts: [normal]}
+  accounts: [{name: research, share: 1, accelerators_max: 0}, {name: product}]
+""")
+
+IDENTITY = {"name": "two", "network.cidr": "192.168.0.0/20"}
+OTHERS: dict[str, Any] = {
+    "pools[].name": "train",
+    "pools[].machine": "sim-a100-small",
+    "pools[].count": 5,
+    "fabric.rail_rate_mbps": 400,
+    "fabric.leaf_nodes": 4,
+    "fabric.oversubscription": 2,
+    "storage[].name": "data",
+    "storage[].mount": "/data",
+    "storage[].protect": False,
+    "users[].name": "carol",
+    "users[].uid": 2003,
+    "users[].accounts": ["product"],
+    "scheduler.accounting": False,
+    "scheduler.topology": "flat",
+    "scheduler.preemption": "cancel",
+    "scheduler.drain_timeout_minutes": 20,
+    "scheduler.queues[].name": "all",
+    "scheduler.queues[].pools": ["gpu"],
+    "scheduler.queues[].default": False,
+    "scheduler.queues[].time_limit_minutes": 60,
+    "scheduler.queues[].priority": "urgent",
+    "scheduler.priorities[].name": "usual",
+    "scheduler.priorities[].weight": 101,
+    "scheduler.priorities[].preempts": [],
+    "scheduler.accounts[].name": "science",
+    "scheduler.accounts[].share": 2,
+    "scheduler.accounts[].accelerators_max": 8,
+}
+ONLY_ONE_VALUE = {"version", "cloud", "fabric.kind", "storage[].kind"}
+REFUSED_BY_THE_PLANNER = {"scheduler.kind"}
+NO_MEANING_OF_ITS_OWN = {"extends", "release"}
+"""Where a declaration comes from; and the software, which the fingerprint leaves out."""
+FOLLOW: dict[str, list[tuple[str, Any]]] = {  # what has to change with a field, for other fields name it
+    "pools[].name": [("scheduler.queues[].pools", ["train", "cpu"])],
+    "users[].accounts": [],
+    "scheduler.queues[].default": [("scheduler.queues.1.default", True)],
+    "scheduler.accounting": [("scheduler.accounts", []), ("users[].accounts", [])],
+    "scheduler.priorities[].name": [
+        ("scheduler.queues[].priority", "usual"),
+        ("scheduler.priorities.1.preempts", ["usual"]),
+    ],
+    "scheduler.priorities[].preempts": [("scheduler.priorities.1.preempts", [])],
+    "scheduler.accounts[].name": [("users[].accounts", ["science"])],
+}
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    data = copy.deepcopy(DECLARED)
+    for where, new in [(path, value), *FOLLOW.get(path, [])]:
+        *way, last = where.replace("[]", ".0").split(".")
+        at(data, way)[last] = new
+    return data
+
+
+def at(data: Any, way: list[str]) -> Any:
+    for step in way:
+        data = data[int(step) if step.isdecimal() else step]
+    return data
+
+
+def of(data: dict[str, Any]) -> str:
+    return fingerprint(planning.plan(load_value(data, "test")))
+
+
+def test_no_declared_field_is_forgotten() -> None:
+    """A new field has to say here whether two clusters may differ in it."""
+    leaves = {path for path, field in fields().items() if section_of(field) is None}
+    assert leaves == {*IDENTITY, *OTHERS, *ONLY_ONE_VALUE, *REFUSED_BY_THE_PLANNER, *NO_MEANING_OF_ITS_OWN}
+
+
+def test_fields_of_one_value_have_one() -> None:
+    """As soon as there is a second one, it belongs to the others."""
+    definitions = [schema(), *schema()["$defs"].values()]
+    for path in ONLY_ONE_VALUE:
+        name = path.rpartition(".")[2]
+        title = {"storage[].kind": "Storage", "fabric.kind": "Fabric"}.get(path, "Declaration")
+        [found] = [each["properties"][name] for each in definitions if each.get("title") == title]
+        assert "const" in found, path
+
+
+@pytest.mark.parametrize(("path", "value"), IDENTITY.items())
+def test_what_tells_siblings_apart_is_left_out(path: str, value: Any) -> None:
+    """Another name and other addresses are the same cluster once more."""
+    assert of(changed(path, value)) == of(DECLARED)
+
+
+@pytest.mark.parametrize(("path", "value"), OTHERS.items())
+def test_every_other_declared_field_counts(path: str, value: Any) -> None:
+    """Whatever else is declared makes it another cluster."""
+    assert of(changed(path, value)) != of(DECLARED)
+
+
+@pytest.mark.parametrize("path", [path for path, field in fields().items() if path + "[].name" in fields()])
+def test_one_entry_less_counts(path: str) -> None:
+    """And so does an entry of any list."""
+    unnamed = {"pools": "scheduler.queues", "scheduler.accounts": "users[].accounts"}
+    data = changed(unnamed[path], []) if path in unnamed else copy.deepcopy(DECLARED)
+    before = of(data)
+    at(data, path.split(".")).pop()
+    assert of(data) != before
+
+
+def test_a_base_leaves_no_trace(tmp_path: Path) -> None:
+    """Where a declaration is written says nothing about the cluster."""
+    (tmp_path / "base.yaml").write_text(yaml.safe_dump(DECLARED))
+    (tmp_path / "one.yaml").write_text("extends: base.yaml\nname: another\n")
+    assert fingerprint(planning.plan(load_file(tmp_path / "one.yaml"))) == of(DECLARED)
+
+
+def mutations(value: Any, mark: str = "") -> Iterator[tuple[str, Any, bool]]:
+    """Every way to change one value of a plan: where, what comes of it, whether it counts."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            for path, new, counts in mutations(getattr(value, field.name), mark or apart(field)):
+                yield f".{field.name}{path}", dataclasses.replace(value, **{field.name: new}), counts
+    elif isinstance(value, tuple):
+        if value:
+            yield "[-]", value[:-1], mark in ("", "identity")  # how many addresses there are is no identity
+        for index, item in enumerate(value):
+            for path, new, counts in mutations(item, mark):
+                yield f"[{index}]{path}", (*value[:index], new, *value[index + 1 :]), counts
+    elif isinstance(value, bool):
+        yield "", not value, not mark
+    else:
+        yield "", value + "x" if isinstance(value, str) else value + 1, not mark
+
+
+PLAN = planning.plan(load_value(DECLARED, "test"))
+
+
+def test_every_value_of_a_plan_counts_unless_it_is_marked() -> None:
+    """The marks beside the plan's fields are what the fingerprint leaves out, and nothing more."""
+    before = fingerprint(PLAN)
+    for path, new, counts in mutations(PLAN):
+        assert (fingerprint(new) != before) is counts, path
+
+
+def test_it_is_short_and_plain() -> None:
+    """Something that can be read aloud, and compared by eye."""
+    assert re.fullmatch("[0-9a-f]{16}", fingerprint(PLAN))
