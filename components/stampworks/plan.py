@@ -16,6 +16,9 @@ from typing import Any, Final, Literal, TypeVar
 
 PLAN_VERSION = 1
 
+STATE_DIRECTORY = "/var/lib/stampworks/state"
+"""Where the controller has the volume with what only the scheduler knows: queue and accounting."""
+
 Role = Literal["controller", "worker"]
 SchedulerKind = Literal["slurm", "kubernetes"]
 Preemption = Literal["off", "requeue", "cancel"]
@@ -120,6 +123,14 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Volume:
+    """A disk of its own for what must outlive its node, the one member of a group."""
+
+    name: str
+    mount: str
+
+
+@dataclass(frozen=True)
 class Group:
     """The members of one pool, or the controller: one resource on every cloud."""
 
@@ -128,6 +139,7 @@ class Group:
     machine: Machine
     count: int
     nodes: tuple[Node, ...]
+    volumes: tuple[Volume, ...]
 
 
 @dataclass(frozen=True)
@@ -178,6 +190,10 @@ class Scheduler:
     block_nodes: int
     """Nodes in a base block when topology is block, else 0."""
     drain_timeout_minutes: int
+    protect: bool
+    """Whether what it keeps may only be deleted after an explicit word."""
+    state_directory: str
+    """Where it keeps queue and accounting: a volume apart from the controller's disk."""
     queues: tuple[Queue, ...]
     priorities: tuple[Priority, ...]
     accounts: tuple[Account, ...]

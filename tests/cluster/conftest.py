@@ -35,7 +35,7 @@ config:
       - {{name: gpu, machine: sim-h100, count: 2}}
     storage:
       - {{name: shared, kind: directory, mount: /shared, protect: false}}
-    scheduler: {{drain_timeout_minutes: 1}}
+    scheduler: {{drain_timeout_minutes: 1, protect: false}}
 """
 
 
@@ -87,6 +87,18 @@ class Stack:
             stderr=subprocess.STDOUT,
             text=True,
             timeout=TIMEOUT_S,
+        )
+
+    def started(self, verb: str) -> subprocess.Popen[str]:
+        """An operation that goes on meanwhile."""
+        return subprocess.Popen(
+            ["pulumi", verb, "--yes", "--skip-preview", "--non-interactive", "--color", "never"],
+            cwd=self.folder,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
 
     def up(self) -> str:

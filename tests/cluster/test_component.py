@@ -13,7 +13,6 @@ import pulumi
 import pytest
 from pulumi.runtime import mocks
 from stampworks import Cluster
-from stampworks.clouds.local import storage
 from stampworks.declaration import load_file
 from stampworks.plan import Plan, fingerprint
 from stampworks.planning import plan
@@ -32,6 +31,7 @@ class Recorder(mocks.Mocks):
         self.seen[(args.typ.split(":")[-1], args.name)] = args
         outputs: dict[str, dict[str, Any]] = {
             "Keyring": {name: name for name in ("sshPublicKey", "sshPrivateKey", "slurmKey", "databasePassword")},
+            "LocalRoom": {"claim": "ours"},
             "LocalNetwork": {"instance": "1-1"},
             "LocalGroup": {"generation": f"generation of {args.name}"},
             "Roster": {"reach": ["enter"], "user": "root", "identityFile": "/key", "members": self.members},
@@ -108,7 +108,9 @@ def test_children_are_named_from_the_cluster_and_its_pools(tmp_path: Path) -> No
     assert set(recorder.seen) == {
         ("Cluster", "local"),
         ("Keyring", "local"),
+        ("LocalRoom", "local"),
         ("LocalNetwork", "local"),
+        ("LocalVolume", "local-head-state"),
         ("LocalGroup", "local-head"),
         ("LocalGroup", "local-gpu"),
         ("SharedDirectory", "local-shared"),
@@ -168,16 +170,26 @@ def test_the_playbook_gets_the_inventory_of_the_roster(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("protect", [True, False])
-def test_storage_is_guarded_as_declared(tmp_path: Path, protect: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the declaration says of protection reaches Pulumi's own guard."""
-    asked: list[pulumi.ResourceOptions] = []
+def test_what_keeps_state_is_guarded_as_declared(
+    tmp_path: Path, protect: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the declaration says of protection reaches Pulumi's own guard: of storage, of the queue, of the keys."""
+    guarded: dict[str, bool | None] = {}
+    make = pulumi.CustomResource.__init__
 
-    class Directory:
-        def __init__(self, *_: str, opts: pulumi.ResourceOptions, **__: Any) -> None:
-            asked.append(opts)
+    def record(self: pulumi.CustomResource, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        guarded[type(self).__name__] = args[3].protect
 
-    monkeypatch.setattr(storage, "SharedDirectory", Directory)
-    made = planned(tmp_path, ("protect: false", f"protect: {str(protect).lower()}"))
-    network: Any = type("Network", (), {"instance": "1-1"})
-    storage.create("s", cluster="local", network=network, storage=made.storage[0], opts=pulumi.ResourceOptions())
-    assert [options.protect for options in asked] == [protect]
+    monkeypatch.setattr(pulumi.CustomResource, "__init__", record)
+    stamp(planned(tmp_path, ("protect: false", f"protect: {str(protect).lower()}")))
+    assert {name: bool(guarded[name]) for name in guarded} == {
+        "Keyring": protect,
+        "LocalVolume": protect,
+        "SharedDirectory": protect,
+        "LocalRoom": False,
+        "LocalNetwork": False,
+        "LocalGroup": False,
+        "Roster": False,
+        "Playbook": False,
+    }

@@ -51,14 +51,14 @@ def before() -> str:
 @pytest.fixture(scope="module")
 def stamped(stack: Stack, before: str) -> Stack:
     """The cluster, stamped."""
-    assert "+ 9 created" in stack.up()
+    assert "+ 11 created" in stack.up()
     assert host() == before, "nothing of it is in the host's own network or mounts"
     return stack
 
 
 def test_a_second_up_changes_nothing(stamped: Stack) -> None:
     """The same declaration, the same cluster."""
-    assert "9 unchanged" in stamped.up()
+    assert "11 unchanged" in stamped.up()
 
 
 def test_jobs_run_on_all_nodes(stamped: Stack) -> None:
@@ -87,7 +87,7 @@ def test_a_plain_preview_sees_a_dead_node_and_up_restarts_it(stamped: Stack) -> 
     after = {name: node["instance"] for name, node in stamped.nodes().items()}
     assert after.pop("gpu-002")
     assert after == others, "nobody else was touched"
-    assert "9 unchanged" in stamped.up()
+    assert "11 unchanged" in stamped.up()
 
 
 def test_a_node_more_leaves_the_others_alone(stamped: Stack) -> None:
@@ -102,13 +102,17 @@ def test_a_node_more_leaves_the_others_alone(stamped: Stack) -> None:
 
 def test_a_node_that_leaves_finishes_its_job_first(stamped: Stack) -> None:
     """Shrinking waits for the job on the node that goes."""
-    job = "sleep 10 && touch /shared/finished"
+    job = "until test -e /shared/go; do sleep 0.2; done; touch /shared/finished"
     submitted = stampworks(stamped, "ssh", "-s", "test", "head", "--", "sbatch", "-w", "gpu-003", "--wrap", job)
     assert submitted.returncode == 0, submitted.stderr
     wait_for(lambda: "gpu-003" in stampworks(stamped, "ssh", "-s", "test", "head", "--", *RUNNING).stdout)
     stamped.edit("count: 3", "count: 2")
-    shown = stamped.up()
-    assert "waiting for job" in shown
+    with stamped.started("up") as up:
+        assert up.stdout is not None
+        assert any("waiting for job" in line for line in up.stdout)
+        assert stampworks(stamped, "ssh", "-s", "test", "head", "--", "touch", "/shared/go").returncode == 0
+        up.communicate(timeout=120)
+    assert up.returncode == 0
     assert set(stamped.nodes()) == {"head", "gpu-001", "gpu-002"}
     assert stampworks(stamped, "ssh", "-s", "test", "head", "--", "test", "-e", "/shared/finished").returncode == 0
 
@@ -117,7 +121,7 @@ def test_a_room_that_ended_is_made_again(stamped: Stack) -> None:
     """When the whole machine room is gone, as after a reboot, up brings the cluster back with its data."""
     stamped.end_room()
     stamped.up()
-    assert "9 unchanged" in stamped.up()
+    assert "11 unchanged" in stamped.up()
     assert stampworks(stamped, "ssh", "-s", "test", "head", "--", "test", "-e", "/shared/finished").returncode == 0
 
 

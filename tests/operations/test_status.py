@@ -15,7 +15,7 @@ MACHINE = plan.Machine("sim-h100", True, "h100", 8, 80, 16, 2000)
 
 def the_plan(count: int = 2, named: bool = True) -> plan.Plan:
     nodes = tuple(plan.Node(f"gpu-00{i}", f"10.77.1.{i}", ("10.77.64.1",), "leaf1") for i in range(1, count + 1))
-    head = plan.Group("head", "controller", MACHINE, 1, (plan.Node("head", "10.77.0.2", (), ""),))
+    head = plan.Group("head", "controller", MACHINE, 1, (plan.Node("head", "10.77.0.2", (), ""),), ())
     return plan.Plan(
         version=1,
         name="local",
@@ -23,9 +23,9 @@ def the_plan(count: int = 2, named: bool = True) -> plan.Plan:
         release=plan.Release("2026.11", "trixie", (), (), ()),
         network=plan.Network("10.77.0.0/16", "10.77.0.0/20", "10.77.0.1"),
         fabric=plan.Fabric("simulated", 1, 2, (), ()),
-        groups=(head, plan.Group("gpu", "worker", MACHINE, count, nodes if named else ())),
+        groups=(head, plan.Group("gpu", "worker", MACHINE, count, nodes if named else (), ())),
         storage=(),
-        scheduler=plan.Scheduler("slurm", False, "off", "flat", 0, 10, (), (), ()),
+        scheduler=plan.Scheduler("slurm", False, "off", "flat", 0, 10, False, "/state", (), (), ()),
         users=(),
         expectations=(),
         reasons=(),

@@ -40,6 +40,7 @@ DECLARATION = {
         ],
     },
 }
+CLAIM = "stack test of project test"
 SECRETS = {"slurm_key": "a-key-of-the-tests" * 20, "database_password": "pass0word"}
 
 
@@ -55,12 +56,14 @@ class Cluster:
     def boot(self) -> None:
         """What is missing or dead is started; the rest is left alone."""
         plan, public = self.plan, self.key.with_suffix(".pub").read_text()
-        room.ensure_room(plan.name, plan.network, plan.fabric.rails, self.key.read_text(), public, self.said.append)
+        rails, keys = plan.fabric.rails, (self.key.read_text(), public)
+        room.ensure_room(plan.name, CLAIM, plan.network, rails, *keys, self.said.append)
         for storage in plan.storage:
-            room.ensure_share(plan.name, storage.name)
+            room.ensure_folder(plan.name, CLAIM, "exports", storage.name)
+        for volume in plan.controller.volumes:
+            room.ensure_folder(plan.name, CLAIM, "volumes", f"{plan.controller.name}-{volume.name}")
         for group in plan.groups:
-            rails = plan.fabric.rails
-            room.ensure_nodes(plan.name, group.nodes, group.machine, rails, self.image, self.said.append)
+            room.ensure_nodes(plan.name, group, rails, self.image, self.said.append)
 
     @property
     def roster(self) -> Roster:
@@ -99,7 +102,7 @@ class Cluster:
         member = next(each for each in self.roster.members if each.name == node)
         work = {"sources": on_node.sources(name), "arguments": arguments, "check": check}
         script = Path(f"/exports/shared/{uuid.uuid4().hex}.json")
-        room_share = room.read_share(self.plan.name, "shared")
+        room_share = room.read_folder(self.plan.name, "exports", "shared")
         assert room_share is not None
         (Path(room_share) / script.name).write_text(json.dumps(work))
         (Path(room_share) / "bootstrap.py").write_text(on_node.BOOTSTRAP)
@@ -127,7 +130,7 @@ def stamped(plan: Plan, folder: Path) -> Iterator[Cluster]:
             made.play()
             yield made
         finally:
-            room.end_room(plan.name)
+            room.remove_room(plan.name, CLAIM)
 
 
 @pytest.fixture(scope="module")

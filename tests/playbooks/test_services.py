@@ -18,7 +18,7 @@ SERVICE = Service(
     ("/usr/sbin/slurmd", "-D", 'it\'s $HOME 100% "x"'),
     awaits=("head:6817",),
     limits=(("MEMLOCK", "unlimited"), ("NOFILE", "1024")),
-    run_directories=(("/run/slurm", "slurm"),),
+    directories=(("/run/slurm", "slurm"),),
 )
 
 
@@ -28,7 +28,7 @@ def test_a_run_script_is_readable() -> None:
         "#!/bin/sh",
         "# Written by Stampworks.",
         "exec >>/var/log/stampworks/slurmd.log 2>&1",
-        "install -d -o slurm -g slurm /run/slurm || exit 1",
+        "install -d -m 750 -o slurm -g slurm /run/slurm || exit 1",
         "/usr/local/libexec/stampworks/await-port head 6817 || exit 1",
         "ulimit -l unlimited 2>/dev/null",
         "ulimit -n 1024 2>/dev/null",

@@ -296,7 +296,7 @@ def test_a_cluster_grows_and_shrinks_around_its_jobs(cluster: Cluster) -> None:
 
 def test_a_real_service_under_runit(cluster: Cluster) -> None:
     """Defined, started, left alone, restarted when its configuration is newer, stopped."""
-    unused: dict[str, Any] = {"awaits": [], "limits": {}, "run_directories": {}, "once": False, "answers": ""}
+    unused: dict[str, Any] = {"awaits": [], "limits": {}, "directories": {}, "once": False, "answers": ""}
     command = ["sleep", "1000"]
     call = {**unused, "name": "proof", "command": command, "configuration": ["/tmp/conf"], "enabled": True}
     call["settle_s"] = 0.2

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 class Cloud(NamedTuple):
     """What every cloud yields: modules whose `create` makes resources from a slice of the plan."""
 
+    place: Any
     network: Any
     nodes: Any
     storage: Any

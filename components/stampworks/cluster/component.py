@@ -43,22 +43,24 @@ class Cluster(pulumi.ComponentResource):
         self._where = pulumi.get_stack() if plan is what else "plan.json"
         self.plan, self._base, self._cloud = plan, name, clouds.load(plan.cloud)
         # Children's names are part of every stack's state: a change here replaces clusters, unless it carries an alias.
-        keyring = Keyring(name, cluster=plan.name, opts=self._child())
+        keyring = Keyring(name, cluster=plan.name, opts=self._child(protect=plan.scheduler.protect))
+        place = self._cloud.place.create(name, cluster=plan.name, opts=self._child())
         network = self._cloud.network.create(
             name,
             cluster=plan.name,
+            place=place,
             network=plan.network,
             rails=plan.fabric.rails,
             keyring=keyring,
             opts=self._child(),
         )
         # Pools come after the controller: whatever happens to them, draining for one, wants a scheduler that answers.
-        controller = self._group(plan.controller, network)
+        controller = self._group(plan.controller, network, depends_on=self._volumes(plan.controller, place))
         groups = {plan.controller: controller}
         groups |= {pool: self._group(pool, network, depends_on=[controller]) for pool in plan.pools}
         storage = [
             self._cloud.storage.create(
-                f"{name}-{one.name}", cluster=plan.name, network=network, storage=one, opts=self._child()
+                f"{name}-{one.name}", cluster=plan.name, place=place, storage=one, opts=self._child()
             )
             for one in plan.storage
         ]
@@ -68,6 +70,20 @@ class Cluster(pulumi.ComponentResource):
 
     def _child(self, **more: Any) -> ResourceOptions:
         return ResourceOptions(parent=self, **more)
+
+    def _volumes(self, group: Group, place: Any) -> list[pulumi.Resource]:
+        return [
+            self._cloud.storage.create_volume(
+                f"{self._base}-{group.name}-{volume.name}",
+                cluster=self._plan.name,
+                place=place,
+                group=group,
+                volume=volume,
+                protect=self._plan.scheduler.protect,
+                opts=self._child(),
+            )
+            for volume in group.volumes
+        ]
 
     def _group(self, group: Group, network: Any, **more: Any) -> Any:
         plan = self.plan

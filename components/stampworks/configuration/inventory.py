@@ -131,6 +131,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         "storage_mounts": mounts,
         "slurm_controller_files": controller_files,
         "slurm_controller_own_reason": prefix("stampworks"),
+        "slurm_controller_state": f"{plan.scheduler.state_directory}/slurmctld",
         "health_mounts": [mount["path"] for mount in mounts],
     }
     return variables | (accounting_variables(plan, scheduler_files) if plan.scheduler.accounting else {})
@@ -139,6 +140,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
 def accounting_variables(plan: Plan, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
     scheduler = plan.scheduler
     return {
+        "database_directory": f"{scheduler.state_directory}/database",
         "slurm_accounting_configuration": scheduler_files["slurmdbd.conf"],
         "slurm_accounting_preempt_mode": scheduler.preemption,
         "slurm_accounting_priorities": [

@@ -237,6 +237,11 @@ class Scheduler(Section):
         description="How long a change waits for the jobs of a node it needs, in minutes.",
         json_schema_extra=IN_PLACE,
     )
+    protect: bool = Field(
+        default=True,
+        description="Whether removal of the queue, the accounting and the keys is refused until this says false.",
+        json_schema_extra=IN_PLACE,
+    )
     queues: Annotated[tuple[Queue, ...], FromList] = Field(
         default=(),
         description="Where jobs wait; without any, one queue 'main' has all pools.",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from stampworks.operations import remote, slurm
 from stampworks.operations.errors import InputError, OperationError, nearest
-from stampworks.plan import Plan, Roster
+from stampworks.plan import STATE_DIRECTORY, Plan, Roster
 from stampworks.reasons import BYTES_MAX, DrainReason, written
 
 LEAVES = DrainReason("stampworks", "", "leaves the cluster")
@@ -139,9 +139,9 @@ def _known(roster: Roster) -> dict[str, slurm.Node]:
 
 
 def _never_configured(roster: Roster) -> bool:
-    """A head that never got a slurm.conf has run no job: an `up` that failed half-way can still shrink."""
-    answer = remote.ask(roster, remote.head(roster).name, ["find", "/etc/slurm", "-name", "slurm.conf"])
-    return not answer.strip()
+    """A head with neither slurm.conf nor a queue has run no job: an `up` that failed half-way can still shrink."""
+    traces = ["-name", "slurm.conf", "-o", "-name", "job_state"]
+    return not remote.ask(roster, remote.head(roster).name, ["find", "/etc/slurm", STATE_DIRECTORY, *traces]).strip()
 
 
 def _drain(roster: Roster, reasons: Mapping[str, DrainReason]) -> None:

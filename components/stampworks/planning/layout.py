@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 from stampworks import catalog
 from stampworks.declaration import Declaration
-from stampworks.plan import Group, Leaf, Machine, Network, Node
+from stampworks.plan import STATE_DIRECTORY, Group, Leaf, Machine, Network, Node, Volume
 from stampworks.planning import addresses
 from stampworks.planning.addresses import AddressMap
 from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.notes import Notes
 
 CONTROLLER = "head"
+STATE = Volume("state", STATE_DIRECTORY)
+"""What the scheduler knows and nothing else does: the queue and the accounting."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,12 @@ def _controller(choices: Choices, address_map: AddressMap, notes: Notes) -> Grou
         rail_addresses=address_map.rail_addresses(row.nics, 0, addresses.HEAD),
         leaf="",
     )
+    notes.reason(
+        f"groups.{CONTROLLER}.volumes",
+        "queue and accounting lie apart from the controller's disk, so that a new disk loses neither",
+    )
     machine = machine_facts(row, "cloud", notes)
-    return Group(name=CONTROLLER, role="controller", machine=machine, count=1, nodes=(node,))
+    return Group(name=CONTROLLER, role="controller", machine=machine, count=1, nodes=(node,), volumes=(STATE,))
 
 
 def _pool(declaration: Declaration, index: int, row: catalog.Machine, address_map: AddressMap, notes: Notes) -> Group:
@@ -98,7 +104,7 @@ def _pool(declaration: Declaration, index: int, row: catalog.Machine, address_ma
         "that growth moves no address of this pool or another",
     )
     machine = machine_facts(row, f"pools[{index}].machine", notes)
-    return Group(name=pool.name, role="worker", machine=machine, count=pool.count, nodes=nodes)
+    return Group(name=pool.name, role="worker", machine=machine, count=pool.count, nodes=nodes, volumes=())
 
 
 def _leaves(pools: list[Group]) -> tuple[Leaf, ...]:

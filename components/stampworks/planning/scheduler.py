@@ -6,6 +6,7 @@ from typing import Literal
 
 from stampworks.declaration import Declaration
 from stampworks.plan import Account, Group, Priority, Queue, Scheduler
+from stampworks.planning.layout import STATE
 from stampworks.planning.notes import Notes
 
 Topology = Literal["flat", "tree", "block"]
@@ -39,6 +40,8 @@ def build(declaration: Declaration, groups: tuple[Group, ...], notes: Notes) -> 
         topology=topology,
         block_nodes=declaration.fabric.leaf_nodes if topology == "block" else 0,
         drain_timeout_minutes=declared.drain_timeout_minutes,
+        protect=declared.protect,
+        state_directory=STATE.mount,
         queues=_queues(declaration, notes),
         priorities=tuple(Priority(each.name, each.weight, each.preempts) for each in declared.priorities),
         accounts=tuple(

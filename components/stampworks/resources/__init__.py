@@ -1,6 +1,15 @@
 """The Python face of our own Pulumi resources."""
 
 from stampworks.resources.cluster import Keyring, Playbook, Roster
-from stampworks.resources.local import LocalGroup, LocalNetwork, SharedDirectory
+from stampworks.resources.local import LocalGroup, LocalNetwork, LocalRoom, LocalVolume, SharedDirectory
 
-__all__ = ["Keyring", "LocalGroup", "LocalNetwork", "Playbook", "Roster", "SharedDirectory"]
+__all__ = [
+    "Keyring",
+    "LocalGroup",
+    "LocalNetwork",
+    "LocalRoom",
+    "LocalVolume",
+    "Playbook",
+    "Roster",
+    "SharedDirectory",
+]

@@ -32,7 +32,8 @@ class Resource(pulumi.CustomResource):
 
     @classmethod
     def _properties(cls) -> list[str]:
-        return list(inspect.get_annotations(cls))
+        ours = [one for one in reversed(cls.__mro__) if issubclass(one, Resource)]
+        return [name for one in ours for name in inspect.get_annotations(one) if name != "token"]
 
 
 def _camel(name: str) -> str:

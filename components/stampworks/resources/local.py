@@ -11,12 +11,25 @@ from pulumi import Input, Output
 from stampworks.resources.base import Resource
 
 
+class LocalRoom(Resource):
+    """A cluster's place on this machine: the claim that everything in it bears. Deleting it leaves nothing of it."""
+
+    token = "stampworks:local:LocalRoom"  # noqa: S105
+
+    cluster: Output[str]
+    claim: Output[str]
+
+    def __init__(self, name: str, *, cluster: Input[str], opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, {"cluster": cluster}, opts)
+
+
 class LocalNetwork(Resource):
-    """The machine room of one cluster with its networks. Deleting it ends everything in it."""
+    """The running machine room of one cluster with its networks. Deleting it ends everything that runs in it."""
 
     token = "stampworks:local:LocalNetwork"  # noqa: S105
 
     cluster: Output[str]
+    claim: Output[str]
     network: Output[Any]
     rails: Output[Any]
     ssh_public_key: Output[str]
@@ -28,6 +41,7 @@ class LocalNetwork(Resource):
         name: str,
         *,
         cluster: Input[str],
+        claim: Input[str],
         network: Input[Mapping[str, Any]],
         rails: Input[Sequence[Mapping[str, Any]]],
         ssh_public_key: Input[str],
@@ -36,6 +50,7 @@ class LocalNetwork(Resource):
     ) -> None:
         inputs = {
             "cluster": cluster,
+            "claim": claim,
             "network": network,
             "rails": rails,
             "ssh_public_key": ssh_public_key,
@@ -56,7 +71,7 @@ class LocalGroup(Resource):
     image: Output[Any]
     drain_timeout_minutes: Output[int]
     generation: Output[str]
-    down: Output[Any]
+    drift: Output[Any]
 
     def __init__(
         self,
@@ -82,23 +97,31 @@ class LocalGroup(Resource):
         super().__init__(name, inputs, opts)
 
 
-class SharedDirectory(Resource):
-    """A directory that every node sees: the local cloud's parallel file system."""
-
-    token = "stampworks:local:SharedDirectory"  # noqa: S105
-
+class _Folder(Resource):
     cluster: Output[str]
-    network_instance: Output[str]
-    storage: Output[Any]
+    claim: Output[str]
+    name: Output[str]
     path: Output[str]
 
     def __init__(
         self,
-        name: str,
+        resource_name: str,
         *,
         cluster: Input[str],
-        network_instance: Input[str],
-        storage: Input[Mapping[str, Any]],
+        claim: Input[str],
+        name: Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__(name, {"cluster": cluster, "network_instance": network_instance, "storage": storage}, opts)
+        super().__init__(resource_name, {"cluster": cluster, "claim": claim, "name": name}, opts)
+
+
+class SharedDirectory(_Folder):
+    """A directory that every node sees: the local cloud's parallel file system."""
+
+    token = "stampworks:local:SharedDirectory"  # noqa: S105
+
+
+class LocalVolume(_Folder):
+    """A disk apart from that of the node which has it mounted, named <node>-<volume>."""
+
+    token = "stampworks:local:LocalVolume"  # noqa: S105

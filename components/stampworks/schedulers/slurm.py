@@ -65,12 +65,16 @@ def identity(plan: Plan, roster: Roster) -> list[Setting]:
         ("CredType", "cred/slurm"),
         # nodes fetch these files from the controller
         ("SlurmctldParameters", "enable_configless"),
-        ("StateSaveLocation", "/var/lib/slurm/slurmctld"),
+        ("StateSaveLocation", state_save_location(plan)),
         ("SlurmdSpoolDir", "/var/lib/slurm/slurmd"),
         ("SlurmctldPidFile", "/run/slurmctld.pid"),
         ("SlurmdPidFile", "/run/slurmd.pid"),
         ("MaxNodeCount", NODES_MAX),
     ]
+
+
+def state_save_location(plan: Plan) -> str:
+    return f"{plan.scheduler.state_directory}/slurmctld"
 
 
 def placement(plan: Plan) -> list[Setting]:

@@ -47,7 +47,7 @@ def new_stamp(state: Path, image: room.Image, key: tuple[str, str]) -> Iterator[
 
     yield make
     for stamp in made:
-        room.end_room(stamp.cluster)
+        stamp.remove()
 
 
 @pytest.fixture

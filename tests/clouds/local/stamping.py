@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from stampworks.clouds.local import room
-from stampworks.plan import Machine, Network, Node, Rail, Trunk
+from stampworks.plan import Group, Machine, Network, Node, Rail, Trunk, Volume
 
 NETWORK = Network("10.77.0.0/16", "10.77.0.0/20", "10.77.0.1")
 MACHINE = Machine("sim-test", True, "h100", 2, 80, 16, 2000)
@@ -25,6 +26,10 @@ def nodes(count: int) -> list[Node]:
     ]
 
 
+def group(count: int, volumes: tuple[Volume, ...] = ()) -> Group:
+    return Group("gpu", "worker", MACHINE, count, tuple(nodes(count)), volumes)
+
+
 @dataclass
 class Stamp:
     """One cluster's room, driven as the provider drives it."""
@@ -33,19 +38,27 @@ class Stamp:
     image: room.Image
     private_key: str
     public_key: str
+    claim: str = "stack test of project test"
     said: list[str] = field(default_factory=list)
 
     def ensure_room(self, count: int, **rates: int) -> room.RoomState:
         declared = rails(count, **rates)
-        return room.ensure_room(self.cluster, NETWORK, declared, self.private_key, self.public_key, self.said.append)
+        keys = self.private_key, self.public_key
+        return room.ensure_room(self.cluster, self.claim, NETWORK, declared, *keys, self.said.append)
 
-    def ensure_nodes(self, count: int, **rates: int) -> dict[str, str]:
+    def ensure_nodes(self, count: int, *, volumes: tuple[Volume, ...] = (), **rates: int) -> dict[str, str]:
         declared = rails(count, **rates)
-        return room.ensure_nodes(self.cluster, nodes(count), MACHINE, declared, self.image, self.said.append)
+        return room.ensure_nodes(self.cluster, group(count, volumes), declared, self.image, self.said.append)
+
+    def ensure_folder(self, kind: room.Kind, name: str) -> Path:
+        return room.ensure_folder(self.cluster, self.claim, kind, name)
+
+    def remove(self) -> None:
+        room.remove_room(self.cluster, self.claim)
 
     def up(self, count: int, **rates: int) -> dict[str, str]:
         self.ensure_room(count, **rates)
-        return self.ensure_nodes(count, **rates)
+        return self.ensure_nodes(count, volumes=(), **rates)
 
     def drift(self, count: int, **rates: int) -> list[str]:
         """All that is not as declared, in the room's own words."""

@@ -123,7 +123,12 @@ def test_what_ip_and_tc_say_is_understood() -> None:
 
 def test_drift_is_said_in_words() -> None:
     """Each difference names the rail, what is there and what should be."""
-    state = RoomState("1-2", ("10.9.0.1/24",), (TrunkState(0, "leaf1", 40), TrunkState(0, "leaf9", 400)))
+    trunks = (
+        TrunkState(0, "leaf1", 40, in_use=True),
+        TrunkState(0, "leaf8", 400, in_use=True),  # goes with its nodes
+        TrunkState(0, "leaf9", 400, in_use=False),
+    )
+    state = RoomState("1-2", ("10.9.0.1/24",), trunks)
     assert room_drift(None, NETWORK, []) == ("the machine room is not running",)
     assert room_drift(state, NETWORK, rails(4)[:1]) == (
         "the room's address is 10.9.0.1/24, not 10.77.0.1/20",

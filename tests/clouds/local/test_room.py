@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import signal
@@ -16,9 +17,9 @@ import pytest
 from stampworks.clouds.local import room
 from stampworks.clouds.local.members import members
 from stampworks.clouds.local.room.processes import from_instance
-from stampworks.plan import Member
+from stampworks.plan import Member, Volume
 
-from tests.clouds.local.stamping import MACHINE, NETWORK, Stamp, nodes, rails
+from tests.clouds.local.stamping import NETWORK, Stamp, group, rails
 
 pytestmark = pytest.mark.cluster
 
@@ -135,12 +136,12 @@ def test_a_room_leaves_the_host_as_it_was(stamp: Stamp, state: Path) -> None:
     pids = [int(instance.partition("-")[0]) for instance in (found.instance, *instances.values())]
     spaces = set().union(*map(_spaces, pids)) - spaces_before
     assert len(spaces) == 5 * 3
-    room.end_room(stamp.cluster)
+    stamp.remove()
     assert all(_gone(instance) for instance in (found.instance, *instances.values()))
     assert Host(marks) == before
     assert not spaces & _all_spaces()
     assert list((state / "rooms").iterdir()) == []
-    room.end_room(stamp.cluster)  # and again: nothing to do is fine
+    stamp.remove()  # and again: nothing to do is fine
 
 
 def test_nodes_answer_with_the_keys_the_room_gave_them(stamp: Stamp) -> None:
@@ -219,7 +220,7 @@ def test_a_frozen_node_is_seen_and_power_cycled(stamp: Stamp) -> None:
 def test_the_end_of_the_outer_process_is_the_end_of_everything(stamp: Stamp) -> None:
     """Killing one process ends all nodes; ensure brings them back with their disks and the shared directories."""
     instances = stamp.up(2)
-    room.ensure_share(stamp.cluster, "shared")
+    stamp.ensure_folder("exports", "shared")
     stamp.run("gpu-001", "sh", "-c", "echo kept | tee /root/file >/exports/shared/file")
     found = room.read_room(stamp.cluster)
     assert found is not None
@@ -254,6 +255,94 @@ def test_growing_and_shrinking_leaves_the_other_nodes_alone(stamp: Stamp) -> Non
         stamp.run("gpu-003", "ls", "/root/mine")
 
 
+def test_a_leaf_keeps_its_trunk_until_its_last_node_has_left(stamp: Stamp) -> None:
+    """A pool that shrinks lets jobs finish: until then their rails lead somewhere."""
+    stamp.up(3)
+    stamp.ensure_room(2)
+    assert _trunks(stamp) == {"leaf1", "leaf2"}
+    assert stamp.drift(2) == [], "nothing to repair: it goes with the nodes"
+    room.end_nodes(stamp.cluster, ["gpu-003"], stamp.said.append)
+    assert _trunks(stamp) == {"leaf1"}
+
+
+def _trunks(stamp: Stamp) -> set[str]:
+    found = room.read_room(stamp.cluster)
+    return {trunk.leaf for trunk in found.trunks} if found else set()
+
+
+def test_a_room_has_one_owner(stamp: Stamp) -> None:
+    """Another stack with a cluster of the same name neither gets in nor takes it away."""
+    stamp.up(1)
+    other = dataclasses.replace(stamp, claim="stack other of project test")
+    with pytest.raises(room.RoomError) as refused:
+        other.ensure_room(1)
+    assert str(refused.value) == (
+        f"cluster {stamp.cluster}: the machine room belongs to somebody else: to stack test of project test\n"
+        "  hint: give one of the two clusters another name, or destroy the other stack first"
+    )
+    with pytest.raises(room.RoomError, match="belongs to somebody else"):
+        other.ensure_folder("exports", "shared")
+    other.remove()
+    assert stamp.drift(1) == []
+
+
+def test_a_volume_outlives_its_node(stamp: Stamp) -> None:
+    """A new disk finds what the old one had on its volume; a node without its volume is not whole."""
+    state = (Volume("state", "/var/lib/state"),)
+    volume = stamp.ensure_folder("volumes", "gpu-001-state")
+    stamp.ensure_room(1)
+    stamp.ensure_nodes(1, volumes=state)
+    stamp.run("gpu-001", "sh", "-c", "echo kept >/var/lib/state/file; touch /root/mine")
+    assert (volume / "file").read_text() == "kept\n"
+    stamp.run("gpu-001", "umount", "/var/lib/state")
+    assert stamp.drift(1) == ["gpu-001 has lost what is mounted on /var/lib/state"]
+    stamp.ensure_nodes(1, volumes=state)
+    assert stamp.run("gpu-001", "cat", "/var/lib/state/file", "/root/mine") == "kept\n"
+    stamp.image = room.Image("another", stamp.image.layers, stamp.image.packages)
+    stamp.ensure_nodes(1, volumes=state)
+    assert stamp.run("gpu-001", "cat", "/var/lib/state/file") == "kept\n"
+    with pytest.raises(AssertionError, match="No such file"):
+        stamp.run("gpu-001", "ls", "/root/mine")
+
+
+def test_services_of_a_node_with_a_volume_end_before_its_disk_goes(stamp: Stamp) -> None:
+    """What they have in memory reaches the volume."""
+    state = (Volume("state", "/var/lib/state"),)
+    volume = stamp.ensure_folder("volumes", "gpu-001-state")
+    stamp.ensure_room(1)
+    stamp.ensure_nodes(1, volumes=state)
+    script = "trap 'echo saved >/var/lib/state/file; exit 0' TERM; while :; do sleep 0.1; done"
+    make = f"cd /etc/stampworks; mkdir new; printf '#!/bin/sh\\n%s\\n' \"{script}\" >new/run; chmod +x new/run; "
+    stamp.run(
+        "gpu-001",
+        "sh",
+        "-c",
+        make + "mv new services/saver; until sv check /etc/stampworks/services/saver; do sleep 0.1; done",
+    )
+    room.end_nodes(stamp.cluster, ["gpu-001"], stamp.said.append)
+    assert (volume / "file").read_text() == "saved\n"
+
+
+def test_an_interrupted_boot_ends_soon(stamp: Stamp, tmp_path: Path) -> None:
+    """Whoever listens can end the wait for a node that hangs, and hears which one it is."""
+    layer = tmp_path / "layer"
+    (layer / "usr/sbin").mkdir(parents=True)
+    init = layer / "usr/sbin/stampworks-init"
+    init.write_text("#!/bin/sh\nexec sleep 1000\n")
+    init.chmod(0o755)
+    stamp.image = room.Image("hanging", (str(layer), *stamp.image.layers), stamp.image.packages)
+    stamp.ensure_room(1)
+
+    class Interrupted(Exception):  # noqa: N818
+        pass
+
+    def interrupt(line: str) -> None:
+        raise Interrupted(line)
+
+    with pytest.raises(Interrupted, match="waiting for gpu-001 \\(0 of 1 up\\)"):
+        room.ensure_nodes(stamp.cluster, group(1), rails(1), stamp.image, interrupt)
+
+
 def test_a_node_of_another_image_gets_a_new_disk(stamp: Stamp) -> None:
     """A disk was made for one image and one set of addresses; another of either means another disk."""
     instances = stamp.up(1)
@@ -268,12 +357,12 @@ def test_a_node_of_another_image_gets_a_new_disk(stamp: Stamp) -> None:
 def test_shared_directories_appear_in_running_nodes(stamp: Stamp) -> None:
     """A share made after a node booted is there at once, and what one node writes another reads."""
     stamp.up(2)
-    path = room.ensure_share(stamp.cluster, "shared")
-    assert room.read_share(stamp.cluster, "shared") == path
+    path = stamp.ensure_folder("exports", "shared")
+    assert room.read_folder(stamp.cluster, "exports", "shared") == path
     stamp.run("gpu-001", "sh", "-c", "echo hello >/exports/shared/file")
     assert stamp.run("gpu-002", "cat", "/exports/shared/file") == "hello\n"
-    room.end_share(stamp.cluster, "shared")
-    assert room.read_share(stamp.cluster, "shared") is None
+    room.end_folder(stamp.cluster, "exports", "shared")
+    assert room.read_folder(stamp.cluster, "exports", "shared") is None
     assert stamp.run("gpu-002", "ls", "/exports") == ""
 
 
@@ -339,7 +428,7 @@ def test_two_rooms_use_the_same_addresses(new_stamp: Callable[[], Stamp]) -> Non
     keys = {stamp.cluster: members(stamp.cluster).members[0] for stamp in (first, second)}
     assert _ssh(first, keys[first.cluster], "ls", "/root").stdout == "first\n"
     assert _ssh(second, keys[second.cluster], "ls", "/root").stdout == ""
-    room.end_room(first.cluster)
+    first.remove()
     assert second.drift(1) == []
 
 
@@ -347,11 +436,11 @@ def test_processes_that_ensure_at_once_do_not_collide(stamp: Stamp, tmp_path: Pa
     """Three processes that want the same nodes get the same ones, each started once."""
     stamp.ensure_room(3)
     program = tmp_path / "ensure.py"
-    wanted = f"{stamp.cluster!r}, {nodes(3)!r}, {MACHINE!r}, {rails(3)!r}, {stamp.image!r}, str"
+    wanted = f"{stamp.cluster!r}, {group(3)!r}, {rails(3)!r}, {stamp.image!r}, str"
     program.write_text(
         textwrap.dedent(f"""
         from stampworks.clouds.local.room import Image, ensure_nodes
-        from stampworks.plan import Machine, Node, Rail, Trunk
+        from stampworks.plan import Group, Machine, Node, Rail, Trunk
         print(sorted(ensure_nodes({wanted}).items()))
         """)
     )
@@ -367,7 +456,7 @@ def test_a_starter_that_dies_leaves_no_room_and_no_node_behind(stamp: Stamp) -> 
     stamp.ensure_room(4)
     program = (
         "import sys; sys.path[:0] = []; from stampworks.clouds.local.room import *; from stampworks.plan import *; "
-        f"ensure_nodes({stamp.cluster!r}, {nodes(4)!r}, {MACHINE!r}, {rails(4)!r}, {stamp.image!r}, str)"
+        f"ensure_nodes({stamp.cluster!r}, {group(4)!r}, {rails(4)!r}, {stamp.image!r}, str)"
     )
     for delay in (0.2, 0.3, 0.4, 0.5):
         process = subprocess.Popen([sys.executable, "-c", program])

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import pulumi
 
 from stampworks.plan import Network, Rail, to_dict
-from stampworks.resources import Keyring, LocalNetwork
+from stampworks.resources import Keyring, LocalNetwork, LocalRoom
 
 
 def create(
     name: str,
     *,
     cluster: str,
+    place: LocalRoom,
     network: Network,
     rails: Sequence[Rail],
     keyring: Keyring,
@@ -23,6 +24,7 @@ def create(
     return LocalNetwork(
         name,
         cluster=cluster,
+        claim=place.claim,
         network=to_dict(network),
         rails=[to_dict(rail) for rail in rails],
         ssh_public_key=keyring.ssh_public_key,

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import pulumi
 
-from stampworks.plan import Storage, to_dict
-from stampworks.resources import LocalNetwork, SharedDirectory
+from stampworks.plan import Group, Storage, Volume
+from stampworks.resources import LocalRoom, LocalVolume, SharedDirectory
 
 
 def create(
-    name: str, *, cluster: str, network: LocalNetwork, storage: Storage, opts: pulumi.ResourceOptions
+    name: str, *, cluster: str, place: LocalRoom, storage: Storage, opts: pulumi.ResourceOptions
 ) -> SharedDirectory:
     """A directory that every node sees; guarded against deletion where the plan says so."""
-    guarded = pulumi.ResourceOptions(protect=storage.protect)
-    return SharedDirectory(
-        name,
-        cluster=cluster,
-        network_instance=network.instance,
-        storage=to_dict(storage),
-        opts=pulumi.ResourceOptions.merge(opts, guarded),
-    )
+    guarded = _guarded(opts, protect=storage.protect)
+    return SharedDirectory(name, cluster=cluster, claim=place.claim, name=storage.name, opts=guarded)
+
+
+def create_volume(
+    name: str,
+    *,
+    cluster: str,
+    place: LocalRoom,
+    group: Group,
+    volume: Volume,
+    protect: bool,
+    opts: pulumi.ResourceOptions,
+) -> LocalVolume:
+    """A disk for the one member of a group, which goes on with it when it gets a new disk of its own."""
+    (node,) = group.nodes
+    of_node = f"{node.name}-{volume.name}"
+    guarded = _guarded(opts, protect=protect)
+    return LocalVolume(name, cluster=cluster, claim=place.claim, name=of_node, opts=guarded)
+
+
+def _guarded(opts: pulumi.ResourceOptions, *, protect: bool) -> pulumi.ResourceOptions:
+    return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=protect))

@@ -7,16 +7,26 @@ from stampworks.configuration import PlaybookFailed
 from stampworks.operations.errors import OperationError
 from stampworks.provider.handler import Package
 from stampworks.provider.handlers.keyring import Keyring
+from stampworks.provider.handlers.local_folders import LocalVolume, SharedDirectory
 from stampworks.provider.handlers.local_group import LocalGroup
 from stampworks.provider.handlers.local_network import LocalNetwork
+from stampworks.provider.handlers.local_room import LocalRoom
 from stampworks.provider.handlers.playbook import Playbook
 from stampworks.provider.handlers.roster import MembersMissingError, Roster
-from stampworks.provider.handlers.shared_directory import SharedDirectory
 
 PACKAGE = Package(
     name="stampworks",
     version=version("stampworks"),
     description="Declare a GPU training cluster once, stamp it out identically on any cloud, prove it.",
-    handlers=(Keyring(), LocalNetwork(), LocalGroup(), SharedDirectory(), Roster(), Playbook()),
+    handlers=(
+        Keyring(),
+        LocalRoom(),
+        LocalVolume(),
+        SharedDirectory(),
+        LocalNetwork(),
+        LocalGroup(),
+        Roster(),
+        Playbook(),
+    ),
     expected_errors=(RoomError, PlaybookFailed, OperationError, MembersMissingError),
 )

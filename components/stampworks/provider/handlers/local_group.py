@@ -43,9 +43,7 @@ class LocalGroup(Handler):
         cluster, group, rails = call.inputs["cluster"], _group(call.inputs), _rails(call.inputs)
         image = await call.thread(ensure_node_image, *_image(call.inputs), call.progress, call.waiter())
         await call.thread(_drain_and_shrink, call, group, image)
-        instances = await call.thread(
-            room.ensure_nodes, cluster, group.nodes, group.machine, rails, image, call.progress
-        )
+        instances = await call.thread(room.ensure_nodes, cluster, group, rails, image, call.progress)
         return {"generation": _generation(instances), "drift": []}
 
     async def read(self, call: Call) -> dict[str, Any] | None:
@@ -89,10 +87,12 @@ def _drain_and_shrink(call: Call, group: plan.Group, image: room.Image) -> None:
     alive = {state.name for state in states if state.alive}
     leaving = [state.name for state in _members(states, group.name) if state.name not in kept]
     reasons = dict.fromkeys(leaving, LEAVES)
-    reasons |= dict.fromkeys(room.nodes_to_renew(cluster, group.nodes, group.machine, image), RENEWED)
+    reasons |= dict.fromkeys(room.nodes_to_renew(cluster, group, image), RENEWED)
     ending = {name: reason for name, reason in sorted(reasons.items()) if name in alive}
     if group.role == "controller" and ending:
-        ending = dict.fromkeys(sorted(alive), UNSCHEDULED) | ending  # no job outlives its scheduler
+        # Jobs can go on without a controller. But what gives it a new disk, a release for one, mostly gives the pools new
+        # ones next, and then a scheduler has to answer.
+        ending = dict.fromkeys(sorted(alive), UNSCHEDULED) | ending
     if ending:
         roster = operations.members("local", cluster)
         operations.vacate(roster, ending, call.inputs["drainTimeoutMinutes"], call.progress)

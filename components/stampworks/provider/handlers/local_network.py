@@ -1,4 +1,4 @@
-"""The machine room of one local cluster."""
+"""The networks of one local cluster."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class LocalNetwork(Handler):
     refresh = True
     inputs: ClassVar[Mapping[str, Property]] = {
         "cluster": Property("string", "the cluster's name", replaces=True),
+        "claim": Property("string", "the claim of the cluster's LocalRoom"),
         "network": Property("object", "the plan's network"),
         "rails": Property("array", "the rails of the plan's fabric, with their trunks"),
         "sshPublicKey": Property("string", "what the nodes let in"),
@@ -37,7 +38,8 @@ class LocalNetwork(Handler):
     async def ensure(self, call: Call) -> dict[str, Any]:
         network, rails = _declared(call.inputs)
         keys = call.inputs["sshPrivateKey"], call.inputs["sshPublicKey"]
-        state = await call.thread(room.ensure_room, call.inputs["cluster"], network, rails, *keys, call.progress)
+        place = call.inputs["cluster"], call.inputs["claim"]
+        state = await call.thread(room.ensure_room, *place, network, rails, *keys, call.progress)
         return _outputs(state, call.inputs)
 
     async def read(self, call: Call) -> dict[str, Any] | None:

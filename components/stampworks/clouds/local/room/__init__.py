@@ -3,6 +3,10 @@
 from stampworks.clouds.local.room.commands import HOST_PROGRAMS as HOST_PROGRAMS
 from stampworks.clouds.local.room.disks import Image as Image
 from stampworks.clouds.local.room.errors import RoomError as RoomError
+from stampworks.clouds.local.room.folders import Kind as Kind
+from stampworks.clouds.local.room.folders import end_folder as end_folder
+from stampworks.clouds.local.room.folders import ensure_folder as ensure_folder
+from stampworks.clouds.local.room.folders import read_folder as read_folder
 from stampworks.clouds.local.room.image import Builder as Builder
 from stampworks.clouds.local.room.image import ensure_image as ensure_image
 from stampworks.clouds.local.room.image import find_image as find_image
@@ -20,9 +24,9 @@ from stampworks.clouds.local.room.rooms import RoomState as RoomState
 from stampworks.clouds.local.room.rooms import TrunkState as TrunkState
 from stampworks.clouds.local.room.rooms import end_room as end_room
 from stampworks.clouds.local.room.rooms import ensure_room as ensure_room
+from stampworks.clouds.local.room.rooms import expect_owner as expect_owner
 from stampworks.clouds.local.room.rooms import reach as reach
 from stampworks.clouds.local.room.rooms import read_room as read_room
+from stampworks.clouds.local.room.rooms import remove_room as remove_room
 from stampworks.clouds.local.room.rooms import room_drift as room_drift
-from stampworks.clouds.local.room.shares import end_share as end_share
-from stampworks.clouds.local.room.shares import ensure_share as ensure_share
-from stampworks.clouds.local.room.shares import read_share as read_share
+from stampworks.clouds.local.room.rooms import room_owner as room_owner

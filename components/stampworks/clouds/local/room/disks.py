@@ -9,7 +9,7 @@ from stampworks.clouds.local.room import files
 from stampworks.clouds.local.room.commands import run
 from stampworks.clouds.local.room.processes import Process, from_instance
 from stampworks.clouds.local.room.room import Room
-from stampworks.plan import Machine, Node, from_json, to_json
+from stampworks.plan import Group, Node, Volume, from_json, to_json
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class Commission:
     machine: str
     accelerators: int
     image: str
+    volumes: tuple[Volume, ...]
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,8 @@ def disk_of(room: Room, name: str) -> Disk:
     return Disk(room.nodes / name)
 
 
-def commission(node: Node, machine: Machine, image: Image) -> Commission:
-    return Commission(node, machine.name, machine.accelerators, image.digest)
+def commission(node: Node, group: Group, image: Image) -> Commission:
+    return Commission(node, group.machine.name, group.machine.accelerators, image.digest, group.volumes)
 
 
 def make(disk: Disk, wanted: Commission, public_key: str) -> None:

@@ -43,6 +43,8 @@ class Boot:
     root: str
     console: str
     exports: str
+    volumes: tuple[tuple[str, str], ...]
+    """(directory, mount point) of what outlives the node."""
     packages: str
     devices: tuple[str, ...]
     mapped: bool
@@ -69,11 +71,16 @@ def arrange(room: Room, batches: Sequence[network.Batch], forget: Sequence[str] 
 
 
 def boot(
-    room: Room, boots: Sequence[Boot], born: Callable[[str, Process], None], up: Callable[[str], None]
+    room: Room,
+    boots: Sequence[Boot],
+    born: Callable[[str, Process], None],
+    up: Callable[[str], None],
+    awaited: Callable[[Sequence[str]], None],
 ) -> dict[str, str]:
     """Boots nodes until their sshd answers and returns why some did not.
 
-    Each is given to `born` before it does anything and to `up` when it answers.
+    Each is given to `born` before it does anything and to `up` when it answers; `awaited` gets those that have not
+    answered yet, every second, and can end the wait by an exception.
     """
     unborn = {boot.name for boot in boots}
     failed: dict[str, str] = {}
@@ -87,6 +94,8 @@ def boot(
                 return not unborn
             case {"up": name}:
                 up(name)
+            case {"awaited": names}:
+                awaited(names)
             case {"failed": name, "why": why}:
                 failed.setdefault(name, why)
                 if name in unborn:
@@ -109,7 +118,7 @@ def _visit(room: Room, what: str, request: dict[str, Any], hear: Hearer | None =
             argv = [*inside, sys.executable, "-I", "-S", str(PROGRAM), str(theirs.fileno())]
             hands = _start(argv, theirs.fileno(), room.name, what)
         orders, _, errors = streams(hands)
-        with hands:
+        with hands, ours:  # ours goes first: whoever stops listening before the end must not wait for it
             _order(orders, {"batches": [], "forget": [], "survey": False, "boots": [], **request})
             for message, pid in _messages(ours, room.name, what):
                 if message.get("failed") == "":

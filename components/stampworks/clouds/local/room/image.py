@@ -21,7 +21,7 @@ from stampworks.clouds.local.room.commands import MAPPED_ROOT
 from stampworks.clouds.local.room.disks import Image
 from stampworks.clouds.local.room.errors import RoomError
 from stampworks.clouds.local.room.room import Progress, Room
-from stampworks.plan import Machine, Member, Network, Node, Release, Roster
+from stampworks.plan import Group, Machine, Member, Network, Node, Release, Roster
 
 WHERE = "node image"
 TREE = Path(__file__).with_name("tree")
@@ -37,7 +37,7 @@ BUILD_TIMEOUT_S = 3600
 
 BUILDER = Node("builder", "198.51.100.2", (), "")
 BUILDER_NETWORK = Network("198.51.100.0/24", "198.51.100.0/24", "198.51.100.1")
-BUILDER_MACHINE = Machine("builder", True, "", 0, 0, 1, 0)
+BUILDER_GROUP = Group("builder", "worker", Machine("builder", True, "", 0, 0, 1, 0), 1, (BUILDER,), ())
 
 # What mmdebstrap leaves of this host, what openssh-server's installation makes: a node has its own or none.
 HOST_TRACES = ("etc/apt/sources.list", "etc/apt/apt.conf.d/99mmdebstrap", "etc/hostname", "etc/resolv.conf")
@@ -177,7 +177,7 @@ def _make_node(recipe: Recipe, draft: Path, install: Callable[[Builder], None], 
     with room.leashed():
         key = disks.make_key(draft / "key", WHERE)
         rooms.furnish(room, BUILDER_NETWORK, (), key, (draft / "key.pub").read_text())
-        nodes.keep_running(room, [BUILDER], BUILDER_MACHINE, (), bare, lambda _: progress("builder booted"))
+        nodes.keep_running(room, BUILDER_GROUP, (), bare, lambda _: progress("builder booted"))
         install(_builder(room))
         stripped = nodes.run_inside(room, BUILDER.name, ["sh", "-c", STRIP], timeout=60)
         if stripped.returncode != 0:

@@ -28,6 +28,8 @@ DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 LINKS = {"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
 PSEUDO = NOSUID | NODEV | NOEXEC
 
+AWAITED_S = 1.0
+
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -147,6 +149,10 @@ def build(boot: dict[str, Any]) -> None:
     seal_sysctls(root / "proc/sys")
     build_dev(root / "dev", boot["devices"])
     mount(boot["exports"], root / "exports", "", BIND)
+    for source, target in boot["volumes"]:
+        point = root / target.lstrip("/")
+        point.mkdir(parents=True, exist_ok=True)
+        mount(source, point, "", BIND)
     bind_read_only(boot["packages"], root / "exports/.packages")
 
 
@@ -207,7 +213,7 @@ def become_init(boot: dict[str, Any]) -> None:
 
 
 def wait_for_ssh(addresses: dict[str, str], pids: dict[str, int], timeout_s: float, teller: socket.socket) -> None:
-    waiting, deadline = dict(addresses), time.monotonic() + timeout_s
+    waiting, deadline, said = dict(addresses), time.monotonic() + timeout_s, time.monotonic()
     while waiting:
         for name, address in list(waiting.items()):
             if ssh_answers(address):
@@ -219,6 +225,9 @@ def wait_for_ssh(addresses: dict[str, str], pids: dict[str, int], timeout_s: flo
             else:
                 continue
             del waiting[name]
+        if waiting and time.monotonic() > said + AWAITED_S:
+            say(teller, {"awaited": sorted(waiting)})  # where nobody listens any more, this is the end
+            said = time.monotonic()
         time.sleep(0.01)
 
 

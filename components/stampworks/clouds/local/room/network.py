@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,10 @@ from stampworks.plan import Network, Node, Rail
 
 MANAGEMENT = "mgmt"
 """The bridge every node's eth0 is plugged into; its own address is where the toolkit reaches the nodes from."""
+
+
+TRUNK_ENDS = ("-up", "-dn")
+"""How the names of a trunk's ends end, in the leaf and in the spine."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ def spine_bridge(rail: int) -> str:
 
 def trunk_ends(rail: int, leaf: str) -> tuple[str, str]:
     """The end in the leaf and the end in the spine."""
-    return f"r{rail}-{leaf}-up", f"r{rail}-{leaf}-dn"
+    return f"r{rail}-{leaf}{TRUNK_ENDS[0]}", f"r{rail}-{leaf}{TRUNK_ENDS[1]}"
 
 
 def trunk_of(name: str) -> tuple[int, str] | None:
@@ -67,8 +71,16 @@ def port(node: str, interface: str) -> str:
     return "p" + hashlib.sha256(f"{node}/{interface}".encode()).hexdigest()[:12]
 
 
+def leaves_in_use(present: Links) -> frozenset[str]:
+    """The bridges that something else than a trunk is plugged into."""
+    return frozenset(link.master for name, link in present.items() if link.master and not name.endswith(TRUNK_ENDS))
+
+
 def switches(network: Network, rails: Sequence[Rail], present: Links) -> Batch:
-    """Makes the management network, spines and trunks what they should be, without touching what already is."""
+    """Makes the management network, spines and trunks what they should be, without touching what already is.
+
+    A trunk that is no longer wanted stays while nodes are plugged into its leaf: they may have jobs to finish.
+    """
     ip: list[str] = []
     tc: list[str] = []
     ip += _bridge(MANAGEMENT, present)
@@ -85,8 +97,20 @@ def switches(network: Network, rails: Sequence[Rail], present: Links) -> Batch:
             ip += [f"link set {up} master {leaf} up", f"link set {down} master {spine} up"]
             tc += [shape(up, trunk.rate_mbps), shape(down, trunk.rate_mbps)]
     wanted = {trunk_ends(rail.index, trunk.leaf)[0] for rail in rails for trunk in rail.trunks}
-    ip += [f"link del {name}" for name in sorted(present) if trunk_of(name) and name not in wanted]
+    ip += [f"link del {name}" for name, _ in _idle_trunks(present) if name not in wanted]
     return Batch("", tuple(ip), tuple(tc))
+
+
+def without_idle_trunks(leaves: Collection[str], present: Links) -> Batch:
+    """Takes away the trunks of those of these leaves that the last node has left."""
+    return Batch("", tuple(f"link del {name}" for name, leaf in _idle_trunks(present) if leaf in leaves))
+
+
+def _idle_trunks(present: Links) -> list[tuple[str, str]]:
+    """The ends, in their leaves, of trunks whose leaf has no nodes; each with the leaf."""
+    in_use = leaves_in_use(present)
+    trunks = [(name, trunk) for name in sorted(present) if (trunk := trunk_of(name))]
+    return [(name, trunk[1]) for name, trunk in trunks if leaf_bridge(*trunk) not in in_use]
 
 
 def ports(nodes: Sequence[Node], rails: Sequence[Rail], present: Links) -> Batch:

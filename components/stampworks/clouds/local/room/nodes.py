@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from stampworks.clouds.local.room.errors import RoomError
 from stampworks.clouds.local.room.network import Link, Links
 from stampworks.clouds.local.room.processes import Process
 from stampworks.clouds.local.room.room import Progress, Room, enter, of_cluster
-from stampworks.plan import Machine, Network, Node, Rail, from_json
+from stampworks.plan import Group, Network, Node, Rail, from_json
 
 
 @dataclass(frozen=True)
@@ -44,41 +45,39 @@ class NodeState:
     rails: tuple[RailState, ...]
     host_key: str
     image: str
-    shared: bool
-    """Whether the shared directories are mounted."""
+    lost: tuple[str, ...]
+    """Where something of this room should be mounted and is not."""
 
     @property
     def alive(self) -> bool:
         return self.state == "up"
 
 
-def ensure_nodes(
-    cluster: str, nodes: Sequence[Node], machine: Machine, rails: Sequence[Rail], image: Image, progress: Progress
-) -> dict[str, str]:
-    """Makes each of these nodes run as declared and returns their instances.
+def ensure_nodes(cluster: str, group: Group, rails: Sequence[Rail], image: Image, progress: Progress) -> dict[str, str]:
+    """Makes each node of the group run as declared and returns their instances.
 
-    A missing node gets a new disk, and so does one whose addresses, machine or image are others now. A dead or frozen
-    one is started again with the disk it has. The interfaces of one that runs are put right without disturbing it.
+    A missing node gets a new disk, and so does one whose addresses, machine, volumes or image are others now. One that
+    is dead or frozen or has lost a mount is started again with the disk it has. The interfaces of one that runs are put
+    right without disturbing it.
     """
     room = of_cluster(cluster)
     with room.locked():
-        return keep_running(room, nodes, machine, rails, image, progress)
+        return keep_running(room, group, rails, image, progress)
 
 
-def nodes_to_renew(cluster: str, nodes: Sequence[Node], machine: Machine, image: Image) -> tuple[str, ...]:
+def nodes_to_renew(cluster: str, group: Group, image: Image) -> tuple[str, ...]:
     """The nodes to which ensure_nodes would give a new disk in place of the one they have."""
     room = of_cluster(cluster)
-    wanted = [disks.commission(node, machine, image) for node in nodes]
+    wanted = [disks.commission(node, group, image) for node in group.nodes]
     return tuple(one.node.name for one in wanted if _is_for_another(disk_of(room, one.node.name), one))
 
 
-def keep_running(
-    room: Room, nodes: Sequence[Node], machine: Machine, rails: Sequence[Rail], image: Image, progress: Progress
-) -> dict[str, str]:
+def keep_running(room: Room, group: Group, rails: Sequence[Rail], image: Image, progress: Progress) -> dict[str, str]:
     """What ensure_nodes does, for any room; the caller holds its lock."""
-    commissions = {node.name: disks.commission(node, machine, image) for node in nodes}
+    nodes = group.nodes
+    commissions = {node.name: disks.commission(node, group, image) for node in nodes}
     _remove(room, [name for name, wanted in commissions.items() if _is_for_another(disk_of(room, name), wanted)])
-    off = [node for node in nodes if not _is_up(disk_of(room, node.name))]
+    off = [node for node in nodes if not _is_whole(disk_of(room, node.name))]
     for node in off:
         _power_off(disk_of(room, node.name))
         _prepare(room, commissions[node.name])
@@ -89,11 +88,14 @@ def keep_running(
 
 
 def end_nodes(cluster: str, names: Sequence[str], progress: Progress) -> None:
-    """Ends nodes and removes their disks; fine when they are not there."""
+    """Ends nodes, and removes their disks and the trunks that nobody needs without them; fine when they are gone."""
     room = of_cluster(cluster)
     with room.locked():
+        leaves = {found.node.leaf for name in names if (found := disk_of(room, name).commission)}
         for name in _remove(room, names):
             progress(f"{name} removed")
+        if leaves and room.process:
+            hands.arrange(room, [network.without_idle_trunks(leaves, hands.look(room)[""])])
 
 
 def read_nodes(cluster: str) -> tuple[NodeState, ...]:
@@ -131,8 +133,7 @@ def node_drift(state: NodeState, node: Node, rails: Sequence[Rail], image: str) 
         drift.append(f"{node.name} has other addresses")
     if state.image != image:
         drift.append(f"{node.name} runs another image")
-    if not state.shared:
-        drift.append(f"{node.name} has lost the shared directories")
+    drift += [f"{node.name} has lost what is mounted on {point}" for point in state.lost]
     for rail, found in zip(rails, state.rails, strict=False):
         if not found.up:
             drift.append(f"{node.name} {rail.interface} is down")
@@ -181,6 +182,7 @@ def _boot_of(room: Room, wanted: Commission, image: Image) -> hands.Boot:
         root=str(disk.root),
         console=str(disk.console),
         exports=str(room.exports),
+        volumes=tuple((str(room.volumes / f"{wanted.node.name}-{one.name}"), one.mount) for one in wanted.volumes),
         packages=image.packages,
         # the only device nodes that every Linux has eight of, with or without privilege: they stand for accelerators
         devices=tuple(f"tty{index}" for index in range(wanted.accelerators)),
@@ -202,7 +204,10 @@ def _boot(room: Room, boots: Sequence[hands.Boot], total: int, progress: Progres
         done += 1
         progress(f"{name} up ({done} of {total})")
 
-    if failed := hands.boot(room, boots, born, up):
+    def awaited(names: Sequence[str]) -> None:
+        progress(f"waiting for {', '.join(names[:3])}{' and others' if len(names) > 3 else ''} ({done} of {total} up)")
+
+    if failed := hands.boot(room, boots, born, up, awaited):
         reports = [f"{name}: {why}" + _console(disk_of(room, name)) for name, why in sorted(failed.items())]
         raise RoomError(room.name, f"{len(failed)} of {total} nodes did not boot", "\n" + "\n".join(reports))
 
@@ -219,6 +224,7 @@ def _remove(room: Room, names: Sequence[str]) -> list[str]:
     """Ends nodes, unplugs them and removes their disks; returns those that were there."""
     gone = [name for name in names if disk_of(room, name).folder.exists()]
     for name in gone:
+        _shut_down(room, name)
         _power_off(disk_of(room, name))
     if gone and room.process:
         found = hands.look(room)
@@ -227,6 +233,14 @@ def _remove(room: Room, names: Sequence[str]) -> list[str]:
     for name in gone:
         files.remove_tree(disk_of(room, name).folder, name)
     return gone
+
+
+def _shut_down(room: Room, name: str) -> None:
+    """Lets a node write to its volumes what it has in memory; one that cannot loses it, as it would on a dead node."""
+    disk = disk_of(room, name)
+    if disk.commission and disk.commission.volumes and _is_whole(disk):
+        with contextlib.suppress(RoomError):
+            run_inside(room, name, ["sh", "-c", "sv -w 20 force-stop /etc/stampworks/services/*"], timeout=40)
 
 
 def _power_off(disk: Disk) -> None:
@@ -242,9 +256,10 @@ def _is_for_another(disk: Disk, wanted: Commission) -> bool:
     return found is not None and found != wanted
 
 
-def _is_up(disk: Disk) -> bool:
+def _is_whole(disk: Disk) -> bool:
+    """Whether it runs, and has mounted what it should."""
     process = disk.process
-    return process is not None and not process.frozen
+    return process is not None and not process.frozen and not _lost(disk)
 
 
 def _running(room: Room, name: str) -> Process:
@@ -271,7 +286,7 @@ def _state(disk: Disk, room_links: Links, node_links: Links) -> NodeState | None
         rails=rails,
         host_key=disk.host_key,
         image=commission.image,
-        shared=process is not None and _has_exports(process.pid),
+        lost=_lost(disk),
     )
 
 
@@ -283,9 +298,13 @@ def _rail_state(node: Node, interface: str, index: int, room_links: Links, node_
     return RailState(interface, up, min(end.rate_mbps if end else 0 for end in ends))
 
 
-def _has_exports(pid: int) -> bool:
+def _lost(disk: Disk) -> tuple[str, ...]:
+    """Mount points of the shared directories and of volumes on which nothing is mounted."""
+    commission, process = disk.commission, disk.process
+    wanted = ("/exports", *(volume.mount for volume in commission.volumes)) if commission and process else ()
     try:
-        mounts = Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
-    except OSError:  # it is gone, or just going
-        return False
-    return any(line.split()[4] == "/exports" for line in mounts)
+        lines = Path(f"/proc/{process.pid}/mountinfo").read_text().splitlines() if process else []
+    except OSError:  # it is just going
+        return wanted
+    found = {line.split()[4] for line in lines}
+    return tuple(point for point in wanted if point not in found)

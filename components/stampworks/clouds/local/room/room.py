@@ -32,7 +32,13 @@ class Room:
 
     @property
     def exports(self) -> Path:
+        """The shared directories, which every node sees."""
         return self.folder / "exports"
+
+    @property
+    def volumes(self) -> Path:
+        """Disks that outlive the node they are mounted on."""
+        return self.folder / "volumes"
 
     @property
     def identity_file(self) -> Path:
@@ -52,6 +58,27 @@ class Room:
         files.make_directory(self.folder.parent, 0o700)
         with files.locked(self._lock_file, self.name, LOCK_TIMEOUT_S):
             yield
+
+    @property
+    def owner(self) -> str:
+        """The claim of the stack that this room belongs to; empty when it is nobody's."""
+        try:
+            return self._owner_file.read_text()
+        except FileNotFoundError:
+            return ""
+
+    def claim(self, claim: str) -> None:
+        """Makes the room a stack's own before anything is put into it; the caller holds its lock."""
+        self.expect(claim)
+        if not self.owner:
+            files.make_directory(self.folder, 0o700)
+            files.write(self._owner_file, claim)
+
+    def expect(self, claim: str) -> None:
+        """Raises when the room is another stack's."""
+        if self.owner not in ("", claim):
+            remedy = "give one of the two clusters another name, or destroy the other stack first"
+            raise RoomError(self.name, "the machine room belongs to somebody else", f"to {self.owner}", remedy)
 
     @property
     def process(self) -> Process | None:
@@ -112,6 +139,10 @@ class Room:
     @property
     def _process_file(self) -> Path:
         return self.folder / "process"
+
+    @property
+    def _owner_file(self) -> Path:
+        return self.folder / "owner"
 
     @property
     def _lock_file(self) -> Path:

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stampworks.clouds.local.room import files, hands
-from stampworks.clouds.local.room.network import MANAGEMENT, Links, switches, trunk_of, with_prefix
+from stampworks.clouds.local.room.network import (
+    MANAGEMENT,
+    Links,
+    leaf_bridge,
+    leaves_in_use,
+    switches,
+    trunk_of,
+    with_prefix,
+)
 from stampworks.clouds.local.room.room import Progress, Room, of_cluster
 from stampworks.plan import Network, Rail, to_json
 
@@ -17,6 +25,8 @@ class TrunkState:
     leaf: str
     rate_mbps: int
     """The rate of its slower end; 0 when it is not shaped or carries nothing."""
+    in_use: bool
+    """Whether nodes are plugged into its leaf."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +41,21 @@ class RoomState:
 
 
 def ensure_room(
-    cluster: str, network: Network, rails: Sequence[Rail], identity: str, public_key: str, progress: Progress
+    cluster: str,
+    claim: str,
+    network: Network,
+    rails: Sequence[Rail],
+    identity: str,
+    public_key: str,
+    progress: Progress,
 ) -> RoomState:
-    """Starts the room if it is not there, and makes its networks and its key what they should be."""
+    """Starts the room if it is not there, and makes its networks and its key what they should be.
+
+    The claim says whose it is: a stack's room is no other stack's, even if their clusters have the same name.
+    """
     room = of_cluster(cluster)
     with room.locked():
+        room.claim(claim)
         if room.process is None:
             room.start()
             progress("machine room started")
@@ -60,10 +80,28 @@ def read_room(cluster: str) -> RoomState | None:
 
 
 def end_room(cluster: str) -> None:
-    """Ends the room with everything in it and removes its folder; fine when there is none."""
+    """Ends the room with everything that runs in it; fine when it does not run. What lies in its folder stays."""
     room = of_cluster(cluster)
     with room.locked():
-        room.remove()
+        room.end()
+
+
+def room_owner(cluster: str) -> str:
+    """The claim of the room's owner, empty when it has none."""
+    return of_cluster(cluster).owner
+
+
+def expect_owner(cluster: str, claim: str) -> None:
+    """Raises when the room is there and is somebody else's."""
+    of_cluster(cluster).expect(claim)
+
+
+def remove_room(cluster: str, claim: str) -> None:
+    """Removes all there is of a room, also what its stack never learned of, unless it is another stack's."""
+    room = of_cluster(cluster)
+    with room.locked():
+        if room.owner in ("", claim):
+            room.remove()
 
 
 def reach(cluster: str) -> tuple[str, ...]:
@@ -81,6 +119,9 @@ def room_drift(state: RoomState | None, network: Network, rails: Sequence[Rail])
         drift.append(f"the room's address is {', '.join(state.gateways) or 'missing'}, not {gateway}")
     found = {(trunk.rail, trunk.leaf): trunk.rate_mbps for trunk in state.trunks}
     wanted = {(rail.index, trunk.leaf): trunk.rate_mbps for rail in rails for trunk in rail.trunks}
+    for trunk in state.trunks:
+        if trunk.in_use:  # it goes with the last node of its leaf, and jobs there may still need it
+            wanted.setdefault((trunk.rail, trunk.leaf), trunk.rate_mbps)
     for key in sorted(found.keys() | wanted.keys()):
         if found.get(key) != wanted.get(key):
             has, should = (f"{side[key]} Mb/s" if key in side else "no trunk" for side in (found, wanted))
@@ -89,11 +130,11 @@ def room_drift(state: RoomState | None, network: Network, rails: Sequence[Rail])
 
 
 def _state(instance: str, links: Links) -> RoomState:
-    trunks = []
+    trunks, leaves = [], leaves_in_use(links)
     for name in sorted(links):
         if trunk := trunk_of(name):
             (rail, leaf), ends = trunk, [links[name], links.get(name.removesuffix("-up") + "-dn")]
             rate_mbps = min(end.rate_mbps if end and end.up and end.master else 0 for end in ends)
-            trunks.append(TrunkState(rail, leaf, rate_mbps))
+            trunks.append(TrunkState(rail, leaf, rate_mbps, leaf_bridge(rail, leaf) in leaves))
     management = links.get(MANAGEMENT)
     return RoomState(instance, management.addresses if management else (), tuple(trunks))

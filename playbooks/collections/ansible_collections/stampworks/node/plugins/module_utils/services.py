@@ -31,15 +31,15 @@ class Service:
     """host:port of what must answer before the command may start."""
     limits: tuple[tuple[str, str], ...] = ()
     """(limit by systemd's name, value): MEMLOCK, NOFILE."""
-    run_directories: tuple[tuple[str, str], ...] = ()
-    """(directory, owner) on a file system that is empty after a boot."""
+    directories: tuple[tuple[str, str], ...] = ()
+    """(directory, owner) that may not be there when it starts: a boot empties /run, a new volume is empty."""
     once: bool = False
     """Runs to its end at every boot instead of staying."""
 
     @property
     def before(self) -> list[list[str]]:
         """What must have ended well before the command starts."""
-        made = [["install", "-d", "-o", owner, "-g", owner, path] for path, owner in self.run_directories]
+        made = [["install", "-d", "-m", "750", "-o", owner, "-g", owner, path] for path, owner in self.directories]
         return made + [[AWAIT_PORT, *address.rsplit(":", 1)] for address in self.awaits]
 
 

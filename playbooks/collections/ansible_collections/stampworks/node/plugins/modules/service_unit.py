@@ -39,8 +39,8 @@ options:
     description: Resource limits, MEMLOCK and NOFILE.
     type: dict
     default: {}
-  run_directories:
-    description: Directories below /run to make before it starts, with their owners.
+  directories:
+    description: Directories to make before it starts, with their owners.
     type: dict
     default: {}
   state:
@@ -72,7 +72,7 @@ def work(
     command: Sequence[str],
     awaits: Sequence[str],
     limits: Mapping[str, str],
-    run_directories: Mapping[str, str],
+    directories: Mapping[str, str],
     state: str,
     configuration: Sequence[str],
     once: bool,
@@ -88,7 +88,7 @@ def work(
             tuple(command),
             awaits=tuple(awaits),
             limits=tuple(sorted((key, str(value)) for key, value in limits.items())),
-            run_directories=tuple(sorted(run_directories.items())),
+            directories=tuple(sorted(directories.items())),
             once=once,
         )
         if services.define(service, check):

@@ -1,0 +1,34 @@
+"""Folders that outlive nodes: shared directories, which every node sees, and volumes, each mounted on one node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from stampworks.clouds.local.room import files
+from stampworks.clouds.local.room.room import Room, of_cluster
+
+Kind = Literal["exports", "volumes"]
+
+
+def ensure_folder(cluster: str, claim: str, kind: Kind, name: str) -> Path:
+    """Makes it. All nodes, also those that run, see a shared directory as /exports/<name>; a volume appears at boot."""
+    room = of_cluster(cluster)
+    with room.locked():
+        room.claim(claim)
+        return files.make_directory(_path(room, kind, name))
+
+
+def read_folder(cluster: str, kind: Kind, name: str) -> Path | None:
+    """The directory, None when there is none."""
+    path = _path(of_cluster(cluster), kind, name)
+    return path if path.is_dir() else None
+
+
+def end_folder(cluster: str, kind: Kind, name: str) -> None:
+    """Removes the directory with all that is in it; fine when there is none."""
+    files.remove_tree(_path(of_cluster(cluster), kind, name), name)
+
+
+def _path(room: Room, kind: Kind, name: str) -> Path:
+    return {"exports": room.exports, "volumes": room.volumes}[kind] / name

@@ -1,0 +1,47 @@
+"""A cluster's place on this machine."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from stampworks.clouds.local import room
+from stampworks.provider.handler import Call, Handler, Property
+
+
+class LocalRoom(Handler):
+    """A cluster's place on this machine: the claim that everything in it bears. Deleting it leaves nothing of it.
+
+    It comes before all that is in the room and goes after it, so that what a killed `up` left and no state knows of is
+    found here. Making it makes nothing: if that is interrupted, there is nothing that could be forgotten.
+    """
+
+    token = "stampworks:local:LocalRoom"  # noqa: S105
+    inputs: ClassVar[Mapping[str, Property]] = {
+        "cluster": Property("string", "the cluster's name", replaces=True),
+    }
+    outputs: ClassVar[Mapping[str, Property]] = {
+        "claim": Property("string", "the stack, and a number that no other stack of that name has", stable=True),
+    }
+
+    def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
+        return str(inputs["cluster"])
+
+    async def ensure(self, call: Call) -> dict[str, Any]:
+        claim = call.old_outputs.get("claim") or f"{_stack(call.urn)}, claim {secrets.token_hex(8)}"
+        await call.thread(room.expect_owner, call.inputs["cluster"], claim)
+        return {"claim": claim}
+
+    async def read(self, call: Call) -> dict[str, Any] | None:
+        """As the state says; in an import, as the room says."""
+        claim = call.old_outputs.get("claim") or await call.thread(room.room_owner, call.id)
+        return {"claim": claim} if claim else None
+
+    async def delete(self, call: Call) -> None:
+        await call.thread(room.remove_room, call.id, call.old_outputs["claim"])
+
+
+def _stack(urn: str) -> str:
+    stack, project = urn.removeprefix("urn:pulumi:").split("::")[:2]
+    return f"stack {stack} of project {project}"

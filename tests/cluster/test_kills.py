@@ -1,0 +1,138 @@
+"""Something is killed in the middle of an operation, at a moment drawn at random: the next one puts it right."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cluster.conftest import Stack
+
+pytestmark = pytest.mark.cluster
+
+VICTIMS = ("engine", "language host", "plugin", "node", "head")
+OPERATIONS = ("up", "update", "destroy")
+PROGRAMS = {"language host": "pulumi-language-python", "plugin": "stampworks.provider"}
+NODES = {"node": "gpu-001", "head": "head"}
+LONGEST_S = 12.0
+"""Later than this most operations have ended, and nothing would be killed."""
+
+
+@pytest.mark.parametrize("_", [pytest.param(number, marks=[pytest.mark.long] * (number >= 2)) for number in range(10)])
+def test_a_kill_at_any_moment_is_put_right(stack: Stack, _: int) -> None:
+    """Nothing is left over, nothing is there twice, and no process outlives its engine."""
+    operation, victim, moment_s = draw()
+    said = f"{victim} killed {moment_s:.2f} s into {operation}:\n"
+    said += interrupted(stack, operation, victim, moment_s)
+    assert lingering(stack) == [], said
+    if operation == "destroy" or random.random() < 0.5:  # noqa: S311 (no secret)
+        said += unlocked(stack, "destroy")
+        assert stack.resources() == {}, said
+        assert stack.traces() == [], said
+    said += unlocked(stack, "up")
+    assert "11 unchanged" in stack.up(), said
+    found = stack.nodes()
+    assert {name: node["state"] for name, node in found.items()} == dict.fromkeys(("head", *workers(stack)), "up"), said
+    assert first_processes(stack) == sorted(node["pid"] for node in found.values()), said
+
+
+def draw() -> tuple[str, str, float]:
+    return random.choice(OPERATIONS), random.choice(VICTIMS), random.uniform(0, LONGEST_S)  # noqa: S311
+
+
+def workers(stack: Stack) -> list[str]:
+    (count,) = re.findall(r"count: (\d)", stack.file.read_text())
+    return [f"gpu-{number:03}" for number in range(1, int(count) + 1)]
+
+
+def interrupted(stack: Stack, operation: str, victim: str, moment_s: float) -> str:
+    """Starts the operation, kills the victim at its moment or when it appears, and returns what was said."""
+    if operation == "up":
+        unlocked(stack, "destroy")
+    else:
+        unlocked(stack, "up")
+    if operation == "update":
+        count = len(workers(stack))
+        stack.edit(f"count: {count}", f"count: {count % 2 + 1}")
+    with stack.started("destroy" if operation == "destroy" else "up") as engine:
+        until = time.monotonic() + moment_s
+        while time.monotonic() < until and engine.poll() is None:
+            time.sleep(0.01)
+        while engine.poll() is None:
+            if (pid := find(stack, victim, engine.pid)) and kill(pid):
+                break
+            time.sleep(0.01)
+        said, _ = engine.communicate(timeout=300)
+    return said
+
+
+def find(stack: Stack, victim: str, engine: int) -> int:
+    """The number of the process, 0 while it is not there."""
+    if victim == "engine":
+        return engine
+    if victim in NODES:
+        return int(stack.nodes().get(NODES[victim], {"pid": 0})["pid"])
+    program = PROGRAMS[victim].encode()
+    ours = [pid for pid in ours_of(stack) if program in content(pid, "cmdline")]
+    return ours[0] if ours else 0
+
+
+def kill(pid: int) -> bool:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def ours_of(stack: Stack) -> Iterator[int]:
+    """All processes that an operation on this stack has started: their environment says so. The room's have none."""
+    mark = f"STAMPWORKS_STATE={stack.state}\0".encode()
+    for entry in Path("/proc").glob("[0-9]*"):
+        if mark in content(int(entry.name), "environ"):
+            yield int(entry.name)
+
+
+def content(pid: int, file: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{file}").read_bytes()
+    except OSError:  # it ended while we looked
+        return b""
+
+
+def lingering(stack: Stack) -> list[bytes]:
+    """What still runs of an operation that is over, after a moment in which it could notice."""
+    deadline = time.monotonic() + 20
+    while found := [content(pid, "cmdline") for pid in ours_of(stack)]:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    return found
+
+
+def unlocked(stack: Stack, verb: str) -> str:
+    """Runs an operation that must pass, after what its own message says if an earlier one was killed."""
+    done = stack.run(verb, "--yes", "--skip-preview")
+    said = done.stdout
+    if "the stack is currently locked" in said:
+        assert "pulumi cancel" in said
+        stack.run("cancel", "--yes")
+        done = stack.run(verb, "--yes", "--skip-preview")
+        said += done.stdout
+    assert done.returncode == 0, said
+    return said
+
+
+def first_processes(stack: Stack) -> list[int]:
+    """The processes that are the first of a node, as the room has them and whoever knows of them."""
+    outer = int((stack.state / "rooms" / stack.cluster / "process").read_text().split("-")[0])
+    children = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()
+    return sorted(int(pid) for pid in children if content(int(pid), "comm") == b"runsvdir\n")
