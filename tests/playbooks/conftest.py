@@ -83,7 +83,7 @@ class Cluster:
         assert done.returncode == 0, f"{node}: {command}: {done.stdout}{done.stderr}"
         return done.stdout.strip()
 
-    def until(self, node: str, command: str, expected: str, limit_s: float = 30) -> None:
+    def until(self, node: str, command: str, expected: str, limit_s: float = 120) -> None:
         """Waits until a command says what is expected."""
         end = time.monotonic() + limit_s
         while (said := self.shell(node, command)) != expected:

@@ -90,7 +90,7 @@ def test_what_was_used_is_remembered_over_a_power_cut(cluster: Cluster) -> None:
     cluster.until("head", used, "product|low|COMPLETED")
     cluster.shell("head", "touch /tmp/used; scontrol update nodename=gpu-001 comment=changed")
     # slurmctld writes its state every few seconds
-    cluster.until("head", "find /var/lib/slurm/slurmctld/job_state -newer /tmp/used -printf saved", "saved")
+    cluster.until("head", "find /var/lib/stampworks/state/slurmctld/job_state -newer /tmp/used -printf saved", "saved")
     cluster.power_cycle("head")
     cluster.until("head", "sinfo -h -p main -o %T 2>/dev/null || true", "idle", 60)
     assert cluster.shell("head", used) == "product|low|COMPLETED"

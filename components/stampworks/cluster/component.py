@@ -75,11 +75,11 @@ class Cluster(pulumi.ComponentResource):
         return [
             self._cloud.storage.create_volume(
                 f"{self._base}-{group.name}-{volume.name}",
-                cluster=self._plan.name,
+                cluster=self.plan.name,
                 place=place,
                 group=group,
                 volume=volume,
-                protect=self._plan.scheduler.protect,
+                protect=self.plan.scheduler.protect,
                 opts=self._child(),
             )
             for volume in group.volumes
