@@ -36,6 +36,7 @@ scheduler:
   topology: tree
   preemption: requeue
   drain_timeout_minutes: 10
+  protect: true
   queues:
     - {name: main, pools: [gpu, cpu], default: true, time_limit_minutes: 0, priority: normal}
     - {name: short, pools: [cpu]}
@@ -63,6 +64,7 @@ OTHERS: dict[str, Any] = {
     "scheduler.topology": "flat",
     "scheduler.preemption": "cancel",
     "scheduler.drain_timeout_minutes": 20,
+    "scheduler.protect": False,
     "scheduler.queues[].name": "all",
     "scheduler.queues[].pools": ["gpu"],
     "scheduler.queues[].default": False,

@@ -151,7 +151,9 @@ def test_the_head_comes_back_by_itself(cluster: Cluster) -> None:
     job = cluster.shell("head", "sbatch --parsable -N1 --output=/dev/null --wrap 'sleep 600'; touch /tmp/submitted")
     cluster.until("head", f"squeue -h -j {job} -o %T", "RUNNING")
     # slurmctld writes its state every few seconds
-    cluster.until("head", "find /var/lib/stampworks/state/slurmctld/job_state -newer /tmp/submitted -printf saved", "saved")
+    cluster.until(
+        "head", "find /var/lib/stampworks/state/slurmctld/job_state -newer /tmp/submitted -printf saved", "saved"
+    )
     cluster.power_cycle("head")
     cluster.until("head", f"squeue -h -j {job} -o %T 2>/dev/null || true", "RUNNING")
     cluster.shell("head", f"scancel {job}")

@@ -90,8 +90,8 @@ def _drain_and_shrink(call: Call, group: plan.Group, image: room.Image) -> None:
     reasons |= dict.fromkeys(room.nodes_to_renew(cluster, group, image), RENEWED)
     ending = {name: reason for name, reason in sorted(reasons.items()) if name in alive}
     if group.role == "controller" and ending:
-        # Jobs can go on without a controller. But what gives it a new disk, a release for one, mostly gives the pools new
-        # ones next, and then a scheduler has to answer.
+        # Jobs can go on without a controller. But what gives it a new disk, a release for one, mostly gives the pools
+        # new ones next, and then a scheduler has to answer.
         ending = dict.fromkeys(sorted(alive), UNSCHEDULED) | ending
     if ending:
         roster = operations.members("local", cluster)
