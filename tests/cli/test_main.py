@@ -32,8 +32,9 @@ def usage(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str
     [
         (
             ["plna"],
-            "stampworks: argument VERB: invalid choice: 'plna' (choose from 'plan', 'schema', 'facts', 'image', "
-            "'status', 'ssh', 'run', 'drain', 'return')\n  hint: did you mean plan? `stampworks --help` says more\n",
+            "stampworks: argument VERB: invalid choice: 'plna' (choose from 'plan', 'schema', 'new', 'compare', "
+            "'facts', 'image', 'status', 'ssh', 'run', 'drain', 'return')\n"
+            "  hint: did you mean plan? `stampworks --help` says more\n",
         ),
         (
             [],
@@ -217,5 +218,5 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert all(
         f"\n    {verb} " in said
-        for verb in ("plan", "schema", "facts", "image", "status", "ssh", "run", "drain", "return")
+        for verb in ("plan", "schema", "new", "compare", "facts", "image", "status", "ssh", "run", "drain", "return")
     )

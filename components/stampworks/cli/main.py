@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-from stampworks.cli import declared, drain, exits, facts, image, reach, status
+from stampworks.cli import compare, declared, drain, exits, facts, image, new, reach, status
 
 EPILOG = """\
 exit codes: 0 fine, 1 the answer is no, 2 the input is wrong, 3 could not tell, 4 the infrastructure failed;
@@ -51,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    for module in (declared, facts, image, status, reach, drain):
+    for module in (declared, new, compare, facts, image, status, reach, drain):
         module.add_verbs(verbs)
     return top
 

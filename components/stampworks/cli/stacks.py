@@ -32,7 +32,7 @@ def source_of(stack: str) -> Source:
     """The declaration of a stack of the project that the working directory is in."""
     from stampworks.declaration import load_stack
 
-    return load_stack(stack, _stacks(_project()))
+    return load_stack(stack, folder())
 
 
 def plan_of(stack: str) -> Plan:
@@ -64,7 +64,7 @@ def cluster_of(stack: str) -> tuple[Plan, Roster]:
     return plan, roster
 
 
-def _project() -> Path:
+def project() -> Path:
     for folder in _upward(Path.cwd()):
         if (folder / "Pulumi.yaml").is_file():
             return folder
@@ -73,16 +73,17 @@ def _project() -> Path:
     )
 
 
-def _stacks(project: Path) -> Path:
+def folder() -> Path:
     """Where Pulumi looks for the files of the project's stacks."""
     import yaml
 
+    file = project() / "Pulumi.yaml"
     try:
-        content = yaml.safe_load((project / "Pulumi.yaml").read_text())
+        content = yaml.safe_load(file.read_text())
     except (yaml.YAMLError, ValueError):
         hint = "`pulumi about` says where it is broken"
-        raise exits.CliError(f"{project / 'Pulumi.yaml'} is not YAML", hint) from None
-    return project / (content.get("stackConfigDir") or "." if isinstance(content, dict) else ".")
+        raise exits.CliError(f"{file} is not YAML", hint) from None
+    return file.parent / (content.get("stackConfigDir") or "." if isinstance(content, dict) else ".")
 
 
 def _upward(folder: Path) -> Iterator[Path]:

@@ -1,0 +1,143 @@
+"""`stampworks compare` with a stand-in for pulumi."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from stampworks.cli import compare, exits
+from stampworks.cli.main import main
+from stampworks.plan import Plan, fingerprint, from_json
+
+PULUMI = """#!/bin/sh
+echo "$PWD $*" >> "$HERE/asked"
+[ "$1 $2 $3 $4" = "stack export --non-interactive --stack" ] || exit 99
+if [ ! -e "$HERE/$5.json" ]; then echo "error: no stack named '$5' found" >&2; exit 6; fi
+cat "$HERE/$5.json"
+"""
+
+
+@pytest.fixture
+def backend(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What Pulumi holds, a file for each stack; the project has a stack `other` that is a sibling of `local`."""
+    folder = tmp_path / "backend"
+    folder.mkdir()
+    (folder / "pulumi").write_text(PULUMI)
+    (folder / "pulumi").chmod(0o755)
+    monkeypatch.setenv("HERE", str(folder))
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    edit(project, "name: local", "name: other")
+    return folder
+
+
+def edit(project: Path, old: str, new: str) -> None:
+    """The stack `other` is `local` with one thing changed."""
+    text = (project / "stacks" / "Pulumi.local.yaml").read_text()
+    (project / "stacks" / "Pulumi.other.yaml").write_text(text.replace(old, new, 1))
+
+
+def state(**outputs: object) -> str:
+    stack = {"type": "pulumi:pulumi:Stack", "outputs": outputs}
+    return json.dumps({"deployment": {"resources": [{"type": "pulumi:providers:stampworks"}, stack]}})
+
+
+def now(capsys: pytest.CaptureFixture[str]) -> str:
+    main(["plan", "--json"])
+    return fingerprint(from_json(Plan, capsys.readouterr().out))
+
+
+def test_siblings(backend: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Equal, whether they were stamped or not, and the backend was asked where the project is."""
+    mark = now(capsys)
+    (backend / "local.json").write_text(state(fingerprint=mark))
+    assert main(["compare", "local", "other"]) == exits.FINE
+    assert capsys.readouterr().out == (
+        "local and other: equal\n"
+        "\n"
+        "Expected between siblings\n"
+        "  name: local in local, other in other\n"
+        "\n"
+        "Fingerprints\n"
+        f"  local: {mark}; stamped as declared\n"
+        f"  other: {mark}; not stamped yet\n"
+    )
+    asked = (backend / "asked").read_text().splitlines()
+    assert asked == [f"{project} stack export --non-interactive --stack {name}" for name in ("local", "other")]
+
+
+def test_edited_by_hand(backend: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The answer is no, and says what was edited."""
+    edit(project, "count: 2", "count: 3")
+    assert main(["compare", "local", "other"]) == exits.NO
+    assert capsys.readouterr().out.startswith("local and other: different\n  pool gpu: 2 nodes in local, 3 in other\n")
+
+
+def test_stamped_before_the_declaration_changed(backend: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two equal declarations of which one has not been stamped again."""
+    mark = now(capsys)
+    (backend / "local.json").write_text(state(fingerprint=mark))
+    (backend / "other.json").write_text(state(fingerprint="0123456789abcdef"))
+    assert main(["compare", "local", "other"]) == exits.NO
+    assert capsys.readouterr().out.endswith(
+        f"  other was stamped from an earlier declaration: fingerprint 0123456789abcdef, now {mark}\n"
+    )
+
+
+def test_destroyed(backend: Path) -> None:
+    """A stack that was taken down is there and has nothing."""
+    (backend / "other.json").write_text('{"version": 3, "deployment": {"manifest": {}}}')
+    assert main(["compare", "local", "other"]) == exits.FINE
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("#!/bin/sh\necho 'error: \x1b[31mPULUMI_ACCESS_TOKEN must be set' >&2; exit 3\n", "error: \\x1b[31mPUL"),
+        ("#!/bin/sh\nexit 7\n", "pulumi ended with exit code 7"),
+        ("#!/bin/sh\necho '{'\n", "what pulumi stack export printed is no state"),
+        ("#!/bin/sh\necho '[]'\n", "what pulumi stack export printed is no state"),
+        ("#!/bin/sh\necho '{\"deployment\": {\"resources\": [7]}}'\n", "what pulumi stack export printed is no state"),
+        ("#!/bin/sh\nexec sleep 9\n", "pulumi did not answer within 1 s"),
+        (f"#!/bin/sh\necho '{state(name='local')}'\n", "the stack has no output 'fingerprint': its last `"),
+        ("", "pulumi is not installed, or `. tools/env.sh` was not called"),
+    ],
+)  # fmt: skip
+def test_a_backend_that_does_not_say(
+    backend: Path, program: str, why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Unknown is never equal, and the reason is shown."""
+    monkeypatch.setattr(compare, "_TIMEOUT_S", 1.0)
+    (backend / "pulumi").write_text(program)
+    if not program:
+        (backend / "pulumi").unlink()
+        monkeypatch.setenv("PATH", str(backend))
+    assert main(["compare", "local", "other"]) == exits.UNKNOWN
+    out = capsys.readouterr().out
+    assert out.startswith("local and other: unknown\n")
+    assert f"; could not tell what was stamped: {why}" in out
+
+
+def test_as_json(backend: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All differences, also those that follow from others."""
+    edit(project, "count: 2", "count: 3")
+    assert main(["compare", "local", "other", "--json"]) == exits.NO
+    found = json.loads(capsys.readouterr().out)
+    assert (found["verdict"], found["a"]["stamped"]) == ("different", "")
+    assert "groups[gpu].nodes[gpu-003]" in [each["path"] for each in found["differences"]]
+
+
+def test_a_plan_in_a_file(backend: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It stands for a cluster that is declared elsewhere; there is no stack to ask."""
+    main(["plan", "--json"])
+    file = tmp_path / "plan.json"
+    file.write_text(capsys.readouterr().out)
+    assert main(["compare", str(file), "local"]) == exits.FINE
+    assert len((backend / "asked").read_text().splitlines()) == 1
+
+
+def test_a_stack_that_is_not_there(backend: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The input is wrong, and nobody is asked about it."""
+    assert main(["compare", "local", "prod"]) == exits.WRONG_INPUT
+    assert "there is no stack 'prod'" in capsys.readouterr().err

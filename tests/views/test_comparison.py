@@ -1,0 +1,192 @@
+"""Differences between two plans, in words."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from stampworks import planning
+from stampworks.declaration import load_value
+from stampworks.plan import Plan, fingerprint, from_dict, to_dict
+from stampworks.views.comparison import Side, comparison_data, comparison_text, differences, sentences, verdict
+
+from tests.planning.test_fingerprint import IDENTITY, OTHERS, PLAN, changed, mutations
+
+
+def of(path: str, value: Any) -> Plan:
+    return planning.plan(load_value(changed(path, value), "test"))
+
+
+def counted(a: Plan, b: Plan) -> list[str]:
+    found = [each for each in differences(a, b) if each.kind == "difference" and not each.follows]
+    return sentences(found, "a", "b")
+
+
+WORDS = {
+    "pools[].name": ["pool gpu: only in a, 4 x sim-h100", "pool train: only in b, 4 x sim-h100"],
+    "pools[].machine": ["pool gpu machine: sim-h100 in a, sim-a100-small in b", "rail1: only in a"],
+    "pools[].count": ["pool gpu: 4 nodes in a, 5 in b"],
+    "fabric.rail_rate_mbps": ["rail[0-1] rate: 200 Mb/s in a, 400 Mb/s in b"],
+    "fabric.leaf_nodes": ["fabric leaf nodes: 2 in a, 4 in b"],
+    "fabric.oversubscription": ["fabric oversubscription: 1 in a, 2 in b"],
+    "storage[].name": ["storage shared: only in a", "storage data: only in b"],
+    "storage[].mount": ["storage shared mount: /shared in a, /data in b"],
+    "storage[].protect": ["storage shared protect: yes in a, no in b"],
+    "users[].name": ["user alice: only in a", "user carol: only in b"],
+    "users[].uid": ["user alice uid: 2001 in a, 2003 in b"],
+    "users[].accounts": [
+        "account research users: alice in a, none in b",
+        "account product users: none in a, alice in b",
+        "user alice accounts: research in a, product in b",
+    ],
+    "scheduler.accounting": ["scheduler accounting: yes in a, no in b", "account research, product: only in a"],
+    "scheduler.topology": ["scheduler topology: tree in a, flat in b"],
+    "scheduler.preemption": ["scheduler preemption: requeue in a, cancel in b"],
+    "scheduler.drain_timeout_minutes": ["scheduler drain timeout: 10 min in a, 20 min in b"],
+    "scheduler.queues[].name": ["queue main: only in a", "queue all: only in b"],
+    "scheduler.queues[].pools": ["queue main pools: gpu, cpu in a, gpu in b"],
+    "scheduler.queues[].default": ["queue main default: yes in a, no in b", "queue short default: no in a, yes in b"],
+    "scheduler.queues[].time_limit_minutes": ["queue main time limit: no limit in a, 60 min in b"],
+    "scheduler.queues[].priority": ["queue main priority: normal in a, urgent in b"],
+    "scheduler.priorities[].name": ["priority normal: only in a"],
+    "scheduler.priorities[].weight": ["priority normal weight: 100 in a, 101 in b"],
+    "scheduler.priorities[].preempts": ["priority urgent preempts: normal in a, none in b"],
+    "scheduler.accounts[].name": ["account research: only in a", "account science: only in b"],
+    "scheduler.accounts[].share": ["account research share: 1 in a, 2 in b"],
+    "scheduler.accounts[].accelerators_max": ["account research accelerators max: no limit in a, 8 in b"],
+}
+
+
+@pytest.mark.parametrize(("path", "value"), OTHERS.items())
+def test_every_declared_field_has_words(path: str, value: Any) -> None:
+    """A field that nobody has found words for is missing in WORDS."""
+    said = counted(PLAN, of(path, value))
+    assert set(WORDS[path]) <= set(said), said
+
+
+@pytest.mark.parametrize(("path", "value"), IDENTITY.items())
+def test_what_tells_siblings_apart_is_expected(path: str, value: Any) -> None:
+    """It is listed and does not count, however many addresses follow from it."""
+    a, b = Side("one", PLAN), Side("two", of(path, value))
+    assert verdict(a, b) == "equal"
+    text = comparison_text(a, b).split("\n\n")
+    assert text[0] == "one and two: equal"
+    assert (
+        text[1]
+        == {
+            "name": "Expected between siblings\n  name: one in one, two in two",
+            "network.cidr": "Expected between siblings\n  network range: 10.77.0.0/16 in one, 192.168.0.0/20 in two",
+        }[path]
+    )
+    assert len(text) == 3
+
+
+def test_another_release_is_expected() -> None:
+    """Siblings get it one after the other; that it is so is said."""
+    newer = dataclasses.replace(PLAN, release=dataclasses.replace(PLAN.release, name="2027.02", versions=()))
+    text = comparison_text(Side("a", PLAN), Side("b", newer))
+    assert text.startswith("a and b: equal\n\nExpected between siblings\n  release: 2026.11 in a, 2027.02 in b\n\n")
+
+
+def test_causes_come_before_what_follows_from_them() -> None:
+    """A pool that is larger has more nodes, leaves and trunks, each of them said once."""
+    text = comparison_text(Side("a", PLAN), Side("b", of("pools[].count", 7)))
+    assert text.startswith(
+        "a and b: different\n"
+        "  pool gpu: 4 nodes in a, 7 in b\n"
+        "\n"
+        "What follows from that\n"
+        "  rail0 trunk to leaf1-[3-4]: only in b\n"
+        "  rail1 trunk to leaf1-[3-4]: only in b\n"
+        "  leaf1-[3-4]: only in b\n"
+        "  node gpu-[005-007]: only in b\n"
+    )
+
+
+def test_a_thousand_nodes_are_a_few_lines() -> None:
+    """What is left out is counted, and in the JSON."""
+    large, wide = changed("pools[].count", 1000), changed("pools[].count", 1000)
+    wide["fabric"]["leaf_nodes"] = 4
+    a, b = (Side(name, planning.plan(load_value(data, "test"))) for name, data in (("a", large), ("b", wide)))
+    lines = comparison_text(a, b).splitlines()
+    assert len(lines) < 30
+    assert any(line.endswith("more, which --json has") for line in lines)
+    assert len(comparison_data(a, b)["differences"]) > 1000
+
+
+def test_words_are_found_exactly_when_the_fingerprints_differ() -> None:
+    """For every value that a plan can differ in; none needs the last resort."""
+    for path, other, counts in mutations(PLAN):
+        found = differences(PLAN, other)
+        assert any(each.kind == "difference" for each in found) is counts, path
+        assert all(each.path != "fingerprint" for each in found), path
+        assert all("\0" not in line and ": " in line for line in sentences(found, "a", "b")), path
+
+
+def test_the_order_of_pools_counts() -> None:
+    """Addresses and leaves follow it."""
+    data = changed("pools[].count", 4)
+    data["pools"].reverse()
+    assert "order of pools: head, gpu, cpu in a, head, cpu, gpu in b" in counted(
+        PLAN, planning.plan(load_value(data, "test"))
+    )
+
+
+def test_a_difference_without_words_is_no_equality() -> None:
+    """Two entries of one name, in a plan that nobody planned: what cannot be explained is still said."""
+    data = to_dict(PLAN)
+    data["users"] = (*data["users"][:1], *data["users"])
+    found = differences(PLAN, from_dict(Plan, data))
+    assert [each.path for each in found] == ["fingerprint"]
+
+
+NOW, OTHER = fingerprint(PLAN), "0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected", "last"),
+    [
+        ({}, {}, "equal", f"b: {NOW}; not stamped yet"),
+        ({"stamped": NOW}, {"stamped": NOW}, "equal", f"b: {NOW}; stamped as declared"),
+        ({"stamped": NOW}, {}, "equal", f"b: {NOW}; not stamped yet"),
+        (
+            {"stamped": NOW},
+            {"stamped": OTHER},
+            "different",
+            f"b was stamped from an earlier declaration: fingerprint {OTHER}, now {NOW}",
+        ),
+        (
+            {"stamped": OTHER},
+            {"stamped": OTHER},
+            "equal",
+            f"b was stamped from an earlier declaration: fingerprint {OTHER}, now {NOW}",
+        ),
+        (
+            {"stamped": NOW},
+            {"unknown": "no \x1b[31mlogin"},
+            "unknown",
+            f"b: {NOW}; could not tell what was stamped: no \\x1b[31mlogin",
+        ),
+    ],
+)
+def test_what_was_stamped(a: dict[str, str], b: dict[str, str], expected: str, last: str) -> None:
+    """Equal declarations are no equal clusters as long as one of them was not stamped again."""
+    sides = Side("a", PLAN, **a), Side("b", PLAN, **b)
+    assert verdict(*sides) == expected
+    assert comparison_text(*sides).splitlines()[-1] == "  " + last
+
+
+def test_what_differs_is_known_also_when_the_backend_is_silent() -> None:
+    """A difference is an answer."""
+    assert verdict(Side("a", PLAN), Side("b", of("pools[].count", 5), unknown="no login")) == "different"
+
+
+def test_as_data() -> None:
+    """Every difference with its path, its kind and its words; all of it is JSON."""
+    data = comparison_data(Side("a", PLAN), Side("b", of("pools[].count", 5), unknown="no login"))
+    assert json.loads(json.dumps(data)) == data | {"differences": json.loads(json.dumps(data["differences"]))}
+    assert data["b"]["stamped"] is None
+    text = WORDS["pools[].count"][0]
+    assert {"path": "groups[gpu].count", "kind": "difference", "a": 4, "b": 5, "text": text} in data["differences"]
