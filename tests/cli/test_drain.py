@@ -27,7 +27,7 @@ def test_drain_and_return(cluster: StandIn, capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == (
         "  node     pool  address    state       jobs  GPUs used  rails  held by  reason\n"
         "  gpu-002  gpu   10.77.1.2  idle+drain     7  0 of 8         2  alice    new fans\n"
-        "gpu-002: idle+drain, by alice: new fans\n"
+        "gpu-002: idle+drain, held by alice: new fans\n"
     )
     assert main(["return", "gpu-002"]) == exits.FINE
     assert (

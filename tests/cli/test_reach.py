@@ -49,7 +49,7 @@ def test_status_of_a_broken_node(cluster: StandIn, capsys: pytest.CaptureFixture
     assert main(["status"]) == exits.NO
     out = capsys.readouterr().out
     assert out.startswith("cluster local on local: fail\n")
-    assert out.endswith("gpu-001: idle+drain, by Slurm: \\x1b[2Jxid 79\n")
+    assert out.endswith("gpu-001: idle+drain, held by Slurm: \\x1b[2Jxid 79\n")
     assert "\x1b" not in out
 
 

@@ -73,16 +73,16 @@ def test_only_known_good_states_pass(cluster: StandIn, flags: tuple[str, ...], v
 def test_a_bad_node_says_why(cluster: StandIn) -> None:
     """Slurm's reason is in the row and in the sentence."""
     cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="xid 79"), node("gpu-002"))
-    assert status(the_plan(), cluster.roster).why == ("gpu-001: idle+drain, by Slurm: xid 79",)
+    assert status(the_plan(), cluster.roster).why == ("gpu-001: idle+drain, held by Slurm: xid 79",)
 
 
 @pytest.mark.parametrize(
     ("line", "held"),
     [
-        ("person alice: new fans", "by alice since 2024-11-21T12:00:00Z: new fans"),
-        ("health: rail0 is missing", "by the health check since 2024-11-21T12:00:00Z: rail0 is missing"),
-        ("stampworks: gets a new disk", "by an up since 2024-11-21T12:00:00Z: gets a new disk"),
-        ("Kill task failed", "by Slurm (root) since 2024-11-21T12:00:00Z: Kill task failed"),
+        ("person alice: new fans", "held by alice since 2024-11-21T12:00:00Z: new fans"),
+        ("health: rail0 is missing", "held by the health check since 2024-11-21T12:00:00Z: rail0 is missing"),
+        ("stampworks: gets a new disk", "held by an up since 2024-11-21T12:00:00Z: gets a new disk"),
+        ("Kill task failed", "held by Slurm (root) since 2024-11-21T12:00:00Z: Kill task failed"),
     ],
 )
 def test_a_drained_node_says_by_whom_since_when_and_why(cluster: StandIn, line: str, held: str) -> None:
@@ -100,6 +100,13 @@ def test_a_planned_node_that_is_not_there_is_missing(cluster: StandIn) -> None:
     assert found.verdict == "fail"
     assert found.why == ("gpu-002: missing",)
     assert [row.name for row in found.nodes] == ["head", "gpu-001", "gpu-002"]
+
+
+def test_a_missing_node_that_was_drained_says_so(cluster: StandIn) -> None:
+    """When it comes back it takes no jobs all the same."""
+    cluster.nodes(node("gpu-001"), node("gpu-002", "DOWN", "DRAIN", reason="person alice: new fans"))
+    found = status(the_plan(), cluster.without("gpu-002"))
+    assert found.why == ("gpu-002: missing, held by alice: new fans",)
 
 
 def test_members_without_planned_names_are_counted(cluster: StandIn) -> None:

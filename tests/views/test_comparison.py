@@ -45,6 +45,7 @@ WORDS = {
     "scheduler.topology": ["scheduler topology: tree in a, flat in b"],
     "scheduler.preemption": ["scheduler preemption: requeue in a, cancel in b"],
     "scheduler.drain_timeout_minutes": ["scheduler drain timeout: 10 min in a, 20 min in b"],
+    "scheduler.protect": ["scheduler protect: yes in a, no in b"],
     "scheduler.queues[].name": ["queue main: only in a", "queue all: only in b"],
     "scheduler.queues[].pools": ["queue main pools: gpu, cpu in a, gpu in b"],
     "scheduler.queues[].default": ["queue main default: yes in a, no in b", "queue short default: no in a, yes in b"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
@@ -55,7 +56,7 @@ def status(plan: Plan, roster: Roster) -> Status:
         known, jobs = slurm.nodes(roster), slurm.jobs(roster)
     except OperationError as error:
         silent = str(error).splitlines()[0]
-        return _judged(plan, roster, silent, [_unknown(member) for member in roster.members])
+        return _judged(plan, roster, silent, [_unknown(member) for member in roster.members], {})
     running: dict[str, list[int]] = {}
     for job in jobs:
         for name in job.nodes:
@@ -63,7 +64,7 @@ def status(plan: Plan, roster: Roster) -> Status:
     rows = [
         _row(plan, member, known.get(member.name), tuple(running.get(member.name, ()))) for member in roster.members
     ]
-    return _judged(plan, roster, "", rows)
+    return _judged(plan, roster, "", rows, known)
 
 
 def _unknown(member: Member) -> NodeStatus:
@@ -87,11 +88,12 @@ def _row(plan: Plan, member: Member, node: slurm.Node | None, jobs: tuple[int, .
         gpus=node.gpus,
         verdict=verdict,
     )
-    return row if verdict == "pass" or not node.reason.text else replace(row, reason=node.reason, since=_since(node))
+    return row if verdict == "pass" else _held(row, node)
 
 
-def _since(node: slurm.Node) -> str | None:
-    return None if node.since is None else f"{datetime.fromtimestamp(node.since, UTC):%Y-%m-%dT%H:%M:%SZ}"
+def _held(row: NodeStatus, node: slurm.Node) -> NodeStatus:
+    since = None if node.since is None else f"{datetime.fromtimestamp(node.since, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return replace(row, reason=node.reason, since=since) if node.reason.text else row
 
 
 def _verdict(node: slurm.Node) -> Verdict:
@@ -100,9 +102,14 @@ def _verdict(node: slurm.Node) -> Verdict:
     return "pass" if TAKES_JOBS.issuperset(node.states) else "fail"
 
 
-def _judged(plan: Plan, roster: Roster, silent: str, rows: list[NodeStatus]) -> Status:
+def _judged(plan: Plan, roster: Roster, silent: str, rows: list[NodeStatus], known: Mapping[str, slurm.Node]) -> Status:
     present = {row.name for row in rows}
-    rows += [_missing(group, node) for group in plan.groups for node in group.nodes if node.name not in present]
+    rows += [
+        _missing(group, node, known.get(node.name))
+        for group in plan.groups
+        for node in group.nodes
+        if node.name not in present
+    ]
     order = {group.name: position for position, group in enumerate(plan.groups)}
     rows.sort(key=lambda row: (order.get(row.pool, len(order)), row.name))
     why = [silent] if silent else []
@@ -118,7 +125,7 @@ def sentence(row: NodeStatus) -> str:
     if row.reason is None:
         return f"{row.name}: {row.state}"
     since = f" since {row.since}" if row.since else ""
-    return f"{row.name}: {row.state}, by {holder(row.reason)}{since}: {row.reason.text}"
+    return f"{row.name}: {row.state}, held by {holder(row.reason)}{since}: {row.reason.text}"
 
 
 def holder(reason: DrainReason) -> str:
@@ -129,9 +136,11 @@ def holder(reason: DrainReason) -> str:
     return {"stampworks": "an up", "health": "the health check", "slurm": "Slurm"}[reason.by] + who
 
 
-def _missing(group: Group, node: Node) -> NodeStatus:
+def _missing(group: Group, node: Node, known: slurm.Node | None) -> NodeStatus:
+    """A node that is drained stays so when it comes back: that is worth knowing while it is away."""
     rails = len(node.rail_addresses)
-    return NodeStatus(node.name, group.name, node.address, "missing", None, None, (), None, None, rails, "fail")
+    row = NodeStatus(node.name, group.name, node.address, "missing", None, None, (), None, None, rails, "fail")
+    return _held(row, known) if known and "drain" in known.states else row
 
 
 def _short(group: Group, rows: list[NodeStatus]) -> str:
