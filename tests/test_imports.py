@@ -84,7 +84,7 @@ RULES = (
         ours=("plan", "operations", "configuration", "qualification", "clouds.*.members", "clouds.local.room"),
         others=("pulumi", "grpc", "google"),
     ),
-    Rule("stampworks.views", ours=("plan", "physics", "catalog"), pure=True),
+    Rule("stampworks.views", ours=("plan", "names", "physics", "catalog"), pure=True),
     Rule("stampworks.rehearsal", ours=("plan",), others=("pulumi", "grpc", "google")),
     Rule("stampworks.cluster", ours=ANY, others=ANY),
     Rule("stampworks.cli", ours=ANY, others=ANY),

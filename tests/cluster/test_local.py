@@ -81,7 +81,7 @@ def test_a_plain_preview_sees_a_dead_node_and_up_restarts_it(stamped: Stack) -> 
     others = {name: node["instance"] for name, node in stamped.nodes().items() if name != "gpu-002"}
     stamped.kill("gpu-002")
     shown = stamped.preview()
-    assert "gpu-002 is dead" in shown
+    assert "cloud: gpu-002: the node is dead" in shown
     assert "~ 3 to update" in shown
     assert "~ 3 updated" in stamped.up()
     after = {name: node["instance"] for name, node in stamped.nodes().items()}

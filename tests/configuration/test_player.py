@@ -24,9 +24,9 @@ def inventory(**variables: Any) -> dict[str, Any]:
 
 def test_host_keys_are_known_before_the_first_connection(tmp_path: Path) -> None:
     """ssh refuses a host whose key is not the one its cloud reported."""
-    player.prepare(tmp_path, inventory())
+    player.prepare(tmp_path, inventory(), ["one"])
     assert (tmp_path / "known_hosts").read_text() == "192.0.2.1 ssh-ed25519 AAAA\n"
-    arguments = player.environment(tmp_path, tmp_path)["ANSIBLE_SSH_ARGS"]
+    arguments = player.environment(tmp_path, tmp_path, False)["ANSIBLE_SSH_ARGS"]
     assert "StrictHostKeyChecking=yes" in arguments
     assert f"UserKnownHostsFile={tmp_path}/known_hosts" in arguments
 
@@ -46,7 +46,7 @@ def test_host_keys_are_known_before_the_first_connection(tmp_path: Path) -> None
 )
 def test_what_a_person_wrote_is_never_a_template(tmp_path: Path, text: str) -> None:
     """Strings arrive as they are, and those that look like templates arrive as data."""
-    player.prepare(tmp_path, inventory(text=text))
+    player.prepare(tmp_path, inventory(text=text), [])
     loaded: list[tuple[str, str]] = []
 
     class Loader(yaml.SafeLoader):
@@ -64,7 +64,7 @@ def test_what_a_person_wrote_is_never_a_template(tmp_path: Path, text: str) -> N
 
 def test_everything_that_is_written_is_inside_the_folder(tmp_path: Path) -> None:
     """Neither the user's settings are read nor the user's folders written."""
-    environment = player.environment(tmp_path, Path("/playbooks"))
+    environment = player.environment(tmp_path, Path("/playbooks"), False)
     inside = ("ANSIBLE_CONFIG", "ANSIBLE_HOME", "ANSIBLE_LOCAL_TEMP", "ANSIBLE_SSH_CONTROL_PATH_DIR")
     assert all(environment[name].startswith(str(tmp_path)) for name in inside)
     assert "-F none" in environment["ANSIBLE_SSH_ARGS"]
@@ -81,7 +81,7 @@ def test_plays_without_hosts_do_not_count_as_stages(tmp_path: Path) -> None:
 
 def test_events_become_few_and_small() -> None:
     """A task says where it stands, a failure what happened; everything else is silence."""
-    translate = player.Translator(["Base", "Fabric"])
+    translate = player.Translator(["Base", "Fabric"], check=False)
     events = [
         {"event": "playbook_on_play_start", "event_data": {"name": "Fabric"}},
         {"event": "playbook_on_task_start", "event_data": {"role": "fabric", "task": "Do"}},
@@ -101,6 +101,31 @@ def test_events_become_few_and_small() -> None:
         {"event": "failure", "host": "two", "task": "", "message": "gone"},
     ]
     assert translate.end(False) == {"event": "end", "hosts": 2, "changed": 3, "finished": False}
+
+
+def test_a_look_says_what_would_change_and_what_hosts_say() -> None:
+    """In a module's own words, or by the task's name where it has none, as when its result is not to be seen."""
+    translate = player.Translator(["Base"], check=True)
+    results = [
+        {"changed": True, "drift": ["/etc/hosts differs"], "diff": [{"before": "s3cret"}]},
+        {"changed": True, "censored": "the output has been hidden"},
+        {"changed": False, "ansible_facts": {"node_facts": {"cores": 4}}},
+        {"changed": False},
+    ]
+    data = [{"host": "one", "role": "base", "task": "Do", "res": result} for result in results]
+    events = [{"event": "playbook_on_play_start", "event_data": {"name": "Base"}}]
+    events += [{"event": "runner_on_ok", "event_data": each} for each in data]
+    assert [line for event in events for line in translate.events(event)] == [
+        {"event": "drift", "host": "one", "words": ["/etc/hosts differs"]},
+        {"event": "drift", "host": "one", "words": ["base : Do would change something"]},
+        {"event": "facts", "host": "one", "facts": {"cores": 4}},
+    ]
+
+
+def test_only_a_change_stops_everybody(tmp_path: Path) -> None:
+    """A host that cannot be looked at is no reason not to look at the others."""
+    assert player.environment(tmp_path, tmp_path, check=True)["ANSIBLE_ANY_ERRORS_FATAL"] == "False"
+    assert player.environment(tmp_path, tmp_path, check=False)["ANSIBLE_ANY_ERRORS_FATAL"] == "True"
 
 
 @pytest.mark.parametrize(
@@ -150,7 +175,7 @@ def test_the_player_ends_when_nobody_listens(tmp_path: Path) -> None:
     playbook.write_text(
         "- {name: Wait, hosts: all, gather_facts: false, tasks: [{ansible.builtin.pause: {seconds: 60}}]}\n"
     )
-    work = {"playbook": str(playbook), "inventory": inventory(), "check": False}
+    work = {"playbook": str(playbook), "inventory": inventory(), "hosts": ["one"], "check": False}
     (folder / "work.json").write_text(json.dumps(work))
     (folder / "secrets.json").write_text("{}")
     command = [sys.executable, "-m", "stampworks.configuration.player", str(folder)]

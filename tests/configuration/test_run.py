@@ -11,7 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stampworks.configuration import Failure, PlaybookFailed, Recap, play, playbooks_digest, playbooks_dir, run, sources
+from stampworks.configuration import (
+    Failure,
+    Look,
+    PlaybookFailed,
+    Recap,
+    look,
+    play,
+    playbooks_digest,
+    playbooks_dir,
+    run,
+    sources,
+)
 
 INVENTORY: dict[str, Any] = {"all": {"vars": {}, "hosts": {}, "children": {}}}
 
@@ -97,6 +108,39 @@ def test_a_player_that_breaks_says_why(tmp_path: Path) -> None:
     """Its last words are the message."""
     with pytest.raises(PlaybookFailed, match=r"site\.yml failed: .*no such interpreter"):
         run_play(stand_in(tmp_path, "sys.exit('no such interpreter')"))
+
+
+def run_look(reach: Sequence[str], **more: Any) -> Look:
+    return asyncio.run(look("site.yml", INVENTORY, ["one"], reach, {}, lambda _: None, **more))
+
+
+def test_a_look_brings_what_it_saw_and_what_it_could_not_see(tmp_path: Path) -> None:
+    """A host that fails is one more finding, not the end."""
+    code = (
+        "work = json.load(open(sys.argv[-1] + '/work.json'))\n"
+        "say(event='drift', host='one', words=['/etc/hosts differs', str(work['check']), *work['hosts']])\n"
+        "say(event='facts', host='one', facts={'cores': 4})\n"
+        "say(event='failure', host='two', task='', message='gone')\n"
+        "say(event='end', hosts=2, changed=1, finished=False)"
+    )
+    assert run_look(stand_in(tmp_path, code)) == Look(
+        drift=(("one", "/etc/hosts differs"), ("one", "True"), ("one", "one")),
+        facts={"one": {"cores": 4}},
+        failures=(Failure("two", "", "gone"),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (TASK, "it ended without a result"),
+        ("sys.exit('no such interpreter')", "no such interpreter"),
+        (TASK + "sys.stdin.read()", "stopped after 0.01 minutes, its limit, in base : Make users"),
+    ],
+)
+def test_a_look_that_breaks_says_why(tmp_path: Path, code: str, why: str) -> None:
+    """It raises nothing: what nobody could see is unknown, and somebody else decides what that means."""
+    assert run_look(stand_in(tmp_path, code), timeout_minutes=0.01) == Look(broken=why)
 
 
 def test_silence_is_not_success(tmp_path: Path) -> None:

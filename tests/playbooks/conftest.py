@@ -18,7 +18,7 @@ import pytest
 from ansible_collections.stampworks.node.plugins.plugin_utils import on_node
 from stampworks import configuration, planning
 from stampworks.clouds.local import members, room
-from stampworks.configuration import Recap
+from stampworks.configuration import Look, Recap, drift
 from stampworks.declaration import load_value
 from stampworks.plan import Plan, Roster
 from stampworks.provider.node_image import ensure_node_image
@@ -41,6 +41,7 @@ DECLARATION = {
     },
 }
 CLAIM = "stack test of project test"
+Edit = Callable[[dict[str, Any]], None]
 SECRETS = {"slurm_key": "a-key-of-the-tests" * 20, "database_password": "pass0word"}
 
 
@@ -69,13 +70,28 @@ class Cluster:
     def roster(self) -> Roster:
         return members.members(self.plan.name)
 
-    def play(self, check: bool = False, edit: Callable[[dict[str, Any]], None] = lambda _: None) -> Recap:
+    def play(self, edit: Edit = lambda _: None) -> Recap:
         """Runs site.yml; edit may spoil the inventory before."""
+        inventory = self.inventory(edit)
+        run = configuration.play("site.yml", inventory, self.roster.reach, SECRETS, self.said.append, 5)
+        return asyncio.run(run)
+
+    def look(self, edit: Edit = lambda _: None) -> Look:
+        """Runs site.yml in check mode on the nodes that are up."""
+        roster, inventory = self.roster, self.inventory(edit)
+        hosts = [member.name for member in roster.members]
+        return asyncio.run(configuration.look("site.yml", inventory, hosts, roster.reach, SECRETS, self.said.append, 5))
+
+    def drift(self) -> list[str]:
+        """What a look finds, in words."""
+        roster = self.roster
+        return drift.of_look(self.inventory(), [member.name for member in roster.members], self.look())
+
+    def inventory(self, edit: Edit = lambda _: None) -> dict[str, Any]:
         roster = self.roster
         inventory = configuration.inventory(self.plan, roster, slurm.files(self.plan, roster))
         edit(inventory["all"])
-        run = configuration.play("site.yml", inventory, roster.reach, SECRETS, self.said.append, check, 5)
-        return asyncio.run(run)
+        return inventory
 
     def shell(self, node: str, command: str, timeout: float = 60) -> str:
         """What a command says on a node; fails the test when it fails."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pwd
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from ansible_collections.stampworks.node.plugins.modules import (
     accounts,
     mounts,
     node_facts,
+    packages,
     slurm_accounting,
+    slurm_cached,
     slurm_controller,
     slurm_ready,
 )
@@ -42,12 +45,13 @@ def test_a_command_that_hangs_is_ended() -> None:
 
 
 def test_a_refusal_is_an_answer() -> None:
-    """A module fails with its message, not with a traceback."""
+    """A module fails with its message, not with a traceback; in check mode it is one more thing that was found."""
 
     def work(check: bool) -> dict[str, Any]:
         raise Refused("no")
 
     assert answering(work)({}, False) == {"changed": False, "failed": True, "msg": "no"}
+    assert answering(work)({}, True) == {"changed": True, "drift": ["unknown: no"]}
 
 
 # --- mounts
@@ -180,6 +184,100 @@ def test_facts_of_this_machine() -> None:
     assert "127.0.0.1" in facts["interfaces"]["lo"]["addresses"]
 
 
+# --- packages
+
+NOTED = {"slurmd": "24.11.5", "iperf3": "3.18", "munge": "0.5", "ethtool": "6.14"}
+
+
+def test_packages_that_are_not_as_in_the_image_are_said() -> None:
+    """Gone, half gone, another version; what a person installed besides is theirs."""
+    found = {
+        "slurmd": ("installed", "23.2"),
+        "iperf3": ("config-files", "3.18"),
+        "munge": ("half-configured", "0.5"),
+        "vim": ("installed", "9"),
+    }
+    assert list(packages.differences(NOTED, found).values()) == [
+        "package slurmd is 23.2, the image had 24.11.5",
+        "package iperf3 is missing",
+        "package munge is half-configured",
+        "package ethtool is missing",
+    ]
+
+
+@pytest.fixture
+def dpkg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What dpkg knows, one package a line; commands that change something are added to it."""
+    known = ["slurmd installed 24.11.5", "iperf3 deinstalled 3.18"]
+
+    def fake(argv: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        if argv != packages.QUERY:
+            known.append(" ".join(argv))
+        return subprocess.CompletedProcess(argv, 0, "\n".join(known), "")
+
+    monkeypatch.setattr(packages, "run", fake)
+    monkeypatch.setattr(packages, "RECORD", tmp_path / "packages.json")
+    monkeypatch.setattr(packages, "LISTS", tmp_path)
+    return known
+
+
+def test_what_the_repository_has_is_noted(dpkg: list[str], tmp_path: Path) -> None:
+    """Only that: nothing else could be installed again from it."""
+    (tmp_path / "x_Packages").write_text("Package: slurmd\nVersion: 24.11.5\n\nPackage: iperf3\n")
+    dpkg.append("base-files installed 13")
+    assert packages.answer({"record": True}, True)["changed"]
+    assert not (tmp_path / "packages.json").exists()
+    assert packages.answer({"record": True}, False)["changed"]
+    assert (tmp_path / "packages.json").read_text() == '{\n "slurmd": "24.11.5"\n}'
+    assert not packages.answer({"record": True}, False)["changed"]
+
+
+def test_only_what_differs_is_installed_again(dpkg: list[str], tmp_path: Path) -> None:
+    """In the version of the image; a look installs nothing."""
+    (tmp_path / "packages.json").write_text('{"slurmd": "24.11.5", "iperf3": "3.18"}')
+    assert packages.answer({"record": False}, True)["drift"] == ["package iperf3 is deinstalled"]
+    assert len(dpkg) == 2
+    result = packages.answer({"record": False}, False)
+    assert dpkg[2] == "apt-get update --quiet"
+    assert dpkg[3].endswith(" iperf3=3.18")
+    assert result["msg"] == "after an installation: package iperf3 is deinstalled"
+
+
+def test_a_node_without_a_record_is_unknown(dpkg: list[str]) -> None:
+    """What belongs there cannot be told from what is there."""
+    assert dpkg
+    (word,) = packages.answer({"record": False}, True)["drift"]
+    assert word.startswith("unknown: which packages belong here: there is no ")
+
+
+# --- slurm_cached
+
+
+def cached(tmp_path: Path, text: str, check: bool = False) -> dict[str, Any]:
+    files = {"slurm.conf": text, "job_submit.lua": "never sent"}
+    return slurm_cached.answer({"files": files, "directory": str(tmp_path), "limit_s": 0.3}, check)
+
+
+def test_slurmds_copy_is_kept(tmp_path: Path) -> None:
+    """Edited or removed, it is put back; a look only says so."""
+    (tmp_path / "slurm.conf").write_text("edited")
+    assert cached(tmp_path, "right", check=True)["drift"] == [f"{tmp_path}/slurm.conf differs"]
+    assert (tmp_path / "slurm.conf").read_text() == "edited"
+    assert cached(tmp_path, "right")["changed"]
+    assert (tmp_path / "slurm.conf").read_text() == "right"
+    assert not cached(tmp_path, "right")["changed"]
+    (tmp_path / "slurm.conf").unlink()
+    assert cached(tmp_path, "right", check=True)["drift"] == [f"{tmp_path}/slurm.conf is missing"]
+    assert cached(tmp_path / "not fetched yet", "right") == {"changed": False, "drift": []}
+
+
+def test_a_copy_that_is_on_its_way_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller with another configuration sends it a moment later: that is no change of ours."""
+    (tmp_path / "slurm.conf").write_text("old")
+    monkeypatch.setattr(time, "sleep", lambda _: (tmp_path / "slurm.conf").write_text("right"))
+    assert not cached(tmp_path, "right")["changed"]
+
+
 # --- slurm_controller
 
 GOOD = "slurmctld: slurmctld version 24.11.5 started\nslurmctld: Running as primary controller\n"
@@ -248,13 +346,13 @@ def test_a_refused_configuration_stays_out(
     """The running controller never sees it, in check mode as well."""
     (tmp_path / "slurm.conf").write_text("old")
     monkeypatch.setattr(slurm_controller, "listen", lambda *_: BAD)
-    for check in (True, False):
-        result = slurm_controller.answer(controller, check)
-        assert result["msg"] == (
-            "slurmctld refuses this configuration, so it was not put in place: "
-            "Unable to process configuration file; Parse error in file slurm.conf line 7"
-        )
-        assert (tmp_path / "slurm.conf").read_text() == "old"
+    said = (
+        "slurmctld refuses this configuration, so it was not put in place: "
+        "Unable to process configuration file; Parse error in file slurm.conf line 7"
+    )
+    assert slurm_controller.answer(controller, False)["msg"] == said
+    assert slurm_controller.answer(controller, True)["drift"] == [f"unknown: {said}"]
+    assert (tmp_path / "slurm.conf").read_text() == "old"
 
 
 def test_an_accepted_configuration_goes_in_once(
@@ -262,9 +360,10 @@ def test_an_accepted_configuration_goes_in_once(
 ) -> None:
     """A second run does not even try it."""
     monkeypatch.setattr(slurm_controller, "listen", lambda *_: GOOD)
-    assert slurm_controller.answer(controller, False) == {"changed": True, "files": ["slurm.conf"]}
+    drift = [f"{controller['directory']}/slurm.conf is missing"]
+    assert slurm_controller.answer(controller, False) == {"changed": True, "drift": drift, "files": ["slurm.conf"]}
     monkeypatch.setattr(slurm_controller, "listen", lambda *_: pytest.fail("tried again"))
-    assert slurm_controller.answer(controller, False) == {"changed": False, "files": []}
+    assert slurm_controller.answer(controller, False) == {"changed": False, "drift": [], "files": []}
 
 
 def test_the_old_files_go_back_when_the_controller_is_gone(

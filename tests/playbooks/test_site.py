@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from stampworks import configuration
 from stampworks.clouds.local import room
-from stampworks.configuration import PlaybookFailed
+from stampworks.configuration import PlaybookFailed, drift
 from stampworks.schedulers import slurm
 
 from tests.playbooks.conftest import SECRETS, Cluster, plan_of
@@ -36,7 +36,7 @@ def test_all_nodes_are_idle_when_it_is_done(cluster: Cluster) -> None:
 
 def test_a_second_run_changes_nothing(cluster: Cluster) -> None:
     """Neither for real nor in check mode."""
-    assert cluster.play(check=True).changed == 0
+    assert cluster.drift() == []
     assert cluster.play().changed == 0
 
 
@@ -49,7 +49,15 @@ def test_check_mode_says_what_would_change(cluster: Cluster) -> None:
         inventory["vars"]["slurm_controller_files"]["slurm.conf"] += "SlurmdTimeout=31\n"
 
     before = cluster.shell("head", "cat /etc/passwd /proc/mounts /etc/slurm/slurm.conf")
-    assert cluster.play(check=True, edit=edit).changed == 4 + 4 + 1  # users and mounts of all nodes, slurm.conf
+    found = drift.lines("system", cluster.look(edit).drift)
+    assert found == [
+        "system: gpu-[001-003], head: user bob is missing",
+        "system: gpu-[001-003], head: user alice is left over",
+        "system: gpu-[001-003], head: /etc/fstab differs",
+        "system: gpu-[001-003], head: /shared is mounted",
+        "system: head: /etc/slurm/slurm.conf differs",
+        "system: gpu-[001-003]: /run/slurm/conf/slurm.conf differs",
+    ]
     assert cluster.shell("head", "cat /etc/passwd /proc/mounts /etc/slurm/slurm.conf") == before
 
 
@@ -108,12 +116,13 @@ def test_a_configuration_that_slurmctld_refuses_never_reaches_it(cluster: Cluste
     def spoil(inventory: dict[str, Any]) -> None:
         inventory["vars"]["slurm_controller_files"]["slurm.conf"] += "PartitionName=ghosts Nodes=nobody-[1-3]\n"
 
-    for check in (True, False):
-        with pytest.raises(PlaybookFailed) as caught:
-            cluster.play(check=check, edit=spoil)
-        assert "head: slurm_controller : Give slurmctld its configuration" in str(caught.value)
-        assert "slurmctld refuses this configuration, so it was not put in place: " in str(caught.value)
-        assert "nobody-" in str(caught.value)
+    with pytest.raises(PlaybookFailed) as caught:
+        cluster.play(edit=spoil)
+    assert "head: slurm_controller : Give slurmctld its configuration" in str(caught.value)
+    assert "slurmctld refuses this configuration, so it was not put in place: " in str(caught.value)
+    assert "nobody-" in str(caught.value)
+    (seen,) = [what for host, what in cluster.look(spoil).drift if host == "head"]
+    assert seen.startswith("unknown: slurmctld refuses this configuration, so it was not put in place: ")
     assert "is UP" in cluster.shell("head", "scontrol ping")
     after = cluster.shell("head", "cat /etc/stampworks/services/slurmctld/supervise/pid; md5sum /etc/slurm/*.conf")
     assert after == before

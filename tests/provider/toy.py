@@ -9,7 +9,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -45,8 +45,8 @@ class File(Handler):
         if not inputs["lines"]:
             yield Failure("lines", "a file of no lines is no file")
 
-    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, str]:
-        return {f"stale[{i}]": f"{what} is stale" for i, what in enumerate(outputs.get("stale", []))}
+    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+        return {f"stale[{i}]": [f"{what} is stale"] for i, what in enumerate(outputs.get("stale", []))}
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         path = self._path(call)

@@ -1,17 +1,19 @@
 """Plan and roster become an inventory, and playbooks make its nodes into a cluster."""
 
 from stampworks.configuration.inventory import image_inventory, inventory
-from stampworks.configuration.run import Failure, PlaybookFailed, Recap, play
+from stampworks.configuration.run import Failure, Look, PlaybookFailed, Recap, look, play
 from stampworks.configuration.sources import IMAGE_PLAYBOOK, install_digest, playbooks_digest, playbooks_dir
 
 __all__ = [
     "IMAGE_PLAYBOOK",
     "Failure",
+    "Look",
     "PlaybookFailed",
     "Recap",
     "image_inventory",
     "install_digest",
     "inventory",
+    "look",
     "play",
     "playbooks_digest",
     "playbooks_dir",

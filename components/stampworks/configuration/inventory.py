@@ -65,7 +65,12 @@ def cluster(plan: Plan, roster: Roster) -> dict[str, Any]:
         }
         for member in roster.members
     ]
-    return {"cluster_name": plan.name, "cluster_release": plan.release.name, "cluster_members": members}
+    return {
+        "cluster_name": plan.name,
+        "cluster_release": plan.release.name,
+        "cluster_versions": dict(plan.release.versions),
+        "cluster_members": members,
+    }
 
 
 def host(plan: Plan, group: Group, member: Member) -> dict[str, Any]:

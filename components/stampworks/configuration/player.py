@@ -16,7 +16,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def main(folder: Path) -> int:
     os.dup2(2, 1)
     try:
         work = json.loads((folder / "work.json").read_text())
-        prepare(folder, work["inventory"])
+        prepare(folder, work["inventory"], work["hosts"])
         run(folder, work, output)
     finally:
         end_descendants()
@@ -87,13 +87,14 @@ def descendants() -> list[int]:
     return found
 
 
-def prepare(folder: Path, inventory: Mapping[str, Any]) -> None:
+def prepare(folder: Path, inventory: Mapping[str, Any], hosts: Sequence[str]) -> None:
     """Writes what Ansible and ssh read, all of it inside the private folder."""
     (folder / "sockets").mkdir()
     (folder / "ansible.cfg").write_text("")  # an empty one keeps those of the user and of the machine out
+    (folder / "hosts").write_text("".join(f"{name}\n" for name in hosts))
     (folder / "inventory.yml").write_text(yaml.dump(inventory, Dumper=_Dumper, sort_keys=False, allow_unicode=True))
-    hosts = inventory["all"]["hosts"].values()
-    (folder / "known_hosts").write_text("".join(f"{host['ansible_host']} {host['node_host_key']}\n" for host in hosts))
+    keys = [f"{host['ansible_host']} {host['node_host_key']}\n" for host in inventory["all"]["hosts"].values()]
+    (folder / "known_hosts").write_text("".join(keys))
 
 
 class _Dumper(yaml.SafeDumper):
@@ -110,7 +111,7 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
 _Dumper.add_representer(str, _text)
 
 
-def environment(folder: Path, playbooks: Path) -> dict[str, str]:
+def environment(folder: Path, playbooks: Path, check: bool) -> dict[str, str]:
     ssh = {
         "ControlMaster": "auto",
         "ControlPersist": "60s",
@@ -131,7 +132,9 @@ def environment(folder: Path, playbooks: Path) -> dict[str, str]:
         "ANSIBLE_ROLES_PATH": str(playbooks / "roles"),
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(folder / "sockets"),
         "ANSIBLE_SSH_ARGS": " ".join(["-F none", *(f"-o {key}={value}" for key, value in ssh.items())]),
-        "ANSIBLE_SSH_RETRIES": "3",
+        "ANSIBLE_SSH_RETRIES": "1" if check else "3",
+        # a host where something cannot be changed stops everybody; one that cannot be looked at stops only itself
+        "ANSIBLE_ANY_ERRORS_FATAL": str(not check),
         "ANSIBLE_PIPELINING": "1",
         "ANSIBLE_FORKS": str(FORKS_PER_CORE * (os.cpu_count() or 1)),
         "ANSIBLE_GATHERING": "explicit",
@@ -142,7 +145,8 @@ def environment(folder: Path, playbooks: Path) -> dict[str, str]:
 
 def run(folder: Path, work: Mapping[str, Any], output: Any) -> None:
     playbook = Path(work["playbook"])
-    translate = Translator(stages(playbook, work["inventory"]))
+    check = work["check"]
+    translate = Translator(stages(playbook, work["inventory"]), check)
 
     def take(event: dict[str, Any]) -> bool:
         for line in translate.events(event):
@@ -154,8 +158,8 @@ def run(folder: Path, work: Mapping[str, Any], output: Any) -> None:
         project_dir=str(playbook.parent),
         playbook=str(playbook),
         inventory=str(folder / "inventory.yml"),
-        cmdline=f"--extra-vars @{folder}/secrets.json" + (" --check --diff" if work["check"] else ""),
-        envvars=environment(folder, playbook.parent),
+        cmdline=f"--extra-vars @{folder}/secrets.json --limit @{folder}/hosts" + (" --check" if check else ""),
+        envvars=environment(folder, playbook.parent, check),
         event_handler=take,
         quiet=True,
         suppress_env_files=True,
@@ -182,8 +186,9 @@ def stages(playbook: Path, inventory: Mapping[str, Any]) -> list[str]:
 class Translator:
     """Ansible's many events as our few."""
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, names: list[str], check: bool) -> None:
         self.names = names
+        self.check = check
         self.stage = ""
         self.failed = False
         self.totals: dict[str, Any] = {}
@@ -200,8 +205,20 @@ class Translator:
             unreachable = kind == "runner_on_unreachable"
             place = "" if unreachable else f"{data.get('role') or self.stage} : {data['task']}"
             yield {"event": "failure", "host": data["host"], "task": place, "message": message(data.get("res", {}))}
+        elif kind == "runner_on_ok" and self.check:
+            yield from self.seen(data)
         elif kind == "playbook_on_stats":
             self.totals = data
+
+    def seen(self, data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """What a look brought: facts, and what the task would change. A task without words of its own has a name."""
+        result = data.get("res", {})
+        if facts := result.get("ansible_facts", {}).get("node_facts"):
+            yield {"event": "facts", "host": data["host"], "facts": facts}
+        if result.get("changed"):
+            place = f"{data.get('role') or self.stage} : {data['task']}"
+            words = result.get("drift") or [f"{place} would change something"]
+            yield {"event": "drift", "host": data["host"], "words": words}
 
     def task(self, data: Mapping[str, Any]) -> dict[str, Any]:
         stage = self.names.index(self.stage) + 1 if self.stage in self.names else 0

@@ -11,8 +11,8 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,20 @@ class Recap:
     failures: tuple[Failure, ...]
 
 
+@dataclass(frozen=True)
+class Look:
+    """What a playbook in check mode saw on its hosts: nothing of it was changed."""
+
+    drift: tuple[tuple[str, str], ...] = ()
+    """(host, what is not as its task says), in words."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """By host, what it says of itself. Nobody has checked it."""
+    failures: tuple[Failure, ...] = ()
+    """Where a look was not possible; what comes after on the same host was not looked at either."""
+    broken: str = ""
+    """Why the look as a whole did not come to its end."""
+
+
 class PlaybookFailed(Exception):  # noqa: N818 (reads as what happened)
     """A playbook did not reach its end; the text names every host that failed, where and why."""
 
@@ -54,12 +68,49 @@ async def play(
     reach: Sequence[str],
     secrets: Mapping[str, str],
     on_progress: OnProgress,
-    check: bool = False,
     timeout_minutes: float = 30,
 ) -> Recap:
     """Runs one of our playbooks to its end; raises PlaybookFailed with everything that went wrong."""
+    work = _Work(playbook, inventory, tuple(inventory["all"]["hosts"]), check=False)
+    state = await _run(work, reach, secrets, on_progress, timeout_minutes)
+    if state.failures or state.broken or not state.finished:
+        raise PlaybookFailed(playbook, state.recap(), state.broken)
+    return state.recap()
+
+
+async def look(
+    playbook: str,
+    inventory: Mapping[str, Any],
+    hosts: Collection[str],
+    reach: Sequence[str],
+    secrets: Mapping[str, str],
+    on_progress: OnProgress,
+    timeout_minutes: float = 30,
+) -> Look:
+    """Runs one of our playbooks in check mode on some of the inventory's hosts: changes nothing, and never fails."""
+    work = _Work(playbook, inventory, tuple(hosts), check=True)
+    state = await _run(work, reach, secrets, on_progress, timeout_minutes)
+    silent = not (state.finished or state.failures)
+    broken = state.broken or ("it ended without a result" if silent else "")
+    return Look(tuple(state.drift), state.facts, tuple(state.failures), broken)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What the player is told."""
+
+    playbook: str
+    inventory: Mapping[str, Any]
+    hosts: tuple[str, ...]
+    check: bool
+
+
+async def _run(
+    work: _Work, reach: Sequence[str], secrets: Mapping[str, str], on_progress: OnProgress, timeout_minutes: float
+) -> _State:
+    """Everything that is known of a run when it has ended or its time is over."""
     with private_folder() as folder:
-        write_work(folder, playbook, inventory, secrets, check)
+        write_work(folder, work, secrets)
         command = [*reach, sys.executable, "-m", "stampworks.configuration.player", str(folder)]
         state = _State()
         try:
@@ -70,18 +121,13 @@ async def play(
                         if inspect.isawaitable(told):
                             await told
         except TimeoutError:
-            note = f"stopped after {timeout_minutes:g} minutes, its limit, in {state.place or 'its first task'}"
-            raise PlaybookFailed(playbook, state.recap(), note) from None
-        if state.failures or not state.finished:
-            raise PlaybookFailed(playbook, state.recap(), state.broken)
-        return state.recap()
+            state.broken = f"stopped after {timeout_minutes:g} minutes, its limit, in {state.place or 'its first task'}"
+    return state
 
 
-def write_work(
-    folder: Path, playbook: str, inventory: Mapping[str, Any], secrets: Mapping[str, str], check: bool
-) -> None:
-    work = {"playbook": str(playbooks_dir() / playbook), "inventory": inventory, "check": check}
-    (folder / "work.json").write_text(json.dumps(work))
+def write_work(folder: Path, work: _Work, secrets: Mapping[str, str]) -> None:
+    told = {**asdict(work), "playbook": str(playbooks_dir() / work.playbook)}
+    (folder / "work.json").write_text(json.dumps(told))
     secret_file = os.open(folder / "secrets.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(secret_file, "w") as file:
         json.dump(dict(secrets), file)
@@ -161,6 +207,8 @@ class _State:
     finished: bool = False
     broken: str = ""
     failures: list[Failure] = field(default_factory=list)
+    drift: list[tuple[str, str]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
 
     def take(self, event: Mapping[str, Any]) -> str:
         """Takes one event in; returns the line to show for it, if any."""
@@ -170,6 +218,10 @@ class _State:
             return f"{self.place} ({event['stage']} of {event['stages']})"
         if kind == "failure":
             self.failures.append(Failure(event["host"], event["task"], event["message"]))
+        elif kind == "drift":
+            self.drift += [(event["host"], str(words)) for words in event["words"]]
+        elif kind == "facts":
+            self.facts[event["host"]] = event["facts"]
         elif kind == "end":
             self.hosts, self.changed, self.finished = event["hosts"], event["changed"], event["finished"]
         elif kind == "broken":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, ParamSpec, TypeVar, cast
@@ -54,6 +54,8 @@ class Call:
     old_outputs: Mapping[str, Any] = field(default_factory=dict)
     """What the last operation left. An earlier failure may have left any of it out."""
     say: Progress = lambda _: None
+    mask: Callable[[str], str] = lambda text: text
+    """The text without any secret of this resource: for outputs that come from elsewhere."""
     _stopped: bool = False
     _awaited: Future[Any] | None = None
 
@@ -109,8 +111,8 @@ class Handler(ABC):
         """What is wrong with the inputs beyond what the table says; only asked when all of them are known."""
         return ()
 
-    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, str]:  # noqa: ARG002
-        """What in the world is no longer as declared: by the property that says what it should be, in words."""
+    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:  # noqa: ARG002
+        """What in the world is no longer as declared: by the property that shows it, in words."""
         return {}
 
     @abstractmethod
@@ -120,6 +122,10 @@ class Handler(ABC):
     @abstractmethod
     async def read(self, call: Call) -> dict[str, Any] | None:
         """The outputs as the world is now, or None when the resource is not there."""
+
+    async def remains(self, call: Call) -> dict[str, Any] | None:
+        """What is there after `ensure` has failed: a look, unless looking is dear."""
+        return await self.read(call)
 
     @abstractmethod
     async def delete(self, call: Call) -> None:

@@ -22,12 +22,15 @@ class Engine:
         # Any: the generated types know the stub of a channel that blocks only
         self._stub: Any = engine_pb2_grpc.EngineStub(grpc.aio.insecure_channel(address)) if address else None
 
-    async def log(self, urn: str, line: str) -> None:
+    async def log(self, urn: str, line: str, lasting: bool = False) -> None:
+        """Shows a line beside the resource; a lasting one stands among the messages at the end."""
         if self._stub is None:
             return
         with suppress(grpc.aio.AioRpcError):  # a line that nobody reads is no reason to fail
             await self._stub.Log(
-                engine_pb2.LogRequest(severity=engine_pb2.LogSeverity.INFO, message=line, urn=urn, ephemeral=True)
+                engine_pb2.LogRequest(
+                    severity=engine_pb2.LogSeverity.INFO, message=line, urn=urn, ephemeral=not lasting
+                )
             )
 
     @asynccontextmanager

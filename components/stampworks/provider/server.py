@@ -45,6 +45,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         self._handlers = {handler.token: handler for handler in package.handlers}
         self._engine = Engine(engine_address)
         self._running: set[asyncio.Task[Any]] = set()
+        self._told: set[tuple[str, str]] = set()
 
     # -- the plugin
 
@@ -121,8 +122,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         handler = await self._handler(request.urn, context)
         work = _Work(handler, request.urn, request.news, request.id, request.olds, request.old_inputs)
         if request.preview:
-            if drift := handler.drift(work.call.old_outputs):
-                await self._engine.log(request.urn, work.mask("; ".join(drift.values())))
+            await self._tell_drift(work, work.call.old_outputs)
             return pb.UpdateResponse(properties=work.preview())
         return pb.UpdateResponse(
             properties=await self._ensure(work, request.timeout, context), refresh_before_update=handler.refresh
@@ -132,11 +132,13 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         handler = await self._handler(request.urn, context)
         work = _Work(handler, request.urn, request.inputs, request.id, request.properties, request.inputs)
         try:
-            outputs = await self._run(handler.read(work.call), request.timeout)
+            async with self._engine.progress(request.urn, work.mask) as work.call.say:
+                outputs = await self._run(handler.read(work.call), request.timeout)
         except Exception as error:
             await context.abort(grpc.StatusCode.UNKNOWN, work.mask(self._explain(error)))
         if outputs is None:
             return pb.ReadResponse()
+        await self._tell_drift(work, outputs)
         return pb.ReadResponse(
             id=request.id,
             properties=work.state(outputs),
@@ -175,9 +177,16 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             await context.abort(grpc.StatusCode.UNKNOWN, reason)
         return await _abort_partly_done(work, left, reason, context)
 
+    async def _tell_drift(self, work: _Work, outputs: Mapping[str, Any]) -> None:
+        """Each line once, whether a look at the world came before this or not."""
+        for line in [line for words in work.handler.drift(outputs).values() for line in words]:
+            if (work.call.urn, line) not in self._told:
+                self._told.add((work.call.urn, line))
+                await self._engine.log(work.call.urn, work.mask(line), lasting=True)
+
     async def _left_behind(self, work: _Work) -> Mapping[str, Any] | None:
         with contextlib.suppress(Exception):  # the error that led here says more than that of a look at its ruins
-            return await work.handler.read(work.call)
+            return await work.handler.remains(work.call)
         return work.call.old_outputs or None
 
     async def _run(self, operation: Coroutine[Any, Any, R], timeout_s: float) -> R:
@@ -229,6 +238,7 @@ class _Work:
         self._secrets |= secret_names(inputs) | secret_names(old_inputs) | secret_names(old_outputs)
         known = {**self.call.old_inputs, **self.call.old_outputs, **self.call.inputs}
         self._secret_texts = sorted({*_texts([known.get(name) for name in self._secrets])}, key=len, reverse=True)
+        self.call.mask = self.mask
 
     def state(self, outputs: Mapping[str, Any]) -> Struct:
         return encode({**self.call.inputs, **outputs}, self._secrets)

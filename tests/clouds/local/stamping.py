@@ -65,7 +65,8 @@ class Stamp:
         declared, found = rails(count, **rates), {node.name: node for node in room.read_nodes(self.cluster)}
         wrong = [*room.room_drift(room.read_room(self.cluster), NETWORK, declared)]
         for node in nodes(count):
-            wrong += room.node_drift(found[node.name], node, declared, self.image.digest)
+            said = room.node_drift(found[node.name], node, declared, self.image.digest)
+            wrong += [f"{node.name}: {what}" for what in said]
         return wrong
 
     def state(self, name: str) -> room.NodeState:

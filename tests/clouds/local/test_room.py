@@ -195,7 +195,7 @@ def test_a_node_that_lost_power_comes_back_with_its_disk(stamp: Stamp) -> None:
     key = stamp.state("gpu-002").host_key
     os.kill(stamp.state("gpu-002").pid, signal.SIGKILL)
     _wait(lambda: _gone(instances["gpu-002"]))
-    assert stamp.drift(2) == ["gpu-002 is dead"]
+    assert stamp.drift(2) == ["gpu-002: the node is dead"]
     assert [member.name for member in members(stamp.cluster).members] == ["gpu-001"]
     again = stamp.ensure_nodes(2)
     assert again["gpu-001"] == instances["gpu-001"]
@@ -211,7 +211,7 @@ def test_a_frozen_node_is_seen_and_power_cycled(stamp: Stamp) -> None:
     instances = stamp.up(1)
     os.kill(stamp.state("gpu-001").pid, signal.SIGSTOP)
     _wait(lambda: stamp.state("gpu-001").state == "frozen")
-    assert stamp.drift(1) == ["gpu-001 is frozen"]
+    assert stamp.drift(1) == ["gpu-001: the node is frozen"]
     assert members(stamp.cluster).members == ()
     assert stamp.ensure_nodes(1) != instances
     assert stamp.drift(1) == []
@@ -295,7 +295,7 @@ def test_a_volume_outlives_its_node(stamp: Stamp) -> None:
     stamp.run("gpu-001", "sh", "-c", "echo kept >/var/lib/state/file; touch /root/mine")
     assert (volume / "file").read_text() == "kept\n"
     stamp.run("gpu-001", "umount", "/var/lib/state")
-    assert stamp.drift(1) == ["gpu-001 has lost what is mounted on /var/lib/state"]
+    assert stamp.drift(1) == ["gpu-001: the node has lost what is mounted on /var/lib/state"]
     stamp.ensure_nodes(1, volumes=state)
     assert stamp.run("gpu-001", "cat", "/var/lib/state/file", "/root/mine") == "kept\n"
     stamp.image = room.Image("another", stamp.image.layers, stamp.image.packages)
@@ -381,9 +381,9 @@ def test_a_new_key_replaces_the_old_one_without_a_restart(stamp: Stamp, key: tup
 @pytest.mark.parametrize(
     ("fault", "seen"),
     [
-        pytest.param("ip link set rail1 down", "gpu-001 rail1 is down", id="down"),
-        pytest.param("ip link del rail1", "gpu-001 rail1 is down", id="gone"),
-        pytest.param("rate", "gpu-001 rail1 carries 40 Mb/s, not 200", id="slow"),
+        pytest.param("ip link set rail1 down", "gpu-001: rail1 is down", id="down"),
+        pytest.param("ip link del rail1", "gpu-001: rail1 is down", id="gone"),
+        pytest.param("rate", "gpu-001: rail1 carries 40 Mb/s, not 200", id="slow"),
     ],
 )
 def test_a_rail_that_was_tampered_with_is_seen_and_repaired(stamp: Stamp, fault: str, seen: str) -> None:

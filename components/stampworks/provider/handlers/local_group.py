@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from stampworks import operations, plan
 from stampworks.clouds.local import room
+from stampworks.configuration import drift
 from stampworks.operations.drain import LEAVES, RENEWED, UNSCHEDULED
 from stampworks.provider.handler import Call, Handler, Property
 from stampworks.provider.node_image import ensure_node_image
@@ -36,8 +37,8 @@ class LocalGroup(Handler):
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
         return f"{inputs['cluster']}/{inputs['group']['name']}"
 
-    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, str]:
-        return {"group": "; ".join(outputs["drift"])} if outputs.get("drift") else {}
+    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+        return {"drift": outputs["drift"]} if outputs.get("drift") else {}
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         cluster, group, rails = call.inputs["cluster"], _group(call.inputs), _rails(call.inputs)
@@ -109,12 +110,13 @@ def _drift(members: list[room.NodeState], inputs: Mapping[str, Any]) -> list[str
         return []
     group, rails, image = _group(inputs), _rails(inputs), room.find_image(*_image(inputs))
     found = {member.name: member for member in members}
-    drift = [f"{name} is not declared" for name in found if name not in {node.name for node in group.nodes}]
+    wrong = [(name, "the node is not declared") for name in found if name not in {node.name for node in group.nodes}]
     for node in group.nodes:
         if node.name not in found:
-            drift.append(f"{node.name} is missing")
+            wrong.append((node.name, "the node is missing"))
             continue
         member = found[node.name]
         # An image that is gone from the cache would be built anew, and would be the same one.
-        drift += room.node_drift(member, node, rails, image.digest if image else member.image)
-    return drift
+        expected = image.digest if image else member.image
+        wrong += [(node.name, what) for what in room.node_drift(member, node, rails, expected)]
+    return drift.lines("cloud", wrong)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from stampworks import plan
 from stampworks.clouds.local import room
+from stampworks.configuration import drift
 from stampworks.provider.handler import Call, Handler, Property
 
 
@@ -32,8 +33,8 @@ class LocalNetwork(Handler):
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
         return str(inputs["cluster"])
 
-    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, str]:
-        return {"rails": "; ".join(outputs["drift"])} if outputs.get("drift") else {}
+    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+        return {"drift": outputs["drift"]} if outputs.get("drift") else {}
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         network, rails = _declared(call.inputs)
@@ -56,5 +57,5 @@ def _declared(inputs: Mapping[str, Any]) -> tuple[plan.Network, list[plan.Rail]]
 
 
 def _outputs(state: room.RoomState, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    drift = room.room_drift(state, *_declared(inputs)) if "network" in inputs else ()
-    return {"instance": state.instance, "drift": list(drift)}
+    wrong = room.room_drift(state, *_declared(inputs)) if "network" in inputs else ()
+    return {"instance": state.instance, "drift": drift.lines("cloud", (("network", what) for what in wrong))}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from stampworks import configuration, operations, plan
+from stampworks.configuration import drift
 from stampworks.operations.drain import LEAVES
 from stampworks.provider.handler import Call, Handler, Property
+
+_LOOK_MINUTES = 10
+"""How long a refresh may look: nothing is waited for on the nodes."""
 
 
 class Playbook(Handler):
@@ -27,7 +31,11 @@ class Playbook(Handler):
     outputs: ClassVar[Mapping[str, Property]] = {
         "changed": Property("integer", "how many tasks changed something in the last run"),
         "hosts": Property("integer", "on how many hosts it ran"),
+        "drift": Property("array", "what is not as it left it, in words; looked for when the stack is refreshed"),
     }
+
+    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+        return {"drift": outputs["drift"]} if outputs.get("drift") else {}
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         await call.thread(_drain_those_who_leave, call)
@@ -39,9 +47,14 @@ class Playbook(Handler):
             call.progress,
             timeout_minutes=call.inputs["timeoutMinutes"],
         )
-        return {"changed": recap.changed, "hosts": recap.hosts}
+        return {"changed": recap.changed, "hosts": recap.hosts, "drift": []}
 
     async def read(self, call: Call) -> dict[str, Any] | None:
+        """What the run would change now, and what the hosts say of themselves: one pass over those that are up."""
+        left = await self.remains(call)
+        return {**left, "drift": await _look(call)} if "inventory" in call.inputs else left
+
+    async def remains(self, call: Call) -> dict[str, Any]:
         """What a run did cannot be looked up. One that failed counts too: it has changed hosts."""
         return {name: call.old_outputs[name] for name in self.outputs if name in call.old_outputs}
 
@@ -51,6 +64,26 @@ class Playbook(Handler):
 
 def _roster(inputs: Mapping[str, Any]) -> plan.Roster:
     return plan.from_dict(plan.Roster, inputs["roster"])
+
+
+async def _look(call: Call) -> list[str]:
+    """What is not as the playbook and the plan say, in words; nodes that cannot be looked at are among them."""
+    inventory, known = json.loads(call.inputs["inventory"]), _roster(call.inputs)
+    now = await call.thread(operations.members, known.cloud, known.cluster)
+    up = {member.name for member in now.members}
+    hosts = [host for host in inventory["all"]["hosts"] if host in up]
+    seen = configuration.Look()
+    if hosts:
+        seen = await configuration.look(
+            call.inputs["playbook"],
+            inventory,
+            hosts,
+            now.reach,
+            call.inputs["secrets"],
+            call.progress,
+            timeout_minutes=min(_LOOK_MINUTES, call.inputs["timeoutMinutes"]),
+        )
+    return [call.mask(line) for line in drift.of_look(inventory, hosts, seen)]
 
 
 def _drain_those_who_leave(call: Call) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from stampworks import operations, plan
@@ -39,9 +39,9 @@ class Roster(Handler):
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
         return f"{inputs['cloud']}/{inputs['cluster']}"
 
-    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, str]:
+    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         missing = _missing(outputs.get("groups", ()), outputs.get("members", ()))
-        return {"members": missing} if missing else {}
+        return {"members": [f"cloud: {missing}"]} if missing else {}
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         deadline = time.monotonic() + _PATIENCE_S

@@ -127,18 +127,18 @@ def run_inside(room: Room, node: str, argv: Sequence[str], timeout: float) -> su
 def node_drift(state: NodeState, node: Node, rails: Sequence[Rail], image: str) -> tuple[str, ...]:
     """In words, what a node is not that it should be; nothing when all is well."""
     if state.state != "up":
-        return (f"{node.name} is {state.state}",)
+        return (f"the node is {state.state}",)
     drift = []
     if (state.address, state.rail_addresses) != (node.address, node.rail_addresses):
-        drift.append(f"{node.name} has other addresses")
+        drift.append("the node has other addresses")
     if state.image != image:
-        drift.append(f"{node.name} runs another image")
-    drift += [f"{node.name} has lost what is mounted on {point}" for point in state.lost]
+        drift.append("the node runs another image")
+    drift += [f"the node has lost what is mounted on {point}" for point in state.lost]
     for rail, found in zip(rails, state.rails, strict=False):
         if not found.up:
-            drift.append(f"{node.name} {rail.interface} is down")
+            drift.append(f"{rail.interface} is down")
         elif found.rate_mbps != rail.rate_mbps:
-            drift.append(f"{node.name} {rail.interface} carries {found.rate_mbps} Mb/s, not {rail.rate_mbps}")
+            drift.append(f"{rail.interface} carries {found.rate_mbps} Mb/s, not {rail.rate_mbps}")
     return tuple(drift)
 
 

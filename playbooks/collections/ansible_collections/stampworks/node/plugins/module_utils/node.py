@@ -17,12 +17,18 @@ class Refused(Exception):  # noqa: N818 (reads as what happened)
 
 
 def answering(work: Callable[..., dict[str, Any]]) -> Callable[[Mapping[str, Any], bool], dict[str, Any]]:
-    """Turns a module's work into what Ansible expects of a module: a result, also when it fails."""
+    """Turns a module's work into what Ansible expects of a module: a result, also when it fails.
+
+    What a module finds different from what its task says, it says in words under `drift`. In check mode a refusal is
+    one more of them: what cannot be seen here must not keep the rest of the node from being looked at.
+    """
 
     def answer(arguments: Mapping[str, Any], check: bool) -> dict[str, Any]:
         try:
             return {"changed": False, **work(check=check, **arguments)}
         except (Refused, OSError) as error:
+            if check:
+                return {"changed": True, "drift": [f"unknown: {error}"]}
             return {"changed": False, "failed": True, "msg": str(error)}
 
     return answer

@@ -20,6 +20,7 @@ WAIT_S = 20
 TAI_EPOCH = 2**62 + 10
 """What TAI64 calls the first second of 1970."""
 RUNIT_RUNS = 1
+OURS = "# Written by Stampworks."
 SYSTEMD_QUOTED = str.maketrans({"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$"})
 
 
@@ -46,6 +47,9 @@ class Service:
 class Supervisor(Protocol):
     def define(self, service: Service, check: bool) -> bool:
         """Makes the service known, stopped and off at boot if it is new; says whether anything changed."""
+
+    def names(self) -> list[str]:
+        """The services that are defined here."""
 
     def running_since(self, name: str) -> float | None:
         """When it was started, in seconds since the epoch; None when it does not run."""
@@ -80,7 +84,7 @@ class Runit:
 
     @classmethod
     def run_script(cls, service: Service) -> str:
-        lines = ["#!/bin/sh", "# Written by Stampworks.", f"exec >>{LOGS}/{shlex.quote(service.name)}.log 2>&1"]
+        lines = ["#!/bin/sh", OURS, f"exec >>{LOGS}/{shlex.quote(service.name)}.log 2>&1"]
         lines += [f"{shlex.join(argv)} || exit 1" for argv in service.before]
         for limit, value in service.limits:
             # a node inside a container may not raise its limits: then what it has must do
@@ -88,6 +92,9 @@ class Runit:
         if service.once:
             return "\n".join([*lines, shlex.join(service.command), f"exec sv down {RUNIT / service.name}", ""])
         return "\n".join([*lines, f"exec {shlex.join(service.command)}", ""])
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in RUNIT.glob("*") if path.is_dir())
 
     def running_since(self, name: str) -> float | None:
         """From the supervisor's own record: TAI64N of the last start, pid and state."""
@@ -142,7 +149,7 @@ class Systemd:
 
         return "\n".join(
             [
-                "# Written by Stampworks.",
+                OURS,
                 "[Unit]",
                 f"Description=Stampworks: {service.name}",
                 "After=network-online.target",
@@ -158,6 +165,10 @@ class Systemd:
                 "",
             ]
         )
+
+    def names(self) -> list[str]:
+        units = (path for path in SYSTEMD.glob("*.service") if path.read_text().startswith(OURS))
+        return sorted(path.stem for path in units)
 
     def running_since(self, name: str) -> float | None:
         show = ["systemctl", "show", "--property=ActiveState,ExecMainStartTimestampMonotonic", name]

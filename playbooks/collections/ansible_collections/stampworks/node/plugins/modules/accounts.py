@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import json
 import pwd
 from collections.abc import Mapping, Sequence
@@ -46,7 +47,9 @@ def work(check: bool, users: Sequence[Mapping[str, Any]], shell: str) -> dict[st
             run(["userdel", "--force", name])
         if recorded != names:
             write(RECORD, json.dumps(names).encode())
-    return {"changed": bool(missing or gone), "made": [user["name"] for user in missing], "removed": gone}
+    made = [user["name"] for user in missing]
+    drift = [f"user {name} is missing" for name in made] + [f"user {name} is left over" for name in gone]
+    return {"changed": bool(drift), "drift": drift, "made": made, "removed": gone}
 
 
 def refusals(users: Sequence[Mapping[str, Any]], present: Mapping[str, pwd.struct_passwd]) -> list[str]:
@@ -65,7 +68,8 @@ def refusals(users: Sequence[Mapping[str, Any]], present: Mapping[str, pwd.struc
 
 
 def make(name: str, uid: int, shell: str) -> None:
-    run(["groupadd", "--gid", str(uid), name])
+    if name not in {group.gr_name for group in grp.getgrall()}:
+        run(["groupadd", "--gid", str(uid), name])
     # '*' is no password but, unlike '!', no locked account either: sshd without PAM refuses keys of locked ones
     options = ["--create-home", "--shell", shell, "--password", "*"]
     run(["useradd", "--uid", str(uid), "--gid", str(uid), *options, name])

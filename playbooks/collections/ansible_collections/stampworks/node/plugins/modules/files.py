@@ -107,6 +107,7 @@ def work(check: bool, name: str, files: Sequence[dict[str, Any]], then: Sequence
     return {
         "changed": bool(differing or stale),
         "paths": [str(file.path) for file in differing] + [str(path) for path in stale],
+        "drift": [words(file, before[file.path]) for file in differing] + [f"{path} is left over" for path in stale],
         "diff": [shown(file, before[file.path]) for file in differing]
         + [{"before_header": str(path), "after_header": "removed"} for path in stale],
     }
@@ -126,6 +127,13 @@ def differs(file: File, found: Found | None) -> bool:
     if file.once:
         return False
     return (file.content, file.mode, file.uid, file.gid) != (found.content, found.mode, found.uid, found.gid)
+
+
+def words(file: File, found: Found | None) -> str:
+    """How a file differs, without what is in it."""
+    if found is None:
+        return f"{file.path} is missing"
+    return f"{file.path} differs" if file.content != found.content else f"{file.path} has another owner or mode"
 
 
 def apply(

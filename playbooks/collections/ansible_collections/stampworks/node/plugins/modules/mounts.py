@@ -47,8 +47,11 @@ def work(check: bool, mounts: Sequence[Mapping[str, str]]) -> dict[str, Any]:
         for mount in mounts:
             if mount["path"] in missing:
                 mount_now(mount)
+    drift = [f"{FSTAB} differs"] if new != text else []
+    drift += [f"{path} is not mounted" for path in missing] + [f"{path} is mounted" for path in leftover]
     return {
-        "changed": bool(new != text or missing or leftover),
+        "changed": bool(drift),
+        "drift": drift,
         "mounted": missing,
         "unmounted": leftover,
         "diff": [{"before_header": str(FSTAB), "after_header": str(FSTAB), "before": text, "after": new}],

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run
+from ansible_collections.stampworks.node.plugins.module_utils.services import supervisor
 
 DOCUMENTATION = """
 module: node_facts
@@ -31,12 +32,19 @@ options:
     type: list
     elements: str
     default: []
+  slurm: {description: Whether this node can say how Slurm sees all nodes., type: bool, default: false}
 """
 
+KEPT = ("state", "reason", "cpus", "gres")
+ANSWER_S = 10
+"""How long a program of the node may take to say something."""
 
-def work(check: bool, rails: Sequence[Mapping[str, Any]], system: str, packages: Sequence[str]) -> dict[str, Any]:  # noqa: ARG001 (looking never changes)
-    facts = look(packages)
-    if problems := unexpected(facts, rails, system):
+
+def work(
+    check: bool, rails: Sequence[Mapping[str, Any]], system: str, packages: Sequence[str], slurm: bool
+) -> dict[str, Any]:
+    facts = look(packages) | ({"slurm": scheduled()} if slurm else {})
+    if (problems := unexpected(facts, rails, system)) and not check:  # who only looks wants all there is to see
         raise Refused("; ".join(problems))
     return {"ansible_facts": {"node_facts": facts}}
 
@@ -61,8 +69,24 @@ def look(packages: Sequence[str]) -> dict[str, Any]:
         "interfaces": interfaces(),
         "accelerators": accelerators(),
         "packages": versions(packages),
-        "services": sorted(path.name for path in Path("/etc/stampworks/services").glob("*") if path.is_dir()),
+        "services": services(),
     }
+
+
+def services() -> dict[str, bool]:
+    """Which of our services run."""
+    found = supervisor()
+    return {name: found.running_since(name) is not None for name in found.names()}
+
+
+def scheduled() -> dict[str, dict[str, Any]] | None:
+    """How Slurm sees each node; None when it does not answer."""
+    try:
+        done = run(["scontrol", "show", "nodes", "--json"], timeout=ANSWER_S, check=False)
+        nodes = json.loads(done.stdout)["nodes"] if done.returncode == 0 else None
+    except (Refused, ValueError, KeyError):
+        return None
+    return None if nodes is None else {node["name"]: {key: node.get(key) for key in KEPT} for node in nodes}
 
 
 def interfaces() -> dict[str, dict[str, Any]]:
@@ -97,13 +121,11 @@ def speed(interface: str) -> int | None:
     return found if found > 0 else None
 
 
-def accelerators() -> list[dict[str, Any]]:
-    if shutil.which("nvidia-smi") is None:
-        return []
+def accelerators() -> list[dict[str, Any]] | None:
+    """Those that answer; None when nothing on the node could say."""
     query = ["nvidia-smi", "--query-gpu=index,name,memory.total", "--format=csv,noheader,nounits"]
-    done = run(query, timeout=30, check=False)
-    if done.returncode:
-        return []
+    if shutil.which(query[0]) is None or (done := run(query, timeout=30, check=False)).returncode:
+        return None
     rows = (re.split(r",\s*", line) for line in done.stdout.splitlines() if line.strip())
     return [{"index": int(index), "name": name, "memory_mib": int(memory)} for index, name, memory in rows]
 
@@ -111,8 +133,9 @@ def accelerators() -> list[dict[str, Any]]:
 def versions(packages: Sequence[str]) -> dict[str, str]:
     if not packages:
         return {}
-    done = run(["dpkg-query", "--show", "--showformat", "${Package} ${Version}\\n", *packages], check=False)
-    return dict(line.split(" ", 1) for line in done.stdout.splitlines() if not line.endswith(" "))
+    query = ["dpkg-query", "--show", "--showformat", "${db:Status-Status} ${Package} ${Version}\\n", *packages]
+    rows = (line.split(" ", 2) for line in run(query, check=False).stdout.splitlines())
+    return {row[1]: row[2] for row in rows if row[0] == "installed"}
 
 
 def unexpected(facts: Mapping[str, Any], rails: Sequence[Mapping[str, Any]], system: str) -> list[str]:

@@ -64,6 +64,16 @@ options:
 
 
 START_LIMIT_S = 10
+WORDS = {
+    "defined": "is defined otherwise",
+    "enabled": "does not start at boot",
+    "disabled": "starts at boot",
+    "start": "does not run",
+    "stop": "runs",
+    "restart": "runs with an older configuration",
+    "reload": "runs with an older configuration",
+}
+"""What each thing that is done to a service says of how it was found."""
 
 
 def work(
@@ -105,7 +115,7 @@ def work(
             if verb != "stop":
                 settled(services, name, settle_s)
                 await_answer(name, answers)
-    return {"changed": bool(did), "did": did}
+    return {"changed": bool(did), "did": did, "drift": [f"{name} {WORDS[what]}" for what in did]}
 
 
 def needed(state: str, since: float | None, configuration: Sequence[str], redefined: bool) -> str:

@@ -44,6 +44,7 @@ options:
 KEPT_QOS = "normal"
 """slurmdbd makes it by itself and gives it to everybody: it cannot go."""
 KEPT_ACCOUNT = "root"
+PATIENCE_S = 30
 Rows = dict[str, dict[str, str]]
 
 
@@ -56,7 +57,8 @@ def work(
     default_accounts: Mapping[str, str],
 ) -> dict[str, Any]:
     commands = []
-    if cluster not in table("cluster", "cluster"):
+    # who only looks does not wait for a slurmdbd that is down
+    if cluster not in table("cluster", "cluster", limit_s=0 if check else PATIENCE_S):
         commands.append(["add", "cluster", cluster])
     commands += qos_commands(priorities, preempt_mode, table("qos", "name", "priority", "preempt", "preemptmode"))
     here, found = f"cluster={cluster}", associations(cluster)
@@ -66,7 +68,8 @@ def work(
     if not check:
         for command in commands:
             sacctmgr(*command)
-    return {"changed": bool(commands), "commands": [" ".join(command) for command in commands]}
+    said = [" ".join(command) for command in commands]
+    return {"changed": bool(said), "drift": [f"accounting lacks: {each}" for each in said], "commands": said}
 
 
 def qos_commands(priorities: Sequence[Mapping[str, Any]], preempt_mode: str, found: Rows) -> list[list[str]]:
@@ -148,8 +151,8 @@ def in_order(words: str) -> str:
     return ",".join(sorted(filter(None, words.split(","))))
 
 
-def table(what: str, *columns: str) -> Rows:
-    rows = sacctmgr("show", what, f"format={','.join(columns)}")
+def table(what: str, *columns: str, limit_s: float = PATIENCE_S) -> Rows:
+    rows = sacctmgr("show", what, f"format={','.join(columns)}", limit_s=limit_s)
     return {row[columns[0]]: row for row in parsed(rows, columns)}
 
 
@@ -157,7 +160,7 @@ def parsed(text: str, columns: Sequence[str]) -> list[dict[str, str]]:
     return [dict(zip(columns, line.split("|"), strict=False)) for line in text.splitlines() if line]
 
 
-def sacctmgr(*arguments: str, limit_s: float = 30) -> str:
+def sacctmgr(*arguments: str, limit_s: float = PATIENCE_S) -> str:
     """Runs sacctmgr; a slurmdbd that has just been started may need a moment."""
     until = time.monotonic() + limit_s
     while True:

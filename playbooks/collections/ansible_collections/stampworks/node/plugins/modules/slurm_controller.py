@@ -88,7 +88,10 @@ def work(
         except Refused:
             put_back(home, {name: before[name] for name in changed}, owner, service)
             raise
-    return {"changed": bool(changed or not running), "files": changed}
+    drift = [f"{home / name} {'differs' if before[name] is not None else 'is missing'}" for name in changed]
+    if not running:
+        drift.append(f"{service} does not run")
+    return {"changed": bool(drift), "drift": drift, "files": changed}
 
 
 def mode_of(name: str) -> int:

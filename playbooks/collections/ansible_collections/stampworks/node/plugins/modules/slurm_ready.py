@@ -47,8 +47,9 @@ def work(check: bool, nodes: Sequence[str], own_reason: str, limit_s: float) -> 
     back = [node for node, (_, reason) in held.items() if reason.startswith(own_reason)]
     if back and not check:
         run(["scontrol", "update", f"nodename={','.join(back)}", "state=resume"])
-    held = {node: seen for node, seen in held.items() if node not in back}
-    return {"changed": bool(back), "held": {node: f"{state}: {reason}" for node, (state, reason) in held.items()}}
+    drift = [f"Slurm still drains {node}: {states[node][1]}" for node in back]
+    left = {node: f"{state}: {reason}" for node, (state, reason) in held.items() if node not in back}
+    return {"changed": bool(back), "drift": drift, "held": left}
 
 
 def look() -> dict[str, tuple[str, str]]:

@@ -1,0 +1,190 @@
+"""What a cluster is that it should not be, in words: a pure function of an inventory and a look at its hosts.
+
+Drift has three layers, told apart because different things repair them. *Cloud*: machines and their network, which the
+cloud's own resources look at. *System*: what the playbooks would change. *Runtime*: what nodes say of themselves,
+compared with the plan. A node may be broken or lie: what cannot be read is unknown and never fine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from stampworks.configuration.run import Failure, Look
+from stampworks.names import fold
+
+WORDS_MAX = 240
+"""How much one finding may say: its text may come from a node."""
+LINES_MAX = 40
+"""How many lines one layer may have."""
+
+Found = tuple[str, str]
+"""(node, what is not as it should be)"""
+
+SERVICES = {
+    "packages": "packages",
+    "database": "database",
+    "slurm_accounting": "slurmdbd",
+    "slurm_controller": "slurmctld",
+    "slurm_worker": "slurmd",
+    "metrics": "metrics",
+}
+"""The service that must run on the hosts of a group."""
+VERSIONED = {"slurm": "slurm-client", "mariadb": "mariadb-server"}
+"""The package whose version is that of a part of the release."""
+HOLDERS = {"slurm": ("slurm_controller", "slurm_worker"), "mariadb": ("database",)}
+"""The groups whose hosts have a part that not every host has."""
+
+
+def lines(layer: str, found: Iterable[Found]) -> list[str]:
+    """One line for each thing that is wrong, with all nodes that have it: system: gpu-[001-064]: /etc/hosts differs."""
+    nodes: dict[str, list[str]] = {}
+    for node, what in found:
+        nodes.setdefault(plain(what), []).append(node)
+    said = [f"{layer}: {fold(sorted(set(names)))}: {what}" for what, names in nodes.items()]
+    more = len(said) - LINES_MAX
+    return said if more <= 0 else [*said[:LINES_MAX], f"{layer}: and {more} more of this kind"]
+
+
+def plain(text: str) -> str:
+    """Text from anywhere as a piece of one line."""
+    one_line = re.sub(r"\s+", " ", "".join(char if char.isprintable() else " " for char in text)).strip()
+    return one_line if len(one_line) <= WORDS_MAX else f"{one_line[:WORDS_MAX]}..."
+
+
+def of_look(inventory: Mapping[str, Any], hosts: Sequence[str], look: Look) -> list[str]:
+    """All that a look at these hosts of the inventory found; the others are not there to be looked at."""
+    there = [host for host in hosts if host not in {failure.host for failure in look.failures if not failure.task}]
+    absent = [(host, "unknown: the node is not up") for host in inventory["all"]["hosts"] if host not in hosts]
+    seen = list(runtime(inventory, there, look.facts)) if not look.broken else []
+    system = [one for one in look.drift if one not in seen] + [_unseen(failure) for failure in look.failures]
+    if look.broken:
+        system += [(host, f"unknown: the look at it did not come to its end: {look.broken}") for host in hosts]
+    return lines("system", system) + lines("runtime", absent + seen)
+
+
+def _unseen(failure: Failure) -> Found:
+    if not failure.task:
+        return failure.host, f"unknown: it cannot be reached: {failure.message}"
+    return failure.host, f"unknown from {failure.task} on: {failure.message}"
+
+
+def runtime(inventory: Mapping[str, Any], hosts: Sequence[str], facts: Mapping[str, Any]) -> Iterator[Found]:
+    """What these hosts say of themselves that the inventory says otherwise."""
+    variables, groups = inventory["all"]["vars"], inventory["all"]["children"]
+    for host in hosts:
+        if not isinstance(said := facts.get(host), Mapping):
+            yield host, "unknown: it says nothing of itself"
+            continue
+        roles = {role for role, group in groups.items() if host in group["hosts"]}
+        expected = {**variables, **inventory["all"]["hosts"][host]}
+        for check in (services, mounts, rails, accelerators, versions):
+            try:
+                yield from ((host, what) for what in check(expected, roles, said))
+            except (KeyError, TypeError, ValueError, AttributeError):
+                yield host, f"unknown: what it says of its {check.__name__} cannot be read"
+    for controller in groups.get("slurm_controller", {}).get("hosts", ()):
+        if controller in hosts and isinstance(facts.get(controller), Mapping):
+            yield from scheduled(inventory, controller, facts[controller].get("slurm"))
+
+
+Expected = Mapping[str, Any]
+
+
+def services(_: Expected, roles: set[str], said: Mapping[str, Any]) -> Iterator[str]:
+    running = _mapping(said["services"])
+    for role, service in SERVICES.items():
+        if role in roles and _kind(bool, running.get(service, False)) is False:
+            yield f"{service} does not run"
+
+
+def mounts(expected: Expected, roles: set[str], said: Mapping[str, Any]) -> Iterator[str]:
+    mounted = _kind(list, said["mounts"])
+    for mount in expected["storage_mounts"] if "storage" in roles else ():
+        if mount["path"] not in mounted:
+            yield f"{mount['path']} is not mounted"
+
+
+def rails(expected: Expected, _: set[str], said: Mapping[str, Any]) -> Iterator[str]:
+    found = _mapping(said["interfaces"])
+    for rail in expected["node_rails"]:
+        name = rail["interface"]
+        if name not in found:
+            yield f"{name} is missing"
+        else:
+            yield from _one_rail(rail, _mapping(found[name]))
+
+
+def _one_rail(rail: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
+    name, addresses = rail["interface"], _kind(list, found["addresses"])
+    if rail["address"] not in addresses:
+        yield f"{name} has {' and '.join(map(str, addresses)) or 'no address'}, the plan says {rail['address']}"
+    if not _kind(bool, found["carrier"]):
+        yield f"{name} is down"
+    elif (rate := found["rate_mbps"]) is None:
+        yield f"unknown: the rate of {name}"
+    elif _kind(int, rate) < rail["rate_mbps"]:
+        yield f"{name} runs at {rate} of {rail['rate_mbps']} Mb/s"
+
+
+def accelerators(expected: Expected, _: set[str], said: Mapping[str, Any]) -> Iterator[str]:
+    wanted = expected["node_machine"]["accelerators"]
+    if wanted and (found := said["accelerators"]) is None:
+        yield "unknown: how many accelerators it has"
+    elif wanted and len(_kind(list, found)) != wanted:
+        yield f"{len(found)} of {wanted} accelerators answer"
+
+
+def versions(expected: Expected, roles: set[str], said: Mapping[str, Any]) -> Iterator[str]:
+    packages = _mapping(said["packages"])
+    for part, version in expected["cluster_versions"].items():
+        if not roles.intersection(HOLDERS.get(part, roles)):
+            continue
+        own = {"debian": said["system"], "python": said["python"]}
+        found = _kind(str, own[part] if part in own else packages.get(VERSIONED[part], ""))
+        upstream = found.partition(":")[2] or found  # Debian's epoch says nothing of the program
+        if not upstream:
+            yield f"{part} is not installed"
+        elif not upstream.startswith(version):
+            yield f"{part} is {upstream}, the release says {version}"
+
+
+def scheduled(inventory: Mapping[str, Any], controller: str, said: Any) -> Iterator[Found]:
+    """How Slurm sees the nodes. One that somebody drained is as somebody wants it, and no drift."""
+    if not isinstance(said, Mapping):
+        yield controller, "unknown: Slurm does not say how it sees its nodes"
+        return
+    for node in inventory["all"]["children"].get("slurm_worker", {}).get("hosts", ()):
+        try:
+            yield from ((node, what) for what in _one_node(inventory["all"]["hosts"][node], said.get(node)))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            yield node, "unknown: what Slurm says of it cannot be read"
+
+
+def _one_node(expected: Expected, seen: Any) -> Iterator[str]:
+    if seen is None:
+        yield "Slurm does not know it"
+        return
+    states = [_kind(str, state).lower() for state in _kind(list, seen["state"])]
+    reason = f": {seen['reason']}" if seen["reason"] else ""
+    if {"down", "not_responding", "unknown"}.intersection(states) and "drain" not in states:
+        yield f"Slurm says {'+'.join(states)}{reason}"
+    machine = expected["node_machine"]
+    if (cpus := _kind(int, seen["cpus"])) != machine["cores"]:
+        yield f"Slurm counts {cpus} of {machine['cores']} CPUs"
+    counted = sum(map(int, re.findall(r"(?:^|,)gpu:(?:\w+:)?(\d+)", _kind(str, seen["gres"]))))
+    if counted != machine["accelerators"]:
+        yield f"Slurm counts {counted} of {machine['accelerators']} accelerators"
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    found: dict[str, Any] = _kind(dict, value)
+    return found
+
+
+def _kind(kind: type, value: Any) -> Any:
+    """The value, if it is of this very type: a node may say anything."""
+    if type(value) is not kind:
+        raise TypeError(f"{kind.__name__} expected")
+    return value

@@ -1,0 +1,202 @@
+"""What a look at a cluster is made of: words for each thing that is not as planned, and none for what is."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from stampworks.configuration import Failure, Look, drift
+
+RAIL = {"interface": "rail1", "address": "10.0.1.1", "rate_mbps": 200}
+INVENTORY: dict[str, Any] = {
+    "all": {
+        "vars": {
+            "storage_mounts": [{"source": "/exports/shared", "path": "/shared"}],
+            "cluster_versions": {"debian": "13", "slurm": "24.11", "mariadb": "11.8"},
+        },
+        "hosts": {
+            "head": {"node_rails": [], "node_machine": {"accelerators": 0, "cores": 16}},
+            "gpu-001": {"node_rails": [RAIL], "node_machine": {"accelerators": 2, "cores": 16}},
+            "gpu-002": {"node_rails": [RAIL], "node_machine": {"accelerators": 2, "cores": 16}},
+        },
+        "children": {
+            "slurm_controller": {"hosts": {"head": {}}},
+            "slurm_worker": {"hosts": {"gpu-001": {}, "gpu-002": {}}},
+            "storage": {"hosts": {"head": {}, "gpu-001": {}, "gpu-002": {}}},
+            "metrics": {"hosts": {"gpu-001": {}}},
+        },
+    }
+}
+SEEN = {"state": ["IDLE"], "reason": "", "cpus": 16, "gres": "gpu:h100:2(S:0-1)"}
+FACTS: dict[str, Any] = {
+    "head": {
+        "services": {"slurmctld": True, "slurmd": False},
+        "mounts": ["/", "/shared"],
+        "interfaces": {},
+        "accelerators": None,
+        "packages": {"slurm-client": "24.11.5-4"},
+        "system": "13.2",
+        "python": "3.13.5",
+        "slurm": {"gpu-001": SEEN, "gpu-002": SEEN},
+    },
+    "gpu-001": {
+        "services": {"slurmctld": False, "slurmd": True, "metrics": True},
+        "mounts": ["/", "/shared"],
+        "interfaces": {"rail1": {"addresses": ["10.0.1.1"], "carrier": True, "rate_mbps": 200, "mtu_bytes": 1500}},
+        "accelerators": [{"index": 0}, {"index": 1}],
+        "packages": {"slurm-client": "24.11.5-4"},
+        "system": "13.2",
+        "python": "3.13.5",
+    },
+}
+FACTS["gpu-002"] = copy.deepcopy(FACTS["gpu-001"])
+HOSTS = ["head", "gpu-001", "gpu-002"]
+
+
+def put(place: str, value: Any) -> dict[str, Any]:
+    """The facts with another value at a place, written host/key/key; ... is for a place that is not there."""
+    facts: dict[str, Any] = copy.deepcopy(FACTS)
+    *way, last = place.split("/")
+    inside = facts
+    for key in way:
+        inside = inside[key]
+    if value is ...:
+        del inside[last]
+    else:
+        inside[last] = value
+    return facts
+
+
+def said(facts: dict[str, Any]) -> list[str]:
+    return drift.of_look(INVENTORY, HOSTS, Look(facts=facts))
+
+
+def test_a_cluster_that_is_as_planned_has_no_drift() -> None:
+    """Not a word, or every preview would have one."""
+    assert said(FACTS) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        ("gpu-002/services/slurmd", False, "gpu-002: slurmd does not run"),
+        ("gpu-001/services/metrics", ..., "gpu-001: metrics does not run"),
+        ("head/services/slurmctld", False, "head: slurmctld does not run"),
+        ("gpu-001/mounts", ["/"], "gpu-001: /shared is not mounted"),
+        ("gpu-001/interfaces/rail1", ..., "gpu-001: rail1 is missing"),
+        ("gpu-001/interfaces/rail1/carrier", False, "gpu-001: rail1 is down"),
+        ("gpu-001/interfaces/rail1/rate_mbps", 40, "gpu-001: rail1 runs at 40 of 200 Mb/s"),
+        ("gpu-001/interfaces/rail1/rate_mbps", None, "gpu-001: unknown: the rate of rail1"),
+        (
+            "gpu-001/interfaces/rail1/addresses",
+            [],
+            "gpu-001: rail1 has no address, the plan says 10.0.1.1",
+        ),
+        (
+            "gpu-001/interfaces/rail1/addresses",
+            ["10.0.1.9"],
+            "gpu-001: rail1 has 10.0.1.9, the plan says 10.0.1.1",
+        ),
+        ("gpu-001/accelerators", [{"index": 0}], "gpu-001: 1 of 2 accelerators answer"),
+        ("gpu-001/accelerators", None, "gpu-001: unknown: how many accelerators it has"),
+        ("gpu-001/packages/slurm-client", ..., "gpu-001: slurm is not installed"),
+        ("gpu-001/packages/slurm-client", "1:23.2-1", "gpu-001: slurm is 23.2-1, the release says 24.11"),
+        ("gpu-001/system", "12.9", "gpu-001: debian is 12.9, the release says 13"),
+        ("head/slurm/gpu-002", ..., "gpu-002: Slurm does not know it"),
+        (
+            "head/slurm/gpu-002",
+            {**SEEN, "state": ["DOWN", "NOT_RESPONDING"], "reason": "Not responding"},
+            "gpu-002: Slurm says down+not_responding: Not responding",
+        ),
+        ("head/slurm/gpu-002", {**SEEN, "gres": "gpu:h100:1"}, "gpu-002: Slurm counts 1 of 2 accelerators"),
+        ("head/slurm/gpu-002", {**SEEN, "cpus": 8}, "gpu-002: Slurm counts 8 of 16 CPUs"),
+        ("head/slurm", None, "head: unknown: Slurm does not say how it sees its nodes"),
+    ],
+)
+def test_each_thing_that_is_otherwise_is_said_once(place: str, value: Any, words: str) -> None:
+    """Which node, and what; nothing else is blamed for it."""
+    assert said(put(place, value)) == [f"runtime: {words}"]
+
+
+def test_a_node_that_somebody_drained_is_no_drift() -> None:
+    """An operator's will is not to be undone."""
+    drained = {**SEEN, "state": ["IDLE", "DRAIN"], "reason": "new fans"}
+    assert said(put("head/slurm/gpu-002", drained)) == []
+
+
+@pytest.mark.parametrize("garbage", [None, "", "/shared", 7, -1.5, True, [], [None], {}, {"rail1": []}, "\x1b[31m"])
+@pytest.mark.parametrize("fact", ["services", "mounts", "interfaces", "packages", "system"])
+def test_what_cannot_be_read_is_unknown_and_never_fine(fact: str, garbage: Any) -> None:
+    """A node may say anything, or say nothing: there is a word for it, and the rest is still looked at."""
+    for facts in (put(f"gpu-001/{fact}", garbage), put(f"gpu-001/{fact}", ...)):
+        facts["gpu-001"]["accelerators"] = [{"index": 0}]
+        found = said(facts)
+        assert len(found) > 1, "the garbage went by without a word"
+        assert "runtime: gpu-001: 1 of 2 accelerators answer" in found
+        assert all(line.startswith("runtime: gpu-001: ") and line.isprintable() for line in found)
+
+
+@pytest.mark.parametrize("garbage", [None, "all fine", 0, [], {}, {"gpu-002": "idle"}, {"gpu-002": {"state": 1}}])
+def test_what_slurm_says_is_read_with_suspicion_too(garbage: Any) -> None:
+    """A Slurm that says nothing about a node has not said that the node is well."""
+    found = said(put("head/slurm", garbage))
+    assert found
+    assert all("unknown" in line or "does not know it" in line for line in found)
+
+
+@pytest.mark.parametrize("facts", [None, "idle", [], {}])
+def test_a_node_that_says_nothing_of_itself_is_unknown(facts: Any) -> None:
+    """Facts that did not come are not facts that are right."""
+    found = said({**FACTS, "gpu-001": facts})
+    assert found
+    assert all(line.startswith("runtime: gpu-001: unknown: ") for line in found)
+
+
+def test_the_layers_and_what_could_not_be_seen() -> None:
+    """What a playbook would change, what nodes say, who could not be asked; each thing once."""
+    facts = put("gpu-001/services/slurmd", False)
+    found = Look(
+        drift=(("gpu-001", "slurmd does not run"), ("gpu-001", "/etc/hosts differs"), ("head", "/etc/hosts differs")),
+        facts={name: facts[name] for name in ("head", "gpu-001")},
+        failures=(Failure("gpu-002", "", "No route\nto host"), Failure("head", "base : Make the users", "no python")),
+    )
+    assert drift.of_look(INVENTORY, HOSTS, found) == [
+        "system: gpu-001, head: /etc/hosts differs",
+        "system: gpu-002: unknown: it cannot be reached: No route to host",
+        "system: head: unknown from base : Make the users on: no python",
+        "runtime: gpu-001: slurmd does not run",
+    ]
+
+
+def test_nodes_that_are_not_up_are_unknown() -> None:
+    """A dead node, or a whole room that is gone, is said in a line and fails nothing."""
+    assert drift.of_look(INVENTORY, (), Look()) == ["runtime: gpu-[001-002], head: unknown: the node is not up"]
+    assert drift.of_look(INVENTORY, HOSTS[:2], Look(facts=FACTS)) == [
+        "runtime: gpu-002: unknown: the node is not up",
+    ]
+
+
+def test_a_look_that_did_not_come_to_its_end_is_unknown() -> None:
+    """Whatever it saw before, nobody knows the rest."""
+    assert drift.of_look(INVENTORY, HOSTS, Look(facts=FACTS, broken="stopped after 10 minutes")) == [
+        "system: gpu-[001-002], head: unknown: the look at it did not come to its end: stopped after 10 minutes"
+    ]
+
+
+def test_nodes_that_drift_alike_are_one_line() -> None:
+    """However many they are, and in whatever order they were looked at."""
+    names = [f"gpu-{number:03}" for number in range(64, 0, -1)]
+    assert drift.lines("system", [(name, "/etc/motd differs") for name in names]) == [
+        "system: gpu-[001-064]: /etc/motd differs"
+    ]
+
+
+def test_words_are_bounded_whoever_says_them() -> None:
+    """A node decides neither how long a line is, nor how many there are, nor what it does to a terminal."""
+    (line,) = drift.lines("runtime", [("gpu-001", "\x1b[2Jrail1\r\n" + "x" * 10_000)])
+    assert line.startswith("runtime: gpu-001: [2Jrail1 xxx")
+    assert len(line) < 300
+    many = drift.lines("system", [("gpu-001", f"/etc/{number} differs") for number in range(100)])
+    assert len(many) == drift.LINES_MAX + 1
+    assert many[-1] == "system: and 60 more of this kind"
