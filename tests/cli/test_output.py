@@ -7,7 +7,7 @@ import time
 
 import pytest
 from stampworks.cli import output
-from stampworks.cli.output import Progress, visible
+from stampworks.cli.output import Progress
 
 
 class Terminal(io.StringIO):
@@ -51,8 +51,3 @@ def test_a_step_that_fails_does_not_say_that_it_is_through(monkeypatch: pytest.M
     with pytest.raises(ZeroDivisionError), Progress("building", pipe):
         raise ZeroDivisionError
     assert pipe.getvalue() == ""
-
-
-def test_visible() -> None:
-    """What a terminal would obey is shown instead."""
-    assert visible("a\x1b[2J\nß\u202e") == "a\\x1b[2J\\nß\\u202e"

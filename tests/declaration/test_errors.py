@@ -6,7 +6,6 @@ import pickle
 
 import pytest
 from stampworks.declaration import DeclarationError, Problem, did_you_mean
-from stampworks.declaration.errors import printable
 
 
 def problem(source: str, column: int, **changes: object) -> Problem:
@@ -90,8 +89,3 @@ def test_copies() -> None:
 def test_did_you_mean(word: str, known: list[str], hint: str) -> None:
     """The nearest spelling, or what there is."""
     assert did_you_mean(word, known) == hint
-
-
-def test_printable_keeps_languages() -> None:
-    """People may write in their own script."""
-    assert printable("größer 日本語 Ω") == "größer 日本語 Ω"

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from stampworks.cli import compare, declared, drain, exits, facts, image, new, reach, status
+from stampworks.printable import printable, printable_lines
 
 EPILOG = """\
 exit codes: 0 fine, 1 the answer is no, 2 the input is wrong, 3 could not tell, 4 the infrastructure failed;
@@ -23,7 +24,7 @@ class Parser(argparse.ArgumentParser):
     """Says what is wrong with a command line, with the nearest verb or option."""
 
     def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: {message}\n  hint: {self._hint(message)}", file=sys.stderr)
+        print(f"{self.prog}: {printable(message)}\n  hint: {self._hint(message)}", file=sys.stderr)
         sys.exit(exits.WRONG_INPUT)
 
     def _hint(self, message: str) -> str:
@@ -93,10 +94,10 @@ def _explained(error: Exception) -> int:
 
 def _text(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
+        return printable(f"{error.filename}: {error.strerror}")
     if render := getattr(error, "render", None):  # a declaration's errors have colours for a terminal
         return str(render(colour=sys.stderr.isatty() and "NO_COLOR" not in os.environ))
-    return str(error)
+    return printable_lines(str(error))
 
 
 if __name__ == "__main__":

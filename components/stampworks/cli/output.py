@@ -9,6 +9,8 @@ import time
 from types import TracebackType
 from typing import TextIO
 
+from stampworks.printable import printable
+
 SHOWN_AFTER_S = 1.0
 _REWRITE = "\r\x1b[K"
 
@@ -21,7 +23,7 @@ class Progress:
     """
 
     def __init__(self, what: str, stream: TextIO | None = None) -> None:
-        self._what = what
+        self._what = printable(what)
         self._stream = stream or sys.stderr
         self._terminal = self._stream.isatty()
         self._started = time.monotonic()
@@ -40,7 +42,7 @@ class Progress:
             return
         self._line = line
         if not self._terminal:
-            print(f"{self._what}: {visible(line)}", file=self._stream, flush=True)
+            print(f"{self._what}: {printable(line)}", file=self._stream, flush=True)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._over.set()
@@ -54,14 +56,9 @@ class Progress:
     def _tick(self) -> None:
         while not self._over.wait(SHOWN_AFTER_S):
             elapsed_s = time.monotonic() - self._started
-            text = f"{self._what}: {visible(self._line)} ({elapsed_s:.0f} s)" if self._line else self._what
+            text = f"{self._what}: {printable(self._line)} ({elapsed_s:.0f} s)" if self._line else self._what
             self._stream.write(_REWRITE + text[: terminal_width() - 1])
             self._stream.flush()
-
-
-def visible(text: str) -> str:
-    """The text with everything escaped that a terminal would obey instead of show."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def terminal_width() -> int:

@@ -34,7 +34,7 @@ def show_status(arguments: argparse.Namespace) -> int:
     with Progress(f"asking the scheduler of stack {arguments.stack}"):
         found = status(*stacks.cluster_of(arguments.stack))
     if arguments.json:
-        print(json.dumps(dataclasses.asdict(found), indent=2, ensure_ascii=False))
+        print(json.dumps(dataclasses.asdict(found), indent=2))
     else:
         print("\n".join(text(found)))
     return CODES[found.verdict]
@@ -43,20 +43,20 @@ def show_status(arguments: argparse.Namespace) -> int:
 def print_nodes(nodes: Sequence[NodeStatus], as_json: bool) -> None:
     """Some nodes of a cluster, and what is the matter with them."""
     from stampworks.operations.status import sentence
-    from stampworks.views.table import clean
+    from stampworks.printable import printable
 
     if as_json:
-        print(json.dumps({"nodes": [dataclasses.asdict(node) for node in nodes]}, indent=2, ensure_ascii=False))
+        print(json.dumps({"nodes": [dataclasses.asdict(node) for node in nodes]}, indent=2))
     else:
-        print("\n".join([*_table(nodes), *(clean(sentence(node)) for node in nodes if node.reason)]))
+        print("\n".join([*_table(nodes), *(printable(sentence(node)) for node in nodes if node.reason)]))
 
 
 def text(status: Status) -> list[str]:
     """A headline with the verdict, a line a node, and what is wrong."""
-    from stampworks.views.table import clean
+    from stampworks.printable import printable
 
-    lines = [f"cluster {clean(status.cluster)} on {status.cloud}: {status.verdict}"]
-    return [*lines, *_table(status.nodes), *map(clean, status.why)]
+    lines = [f"cluster {printable(status.cluster)} on {status.cloud}: {status.verdict}"]
+    return [*lines, *_table(status.nodes), *map(printable, status.why)]
 
 
 def _table(nodes: Sequence[NodeStatus]) -> list[str]:

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from stampworks.declaration.wording import alternatives
+from stampworks.printable import printable, visible
 
 LINE_WIDTH_MAX = 100
 CARET_COLUMN_MAX = 60
+PROBLEMS_MAX = 100
+"""Nobody reads more at once, and a file with a thousand problems has few causes."""
 
 BOLD, RED, CYAN, PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[36m", "\x1b[0m"
 
@@ -37,7 +40,8 @@ class DeclarationError(Exception):
     """All that is wrong in a declaration; its text is what the user reads."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = in_reading_order(problems)
+        # One more than are shown, by which one can tell that there are more.
+        self.problems = in_reading_order(problems)[: PROBLEMS_MAX + 1]
         super().__init__(self.problems)
 
     def __str__(self) -> str:
@@ -58,18 +62,11 @@ def in_reading_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 def render(problems: Sequence[Problem], colour: bool = False) -> str:
     """Each problem with its line, a caret and a hint, then how many there are."""
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    if len(problems) > PROBLEMS_MAX:
+        count, problems = f"the first {PROBLEMS_MAX} problems", problems[:PROBLEMS_MAX]
     files = alternatives(list(dict.fromkeys(printable(problem.file) for problem in problems)), last="and")
     blocks = ["\n".join(_lines(problem, colour)) for problem in problems]
     return "\n\n".join([*blocks, f"{count} in {files}: nothing was changed."])
-
-
-def printable(text: str) -> str:
-    """The text without anything that could move a terminal's cursor, hide characters or reverse their order."""
-    return "".join(_visible(character) for character in text)
-
-
-def _visible(character: str) -> str:
-    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
 
 
 def _lines(problem: Problem, colour: bool) -> Iterator[str]:
@@ -89,8 +86,8 @@ def _lines(problem: Problem, colour: bool) -> Iterator[str]:
 
 def _excerpt(source: str, index: int) -> tuple[str, int]:
     """The part of a line around a character that fits a terminal, and at which column of it the caret belongs."""
-    before = [_visible(character) for character in source[max(0, index - LINE_WIDTH_MAX) : index]]
-    after = [_visible(character) for character in source[index : index + LINE_WIDTH_MAX]]
+    before = [visible(character) for character in source[max(0, index - LINE_WIDTH_MAX) : index]]
+    after = [visible(character) for character in source[index : index + LINE_WIDTH_MAX]]
     if _width("".join(before + after)) > LINE_WIDTH_MAX:
         before = _fitting(before[::-1], CARET_COLUMN_MAX)[::-1]
     after = _fitting(after, LINE_WIDTH_MAX - _width("".join(before)))

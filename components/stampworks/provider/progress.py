@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 
+from stampworks.printable import printable_lines
 from stampworks.provider.handler import Progress
 from stampworks.provider.protocol import engine_pb2, engine_pb2_grpc
 
@@ -27,11 +28,8 @@ class Engine:
         if self._stub is None:
             return
         with suppress(grpc.aio.AioRpcError):  # a line that nobody reads is no reason to fail
-            await self._stub.Log(
-                engine_pb2.LogRequest(
-                    severity=engine_pb2.LogSeverity.INFO, message=line, urn=urn, ephemeral=not lasting
-                )
-            )
+            text, info = printable_lines(line), engine_pb2.LogSeverity.INFO
+            await self._stub.Log(engine_pb2.LogRequest(severity=info, message=text, urn=urn, ephemeral=not lasting))
 
     @asynccontextmanager
     async def progress(self, urn: str, mask: Callable[[str], str]) -> AsyncIterator[Progress]:

@@ -17,6 +17,7 @@ import grpc
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.struct_pb2 import Struct
 
+from stampworks.printable import printable_lines
 from stampworks.provider.checks import failures
 from stampworks.provider.handler import Call, Failure, Handler, Package
 from stampworks.provider.progress import Engine
@@ -211,10 +212,11 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
     def _explain(self, error: Exception) -> str:
         expected = (*self._package.expected_errors, InterruptedByUserError, TimeoutError)
         if isinstance(error, expected) and str(error):
-            return str(error)
+            return printable_lines(str(error))
         frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename != __file__][-3:]
         place = "".join(traceback.format_list(frames))
-        return f"{type(error).__name__}: {error}\n{place}this is a bug in {self._package.name}"
+        said = printable_lines(str(error))
+        return f"{type(error).__name__}: {said}\n{place}this is a bug in {self._package.name}"
 
 
 class _Work:

@@ -32,7 +32,7 @@ def plan_text(plan: Plan, findings: Sequence[Finding], width: int = WIDTH) -> st
     """The whole plan for an engineer to read: what will be, what it must reach, and why. Ends with a newline."""
     described = [make(plan, width) for make in SECTIONS]
     sections = [*described, _findings(findings, width), _reasons(plan, width)]
-    return "\n\n".join("\n".join(map(clean, lines)) for lines in sections if lines) + "\n"
+    return "\n\n".join("\n".join(map(printable, lines)) for lines in sections if lines) + "\n"
 
 
 def _headline(plan: Plan, width: int) -> list[str]:

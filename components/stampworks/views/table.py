@@ -6,20 +6,17 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
+from stampworks.printable import printable
+
 GAP = "  "
 INDENT = "  "
 WRAPPED_MIN = 24
 """Below this a wrapped column would be read letter by letter; then lines are let run over the width."""
 
 
-def clean(text: str) -> str:
-    """The text with everything escaped that a terminal would obey instead of show."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], width: int) -> list[str]:
     """Lines of an indented table. Columns of numbers stand right; the last column wraps into the width that is left."""
-    cells = [[clean(str(cell)) for cell in row] for row in rows]
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
     lines = [list(header), *cells]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     right = [bool(cells) and all(_is_number(row[column]) for row in cells) for column in range(len(header))]
@@ -37,7 +34,7 @@ def explained(rows: Sequence[Sequence[str]], texts: Sequence[str], width: int) -
 
 def paragraph(text: str, width: int, indent: str = INDENT) -> list[str]:
     """Wrapped lines; what is wrapped keeps the indent."""
-    return _wrap(clean(text), width - len(indent), indent)
+    return _wrap(printable(text), width - len(indent), indent)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:

@@ -1,0 +1,33 @@
+"""What a terminal gets to see of text that somebody else wrote."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stampworks.printable import printable, printable_lines
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain, with ümlaut", "plain, with ümlaut"),
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("two\nlines\r", "two\\nlines\\r"),
+        ("\u202eright to left", "\\u202eright to left"),
+        ("zero\u200bwidth", "zero\\u200bwidth"),
+        ("half \udc80", "half \\udc80"),
+        ("größer 日本語 Ω", "größer 日本語 Ω"),
+        ("bell\a tab\t", "bell\\x07 tab\\t"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_shown(text: str, shown: str) -> None:
+    """Names and reasons cannot colour, move or hide anything."""
+    assert printable(text) == shown
+
+
+@given(st.text(st.characters()))
+def test_nothing_is_left_to_obey(text: str) -> None:
+    """Whatever the text, a terminal only shows it; lines stay lines."""
+    assert printable(text).isprintable()
+    assert all(line.isprintable() for line in printable_lines(text).split("\n"))
