@@ -143,6 +143,26 @@ def test_a_look_that_breaks_says_why(tmp_path: Path, code: str, why: str) -> Non
     assert run_look(stand_in(tmp_path, code), timeout_minutes=0.01) == Look(broken=why)
 
 
+@pytest.mark.parametrize("code", ["print('x' * 40_000_000)", "print('no event')", "print('[' * 100_000)"])
+def test_what_is_no_event_ends_the_run(tmp_path: Path, code: str) -> None:
+    """A line that is too long, or is no JSON, is an error in words."""
+    with pytest.raises(PlaybookFailed, match="the player said something that is no event of at most 16777216 bytes"):
+        run_play(stand_in(tmp_path, code))
+
+
+def test_a_message_obeys_nobody(tmp_path: Path) -> None:
+    """What a node or Ansible said reaches a terminal as text only."""
+    code = "say(event='failure', host='one', task='a : b', message='x\\x1b[2J\\ny')\nsay(event='broken', text='\\x07')"
+    with pytest.raises(PlaybookFailed) as caught:
+        run_play(stand_in(tmp_path, code))
+    assert str(caught.value).splitlines()[:4] == [
+        r"site.yml failed on 1 host: \x07",
+        "  one: a : b",
+        r"    x\x1b[2J",
+        "    y",
+    ]
+
+
 def test_silence_is_not_success(tmp_path: Path) -> None:
     """A player that ends without its recap has not done its work."""
     with pytest.raises(PlaybookFailed):

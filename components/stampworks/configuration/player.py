@@ -26,6 +26,10 @@ import yaml
 PR_SET_CHILD_SUBREAPER = 36
 LEFT = 128 + signal.SIGTERM
 leaving = threading.Event()
+TASK_LIMIT_S = 900
+"""No task of ours takes as long, not even an installation; a node that is silent for longer is named."""
+SAID_MAX = 4000
+"""How many characters of a message are kept: more is no explanation any more."""
 FORKS_PER_CORE = 6
 """A worker mostly waits for its node; more of them than this only pushed each other off the cores."""
 
@@ -132,9 +136,11 @@ def environment(folder: Path, playbooks: Path, check: bool) -> dict[str, str]:
         "ANSIBLE_ROLES_PATH": str(playbooks / "roles"),
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(folder / "sockets"),
         "ANSIBLE_SSH_ARGS": " ".join(["-F none", *(f"-o {key}={value}" for key, value in ssh.items())]),
+        "ANSIBLE_SSH_EXECUTABLE": str(Path(__file__).with_name("bounded-ssh")),
         "ANSIBLE_SSH_RETRIES": "1" if check else "3",
         # a host where something cannot be changed stops everybody; one that cannot be looked at stops only itself
         "ANSIBLE_ANY_ERRORS_FATAL": str(not check),
+        "ANSIBLE_TASK_TIMEOUT": str(TASK_LIMIT_S),
         "ANSIBLE_PIPELINING": "1",
         "ANSIBLE_FORKS": str(FORKS_PER_CORE * (os.cpu_count() or 1)),
         "ANSIBLE_GATHERING": "explicit",
@@ -238,9 +244,15 @@ class Translator:
 
 def message(result: Mapping[str, Any]) -> str:
     """What a failed task said, wherever its module has put it."""
-    failed_items = [message(item) for item in result.get("results", []) if item.get("failed")]
-    texts = [*failed_items, *(str(result.get(key, "")) for key in ("msg", "module_stderr", "stderr"))]
-    return "\n".join(dict.fromkeys(text.strip() for text in texts if text.strip())) or "it gave no reason"
+    items = result.get("results")
+    listed = items if isinstance(items, list) else []
+    failed = [item for item in listed if isinstance(item, dict) and item.get("failed")]
+    texts = [*map(message, failed), *(str(result.get(key, "")) for key in ("msg", "module_stderr", "stderr"))]
+    return shortened("\n".join(dict.fromkeys(text.strip() for text in texts if text.strip()))) or "it gave no reason"
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= SAID_MAX else f"{text[:SAID_MAX]} ... ({len(text) - SAID_MAX} characters more)"
 
 
 if __name__ == "__main__":

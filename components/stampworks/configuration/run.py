@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from stampworks.configuration.sources import playbooks_dir
+from stampworks.printable import printable, printable_lines
 
 OnProgress = Callable[[str], Awaitable[None] | None]
 SOCKET_FOLDER_MAX = 40
 """A unix socket's path holds 107 characters, and ssh adds a name and a suffix of its own."""
 FAREWELL_S = 10
+EVENT_BYTES_MAX = 2**24
+"""One event is one line, of which most is what one node said in one answer; bounded-ssh lets through a part of this."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,7 @@ async def player(command: Sequence[str], folder: Path) -> AsyncIterator[AsyncIte
             stdout=asyncio.subprocess.PIPE,
             stderr=stderr,
             start_new_session=True,
-            limit=2**24,  # one event is one line, and the message of a failed task may be long
+            limit=EVENT_BYTES_MAX,
             env=player_environment(),
         )
     try:
@@ -170,8 +173,13 @@ async def player(command: Sequence[str], folder: Path) -> AsyncIterator[AsyncIte
 async def _events(process: asyncio.subprocess.Process, errors: Path) -> AsyncIterator[dict[str, Any]]:
     if process.stdout is None:
         raise TypeError("the player's standard output is a pipe")
-    async for line in process.stdout:
-        yield json.loads(line)
+    try:
+        async for line in process.stdout:
+            yield json.loads(line)
+    except (ValueError, RecursionError):  # also what asyncio says of a line that is too long
+        said = f"the player said something that is no event of at most {EVENT_BYTES_MAX} bytes"
+        yield {"event": "broken", "text": said}
+        return
     if code := await process.wait():
         said = last_words(errors)
         yield {"event": "broken", "text": said or f"the player ended with exit code {code} without a word"}
@@ -239,7 +247,7 @@ def describe(playbook: str, recap: Recap, note: str = "") -> str:
         together.setdefault((failure.task, failure.message), []).append(failure.host)
     count = len({failure.host for failure in recap.failures})
     title = f"{playbook} failed on {count} {'host' if count == 1 else 'hosts'}" if count else f"{playbook} failed"
-    parts = [f"{title}: {note}" if note else f"{title}."]
+    parts = [f"{title}: {printable_lines(note)}" if note else f"{title}."]
     for (task, message), hosts in together.items():
         parts.append(f"  {', '.join(sorted(hosts))}: {task or 'cannot be reached'}\n{indented(message)}")
         if not task:
@@ -249,4 +257,5 @@ def describe(playbook: str, recap: Recap, note: str = "") -> str:
 
 
 def indented(text: str) -> str:
-    return "\n".join(f"    {line}" for line in text.strip().splitlines())
+    """Also as a terminal may see it: what failed may be a node that somebody else commands."""
+    return "\n".join(f"    {printable(line)}" for line in text.strip().splitlines())

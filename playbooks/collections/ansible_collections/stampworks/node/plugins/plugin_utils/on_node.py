@@ -21,6 +21,13 @@ from ansible.plugins.action import ActionBase  # type: ignore[import-untyped]
 PLUGINS = Path(__file__).resolve().parents[1]
 UTILS = "ansible_collections.stampworks.node.plugins.module_utils"
 
+SAID_MAX = 2000
+"""How many characters of what a node said stand in an error."""
+DRIFT_MAX = 100
+"""How many words of what differs: nobody reads more of one task on one node."""
+SECRET_MIN = 6
+"""Of a secret, shorter lines than this say nothing, and would be found everywhere."""
+
 # Sources arrive in the order of their imports, so each finds the ones before it in sys.modules.
 BOOTSTRAP = """
 import json, sys, types
@@ -62,11 +69,53 @@ class OnNode(ActionBase):  # type: ignore[misc]
             f"{shlex.quote(python)} -IS -c {shlex.quote(BOOTSTRAP)}", in_data=json.dumps(work).encode()
         )
         try:
-            result: dict[str, Any] = json.loads(answer["stdout"])
-        except ValueError:
+            return believed(self.module, json.loads(answer["stdout"]))
+        except (ValueError, RecursionError):
             said = (answer["stderr"] or answer["stdout"]).strip() or f"exit code {answer['rc']} without a word"
-            raise AnsibleActionFail(f"{self.module} broke on the node: {said}") from None
-        return result
+            raise AnsibleActionFail(f"{self.module} broke on the node: {quoted(said, arguments)}") from None
+
+
+def believed(module: str, answer: Any) -> dict[str, Any]:
+    """Of a node's answer, what a module of ours may say; ValueError when it is none.
+
+    Ansible obeys more than that: by an answer that adds a host, with variables by which the next task runs right here,
+    a node that somebody has taken over would take over this machine.
+    """
+    if not isinstance(answer, dict) or not isinstance(answer.get("changed"), bool):
+        raise ValueError("not a result")
+    facts, diff, drift = (answer.get(key) for key in ("ansible_facts", "diff", "drift"))
+    result: dict[str, Any] = {"changed": answer["changed"]}
+    if "failed" in answer:
+        result["failed"] = True
+        result["msg"] = str(answer.get("msg") or "it gave no reason")[:SAID_MAX]
+    if isinstance(diff, list):
+        result["diff"] = [each for each in diff if _is_texts(each)]
+    if isinstance(drift, list):
+        result["drift"] = [str(words)[:SAID_MAX] for words in drift[:DRIFT_MAX]]
+    if isinstance(facts, dict) and module in facts:
+        result["ansible_facts"] = {module: facts[module]}
+    return result
+
+
+def quoted(said: str, arguments: Any) -> str:
+    """The end of what a program said, where it says why it failed, without the secrets that it was given."""
+    for secret in sorted(secret_lines(arguments), key=len, reverse=True):
+        said = said.replace(secret, "[secret]")
+    return said if len(said) <= SAID_MAX else "... " + said[-SAID_MAX:]
+
+
+def secret_lines(arguments: Any) -> set[str]:
+    if isinstance(arguments, list):
+        return {line for item in arguments for line in secret_lines(item)}
+    if not isinstance(arguments, dict):
+        return set()
+    if arguments.get("secret"):
+        return {line for line in str(arguments.get("content")).splitlines() if len(line) >= SECRET_MIN}
+    return secret_lines(list(arguments.values()))
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
 
 
 def argument_spec(module: str) -> dict[str, Any]:
