@@ -141,6 +141,21 @@ def test_a_silent_program_has_a_time_limit(cluster: StandIn) -> None:
         remote.ask(cluster.roster, "head", ["sleep", "20"], timeout_s=1)
 
 
+@pytest.mark.parametrize("program", ["exec yes", "exec yes >&2"])
+def test_an_answer_that_never_ends_is_cut(cluster: StandIn, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    """What a node says takes no more memory than it may, long before its time is over."""
+    monkeypatch.setattr(remote, "BYTES_MAX", 3 << 20)
+    with pytest.raises(UnknownError) as caught:
+        remote.ask(cluster.roster, "head", ["sh", "-c", program], timeout_s=120)
+    assert str(caught.value) == ("head: sh said more than 3 MiB and was ended\n  hint: look there: stampworks ssh head")
+
+
+def test_a_program_that_only_closes_its_output_has_a_time_limit(cluster: StandIn) -> None:
+    """An end of the output is not the end of the program."""
+    with pytest.raises(UnknownError, match=r"^head: sh did not answer within 1 s\n"):
+        remote.ask(cluster.roster, "head", ["sh", "-c", "exec sleep 20 >&- 2>&-"], timeout_s=1)
+
+
 def test_a_missing_program_on_this_machine_is_named(cluster: StandIn) -> None:
     """No nsenter or ssh here: the error says how to get it."""
     roster: Roster = dataclasses.replace(cluster.roster, reach=("no-such-program",))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
+import selectors
 import shlex
 import subprocess
+import time
 from collections.abc import Sequence
 
 from stampworks.operations.errors import InputError, OperationError, UnknownError, nearest
 from stampworks.plan import Member, Roster
 
 TIMEOUT_S = 20.0
+BYTES_MAX = 64 << 20
+"""Of a node's answer: Slurm says less about thousands of nodes and jobs, and a node that goes on for ever is ended."""
+_CHUNK_BYTES = 1 << 16
 
 _OPTIONS = (
     "BatchMode=yes",
@@ -77,28 +83,57 @@ def ssh_command(roster: Roster, node: str, argv: Sequence[str] = ()) -> list[str
 def ask(roster: Roster, node: str, argv: Sequence[str], timeout_s: float = TIMEOUT_S) -> str:
     """What a program on a node prints; it gets no input and has a time limit."""
     try:
-        done = subprocess.run(
-            ssh_command(roster, node, argv),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        code, stdout, stderr = _heard(ssh_command(roster, node, argv), timeout_s)
     except subprocess.TimeoutExpired:
         raise UnknownError(
             f"{node}: {argv[0]} did not answer within {timeout_s:.0f} s", "`pulumi up` restarts what is dead"
         ) from None
     except FileNotFoundError as error:
         raise not_installed(error) from None
-    said = _last_line(done.stderr)
-    if done.returncode == 255:
-        raise UnknownError(f"{node} cannot be reached: {said}", "`pulumi up` restarts what is dead")
-    if done.returncode != 0:
-        raise RemoteError(
-            f"{node}: {argv[0]} ended with exit code {done.returncode}: {said}",
+    if len(stdout) + len(stderr) > BYTES_MAX:
+        raise UnknownError(
+            f"{node}: {argv[0]} said more than {BYTES_MAX >> 20} MiB and was ended",
             f"look there: stampworks ssh {node}",
         )
-    return done.stdout.decode(errors="replace")
+    said = _last_line(stderr)
+    if code == 255:
+        raise UnknownError(f"{node} cannot be reached: {said}", "`pulumi up` restarts what is dead")
+    if code != 0:
+        raise RemoteError(
+            f"{node}: {argv[0]} ended with exit code {code}: {said}", f"look there: stampworks ssh {node}"
+        )
+    return stdout.decode(errors="replace")
+
+
+def _heard(command: list[str], timeout_s: float) -> tuple[int, bytes, bytes]:
+    """Exit code, output and errors of a command, which is ended when it says too much or takes too long."""
+    pipe, deadline = subprocess.PIPE, time.monotonic() + timeout_s
+    with (
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process,
+        selectors.DefaultSelector() as selector,
+    ):
+        said = (bytearray(), bytearray())
+        for stream, heard in zip((process.stdout, process.stderr), said, strict=True):
+            selector.register(stream, selectors.EVENT_READ, heard)  # type: ignore[arg-type]  # both are pipes
+        try:
+            while selector.get_map() and sum(map(len, said)) <= BYTES_MAX:
+                for key, _ in selector.select(_left_s(command, deadline)):
+                    chunk = os.read(key.fd, _CHUNK_BYTES)
+                    key.data.extend(chunk)
+                    if not chunk:
+                        selector.unregister(key.fileobj)
+            if not selector.get_map():
+                process.wait(_left_s(command, deadline))
+        finally:
+            process.kill()
+    return process.returncode, bytes(said[0]), bytes(said[1])
+
+
+def _left_s(command: list[str], deadline: float) -> float:
+    left_s = deadline - time.monotonic()
+    if left_s <= 0:
+        raise subprocess.TimeoutExpired(command, 0)
+    return left_s
 
 
 def not_installed(error: FileNotFoundError) -> UnknownError:
