@@ -7,6 +7,7 @@ is absent there cannot be judged, and nothing is said about it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ from stampworks.declaration.nodes import Path, spelled
 from stampworks.declaration.wording import did_you_mean, shown
 
 Entry = Mapping[str, Any]
+CIRCLE_MAX = 8
+"""So many names of a circle are written out."""
 
 
 class Finding(NamedTuple):
@@ -66,24 +69,26 @@ def _uids(users: Sequence[Entry]) -> Iterator[Finding]:
 
 def _mounts(storage: Sequence[Entry]) -> Iterator[Finding]:
     mounts = [entry.get("mount") for entry in storage]
+    there = {mount: index for index, mount in reversed([*enumerate(mounts)])}
     for index, first in _repeated(mounts):
         yield Finding(
             ("storage", index, "mount"), f"{mounts[index]} is mounted twice", f"storage[{first}] is there already"
         )
     for index, mount in enumerate(mounts):
-        around = next((str(above) for above in PurePosixPath(mount or "").parents if str(above) in mounts), None)
+        around = next((str(above) for above in PurePosixPath(mount or "").parents if str(above) in there), None)
         if around:
-            hint = f"storage[{mounts.index(around)}] is mounted on {around}; mount one beside the other"
+            hint = f"storage[{there[around]}] is mounted on {around}; mount one beside the other"
             yield Finding(("storage", index, "mount"), f"{mount} lies inside another mount", hint)
 
 
 def _queues(data: Entry, scheduler: Entry) -> Iterator[Finding]:
     queues = scheduler.get("queues", ())
+    pools, priorities = _known(data.get("pools")), _known(scheduler.get("priorities"))
     for index, queue in enumerate(queues):
         path: Path = ("scheduler", "queues", index)
-        yield from _references("pool", queue.get("pools", ()), data.get("pools"), (*path, "pools"))
+        yield from _references("pool", queue.get("pools", ()), pools, (*path, "pools"))
         if priority := queue.get("priority"):
-            yield from _reference("priority", priority, scheduler.get("priorities"), (*path, "priority"))
+            yield from _reference("priority", priority, priorities, (*path, "priority"))
     yield from _default_queue(queues)
 
 
@@ -99,22 +104,29 @@ def _default_queue(queues: Sequence[Entry]) -> Iterator[Finding]:
 
 def _preemption(scheduler: Entry) -> Iterator[Finding]:
     priorities = scheduler.get("priorities", ())
-    preempts = {entry["name"]: [*filter(None, entry.get("preempts", ()))] for entry in priorities if "name" in entry}
+    known = _known(priorities)
+    preempts: dict[str, set[str]] = {}
+    place: dict[str, Path] = {}
     for index, entry in enumerate(priorities):
-        path = ("scheduler", "priorities", index, "preempts")
-        yield from _references("priority", entry.get("preempts", ()), priorities, path)
-        circle = _circle(preempts, entry.get("name", ""))
-        if len(circle) == 2:
-            item = (*path, entry["preempts"].index(entry["name"]))
+        path: Path = ("scheduler", "priorities", index, "preempts")
+        name, others = entry.get("name"), list(entry.get("preempts", ()))
+        yield from _references("priority", others, known, path)
+        if name is None:
+            continue
+        if name in others:
+            item = (*path, others.index(name))
             yield Finding(item, "a priority cannot preempt itself", "name those whose jobs make room for it")
-        elif circle and circle[0] == min(circle):  # once, not at each of its members
-            yield Finding(path, f"{' preempts '.join(circle)}", "of two priorities only one can preempt the other")
+        preempts[name], place[name] = {*others} - {name, None}, path
+    for circle in _circles(preempts):
+        message = " preempts ".join(circle if len(circle) <= CIRCLE_MAX else (*circle[:CIRCLE_MAX], "..."))
+        yield Finding(place[circle[0]], message, "of two priorities only one can preempt the other")
 
 
 def _accounts(data: Entry, scheduler: Entry) -> Iterator[Finding]:
+    accounts = _known(scheduler.get("accounts"))
     for index, user in enumerate(data.get("users", ())):
         path = ("users", index, "accounts")
-        yield from _references("account", user.get("accounts", ()), scheduler.get("accounts"), path)
+        yield from _references("account", user.get("accounts", ()), accounts, path)
 
 
 def _accounting(scheduler: Entry) -> Iterator[Finding]:
@@ -125,22 +137,24 @@ def _accounting(scheduler: Entry) -> Iterator[Finding]:
         yield Finding(("scheduler", "accounts"), "accounts need accounting, which is off", hint)
 
 
-def _references(
-    kind: str, names: Sequence[str | None], entries: Sequence[Entry] | None, path: Path
-) -> Iterator[Finding]:
+def _known(entries: Sequence[Entry] | None) -> frozenset[str] | None:
+    """The names of entries; None when not all are known, so that a name may be one of the others."""
+    if entries is None or not all("name" in entry for entry in entries):
+        return None
+    return frozenset(entry["name"] for entry in entries)
+
+
+def _references(kind: str, names: Sequence[str | None], known: frozenset[str] | None, path: Path) -> Iterator[Finding]:
     for index, name in enumerate(names):
         if name is not None:
-            yield from _reference(kind, name, entries, (*path, index))
+            yield from _reference(kind, name, known, (*path, index))
     for index, _ in _repeated(names):
         yield Finding((*path, index), f"{shown(names[index] or '')} is named twice", "keep one")
 
 
-def _reference(kind: str, name: str, entries: Sequence[Entry] | None, path: Path) -> Iterator[Finding]:
-    """A name that no entry has; when not all names are known, it may be one of the others."""
-    if entries is None or not all("name" in entry for entry in entries):
-        return
-    known = [entry["name"] for entry in entries]
-    if name not in known:
+def _reference(kind: str, name: str, known: frozenset[str] | None, path: Path) -> Iterator[Finding]:
+    """A name that no entry has."""
+    if known is not None and name not in known:
         hint = did_you_mean(name, known) or f"no {kind} is declared"
         yield Finding(path, f"no {kind} is called {shown(name)}", hint)
 
@@ -153,18 +167,19 @@ def _repeated(values: Sequence[Any]) -> Iterator[tuple[int, int]]:
             yield index, first[value]
 
 
-def _circle(preempts: Mapping[str, Sequence[str]], start: str) -> list[str]:
-    """The shortest way from a priority back to itself, both ends named; empty when there is none."""
-    ways = [[start]]
-    seen: set[str] = set()
-    for way in ways:
-        for name in preempts.get(way[-1], ()):
-            if name == start:
-                return [*way, start]
-            if name not in seen:
-                seen.add(name)
-                ways.append([*way, name])
-    return []
+def _circles(preempts: Mapping[str, set[str]]) -> Iterator[list[str]]:
+    """Ways from a priority back to itself, first in the alphabet first, both ends named; no name is in two of them."""
+    while True:
+        try:
+            TopologicalSorter(preempts).prepare()
+        except CycleError as error:
+            *circle, _ = reversed(error.args[1])  # it lists each name behind those that it preempts
+            begin = circle.index(min(circle))
+            circle = circle[begin:] + circle[:begin]
+            yield [*circle, circle[0]]
+            preempts = {name: others for name, others in preempts.items() if name not in circle}
+        else:
+            return
 
 
 def _sound_section(model: type[Section], data: Any, wrong: frozenset[Path], path: Path) -> Entry:

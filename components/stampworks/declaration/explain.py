@@ -7,7 +7,7 @@ from typing import Literal, get_args, get_origin
 
 from pydantic_core import ErrorDetails
 
-from stampworks.declaration.errors import Problem
+from stampworks.declaration.errors import PROBLEMS_MAX, Problem
 from stampworks.declaration.fields import fields, pattern
 from stampworks.declaration.models import VERSION
 from stampworks.declaration.nodes import Node, Path, Unread, find, spelled
@@ -40,7 +40,8 @@ def problem(error: ErrorDetails, root: Node) -> Problem:
 def worth_saying(errors: Sequence[ErrorDetails], root: Node) -> list[ErrorDetails]:
     """Without the complaints that only follow from another problem."""
     unknown = [error["loc"] for error in errors if error["type"] == "extra_forbidden"]
-    misspelled = {(*path[:-1], similar(str(path[-1]), _keys(path[:-1]))) for path in unknown}
+    # Of the first ones: more are not shown, and a key that then looks missing is no reason to look for long.
+    misspelled = {(*path[:-1], similar(str(path[-1]), _keys(path[:-1]))) for path in unknown[: PROBLEMS_MAX + 1]}
     return [error for error in errors if error["loc"] not in misspelled and not _follows(error, root)]
 
 

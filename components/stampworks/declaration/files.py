@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import stat
 from pathlib import Path
 
 from stampworks.declaration.errors import DeclarationError
@@ -13,6 +14,9 @@ from stampworks.declaration.wording import alternatives, did_you_mean, shown, si
 
 SIZE_MAX_KIB = 256
 """A declaration of a thousand pools has less; it bounds the time and the memory that any file can take."""
+BASES_MAX = 8
+"""More files than this one above the other nobody could follow."""
+SUFFIXES = (".yaml", ".yml")
 STACK_KEY = "stampworks:cluster"
 EXAMPLE = """\
 version: 1
@@ -67,6 +71,9 @@ def _with_bases(path: Path, text: str, above: tuple[Path, ...]) -> Node:
         return node
     base = path.parent / extends.value
     chain = (*above, path)
+    if len(chain) > BASES_MAX:
+        problem = extends.place.problem("extends", f"more than {BASES_MAX} bases stand on each other", "merge some")
+        raise DeclarationError([problem])
     try:
         text = _text(base)
     except UnreadableError as error:
@@ -137,7 +144,13 @@ def _text(path: Path) -> str:
 
 def _content(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_opened) as file:  # Path.open takes no opener
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UnreadableError("is not a file", "name one that ends in .yaml")
+            # A declaration in a pull request may name what only the machine that reads it has, and what cannot be read
+            # is quoted: wherever links lead, it is a file that was meant to be YAML.
+            if path.resolve().suffix not in SUFFIXES:
+                raise UnreadableError("is not called a YAML file", "give it a name that ends in .yaml")
             content = file.read(SIZE_MAX_KIB * 1024 + 1)
     except FileNotFoundError:
         raise UnreadableError("does not exist", _beside(path)) from None
@@ -149,6 +162,11 @@ def _content(path: Path) -> bytes:
     if len(content) > SIZE_MAX_KIB * 1024:
         raise UnreadableError(f"is larger than {SIZE_MAX_KIB} KiB", "put what is common into fewer entries")
     return content
+
+
+def _opened(path: str, flags: int) -> int:
+    """Without waiting for whoever is at the other end of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _beside(path: Path) -> str:

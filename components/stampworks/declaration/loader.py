@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ from pydantic import ValidationError
 
 from stampworks.declaration import explain
 from stampworks.declaration.checks import check, sound
-from stampworks.declaration.errors import DeclarationError, Problem
+from stampworks.declaration.errors import PROBLEMS_MAX, DeclarationError, Problem
 from stampworks.declaration.files import read_declared, stack_file
 from stampworks.declaration.models import Declaration
 from stampworks.declaration.nodes import Node, Unread, find, parsed, plain, spelled, walk
 from stampworks.declaration.reading import from_value
+
+ENOUGH = PROBLEMS_MAX + 1
+"""Of each kind of problem. Words are found for no more: a hint is looked for among all names there are."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,9 @@ def _load(root: Node) -> Source:
         declaration = Declaration.model_validate(data)
     except ValidationError as error:
         found = explain.worth_saying(error.errors(), root)
-        problems += [explain.problem(each, root) for each in found]
+        problems += [explain.problem(each, root) for each in found[:ENOUGH]]
         wrong |= {each["loc"] for each in found}
-    for path, message, hint in check(sound(data, frozenset(wrong))):
+    for path, message, hint in islice(check(sound(data, frozenset(wrong))), ENOUGH):
         node, _ = find(root, path)
         problems.append(node.place.problem(spelled(path), message, hint))
     if problems or declaration is None:
@@ -70,8 +74,9 @@ def _load(root: Node) -> Source:
 
 
 def _defects(root: Node) -> list[Problem]:
-    return [
+    defects = (
         defect.place.problem(spelled((*path, defect.key) if defect.key else path), defect.message, defect.hint)
         for path, node in walk(root)
         for defect in node.defects
-    ]
+    )
+    return list(islice(defects, ENOUGH))

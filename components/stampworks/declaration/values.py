@@ -16,17 +16,23 @@ from stampworks.declaration.wording import did_you_mean, shown
 
 NAME_LENGTH_MAX = 20
 NAME_PATTERN = rf"^[a-z]([a-z0-9-]{{0,{NAME_LENGTH_MAX - 2}}}[a-z0-9])?$"
-USER_PATTERN = r"^[a-z_][a-z0-9_-]{0,31}$"
+USER_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
+MOUNT_LENGTH_MAX = 255
 MOUNT_PATTERN = r"^(/[A-Za-z0-9_][A-Za-z0-9._-]*)+$"
 CIDR_PATTERN = r"^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/[0-9]+$"
 
-# Accounts that the system or a service on the nodes already has: a person of that name would become the service.
+# Accounts and groups that the system or a service on the nodes already has: a person of that name would become the
+# service, or get the rights of the group.
 SYSTEM_USERS = frozenset(
     [
         *("root", "daemon", "bin", "sys", "sync", "games", "man", "lp", "mail", "news", "uucp", "proxy", "www-data"),
-        *("backup", "list", "irc", "nobody", "_apt", "messagebus", "sshd", "munge", "slurm", "mysql"),
+        *("backup", "list", "irc", "nobody", "messagebus", "sshd", "munge", "slurm", "mysql", "iperf3"),
+        *("adm", "audio", "cdrom", "crontab", "dialout", "dip", "disk", "docker", "fax", "floppy", "input", "kmem"),
+        *("kvm", "netdev", "nogroup", "operator", "plugdev", "render", "sasl", "shadow", "src", "staff", "sudo"),
+        *("tape", "tty", "users", "utmp", "video", "voice"),
     ]
 )
+SYSTEM_PREFIXES = ("_", "systemd-")
 # A file system mounted here would hide what the node itself needs to run.
 SYSTEM_DIRECTORIES = (
     *("/bin", "/boot", "/dev", "/etc", "/exports", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run", "/sbin"),
@@ -75,12 +81,12 @@ def account_name(value: str) -> str:
 
 def user_name(value: str) -> str:
     """Refuse what cannot be a login, or is one that the system has already."""
-    if value in SYSTEM_USERS or value.startswith("systemd-"):
+    if value in SYSTEM_USERS or value.startswith(SYSTEM_PREFIXES):
         raise _wrong(f"{shown(value)} is an account of the system", "declare only people; give them other names")
     if not re.fullmatch(USER_PATTERN, value):
         raise _wrong(
             f"{shown(value)} is not a legal login",
-            "a login is 1 to 32 small letters, digits, '-' and '_', and begins with a letter or '_'",
+            "a login is 1 to 32 small letters, digits, '-' and '_', and begins with a letter",
         )
     return value
 
@@ -110,6 +116,8 @@ def mount(value: str) -> str:
     """Refuse a place that is relative, hard to quote, or one that the node itself needs."""
     if not value.startswith("/"):
         raise _wrong(f"{shown(value)} is not an absolute path", f"write it like /{value.strip('./') or 'shared'}")
+    if len(value) > MOUNT_LENGTH_MAX:
+        raise _wrong(f"{shown(value)} is too long for a path", f"take at most {MOUNT_LENGTH_MAX} characters")
     if not re.fullmatch(MOUNT_PATTERN, value):
         raise _wrong(
             f"{shown(value)} is not a plain path",

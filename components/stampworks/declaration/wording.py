@@ -7,6 +7,8 @@ from difflib import get_close_matches
 
 VALUE_LENGTH_MAX = 60
 NAMED_MAX = 12
+COMPARED_MAX = 200
+"""Of more names than this only some that begin alike are looked at, for each look takes its time."""
 
 
 def shown(value: str) -> str:
@@ -20,8 +22,12 @@ def brief(text: str) -> str:
 
 def similar(word: str, known: Iterable[str]) -> str | None:
     """The known spelling that comes nearest to a word; case and the kind of dash do not count."""
+    word = _plain(word[:VALUE_LENGTH_MAX])
     plain = {_plain(name): name for name in sorted(known)}
-    near = get_close_matches(_plain(word[:VALUE_LENGTH_MAX]), plain, n=1)
+    candidates = list(plain)
+    if len(candidates) > COMPARED_MAX:
+        candidates = [name for name in candidates if name[:1] == word[:1]][:COMPARED_MAX]
+    near = get_close_matches(word, candidates, n=1)
     return plain[near[0]] if near else None
 
 

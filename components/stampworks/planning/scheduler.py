@@ -33,6 +33,10 @@ def build(declaration: Declaration, groups: tuple[Group, ...], notes: Notes) -> 
             f"{declared.preemption}, by queue: without accounting a job has the priority of its queue, and makes room "
             "for every queue above if any priority preempts its own",
         )
+    users: dict[str, list[str]] = {}
+    for user in declaration.users:
+        for name in user.accounts:
+            users.setdefault(name, []).append(user.name)
     return Scheduler(
         kind=declared.kind,
         accounting=declared.accounting,
@@ -47,7 +51,7 @@ def build(declaration: Declaration, groups: tuple[Group, ...], notes: Notes) -> 
         accounts=tuple(
             Account(
                 name=account.name,
-                users=tuple(user.name for user in declaration.users if account.name in user.accounts),
+                users=tuple(users.get(account.name, ())),
                 share=account.share,
                 accelerators_max=account.accelerators_max,
             )

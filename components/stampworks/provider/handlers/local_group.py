@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -76,8 +75,8 @@ def _image(inputs: Mapping[str, Any]) -> tuple[plan.Release, str]:
 
 def _members(states: tuple[room.NodeState, ...], group: str) -> list[room.NodeState]:
     """Those of the room's nodes that are this group's, also ones that an earlier, larger declaration left."""
-    own = re.compile(rf"{re.escape(group)}(-\d+)?")
-    return [state for state in states if own.fullmatch(state.name)]
+    # gpu-001 is a node of the pool gpu, also where another pool is called gpu-001; the head is one word
+    return [state for state in states if (state.name.rpartition("-")[0] or state.name) == group]
 
 
 def _drain_and_shrink(call: Call, group: plan.Group, image: room.Image) -> None:
