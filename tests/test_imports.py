@@ -58,11 +58,12 @@ def cloud_rules(cloud: str, *sdk: str) -> tuple[Rule, ...]:
 
 
 ANY = ("*",)
-EVERYWHERE = ("paths", "names")
+EVERYWHERE = ("paths", "names", "printable")
 # The first rule that matches decides.
 RULES = (
     Rule("stampworks.paths"),
     Rule("stampworks.names", pure=True),
+    Rule("stampworks.printable", pure=True),
     Rule("stampworks.reasons", pure=True),
     Rule("stampworks.plan", others=("yaml",), pure=True),
     Rule("stampworks.catalog", others=("yaml",), pure=True),
@@ -252,7 +253,8 @@ def test_the_text_of_a_violation() -> None:
     """A violation says what the room may import, so that nobody has to look it up."""
     [found] = violations(Path("x.py"), "stampworks.resources.roster", "import boto3\n", KNOWN)
     assert found == (
-        "x.py:1: resources must not import boto3 (it may import the standard library, paths, names, plan, pulumi)"
+        "x.py:1: resources must not import boto3 "
+        "(it may import the standard library, paths, names, printable, plan, pulumi)"
     )
 
 

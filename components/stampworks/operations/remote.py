@@ -7,8 +7,8 @@ import re
 import selectors
 import shlex
 import subprocess
-import time
 from collections.abc import Sequence
+from time import monotonic
 
 from stampworks.operations.errors import InputError, OperationError, UnknownError, nearest
 from stampworks.plan import Member, Roster
@@ -107,7 +107,7 @@ def ask(roster: Roster, node: str, argv: Sequence[str], timeout_s: float = TIMEO
 
 def _heard(command: list[str], timeout_s: float) -> tuple[int, bytes, bytes]:
     """Exit code, output and errors of a command, which is ended when it says too much or takes too long."""
-    pipe, deadline = subprocess.PIPE, time.monotonic() + timeout_s
+    pipe, deadline = subprocess.PIPE, monotonic() + timeout_s
     with (
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process,
         selectors.DefaultSelector() as selector,
@@ -130,7 +130,7 @@ def _heard(command: list[str], timeout_s: float) -> tuple[int, bytes, bytes]:
 
 
 def _left_s(command: list[str], deadline: float) -> float:
-    left_s = deadline - time.monotonic()
+    left_s = deadline - monotonic()
     if left_s <= 0:
         raise subprocess.TimeoutExpired(command, 0)
     return left_s

@@ -8,7 +8,8 @@ from typing import Protocol
 
 from stampworks.names import fold
 from stampworks.plan import Expectation, Group, Leaf, Machine, Plan, Rail, fingerprint
-from stampworks.views.table import clean, explained, paragraph, table
+from stampworks.printable import printable
+from stampworks.views.table import explained, paragraph, table
 
 WIDTH = 100
 LEAVES_SHOWN_ONE_BY_ONE = 16
