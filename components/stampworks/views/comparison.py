@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from stampworks.names import fold
 from stampworks.plan import Group, Plan, apart, fingerprint, to_dict
-from stampworks.views.table import INDENT, clean
+from stampworks.printable import printable
+from stampworks.views.table import INDENT
 
 Kind = Literal["difference", "identity", "release"]
 Verdict = Literal["equal", "different", "unknown"]
@@ -101,7 +102,7 @@ def comparison_text(a: Side, b: Side) -> str:
     }
     title = next(iter(sections))
     blocks = [[each, *(INDENT + line for line in lines)] for each, lines in sections.items() if lines or each == title]
-    return "\n\n".join("\n".join(map(clean, block)) for block in blocks) + "\n"
+    return "\n\n".join("\n".join(map(printable, block)) for block in blocks) + "\n"
 
 
 def comparison_data(a: Side, b: Side) -> dict[str, Any]:
