@@ -61,8 +61,10 @@ def wait_for(true: Callable[[], bool]) -> None:
         time.sleep(0.5)
 
 
-def finished(stack: Stack) -> str:
-    return on_head(stack, "sacct", "--noheader", "--allusers", "--allocations", "--state=CD", "--format=jobid%10")
+def finished(stack: Stack) -> list[str]:
+    """The jobs that came to their end, as the accounting has them."""
+    said = on_head(stack, "sacct", "--noheader", "--parsable2", "--allusers", "--allocations", "--format=jobid,state")
+    return [line.removesuffix("|COMPLETED") for line in said.splitlines() if line.endswith("|COMPLETED")]
 
 
 def test_a_head_with_a_new_disk_has_the_old_queue(stamped: Stack) -> None:
@@ -84,8 +86,8 @@ def test_a_head_with_a_new_disk_has_the_old_queue(stamped: Stack) -> None:
 
 
 def test_destroy_stops_at_what_is_protected(stamped: Stack) -> None:
-    """Nothing is deleted when one part may not be."""
-    refused = stamped.run("destroy", "--yes", "--skip-preview")
+    """Its preview finds that one part may not be deleted, and nothing is."""
+    refused = stamped.run("destroy", "--yes")
     assert refused.returncode != 0
     assert "cannot be deleted" in refused.stdout
     assert "protect" in refused.stdout
