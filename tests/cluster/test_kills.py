@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import pty
 import random
 import re
+import select
 import signal
 import time
 from collections.abc import Iterator
@@ -49,6 +51,48 @@ def test_a_kill_at_any_moment_is_put_right(stamped: Stack, _: int) -> None:
     found = stack.nodes()
     assert {name: node["state"] for name, node in found.items()} == dict.fromkeys(("head", *workers(stack)), "up"), said
     assert first_processes(stack) == sorted(node["pid"] for node in found.values()), said
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_ends_an_up(stamped: Stack, times: int) -> None:
+    """Once: what runs comes to a clean end and the state knows what is there. Twice: at once. `up` goes on."""
+    unlocked(stamped, "destroy")
+    said = typed(stamped, "stampworks:local:LocalGroup", "\x03" * times)
+    assert lingering(stamped) == [], said
+    if times == 1:
+        assert "the stack is currently locked" not in stamped.run("stack", "export").stdout
+        assert f"LocalRoom {stamped.cluster}" in stamped.resources(), said
+        assert not any("pending" in line for line in said.splitlines()), said
+    unlocked(stamped, "up")
+    assert "11 unchanged" in stamped.preview(), said
+
+
+def typed(stack: Stack, cue: str, keys: str) -> str:
+    """Runs `pulumi up` on a terminal, types the keys once the cue is on it, and returns all that was on it."""
+    engine, terminal = pty.fork()
+    if engine == 0:
+        os.chdir(stack.folder)
+        os.execvpe("pulumi", ["pulumi", "up", "--yes", "--skip-preview"], stack.environment())  # noqa: S606
+    said = read(terminal, cue)
+    for key in keys:
+        os.write(terminal, key.encode())
+        time.sleep(0.5)
+    said += read(terminal, "")
+    os.close(terminal)
+    os.waitpid(engine, 0)
+    return said
+
+
+def read(terminal: int, cue: str) -> str:
+    """What comes until the cue does; without a cue, until everybody has left the terminal."""
+    said, deadline = "", time.monotonic() + 300
+    while not cue or cue not in said:
+        assert select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))[0], said
+        try:
+            said += os.read(terminal, 1 << 16).decode(errors="replace")
+        except OSError:
+            break
+    return said
 
 
 def draw() -> tuple[str, str, float]:

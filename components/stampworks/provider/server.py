@@ -205,7 +205,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             here = asyncio.current_task()
             if here is not None and here.cancelling():  # the engine is gone: nobody waits for an answer
                 raise
-            raise InterruptedByUserError("interrupted") from None
+            raise InterruptedByUserError("interrupted; the next `pulumi up` goes on from what is there") from None
         finally:
             self._running.discard(task)
 
