@@ -169,10 +169,10 @@ def test_an_interrupt_ends_the_work_at_once_and_keeps_what_exists(project: Proje
     engine.send_signal(signal.SIGINT)
     shown, _ = engine.communicate(timeout=20)
     assert time.monotonic() - interrupted < 2
-    assert "* interrupted" in shown
+    assert "* interrupted; the next `pulumi up` goes on from what is there" in shown
     lines = [one for one in shown.splitlines() if f" {line} " in one]
     assert 2 <= len(lines) <= 10, "progress is shown, a few lines a second"
-    assert project.state()["one"]["initErrors"] == ["interrupted"]
+    assert project.state()["one"]["initErrors"] == ["interrupted; the next `pulumi up` goes on from what is there"]
 
 
 def test_a_killed_engine_leaves_no_plugin(project: Project) -> None:

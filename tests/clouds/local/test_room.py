@@ -278,11 +278,13 @@ def test_a_room_has_one_owner(stamp: Stamp) -> None:
         other.ensure_room(1)
     assert str(refused.value) == (
         f"cluster {stamp.cluster}: the machine room belongs to somebody else: to stack test of project test\n"
-        "  hint: give one of the two clusters another name, or destroy the other stack first"
+        "  hint: give one of the two clusters another name, or destroy the other stack first;\n"
+        f"  if that stack is lost: stampworks sweep {stamp.cluster}"
     )
     with pytest.raises(room.RoomError, match="belongs to somebody else"):
         other.ensure_folder("exports", "shared")
     other.remove()
+    assert room.rooms() == [room.RoomEntry(stamp.cluster, stamp.claim, runs=True, nodes=1)]
     assert stamp.drift(1) == []
 
 

@@ -20,6 +20,7 @@ from stampworks.clouds.local.room.nodes import nodes_to_renew as nodes_to_renew
 from stampworks.clouds.local.room.nodes import read_nodes as read_nodes
 from stampworks.clouds.local.room.nodes import run_in_node as run_in_node
 from stampworks.clouds.local.room.room import Progress as Progress
+from stampworks.clouds.local.room.rooms import RoomEntry as RoomEntry
 from stampworks.clouds.local.room.rooms import RoomState as RoomState
 from stampworks.clouds.local.room.rooms import TrunkState as TrunkState
 from stampworks.clouds.local.room.rooms import end_room as end_room
@@ -30,3 +31,4 @@ from stampworks.clouds.local.room.rooms import read_room as read_room
 from stampworks.clouds.local.room.rooms import remove_room as remove_room
 from stampworks.clouds.local.room.rooms import room_drift as room_drift
 from stampworks.clouds.local.room.rooms import room_owner as room_owner
+from stampworks.clouds.local.room.rooms import rooms as rooms

@@ -77,7 +77,8 @@ class Room:
     def expect(self, claim: str) -> None:
         """Raises when the room is another stack's."""
         if self.owner not in ("", claim):
-            remedy = "give one of the two clusters another name, or destroy the other stack first"
+            remedy = "give one of the two clusters another name, or destroy the other stack first;"
+            remedy += f"\n  if that stack is lost: stampworks sweep {self.folder.name}"
             raise RoomError(self.name, "the machine room belongs to somebody else", f"to {self.owner}", remedy)
 
     @property
@@ -160,8 +161,12 @@ class Room:
         files.write(self._process_file, process.instance)
 
 
+def rooms_dir() -> Path:
+    return paths.state_dir() / "rooms"
+
+
 def of_cluster(cluster: str) -> Room:
-    return Room(paths.state_dir() / "rooms" / cluster, f"cluster {cluster}")
+    return Room(rooms_dir() / cluster, f"cluster {cluster}")
 
 
 def enter(process: Process) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from stampworks.clouds.local.room.network import (
     trunk_of,
     with_prefix,
 )
-from stampworks.clouds.local.room.room import Progress, Room, of_cluster
+from stampworks.clouds.local.room.room import Progress, Room, of_cluster, rooms_dir
 from stampworks.plan import Network, Rail, to_json
 
 
@@ -38,6 +38,26 @@ class RoomState:
     gateways: tuple[str, ...]
     """The room's own addresses on the management network, with their prefix."""
     trunks: tuple[TrunkState, ...]
+
+
+@dataclass(frozen=True)
+class RoomEntry:
+    """A room on this machine, whoever made it."""
+
+    cluster: str
+    owner: str
+    runs: bool
+    nodes: int
+
+
+def rooms() -> list[RoomEntry]:
+    """All rooms of this user, also those whose stack is lost."""
+    folder = rooms_dir()
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    found = [(name, of_cluster(name)) for name in names]
+    return [
+        RoomEntry(name, room.owner, room.process is not None, len(list(room.nodes.glob("*")))) for name, room in found
+    ]
 
 
 def ensure_room(

@@ -1,0 +1,60 @@
+"""`stampworks sweep`: what is shown, and what it takes to remove it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from stampworks.cli.main import main
+
+
+@pytest.fixture
+def rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two rooms that do not run, one of a stack and one that nobody knows."""
+    monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path))
+    folder = tmp_path / "rooms"
+    for name in ("mine", "stray"):
+        (folder / name / "nodes" / "head").mkdir(parents=True)
+    (folder / "mine" / "owner").write_text("stack dev of project test, claim 1")
+    return folder
+
+
+def test_all_rooms_are_listed_with_their_owners(rooms: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also those that no stack knows."""
+    assert main(["sweep"]) == 0
+    assert capsys.readouterr().out == (
+        "  cluster  runs  nodes  belongs to\n"
+        "  mine     no        1  stack dev of project test, claim 1\n"
+        "  stray    no        1  nobody\n"
+    )
+    assert main(["sweep", "--json"]) == 0
+    assert [each["owner"] for each in json.loads(capsys.readouterr().out)["rooms"]] == [
+        "stack dev of project test, claim 1",
+        "",
+    ]
+
+
+def test_nothing_goes_without_a_word(rooms: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says what would go, and how."""
+    assert main(["sweep", "mine"]) == 1
+    assert capsys.readouterr().err == (
+        "nothing was removed: the room of mine would go with its shared directories and its queue\n"
+        "  hint: `pulumi destroy` is the way while its stack is known; --yes if it is lost\n"
+    )
+    assert (rooms / "mine" / "owner").exists()
+
+
+def test_with_a_word_it_goes(rooms: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The whole of it, and nothing else."""
+    assert main(["sweep", "mine", "--yes"]) == 0
+    assert capsys.readouterr().out == "the room of mine is gone\n"
+    assert [path.name for path in rooms.iterdir()] == ["stray"]
+
+
+def test_a_room_that_is_not_there(rooms: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The nearest name is offered; no name leads out of the folder."""
+    assert main(["sweep", "stay", "--yes"]) == 2
+    assert "stray" in capsys.readouterr().err
+    assert main(["sweep", "../rooms/mine", "--yes"]) == 2
+    assert (rooms / "mine").exists()
