@@ -333,8 +333,8 @@ def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any
 class Running:
     restarted: list[str] = []  # noqa: RUF012 (the test looks at it)
 
-    def running_since(self, _name: str) -> float:
-        return 1.0
+    def running(self, _name: str) -> str:
+        return "this run"
 
     def control(self, _name: str, verb: str) -> None:
         self.restarted.append(verb)
@@ -502,5 +502,5 @@ def test_nodes_that_slurm_has_not_heard_of(monkeypatch: pytest.MonkeyPatch) -> N
     result = ready(["a", "b", "e"])
     assert result["msg"] == (
         "slurmctld has not heard of 2 of 3 nodes within 0 s: b is down*; e is unknown to it. "
-        "What slurmd says is on the node in /var/log/stampworks/slurmd.log"
+        "What slurmd says is on the node in /var/log/stampworks/slurmd/current"
     )

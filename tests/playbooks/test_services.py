@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import struct
-import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,12 +27,23 @@ def test_a_run_script_is_readable() -> None:
     assert Runit.run_script(SERVICE).splitlines() == [
         "#!/bin/sh",
         "# Written by Stampworks.",
-        "exec >>/var/log/stampworks/slurmd.log 2>&1",
+        "exec 2>&1",
         "install -d -m 750 -o slurm -g slurm /run/slurm || exit 1",
         "/usr/local/libexec/stampworks/await-port head 6817 || exit 1",
         "ulimit -l unlimited 2>/dev/null",
         "ulimit -n 1024 2>/dev/null",
         "exec /usr/sbin/slurmd -D 'it'\"'\"'s $HOME 100% \"x\"'",
+    ]
+
+
+def test_the_log_of_a_service_has_an_end() -> None:
+    """At most four files of a megabyte each, on every node and for every service."""
+    assert Runit.log_script("slurmd").splitlines() == [
+        "#!/bin/sh",
+        "# Written by Stampworks.",
+        "mkdir -p /var/log/stampworks/slurmd",
+        r"printf 's1000000\nn4\n' >/var/log/stampworks/slurmd/config",
+        "exec svlogd -tt /var/log/stampworks/slurmd",
     ]
 
 
@@ -52,7 +63,7 @@ def test_a_service_that_runs_once_stays_down() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "runs", "older", "redefined", "verb"),
+    ("state", "runs", "outdated", "redefined", "verb"),
     [
         ("defined", False, False, True, ""),
         ("started", False, False, False, "start"),
@@ -66,47 +77,64 @@ def test_a_service_that_runs_once_stays_down() -> None:
         ("reloaded", False, False, False, "start"),
     ],
 )
-def test_the_verb_that_is_needed(
-    tmp_path: Path, state: str, runs: bool, older: bool, redefined: bool, verb: str
-) -> None:
-    """A service that is older than its configuration is restarted, however the two came apart."""
+def test_the_verb_that_is_needed(state: str, runs: bool, outdated: bool, redefined: bool, verb: str) -> None:
+    """A service that runs with another configuration is restarted, however the two came apart."""
+    assert service_unit.needed(state, runs, outdated, redefined) == verb
+
+
+@pytest.mark.parametrize("clock", [0, 4_000_000_000])
+def test_a_clock_that_was_set_hides_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: int) -> None:
+    """What a service was started with is compared, and not when: files may come from the past or the future."""
+    monkeypatch.setattr(services, "STARTED", tmp_path / "started")
     configuration = tmp_path / "conf"
-    configuration.write_text("")
-    since = time.time() + (-60 if older else 60) if runs else None
-    assert service_unit.needed(state, since, [str(configuration), "/not/there"], redefined) == verb
+    names = [str(configuration), "/not/there"]
+    assert not services.outdated("test", [])
+    assert services.outdated("test", names), "nobody knows what it was started with"
+    configuration.write_text("old")
+    (tmp_path / "started").mkdir()
+    (tmp_path / "started/test").write_text(services.digest(names))
+    os.utime(configuration, (clock, clock))
+    assert not services.outdated("test", names)
+    configuration.write_text("new")
+    os.utime(configuration, (clock, clock))
+    assert services.outdated("test", names)
+    configuration.unlink()
+    assert services.outdated("test", names)
 
 
 def test_runits_own_record_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When it started, to the nanosecond; nothing when it is down."""
+    """Another start is another run; there is none when it is down."""
     monkeypatch.setattr(services, "RUNIT", tmp_path)
     status = tmp_path / "test/supervise/status"
     status.parent.mkdir(parents=True)
-    status.write_bytes(
-        struct.pack(">QI", services.TAI_EPOCH + 1000, 500_000_000) + struct.pack("<I4B", 42, 0, 117, 0, 1)
-    )
-    assert Runit().running_since("test") == 1000.5
-    status.write_bytes(struct.pack(">QI", services.TAI_EPOCH + 1000, 0) + struct.pack("<I4B", 0, 0, 100, 0, 0))
-    assert Runit().running_since("test") is None
-    assert Runit().running_since("other") is None
+
+    def running(nanoseconds: int, pid: int, state: int) -> str:
+        status.write_bytes(struct.pack(">QI", 1000, nanoseconds) + struct.pack("<I4B", pid, 0, 117, 0, state))
+        return Runit().running("test")
+
+    assert running(5, pid=42, state=1) == running(5, pid=42, state=1) != ""
+    assert len({running(5, pid=42, state=1), running(6, pid=42, state=1), running(5, pid=43, state=1)}) == 3
+    assert running(5, pid=0, state=0) == ""
+    assert Runit().running("other") == ""
 
 
 class Slow:
     """A supervisor that says what it did some looks later."""
 
-    def __init__(self, *answers: float | None) -> None:
+    def __init__(self, *answers: str) -> None:
         self.answers = list(answers)
 
-    def running_since(self, _name: str) -> float | None:
+    def running(self, _name: str) -> str:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
 def test_a_slow_supervisor_is_waited_for() -> None:
     """On a busy node a start takes longer than the command that asked for it."""
-    service_unit.settled(cast(Any, Slow(None, None, 5.0)), "test", 0.01)
+    service_unit.settled(cast(Any, Slow("", "", "one")), "test", 0.01)
 
 
-@pytest.mark.parametrize("answers", [(5.0, None), (5.0, 6.0)])
-def test_a_service_that_comes_and_goes_has_not_started(answers: tuple[float | None, ...]) -> None:
+@pytest.mark.parametrize("answers", [("one", ""), ("one", "other")])
+def test_a_service_that_comes_and_goes_has_not_started(answers: tuple[str, ...]) -> None:
     """Its supervisor would start it for ever."""
     with pytest.raises(Refused, match="service test does not stay up"):
         service_unit.settled(cast(Any, Slow(*answers)), "test", 0.01)

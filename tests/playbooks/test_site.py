@@ -306,9 +306,9 @@ def test_a_cluster_grows_and_shrinks_around_its_jobs(cluster: Cluster) -> None:
 
 
 def test_a_real_service_under_runit(cluster: Cluster) -> None:
-    """Defined, started, left alone, restarted when its configuration is newer, stopped."""
+    """Defined, started, left alone, restarted when its configuration is another one, stopped; its log has an end."""
     unused: dict[str, Any] = {"awaits": [], "limits": {}, "directories": {}, "once": False, "answers": ""}
-    command = ["sleep", "1000"]
+    command = ["sh", "-c", "yes 0123456789 | head -c 6000000; exec sleep 1000"]
     call = {**unused, "name": "proof", "command": command, "configuration": ["/tmp/conf"], "enabled": True}
     call["settle_s"] = 0.2
     cluster.shell("head", "touch /tmp/conf")
@@ -318,7 +318,9 @@ def test_a_real_service_under_runit(cluster: Cluster) -> None:
 
     assert unit(state="started") == ["defined", "enabled", "start"]
     assert unit(state="started") == []
-    cluster.shell("head", "touch /tmp/conf")
+    cluster.until("head", "ls /var/log/stampworks/proof/@* | wc -l", "3")
+    assert int(cluster.shell("head", "du -s /var/log/stampworks/proof | cut -f1")) < 5_000
+    cluster.shell("head", "echo edited >/tmp/conf; touch -d 1999-01-01 /tmp/conf")
     assert unit(True, state="started") == ["restart"]
     assert unit(state="started") == ["restart"]
     assert unit(state="started") == []

@@ -1,9 +1,9 @@
-"""Services under runit or systemd: define, start, stop, and see whether one is older than its configuration."""
+"""Services under runit or systemd: define, start, stop, and see whether one runs with another configuration."""
 
 from __future__ import annotations
 
+import hashlib
 import shlex
-import struct
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,13 @@ from ansible_collections.stampworks.node.plugins.module_utils.node import Refuse
 
 RUNIT = Path("/etc/stampworks/services")
 SYSTEMD = Path("/etc/systemd/system")
+STARTED = Path("/var/lib/stampworks/services")
+"""With which configuration a service was started last: a digest by name."""
 LOGS = Path("/var/log/stampworks")
+LOG_BYTES, LOG_FILES = 1_000_000, 4
+"""What a service may leave of its words on a node: more would fill the disk one day. The journal has its own limits."""
 AWAIT_PORT = "/usr/local/libexec/stampworks/await-port"
 WAIT_S = 20
-TAI_EPOCH = 2**62 + 10
-"""What TAI64 calls the first second of 1970."""
 RUNIT_RUNS = 1
 OURS = "# Written by Stampworks."
 SYSTEMD_QUOTED = str.maketrans({"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$"})
@@ -51,8 +53,8 @@ class Supervisor(Protocol):
     def names(self) -> list[str]:
         """The services that are defined here."""
 
-    def running_since(self, name: str) -> float | None:
-        """When it was started, in seconds since the epoch; None when it does not run."""
+    def running(self, name: str) -> str:
+        """What tells this run of it from every other one; empty when it does not run."""
 
     def enabled(self, name: str) -> bool: ...
 
@@ -67,24 +69,23 @@ class Runit:
 
     def define(self, service: Service, check: bool) -> bool:
         folder = RUNIT / service.name
-        text = self.run_script(service)
-        run_file = folder / "run"
-        if run_file.exists() and run_file.read_text() == text:
+        scripts = {"run": self.run_script(service), "log/run": self.log_script(service.name)}
+        if all((folder / name).exists() and (folder / name).read_text() == text for name, text in scripts.items()):
             return False
         if not check:
-            if not folder.exists():  # complete before the supervisor sees it
-                new = RUNIT.parent / f".{service.name}.new"
-                write(new / "down", b"")
-                write(new / "run", text.encode(), 0o755)
+            # a new one is complete before the supervisor sees it
+            place = folder if folder.exists() else RUNIT.parent / f".{service.name}.new"
+            for name, text in scripts.items():
+                write(place / name, text.encode(), 0o755)
+            if place != folder:
+                write(place / "down", b"")
                 RUNIT.mkdir(parents=True, exist_ok=True)
-                new.rename(folder)
-            else:
-                write(run_file, text.encode(), 0o755)
+                place.rename(folder)
         return True
 
     @classmethod
     def run_script(cls, service: Service) -> str:
-        lines = ["#!/bin/sh", OURS, f"exec >>{LOGS}/{shlex.quote(service.name)}.log 2>&1"]
+        lines = ["#!/bin/sh", OURS, "exec 2>&1"]
         lines += [f"{shlex.join(argv)} || exit 1" for argv in service.before]
         for limit, value in service.limits:
             # a node inside a container may not raise its limits: then what it has must do
@@ -93,17 +94,24 @@ class Runit:
             return "\n".join([*lines, shlex.join(service.command), f"exec sv down {RUNIT / service.name}", ""])
         return "\n".join([*lines, f"exec {shlex.join(service.command)}", ""])
 
+    @staticmethod
+    def log_script(name: str) -> str:
+        """What reads the service's words: it starts a new file when one is full, and removes the oldest."""
+        folder = f"{LOGS}/{shlex.quote(name)}"
+        settings = f"printf 's{LOG_BYTES}\\nn{LOG_FILES}\\n' >{folder}/config"
+        return f"#!/bin/sh\n{OURS}\nmkdir -p {folder}\n{settings}\nexec svlogd -tt {folder}\n"
+
     def names(self) -> list[str]:
         return sorted(path.name for path in RUNIT.glob("*") if path.is_dir())
 
-    def running_since(self, name: str) -> float | None:
-        """From the supervisor's own record: TAI64N of the last start, pid and state."""
+    def running(self, name: str) -> str:
+        """From the supervisor's own record: when it was started, its pid and its state."""
         try:
             status = (RUNIT / name / "supervise" / "status").read_bytes()
         except OSError:
-            return None
-        seconds, nanoseconds, pid, *_, state = struct.unpack(">QI", status[:12]) + struct.unpack("<I4B", status[12:20])
-        return seconds - TAI_EPOCH + nanoseconds / 1e9 if pid and state == RUNIT_RUNS else None
+            return ""
+        started, pid, state = status[:12], status[12:16], status[19]
+        return (started + pid).hex() if any(pid) and state == RUNIT_RUNS else ""
 
     def enabled(self, name: str) -> bool:
         return not (RUNIT / name / "down").exists()
@@ -170,12 +178,10 @@ class Systemd:
         units = (path for path in SYSTEMD.glob("*.service") if path.read_text().startswith(OURS))
         return sorted(path.stem for path in units)
 
-    def running_since(self, name: str) -> float | None:
-        show = ["systemctl", "show", "--property=ActiveState,ExecMainStartTimestampMonotonic", name]
+    def running(self, name: str) -> str:
+        show = ["systemctl", "show", "--property=ActiveState,InvocationID", name]
         found = dict(line.split("=", 1) for line in run(show).stdout.splitlines())
-        if found.get("ActiveState") != "active":
-            return None
-        return time.time() - time.monotonic() + int(found["ExecMainStartTimestampMonotonic"]) / 1e6
+        return found["InvocationID"] if found.get("ActiveState") == "active" else ""
 
     def enabled(self, name: str) -> bool:
         return run(["systemctl", "is-enabled", "--quiet", name], check=False).returncode == 0
@@ -192,17 +198,33 @@ def supervisor() -> Supervisor:
     return Systemd() if Path("/run/systemd/system").is_dir() else Runit()
 
 
-def outdated(since: float, configuration: Sequence[str]) -> bool:
-    """Whether a service was started before its configuration came to be what it is now.
+def digest(configuration: Sequence[str]) -> str:
+    """Of what is in these files now; one that does not exist counts as such."""
+    found = hashlib.sha256()
+    for path in map(Path, configuration):
+        content = path.read_bytes() if path.exists() else b""
+        found.update(f"{path}\0{path.exists()}\0{len(content)}\0".encode() + content)
+    return found.hexdigest()
 
-    Asked of the node itself, so that a run which was interrupted between writing and restarting is not forgotten.
+
+def outdated(name: str, configuration: Sequence[str]) -> bool:
+    """Whether a service was last started with another configuration than there is now.
+
+    Asked of the node itself, so that a run which was interrupted between writing and restarting is not forgotten; and
+    not by times of files, which say nothing after the clock was set.
     """
-    return any(path.exists() and path.stat().st_ctime > since for path in map(Path, configuration))
+    record = STARTED / name
+    return bool(configuration) and not (record.exists() and record.read_text() == digest(configuration))
+
+
+def record_start(name: str, configuration: Sequence[str]) -> None:
+    """Remembers with which configuration a service was started."""
+    write(STARTED / name, digest(configuration).encode())
 
 
 def last_words(name: str, lines: int = 8) -> str:
     try:
-        text = (LOGS / f"{name}.log").read_text(errors="replace")
+        text = (LOGS / name / "current").read_text(errors="replace")
     except OSError:
-        return f"(none in {LOGS}/{name}.log; under systemd see journalctl -u {name})"
+        return f"(none in {LOGS}/{name}/current; under systemd see journalctl -u {name})"
     return "\n".join(text.splitlines()[-lines:]) or "(silence)"

@@ -76,7 +76,7 @@ def look(packages: Sequence[str]) -> dict[str, Any]:
 def services() -> dict[str, bool]:
     """Which of our services run."""
     found = supervisor()
-    return {name: found.running_since(name) is not None for name in found.names()}
+    return {name: bool(found.running(name)) for name in found.names()}
 
 
 def scheduled() -> dict[str, dict[str, Any]] | None:

@@ -14,6 +14,7 @@ from ansible_collections.stampworks.node.plugins.module_utils.services import (
     Supervisor,
     last_words,
     outdated,
+    record_start,
     supervisor,
 )
 
@@ -22,7 +23,7 @@ module: service_unit
 short_description: Define a service and bring it to a state
 description:
   - Works the same under runit (local nodes) and systemd (machines of a cloud).
-  - With state started, a service that is older than its configuration is restarted.
+  - With state started, a service that runs with another configuration than there is now is restarted.
 options:
   name: {description: Name of the service., type: str, required: true}
   command:
@@ -107,7 +108,8 @@ def work(
         did.append("enabled" if enabled else "disabled")
         if not check:
             services.enable(name, enabled)
-    if verb := needed(state, services.running_since(name), configuration, "defined" in did):
+    running = bool(services.running(name))
+    if verb := needed(state, running, running and outdated(name, configuration), "defined" in did):
         did.append(verb)
         if not check:
             LOGS.mkdir(parents=True, exist_ok=True)
@@ -115,27 +117,29 @@ def work(
             if verb != "stop":
                 settled(services, name, settle_s)
                 await_answer(name, answers)
+                if configuration:
+                    record_start(name, configuration)
     return {"changed": bool(did), "did": did, "drift": [f"{name} {WORDS[what]}" for what in did]}
 
 
-def needed(state: str, since: float | None, configuration: Sequence[str], redefined: bool) -> str:
+def needed(state: str, running: bool, outdated: bool, redefined: bool) -> str:
     """The verb that leads to the wanted state; empty when it is there."""
     if state == "started":
-        if since is None:
+        if not running:
             return "start"
-        return "restart" if redefined or outdated(since, configuration) else ""
+        return "restart" if redefined or outdated else ""
     if state == "stopped":
-        return "" if since is None else "stop"
-    return {"defined": "", "restarted": "restart", "reloaded": "reload" if since else "start"}[state]
+        return "stop" if running else ""
+    return {"defined": "", "restarted": "restart", "reloaded": "reload" if running else "start"}[state]
 
 
 def settled(services: Supervisor, name: str, settle_s: float) -> None:
     """A service that dies at once is started over and over by its supervisor: that is not started."""
     until = time.monotonic() + START_LIMIT_S
-    while (before := services.running_since(name)) is None and time.monotonic() < until:
+    while not (before := services.running(name)) and time.monotonic() < until:
         time.sleep(0.05)  # a busy node's supervisor takes its time
     time.sleep(settle_s)
-    if before is None or services.running_since(name) != before:
+    if not before or services.running(name) != before:
         raise Refused(f"service {name} does not stay up: its last words are:\n{last_words(name)}")
 
 

@@ -75,7 +75,7 @@ def work(
     before = {name: (home / name).read_text() if (home / name).exists() else None for name in files}
     changed = [name for name in files if files[name] != before[name]]
     services = supervisor()
-    running = services.running_since(service) is not None
+    running = bool(services.running(service))
     if changed:
         try_out(files, home / "slurm.key", owner, trial_s)
     if not check:

@@ -40,7 +40,7 @@ def work(check: bool, nodes: Sequence[str], own_reason: str, limit_s: float) -> 
             seen = "; ".join(f"{node} is {states.get(node, ('unknown to it', ''))[0]}" for node in silent)
             raise Refused(
                 f"slurmctld has not heard of {len(silent)} of {len(nodes)} nodes within {limit_s:g} s: {seen}. "
-                "What slurmd says is on the node in /var/log/stampworks/slurmd.log"
+                "What slurmd says is on the node in /var/log/stampworks/slurmd/current"
             )
         time.sleep(0.1)
     held = {node: states[node] for node in nodes if states[node][0].startswith(("down", "drain"))}
