@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
 from stampworks.clouds.local.room.errors import RoomError
+from stampworks.clouds.local.room.remedies import remedy
 
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 """What every program of the room gets: what a user exports in a shell must not decide what a node is."""
@@ -63,7 +64,7 @@ def run(
     except subprocess.TimeoutExpired as late:
         raise RoomError(where, what, f"{argv[0]} did not finish within {timeout:g} s") from late
     if done.returncode != 0:
-        raise RoomError(where, what, last_lines(done.stderr) or f"{argv[0]} ended with {done.returncode}")
+        raise failed(where, what, last_lines(done.stderr) or f"{argv[0]} ended with {done.returncode}")
     return done.stdout
 
 
@@ -103,7 +104,7 @@ def watch(
     if late:
         raise RoomError(where, what, f"{argv[0]} did not finish within {timeout:g} s")
     if process.returncode != 0:
-        raise RoomError(where, what, last_lines("\n".join(last)) or f"{argv[0]} ended with {process.returncode}")
+        raise failed(where, what, last_lines("\n".join(last)) or f"{argv[0]} ended with {process.returncode}")
 
 
 def streams(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
@@ -111,6 +112,11 @@ def streams(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes], IO[
     if process.stdin is None or process.stdout is None or process.stderr is None:
         raise TypeError("this process was started without pipes")
     return process.stdin, process.stdout, process.stderr
+
+
+def failed(where: str, what: str, why: str) -> RoomError:
+    """What a program or the kernel said, with what most likely helps."""
+    return RoomError(where, what, why, remedy(why, ENVIRONMENT["PATH"]))
 
 
 def missing(program: str, where: str, what: str) -> RoomError:

@@ -9,25 +9,32 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from stampworks.clouds.local.room.commands import MAPPED_ROOT, run
+from stampworks.clouds.local.room.commands import MAPPED_ROOT, failed, run
 from stampworks.clouds.local.room.errors import RoomError
 
 
 def write(path: Path, text: str, mode: int = 0o644) -> None:
     """Replaces the file at once: a reader sees the old text or the new one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "w") as file:
-        os.fchmod(descriptor, mode)  # whatever the caller's umask
-        file.write(text)
-    temporary.replace(path)
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "w") as file:
+            os.fchmod(descriptor, mode)  # whatever the caller's umask
+            file.write(text)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise failed(str(path), "cannot write it", str(error.strerror)) from error
 
 
 def make_directory(path: Path, mode: int = 0o755) -> Path:
     """Makes the directory with exactly this mode; one that exists keeps its own."""
-    if not path.is_dir():
-        path.mkdir(parents=True, exist_ok=True)
-        path.chmod(mode)
+    try:
+        if not path.is_dir():
+            path.mkdir(parents=True, exist_ok=True)
+            path.chmod(mode)
+    except OSError as error:
+        raise failed(str(path), "cannot make the directory", str(error.strerror)) from error
     return path
 
 

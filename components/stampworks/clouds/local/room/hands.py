@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from stampworks.clouds.local.room import network
-from stampworks.clouds.local.room.commands import ENVIRONMENT, last_lines, missing, streams
+from stampworks.clouds.local.room.commands import ENVIRONMENT, failed, last_lines, missing, streams
 from stampworks.clouds.local.room.errors import RoomError
 from stampworks.clouds.local.room.processes import Process, identify
 from stampworks.clouds.local.room.room import Room
@@ -122,12 +122,12 @@ def _visit(room: Room, what: str, request: dict[str, Any], hear: Hearer | None =
             _order(orders, {"batches": [], "forget": [], "survey": False, "boots": [], **request})
             for message, pid in _messages(ours, room.name, what):
                 if message.get("failed") == "":
-                    raise RoomError(room.name, what, message["why"])
+                    raise failed(room.name, what, message["why"])
                 if hear and hear(message, pid):
                     _order(orders, "go")
             why = last_lines(errors.read().decode(errors="replace"))
     if hands.returncode != 0:
-        raise RoomError(room.name, what, why or f"{argv[0]} ended with {hands.returncode}")
+        raise failed(room.name, what, why or f"{argv[0]} ended with {hands.returncode}")
 
 
 def _start(argv: list[str], descriptor: int, where: str, what: str) -> subprocess.Popen[bytes]:

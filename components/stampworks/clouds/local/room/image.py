@@ -17,7 +17,7 @@ from pathlib import Path
 
 from stampworks import paths
 from stampworks.clouds.local.room import apt, disks, files, nodes, rooms
-from stampworks.clouds.local.room.commands import MAPPED_ROOT
+from stampworks.clouds.local.room.commands import CONTAINED, MAPPED_ROOT, run
 from stampworks.clouds.local.room.disks import Image
 from stampworks.clouds.local.room.errors import RoomError
 from stampworks.clouds.local.room.room import Progress, Room
@@ -45,6 +45,7 @@ HOST_TRACES = ("etc/apt/sources.list", "etc/apt/apt.conf.d/99mmdebstrap", "etc/h
 # The same for a builder, whose identity must not become that of all nodes.
 STRIP = """
 rm -rf /etc/ssh/ssh_host_* /root/.ssh/* /root/.ansible /etc/hostname /etc/stampworks/services/*/supervise
+rm -rf /etc/stampworks/services/*/log/supervise /var/log/stampworks/*
 rm -rf /var/cache/apt/archives/*.deb /tmp/* /var/tmp/*
 """
 
@@ -102,6 +103,8 @@ def ensure_image(
     recipe = _recipe(release, content_digest)
     if recipe.whole:
         return recipe.image
+    # before anything is made that only namespaces could remove again
+    run([*CONTAINED, "true"], WHERE, "cannot make namespaces, in which it is made", timeout=20)
 
     def busy() -> None:
         progress("waiting for another command that makes an image")

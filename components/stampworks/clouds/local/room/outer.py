@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import select
-import shutil
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import IO
 
+from stampworks.clouds.local.room import privileges
 from stampworks.clouds.local.room.commands import ENVIRONMENT, MAPPED_ROOT, last_lines, missing, streams
 from stampworks.clouds.local.room.errors import RoomError
 from stampworks.clouds.local.room.processes import Process, identify
@@ -84,31 +82,9 @@ def _line(stream: IO[bytes]) -> str:
 
 
 def _refused(name: str, why: str) -> RoomError:
-    return RoomError(name, "cannot start the machine room", why or "its outer process ended at once", _remedy())
-
-
-def _remedy() -> str:
-    """What most likely keeps this user from having namespaces."""
-    if os.geteuid() == 0:
-        return "this needs a root with CAP_SYS_ADMIN and CAP_NET_ADMIN; a container has it only when privileged"
-    if not shutil.which("newuidmap"):
-        return "an ordinary user needs newuidmap; as root: apt-get install uidmap"
-    user = getpass.getuser()
-    if not any(line.startswith((f"{user}:", f"{os.getuid()}:")) for line in _lines("/etc/subuid")):
-        ids = "--add-subuids 100000-165535 --add-subgids 100000-165535"
-        return f"{user} has no subordinate ids; as root: usermod {ids} {user}"
-    for setting, wanted in (
-        ("kernel.unprivileged_userns_clone", "1"),
-        ("kernel.apparmor_restrict_unprivileged_userns", "0"),
-    ):
-        value = _lines("/proc/sys/" + setting.replace(".", "/"))
-        if value and value[0] != wanted:
-            return f"this host forbids user namespaces; as root: sysctl {setting}={wanted}"
-    return "see whether this works: unshare --user --map-root-user --map-auto --mount --net --pid --fork true"
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        return Path(path).read_text().splitlines()
-    except OSError:
-        return []
+    return RoomError(
+        name,
+        "cannot start the machine room",
+        why or "its outer process ended at once",
+        privileges.remedy(why, ENVIRONMENT["PATH"]),
+    )
