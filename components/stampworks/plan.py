@@ -19,7 +19,7 @@ PLAN_VERSION = 1
 STATE_DIRECTORY = "/var/lib/stampworks/state"
 """Where the controller has the volume with what only the scheduler knows: queue and accounting."""
 
-Role = Literal["controller", "worker"]
+Role = Literal["controller", "worker", "scheduling only"]
 SchedulerKind = Literal["slurm", "kubernetes"]
 Preemption = Literal["off", "requeue", "cancel"]
 
@@ -116,6 +116,7 @@ class Node:
 
     name: str
     address: str = field(metadata=IDENTITY)
+    """Empty for a node of a pool for scheduling only."""
     rail_addresses: tuple[str, ...] = field(metadata=IDENTITY)
     """One for each rail that it is on: how many there are is no identity."""
     leaf: str
@@ -132,7 +133,7 @@ class Volume:
 
 @dataclass(frozen=True)
 class Group:
-    """The members of one pool, or the controller: one resource on every cloud."""
+    """The members of one pool, or the controller: one resource on every cloud, none for scheduling only."""
 
     name: str
     role: Role
@@ -246,7 +247,13 @@ class Plan:
 
     @property
     def pools(self) -> tuple[Group, ...]:
+        """Those whose nodes run jobs."""
         return tuple(group for group in self.groups if group.role == "worker")
+
+    @property
+    def scheduling_only(self) -> tuple[Group, ...]:
+        """Pools that only the scheduler knows: it places jobs on their nodes, which are nowhere."""
+        return tuple(group for group in self.groups if group.role == "scheduling only")
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,11 @@ REFERENCES = {
         "pools: [cpu], default: true",
         ["24:44: scheduler.queues[1].default: a second queue is the default"],
     ),
+    "jobs-and-no-jobs-in-one-queue": (
+        "machine: sim-cpu, count: 1",
+        "machine: sim-cpu, count: 1, scheduling_only: true",
+        ["23:20: scheduler.queues[0].pools: a queue has pools for scheduling only, or pools that run jobs"],
+    ),
     "unknown-priority-of-queue": (
         "priority: normal",
         "priority: norm",
@@ -146,6 +151,10 @@ NOT_SUPPRESSED = {
     "an empty default is not judged while it is unknown": (
         [("default: true", "default: maybe")],
         ["scheduler.queues[0].default"],
+    ),
+    "no pool runs jobs": (
+        [("count: 4}", "count: 4, scheduling_only: true}"), ("count: 1}", "count: 1, scheduling_only: true}")],
+        ["pools", "scheduler.queues[0].default"],
     ),
     "a missing section of required fields hides nothing": (
         [("version: 1\n", ""), ("cloud: local\n", ""), ("uid: 2002", "uid: 2001")],

@@ -142,3 +142,20 @@ def test_names_of_expectations_and_reasons_are_unique(plan_of: Any) -> None:
     plan = plan_of(pools=[GPU, SMALL, PREP], scheduler={"accounting": True})
     for names in ([each.name for each in plan.expectations], [each.path for each in plan.reasons]):
         assert len(names) == len(set(names))
+
+
+def test_nodes_for_scheduling_only_take_nothing(plan_of: Any) -> None:
+    """No address, no rail, no leaf of the fabric, and no place in the queue of those that run jobs."""
+    real = [{"name": "gpu", "machine": "sim-h100", "count": 4}]
+    big = {"name": "big", "machine": "sim-h100", "count": 1000, "scheduling_only": True}
+    without, plan = plan_of(pools=real), plan_of(pools=[*real, big], network={"cidr": "10.77.0.0/24"})
+    (imagined,) = plan.scheduling_only
+    assert (imagined.count, imagined.nodes[-1].name, imagined.nodes[-1].leaf) == (1000, "big-1000", "leaf2-500")
+    assert {(node.address, node.rail_addresses) for node in imagined.nodes} == {("", ())}
+    assert plan.fabric.leaves == without.fabric.leaves
+    assert plan.expectations == without.expectations
+    assert [(queue.name, queue.pools) for queue in plan.scheduler.queues] == [
+        ("main", ("gpu",)),
+        ("scheduling-only", ("big",)),
+    ]
+    assert "scheduling only" in next(reason.why for reason in plan.reasons if reason.path == "groups.big")

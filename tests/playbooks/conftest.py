@@ -63,7 +63,7 @@ class Cluster:
             room.ensure_folder(plan.name, CLAIM, "exports", storage.name)
         for volume in plan.controller.volumes:
             room.ensure_folder(plan.name, CLAIM, "volumes", f"{plan.controller.name}-{volume.name}")
-        for group in plan.groups:
+        for group in (plan.controller, *plan.pools):
             room.ensure_nodes(plan.name, group, rails, self.image, self.said.append)
 
     @property

@@ -37,7 +37,7 @@ def test_a_run_script_is_readable() -> None:
 
 
 def test_the_log_of_a_service_has_an_end() -> None:
-    """At most four files of a megabyte each, on every node and for every service."""
+    """A megabyte and four earlier ones, on every node and for every service."""
     assert Runit.log_script("slurmd").splitlines() == [
         "#!/bin/sh",
         "# Written by Stampworks.",

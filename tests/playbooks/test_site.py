@@ -318,8 +318,8 @@ def test_a_real_service_under_runit(cluster: Cluster) -> None:
 
     assert unit(state="started") == ["defined", "enabled", "start"]
     assert unit(state="started") == []
-    cluster.until("head", "ls /var/log/stampworks/proof/@* | wc -l", "3")
-    assert int(cluster.shell("head", "du -s /var/log/stampworks/proof | cut -f1")) < 5_000
+    cluster.until("head", "ls /var/log/stampworks/proof/@* | wc -l", "4")
+    assert int(cluster.shell("head", "du -s /var/log/stampworks/proof | cut -f1")) < 6_000
     cluster.shell("head", "echo edited >/tmp/conf; touch -d 1999-01-01 /tmp/conf")
     assert unit(True, state="started") == ["restart"]
     assert unit(state="started") == ["restart"]

@@ -115,3 +115,32 @@ def test_a_growing_pool_changes_only_its_own_lines(case_of: Callable[..., Case])
     )
     new = [line for line in five["slurm.conf"].splitlines() if line not in four["slurm.conf"].splitlines()]
     assert [line.split()[0] for line in new] == ["NodeName=gpu-005", "PartitionName=main"]
+
+
+def test_nodes_for_scheduling_only_are_a_line_a_pool(case_of: Callable[..., Case]) -> None:
+    """A thousand of them are machines of a cloud that are switched off, with their leaves and accelerators."""
+    pools = [
+        {"name": "gpu", "machine": "sim-h100", "count": 2},
+        {"name": "big", "machine": "sim-h100", "count": 1000, "scheduling_only": True},
+    ]
+    files = slurm.files(*case_of(pools=pools, fabric={"leaf_nodes": 500}))
+    conf, big = files["slurm.conf"], "big-[001-999],big-1000"
+    assert re.findall(
+        rf"^NodeName={re.escape(big)} NodeAddr=127\.0\.0\.1 CPUs=16 .* Gres=gpu:h100:8 State=CLOUD$", conf, re.MULTILINE
+    )
+    assert f"PartitionName=scheduling-only Nodes={big} Default=NO MaxTime=INFINITE SuspendTime=30 State=UP\n" in conf
+    assert "PartitionName=main Nodes=gpu-[001-002] Default=YES MaxTime=INFINITE State=UP\n" in conf
+    assert "ResumeProgram=/usr/local/libexec/stampworks/scheduling-only\n" in conf
+    assert files["topology.conf"].splitlines()[1:] == [
+        "SwitchName=leaf1-1 Nodes=gpu-[001-002]",
+        "SwitchName=leaf2-1 Nodes=big-[001-500]",
+        "SwitchName=leaf2-2 Nodes=big-[501-999],big-1000",
+        "SwitchName=spine Switches=leaf1-1,leaf2-[1-2]",
+    ]
+    assert f"NodeName={big} Name=gpu Type=h100 File=/dev/tty[0-7]\n" in files["gres.conf"]
+
+
+def test_a_cluster_of_real_nodes_switches_nothing_off(case_of: Callable[..., Case]) -> None:
+    """Without such a pool none of Slurm's power saving is on."""
+    text = slurm.files(*case_of())["slurm.conf"]
+    assert not re.findall("Suspend|Resume|PrivateData|CLOUD", text)

@@ -94,3 +94,12 @@ def test_control_characters_are_shown_and_not_obeyed() -> None:
     text = views.plan_text(plan, ())
     assert all(line.isprintable() for line in text.splitlines())
     assert text.startswith("cluster x\\x1b[2J on local")
+
+
+def test_what_is_for_scheduling_only_says_so() -> None:
+    """In the headline and beside the group; it has no addresses to show."""
+    big = {"name": "big", "machine": "sim-h100", "count": 512, "scheduling_only": True}
+    text = views.plan_text(plan_of(pools=[GPU, big]), ())
+    assert text.splitlines()[0].endswith("4 x sim-h100, 512 x sim-h100 for scheduling only (simulated)")
+    assert section(text, "Groups")[-1].startswith("  big (scheduling only)  big-[001-512]  sim-h100")
+    assert not [line for line in section(text, "Networks") if "big" in line]

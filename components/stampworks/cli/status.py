@@ -56,7 +56,7 @@ def text(status: Status) -> list[str]:
     from stampworks.printable import printable
 
     lines = [f"cluster {printable(status.cluster)} on {status.cloud}: {status.verdict}"]
-    return [*lines, *_table(status.nodes), *map(printable, status.why)]
+    return [*lines, *_table(status.nodes), *map(printable, (*status.why, *status.scheduling_only))]
 
 
 def _table(nodes: Sequence[NodeStatus]) -> list[str]:

@@ -41,6 +41,7 @@ def check(data: Entry) -> Iterator[Finding]:
     yield from _uids(data.get("users", ()))
     yield from _mounts(data.get("storage", ()))
     yield from _queues(data, scheduler)
+    yield from _scheduling_only(data.get("pools", ()), scheduler.get("queues", ()))
     yield from _preemption(scheduler)
     yield from _accounts(data, scheduler)
     yield from _accounting(scheduler)
@@ -100,6 +101,23 @@ def _default_queue(queues: Sequence[Entry]) -> Iterator[Finding]:
     if queues and not defaults and all("default" in queue for queue in queues):
         hint = "write default: true at the queue for jobs that name none"
         yield Finding(("scheduler", "queues"), "no queue is the default", hint)
+
+
+def _scheduling_only(pools: Sequence[Entry], queues: Sequence[Entry]) -> Iterator[Finding]:
+    """Jobs must not end up on nodes that do not exist."""
+    unreal = {pool.get("name") for pool in pools if pool.get("scheduling_only") is True} - {None}
+    if pools and all(pool.get("scheduling_only") is True for pool in pools):
+        hint = "take scheduling_only out of one pool"
+        yield Finding(("pools",), "every pool is for scheduling only: no node would run a job", hint)
+    for index, queue in enumerate(queues):
+        path: Path = ("scheduler", "queues", index)
+        among = [name for name in queue.get("pools", ()) if name in unreal]
+        if among and len(among) < len(queue["pools"]):
+            hint = f"give {', '.join(among)} a queue of its own"
+            yield Finding((*path, "pools"), "a queue has pools for scheduling only, or pools that run jobs", hint)
+        elif among and queue.get("default") is True:
+            hint = f"{', '.join(among)} runs no jobs; make another queue the default"
+            yield Finding((*path, "default"), "the default queue has pools for scheduling only", hint)
 
 
 def _preemption(scheduler: Entry) -> Iterator[Finding]:

@@ -90,6 +90,11 @@ class Pool(Section):
         description="How many nodes the pool has; for none, take the pool out.",
         json_schema_extra=IN_PLACE,
     )
+    scheduling_only: bool = Field(
+        default=False,
+        description="Whether only the scheduler knows its nodes: `sbatch --test-only` places jobs on them, none runs.",
+        json_schema_extra=REPLACE,
+    )
 
 
 class Fabric(Section):

@@ -48,6 +48,8 @@ class Status:
     why: tuple[str, ...]
     """What keeps the verdict from being pass, one sentence each."""
     nodes: tuple[NodeStatus, ...]
+    scheduling_only: tuple[str, ...]
+    """What is declared and not there on purpose, a sentence for each pool."""
 
 
 def status(plan: Plan, roster: Roster) -> Status:
@@ -104,20 +106,24 @@ def _verdict(node: slurm.Node) -> Verdict:
 
 def _judged(plan: Plan, roster: Roster, silent: str, rows: list[NodeStatus], known: Mapping[str, slurm.Node]) -> Status:
     present = {row.name for row in rows}
+    groups = (plan.controller, *plan.pools)
     rows += [
         _missing(group, node, known.get(node.name))
-        for group in plan.groups
+        for group in groups
         for node in group.nodes
         if node.name not in present
     ]
-    order = {group.name: position for position, group in enumerate(plan.groups)}
+    order = {group.name: position for position, group in enumerate(groups)}
     rows.sort(key=lambda row: (order.get(row.pool, len(order)), row.name))
     why = [silent] if silent else []
     why += [sentence(row) for row in rows if row.verdict == "fail"]
-    why += [short for group in plan.groups if (short := _short(group, rows))]
+    why += [short for group in groups if (short := _short(group, rows))]
     verdicts = {row.verdict for row in rows}
     verdict: Verdict = "fail" if why and not silent else "unknown" if silent or "unknown" in verdicts else "pass"
-    return Status(plan.name, roster.cloud, verdict, tuple(why), tuple(rows))
+    imagined = [
+        f"{pool.name}: {pool.count} nodes for scheduling only, which run no jobs" for pool in plan.scheduling_only
+    ]
+    return Status(plan.name, roster.cloud, verdict, tuple(why), tuple(rows), tuple(imagined))
 
 
 def sentence(row: NodeStatus) -> str:

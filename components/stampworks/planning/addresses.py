@@ -67,7 +67,7 @@ def cut(cidr: str, rails: int, members: Sequence[tuple[str, int]], notes: Notes)
 
 
 def _slot_size(slot: int, count: int) -> int:
-    return _power_of_two(count + 2 if slot == SLOTS - 1 else count)
+    return _power_of_two(max(1, count + 2 if slot == SLOTS - 1 else count))
 
 
 def _power_of_two(at_least: int) -> int:

@@ -44,9 +44,8 @@ def _trunks(leaves: tuple[Leaf, ...], rate_mbps: int) -> tuple[Trunk, ...]:
 
 
 def _check_accelerators(layout: Layout, notes: Notes) -> None:
-    pools = [group for group in layout.groups if group.role == "worker"]
-    for index, pool in enumerate(pools):
-        if pool.machine.accelerators and pool.count > 1 and not pool.nodes[0].rail_addresses:
+    for index, pool in enumerate(group for group in layout.groups if group.role != "controller"):
+        if pool.machine.accelerators and pool.count > 1 and not pool.nodes[0].leaf:
             notes.problem(
                 f"pools[{index}].machine",
                 f"{pool.machine.name} has {pool.machine.accelerators} accelerators and no NIC on the fabric: the "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from stampworks import catalog
 from stampworks.declaration import Declaration
-from stampworks.plan import STATE_DIRECTORY, Group, Leaf, Machine, Network, Node, Volume
+from stampworks.plan import STATE_DIRECTORY, Group, Leaf, Machine, Network, Node, Role, Volume
 from stampworks.planning import addresses
 from stampworks.planning.addresses import AddressMap
 from stampworks.planning.clouds.choices import Choices
@@ -29,8 +29,9 @@ def lay_out(declaration: Declaration, choices: Choices, notes: Notes) -> Layout:
     """Places every node. Nothing of a pool depends on the size of another one, so that growth moves nobody."""
     machines = [catalog.machines()[pool.machine] for pool in declaration.pools]
     members = [("the head with the gateway", addresses.HEAD)]
-    members += [(f"pool {pool.name}", pool.count) for pool in declaration.pools]
-    rails = max(machine.nics for machine in machines)
+    members += [(f"pool {pool.name}", 0 if pool.scheduling_only else pool.count) for pool in declaration.pools]
+    real = [machine for pool, machine in zip(declaration.pools, machines, strict=True) if not pool.scheduling_only]
+    rails = max(machine.nics for machine in real)
     address_map = addresses.cut(declaration.network.cidr, rails, members, notes)
     network = Network(
         cidr=declaration.network.cidr,
@@ -88,27 +89,36 @@ def _controller(choices: Choices, address_map: AddressMap, notes: Notes) -> Grou
 
 def _pool(declaration: Declaration, index: int, row: catalog.Machine, address_map: AddressMap, notes: Notes) -> Group:
     pool, slot = declaration.pools[index], index + 1
-    leaf_nodes = declaration.fabric.leaf_nodes
+    leaf_nodes, real = declaration.fabric.leaf_nodes, not pool.scheduling_only
     nodes = tuple(
         Node(
             name=f"{pool.name}-{number:03d}",
-            address=address_map.address(0, slot, number),
-            rail_addresses=address_map.rail_addresses(row.nics, slot, number),
+            address=address_map.address(0, slot, number) if real else "",
+            rail_addresses=address_map.rail_addresses(row.nics, slot, number) if real else (),
             leaf=f"leaf{slot}-{(number - 1) // leaf_nodes + 1}" if row.nics else "",
         )
         for number in range(1, pool.count + 1)
     )
-    notes.reason(
-        f"groups.{pool.name}.addresses",
-        f"slot {slot} of every network: the k-th node has the k-th of its {address_map.capacity(slot)} addresses, so "
-        "that growth moves no address of this pool or another",
-    )
+    if real:
+        notes.reason(
+            f"groups.{pool.name}.addresses",
+            f"slot {slot} of every network: the k-th node has the k-th of its {address_map.capacity(slot)} addresses, "
+            "so that growth moves no address of this pool or another",
+        )
+    else:
+        notes.reason(
+            f"groups.{pool.name}",
+            "scheduling only: its nodes stand in the scheduler's files and nowhere else, so they take no address, no "
+            "rail and no memory, and a job that wants to run on one is cancelled",
+        )
     machine = machine_facts(row, f"pools[{index}].machine", notes)
-    return Group(name=pool.name, role="worker", machine=machine, count=pool.count, nodes=nodes, volumes=())
+    role: Role = "worker" if real else "scheduling only"
+    return Group(name=pool.name, role=role, machine=machine, count=pool.count, nodes=nodes, volumes=())
 
 
 def _leaves(pools: list[Group]) -> tuple[Leaf, ...]:
+    """Where nodes are plugged in: what is for scheduling only is in no fabric."""
     leaves: dict[str, list[str]] = {}
-    for node in (node for pool in pools for node in pool.nodes if node.leaf):
+    for node in (node for pool in pools if pool.role == "worker" for node in pool.nodes if node.leaf):
         leaves.setdefault(node.leaf, []).append(node.name)
     return tuple(Leaf(name, tuple(nodes)) for name, nodes in leaves.items())

@@ -12,6 +12,8 @@ from stampworks.planning.notes import Notes
 Topology = Literal["flat", "tree", "block"]
 POOL_NODES_MAX = 1024
 """What the declaration allows."""
+SCHEDULING_ONLY = "scheduling-only"
+"""The queue of pools for scheduling only, where no queue is declared."""
 
 
 def build(declaration: Declaration, groups: tuple[Group, ...], notes: Notes) -> Scheduler:
@@ -67,8 +69,13 @@ def _queues(declaration: Declaration, notes: Notes) -> tuple[Queue, ...]:
             for each in declaration.scheduler.queues
         )
     notes.reason("scheduler.queues", "none is declared, so that one queue has all pools and no time limit")
-    pools = tuple(pool.name for pool in declaration.pools)
-    return (Queue(name="main", pools=pools, default=True, time_limit_minutes=0, priority=""),)
+    pools = tuple(pool.name for pool in declaration.pools if not pool.scheduling_only)
+    main = Queue(name="main", pools=pools, default=True, time_limit_minutes=0, priority="")
+    others = tuple(pool.name for pool in declaration.pools if pool.scheduling_only)
+    if not others:
+        return (main,)
+    notes.reason(f"scheduler.queues.{SCHEDULING_ONLY}", "pools for scheduling only have a queue of their own")
+    return (main, Queue(name=SCHEDULING_ONLY, pools=others, default=False, time_limit_minutes=0, priority=""))
 
 
 def _topology(declaration: Declaration, groups: tuple[Group, ...], notes: Notes) -> Topology:
@@ -85,7 +92,7 @@ def _topology(declaration: Declaration, groups: tuple[Group, ...], notes: Notes)
 def _check_blocks(declaration: Declaration, groups: tuple[Group, ...], notes: Notes) -> None:
     """Refuses what slurmctld would die of: a block with fewer nodes than the base block."""
     size = declaration.fabric.leaf_nodes
-    for index, pool in enumerate(group for group in groups if group.role == "worker"):
+    for index, pool in enumerate(group for group in groups if group.role != "controller"):
         full, left = divmod(pool.count, size)
         if not pool.nodes[0].leaf:
             notes.problem(

@@ -10,19 +10,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from stampworks.names import fold
 from stampworks.plan import Group, Machine, Member, Plan, Queue, Roster
 
-NODES_MAX = 1024
-"""What the tables of slurmctld are laid out for, so that a pool can grow while it runs."""
+NODES_MAX = 16_384
+"""What the tables of slurmctld are laid out for: it dies of one node more. All that can be declared fits in."""
 HELPERS = "/usr/local/libexec/stampworks"
 HEALTH = "/usr/local/sbin/stampworks-health"
 CONTROLLER_PORT = 6817
 DATABASE_PORT = 6819
 TOPOLOGY_PLUGINS = {"flat": "default", "tree": "tree", "block": "block"}
+IMAGINED_S = 30
+"""After how long a node for scheduling only counts as not started, and as idle: Slurm wants numbers."""
 Setting = tuple[str, object]
+Members = Mapping[str, Sequence[str]]
+"""Names of nodes by pool."""
 
 
 def files(plan: Plan, roster: Roster) -> dict[str, str]:
     """Every file of /etc/slurm by name; slurmdbd.conf, if any, still lacks its password."""
-    members = {pool.name: members_of(pool, roster) for pool in plan.pools}
+    members = node_names(plan, roster)
     texts = {
         "slurm.conf": slurm_conf(plan, roster, members),
         "topology.conf": topology_conf(plan, members),
@@ -40,14 +44,21 @@ def files(plan: Plan, roster: Roster) -> dict[str, str]:
     return texts
 
 
+def node_names(plan: Plan, roster: Roster) -> dict[str, tuple[str, ...]]:
+    """Who is in each pool now; of those for scheduling only, who would be."""
+    found = {pool.name: tuple(member.name for member in members_of(pool, roster)) for pool in plan.pools}
+    return found | {pool.name: tuple(node.name for node in pool.nodes) for pool in plan.scheduling_only}
+
+
 def members_of(pool: Group, roster: Roster) -> tuple[Member, ...]:
     return tuple(member for member in roster.members if member.group == pool.name)
 
 
-def slurm_conf(plan: Plan, roster: Roster, members: Mapping[str, Sequence[Member]]) -> str:
-    nodes = [node_line(pool.machine, member) for pool in plan.pools for member in members[pool.name]]
+def slurm_conf(plan: Plan, roster: Roster, members: Members) -> str:
+    nodes = [node_line(pool.machine, member) for pool in plan.pools for member in members_of(pool, roster)]
+    nodes += [imagined_line(pool, members[pool.name]) for pool in plan.scheduling_only]
     queues = [queue_line(plan, queue, members) for queue in plan.scheduler.queues]
-    sections = (identity(plan, roster), placement(plan), care(), priorities(plan), accounting(plan))
+    sections = (identity(plan, roster), placement(plan), care(), imagined(plan), priorities(plan), accounting(plan))
     body = "\n".join(lines_of(section) for section in sections if section)
     return header(plan) + body + "\n" + "\n".join([*nodes, "", *queues, ""])
 
@@ -63,8 +74,8 @@ def identity(plan: Plan, roster: Roster) -> list[Setting]:
         # Slurm's own key, /etc/slurm/slurm.key, does what munge did
         ("AuthType", "auth/slurm"),
         ("CredType", "cred/slurm"),
-        # nodes fetch these files from the controller
-        ("SlurmctldParameters", "enable_configless"),
+        # nodes fetch these files from the controller; one that is switched off can be switched on again at once
+        ("SlurmctldParameters", "enable_configless" + (",idle_on_node_suspend" if plan.scheduling_only else "")),
         ("StateSaveLocation", state_save_location(plan)),
         ("SlurmdSpoolDir", "/var/lib/slurm/slurmd"),
         ("SlurmctldPidFile", "/run/slurmctld.pid"),
@@ -78,11 +89,12 @@ def state_save_location(plan: Plan) -> str:
 
 
 def placement(plan: Plan) -> list[Setting]:
-    simulated = any(pool.machine.simulated for pool in plan.pools)
+    pools = (*plan.pools, *plan.scheduling_only)
+    simulated = any(pool.machine.simulated for pool in pools)
     return [
         ("SelectType", "select/cons_tres"),
         ("SelectTypeParameters", "CR_Core"),
-        *([("GresTypes", "gpu")] if any(pool.machine.accelerators for pool in plan.pools) else []),
+        *([("GresTypes", "gpu")] if any(pool.machine.accelerators for pool in pools) else []),
         ("TopologyPlugin", f"topology/{TOPOLOGY_PLUGINS[plan.scheduler.topology]}"),
         # simulated nodes say they have more cores than their host
         *([("SlurmdParameters", "config_overrides")] if simulated else []),
@@ -107,6 +119,20 @@ def care() -> list[Setting]:
         ("TaskProlog", f"{HELPERS}/task-prolog"),
         # a shell's limits say nothing about a job: memory for RDMA must stay lockable
         ("PropagateResourceLimitsExcept", "MEMLOCK,NOFILE"),
+    ]
+
+
+def imagined(plan: Plan) -> list[Setting]:
+    """Nodes for scheduling only are machines of a cloud that are switched off; who wants one on loses its job."""
+    if not plan.scheduling_only:
+        return []
+    return [
+        ("PrivateData", "cloud"),  # shows nodes that are switched off
+        ("ResumeProgram", f"{HELPERS}/scheduling-only"),
+        ("SuspendProgram", "/usr/bin/true"),
+        ("ResumeTimeout", IMAGINED_S),
+        ("SuspendTimeout", 1),
+        ("ResumeRate", 0),
     ]
 
 
@@ -137,9 +163,16 @@ def accounting(plan: Plan) -> list[Setting]:
 
 
 def node_line(machine: Machine, member: Member) -> str:
-    settings: list[Setting] = [
-        ("NodeName", member.name),
-        ("NodeAddr", member.address),
+    return words([("NodeName", member.name), ("NodeAddr", member.address), *hardware(machine), ("State", "UNKNOWN")])
+
+
+def imagined_line(pool: Group, names: Sequence[str]) -> str:
+    # an address where nobody answers at once: without one each of them would be looked up for seconds
+    return words([("NodeName", fold(names, ",")), ("NodeAddr", "127.0.0.1"), *hardware(pool.machine), ("State", "CLOUD")])
+
+
+def hardware(machine: Machine) -> list[Setting]:
+    return [
         ("CPUs", machine.cores),
         ("Boards", 1),
         ("SocketsPerBoard", 1),
@@ -147,25 +180,26 @@ def node_line(machine: Machine, member: Member) -> str:
         ("ThreadsPerCore", 1),
         ("RealMemory", machine.memory_mib),
         *([("Gres", gres_of(machine))] if machine.accelerators else []),
-        ("State", "UNKNOWN"),
     ]
-    return words(settings)
 
 
 def gres_of(machine: Machine) -> str:
     return f"gpu:{machine.accelerator}:{machine.accelerators}"
 
 
-def queue_line(plan: Plan, queue: Queue, members: Mapping[str, Sequence[Member]]) -> str:
+def queue_line(plan: Plan, queue: Queue, members: Members) -> str:
     scheduler = plan.scheduler
+    imagined = {pool.name for pool in plan.scheduling_only}.issuperset(queue.pools)
     tiers = scheduler.priorities and not scheduler.accounting
     safe = not any(queue.priority in priority.preempts for priority in scheduler.priorities)
     settings: list[Setting] = [
         ("PartitionName", queue.name),
-        ("Nodes", fold((member.name for pool in queue.pools for member in members[pool]), ",") or '""'),
+        ("Nodes", fold((name for pool in queue.pools for name in members[pool]), ",") or '""'),
         ("Default", "YES" if queue.default else "NO"),
         ("MaxTime", queue.time_limit_minutes or "INFINITE"),
         *([("PriorityTier", tier(plan, queue))] if tiers else []),
+        # without a time of its own no queue's node is ever switched off
+        *([("SuspendTime", IMAGINED_S)] if imagined else []),
         *([("PreemptMode", "OFF")] if tiers and safe and scheduler.preemption != "off" else []),
         ("State", "UP"),
     ]
@@ -179,7 +213,7 @@ def tier(plan: Plan, queue: Queue) -> int:
     return 1 if own is None else 2 + weights.index(own)
 
 
-def topology_conf(plan: Plan, members: Mapping[str, Sequence[Member]]) -> str:
+def topology_conf(plan: Plan, members: Members) -> str:
     scheduler = plan.scheduler
     switches = switch_nodes(plan, members)
     if scheduler.topology == "flat" or not switches:
@@ -192,28 +226,28 @@ def topology_conf(plan: Plan, members: Mapping[str, Sequence[Member]]) -> str:
     return header(plan) + "\n".join([*leaves, spine, ""])
 
 
-def switch_nodes(plan: Plan, members: Mapping[str, Sequence[Member]]) -> dict[str, list[str]]:
+def switch_nodes(plan: Plan, members: Members) -> dict[str, list[str]]:
     """Members by leaf. Those without rails meet on the management network, which Slurm must know to use them."""
     leaf_of = {node: leaf.name for leaf in plan.fabric.leaves for node in leaf.nodes}
-    found: dict[str, list[str]] = {name: [] for name in (*(leaf.name for leaf in plan.fabric.leaves), "management")}
-    for pool in plan.pools:
-        for member in members[pool.name]:
-            found[leaf_of.get(member.name, "management")].append(member.name)
+    leaf_of |= {node.name: node.leaf for pool in plan.scheduling_only for node in pool.nodes if node.leaf}
+    found: dict[str, list[str]] = {name: [] for name in (*leaf_of.values(), "management")}
+    for name in (name for pool in members.values() for name in pool):
+        found[leaf_of.get(name, "management")].append(name)
     return {name: nodes for name, nodes in found.items() if nodes}
 
 
-def gres_conf(plan: Plan, members: Mapping[str, Sequence[Member]]) -> str:
+def gres_conf(plan: Plan, members: Members) -> str:
     """A simulated accelerator must be a device file that exists; terminals do, and no job opens them."""
     rows = [
         words(
             [
-                ("NodeName", fold((member.name for member in members[pool.name]), ",")),
+                ("NodeName", fold(members[pool.name], ",")),
                 ("Name", "gpu"),
                 ("Type", pool.machine.accelerator),
                 ("File", device_files(pool.machine)),
             ]
         )
-        for pool in plan.pools
+        for pool in (*plan.pools, *plan.scheduling_only)
         if pool.machine.accelerators and members[pool.name]
     ]
     return header(plan) + "".join(f"{row}\n" for row in rows)

@@ -39,6 +39,7 @@ def plan_text(plan: Plan, findings: Sequence[Finding], width: int = WIDTH) -> st
 def _headline(plan: Plan, width: int) -> list[str]:
     versions = ", ".join(f"{part} {version}" for part, version in plan.release.versions)
     pools = ", ".join(f"{pool.count} x {pool.machine.name}" for pool in plan.pools)
+    pools += "".join(f", {pool.count} x {pool.machine.name} for scheduling only" for pool in plan.scheduling_only)
     simulated = " (simulated)" if any(pool.machine.simulated for pool in plan.pools) else ""
     return [
         *paragraph(f"cluster {plan.name} on {plan.cloud}: {pools}{simulated}", width, ""),
@@ -51,7 +52,7 @@ def _groups(plan: Plan, width: int) -> list[str]:
     header = ("group", "nodes", "machine", "accelerators", "cores", "memory", "rails")
     rows = [
         (
-            group.name,
+            group.name + (" (scheduling only)" if group.role == "scheduling only" else ""),
             _node_names(group),
             group.machine.name,
             _accelerators(group.machine),
@@ -72,7 +73,8 @@ def _accelerators(machine: Machine) -> str:
 
 def _networks(plan: Plan, width: int) -> list[str]:
     gateway = ("gateway", [plan.network.gateway])
-    management = [gateway, *((group.name, [node.address for node in group.nodes]) for group in plan.groups)]
+    groups = (plan.controller, *plan.pools)
+    management = [gateway, *((group.name, [node.address for node in group.nodes]) for group in groups)]
     rows = [("management", plan.network.management_cidr, "-", _spans(management))]
     rows += [
         (rail.interface, rail.cidr, f"{rail.rate_mbps} Mb/s", _spans(_rail_addresses(plan, rail)))

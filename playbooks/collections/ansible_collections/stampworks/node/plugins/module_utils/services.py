@@ -18,7 +18,7 @@ STARTED = Path("/var/lib/stampworks/services")
 """With which configuration a service was started last: a digest by name."""
 LOGS = Path("/var/log/stampworks")
 LOG_BYTES, LOG_FILES = 1_000_000, 4
-"""What a service may leave of its words on a node: more would fill the disk one day. The journal has its own limits."""
+"""How large the file of a service's words may grow, and how many earlier ones stay; the journal has its own limits."""
 AWAIT_PORT = "/usr/local/libexec/stampworks/await-port"
 WAIT_S = 20
 RUNIT_RUNS = 1
