@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 from stampworks.clouds.local.room import RoomState, TrunkState, room_drift
 from stampworks.clouds.local.room.network import (
     Link,
     interfaces,
-    parse,
     port,
     ports,
     shape,
@@ -104,21 +102,6 @@ def test_the_burst_follows_the_rate(rate_mbps: int, burst_kib: int) -> None:
     """Four milliseconds of the rate, and never less than the largest segment the kernel hands over at once."""
     line = f"qdisc replace dev rail0 root tbf rate {rate_mbps}mbit burst {burst_kib}kb latency 20ms"
     assert shape("rail0", rate_mbps) == line
-
-
-def test_what_ip_and_tc_say_is_understood() -> None:
-    """Rates in Mb/s, up only with the other end up, addresses with their prefix; empty objects are skipped."""
-    links: list[dict[str, Any]] = [
-        {},
-        {"ifname": "rail0", "flags": ["UP", "LOWER_UP"], "addr_info": [{"local": "10.0.0.1", "prefixlen": 24}]},
-        {"ifname": "rail1", "flags": ["UP", "NO-CARRIER"], "master": "r1-leaf1"},
-    ]
-    tbf: dict[str, Any] = {"dev": "rail0", "kind": "tbf", "options": {"rate": 25_000_000}}
-    qdiscs = [tbf, {"dev": "rail1", "kind": "noqueue"}]
-    assert parse(links, qdiscs) == {
-        "rail0": Link(True, "", 200, ("10.0.0.1/24",)),
-        "rail1": Link(False, "r1-leaf1", 0, ()),
-    }
 
 
 def test_drift_is_said_in_words() -> None:

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from stampworks.clouds.local.room import network
-from stampworks.clouds.local.room.commands import ENVIRONMENT, failed, last_lines, missing, streams
+from stampworks.clouds.local.room.commands import ENVIRONMENT, failed, last_lines, missing, run, streams
 from stampworks.clouds.local.room.errors import RoomError
 from stampworks.clouds.local.room.processes import Process, identify
 from stampworks.clouds.local.room.room import Room
 
 PROGRAM = Path(__file__).with_name("inside.py")
+SURVEY = Path(__file__).with_name("survey.py")
+LOOK_TIMEOUT_S = 60
 BOOT_TIMEOUT_S = 60
 VISIT_TIMEOUT_S = 180
 
@@ -53,15 +55,9 @@ class Boot:
 
 def look(room: Room) -> dict[str, dict[str, network.Link]]:
     """All interfaces there are, by node; the room's own under ""."""
-    found: dict[str, dict[str, network.Link]] = {}
-
-    def hear(message: dict[str, Any], _pid: int) -> bool:
-        for name, seen in message["survey"].items():
-            found[name] = network.parse(seen["links"], seen["qdiscs"])
-        return False
-
-    _visit(room, "cannot look at the network", {"survey": True}, hear)
-    return found
+    command = [*room.inside, sys.executable, "-I", "-S", str(SURVEY)]
+    seen = json.loads(run(command, room.name, "cannot look at the network", timeout=LOOK_TIMEOUT_S))
+    return {space: {name: network.link(found) for name, found in links.items()} for space, links in seen.items()}
 
 
 def arrange(room: Room, batches: Sequence[network.Batch], forget: Sequence[str] = ()) -> None:
@@ -119,7 +115,7 @@ def _visit(room: Room, what: str, request: dict[str, Any], hear: Hearer | None =
             hands = _start(argv, theirs.fileno(), room.name, what)
         orders, _, errors = streams(hands)
         with hands, ours:  # ours goes first: whoever stops listening before the end must not wait for it
-            _order(orders, {"batches": [], "forget": [], "survey": False, "boots": [], **request})
+            _order(orders, {"batches": [], "forget": [], "boots": [], **request})
             for message, pid in _messages(ours, room.name, what):
                 if message.get("failed") == "":
                     raise failed(room.name, what, message["why"])

@@ -42,8 +42,6 @@ def main() -> None:
             apply(batch["namespace"], batch["ip"], batch["tc"])
         for name in request["forget"]:
             command(["ip", "netns", "delete", name])
-        if request["survey"]:
-            say(teller, {"survey": survey()})
         if request["boots"]:
             pids = boot_all(request["boots"], teller)
             addresses = {boot["name"]: boot["address"] for boot in request["boots"] if boot["name"] in pids}
@@ -85,18 +83,6 @@ def apply(namespace: str, ip: list[str], tc: list[str]) -> None:
     for program, lines in (("ip", ip), ("tc", tc)):
         if lines:
             command([program, *within, "-batch", "-"], "\n".join(lines) + "\n")
-
-
-def survey() -> dict[str, Any]:
-    """All interfaces and their shaping, in the room ("") and in each node."""
-    found = {}
-    for namespace in ["", *sorted(path.name for path in Path("/run/netns").iterdir())]:
-        within = ["-netns", namespace] if namespace else []
-        found[namespace] = {
-            "links": json.loads(command(["ip", *within, "-json", "address"]) or "[]"),
-            "qdiscs": json.loads(command(["tc", *within, "-json", "qdisc"]) or "[]"),
-        }
-    return found
 
 
 # -- nodes

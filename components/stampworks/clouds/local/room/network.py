@@ -161,21 +161,9 @@ def with_prefix(address: str, cidr: str) -> str:
     return f"{address}/{ipaddress.ip_network(cidr).prefixlen}"
 
 
-def parse(links: Sequence[Mapping[str, Any]], qdiscs: Sequence[Mapping[str, Any]]) -> dict[str, Link]:
-    """What `ip -json address` and `tc -json qdisc` say about one namespace."""
-    rates = {
-        str(qdisc["dev"]): round(qdisc["options"]["rate"] * 8 / 1e6) for qdisc in qdiscs if qdisc.get("kind") == "tbf"
-    }
-    return {
-        str(link["ifname"]): Link(
-            up={"UP", "LOWER_UP"} <= set(link["flags"]),
-            master=str(link.get("master", "")),
-            rate_mbps=rates.get(link["ifname"], 0),
-            addresses=tuple(f"{a['local']}/{a['prefixlen']}" for a in link.get("addr_info", ()) if "local" in a),
-        )
-        for link in links
-        if "ifname" in link  # ip prints empty objects for what it filtered out
-    }
+def link(found: Mapping[str, Any]) -> Link:
+    """What survey.py says of one interface."""
+    return Link(found["up"], found["master"], found["rate_mbps"], tuple(found["addresses"]))
 
 
 def _interfaces(node: Node, rails: Sequence[Rail]) -> Iterator[tuple[str, str, int]]:
