@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from stampworks import catalog
 from stampworks.clouds.local import room
+from stampworks.clouds.local.room.commands import CONTAINED
 from stampworks.plan import Release
 
 pytestmark = pytest.mark.cluster
@@ -130,3 +131,68 @@ def test_the_base_system_holds_nothing_of_this_host(image: room.Image) -> None:
     assert not list(tree.glob("etc/apt/sources.list.d/*"))
     assert (tree / "usr/sbin/stampworks-init").stat().st_mode & 0o777 == 0o755
     assert tree.stat().st_uid == os.geteuid()
+
+
+BUILD = """
+import sys
+from stampworks.clouds.local.room import ensure_image
+from stampworks.plan import Release
+release = {release!r}
+image = ensure_image(release, lambda builder: None, "content", lambda text: print(text, flush=True))
+print("image", image.layers[0], flush=True)
+"""
+
+
+def _build(release: Release, cache: Path, *prefix: str) -> subprocess.Popen[str]:
+    """A build in a process of its own, with a cache of its own."""
+    command = [*prefix, sys.executable, "-c", BUILD.format(release=release)]
+    environment = {**os.environ, "STAMPWORKS_CACHE": str(cache)}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.Popen(command, env=environment, text=True, **streams)  # type: ignore[call-overload,no-any-return]
+
+
+def _traces(cache: Path) -> list[str]:
+    """Processes and mounts that still have to do with a cache."""
+    found = []
+    for file in (path for name in ("cmdline", "mountinfo") for path in Path("/proc").glob(f"[0-9]*/{name}")):
+        try:
+            if str(cache).encode() in file.read_bytes():
+                found.append(str(file))
+        except OSError:
+            continue  # it ended meanwhile
+    return found
+
+
+def test_a_full_disk_is_named_and_nothing_stays(release: Release, tmp_path: Path) -> None:
+    """The program's own words for it, which folder it is, and the room is given back."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    small = f'mount -t tmpfs -o size=40m none {cache} && "$@" || ls -A {cache}/images'
+    with _build(release, cache, *CONTAINED, "sh", "-c", small, "sh") as build:
+        said, _ = build.communicate(timeout=300)
+    lines = said.splitlines()
+    assert "No space left on device" in next(line for line in lines if "node image: cannot install Debian" in line)
+    hint = next(line for line in lines if line.startswith("  hint: make room (df -h "))
+    assert str(cache) in hint
+    assert lines[-1] == ".lock", said
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moment", ["base system: installing", "packages: looking", "builder booted"])
+def test_a_build_that_was_killed_starts_afresh(release: Release, tmp_path: Path, moment: str) -> None:
+    """Wherever it was: nobody goes on with it, nobody takes what is half done, and nothing of it stays in the cache."""
+    cache = tmp_path / "cache"
+    with _build(dataclasses.replace(release, packages=(("fabric", ("iperf3",)),)), cache) as build:
+        assert build.stdout is not None
+        assert next((line for line in build.stdout if line.startswith(moment)), None)
+        build.kill()
+    deadline = time.monotonic() + 20
+    while traces := _traces(cache):
+        assert time.monotonic() < deadline, traces
+        time.sleep(0.1)
+    with _build(release, cache) as first, _build(release, cache) as second:
+        said = [build.communicate(timeout=600)[0].splitlines() for build in (first, second)]
+    assert said[0][-1] == said[1][-1]
+    assert said[0][-1].startswith("image "), said
+    assert sum("base system: done" in line for lines in said for line in lines) <= 1, "the other one waited"
+    assert _drafts(cache / "images") == []

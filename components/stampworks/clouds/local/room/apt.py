@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stampworks.clouds.local.room import files
-from stampworks.clouds.local.room.commands import ENVIRONMENT, MAPPED_ROOT, run, watch
+from stampworks.clouds.local.room.commands import ENVIRONMENT, run, watch
 from stampworks.clouds.local.room.errors import RoomError
 
 WHERE = "node image"
@@ -93,7 +93,7 @@ def make_tree(tree: Path, suite: str, sources: Sequence[str], packages: Sequence
         f"--file={archive}",
         f"--directory={tree}",
     ]
-    run([*MAPPED_ROOT, *unpack], WHERE, what, timeout=300)
+    watch(unpack, WHERE, what, lambda _: None, timeout=300)
     files.remove_tree(scratch, WHERE)
 
 
@@ -114,7 +114,8 @@ def download(target: Path, tree: Path, sources: Sequence[str], packages: Sequenc
     environment = {**ENVIRONMENT, "APT_CONFIG": str(configuration)}
     what = "cannot download the packages of the release"
     progress("packages: looking them up")
-    run(["apt-get", "-q", "update"], WHERE, what, timeout=DOWNLOAD_TIMEOUT_S, environment=environment)
+    update = ["apt-get", "-q", "update"]
+    watch(update, WHERE, what, lambda _: None, timeout=DOWNLOAD_TIMEOUT_S, environment=environment)
     argv = ["apt-get", "-q", "-y", "--download-only", "install", *packages]
 
     def said(line: str) -> None:

@@ -91,9 +91,11 @@ def watch(
         alarm = threading.Timer(timeout, process.kill)
         alarm.start()
         last: deque[str] = deque(maxlen=8)
+        cause = ""  # a long command may say it long before it gives up
         try:
             for line in process.stdout or ():
                 last.append(line.strip())
+                cause = cause or (line.strip() if remedy(line, ENVIRONMENT["PATH"]) else "")
                 said(line.strip())
         except BaseException:
             process.kill()
@@ -104,7 +106,7 @@ def watch(
     if late:
         raise RoomError(where, what, f"{argv[0]} did not finish within {timeout:g} s")
     if process.returncode != 0:
-        raise failed(where, what, last_lines("\n".join(last)) or f"{argv[0]} ended with {process.returncode}")
+        raise failed(where, what, cause or last_lines("\n".join(last)) or f"{argv[0]} ended with {process.returncode}")
 
 
 def streams(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:

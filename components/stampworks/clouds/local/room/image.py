@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stampworks import paths
-from stampworks.clouds.local.room import apt, disks, files, nodes, rooms
+from stampworks.clouds.local.room import apt, disks, files, nodes, retention, rooms
 from stampworks.clouds.local.room.commands import CONTAINED, MAPPED_ROOT, run
 from stampworks.clouds.local.room.disks import Image
 from stampworks.clouds.local.room.errors import RoomError
@@ -102,6 +102,7 @@ def ensure_image(
     """
     recipe = _recipe(release, content_digest)
     if recipe.whole:
+        retention.touch(recipe.node)
         return recipe.image
     # before anything is made that only namespaces could remove again
     run([*CONTAINED, "true"], WHERE, "cannot make namespaces, in which it is made", timeout=20)
@@ -113,6 +114,7 @@ def ensure_image(
         _keep(recipe.base, lambda draft: _make_base(recipe, draft, progress), "base system", progress)
         _keep(recipe.repository, lambda draft: _make_repository(recipe, draft, progress), "packages", progress)
         _keep(recipe.node, lambda draft: _make_node(recipe, draft, install, progress), "roles installed", progress)
+        retention.sweep(recipe.node.parent, progress)
     return recipe.image
 
 
@@ -187,6 +189,7 @@ def _make_node(recipe: Recipe, draft: Path, install: Callable[[Builder], None], 
             raise RoomError(WHERE, "cannot clean the builder", stripped.stderr)
     (room.nodes / BUILDER.name / "upper").rename(draft / "layer")
     files.remove_tree(room.folder, WHERE)
+    retention.describe(draft, [recipe.base.name, recipe.repository.name])
 
 
 def _builder(room: Room) -> Builder:

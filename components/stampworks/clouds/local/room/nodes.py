@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from stampworks.clouds.local.room import commands, disks, files, hands, network
+from stampworks.clouds.local.room import commands, disks, files, hands, network, retention
 from stampworks.clouds.local.room.commands import ENVIRONMENT, MAPPED_ROOT
 from stampworks.clouds.local.room.disks import Commission, Disk, Image, disk_of
 from stampworks.clouds.local.room.errors import RoomError
@@ -62,6 +62,7 @@ def ensure_nodes(cluster: str, group: Group, rails: Sequence[Rail], image: Image
     """
     room = of_cluster(cluster)
     with room.locked():
+        retention.claim(room, image)
         return keep_running(room, group, rails, image, progress)
 
 

@@ -1,0 +1,68 @@
+"""Which images stay in the cache: those that some node's disk lies on, and the few that were asked for last.
+
+A clone, a branch, a release: each has its own image, and none of them says goodbye. So whoever makes a new image
+removes old ones. A room leaves its path beside each image that its nodes were made from, for rooms can be anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from stampworks.clouds.local.room import files
+from stampworks.clouds.local.room.disks import Image, disk_of
+from stampworks.clouds.local.room.room import Progress, Room
+
+KEPT = 8
+"""How many images stay that no node was made from: going back and forth between clones must not build each time."""
+ROOMS, PARTS = "rooms", "parts.json"
+
+
+def describe(node: Path, parts: list[str]) -> None:
+    """Writes down what an image lies on, so that it stays as long as the image does."""
+    files.write(node / PARTS, json.dumps(parts))
+
+
+def touch(node: Path) -> None:
+    """Notes that an image was asked for."""
+    os.utime(node)
+
+
+def claim(room: Room, image: Image) -> None:
+    """Keeps an image for the nodes of a room; the caller holds the room's lock."""
+    record = Path(image.layers[0]).parent / ROOMS
+    rooms = record.read_text().splitlines() if record.exists() else []
+    if str(room.folder) not in rooms:
+        there = [one for one in rooms if Path(one).exists()]
+        files.write(record, "".join(f"{one}\n" for one in [*there, str(room.folder)]))
+
+
+def sweep(images: Path, progress: Progress) -> None:
+    """Removes images that are no longer of use; the caller holds the lock under which they are made."""
+    nodes = sorted(images.glob("node-*"), key=lambda node: node.stat().st_mtime, reverse=True)
+    gone = [node for node in nodes if (node / PARTS).exists() and not _in_use(node)][KEPT:]
+    kept = [node for node in nodes if node not in gone]
+    if all((node / PARTS).exists() for node in kept):  # else nobody knows what it lies on
+        needed = {part for node in kept for part in json.loads((node / PARTS).read_text())}
+        gone += [part for part in (*images.glob("base-*"), *images.glob("packages-*")) if part.name not in needed]
+    for path in gone:
+        progress(f"removing {path.name}, which nothing uses")
+        files.remove_tree(path, "node image")
+
+
+def _in_use(node: Path) -> bool:
+    """Whether a disk of some room was made from this image."""
+    return any(
+        found.image == node.name
+        for room in _rooms(node)
+        for disk in room.nodes.glob("*")
+        if (found := disk_of(room, disk.name).commission)
+    )
+
+
+def _rooms(node: Path) -> Iterator[Room]:
+    record = node / ROOMS
+    for line in record.read_text().splitlines() if record.exists() else ():
+        yield Room(Path(line), line)

@@ -1,0 +1,68 @@
+"""Old images leave the cache, and none that some node lies on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from stampworks.clouds.local.room import disks, retention
+from stampworks.clouds.local.room.disks import Image
+from stampworks.clouds.local.room.room import Room
+from stampworks.plan import to_json
+
+from tests.clouds.local.stamping import MACHINE, nodes
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """More images than are kept, each on a base and packages of its own; the first one was asked for last."""
+    folder = tmp_path / "images"
+    for number in range(retention.KEPT + 3):
+        names = [f"base-{number:02}", f"packages-{number:02}"]
+        for name in (*names, f"node-{number:02}"):
+            (folder / name).mkdir(parents=True)
+        retention.describe(folder / f"node-{number:02}", names)
+        os.utime(folder / f"node-{number:02}", (1_000_000_000 - number,) * 2)
+    return folder
+
+
+def numbers(images: Path, kind: str) -> list[int]:
+    return sorted(int(path.name.split("-")[1]) for path in images.glob(f"{kind}-*"))
+
+
+def sweep(images: Path) -> list[int]:
+    said: list[str] = []
+    retention.sweep(images, said.append)
+    assert numbers(images, "base") == numbers(images, "packages") == numbers(images, "node")
+    return numbers(images, "node")
+
+
+def test_those_asked_for_last_stay_with_what_they_lie_on(images: Path) -> None:
+    """Also one that is old, when somebody asked for it just now."""
+    retention.touch(images / "node-10")
+    assert sweep(images) == [*range(retention.KEPT - 1), 10]
+    assert sweep(images) == [*range(retention.KEPT - 1), 10]
+
+
+def test_an_image_stays_as_long_as_a_disk_lies_on_it(images: Path, tmp_path: Path) -> None:
+    """Wherever the room is that has the disk, and whether it runs or not."""
+    room, image = Room(tmp_path / "rooms/demo", "cluster demo"), Image("node-10", (str(images / "node-10/layer"),), "")
+    disk = disks.disk_of(room, "gpu-001")
+    disk.folder.mkdir(parents=True)
+    disk.commission_file.write_text(to_json(disks.commission(nodes(1)[0], MACHINE, image)))
+    retention.claim(room, image)
+    retention.claim(room, image)
+    assert (images / "node-10/rooms").read_text() == f"{room.folder}\n"
+    assert sweep(images) == [*range(retention.KEPT), 10]
+    disk.commission_file.unlink()
+    os.utime(images / "node-10", (0, 0))
+    assert sweep(images) == [*range(retention.KEPT)]
+
+
+def test_what_nobody_described_stays(images: Path) -> None:
+    """And everything that it might lie on."""
+    (images / "node-10" / retention.PARTS).unlink()
+    retention.sweep(images, lambda _: None)
+    assert numbers(images, "node") == [*range(retention.KEPT), 10]
+    assert numbers(images, "base") == [*range(retention.KEPT + 3)]
