@@ -27,6 +27,11 @@ def rows() -> list[Row]:
     ]
 
 
+def total_mib(found: Stack) -> float:
+    """All nodes of a stack together."""
+    return sum(_pss_mib(pid) for pid in _first_processes(found).values())
+
+
 def _first_processes(found: Stack) -> dict[str, int]:
     pids: dict[str, int] = json.loads(found.run(sys.executable, "-c", PIDS))
     return pids

@@ -170,7 +170,7 @@ def test_nodes_for_scheduling_only_are_not_missing(cluster: StandIn) -> None:
     """They are said to be what they are, in one line, and hold no verdict back."""
     cluster.nodes(node("gpu-001"), node("gpu-002"))
     made = the_plan()
-    imagined = plan.Group("big", "scheduling only", MACHINE, 2, (plan.Node("big-001", "", (), ""),) * 2)
+    imagined = plan.Group("big", "scheduling only", MACHINE, 2, (plan.Node("big-001", "", (), ""),) * 2, ())
     found = status(dataclasses.replace(made, groups=(*made.groups, imagined)), cluster.roster)
     assert (found.verdict, found.why) == ("pass", ())
     assert found.scheduling_only == ("big: 2 nodes for scheduling only, which run no jobs",)

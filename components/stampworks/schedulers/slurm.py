@@ -168,7 +168,9 @@ def node_line(machine: Machine, member: Member) -> str:
 
 def imagined_line(pool: Group, names: Sequence[str]) -> str:
     # an address where nobody answers at once: without one each of them would be looked up for seconds
-    return words([("NodeName", fold(names, ",")), ("NodeAddr", "127.0.0.1"), *hardware(pool.machine), ("State", "CLOUD")])
+    return words(
+        [("NodeName", fold(names, ",")), ("NodeAddr", "127.0.0.1"), *hardware(pool.machine), ("State", "CLOUD")]
+    )
 
 
 def hardware(machine: Machine) -> list[Setting]:

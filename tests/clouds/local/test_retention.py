@@ -11,7 +11,7 @@ from stampworks.clouds.local.room.disks import Image
 from stampworks.clouds.local.room.room import Room
 from stampworks.plan import to_json
 
-from tests.clouds.local.stamping import MACHINE, nodes
+from tests.clouds.local.stamping import group
 
 
 @pytest.fixture
@@ -50,7 +50,8 @@ def test_an_image_stays_as_long_as_a_disk_lies_on_it(images: Path, tmp_path: Pat
     room, image = Room(tmp_path / "rooms/demo", "cluster demo"), Image("node-10", (str(images / "node-10/layer"),), "")
     disk = disks.disk_of(room, "gpu-001")
     disk.folder.mkdir(parents=True)
-    disk.commission_file.write_text(to_json(disks.commission(nodes(1)[0], MACHINE, image)))
+    one = group(1)
+    disk.commission_file.write_text(to_json(disks.commission(one.nodes[0], one, image)))
     retention.claim(room, image)
     retention.claim(room, image)
     assert (images / "node-10/rooms").read_text() == f"{room.folder}\n"
