@@ -51,6 +51,7 @@ OTHERS: dict[str, Any] = {
     "pools[].name": "train",
     "pools[].machine": "sim-a100-small",
     "pools[].count": 5,
+    "pools[].scheduling_only": True,
     "fabric.rail_rate_mbps": 400,
     "fabric.leaf_nodes": 4,
     "fabric.oversubscription": 2,
@@ -83,6 +84,7 @@ NO_MEANING_OF_ITS_OWN = {"extends", "release"}
 """Where a declaration comes from; and the software, which the fingerprint leaves out."""
 FOLLOW: dict[str, list[tuple[str, Any]]] = {  # what has to change with a field, for other fields name it
     "pools[].name": [("scheduler.queues[].pools", ["train", "cpu"])],
+    "pools[].scheduling_only": [("scheduler.queues[].pools", ["cpu"]), ("scheduler.queues.1.pools", ["gpu"])],
     "users[].accounts": [],
     "scheduler.queues[].default": [("scheduler.queues.1.default", True)],
     "scheduler.accounting": [("scheduler.accounts", []), ("users[].accounts", [])],

@@ -124,7 +124,7 @@ def test_nodes_for_scheduling_only_are_a_line_a_pool(case_of: Callable[..., Case
         {"name": "big", "machine": "sim-h100", "count": 1000, "scheduling_only": True},
     ]
     files = slurm.files(*case_of(pools=pools, fabric={"leaf_nodes": 500}))
-    conf, big = files["slurm.conf"], "big-[001-999],big-1000"
+    conf, big = files["slurm.conf"], "big-[001-1000]"
     assert re.findall(
         rf"^NodeName={re.escape(big)} NodeAddr=127\.0\.0\.1 CPUs=16 .* Gres=gpu:h100:8 State=CLOUD$", conf, re.MULTILINE
     )
@@ -134,7 +134,7 @@ def test_nodes_for_scheduling_only_are_a_line_a_pool(case_of: Callable[..., Case
     assert files["topology.conf"].splitlines()[1:] == [
         "SwitchName=leaf1-1 Nodes=gpu-[001-002]",
         "SwitchName=leaf2-1 Nodes=big-[001-500]",
-        "SwitchName=leaf2-2 Nodes=big-[501-999],big-1000",
+        "SwitchName=leaf2-2 Nodes=big-[501-1000]",
         "SwitchName=spine Switches=leaf1-1,leaf2-[1-2]",
     ]
     assert f"NodeName={big} Name=gpu Type=h100 File=/dev/tty[0-7]\n" in files["gres.conf"]

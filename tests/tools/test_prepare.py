@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shutil
 import stat
@@ -10,9 +11,10 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from stampworks.clouds.local.room import commands
+from stampworks.clouds.local.room import commands, privileges
 
 from tools.prepare import ROOT, engine, python_packages, system
 from tools.prepare.__main__ import prepare
@@ -80,6 +82,27 @@ def test_all_that_is_missing_is_said_at_once(clone: Path, programs: Path, tmp_pa
 
     assert problems == [WITHOUT_PROGRAMS, WITHOUT_GO]
     assert (clone / ".venv" / "prepared").exists()
+
+
+def test_all_that_forbids_namespaces_is_said_at_once(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command that root has to run, in one round; the same words as a room's own."""
+    provide(programs, "unshare", "echo unshare: no line matching user >&2; exit 1")
+    files = {"/etc/subuid": [], "/proc/sys/kernel/unprivileged_userns_clone": ["0"]}
+    monkeypatch.setattr(privileges, "_lines", lambda path: files.get(path, []))
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_name="alice"))
+    with pytest.raises(StepError) as raised:
+        system.ensure_namespaces()
+    assert str(raised.value) == (
+        "this user cannot have namespaces, and local nodes are made of them: unshare: no line matching user\n"
+        "    an ordinary user needs newuidmap; as root: apt-get install uidmap\n"
+        "    an ordinary user needs newgidmap; as root: apt-get install uidmap\n"
+        "    alice has no subordinate ids in /etc/subuid; as root: usermod --add-subuids 100000-165535 alice\n"
+        "    alice has no subordinate ids in /etc/subgid; as root: usermod --add-subgids 100000-165535 alice\n"
+        "    this host forbids user namespaces: kernel.unprivileged_userns_clone is 0; "
+        "as root: sysctl kernel.unprivileged_userns_clone=1\n"
+        "Without them these still work: make lint, and after '. tools/env.sh' stampworks plan and\n"
+        "pytest -m 'not cluster'."
+    )
 
 
 def test_root_is_not_told_to_use_sudo(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,6 +213,25 @@ def test_the_engine_is_built_once(clone: Path, programs: Path, tmp_path: Path) -
     names = {"pulumi", "pulumi-language-python", "pulumi-language-python-exec"}
     assert {file.name for file in link.iterdir()} == names
     assert re.fullmatch(r"engine-3\.250\.0-[0-9a-f]{12}", link.resolve().parent.name)
+
+
+def test_an_engine_goes_with_the_last_clone_that_uses_it(clone: Path, programs: Path, tmp_path: Path) -> None:
+    """Not before, and not one of which nobody knows who uses it."""
+    cache, other = tmp_path / "cache", tmp_path / "other"
+    own = cache / f"engine-3.250.0-{engine._digest(clone, (3, 250, 0))}"
+    old, unknown = cache / "engine-3.249.0-0123456789ab", cache / "engine-3.248.0-0123456789ab"
+    for folder in (own, old, unknown):
+        (folder / "bin").mkdir(parents=True)
+    (old / engine.CLONES).write_text(f"{other}\n{clone}\n")
+    (other / ".venv").mkdir(parents=True)
+    (other / ".venv" / "engine").symlink_to(old / "bin")
+    for _ in range(2):
+        engine.ensure_engine(quiet(), clone, cache)
+    assert (own / engine.CLONES).read_text() == f"{clone}\n"
+    assert {folder.name for folder in cache.iterdir()} == {own.name, old.name, unknown.name}
+    shutil.rmtree(other)
+    engine.ensure_engine(quiet(), clone, cache)
+    assert {folder.name for folder in cache.iterdir()} == {own.name, unknown.name}
 
 
 @pytest.mark.parametrize(("version", "used"), [("v3.249.0", False), ("v3.250.0", True), ("v4.0.1-alpha.2", True)])

@@ -28,6 +28,7 @@ WORDS = {
     "pools[].name": ["pool gpu: only in a, 4 x sim-h100", "pool train: only in b, 4 x sim-h100"],
     "pools[].machine": ["pool gpu machine: sim-h100 in a, sim-a100-small in b", "rail1: only in a"],
     "pools[].count": ["pool gpu: 4 nodes in a, 5 in b"],
+    "pools[].scheduling_only": ["pool gpu role: worker in a, scheduling only in b"],
     "fabric.rail_rate_mbps": ["rail[0-1] rate: 200 Mb/s in a, 400 Mb/s in b"],
     "fabric.leaf_nodes": ["fabric leaf nodes: 2 in a, 4 in b"],
     "fabric.oversubscription": ["fabric oversubscription: 1 in a, 2 in b"],

@@ -40,6 +40,8 @@ def prepare(root: Path, cache: Path, everything: bool, with_image: bool) -> list
     if everything:
         with problems.collected(), step("system programs") as shown:
             system.ensure_programs(shown)
+        with problems.collected(), step("namespaces"):
+            system.ensure_namespaces()
     with problems.collected():
         with step("uv") as shown:
             uv = python_packages.ensure_uv(shown, cache)

@@ -18,6 +18,9 @@ SDK_MODULE = "github.com/pulumi/pulumi/sdk/v3"
 HOST = "pulumi-language-python"
 EXECUTOR = "pulumi-language-python-exec"
 
+CLONES = "clones"
+"""The file in an engine's folder that names the clones which use it."""
+
 Version = tuple[int, ...]
 
 GO_MIN = (1, 21)
@@ -36,6 +39,8 @@ def ensure_engine(step: Step, root: Path, cache: Path) -> None:
     if not folder.exists():
         _build(step, root, version, folder)
     _point(link, folder / "bin")
+    _claim(folder, root)
+    _sweep(cache)
     step.note(_text(version))
 
 
@@ -170,6 +175,26 @@ def _point(link: Path, folder: Path) -> None:
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(folder)
     fresh.replace(link)
+
+
+def _claim(folder: Path, root: Path) -> None:
+    """Note that a clone uses an engine, for clones can be anywhere."""
+    users = _users(folder)
+    if str(root) not in users:
+        (folder / CLONES).write_text("".join(f"{one}\n" for one in [*users, root]))
+
+
+def _sweep(cache: Path) -> None:
+    """Remove engines that clones used and use no longer: each is a hundred megabytes."""
+    for folder in cache.glob("engine-[0-9]*"):
+        users = _users(folder)
+        if users and not any((Path(user) / ".venv" / "engine").resolve() == folder / "bin" for user in users):
+            shutil.rmtree(folder)
+
+
+def _users(folder: Path) -> list[str]:
+    record = folder / CLONES
+    return record.read_text().splitlines() if record.exists() else []
 
 
 def _version(text: str) -> Version:

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Sequence
 
+from stampworks.clouds.local.room import RoomError, commands, privileges
 from stampworks.clouds.local.room.commands import ENVIRONMENT, HOST_PROGRAMS
 
 from .progress import Step, StepError, run
@@ -26,6 +27,20 @@ def ensure_programs(step: Step) -> None:
             "pytest -m 'not cluster'."
         )
     install(step, packages)
+
+
+def ensure_namespaces() -> None:
+    """This user may have what local nodes are made of."""
+    try:
+        commands.run([*commands.CONTAINED, "true"], "this user", "cannot have namespaces", timeout=20)
+    except RoomError as refused:
+        found = privileges.remedies(refused.why, ENVIRONMENT["PATH"])
+        raise StepError(
+            f"this user cannot have namespaces, and local nodes are made of them: {refused.why}\n"
+            + "".join(f"    {remedy}\n" for remedy in found)
+            + "Without them these still work: make lint, and after '. tools/env.sh' stampworks plan and\n"
+            "pytest -m 'not cluster'."
+        ) from refused
 
 
 def can_install() -> bool:

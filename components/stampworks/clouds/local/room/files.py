@@ -40,9 +40,16 @@ def make_directory(path: Path, mode: int = 0o755) -> Path:
 
 def remove_tree(path: Path, where: str) -> None:
     """Removes what is there, whoever in the room owns it."""
-    if path.exists():
-        # --one-file-system: if a mount were ever left below, its contents are not ours to remove
-        run([*MAPPED_ROOT, "rm", "-rf", "--one-file-system", str(path)], where, f"cannot remove {path}", timeout=120)
+    if not path.exists():
+        return
+    # --one-file-system: if a mount were ever left below, its contents are not ours to remove
+    remove, what = ["rm", "-rf", "--one-file-system", str(path)], f"cannot remove {path}"
+    try:
+        run(remove, where, what, timeout=120)
+    except RoomError:
+        if not MAPPED_ROOT:
+            raise
+        run([*MAPPED_ROOT, *remove], where, what, timeout=120)  # users of a node own it: their root may
 
 
 @contextlib.contextmanager

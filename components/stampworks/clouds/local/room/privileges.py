@@ -21,9 +21,16 @@ SWITCHES = (
 
 
 def remedy(why: str, path: str) -> str:
-    """What to do after the kernel refused namespaces with these words; the path is where programs are looked for."""
-    found = next(_limits(why), "") or next(_of_root() if os.geteuid() == 0 else _of_user(path), "")
-    return found or "see whether this works: unshare --user --map-root-user --map-auto --mount --net --pid --fork true"
+    """What to do first after the kernel refused namespaces with these words."""
+    return remedies(why, path)[0]
+
+
+def remedies(why: str, path: str) -> list[str]:
+    """All that is in the way, each with what changes it; the path is where programs are looked for."""
+    found = [*_limits(why), *(_of_root() if os.geteuid() == 0 else _of_user(path))]
+    return found or [
+        "see whether this works: unshare --user --map-root-user --map-auto --mount --net --pid --fork true"
+    ]
 
 
 def _limits(why: str) -> Iterator[str]:
