@@ -1,0 +1,78 @@
+"""A state folder without room: what is said, and that the next run goes on from there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from stampworks.clouds.local import room
+from stampworks.clouds.local.room.commands import CONTAINED
+from stampworks.plan import to_json
+
+pytestmark = pytest.mark.cluster
+
+MOUNT = 'mount -t tmpfs -o size=8m none "$0" && exec "$@"'
+PROGRAM = """
+import os, sys
+from pathlib import Path
+from stampworks.clouds.local.room import Image, RoomError, read_nodes
+from stampworks.plan import from_json
+from tests.clouds.local.stamping import Stamp
+
+state, when, image, private, public = Path(os.environ["STAMPWORKS_STATE"]), *sys.argv[1:3], *sys.argv[3:5]
+stamp = Stamp("full", from_json(Image, image), Path(private).read_text(), Path(public).read_text())
+
+def fill():
+    ballast = os.open(state / "ballast", os.O_WRONLY | os.O_CREAT)
+    try:
+        while True:
+            os.write(ballast, bytes(4096))
+    except OSError:
+        os.close(ballast)
+
+try:
+    for moment, step in (("room", lambda: stamp.ensure_room(2)), ("nodes", lambda: stamp.ensure_nodes(2)),
+                         ("more nodes", lambda: stamp.ensure_nodes(3))):
+        if moment == when:
+            fill()
+        step()
+except RoomError as error:
+    print(error)
+    print("up:", *sorted(node.name for node in read_nodes("full") if node.alive))
+(state / "ballast").unlink()
+stamp.up(3)
+print("drift:", *stamp.drift(3))
+stamp.remove()
+print("left:", *(path.name for path in state.rglob("*") if path.is_file()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("when", "what", "up"),
+    [
+        ("room", "full/owner: cannot write it", []),
+        ("nodes", "gpu-001: cannot make an ssh key", []),
+        ("more nodes", "gpu-003: cannot make an ssh key", ["gpu-001", "gpu-002"]),
+    ],
+)
+def test_a_full_state_folder_is_named(
+    image: room.Image, key: tuple[str, str], tmp_path: Path, when: str, what: str, up: list[str]
+) -> None:
+    """The file that could not be written, why, and what to do; nodes that run go on; with room again all is made."""
+    state, private, public = tmp_path / "state", tmp_path / "key", tmp_path / "key.pub"
+    state.mkdir()
+    private.write_text(key[0])
+    public.write_text(key[1])
+    arguments = [sys.executable, "-c", PROGRAM, when, to_json(image), str(private), str(public)]
+    environment = {**os.environ, "STAMPWORKS_STATE": str(state), "PYTHONPATH": str(Path(__file__).parents[3])}
+    command = [*CONTAINED, "sh", "-c", MOUNT, str(state), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    said = done.stdout.splitlines()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(rf"{what}: (.*: )?No space left on device", "\n".join(said)), said
+    assert any(re.fullmatch(rf"  hint: make room \(df -h .*{state}\) and run the same .*", line) for line in said), said
+    assert said[-3:] == [" ".join(["up:", *up]), "drift:", "left:"], said
