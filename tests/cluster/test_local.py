@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cluster.conftest import DECLARATION
+
 if TYPE_CHECKING:
     from tests.cluster.conftest import Stack
 
@@ -74,6 +76,21 @@ def test_secrets_are_encrypted_in_the_state(stamped: Stack) -> None:
     assert all("ciphertext" in keyring[name] for name in ("sshPrivateKey", "slurmKey", "databasePassword"))
     assert "ciphertext" in resources[f"Playbook {stamped.cluster}"]["inputs"]["secrets"]
     assert "PRIVATE KEY" not in str(resources)
+
+
+def test_another_stack_does_not_take_over_a_room(stamped: Stack) -> None:
+    """Two stacks may declare clusters of one name. The second is told whose it is, and takes nothing away."""
+    before = stamped.nodes()
+    assert stamped.run("stack", "init", "other").returncode == 0
+    file = stamped.file.with_name("Pulumi.other.yaml")
+    file.write_text(DECLARATION.format(cluster=stamped.cluster) + file.read_text())
+    refused = stamped.run("up", "--yes", "--skip-preview", "--stack", "other")
+    assert refused.returncode != 0
+    owner = "the machine room belongs to somebody else: to stack test of project test, claim"
+    assert f"cluster {stamped.cluster}: {owner}" in refused.stdout
+    assert stamped.run("destroy", "--yes", "--skip-preview", "--stack", "other", "--remove").returncode == 0
+    stamped.run("stack", "select", "test")
+    assert stamped.nodes() == before
 
 
 def test_a_plain_preview_sees_a_dead_node_and_up_restarts_it(stamped: Stack) -> None:

@@ -30,6 +30,8 @@ class _Folder(Handler):
 
     async def read(self, call: Call) -> dict[str, Any] | None:
         cluster, name = _place(call.id)
+        if not await call.thread(room.is_ours, cluster, call.inputs.get("claim", "")):
+            return None
         path = await call.thread(room.read_folder, cluster, self.kind, name)
         return {"path": str(path)} if path else None
 

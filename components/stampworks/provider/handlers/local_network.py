@@ -44,6 +44,8 @@ class LocalNetwork(Handler):
         return _outputs(state, call.inputs)
 
     async def read(self, call: Call) -> dict[str, Any] | None:
+        if not await call.thread(room.is_ours, call.id, call.inputs.get("claim", "")):
+            return None
         state = await call.thread(room.read_room, call.id)
         return None if state is None else _outputs(state, call.inputs)
 

@@ -26,9 +26,9 @@ from stampworks.clouds.local.room.rooms import TrunkState as TrunkState
 from stampworks.clouds.local.room.rooms import end_room as end_room
 from stampworks.clouds.local.room.rooms import ensure_room as ensure_room
 from stampworks.clouds.local.room.rooms import expect_owner as expect_owner
+from stampworks.clouds.local.room.rooms import is_ours as is_ours
 from stampworks.clouds.local.room.rooms import reach as reach
 from stampworks.clouds.local.room.rooms import read_room as read_room
 from stampworks.clouds.local.room.rooms import remove_room as remove_room
 from stampworks.clouds.local.room.rooms import room_drift as room_drift
-from stampworks.clouds.local.room.rooms import room_owner as room_owner
 from stampworks.clouds.local.room.rooms import rooms as rooms

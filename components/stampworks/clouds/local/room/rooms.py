@@ -106,9 +106,9 @@ def end_room(cluster: str) -> None:
         room.end()
 
 
-def room_owner(cluster: str) -> str:
-    """The claim of the room's owner, empty when it has none."""
-    return of_cluster(cluster).owner
+def is_ours(cluster: str, claim: str) -> bool:
+    """Whether what is in the room is this claim's: nothing may be read, and then deleted, that is another stack's."""
+    return of_cluster(cluster).owner in ("", claim)
 
 
 def expect_owner(cluster: str, claim: str) -> None:
@@ -120,7 +120,7 @@ def remove_room(cluster: str, claim: str) -> None:
     """Removes all there is of a room, also what its stack never learned of, unless it is another stack's."""
     room = of_cluster(cluster)
     with room.locked():
-        if room.owner in ("", claim):
+        if is_ours(cluster, claim):
             room.remove()
 
 
