@@ -17,6 +17,7 @@ DRAIN = ["drain", "gpu-002", "--reason", "new fans"]
 def alice(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who sits at the keyboard."""
     monkeypatch.setenv("LOGNAME", "alice")
+    monkeypatch.delenv("SUDO_USER", raising=False)
     cluster.nodes(node("gpu-001"), node("gpu-002"), node("cpu-001"))
 
 
@@ -34,6 +35,25 @@ def test_drain_and_return(cluster: StandIn, capsys: pytest.CaptureFixture[str]) 
         capsys.readouterr().out.splitlines()[1]
         == "  gpu-002  gpu   10.77.1.2  idle      7  0 of 8         2        -       -"
     )
+
+
+@pytest.mark.parametrize(("sudo", "who"), [("", "alice"), ("bob", "bob")])
+def test_who_drained(cluster: StandIn, monkeypatch: pytest.MonkeyPatch, sudo: str, who: str) -> None:
+    """The person behind sudo, not root."""
+    monkeypatch.setenv("SUDO_USER", sudo)
+    main(DRAIN)
+    assert cluster.updates == [f'update nodename=gpu-002 state=drain reason="person {who}: new fans"']
+
+
+def test_a_login_without_a_name(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs under a bare number."""
+
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    main(DRAIN)
+    assert cluster.updates == ['update nodename=gpu-002 state=drain reason="person unknown: new fans"']
 
 
 def test_as_json(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -93,6 +94,46 @@ def test_another_stack_does_not_take_over_a_room(stamped: Stack) -> None:
     assert stamped.nodes() == before
 
 
+def test_a_sibling_is_equal_until_somebody_edits_it(stamped: Stack) -> None:
+    """Held against what the backend says was stamped: only the sibling was not, and only one of the two was edited."""
+    sibling = stamped.file.with_name("Pulumi.sibling.yaml")
+    assert stampworks(stamped, "new", "sibling", "--from", "test").returncode == 0
+    assert "encryptionsalt" not in sibling.read_text()
+    equal = stampworks(stamped, "compare", "test", "sibling")
+    assert equal.returncode == 0, equal.stdout + equal.stderr
+    assert "; stamped as declared\n" in equal.stdout
+    assert "; not stamped yet\n" in equal.stdout
+    sibling.write_text(sibling.read_text().replace("count: 2", "count: 3"))
+    stamped.edit("drain_timeout_minutes: 1", "drain_timeout_minutes: 2")
+    different = stampworks(stamped, "compare", "test", "sibling")
+    stamped.edit("drain_timeout_minutes: 2", "drain_timeout_minutes: 1")
+    sibling.unlink()
+    assert different.returncode == 1
+    assert "  pool gpu: 2 nodes in test, 3 in sibling\n" in different.stdout
+    assert "  scheduler drain timeout: 2 min in test, 1 min in sibling\n" in different.stdout
+    assert "  test was stamped from an earlier declaration: fingerprint " in different.stdout
+
+
+NASTY = """it's "bad" `reboot` $(reboot) | a=b state=idle; ü\\n 'quoted' "q\""""
+
+
+def test_a_person_drains_a_node(stamped: Stack) -> None:
+    """With any reason; it is drained from then on, through whatever `up` does in the next test."""
+    drained = stampworks(stamped, "drain", "-s", "test", "gpu-001", "--reason", NASTY, "--wait")
+    assert drained.returncode == 0, drained.stderr
+    assert held(stamped) == {"gpu-001": ("person", NASTY)}
+    # and another as an `up` that was killed leaves it
+    left = ("scontrol", "update", "nodename=gpu-002", "state=drain", "reason=stampworks: gets a new disk")
+    stampworks(stamped, "ssh", "-s", "test", "head", "--", *left)
+    assert held(stamped)["gpu-002"] == ("stampworks", "gets a new disk")
+
+
+def held(stack: Stack) -> dict[str, tuple[str, str]]:
+    """Who holds which nodes, and why."""
+    nodes = json.loads(stampworks(stack, "status", "-s", "test", "--json").stdout)["nodes"]
+    return {each["name"]: (each["reason"]["by"], each["reason"]["text"]) for each in nodes if each["reason"]}
+
+
 def test_a_plain_preview_sees_a_dead_node_and_up_restarts_it(stamped: Stack) -> None:
     """Without a flag: the group, then the roster, then the playbook update, and nothing else."""
     others = {name: node["instance"] for name, node in stamped.nodes().items() if name != "gpu-002"}
@@ -105,6 +146,15 @@ def test_a_plain_preview_sees_a_dead_node_and_up_restarts_it(stamped: Stack) -> 
     assert after.pop("gpu-002")
     assert after == others, "nobody else was touched"
     assert "11 unchanged" in stamped.up()
+
+
+def test_an_up_gives_back_its_own_drains_and_no_others(stamped: Stack) -> None:
+    """The `up` before this configured all nodes anew: a person's is still out, until a person returns it."""
+    assert held(stamped) == {"gpu-001": ("person", NASTY)}
+    assert stampworks(stamped, "status", "-s", "test").returncode == 1
+    returned = stampworks(stamped, "return", "-s", "test", "gpu-001")
+    assert returned.returncode == 0, returned.stdout + returned.stderr
+    assert stampworks(stamped, "status", "-s", "test").returncode == 0
 
 
 def test_a_node_more_leaves_the_others_alone(stamped: Stack) -> None:

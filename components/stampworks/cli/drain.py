@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import os
 from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import exits, stacks
@@ -33,7 +34,7 @@ def drain_nodes(arguments: argparse.Namespace) -> int:
     from stampworks import operations
     from stampworks.cli.output import Progress
 
-    reason = operations.said_by(getpass.getuser(), arguments.reason)
+    reason = operations.said_by(_login(), arguments.reason)
     plan, roster = stacks.cluster_of(arguments.stack)
     with Progress(f"draining {len(arguments.nodes)} of the nodes of stack {arguments.stack}") as progress:
         operations.drain(plan, roster, arguments.nodes, reason)
@@ -41,6 +42,14 @@ def drain_nodes(arguments: argparse.Namespace) -> int:
             operations.wait_until_free(roster, arguments.nodes, plan.scheduler.drain_timeout_minutes, progress)
     _show(plan, roster, arguments)
     return exits.FINE
+
+
+def _login() -> str:
+    """Who asks, also when they ask as root; nobody where this machine has no name for them."""
+    try:
+        return os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):
+        return ""
 
 
 def return_nodes(arguments: argparse.Namespace) -> int:

@@ -89,8 +89,9 @@ def comparison_text(a: Side, b: Side) -> str:
     """What a person reads; ends with a newline."""
     found = differences(a.plan, b.plan)
     counted = [each for each in found if each.kind == "difference"]
-    first = [each for each in counted if not each.follows] or counted
-    after = sentences([each for each in counted if each.follows and each not in first], a.name, b.name)
+    causes = [each for each in counted if not each.follows]
+    first, following = (causes, [each for each in counted if each.follows]) if causes else (counted, [])
+    after = sentences(following, a.name, b.name)
     if len(after) > FOLLOWING_SHOWN:
         after = [*after[:FOLLOWING_SHOWN], f"... and {len(after) - FOLLOWING_SHOWN} more, which --json has"]
     expected = [each for each in found if each.kind != "difference" and not each.follows]
