@@ -173,7 +173,7 @@ def _sentence(each: Difference, a: str, b: str) -> str:
         return f"order of {listed}: {', '.join(each.a)} in {a}, {', '.join(each.b)} in {b}"
     if last.field == "count":
         return f"{_thing(each.way[:-1])}: {each.a} nodes in {a}, {each.b} in {b}"
-    named_by_it = last.field == "name" and len(each.way) > 1  # a machine, a release
+    named_by_it = last.field in ("name", "value") and len(each.way) > 1  # a machine, a release, an expectation
     what = _thing(each.way[:-1] if named_by_it else each.way)
     return f"{what}: {_value(each.a, last.field, each.unit)} in {a}, {_value(each.b, last.field, each.unit)} in {b}"
 
