@@ -103,7 +103,8 @@ def _write(file: Path, text: str, source: Source, of: str, cidr: str) -> Plan:
     from stampworks.planning import plan
 
     name = file.name.removeprefix("Pulumi.").removesuffix(".yaml")
-    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # beside it, for it names its base
+    # beside it, for it names its base; hidden, so that nobody takes it for a stack
+    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.stem}.", suffix=file.suffix)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as opened:
             os.fchmod(opened.fileno(), 0o644)
