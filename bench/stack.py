@@ -28,6 +28,8 @@ stackConfigDir: stacks
 plugins:
   providers: [{{name: stampworks, path: {ROOT}/.venv/share/stampworks}}]
 """
+ALL_LINKS_MBPS = 800
+"""One rail of every node together: more nodes must not ask more of this machine's loopback than it carries."""
 DECLARATION = """\
 config:
   stampworks:cluster:
@@ -35,7 +37,7 @@ config:
     name: bench
     cloud: local
     pools: [{{name: gpu, machine: sim-h100, count: {nodes}}}]
-    fabric: {{kind: simulated, rail_rate_mbps: 50, leaf_nodes: 4}}
+    fabric: {{kind: simulated, rail_rate_mbps: {rate_mbps}, leaf_nodes: 4}}
     storage: [{{name: shared, kind: directory, mount: /shared, protect: false}}]
     users: [{{name: alice, uid: 2001}}]
 """
@@ -56,7 +58,9 @@ class Stack:
         self.folder, self.state = folder, folder / "state"
         (folder / "stacks").mkdir()
         (folder / "Pulumi.yaml").write_text(PROJECT)
-        (folder / "stacks" / f"Pulumi.{NAME}.yaml").write_text(DECLARATION.format(nodes=nodes))
+        (folder / "stacks" / f"Pulumi.{NAME}.yaml").write_text(
+            DECLARATION.format(nodes=nodes, rate_mbps=min(50, ALL_LINKS_MBPS // nodes))
+        )
         shutil.copy(ROOT / "stacks" / "__main__.py", folder / "stacks")
         (self.state / "pulumi").mkdir(parents=True)
         self.environment = {

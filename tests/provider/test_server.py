@@ -129,6 +129,15 @@ def test_an_error_nobody_expected_says_where_it_happened(project: Project) -> No
     assert "this is a bug in toy" in shown
 
 
+def test_a_machine_that_ran_out_is_no_bug(project: Project) -> None:
+    """What the kernel said stands beside the resource, with what to do."""
+    project.write('File("one", lines=["a"], mode="full")')
+    shown = failed_up(project)
+    assert "No space left on device" in shown
+    assert "hint: make room or raise the limit, and run it again" in shown
+    assert "bug" not in shown.replace("debug", "")
+
+
 def test_a_plain_preview_sees_a_changed_and_a_gone_thing(project: Project) -> None:
     """Without any flag, what happened behind the stack's back shows as an update or a creation, and up repairs it."""
     project.write('File("one", lines=["a"])')

@@ -63,6 +63,8 @@ class File(Handler):
             raise ToyError("the ink has run out")
         if mode == "bug":
             raise KeyError("nonsense")
+        if mode == "full":
+            await call.thread(Path("/dev/full").write_text, "which is the device that always is")
         if mode == "slow":
             await self._slowly(call)
         if mode == "slow thread":

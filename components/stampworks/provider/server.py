@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -32,6 +33,8 @@ Context = grpc.aio.ServicerContext[Any, Any]
 _MESSAGE_BYTES_MAX = 400 << 20  # as the engine's own limit
 _PARENT_POLL_S = 0.5
 _GRACE_S = 2.0
+_RUN_OUT = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
+"""What a machine runs out of is nobody's bug, whatever a resource was doing."""
 
 
 class InterruptedByUserError(Exception):
@@ -213,6 +216,9 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         expected = (*self._package.expected_errors, InterruptedByUserError, TimeoutError)
         if isinstance(error, expected) and str(error):
             return printable_lines(str(error))
+        if isinstance(error, OSError) and error.errno in _RUN_OUT:
+            where = f"{error.filename}: " if error.filename else ""
+            return f"{where}{error.strerror}\n  hint: make room or raise the limit, and run it again"
         frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename != __file__][-3:]
         place = "".join(traceback.format_list(frames))
         said = printable_lines(str(error))

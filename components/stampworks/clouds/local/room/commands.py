@@ -61,6 +61,8 @@ def run(
         )
     except FileNotFoundError:
         raise missing(argv[0], where, what) from None
+    except BlockingIOError as full:
+        raise failed(where, what, str(full.strerror)) from full
     except subprocess.TimeoutExpired as late:
         raise RoomError(where, what, f"{argv[0]} did not finish within {timeout:g} s") from late
     if done.returncode != 0:

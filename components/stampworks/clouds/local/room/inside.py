@@ -46,7 +46,7 @@ def main() -> None:
             pids = boot_all(request["boots"], teller)
             addresses = {boot["name"]: boot["address"] for boot in request["boots"] if boot["name"] in pids}
             wait_for_ssh(addresses, pids, request["timeout_s"], teller)
-    except RefusedError as refused:
+    except (RefusedError, OSError) as refused:
         say(teller, {"failed": "", "why": str(refused)})
     except Exception:
         say(teller, {"failed": "", "why": traceback.format_exc(limit=-3)})
