@@ -7,6 +7,7 @@ that depends on chance, so that two plans can be compared and one plan can be wr
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import types
@@ -354,13 +355,19 @@ def _build(kind: Any, data: Any, path: str) -> Any:
 def _build_dataclass(kind: Any, data: Any, path: str) -> Any:
     if not isinstance(data, dict):
         raise ValueError(f"{path}: expected a mapping, got {data!r}")
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     names = [field.name for field in dataclasses.fields(kind)]
     if missing := [name for name in names if name not in data]:
         raise ValueError(f"{path}: lacks {', '.join(missing)}")
     if unknown := [name for name in data if name not in names]:
         raise ValueError(f"{path}: knows no {', '.join(map(str, unknown))}")
     return kind(**{name: _build(hints[name], data[name], f"{path}.{name}") for name in names})
+
+
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """Of a type's fields: resolving them costs more than building one of a thousand nodes."""
+    return typing.get_type_hints(kind)
 
 
 def _build_tuple(args: tuple[Any, ...], data: Any, path: str) -> Any:
