@@ -9,12 +9,15 @@ if TYPE_CHECKING:
     from stampworks.cluster import Cluster, plan_of_stack
     from stampworks.declaration import (
         Account,
+        Check,
         Declaration,
+        Extras,
         Fabric,
         Network,
         Pool,
         Priority,
         Queue,
+        Role,
         Scheduler,
         Storage,
         User,
@@ -23,14 +26,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Account",
+    "Check",
     "Cluster",
     "Declaration",
+    "Extras",
     "Fabric",
     "Network",
     "Plan",
     "Pool",
     "Priority",
     "Queue",
+    "Role",
     "Scheduler",
     "Storage",
     "User",

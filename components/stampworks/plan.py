@@ -27,7 +27,7 @@ Preemption = Literal["off", "requeue", "cancel"]
 # What two stamps of one cluster may differ in says so beside the field: the fingerprint leaves it out, and what
 # compares plans does not count it. A field without a mark counts.
 IDENTITY: Final = {"apart": "identity"}
-"""Which of several equal clusters it is: its name, and where its addresses come from."""
+"""Which of several equal clusters it is: its name, where its addresses come from, where its files lie."""
 RELEASE: Final = {"apart": "release"}
 """The software, which siblings get one after the other; the node image follows from it."""
 WORDS: Final = {"apart": "words"}
@@ -209,6 +209,38 @@ class User:
 
 
 @dataclass(frozen=True)
+class OwnRole:
+    """An Ansible role that is not ours."""
+
+    name: str
+    path: str = field(metadata=IDENTITY)
+    """Its folder, from the folder of the declaration: where it lies says nothing about the cluster."""
+    groups: tuple[str, ...]
+    variables: str
+    """A JSON object: data of any shape, which no type of a plan could hold."""
+
+
+@dataclass(frozen=True)
+class OwnCheck:
+    """A check of a node that is not ours."""
+
+    name: str
+    path: str = field(metadata=IDENTITY)
+    """Its file, as above."""
+    pools: tuple[str, ...]
+    timeout_seconds: int
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What the user adds to a cluster."""
+
+    roles: tuple[OwnRole, ...]
+    """In the order in which they run."""
+    checks: tuple[OwnCheck, ...]
+
+
+@dataclass(frozen=True)
 class Expectation:
     """A predicted number with its derivation."""
 
@@ -239,6 +271,7 @@ class Plan:
     storage: tuple[Storage, ...]
     scheduler: Scheduler
     users: tuple[User, ...]
+    extras: Extras
     expectations: tuple[Expectation, ...]
     reasons: tuple[Reason, ...] = field(metadata=WORDS)
 

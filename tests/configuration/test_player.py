@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from stampworks.configuration import player
+from stampworks.configuration import playbooks_dir, player
 
 HOST = {"ansible_host": "192.0.2.1", "node_host_key": "ssh-ed25519 AAAA"}
 
@@ -68,6 +68,44 @@ def test_everything_that_is_written_is_inside_the_folder(tmp_path: Path) -> None
     inside = ("ANSIBLE_CONFIG", "ANSIBLE_HOME", "ANSIBLE_LOCAL_TEMP", "ANSIBLE_SSH_CONTROL_PATH_DIR")
     assert all(environment[name].startswith(str(tmp_path)) for name in inside)
     assert "-F none" in environment["ANSIBLE_SSH_ARGS"]
+
+
+ROLES = [
+    {"name": "late", "path": "/a {{ b }}/late", "variables": '{"late_text": "{{ x }}", "late_number": 1}'},
+    {"name": "later", "path": "/later", "variables": "{}"},
+]
+
+
+def test_own_roles_run_before_the_first_look_at_health(tmp_path: Path) -> None:
+    """In their order, each a play whose group is its switch; everything else stays as it is."""
+    site = playbooks_dir() / "site.yml"
+    ours = yaml.safe_load(site.read_text())
+    composed = player.with_own_roles(tmp_path, site, ROLES)
+    text = composed.read_text()
+    plays = yaml.safe_load(text.replace("!unsafe ", ""))
+    names = [play["name"] for play in plays]
+    at = names.index("Health")
+    assert names[at - 3 : at] == ["Storage", "late", "later"]
+    assert [play for play in plays if play["name"] not in ("late", "later")] == ours
+    assert (plays[at - 2]["hosts"], plays[at - 2]["gather_facts"]) == ("late", True)
+    [task] = plays[at - 2]["tasks"]
+    assert task["ansible.builtin.import_role"] == {"name": "late"}
+    assert task["vars"] == {"late_text": "{{ x }}", "late_number": 1}
+    assert "late_text: !unsafe" in text, "data, and never a template"
+    assert "{{" not in site.read_text(), "so that no word of ours is marked as data"
+
+
+def test_own_roles_are_found_by_name_whatever_their_folder_is_called(tmp_path: Path) -> None:
+    """Ansible would take braces in a path for a template, and a colon for the end of it."""
+    player.with_own_roles(tmp_path, playbooks_dir() / "site.yml", ROLES)
+    assert (tmp_path / "roles" / "late").readlink() == Path("/a {{ b }}/late")
+    assert player.environment(tmp_path, Path("/p"), False)["ANSIBLE_ROLES_PATH"] == f"/p/roles:{tmp_path}/roles"
+
+
+def test_without_own_roles_the_playbook_is_ours(tmp_path: Path) -> None:
+    """As it stands, so that `ansible-playbook` by hand does the same."""
+    site = playbooks_dir() / "site.yml"
+    assert player.with_own_roles(tmp_path, site, []) == site
 
 
 def test_plays_without_hosts_do_not_count_as_stages(tmp_path: Path) -> None:
@@ -145,7 +183,7 @@ def test_a_message_is_found_wherever_a_module_put_it(result: dict[str, Any], tex
 
 STRAY = """
 import os, subprocess, sys, time
-from stampworks.configuration import player
+from stampworks.configuration import player, playbooks_dir
 import ctypes
 ctypes.CDLL(None).prctl(player.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 # a child that leaves its session, as ssh's masters do, and whose parent is gone
@@ -175,7 +213,7 @@ def test_the_player_ends_when_nobody_listens(tmp_path: Path) -> None:
     playbook.write_text(
         "- {name: Wait, hosts: all, gather_facts: false, tasks: [{ansible.builtin.pause: {seconds: 60}}]}\n"
     )
-    work = {"playbook": str(playbook), "inventory": inventory(), "hosts": ["one"], "check": False}
+    work = {"playbook": str(playbook), "inventory": inventory(), "hosts": ["one"], "check": False, "roles": []}
     (folder / "work.json").write_text(json.dumps(work))
     (folder / "secrets.json").write_text("{}")
     command = [sys.executable, "-m", "stampworks.configuration.player", str(folder)]

@@ -75,16 +75,16 @@ def kind(field: Mapping[str, Any]) -> str:
         return ", ".join(f"`{value}`" for value in field["enum"])
     if "minimum" in field:
         return f"{field['minimum']} to {field['maximum']}"
-    return {"string": "text", "boolean": "`true`, `false`"}[field["type"]]
+    return {"string": "text", "boolean": "`true`, `false`", "object": "mapping"}[field["type"]]
 
 
 def default(field: Mapping[str, Any], required: bool) -> str:
     value = field.get("default")
     if required:
         return ""
-    if isinstance(value, dict):
+    if isinstance(value, dict) and value:
         return "those of its fields"
-    return "none" if value in (None, []) else f"`{json.dumps(value).strip(chr(34))}`"
+    return "none" if value in (None, [], {}) else f"`{json.dumps(value).strip(chr(34))}`"
 
 
 def _reference(field: Mapping[str, Any]) -> str:

@@ -27,6 +27,7 @@ def the_plan(count: int = 2, named: bool = True) -> plan.Plan:
         storage=(),
         scheduler=plan.Scheduler("slurm", False, "off", "flat", 0, 10, False, "/state", (), (), ()),
         users=(),
+        extras=plan.Extras((), ()),
         expectations=(),
         reasons=(),
     )

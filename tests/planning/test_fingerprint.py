@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,19 @@ scheduler:
     - {name: normal, weight: 100}
     - {name: urgent, weight: 900, preempts: [normal]}
   accounts: [{name: research, share: 1, accelerators_max: 0}, {name: product}]
+extras:
+  roles: [{path: motd, groups: [gpu], variables: {motd_text: hello}}]
+  checks: [{path: scratch.sh, pools: [gpu], timeout_seconds: 10}]
 """)
+OWN = Path(__file__).parent / "own"
+"""Where roles and checks of a user's own are."""
 
-IDENTITY = {"name": "two", "network.cidr": "192.168.0.0/20"}
+IDENTITY = {
+    "name": "two",
+    "network.cidr": "192.168.0.0/20",
+    "extras.roles[].path": "elsewhere/motd",
+    "extras.checks[].path": "elsewhere/scratch.sh",
+}
 OTHERS: dict[str, Any] = {
     "pools[].name": "train",
     "pools[].machine": "sim-a100-small",
@@ -77,13 +88,21 @@ OTHERS: dict[str, Any] = {
     "scheduler.accounts[].name": "science",
     "scheduler.accounts[].share": 2,
     "scheduler.accounts[].accelerators_max": 8,
+    "extras.roles[].groups": ["head"],
+    "extras.roles[].variables": {"motd_text": "hallo"},
+    "extras.checks[].pools": ["cpu"],
+    "extras.checks[].timeout_seconds": 5,
 }
 ONLY_ONE_VALUE = {"version", "cloud", "fabric.kind", "storage[].kind"}
 REFUSED_BY_THE_PLANNER = {"scheduler.kind"}
 NO_MEANING_OF_ITS_OWN = {"extends", "release"}
 """Where a declaration comes from; and the software, which the fingerprint leaves out."""
 FOLLOW: dict[str, list[tuple[str, Any]]] = {  # what has to change with a field, for other fields name it
-    "pools[].name": [("scheduler.queues[].pools", ["train", "cpu"])],
+    "pools[].name": [
+        ("scheduler.queues[].pools", ["train", "cpu"]),
+        ("extras.roles[].groups", ["train"]),
+        ("extras.checks[].pools", ["train"]),
+    ],
     "pools[].scheduling_only": [("scheduler.queues[].pools", ["cpu"]), ("scheduler.queues.1.pools", ["gpu"])],
     "users[].accounts": [],
     "scheduler.queues[].default": [("scheduler.queues.1.default", True)],
@@ -112,7 +131,7 @@ def at(data: Any, way: list[str]) -> Any:
 
 
 def of(data: dict[str, Any]) -> str:
-    return fingerprint(planning.plan(load_value(data, "test")))
+    return fingerprint(planning.plan(load_value(data, "test", OWN)))
 
 
 def test_no_declared_field_is_forgotten() -> None:
@@ -137,6 +156,14 @@ def test_what_tells_siblings_apart_is_left_out(path: str, value: Any) -> None:
     assert of(changed(path, value)) == of(DECLARED)
 
 
+@pytest.mark.parametrize(("kind", "path"), [("roles", "banner"), ("checks", "quota.sh")])
+def test_another_role_or_check_counts(kind: str, path: str) -> None:
+    """By its name: where it lies is a matter of the project, and what is in it the playbook's digest tells."""
+    data = copy.deepcopy(DECLARED)
+    data["extras"][kind][0] = {"path": path, "groups" if kind == "roles" else "pools": ["gpu"]}
+    assert of(data) != of(DECLARED)
+
+
 @pytest.mark.parametrize(("path", "value"), OTHERS.items())
 def test_every_other_declared_field_counts(path: str, value: Any) -> None:
     """Whatever else is declared makes it another cluster."""
@@ -155,6 +182,7 @@ def test_one_entry_less_counts(path: str) -> None:
 
 def test_a_base_leaves_no_trace(tmp_path: Path) -> None:
     """Where a declaration is written says nothing about the cluster."""
+    shutil.copytree(OWN, tmp_path, dirs_exist_ok=True)
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(DECLARED))
     (tmp_path / "one.yaml").write_text("extends: base.yaml\nname: another\n")
     assert fingerprint(planning.plan(load_file(tmp_path / "one.yaml"))) == of(DECLARED)
@@ -178,7 +206,7 @@ def mutations(value: Any, mark: str = "") -> Iterator[tuple[str, Any, bool]]:
         yield "", value + "x" if isinstance(value, str) else value + 1, not mark
 
 
-PLAN = planning.plan(load_value(DECLARED, "test"))
+PLAN = planning.plan(load_value(DECLARED, "test", OWN))
 
 
 def test_every_value_of_a_plan_counts_unless_it_is_marked() -> None:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -132,7 +133,7 @@ def health(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def expect(tmp_path: Path, **more: Any) -> None:
-    expected = {"rails": [], "accelerators": 0, "mounts": ["/proc"], "disk_free_percent_min": 0, **more}
+    expected = {"rails": [], "accelerators": 0, "mounts": ["/proc"], "checks": [], "disk_free_percent_min": 0, **more}
     (tmp_path / "health.json").write_text(json.dumps(expected))
 
 
@@ -255,6 +256,85 @@ def test_accelerators(
     expect(tmp_path, accelerators=2)
     monkeypatch.setattr(health, "output", lambda *_: rows)
     assert [problem for problem in health.look() if "1 of 2" not in problem or rows != "garbage\n"] == problems
+
+
+Scripts = Callable[..., list[str]]
+
+
+@pytest.fixture
+def looked(health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scripts:
+    """What a look says when the user has checks with these scripts, called a, b, ..."""
+    folder = tmp_path / "checks"
+    folder.mkdir()
+    monkeypatch.setattr(health, "OWN_CHECKS", str(folder))
+
+    def look(*scripts: str, timeout_seconds: int = 5) -> list[str]:
+        names = "abcdefgh"[: len(scripts)]
+        for name, script in zip(names, scripts, strict=True):
+            (folder / name).write_text(script)
+            (folder / name).chmod(0o755)
+        expect(tmp_path, checks=[{"name": name, "timeout_seconds": timeout_seconds} for name in names])
+        found: list[str] = health.look()
+        return found
+
+    return look
+
+
+@pytest.mark.parametrize(
+    ("script", "problems"),
+    [
+        ("exit 0", []),
+        ("echo all is well", []),
+        ("echo no scratch; echo more; exit 1", ["a: no scratch"]),
+        ("echo to stderr >&2; exit 1", ["a: to stderr"]),
+        ("exit 1", ["a: not well"]),
+        ("echo no network; exit 2", ["could not check a: no network"]),
+        ("exit 127", ["could not check a: exit code 127"]),
+        ("kill -9 $$", ["could not check a: exit code -9"]),
+        (r"printf '\n\033[2Jred\t\377\n'; exit 1", ["a: [2Jred \ufffd"]),
+        ("head -c 300 /dev/zero | tr '\\0' x; exit 1", ["a: " + 160 * "x"]),
+        ("cat; exit 1", ["a: not well"]),
+    ],
+)
+def test_a_check_of_the_users_own(looked: Scripts, script: str, problems: list[str]) -> None:
+    """Its exit code is the verdict, its first line the sentence, and only what can be printed of it."""
+    assert looked(f"#!/bin/sh\n{script}\n") == problems
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "sleep 60",
+        "sleep 60 >/dev/null 2>&1",
+        "exec yes",
+        "setsid sleep 3 & exec sleep 60",
+    ],
+)
+def test_a_check_that_does_not_end(looked: Scripts, script: str, tmp_path: Path) -> None:
+    """It is ended in time, and is no good sign."""
+    assert looked(f"#!/bin/sh\n{script}\n", timeout_seconds=1) in (
+        ["could not check a: no answer within 1 s"],
+        ["could not check a: y"],
+    )
+
+
+def test_a_check_that_leaves_somebody_behind(looked: Scripts) -> None:
+    """Its own exit code counts, and nobody waits for longer than was said."""
+    assert looked("#!/bin/sh\necho bad\nsetsid sleep 3 &\nexit 1\n", timeout_seconds=1) == ["a: bad"]
+
+
+def test_a_check_that_cannot_start(looked: Scripts) -> None:
+    """Its interpreter may not be there."""
+    assert looked("#!/no/such/program\n") == ["could not check a: No such file or directory"]
+
+
+def test_checks_run_side_by_side(looked: Scripts, tmp_path: Path) -> None:
+    """Each waits until the other has begun."""
+    scripts = [
+        f"#!/bin/sh\ntouch {tmp_path}/{mine}\nuntil [ -e {tmp_path}/{other} ]; do sleep 0.05; done\necho met; exit 1\n"
+        for mine, other in (("one", "two"), ("two", "one"))
+    ]
+    assert looked(*scripts) == ["a: met", "b: met"]
 
 
 def test_what_cannot_be_checked_is_not_well(

@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.wheel.conftest import Environment
-from tests.wheel.test_user import BLOCKS, PROGRAM, PROJECT
+from tests.wheel.test_user import CHECK, COMMANDS, EXTRAS, PROGRAM, PROJECT, ROLE
 
 pytestmark = [pytest.mark.engine, pytest.mark.cluster]
-
-[COMMANDS] = [text for language, text in BLOCKS if language == "sh"]
 
 
 def test_a_program_of_a_few_lines_stamps_a_cluster(environment: Environment, tmp_path: Path) -> None:
@@ -35,8 +33,32 @@ def test_a_program_of_a_few_lines_stamps_a_cluster(environment: Environment, tmp
         assert "warning" not in said
         assert "cluster demo on local: pass" in said
         assert sorted(said.splitlines()[-2:]) == ["gpu-001", "gpu-002"]
-    finally:
+        add_role_and_check(environment, variables)
         said = environment.run("bash", "-ec", destroy, **variables)
+    finally:
+        end = "from stampworks.clouds.local import room; room.end_room('demo')"
+        environment.run("python", "-c", end, **variables)  # which ends nothing unless something above has failed
     assert "warning" not in said
     assert list((tmp_path / "state" / "rooms").glob("[!.]*")) == []
     assert not (environment.project / "pulumi's home" / "plugins").exists()
+
+
+def add_role_and_check(environment: Environment, variables: dict[str, str]) -> None:
+    """The role does its work on every node; a node that has lost it is drained by the check, in the check's words."""
+    head, _, rest = PROGRAM.partition("declaration = ")
+    _, _, tail = rest.partition("\n)\n")
+    files = {"__main__.py": head + EXTRAS + tail, "roles/scratch/tasks/main.yml": ROLE, "checks/scratch.sh": CHECK}
+    for name, text in files.items():
+        (environment.project / name).parent.mkdir(parents=True, exist_ok=True)
+        (environment.project / name).write_text(text)
+    said = environment.run("pulumi", "up", "--yes", "--skip-preview", **variables)
+    assert "~ 1 updated" in said
+    assert "warning" not in said
+    on_node = ("stampworks", "ssh", "-s", "plan.json", "gpu-002", "--")
+    assert environment.run(*on_node, "stat", "-c", "%a", "/scratch", **variables) == "1777\n"
+    environment.run(*on_node, "sh", "-c", "rmdir /scratch; ! stampworks-health", **variables)
+    reason = environment.run(*on_node, "scontrol", "show", "node", "gpu-002", **variables)
+    assert "DRAIN" in reason
+    assert "Reason=health: scratch: /scratch is not there [" in reason
+    environment.run(*on_node, "sh", "-c", "mkdir /scratch; stampworks-health", **variables)
+    assert "cluster demo on local: pass" in environment.run("stampworks", "status", "-s", "plan.json", **variables)

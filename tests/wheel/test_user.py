@@ -14,8 +14,9 @@ from tests.wheel.conftest import ROOT, Environment
 
 PAGE = (ROOT / "docs" / "python.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-PROJECT, STACK = (text for language, text in BLOCKS if language == "yaml")
-PROGRAM, STACK_PROGRAM = (text for language, text in BLOCKS if language == "python")
+PROJECT, STACK, ROLE = (text for language, text in BLOCKS if language == "yaml")
+PROGRAM, STACK_PROGRAM, EXTRAS = (text for language, text in BLOCKS if language == "python")
+COMMANDS, CHECK = (text for language, text in BLOCKS if language == "sh")
 
 
 def test_a_plan_of_a_stack(environment: Environment) -> None:
@@ -90,13 +91,14 @@ MISTAKES = {
     'Scheduler(topology="ring")': '"topology" to "Scheduler" has incompatible type "Literal[\'ring\']"',
     'Cluster("demo", {"name": "demo"})': 'Argument 2 to "Cluster" has incompatible type "dict[str, str]"',
     "cluster.header": '"Cluster" has no attribute "header"',
+    'Role(path="roles/x", variables=["y"])': '"variables" to "Role" has incompatible type "list[str]"',
     "declaration.pools[0].kind": '"Pool" has no attribute "kind"',
 }
 
 
 def test_types_are_checked_in_a_users_program(environment: Environment) -> None:
     """The programs of the page pass a strict checker, and each mistake is found in its own line, with nothing else."""
-    begin = f"{PROGRAM}\nfrom stampworks import Fabric, Scheduler\n{STACK_PROGRAM}"
+    begin = f"{PROGRAM}\n{EXTRAS}\n{STACK_PROGRAM}\nfrom stampworks import Fabric\n"
     first = begin.count("\n") + 1
     said = typed(environment, begin + "".join(f"{mistake}\n" for mistake in MISTAKES))
     found = {line.split(":")[1]: line for line in said if ": error:" in line}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -117,14 +118,16 @@ class Cluster(pulumi.ComponentResource):
             playbook="site.yml",
             inventory=roster.data.apply(self._inventory),
             roster=roster.data.apply(to_dict),
-            digest=configuration.playbooks_digest(),
+            digest=configuration.content_digest(self.plan.extras, Path.cwd()),
+            roles=configuration.own_roles(self.plan.extras),
             secrets={"slurm_key": keyring.slurm_key, "database_password": keyring.database_password},
             drain_timeout_minutes=self.plan.scheduler.drain_timeout_minutes,
             opts=self._child(depends_on=storage),
         )
 
     def _inventory(self, roster: RosterData) -> str:
-        return json.dumps(configuration.inventory(self.plan, roster, slurm.files(self.plan, roster)))
+        plan, checks = self.plan, configuration.check_texts(self.plan.extras, Path.cwd())
+        return json.dumps(configuration.inventory(plan, roster, slurm.files(plan, roster), checks))
 
     def _register(self, roster: Roster, playbook: Playbook) -> None:
         plan = self.plan

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import yaml
 from stampworks.cli.facts import known_facts
 from stampworks.cluster.refusal import refuse
 from stampworks.declaration import Declaration, DeclarationError, Source, load_stack, load_value
-from stampworks.plan import Plan
+from stampworks.plan import Extras, Plan
 from stampworks.planning import Finding, plan, rules
 
 _NAMESPACE, _KEY = "stampworks", "cluster"
@@ -28,9 +30,10 @@ def plan_of_stack(directory: Path) -> Plan:
         # Problems name files as one would from where `pulumi` is called.
         directory = directory.absolute()
         with contextlib.chdir(pulumi.runtime.get_root_directory()):
-            return _judged(plan(_source(directory)))
+            made = _judged(plan(_source(directory)))
     except DeclarationError as error:
         refuse(str(error))
+    return replace(made, extras=_from_here(made.extras, directory))
 
 
 def plan_of_declaration(declaration: Declaration, origin: str) -> Plan:
@@ -39,6 +42,15 @@ def plan_of_declaration(declaration: Declaration, origin: str) -> Plan:
         return _judged(plan(load_value(declaration, origin)))
     except DeclarationError as error:
         refuse(str(error))
+
+
+def _from_here(extras: Extras, directory: Path) -> Extras:
+    """With paths from the program's folder, which is the plugin's, too; most often it is the declaration's."""
+    here = Path.cwd()
+    return Extras(
+        tuple(replace(one, path=os.path.relpath(directory / one.path, here)) for one in extras.roles),
+        tuple(replace(one, path=os.path.relpath(directory / one.path, here)) for one in extras.checks),
+    )
 
 
 def _judged(made: Plan) -> Plan:
@@ -54,7 +66,7 @@ def _source(directory: Path) -> Source:
     if value is None or value == _written(directory / f"Pulumi.{stack}.yaml"):
         return load_stack(stack, directory)
     # Set in another way, for instance by the Automation API: that is what counts, and it has no lines.
-    return load_value(value, f"{_NAMESPACE}:{_KEY} of stack {stack}")
+    return load_value(value, f"{_NAMESPACE}:{_KEY} of stack {stack}", directory)
 
 
 def _written(file: Path) -> Any:

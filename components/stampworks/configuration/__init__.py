@@ -1,6 +1,7 @@
 """Plan and roster become an inventory, and playbooks make its nodes into a cluster."""
 
 from stampworks.configuration.inventory import image_inventory, inventory
+from stampworks.configuration.own import check_texts, content_digest, own_roles
 from stampworks.configuration.run import Failure, Look, PlaybookFailed, Recap, look, play
 from stampworks.configuration.sources import IMAGE_PLAYBOOK, install_digest, playbooks_digest, playbooks_dir
 
@@ -10,10 +11,13 @@ __all__ = [
     "Look",
     "PlaybookFailed",
     "Recap",
+    "check_texts",
+    "content_digest",
     "image_inventory",
     "install_digest",
     "inventory",
     "look",
+    "own_roles",
     "play",
     "playbooks_digest",
     "playbooks_dir",

@@ -7,8 +7,10 @@ cluster_... or node_..., all others after their one role; each is set in this fi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
+from stampworks.configuration.own import check_programs, host_checks
 from stampworks.plan import Group, Member, Plan, Release, Roster, to_dict
 from stampworks.reasons import prefix
 
@@ -17,14 +19,20 @@ PACKAGES_DIRECTORY = "/exports/.packages"
 PYTHON = "/usr/bin/python3"
 
 
-def inventory(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
+def inventory(
+    plan: Plan,
+    roster: Roster,
+    scheduler_files: Mapping[str, str],
+    check_texts: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
     """Ansible's YAML inventory structure, in an order that never depends on chance."""
     groups = {group.name: group for group in plan.groups}
     hosts = {member.name: host(plan, groups[member.group], member) for member in roster.members}
     roles = {role: names for role, names in members_by_role(plan, roster).items() if names}
+    variables = role_variables(plan, roster, scheduler_files) | check_programs(plan.extras, check_texts)
     return {
         "all": {
-            "vars": connection(roster) | cluster(plan, roster) | role_variables(plan, roster, scheduler_files),
+            "vars": connection(roster) | cluster(plan, roster) | variables,
             "hosts": hosts,
             "children": {role: {"hosts": {name: {} for name in names}} for role, names in roles.items()},
         }
@@ -93,6 +101,7 @@ def host(plan: Plan, group: Group, member: Member) -> dict[str, Any]:
             }
             for rail, address in rails
         ],
+        **host_checks(plan.extras, group.name),
     }
 
 
@@ -107,6 +116,7 @@ def members_by_role(plan: Plan, roster: Roster) -> dict[str, list[str]]:
         member.name for member in roster.members if groups[member.group].machine.accelerators and member.name in workers
     ]
     accounting = head if plan.scheduler.accounting else []
+    own = {role.name: [each.name for each in roster.members if each.group in role.groups] for role in plan.extras.roles}
     return {
         "packages": head,
         "base": everyone,
@@ -114,6 +124,7 @@ def members_by_role(plan: Plan, roster: Roster) -> dict[str, list[str]]:
         "fabric": with_rails,
         "collectives": with_rails,
         "storage": everyone if plan.storage else [],
+        **own,
         "database": accounting,
         "slurm_accounting": accounting,
         "slurm_controller": head,

@@ -23,6 +23,8 @@ from typing import Any
 import ansible_runner  # type: ignore[import-untyped]
 import yaml
 
+from stampworks.configuration.sources import playbooks_dir
+
 PR_SET_CHILD_SUBREAPER = 36
 LEFT = 128 + signal.SIGTERM
 leaving = threading.Event()
@@ -44,6 +46,7 @@ def main(folder: Path) -> int:
     try:
         work = json.loads((folder / "work.json").read_text())
         prepare(folder, work["inventory"], work["hosts"])
+        work["playbook"] = with_own_roles(folder, Path(work["playbook"]), work["roles"])
         run(folder, work, output)
     finally:
         end_descendants()
@@ -101,6 +104,32 @@ def prepare(folder: Path, inventory: Mapping[str, Any], hosts: Sequence[str]) ->
     (folder / "known_hosts").write_text("".join(keys))
 
 
+def with_own_roles(folder: Path, playbook: Path, roles: Sequence[Mapping[str, str]]) -> Path:
+    """The playbook with a play for each of the user's roles; without any, the playbook itself.
+
+    They come before the first look at the nodes' health: a check may rely on what a role has done, and no node takes
+    jobs before it is through. A role is found by its name, below the folder: the path of the user's may hold anything.
+    """
+    if not roles:
+        return playbook
+    (folder / "roles").mkdir()
+    for role in roles:
+        (folder / "roles" / role["name"]).symlink_to(role["path"])
+    plays = yaml.safe_load(playbook.read_text())
+    place = next(index for index, play in enumerate(plays) if play["hosts"] == "health")
+    whole = [*plays[:place], *map(own_play, roles), *plays[place:]]
+    composed = folder / playbook.name
+    composed.write_text(yaml.dump(whole, Dumper=_Dumper, sort_keys=False, allow_unicode=True))
+    return composed
+
+
+def own_play(role: Mapping[str, str]) -> dict[str, Any]:
+    """As the plays of site.yml, but with facts, which most roles in the world rely on."""
+    name = role["name"]
+    task = {"name": name, "ansible.builtin.import_role": {"name": name}, "vars": json.loads(role["variables"])}
+    return {"name": name, "hosts": name, "gather_facts": True, "tasks": [task]}
+
+
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (the base class's signature)
         return True
@@ -133,7 +162,7 @@ def environment(folder: Path, playbooks: Path, check: bool) -> dict[str, str]:
         "ANSIBLE_HOME": str(folder / "home"),
         "ANSIBLE_LOCAL_TEMP": str(folder / "home" / "tmp"),
         "ANSIBLE_COLLECTIONS_PATH": str(playbooks / "collections"),
-        "ANSIBLE_ROLES_PATH": str(playbooks / "roles"),
+        "ANSIBLE_ROLES_PATH": f"{playbooks / 'roles'}:{folder / 'roles'}",
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(folder / "sockets"),
         "ANSIBLE_SSH_ARGS": " ".join(["-F none", *(f"-o {key}={value}" for key, value in ssh.items())]),
         "ANSIBLE_SSH_EXECUTABLE": str(Path(__file__).with_name("bounded-ssh")),
@@ -150,7 +179,7 @@ def environment(folder: Path, playbooks: Path, check: bool) -> dict[str, str]:
 
 
 def run(folder: Path, work: Mapping[str, Any], output: Any) -> None:
-    playbook = Path(work["playbook"])
+    playbook, ours = work["playbook"], playbooks_dir()
     check = work["check"]
     translate = Translator(stages(playbook, work["inventory"]), check)
 
@@ -161,11 +190,11 @@ def run(folder: Path, work: Mapping[str, Any], output: Any) -> None:
 
     done = ansible_runner.run(
         private_data_dir=str(folder),
-        project_dir=str(playbook.parent),
+        project_dir=str(ours),
         playbook=str(playbook),
         inventory=str(folder / "inventory.yml"),
         cmdline=f"--extra-vars @{folder}/secrets.json --limit @{folder}/hosts" + (" --check" if check else ""),
-        envvars=environment(folder, playbook.parent, check),
+        envvars=environment(folder, ours, check),
         event_handler=take,
         quiet=True,
         suppress_env_files=True,

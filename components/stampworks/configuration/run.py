@@ -72,9 +72,13 @@ async def play(
     secrets: Mapping[str, str],
     on_progress: OnProgress,
     timeout_minutes: float = 30,
+    roles: Sequence[Mapping[str, str]] = (),
 ) -> Recap:
-    """Runs one of our playbooks to its end; raises PlaybookFailed with everything that went wrong."""
-    work = _Work(playbook, inventory, tuple(inventory["all"]["hosts"]), check=False)
+    """Runs one of our playbooks to its end; raises PlaybookFailed with everything that went wrong.
+
+    The roles are the user's own ({name, path, variables}), which run where the playbook has a place for them.
+    """
+    work = _Work(playbook, inventory, tuple(inventory["all"]["hosts"]), check=False, roles=tuple(roles))
     state = await _run(work, reach, secrets, on_progress, timeout_minutes)
     if state.failures or state.broken or not state.finished:
         raise PlaybookFailed(playbook, state.recap(), state.broken)
@@ -89,9 +93,10 @@ async def look(
     secrets: Mapping[str, str],
     on_progress: OnProgress,
     timeout_minutes: float = 30,
+    roles: Sequence[Mapping[str, str]] = (),
 ) -> Look:
     """Runs one of our playbooks in check mode on some of the inventory's hosts: changes nothing, and never fails."""
-    work = _Work(playbook, inventory, tuple(hosts), check=True)
+    work = _Work(playbook, inventory, tuple(hosts), check=True, roles=tuple(roles))
     state = await _run(work, reach, secrets, on_progress, timeout_minutes)
     silent = not (state.finished or state.failures)
     broken = state.broken or ("it ended without a result" if silent else "")
@@ -106,6 +111,7 @@ class _Work:
     inventory: Mapping[str, Any]
     hosts: tuple[str, ...]
     check: bool
+    roles: tuple[Mapping[str, str], ...]
 
 
 async def _run(
@@ -129,7 +135,9 @@ async def _run(
 
 
 def write_work(folder: Path, work: _Work, secrets: Mapping[str, str]) -> None:
-    told = {**asdict(work), "playbook": str(playbooks_dir() / work.playbook)}
+    # the player stands in other namespaces, where the working directory is another one
+    roles = [{**role, "path": str(Path(role["path"]).absolute())} for role in work.roles]
+    told = {**asdict(work), "playbook": str(playbooks_dir() / work.playbook), "roles": roles}
     (folder / "work.json").write_text(json.dumps(told))
     secret_file = os.open(folder / "secrets.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(secret_file, "w") as file:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 IMAGE_PLAYBOOK = "image.yml"
+_IGNORED = {".git", "__pycache__"}
 
 
 def playbooks_dir() -> Path:
@@ -22,6 +23,12 @@ def playbooks_digest() -> str:
     root = playbooks_dir()
     files = (path for path in root.rglob("*") if path.is_file() and path.suffix != ".md")
     return _digest(root, (path for path in files if "__pycache__" not in path.parts))
+
+
+def role_digest(role: Path) -> str:
+    """A digest of all that is in a folder of somebody else's."""
+    files = (path for path in role.rglob("*") if path.is_file())
+    return _digest(role, (path for path in files if not _IGNORED & {*path.relative_to(role).parts}))
 
 
 def install_digest() -> str:

@@ -5,38 +5,47 @@ from stampworks.declaration.loader import Source, load_file, load_stack, load_va
 from stampworks.declaration.models import (
     Account,
     Change,
+    Check,
     Declaration,
+    Extras,
     Fabric,
     Network,
     Pool,
     Priority,
     Queue,
+    Role,
     Scheduler,
     Storage,
     User,
 )
 from stampworks.declaration.schema import change_of, schema
+from stampworks.declaration.values import check_name, role_name
 from stampworks.declaration.wording import did_you_mean
 
 __all__ = [
     "Account",
     "Change",
+    "Check",
     "Declaration",
     "DeclarationError",
+    "Extras",
     "Fabric",
     "Network",
     "Pool",
     "Priority",
     "Problem",
     "Queue",
+    "Role",
     "Scheduler",
     "Source",
     "Storage",
     "User",
     "change_of",
+    "check_name",
     "did_you_mean",
     "load_file",
     "load_stack",
     "load_value",
+    "role_name",
     "schema",
 ]

@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from stampworks.declaration.fields import is_list, section_of
 from stampworks.declaration.models import Declaration, Section
 from stampworks.declaration.nodes import Path, spelled
+from stampworks.declaration.values import check_name, role_name
 from stampworks.declaration.wording import did_you_mean, shown
 
 Entry = Mapping[str, Any]
@@ -45,6 +46,7 @@ def check(data: Entry) -> Iterator[Finding]:
     yield from _preemption(scheduler)
     yield from _accounts(data, scheduler)
     yield from _accounting(scheduler)
+    yield from _extras(data, data.get("extras", {}))
 
 
 def _names(data: Entry, scheduler: Entry) -> Iterator[Finding]:
@@ -153,6 +155,35 @@ def _accounting(scheduler: Entry) -> Iterator[Finding]:
     if scheduler.get("accounts"):
         hint = "write accounting: true in scheduler, or take the accounts out"
         yield Finding(("scheduler", "accounts"), "accounts need accounting, which is off", hint)
+
+
+def _extras(data: Entry, extras: Entry) -> Iterator[Finding]:
+    for kind, name_of in (("role", role_name), ("check", check_name)):
+        paths = [entry.get("path") for entry in extras.get(f"{kind}s", ())]
+        names = [name_of(path) if path else None for path in paths]
+        for index, first in _repeated(names):
+            message = f"a second {kind} is called {shown(names[index] or '')}"
+            hint = f"extras.{kind}s[{first}] has this name already; rename one of the two"
+            yield Finding(("extras", f"{kind}s", index, "path"), message, hint)
+    pools = _known(data.get("pools"))
+    groups = None if pools is None else pools | {"head"}
+    for index, role in enumerate(extras.get("roles", ())):
+        path: Path = ("extras", "roles", index)
+        yield from _references("group", role.get("groups", ()), groups, (*path, "groups"))
+        yield from _variables(role, (*path, "variables"))
+    for index, entry in enumerate(extras.get("checks", ())):
+        path = ("extras", "checks", index, "pools")
+        yield from _references("pool", entry.get("pools", ()), pools, path)
+
+
+def _variables(role: Entry, path: Path) -> Iterator[Finding]:
+    if not role.get("path"):
+        return
+    begin = f"{role_name(role['path'])}_"
+    for name in role.get("variables", {}):
+        if not (name.startswith(begin) and name.isidentifier() and name.isascii()):
+            hint = f"begin it with {begin}, so that it cannot be taken for another role's; letters, digits and '_' only"
+            yield Finding((*path, name), f"{shown(name)} is not a legal name of a variable of this role", hint)
 
 
 def _known(entries: Sequence[Entry] | None) -> frozenset[str] | None:

@@ -20,6 +20,7 @@ NEEDS = {
     "string_type": "text",
     "tuple_type": "a list",
     "model_type": "a mapping",
+    "dict_type": "a mapping",
 }
 # Other languages' words for true and false, and YAML's own of old.
 BOOLEANS = {

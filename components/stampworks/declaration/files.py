@@ -7,6 +7,7 @@ import os
 import stat
 from pathlib import Path
 
+from stampworks.declaration.bases import moved
 from stampworks.declaration.errors import DeclarationError
 from stampworks.declaration.nodes import Node, Place, find, merged
 from stampworks.declaration.reading import read
@@ -83,7 +84,8 @@ def _with_bases(path: Path, text: str, above: tuple[Path, ...]) -> Node:
         circle = " -> ".join(map(displayed, (*chain, base)))
         problem = extends.place.problem("extends", f"bases go in a circle: {circle}", "take this extends: out")
         raise DeclarationError([problem])
-    return merged(_with_bases(base, text, chain), node)
+    below = moved(_with_bases(base, text, chain), os.path.relpath(base.parent, path.parent))
+    return merged(below, node)
 
 
 def _declared(text: str, path: Path) -> Node:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from stampworks.declaration.errors import PROBLEMS_MAX, DeclarationError, Proble
 from stampworks.declaration.files import read_declared, stack_file
 from stampworks.declaration.models import Declaration
 from stampworks.declaration.nodes import Node, Unread, find, parsed, plain, spelled, walk
+from stampworks.declaration.own import check_paths
 from stampworks.declaration.reading import from_value
 
 ENOUGH = PROBLEMS_MAX + 1
@@ -36,23 +37,23 @@ class Source:
 
 def load_file(path: Path) -> Source:
     """The declaration in a file of its own, or below stampworks:cluster in a stack file; with its bases."""
-    return _load(read_declared(path))
+    return _load(read_declared(path), path.parent)
 
 
 def load_stack(stack: str, directory: Path) -> Source:
     """The declaration of a stack, by the stack's name."""
-    return _load(read_declared(stack_file(stack, directory)))
+    return _load(read_declared(stack_file(stack, directory)), directory)
 
 
-def load_value(value: Any, origin: str) -> Source:
+def load_value(value: Any, origin: str, directory: Path = Path()) -> Source:
     """A declaration that does not come from a file: Pulumi's configuration, or one made in Python.
 
-    Its problems have no lines, and the origin for a file.
+    Its problems have no lines, and the origin for a file; its paths begin in the directory.
     """
-    return _load(from_value(value, origin))
+    return _load(from_value(value, origin), directory)
 
 
-def _load(root: Node) -> Source:
+def _load(root: Node, directory: Path) -> Source:
     if problem := explain.of_another_version(root):
         raise DeclarationError([problem])
     problems = _defects(root)
@@ -65,7 +66,8 @@ def _load(root: Node) -> Source:
         found = explain.worth_saying(error.errors(), root)
         problems += [explain.problem(each, root) for each in found[:ENOUGH]]
         wrong |= {each["loc"] for each in found}
-    for path, message, hint in islice(check(sound(data, frozenset(wrong))), ENOUGH):
+    known = sound(data, frozenset(wrong))
+    for path, message, hint in islice(chain(check(known), check_paths(known, directory)), ENOUGH):
         node, _ = find(root, path)
         problems.append(node.place.problem(spelled(path), message, hint))
     if problems or declaration is None:

@@ -16,6 +16,8 @@ from stampworks.declaration.values import (
     MachineName,
     Mount,
     Name,
+    OwnCheck,
+    OwnRole,
     PoolName,
     QueueName,
     ReleaseName,
@@ -260,6 +262,59 @@ class Scheduler(Section):
     )
 
 
+class Role(Section):
+    """An Ansible role of your own: a folder with tasks/main.yml. It runs before the nodes take jobs."""
+
+    path: OwnRole = Field(
+        description="Its folder, from the folder of this file; the folder's name is the role's name.",
+        json_schema_extra=IN_PLACE,
+    )
+    groups: Annotated[tuple[str, ...], FromList] = Field(
+        default=(),
+        description="The pools, or head, whose nodes get it; without any, all nodes.",
+        json_schema_extra=IN_PLACE,
+    )
+    variables: dict[str, Any] = Field(
+        default={},
+        description="What the role is told: data of any shape, never a template. Each name begins with the role's.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Check(Section):
+    """A look of your own at whether a node is well: a script that prints a line and exits 0 (well) or 1 (not well)."""
+
+    path: OwnCheck = Field(
+        description="Its file, from the folder of this file; its name without an ending is the check's name.",
+        json_schema_extra=IN_PLACE,
+    )
+    pools: Annotated[tuple[PoolName, ...], FromList] = Field(
+        default=(), description="The pools whose nodes it looks at; without any, all pools.", json_schema_extra=IN_PLACE
+    )
+    timeout_seconds: int = Field(
+        default=10,
+        ge=1,
+        le=30,
+        description="After how many seconds without an answer the check could not tell, which is not well.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Extras(Section):
+    """What a cluster has that Stampworks does not know of."""
+
+    roles: Annotated[tuple[Role, ...], FromList] = Field(
+        default=(),
+        description="Ansible roles of your own, in their order; what one did stays when it is taken out.",
+        json_schema_extra=IN_PLACE,
+    )
+    checks: Annotated[tuple[Check, ...], FromList] = Field(
+        default=(),
+        description="Checks of your own; a node that one of them finds not well takes no jobs.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
 class Declaration(Section):
     """A training cluster, as a person declares it."""
 
@@ -300,3 +355,4 @@ class Declaration(Section):
     scheduler: Scheduler = Field(
         default=Scheduler(), description="What runs the jobs, and by which rules.", json_schema_extra=REFUSE
     )
+    extras: Extras = Field(default=Extras(), description="Roles and checks of your own.", json_schema_extra=IN_PLACE)

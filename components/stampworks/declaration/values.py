@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import posixpath
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,6 +21,21 @@ USER_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
 MOUNT_LENGTH_MAX = 255
 MOUNT_PATTERN = r"^(/[A-Za-z0-9_][A-Za-z0-9._-]*)+$"
 CIDR_PATTERN = r"^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/[0-9]+$"
+
+# From the folder of the file that names it, and without what means something to a shell, a template or a terminal.
+PATH_PATTERN = r"^(?![/~])[A-Za-z0-9._+@ /-]{1,255}$"
+OWN_ROLE_PATTERN = r"^[a-z][a-z0-9_]{0,31}$"
+OWN_CHECK_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
+
+OUR_ROLES = frozenset(
+    [
+        *("accelerator", "base", "collectives", "database", "fabric", "health", "metrics", "packages", "storage"),
+        *("slurm_accounting", "slurm_controller", "slurm_worker", "validate"),
+    ]
+)
+OUR_CHECKS = frozenset(["accelerators", "disk", "mounts", "own", "rails"])
+# A role's name becomes that of a group of Ansible's, which must not be one of these or of a host.
+TAKEN_GROUPS = frozenset(["all", "builder", "head", "localhost", "ungrouped"])
 
 # Accounts and groups that the system or a service on the nodes already has: a person of that name would become the
 # service, or get the rights of the group.
@@ -129,6 +145,47 @@ def mount(value: str) -> str:
     return value
 
 
+def own_role(value: str) -> str:
+    """Refuse what is no relative path, or leads to a folder whose name cannot be a role's."""
+    name = role_name(_relative(value, "roles/motd"))
+    if name in OUR_ROLES or name in TAKEN_GROUPS:
+        raise _wrong(f"{shown(name)} is a name that Stampworks uses itself", "rename the folder by what the role does")
+    if not re.fullmatch(OWN_ROLE_PATTERN, name):
+        hint = "rename the folder: a role's name is 1 to 32 small letters, digits and '_', and begins with a letter"
+        raise _wrong(f"{shown(name or value)} is not a legal name of a role", hint)
+    return value
+
+
+def own_check(value: str) -> str:
+    """The same for the file of a check."""
+    name = check_name(_relative(value, "checks/scratch.sh"))
+    if name in OUR_CHECKS:
+        raise _wrong(f"{shown(name)} is one of Stampworks' own checks", "rename the file by what the check looks at")
+    if not re.fullmatch(OWN_CHECK_PATTERN, name):
+        hint = "rename the file: a check's name is 1 to 32 small letters, digits, '-' and '_', and begins with a letter"
+        raise _wrong(f"{shown(name or value)} is not a legal name of a check", hint)
+    return value
+
+
+def role_name(path: str) -> str:
+    """A role is called what its folder is called."""
+    return posixpath.basename(posixpath.normpath(path))
+
+
+def check_name(path: str) -> str:
+    """A check is called what its file is called, without an ending."""
+    return posixpath.basename(posixpath.normpath(path)).partition(".")[0]
+
+
+def _relative(value: str, example: str) -> str:
+    if value.startswith(("/", "~")):
+        raise _wrong(f"{shown(value)} is not a relative path", f"write it from this file's folder, like {example}")
+    if not re.fullmatch(PATH_PATTERN, value):
+        hint = "a path has letters, digits, blanks and . _ + @ - /, and no more than 255 of them"
+        raise _wrong(f"{shown(value)} is not a plain path", hint)
+    return value
+
+
 def machine_name(value: str) -> str:
     """Refuse a machine that the catalog does not have."""
     return _listed(value, "machine", catalog.machines())
@@ -173,6 +230,8 @@ AccountName = Annotated[str, _Form(account_name, NAME_PATTERN)]
 UserName = Annotated[str, _Form(user_name, USER_PATTERN)]
 Cidr = Annotated[str, _Form(cidr, CIDR_PATTERN)]
 Mount = Annotated[str, _Form(mount, MOUNT_PATTERN)]
+OwnRole = Annotated[str, _Form(own_role, PATH_PATTERN)]
+OwnCheck = Annotated[str, _Form(own_check, PATH_PATTERN)]
 # Their names are data that grows with the catalog: a schema that listed them would refuse tomorrow's.
 MachineName = Annotated[str, _Form(machine_name, "^.+$")]
 ReleaseName = Annotated[str, _Form(release_name, "^.+$")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stampworks.declaration import Declaration, Source
 from stampworks.plan import PLAN_VERSION, Plan, Storage, User
-from stampworks.planning import expectations, fabric, layout, release, scheduler
+from stampworks.planning import expectations, extras, fabric, layout, release, scheduler
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.notes import Notes
 
@@ -32,6 +32,7 @@ def plan(source: Source) -> Plan:
         storage=_storage(declaration),
         scheduler=planned_scheduler,
         users=tuple(User(each.name, each.uid, each.accounts) for each in declaration.users),
+        extras=extras.build(declaration),
         reasons=notes.reasons(),
         expectations=expectations.expect(planned_fabric, places.groups),
     )

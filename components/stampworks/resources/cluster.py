@@ -69,6 +69,7 @@ class Playbook(Resource):
     inventory: Output[str]
     roster: Output[Any]
     digest: Output[str]
+    roles: Output[Any]
     secrets: Output[Any]
     timeout_minutes: Output[int]
     drain_timeout_minutes: Output[int]
@@ -83,17 +84,22 @@ class Playbook(Resource):
         inventory: Input[str],
         roster: Input[Mapping[str, Any]],
         digest: Input[str],
+        roles: Input[Sequence[Mapping[str, str]]],
         secrets: Input[Mapping[str, Input[str]]],
         timeout_minutes: Input[int] = 60,
         drain_timeout_minutes: Input[int] = 0,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """The inventory is Ansible's, as JSON text; digest stands for the content of all playbooks and roles."""
+        """The inventory is Ansible's, as JSON text; digest stands for the content of all playbooks and roles.
+
+        The roles are the user's own: {name, path from the program's folder, variables as JSON text}.
+        """
         inputs = {
             "playbook": playbook,
             "inventory": inventory,
             "roster": roster,
             "digest": digest,
+            "roles": roles,
             "secrets": Output.secret(secrets),
             "timeout_minutes": timeout_minutes,
             "drain_timeout_minutes": drain_timeout_minutes,

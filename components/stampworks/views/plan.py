@@ -214,6 +214,12 @@ def _node_names(group: Group) -> str:
     return fold(node.name for node in group.nodes) or f"{group.count}, named by the cloud"
 
 
+def _extras(plan: Plan, width: int) -> list[str]:
+    rows = [("role", role.name, role.path, ", ".join(role.groups)) for role in plan.extras.roles]
+    rows += [("check", check.name, check.path, ", ".join(check.pools)) for check in plan.extras.checks]
+    return ["Roles and checks of your own", *table(("kind", "name", "path", "on"), rows, width)] if rows else []
+
+
 SECTIONS: tuple[Callable[[Plan, int], list[str]], ...] = (
     _headline,
     _groups,
@@ -224,5 +230,6 @@ SECTIONS: tuple[Callable[[Plan, int], list[str]], ...] = (
     _priorities,
     _accounts,
     _users,
+    _extras,
     _expectations,
 )

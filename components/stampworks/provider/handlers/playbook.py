@@ -24,6 +24,7 @@ class Playbook(Handler):
         "inventory": Property("string", "the inventory, as JSON text"),
         "roster": Property("object", "the roster that the inventory was made from"),
         "digest": Property("string", "a digest of all playbooks and roles"),
+        "roles": Property("array", "the user's own roles, in their order"),
         "secrets": Property("object", "variables that must not be seen", secret=True),
         "timeoutMinutes": Property("integer", "how long it may take"),
         "drainTimeoutMinutes": Property("integer", "how long nodes that leave may go on with their jobs"),
@@ -46,6 +47,7 @@ class Playbook(Handler):
             call.inputs["secrets"],
             call.progress,
             timeout_minutes=call.inputs["timeoutMinutes"],
+            roles=call.inputs["roles"],
         )
         return {"changed": recap.changed, "hosts": recap.hosts, "drift": []}
 
@@ -82,6 +84,7 @@ async def _look(call: Call) -> list[str]:
             call.inputs["secrets"],
             call.progress,
             timeout_minutes=min(_LOOK_MINUTES, call.inputs["timeoutMinutes"]),
+            roles=call.inputs["roles"],
         )
     return [call.mask(line) for line in drift.of_look(inventory, hosts, seen)]
 

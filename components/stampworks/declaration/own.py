@@ -1,0 +1,73 @@
+"""The user's own roles and checks: whether what a declaration names is there, in the folder of whoever wrote it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from stampworks.declaration.checks import Entry, Finding
+from stampworks.declaration.files import displayed
+from stampworks.declaration.wording import did_you_mean
+
+PROJECT = "Pulumi.yaml"
+CHECK_SIZE_MAX_KIB = 64
+"""The nodes get a check as text, through Pulumi's state."""
+
+
+def check_paths(data: Entry, directory: Path) -> Iterator[Finding]:
+    """What is wrong with the folders and files that are named."""
+    extras = data.get("extras", {})
+    for kind, problem in (("roles", _role_problem), ("checks", _check_problem)):
+        for index, entry in enumerate(extras.get(kind, ())):
+            if not (path := entry.get("path")):
+                continue
+            named = directory / path
+            if found := _outside(named, directory) or problem(named):
+                yield Finding(("extras", kind, index, "path"), f"{displayed(named)} {found[0]}", found[1])
+
+
+def _outside(named: Path, directory: Path) -> tuple[str, str] | None:
+    """Whoever has the project has all that belongs to it; links count as what they lead to."""
+    folder = directory.resolve()
+    project = next((above for above in (folder, *folder.parents) if (above / PROJECT).is_file()), folder)
+    if named.resolve().is_relative_to(project):
+        return None
+    return "lies outside of the project", f"copy it into {project}"
+
+
+def _role_problem(folder: Path) -> tuple[str, str] | None:
+    if not os.path.lexists(folder):
+        return "does not exist", did_you_mean(folder.name, _roles_in(folder.parent)) or "no role is there"
+    if not _is_role(folder):
+        return "is not a role", "a role is a folder with tasks/main.yml"
+    return None
+
+
+def _roles_in(folder: Path) -> list[str]:
+    return [each.name for each in folder.iterdir() if _is_role(each)] if folder.is_dir() else []
+
+
+def _is_role(folder: Path) -> bool:
+    return any((folder / "tasks" / name).is_file() for name in ("main.yml", "main.yaml"))
+
+
+def _check_problem(file: Path) -> tuple[str, str] | None:
+    if not os.path.lexists(file):
+        beside = [each.name for each in file.parent.iterdir() if each.is_file()] if file.parent.is_dir() else []
+        return "does not exist", did_you_mean(file.name, beside) or "no file is there"
+    if not file.is_file():
+        return "is not a file", "a check is a script"
+    try:
+        with file.open("rb") as opened:
+            text = opened.read(CHECK_SIZE_MAX_KIB * 1024 + 1)
+        text.decode()
+    except OSError as error:
+        return f"cannot be read: {(error.strerror or str(error)).lower()}", ""
+    except UnicodeDecodeError:
+        text = b""
+    if not text.startswith(b"#!"):
+        return "is not a script", "its first line names what runs it, for example #!/bin/sh, and it is UTF-8"
+    if len(text) > CHECK_SIZE_MAX_KIB * 1024:
+        return f"is larger than {CHECK_SIZE_MAX_KIB} KiB", "let a role install what it needs, and the check call that"
+    return None

@@ -1,0 +1,36 @@
+"""The roles and checks that the user adds."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+
+from stampworks.declaration import Declaration, check_name, role_name
+from stampworks.plan import Extras, OwnCheck, OwnRole
+from stampworks.planning.layout import CONTROLLER
+
+
+def build(declaration: Declaration) -> Extras:
+    """Where each role and check goes. What is in their files is no part of a plan."""
+    pools = tuple(pool.name for pool in declaration.pools)
+    everyone = (CONTROLLER, *pools)
+    return Extras(
+        roles=tuple(
+            OwnRole(
+                name=role_name(each.path),
+                path=posixpath.normpath(each.path),
+                groups=each.groups or everyone,
+                variables=json.dumps(each.variables, ensure_ascii=False, sort_keys=True),
+            )
+            for each in declaration.extras.roles
+        ),
+        checks=tuple(
+            OwnCheck(
+                name=check_name(each.path),
+                path=posixpath.normpath(each.path),
+                pools=each.pools or pools,
+                timeout_seconds=each.timeout_seconds,
+            )
+            for each in declaration.extras.checks
+        ),
+    )

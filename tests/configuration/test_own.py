@@ -1,0 +1,95 @@
+"""What a run is told of the user's own roles and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks import configuration
+from stampworks.plan import Extras, OwnCheck, OwnRole, Plan, Roster
+from stampworks.schedulers import slurm
+
+EXTRAS = Extras(
+    roles=(OwnRole("motd", "roles/motd", ("head", "gpu"), "{}"), OwnRole("agent", "agent", ("small",), "{}")),
+    checks=(OwnCheck("scratch", "scratch.sh", ("gpu",), 3), OwnCheck("mine", "mine.py", ("gpu", "small"), 10)),
+)
+TEXTS = {"scratch": "#!/bin/sh\n", "mine": "#!/usr/bin/python3\n{{ x }}\n"}
+
+
+@pytest.fixture
+def made(case_of: Callable[..., tuple[Plan, Roster]]) -> dict[str, Any]:
+    pools = [{"name": "gpu", "machine": "sim-h100", "count": 2}, {"name": "small", "machine": "sim-cpu", "count": 1}]
+    plan, roster = case_of(pools=pools)
+    plan = replace(plan, extras=EXTRAS)
+    whole: dict[str, Any] = configuration.inventory(plan, roster, slurm.files(plan, roster), TEXTS)["all"]
+    return whole
+
+
+def test_a_group_is_a_role_is_a_switch(made: dict[str, Any]) -> None:
+    """For the user's roles as for ours."""
+    hosts = made["hosts"]
+    assert set(made["children"]["motd"]["hosts"]) == {n for n, h in hosts.items() if h["node_group"] in ("head", "gpu")}
+    assert set(made["children"]["agent"]["hosts"]) == {n for n, h in hosts.items() if h["node_group"] == "small"}
+
+
+def test_a_host_knows_its_own_checks(made: dict[str, Any]) -> None:
+    """Their scripts are there once, not once a host."""
+    hosts = made["hosts"].values()
+    names = {host["node_group"]: [check["name"] for check in host.get("health_checks", [])] for host in hosts}
+    assert names == {"head": [], "gpu": ["scratch", "mine"], "small": ["mine"]}
+    folder = "/usr/local/lib/stampworks/checks"
+    assert made["vars"]["health_programs"] == [
+        {"path": f"{folder}/scratch", "content": TEXTS["scratch"], "mode": "0755"},
+        {"path": f"{folder}/mine", "content": TEXTS["mine"], "mode": "0755"},
+    ]
+
+
+def test_check_texts(tmp_path: Path) -> None:
+    """Read from the folder where the paths begin."""
+    (tmp_path / "scratch.sh").write_text(TEXTS["scratch"])
+    (tmp_path / "mine.py").write_text(TEXTS["mine"])
+    assert configuration.check_texts(EXTRAS, tmp_path) == TEXTS
+
+
+@pytest.fixture
+def digest(tmp_path: Path) -> Callable[[], str]:
+    (tmp_path / "roles/motd/tasks").mkdir(parents=True)
+    (tmp_path / "roles/motd/tasks/main.yml").write_text("[]")
+    (tmp_path / "agent").mkdir()
+    return lambda: configuration.content_digest(EXTRAS, tmp_path)
+
+
+def test_without_own_roles_only_our_playbooks_count() -> None:
+    """So that every cluster that has none keeps its digest."""
+    assert configuration.content_digest(Extras((), EXTRAS.checks), Path("/nowhere")) == configuration.playbooks_digest()
+
+
+@pytest.mark.parametrize("name", ["roles/motd/tasks/main.yml", "roles/motd/files/new", "agent/README.md"])
+def test_a_file_of_a_role_is_a_change(digest: Callable[[], str], tmp_path: Path, name: str) -> None:
+    """Whichever file: what a role reads is its own affair."""
+    before = digest()
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("another text")
+    assert digest() != before
+
+
+def test_what_is_not_a_roles_own_is_no_change(digest: Callable[[], str], tmp_path: Path) -> None:
+    """Neither what a version control keeps, nor links that lead nowhere, nor what stands beside it."""
+    before = digest()
+    (tmp_path / "agent" / ".git").mkdir()
+    (tmp_path / "agent" / ".git" / "index").write_text("x")
+    (tmp_path / "agent" / "broken").symlink_to("nowhere")
+    (tmp_path / "beside").write_text("x")
+    assert digest() == before
+
+
+def test_the_place_of_a_project_is_no_change(digest: Callable[[], str], tmp_path: Path) -> None:
+    """Two clones of one project have the same digest, also below a folder of an odd name."""
+    moved = tmp_path.parent / f"{tmp_path.name}-elsewhere" / "__pycache__"
+    moved.parent.mkdir()
+    before = digest()
+    tmp_path.rename(moved)
+    assert configuration.content_digest(EXTRAS, moved) == before

@@ -1,0 +1,201 @@
+"""Roles and checks of the user's own: what can be named, and that it has to be there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from stampworks.configuration import playbooks_dir
+from stampworks.declaration import load_file
+from stampworks.declaration.own import CHECK_SIZE_MAX_KIB
+from stampworks.declaration.values import OUR_CHECKS, OUR_ROLES
+
+from .conftest import Complaint
+
+HEAD = """\
+version: 1
+name: a
+cloud: local
+pools:
+  - {name: gpu, machine: sim-h100, count: 1}
+"""
+
+
+@pytest.fixture
+def project(folder: Path) -> Path:
+    """A project with a role and a check."""
+    role(folder / "roles" / "motd")
+    (folder / "checks").mkdir()
+    (folder / "checks" / "scratch.sh").write_text("#!/bin/sh\n")
+    (folder / "Pulumi.yaml").write_text("")
+    return folder
+
+
+def role(folder: Path) -> None:
+    (folder / "tasks").mkdir(parents=True)
+    (folder / "tasks" / "main.yml").write_text("[]\n")
+
+
+def with_role(entry: str) -> str:
+    return f"{HEAD}extras:\n  roles:\n    - {{{entry}}}\n"
+
+
+def with_check(entry: str) -> str:
+    return f"{HEAD}extras:\n  checks:\n    - {{{entry}}}\n"
+
+
+def test_our_names_are_known() -> None:
+    """A role or check of ours that is added is refused to users from then on."""
+    assert {path.name for path in (playbooks_dir() / "roles").iterdir()} == OUR_ROLES
+    program = (playbooks_dir() / "roles/health/files/stampworks-health").read_text()
+    [names] = re.findall(r"for check in \((.*)\):", program)
+    assert set(names.split(", ")) == OUR_CHECKS
+
+
+def test_a_role_and_a_check(project: Path) -> None:
+    """What is said of them arrives, and variables keep their types."""
+    variables = "{motd_lines: [1, 2.5, true, ~, {deep: '{{ x }}'}]}"
+    text = with_role(f"path: ./roles/motd/, groups: [head, gpu], variables: {variables}")
+    (project / "cluster.yaml").write_text(text + "  checks:\n    - {path: checks/scratch.sh, timeout_seconds: 3}\n")
+    extras = load_file(Path("cluster.yaml")).declaration.extras
+    assert extras.roles[0].groups == ("head", "gpu")
+    assert extras.roles[0].variables == {"motd_lines": [1, 2.5, True, None, {"deep": "{{ x }}"}]}
+    assert extras.checks[0].timeout_seconds == 3
+
+
+@pytest.mark.parametrize(
+    ("entry", "message", "hint"),
+    [
+        ("path: roles/mtd", "roles/mtd does not exist", "did you mean 'motd'?"),
+        ("path: rolls/motd", "rolls/motd does not exist", "no role is there"),
+        ("path: checks", "checks is not a role", "a role is a folder with tasks/main.yml"),
+        ("path: ../outside", "../outside lies outside of the project", "copy it into {project}"),
+        ("path: link", "link lies outside of the project", "copy it into {project}"),
+        ("path: /etc/x", "'/etc/x' is not a relative path", "write it from this file's folder, like roles/motd"),
+        ("path: ~/x", "'~/x' is not a relative path", "write it from this file's folder, like roles/motd"),
+        (
+            "path: 'a{{ x }}'",
+            "'a{{ x }}' is not a plain path",
+            "a path has letters, digits, blanks and . _ + @ - /, and no more than 255 of them",
+        ),
+        (
+            "path: roles/base",
+            "'base' is a name that Stampworks uses itself",
+            "rename the folder by what the role does",
+        ),
+        ("path: roles/all", "'all' is a name that Stampworks uses itself", "rename the folder by what the role does"),
+        (
+            "path: roles/My-Role",
+            "'My-Role' is not a legal name of a role",
+            "rename the folder: a role's name is 1 to 32 small letters, digits and '_', and begins with a letter",
+        ),
+        ("path: roles/motd, groups: [gpo]", "no group is called 'gpo'", "did you mean 'gpu'?"),
+        (
+            "path: roles/motd, variables: {text: hello}",
+            "'text' is not a legal name of a variable of this role",
+            "begin it with motd_, so that it cannot be taken for another role's; letters, digits and '_' only",
+        ),
+        (
+            "path: roles/motd, variables: [a]",
+            "must be a mapping, not a list",
+            "what the role is told: data of any shape, never a template. Each name begins with the role's",
+        ),
+    ],
+)
+def test_a_role_that_cannot_be(project: Path, complaint: Complaint, entry: str, message: str, hint: str) -> None:
+    """Each problem at its own line, with what to do."""
+    role(project.parent / "outside")
+    (project / "link").symlink_to(project.parent / "outside")
+    said = complaint(with_role(entry)).splitlines()
+    assert re.fullmatch(rf"cluster.yaml:8:\d+: extras\.roles\[0\]\.[^:]*: {re.escape(message)}", said[0]), said
+    assert said[3] == f"  hint: {hint.format(project=project)}"
+    assert said[-1] == "1 problem in cluster.yaml: nothing was changed."
+
+
+@pytest.mark.parametrize(
+    ("content", "entry", "message", "hint"),
+    [
+        (b"", "path: checks/scrach.sh", "checks/scrach.sh does not exist", "did you mean 'scratch.sh'?"),
+        (b"", "path: roles", "roles is not a file", "a check is a script"),
+        (
+            b"echo hello",
+            "path: checks/x.sh",
+            "checks/x.sh is not a script",
+            "its first line names what runs it, for example #!/bin/sh, and it is UTF-8",
+        ),
+        (
+            b"#!\xff",
+            "path: checks/x.sh",
+            "checks/x.sh is not a script",
+            "its first line names what runs it, for example #!/bin/sh, and it is UTF-8",
+        ),
+        (
+            b"#!" + b" " * CHECK_SIZE_MAX_KIB * 1024,
+            "path: checks/x.sh",
+            "checks/x.sh is larger than 64 KiB",
+            "let a role install what it needs, and the check call that",
+        ),
+        (
+            b"",
+            "path: checks/disk.sh",
+            "'disk' is one of Stampworks' own checks",
+            "rename the file by what the check looks at",
+        ),
+        (
+            b"",
+            "path: checks/scratch.sh, pools: [head]",
+            "'head' is the name of the controller",
+            "call the pool by what its nodes are for",
+        ),
+        (b"", "path: checks/scratch.sh, pools: [cpu]", "no pool is called 'cpu'", "did you mean 'gpu'?"),
+    ],
+    ids=lambda value: value[:20] if isinstance(value, (bytes, str)) else None,
+)
+def test_a_check_that_cannot_be(
+    project: Path, complaint: Complaint, content: bytes, entry: str, message: str, hint: str
+) -> None:
+    """As with roles; what a node is to run has to be a script, so that no other file can slip into a state."""
+    (project / "checks" / "x.sh").write_bytes(content)
+    said = complaint(with_check(entry)).splitlines()
+    assert re.fullmatch(rf"cluster.yaml:8:\d+: extras\.checks\[0\]\.[^:]*: {re.escape(message)}", said[0]), said
+    assert said[3] == f"  hint: {hint}"
+    assert said[-1] == "1 problem in cluster.yaml: nothing was changed."
+
+
+def test_two_of_one_name(project: Path, complaint: Complaint) -> None:
+    """Names come from paths, so that two folders can have one."""
+    role(project / "more" / "motd")
+    said = complaint(with_role("path: roles/motd") + "    - {path: more/motd}\n")
+    assert "extras.roles[1].path: a second role is called 'motd'" in said
+    assert "  hint: extras.roles[0] has this name already; rename one of the two" in said
+
+
+def test_the_paths_of_a_base_begin_in_its_own_folder(project: Path) -> None:
+    """Whoever extends it finds the same role, from wherever."""
+    role(project / "common" / "roles" / "banner")
+    (project / "common" / "deeper").mkdir()
+    (project / "common" / "deeper" / "base.yaml").write_text(
+        "extras: {roles: [{path: ../roles/banner}], checks: [{path: ../../checks/scratch.sh}]}\n"
+    )
+    (project / "common" / "middle.yaml").write_text("extends: deeper/base.yaml\n")
+    (project / "stacks").mkdir()
+    (project / "stacks" / "cluster.yaml").write_text(f"extends: ../common/middle.yaml\n{HEAD}")
+    extras = load_file(project / "stacks" / "cluster.yaml").declaration.extras
+    assert Path("stacks", extras.roles[0].path).resolve() == project / "common" / "roles" / "banner"
+    assert Path("stacks", extras.checks[0].path).resolve() == project / "checks" / "scratch.sh"
+
+
+def test_a_problem_of_a_base_is_shown_where_it_is_written(project: Path) -> None:
+    """With the path as one would find it from here."""
+    (project / "common").mkdir()
+    (project / "common" / "base.yaml").write_text("extras: {roles: [{path: roles/motd}]}\n")
+    (project / "cluster.yaml").write_text(f"extends: common/base.yaml\n{HEAD}")
+    with pytest.raises(Exception, match=r"common/base\.yaml:1:25: .*: common/roles/motd does not exist"):
+        load_file(Path("cluster.yaml"))
+
+
+def test_without_a_project_the_files_folder_counts(folder: Path, complaint: Complaint) -> None:
+    """A declaration by itself has no project around it."""
+    role(folder.parent / "motd")
+    assert f"hint: copy it into {folder}" in complaint(with_role("path: ../motd"))
