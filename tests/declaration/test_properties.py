@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stampworks.declaration import Declaration, DeclarationError, load_file, load_value
 from stampworks.declaration.nodes import Node, parsed, plain, spelled, walk
-from stampworks.declaration.reading import read
+from stampworks.declaration.reading import FLOAT, read
 
 from .conftest import EXAMPLE
 
@@ -27,7 +27,8 @@ SCALARS = st.one_of(
     st.booleans(),
     st.integers(-10, 100_000),
     st.floats(allow_nan=False, allow_infinity=False),
-    st.text(max_size=30),
+    # what writes YAML here keeps to its first version, to which 1e5 is no number and needs no quotes
+    st.text(max_size=30).filter(lambda text: not FLOAT.fullmatch(text)),
     st.sampled_from(["gpu", "cpu", "normal", "research", "/shared", "10.0.0.0/8", "slurm", "alice", "head"]),
 )
 VALUES = st.recursive(

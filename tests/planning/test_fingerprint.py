@@ -15,7 +15,7 @@ import yaml
 from stampworks import planning
 from stampworks.declaration import load_file, load_value, schema
 from stampworks.declaration.fields import fields, section_of
-from stampworks.plan import apart, fingerprint
+from stampworks.plan import Plan, apart, fingerprint
 
 DECLARED: dict[str, Any] = yaml.safe_load("""\
 version: 1
@@ -130,8 +130,12 @@ def at(data: Any, way: list[str]) -> Any:
     return data
 
 
+def planned(data: dict[str, Any]) -> Plan:
+    return planning.plan(load_value(data, "test", OWN))
+
+
 def of(data: dict[str, Any]) -> str:
-    return fingerprint(planning.plan(load_value(data, "test", OWN)))
+    return fingerprint(planned(data))
 
 
 def test_no_declared_field_is_forgotten() -> None:
@@ -206,7 +210,7 @@ def mutations(value: Any, mark: str = "") -> Iterator[tuple[str, Any, bool]]:
         yield "", value + "x" if isinstance(value, str) else value + 1, not mark
 
 
-PLAN = planning.plan(load_value(DECLARED, "test", OWN))
+PLAN = planned(DECLARED)
 
 
 def test_every_value_of_a_plan_counts_unless_it_is_marked() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from stampworks.catalog import newest_release, releases
-from stampworks.plan import Account, Plan, Queue, Trunk
+from stampworks.plan import Account, Extras, OwnCheck, OwnRole, Plan, Queue, Trunk
 
 GPU = {"name": "gpu", "machine": "sim-h100", "count": 4}
 SMALL = {"name": "small", "machine": "sim-a100-small", "count": 3}
@@ -159,3 +160,25 @@ def test_nodes_for_scheduling_only_take_nothing(plan_of: Any) -> None:
         ("scheduling-only", ("big",)),
     ]
     assert "scheduling only" in next(reason.why for reason in plan.reasons if reason.path == "groups.big")
+
+
+def test_own_roles_and_checks_go_everywhere_unless_said_otherwise(
+    plan_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A role on every node, a check on all that take jobs; variables keep their types and never become templates."""
+    monkeypatch.chdir(Path(__file__).parent / "own")
+    roles = [
+        {"path": "./motd/", "variables": {"motd_lines": [1, None, "{{ x }}"]}},
+        {"path": "banner", "groups": ["prep", "head"]},
+    ]
+    checks = [{"path": "elsewhere/../scratch.sh"}, {"path": "quota.sh", "pools": ["prep"], "timeout_seconds": 3}]
+    assert plan_of(pools=[GPU, PREP], extras={"roles": roles, "checks": checks}).extras == Extras(
+        roles=(
+            OwnRole("motd", "motd", ("head", "gpu", "prep"), '{"motd_lines": [1, null, "{{ x }}"]}'),
+            OwnRole("banner", "banner", ("prep", "head"), "{}"),
+        ),
+        checks=(
+            OwnCheck("scratch", "scratch.sh", ("gpu", "prep"), 10),
+            OwnCheck("quota", "quota.sh", ("prep",), 3),
+        ),
+    )

@@ -7,16 +7,14 @@ import json
 from typing import Any
 
 import pytest
-from stampworks import planning
-from stampworks.declaration import load_value
 from stampworks.plan import Plan, fingerprint, from_dict, to_dict
 from stampworks.views.comparison import Side, comparison_data, comparison_text, differences, sentences, verdict
 
-from tests.planning.test_fingerprint import IDENTITY, OTHERS, PLAN, changed, mutations
+from tests.planning.test_fingerprint import IDENTITY, OTHERS, PLAN, changed, mutations, planned
 
 
 def of(path: str, value: Any) -> Plan:
-    return planning.plan(load_value(changed(path, value), "test"))
+    return planned(changed(path, value))
 
 
 def counted(a: Plan, b: Plan) -> list[str]:
@@ -58,6 +56,10 @@ WORDS = {
     "scheduler.accounts[].name": ["account research: only in a", "account science: only in b"],
     "scheduler.accounts[].share": ["account research share: 1 in a, 2 in b"],
     "scheduler.accounts[].accelerators_max": ["account research accelerators max: no limit in a, 8 in b"],
+    "extras.roles[].groups": ["role motd groups: gpu in a, head in b"],
+    "extras.roles[].variables": ['role motd variables: {"motd_text": "hello"} in a, {"motd_text": "hallo"} in b'],
+    "extras.checks[].pools": ["check scratch pools: gpu in a, cpu in b"],
+    "extras.checks[].timeout_seconds": ["check scratch timeout: 10 s in a, 5 s in b"],
 }
 
 
@@ -75,13 +77,13 @@ def test_what_tells_siblings_apart_is_expected(path: str, value: Any) -> None:
     assert verdict(a, b) == "equal"
     text = comparison_text(a, b).split("\n\n")
     assert text[0] == "one and two: equal"
-    assert (
-        text[1]
-        == {
-            "name": "Expected between siblings\n  name: one in one, two in two",
-            "network.cidr": "Expected between siblings\n  network range: 10.77.0.0/16 in one, 192.168.0.0/20 in two",
-        }[path]
-    )
+    words = {
+        "name": "name: one in one, two in two",
+        "network.cidr": "network range: 10.77.0.0/16 in one, 192.168.0.0/20 in two",
+        "extras.roles[].path": "role motd path: motd in one, elsewhere/motd in two",
+        "extras.checks[].path": "check scratch path: scratch.sh in one, elsewhere/scratch.sh in two",
+    }
+    assert text[1] == f"Expected between siblings\n  {words[path]}"
     assert len(text) == 3
 
 
@@ -111,7 +113,7 @@ def test_a_thousand_nodes_are_a_few_lines() -> None:
     """What is left out is counted, and in the JSON."""
     large, wide = changed("pools[].count", 1000), changed("pools[].count", 1000)
     wide["fabric"]["leaf_nodes"] = 4
-    a, b = (Side(name, planning.plan(load_value(data, "test"))) for name, data in (("a", large), ("b", wide)))
+    a, b = (Side(name, planned(data)) for name, data in (("a", large), ("b", wide)))
     lines = comparison_text(a, b).splitlines()
     assert len(lines) < 30
     assert any(line.endswith("more, which --json has") for line in lines)
@@ -131,9 +133,7 @@ def test_the_order_of_pools_counts() -> None:
     """Addresses and leaves follow it."""
     data = changed("pools[].count", 4)
     data["pools"].reverse()
-    assert "order of pools: head, gpu, cpu in a, head, cpu, gpu in b" in counted(
-        PLAN, planning.plan(load_value(data, "test"))
-    )
+    assert "order of pools: head, gpu, cpu in a, head, cpu, gpu in b" in counted(PLAN, planned(data))
 
 
 def test_a_difference_without_words_is_no_equality() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,6 +64,18 @@ def test_a_single_leaf_has_no_trunk() -> None:
     assert section(text, "Leaves and trunks") == [
         "  leaf     trunk of each rail  nodes",
         "  leaf1-1  none                gpu-[001-004]",
+    ]
+
+
+def test_own_roles_and_checks_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With where they come from and where they go."""
+    monkeypatch.chdir(Path(__file__).parents[1] / "planning" / "own")
+    extras = {"roles": [{"path": "motd"}], "checks": [{"path": "elsewhere/scratch.sh"}]}
+    text = views.plan_text(plan_of(pools=[GPU], extras=extras), ())
+    assert section(text, "Roles and checks of your own") == [
+        "  kind   name     path                  on",
+        "  role   motd     motd                  head, gpu",
+        "  check  scratch  elsewhere/scratch.sh  gpu",
     ]
 
 

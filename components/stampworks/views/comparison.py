@@ -22,7 +22,7 @@ KEYS = ("interface", "name", "leaf")
 """What the entries of a list are known by: the first of these that they have."""
 THINGS = {"groups": "pool", "rails": "", "leaves": "", "priorities": "priority", "trunks": "trunk to"}
 FIELDS = {"cidr": "range", "management_cidr": "management range", "expectations": "expectation", "nodes": "node"}
-UNITS = {"_mbps": " Mb/s", "_minutes": " min", "_mib": " MiB", "_gib": " GiB"}
+UNITS = {"_mbps": " Mb/s", "_minutes": " min", "_seconds": " s", "_mib": " MiB", "_gib": " GiB"}
 UNLIMITED = frozenset({"time_limit_minutes", "accelerators_max"})
 _NAME = "\0"
 """Stands in a sentence for the entry it is about, so that the same one about many entries is said once."""
@@ -188,7 +188,8 @@ def _thing(way: Sequence[Step]) -> str:
 
 
 def _step(step: Step, key: str) -> str:
-    name = THINGS.get(step.field, FIELDS.get(step.field, step.field))
+    words = FIELDS | THINGS if step.key else FIELDS  # the groups of the plan are pools; those of a role are its groups
+    name = words.get(step.field, step.field)
     if step.key:
         return f"{name.removesuffix('s') if name == step.field else name} {key}".strip()
     for unit in UNITS:
