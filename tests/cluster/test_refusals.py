@@ -30,7 +30,7 @@ def diagnostics(stack: Stack, *argv: str) -> str:
 def test_a_preview_of_a_good_declaration_creates_nothing(stack: Stack) -> None:
     """All resources show as creations, and the machine is as before."""
     shown = stack.preview()
-    assert "+ 9 to create" in shown
+    assert "+ 11 to create" in shown
     assert stack.traces() == []
 
 
@@ -91,7 +91,7 @@ def test_all_problems_of_a_declaration_in_python_are_shown_with_their_paths(stac
         "Cluster('demo'): pools[1].name: 'head' is the name of the controller",
         "hint: call the pool by what its nodes are for",
         "Cluster('demo'): pools[1].nods: there is no such key",
-        "hint: there are name, machine and count",
+        "hint: there are name, machine, count and scheduling_only",
         "Cluster('demo'): fabric.leaf_nodes: must be a whole number, not '4'",
         "hint: write 4 without quotes",
         "5 problems in Cluster('demo'): nothing was changed.",
