@@ -50,6 +50,45 @@ def test_text_arrives_as_it_is(write: Writer, tmp_path: Path, content: str) -> N
     assert (tmp_path / "file").read_bytes() == content.encode()
 
 
+def test_kernel_settings_must_be_in_force(write: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A right file is not enough when somebody has told the kernel otherwise."""
+    kernel, commands = tmp_path / "sys", list[str]()
+    (kernel / "net/ipv4").mkdir(parents=True)
+    (kernel / "net/ipv4/range").write_text("1\t9\n")
+    monkeypatch.setattr(files, "KERNEL", kernel)
+    monkeypatch.setattr(files, "run", lambda argv: commands.append(" ".join(argv)))
+    wanted = entry(tmp_path / "conf", "# net.ipv4.other = 5\nnet.ipv4.range = 1 9\n", settings=True)
+    assert write(wanted)["drift"] == [f"{tmp_path}/conf is missing"]
+    assert commands == [f"sysctl --quiet --load {tmp_path}/conf"]
+    assert not write(wanted)["changed"]
+    (kernel / "net/ipv4/range").write_text("1\t8\n")
+    assert write(wanted, check=True)["drift"] == ["kernel setting net.ipv4.range is 1 8, not 1 9"]
+    assert len(commands) == 1
+    write(wanted)
+    assert len(commands) == 2
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda path: path.unlink(), "is missing"),
+        (lambda path: path.write_text("other"), "differs"),
+        (lambda path: path.chmod(0o640), "has another owner or mode"),
+    ],
+)
+def test_what_differs_is_said_without_what_is_in_it(
+    write: Writer, tmp_path: Path, spoil: Callable[[Path], None], words: str
+) -> None:
+    """In words that may be shown to anybody, whatever the file holds."""
+    wanted = entry(tmp_path / "key", "s3cret", mode="0600", secret=True)
+    write(wanted)
+    spoil(tmp_path / "key")
+    result = write(wanted, check=True)
+    assert result["drift"] == [f"{tmp_path}/key {words}"]
+    assert "s3cret" not in str(result)
+    assert "other" not in str(result["diff"])
+
+
 def test_a_changed_mode_is_a_change(write: Writer, tmp_path: Path) -> None:
     """A file with the right text and the wrong mode is wrong."""
     write(entry(tmp_path / "file", "text", mode="0600"))

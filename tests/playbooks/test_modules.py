@@ -343,7 +343,7 @@ class Running:
 def test_a_refused_configuration_stays_out(
     controller: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The running controller never sees it, in check mode as well."""
+    """The running controller never sees it; a look does not even try it."""
     (tmp_path / "slurm.conf").write_text("old")
     monkeypatch.setattr(slurm_controller, "listen", lambda *_: BAD)
     said = (
@@ -351,8 +351,9 @@ def test_a_refused_configuration_stays_out(
         "Unable to process configuration file; Parse error in file slurm.conf line 7"
     )
     assert slurm_controller.answer(controller, False)["msg"] == said
-    assert slurm_controller.answer(controller, True)["drift"] == [f"unknown: {said}"]
     assert (tmp_path / "slurm.conf").read_text() == "old"
+    monkeypatch.setattr(slurm_controller, "listen", lambda *_: pytest.fail("tried"))
+    assert slurm_controller.answer(controller, True)["drift"] == [f"{tmp_path}/slurm.conf differs"]
 
 
 def test_an_accepted_configuration_goes_in_once(

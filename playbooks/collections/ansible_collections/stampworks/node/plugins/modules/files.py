@@ -46,6 +46,7 @@ options:
       group: {description: Its group., type: str, default: root}
       once: {description: Leave it alone once it exists., type: bool, default: false}
       secret: {description: Never show what is in it., type: bool, default: false}
+      settings: {description: It holds kernel settings; those in force must be the same., type: bool, default: false}
   then:
     description: Commands, each a list of arguments, to run in order when a file changed.
     type: list
@@ -54,6 +55,7 @@ options:
 """
 
 RECORDS = Path("/var/lib/stampworks/files")
+KERNEL = Path("/proc/sys")
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class File:
     gid: int
     once: bool
     secret: bool
+    settings: bool
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> File:
@@ -78,6 +81,7 @@ class File:
             gid=group_id(data.get("group") or "root"),
             once=bool(data.get("once")),
             secret=bool(data.get("secret")),
+            settings=bool(data.get("settings")),
         )
 
 
@@ -126,14 +130,34 @@ def differs(file: File, found: Found | None) -> bool:
         return True
     if file.once:
         return False
-    return (file.content, file.mode, file.uid, file.gid) != (found.content, found.mode, found.uid, found.gid)
+    if (file.content, file.mode, file.uid, file.gid) != (found.content, found.mode, found.uid, found.gid):
+        return True
+    return bool(not_in_force(file))
+
+
+def not_in_force(file: File) -> list[str]:
+    """The kernel settings of a file that the kernel has otherwise, in words."""
+    words = []
+    for line in (file.content or b"").decode().splitlines() if file.settings else ():
+        name, equals, value = line.partition("=")
+        if not equals or name.lstrip().startswith("#"):
+            continue
+        path = KERNEL / name.strip().replace(".", "/")
+        now = path.read_text().split() if path.exists() else ["missing"]
+        if now != value.split():
+            words.append(f"kernel setting {name.strip()} is {' '.join(now)}, not {value.strip()}")
+    return words
 
 
 def words(file: File, found: Found | None) -> str:
     """How a file differs, without what is in it."""
     if found is None:
         return f"{file.path} is missing"
-    return f"{file.path} differs" if file.content != found.content else f"{file.path} has another owner or mode"
+    if file.content != found.content:
+        return f"{file.path} differs"
+    if (file.mode, file.uid, file.gid) != (found.mode, found.uid, found.gid):
+        return f"{file.path} has another owner or mode"
+    return "; ".join(not_in_force(file))
 
 
 def apply(
@@ -162,6 +186,8 @@ def put(file: File) -> None:
     if file.path.is_dir() and not file.path.is_symlink():
         raise Refused(f"{file.path}: a directory stands where this file should go: move it away")
     write(file.path, file.content, file.mode, file.uid, file.gid)
+    if file.settings:
+        run(["sysctl", "--quiet", "--load", str(file.path)])
 
 
 def remove(path: Path) -> None:

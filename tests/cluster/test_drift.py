@@ -1,0 +1,188 @@
+"""What became of a cluster behind its stack's back: seen in one refresh, in words, and repaired by one `up`."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cluster.conftest import Stack
+
+pytestmark = pytest.mark.cluster
+
+DECLARATION = """\
+config:
+  stampworks:cluster:
+    version: 1
+    name: {cluster}
+    cloud: local
+    pools:
+      - {{name: gpu, machine: sim-h100, count: 2}}
+    storage:
+      - {{name: shared, kind: directory, mount: /shared, protect: false}}
+    users:
+      - {{name: alice, uid: 2001, accounts: [research]}}
+      - {{name: bob, uid: 2002, accounts: [research]}}
+    scheduler:
+      accounting: true
+      protect: false
+      accounts: [{{name: research}}]
+"""
+RUN = (
+    "import sys; from stampworks.clouds.local import room; "
+    "done = room.run_in_node(sys.argv[1], sys.argv[2], ['sh', '-c', sys.argv[3]], 60); "
+    "print(done.stdout, end=''); sys.exit(done.stderr if done.returncode else 0)"
+)
+UNPLUG = (
+    "import subprocess, sys; from stampworks.clouds.local import room; "
+    "from stampworks.clouds.local.room import network; "
+    "command = ['ip', 'link', 'set', network.port('gpu-001', 'rail0'), 'down'];"
+    "subprocess.run([*room.reach(sys.argv[1]), *command], check=True)"
+)
+FOREIGN = (
+    "mkdir -p /tmp/x/DEBIAN; printf 'Package: iperf3\\nVersion: 9.9\\nArchitecture: all\\nMaintainer: x\\n"
+    "Description: x\\n' >/tmp/x/DEBIAN/control; dpkg-deb --build /tmp/x /tmp/x.deb; dpkg --install /tmp/x.deb"
+)
+SERVICES = "/etc/stampworks/services"
+FAULTS = {
+    "head": ("echo '# edited' >>/etc/slurm/slurm.conf",),
+    "gpu-001": (
+        "userdel alice",
+        "echo '# edited' >>/etc/ssh/sshd_config.d/60-stampworks.conf",
+        "dpkg --remove ethtool",
+        FOREIGN,
+        "sysctl --write net.core.somaxconn=100",
+        f"sv down {SERVICES}/metrics",
+    ),
+    "gpu-002": (
+        f"sv down {SERVICES}/slurmd",
+        "echo '# edited' >>/run/slurm/conf/slurm.conf",
+        "echo a-tampered-key >>/etc/slurm/slurm.key",
+        "umount /shared",
+        "ip link set rail1 down",
+    ),
+}
+DRIFT = """\
+cloud: gpu-001: rail0 is down
+cloud: gpu-002: rail1 is down
+system: gpu-001: /etc/ssh/sshd_config.d/60-stampworks.conf differs
+system: gpu-001: kernel setting net.core.somaxconn is 100, not 4096
+system: gpu-001: package ethtool is missing
+system: gpu-001: package iperf3 is 9.9, the image had VERSION
+system: gpu-001: user alice is missing
+system: gpu-002: /etc/slurm/slurm.key differs
+system: gpu-002: /run/slurm/conf/slurm.conf differs
+system: head: /etc/slurm/slurm.conf differs
+runtime: gpu-001: metrics does not run
+runtime: gpu-001: rail0 is down
+runtime: gpu-002: /shared is not mounted
+runtime: gpu-002: rail1 is down
+runtime: gpu-002: slurmd does not run
+"""
+NODE = (
+    "find /etc /usr/local /var/lib/stampworks /var/lib/dpkg /tmp /root ! -path '/var/lib/stampworks/state*'"
+    " ! -name health-drained ! -path /var/lib/stampworks -printf '%p %m %u %s %T@\\n' | sort; "
+    "cat /proc/mounts; ps -eo args | grep -v 'sshd\\|ps -eo\\|grep\\|find /etc\\|health\\|^sort' | sort"
+)
+"""What a look could leave behind on a node: files, mounts, processes; without what Slurm itself writes meanwhile."""
+
+
+def python(stack: Stack, program: str, *arguments: str) -> str:
+    command = [sys.executable, "-c", program, stack.cluster, *arguments]
+    done = subprocess.run(command, env=stack.environment(), capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def shell(stack: Stack, node: str, command: str) -> str:
+    return python(stack, RUN, node, command)
+
+
+def lines(shown: str) -> list[str]:
+    """The words of all layers, each once, but for how Slurm sees a node: that depends on how long ago it happened."""
+    found = {line.strip() for line in shown.splitlines() if re.match(r" +(cloud|system|runtime): ", line)}
+    return sorted(line for line in found if "Slurm says" not in line)
+
+
+def refresh(stack: Stack) -> str:
+    done = stack.run("refresh", "--yes", "--skip-preview")
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.5)
+
+
+@pytest.fixture(scope="module")
+def stamped(stack: Stack) -> Stack:
+    stack.declare(DECLARATION.format(cluster=stack.cluster))
+    stack.up()
+    return stack
+
+
+def submit(stack: Stack, *options: str) -> str:
+    return shell(stack, "head", f"cd /tmp; runuser -u bob -- sbatch --parsable --output=/dev/null {' '.join(options)}")
+
+
+def test_what_was_tampered_with_is_seen_at_once_and_repaired(stamped: Stack) -> None:
+    """Every fault in its layer, and no other word; then everything is as it was, and jobs have not noticed."""
+    past = submit(stamped, "--wrap=true")
+    accounted = "sacct --noheader --allusers --allocations --parsable2 --format=jobid,state"
+    wait_for(lambda: f"{past}|COMPLETED" in shell(stamped, "head", accounted))
+    runs, waits = submit(stamped, "-w gpu-001 --wrap='sleep 900'"), submit(stamped, "--hold --wrap=true")
+    queue = "squeue --noheader --sort=i --format='%i %T'"
+    expected = f"{runs} RUNNING\n{waits} PENDING"
+    wait_for(lambda: shell(stamped, "head", queue) == expected)
+
+    for node, commands in FAULTS.items():
+        shell(stamped, node, f"set -e; {'; '.join(commands)}")
+    python(stamped, UNPLUG)
+    before = {node: shell(stamped, node, NODE) for node in FAULTS}
+    shown = refresh(stamped)
+    assert lines(re.sub(r"the image had \S+", "the image had VERSION", shown)) == sorted(DRIFT.splitlines())
+    assert {node: shell(stamped, node, NODE) for node in FAULTS} == before, "a look changes nothing on a node"
+    assert "a-tampered-key" not in shown + str(stamped.resources())
+
+    # a plain preview knows what the refresh found, and an up repairs it without looking again
+    assert "system: head: /etc/slurm/slurm.conf differs" in stamped.preview()
+    stamped.up()
+    assert lines(refresh(stamped)) == []
+    assert shell(stamped, "head", queue) == expected
+    assert f"{past}|COMPLETED" in shell(stamped, "head", accounted)
+    shell(stamped, "head", f"scancel {runs} {waits}")
+
+
+def test_nodes_that_cannot_be_looked_at_are_unknown(stamped: Stack) -> None:
+    """A dead and a frozen one are said in words, by the cloud and by who could not ask them; up brings both back."""
+    nodes = stamped.nodes()
+    os.kill(nodes["gpu-001"]["pid"], signal.SIGKILL)
+    os.kill(nodes["gpu-002"]["pid"], signal.SIGSTOP)
+    done = stamped.run("preview", "--refresh")
+    assert done.returncode == 0, done.stdout
+    assert lines(done.stdout) == [
+        "cloud: gpu-001: the node is dead",
+        "cloud: gpu-002: the node is frozen",
+        "cloud: gpu: 0 of 2 members",
+        "runtime: gpu-[001-002]: unknown: the node is not up",
+    ]
+    done = stamped.run("up", "--refresh", "--yes", "--skip-preview")
+    assert done.returncode == 0, done.stdout
+    assert {node["state"] for node in stamped.nodes().values()} == {"up"}
+
+
+def test_a_room_that_is_gone_is_unknown(stamped: Stack) -> None:
+    """A refresh of a stack whose machine room has ended says so in words, and fails nothing."""
+    stamped.end_room()
+    assert "runtime: gpu-[001-002], head: unknown: the node is not up" in lines(refresh(stamped))

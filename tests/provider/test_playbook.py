@@ -1,0 +1,88 @@
+"""What the Playbook resource does with a look at its cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from stampworks import configuration, operations, plan
+from stampworks.configuration import Look
+from stampworks.provider.handler import Call
+from stampworks.provider.handlers.playbook import Playbook
+
+INVENTORY: dict[str, Any] = {"all": {"vars": {}, "hosts": {"head": {}, "gpu-001": {}}, "children": {}}}
+OLD = {"changed": 3, "hosts": 2, "drift": ["system: head: /etc/old differs"]}
+
+
+def roster(*names: str) -> plan.Roster:
+    members = tuple(plan.Member(name, name, "1", "10.0.0.1", (), "ssh-ed25519 KEY") for name in names)
+    return plan.Roster("c", "local", ("enter",), "root", "/key", members)
+
+
+def call(**more: Any) -> Call:
+    inputs = {
+        "playbook": "site.yml",
+        "inventory": json.dumps(INVENTORY),
+        "roster": plan.to_dict(roster("head", "gpu-001")),
+        "roles": [],
+        "secrets": {"slurm_key": "s3cret-key"},
+        "timeoutMinutes": 60,
+        **more,
+    }
+    return Call("urn", "id", inputs, old_outputs=OLD, mask=lambda text: text.replace("s3cret-key", "[secret]"))
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The hosts that were looked at, each time. Only the head is up, and it says what it must not."""
+    asked: list[Any] = []
+
+    async def look(_playbook: str, _inventory: Mapping[str, Any], hosts: list[str], *_: Any, **__: Any) -> Look:
+        asked.append(hosts)
+        return Look(drift=(("head", "/etc/hosts differs"), ("head", "unknown: no s3cret-key here")))
+
+    monkeypatch.setattr(operations, "members", lambda *_: roster("head", "stranger"))
+    monkeypatch.setattr(configuration, "look", look)
+    return asked
+
+
+def test_a_read_looks_at_the_nodes_that_are_up(looked: list[Any]) -> None:
+    """What it finds replaces what an earlier one found, and holds no secret, whatever a node says."""
+    outputs = asyncio.run(Playbook().read(call()))
+    assert looked == [["head"]]
+    assert outputs == {
+        "changed": 3,
+        "hosts": 2,
+        "drift": [
+            "system: head: /etc/hosts differs",
+            "system: head: unknown: no [secret] here",
+            "runtime: gpu-001: unknown: the node is not up",
+            "runtime: head: unknown: it says nothing of itself",
+        ],
+    }
+    assert Playbook().drift(outputs) == {"drift": outputs["drift"]}
+
+
+def test_a_room_that_is_gone_is_not_looked_at(looked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is started where nobody is, and the refresh goes on."""
+    monkeypatch.setattr(operations, "members", lambda *_: roster())
+    outputs = asyncio.run(Playbook().read(call()))
+    assert looked == []
+    assert outputs is not None
+    assert outputs["drift"] == ["runtime: gpu-001, head: unknown: the node is not up"]
+
+
+def test_what_a_failed_run_leaves_is_not_looked_for(looked: list[Any]) -> None:
+    """The state keeps what it had; a pass over all nodes after each failure would only delay its message."""
+    assert asyncio.run(Playbook().remains(call())) == OLD
+    assert looked == []
+
+
+def test_only_drift_is_a_reason_to_run_again() -> None:
+    """A cluster that is as it was left is left alone."""
+    assert Playbook().drift({"changed": 0, "hosts": 2, "drift": []}) == {}
+    assert Playbook().drift({}) == {}
+    assert not Playbook.refresh, "a plain preview stays cheap"
