@@ -17,6 +17,11 @@ from stampworks.reasons import DrainReason, parsed
 # Every state in which a job still holds its nodes.
 HOLDING = "running,completing,configuring,suspended,signaling,stage_out,stopped"
 _EXPANDED_MAX = 65536
+_NAMES_MAX = 1 << 20
+"""Over all jobs: a thousand that each hold a thousand nodes."""
+_TEXT_MAX = 16384
+"""Nothing that Slurm writes into one field is as long; a longer one is not worth the time that patterns take on it."""
+_BRACKETS_MAX = 8
 _TIME_END = 1 << 37  # beyond, there is no such date
 
 
@@ -50,7 +55,14 @@ def nodes(roster: Roster) -> dict[str, Node]:
 def jobs(roster: Roster) -> tuple[Job, ...]:
     """All jobs that hold nodes now."""
     listed = _ask(roster, ["squeue", "--json", f"--states={HOLDING}"], "jobs")
-    return tuple(_job(item) for item in listed)
+    found: list[Job] = []
+    names = 0
+    for item in listed:
+        found.append(_job(item))
+        names += len(found[-1].nodes)
+        if names > _NAMES_MAX:
+            raise UnknownError(f"jobs that hold more than {_NAMES_MAX} nodes", "look there: stampworks ssh head")
+    return tuple(found)
 
 
 def _ask(roster: Roster, argv: list[str], key: str) -> list[dict[str, Any]]:
@@ -84,11 +96,13 @@ def _job(item: dict[str, Any]) -> Job:
     number = item.get("job_id")
     if type(number) is not int:
         raise UnknownError("squeue listed a job without a number", "look there: stampworks ssh head")
-    return Job(id=number, user=_text(item.get("user_name")) or "unknown", nodes=expand(_text(item.get("nodes"))))
+    nodes = item.get("nodes")
+    nodes = nodes if isinstance(nodes, str) else ""  # whole, for a part of the names would be a wrong answer
+    return Job(id=number, user=_text(item.get("user_name")) or "unknown", nodes=expand(nodes))
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    return value[:_TEXT_MAX] if isinstance(value, str) else ""
 
 
 def _time(value: object) -> int | None:
@@ -99,14 +113,14 @@ def _time(value: object) -> int | None:
 
 def gpus(gres: object) -> int | None:
     """The GPUs in a gres string such as `gpu:h100:8(S:0-1),nic:2`; None when it says nothing that can be read."""
-    if not isinstance(gres, str):
+    if not isinstance(gres, str) or len(gres) > _TEXT_MAX:
         return None
     total = 0
     for part in re.sub(r"\([^)]*\)", "", gres).split(","):
         words = part.split(":")
         if words[0] != "gpu":
             continue
-        if len(words) not in (2, 3) or not words[-1].isdecimal():
+        if len(words) not in (2, 3) or not _is_number(words[-1]):
             return None
         total += int(words[-1])
     return total
@@ -115,7 +129,11 @@ def gpus(gres: object) -> int | None:
 def expand(hostlist: str) -> tuple[str, ...]:
     """The names in Slurm's short form: `gpu-[001-003,007],head` is five names."""
     names: list[str] = []
+    if len(hostlist) > _TEXT_MAX:
+        raise UnknownError(f"a list of nodes of {len(hostlist)} characters", "look there: stampworks ssh head")
     for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", hostlist):
+        if part.count("[") > _BRACKETS_MAX:
+            raise UnknownError(f"a name with more than {_BRACKETS_MAX} ranges", "look there: stampworks ssh head")
         names.extend(itertools.islice(_expand_part(part), _EXPANDED_MAX + 1))
         if len(names) > _EXPANDED_MAX:
             raise UnknownError(f"a list of more than {_EXPANDED_MAX} nodes", "look there: stampworks ssh head")
@@ -137,7 +155,11 @@ def _numbers(item: str) -> Iterator[str]:
     first, dash, last = item.partition("-")
     if not dash:
         yield first
-    elif first.isdecimal() and last.isdecimal() and 0 <= int(last) - int(first) <= _EXPANDED_MAX:
+    elif _is_number(first) and _is_number(last) and 0 <= int(last) - int(first) <= _EXPANDED_MAX:
         yield from (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
     else:
         yield item
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) < 10

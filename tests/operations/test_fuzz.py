@@ -1,0 +1,128 @@
+"""Whatever a node answers, the parsers of Slurm's words say something in return or say that they cannot, and soon."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stampworks.operations import UnknownError, remote, slurm
+from stampworks.plan import Member, Roster
+
+relaxed = settings(deadline=None, derandomize=True, max_examples=50)
+much = settings(deadline=None, max_examples=20_000)
+
+ROSTER = Roster("c", "local", (), "root", "/key", (Member("head", "head", "1", "10.0.0.1", (), "ssh-ed25519 AAAA"),))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=10,
+)
+KEYS = st.sampled_from(["name", "state", "reason", "gres", "gres_used", "job_id", "user_name", "nodes", "comment"])
+ITEMS = st.lists(st.dictionaries(KEYS, VALUES | st.sampled_from(["gpu-[001-003]", "gpu:h100:8(S:0-1)", 7]), max_size=8))
+HOSTLISTS = st.text("ag-,[]0123456789 ", max_size=40)
+
+
+def answered(answer: str) -> None:
+    """The two questions, of a head that gives this answer to both."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remote, "ask", lambda *_, **__: answer)
+        for ask in (slurm.nodes, slurm.jobs):
+            with contextlib.suppress(UnknownError):
+                ask(ROSTER)
+
+
+@relaxed
+@given(ITEMS)
+def test_any_items(items: list[object]) -> None:
+    """Nodes and jobs of whatever kind."""
+    answered(json.dumps({"nodes": items, "jobs": items}))
+
+
+@pytest.mark.long
+@much
+@given(ITEMS | VALUES)
+def test_any_items_at_length(items: object) -> None:
+    """And very many of them."""
+    answered(json.dumps({"nodes": items, "jobs": items}))
+
+
+@relaxed
+@given(st.text(max_size=200) | VALUES.map(json.dumps))
+def test_any_answer(answer: str) -> None:
+    """What is no JSON, or other JSON than Slurm's."""
+    answered(answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "[" * 200_000,
+        '{"nodes":' * 100_000,
+        '{"nodes": [{"name": ' + "9" * 10_000 + "}]}",
+        '{"nodes": NaN}',
+        "\x00",
+        "null",
+    ],
+    ids=["deep", "deeper", "huge", "nan", "null-byte", "null"],
+)
+def test_answers_that_parsers_choke_on(answer: str) -> None:
+    """Deeper and larger than a parser likes."""
+    answered(answer)
+
+
+@relaxed
+@given(HOSTLISTS)
+def test_any_hostlist(text: str) -> None:
+    """Every list of hosts has few names, or is refused."""
+    with contextlib.suppress(UnknownError):
+        assert len(slurm.expand(text)) <= 65536
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" + "[0-9]" * 12,
+        "a" + "[0-99999]" * 4,
+        "a[0-" + "9" * 5000 + "]",
+        "a[" + "1," * 100_000 + "1]",
+        "[" * 50_000,
+        "a[0-9" * 20_000,
+        ",".join(["a[0-9]" * 3000]),
+        "a[" + "0" * 100_000 + "1-2]",
+    ],
+    ids=["product", "large-product", "long-number", "many", "open", "open-ranges", "deep", "zeros"],
+)
+def test_hostlists_that_would_never_end(text: str) -> None:
+    """A list that means billions of names, or nests without end, costs about what its length costs."""
+    began = time.process_time()
+    with contextlib.suppress(UnknownError):
+        slurm.expand(text)
+    assert time.process_time() - began < 60, "minutes or for ever, not seconds"
+
+
+def test_jobs_that_hold_too_much() -> None:
+    """Many short lists of many nodes each are refused before they fill the memory."""
+    job = {"job_id": 1, "user_name": "a", "nodes": "a[0-65535]"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remote, "ask", lambda *_, **__: json.dumps({"jobs": [job] * 1000}))
+        patch.setattr(slurm, "_NAMES_MAX", 200_000)
+        with pytest.raises(UnknownError, match="jobs that hold more than 200000 nodes"):
+            slurm.jobs(ROSTER)
+
+
+@relaxed
+@given(st.text("gpu:h10(),;-S", max_size=60))
+def test_any_gres(text: str) -> None:
+    """A number of GPUs, or not known."""
+    found = slurm.gpus(text)
+    assert found is None or found >= 0
+
+
+@pytest.mark.parametrize("text", ["(" * 1_000_000, "gpu:" + "9" * 5000, "gpu:h100:" + "9" * 5000])
+def test_gres_that_would_never_end(text: str) -> None:
+    """Not known, at once."""
+    assert slurm.gpus(text) in (None, 0)
