@@ -41,7 +41,7 @@ def stack_file(stack: str, directory: Path) -> Path:
     """The file that holds a stack's configuration; DeclarationError when there is none."""
     name = stack.rpartition("/")[2]  # Pulumi's full names are organization/project/stack
     path = directory / f"Pulumi.{name}.yaml"
-    if not path.is_file():
+    if not os.path.isfile(path):  # noqa: PTH113  # is_file() raises for a name that no file can have
         stacks = [file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in directory.glob("Pulumi.*.yaml")]
         hint = did_you_mean(name, stacks) or "write the file; another stack's is a good start"
         raise DeclarationError([Place(displayed(path)).problem("", f"there is no stack {shown(name)}", hint)])

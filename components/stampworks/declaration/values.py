@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, GetCoreSchemaHandler
 from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
 
 from stampworks import catalog
-from stampworks.declaration.wording import did_you_mean, shown
+from stampworks.declaration.wording import brief, did_you_mean, shown
 
 NAME_LENGTH_MAX = 20
 NAME_PATTERN = rf"^[a-z]([a-z0-9-]{{0,{NAME_LENGTH_MAX - 2}}}[a-z0-9])?$"
@@ -131,7 +131,7 @@ def cidr(value: str) -> str:
 def mount(value: str) -> str:
     """Refuse a place that is relative, hard to quote, or one that the node itself needs."""
     if not value.startswith("/"):
-        raise _wrong(f"{shown(value)} is not an absolute path", f"write it like /{value.strip('./') or 'shared'}")
+        raise _wrong(f"{shown(value)} is not an absolute path", f"write it like /{_plain(value) or 'shared'}")
     if len(value) > MOUNT_LENGTH_MAX:
         raise _wrong(f"{shown(value)} is too long for a path", f"take at most {MOUNT_LENGTH_MAX} characters")
     if not re.fullmatch(MOUNT_PATTERN, value):
@@ -184,6 +184,10 @@ def _relative(value: str, example: str) -> str:
         hint = "a path has letters, digits, blanks and . _ + @ - /, and no more than 255 of them"
         raise _wrong(f"{shown(value)} is not a plain path", hint)
     return value
+
+
+def _plain(value: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._/-]+", "", brief(value)).strip("./-")
 
 
 def machine_name(value: str) -> str:

@@ -1,0 +1,233 @@
+"""Tricks in every text that can be declared: refused where they stand, or carried to the end as nothing but text."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from stampworks import planning
+from stampworks.configuration import inventory
+from stampworks.declaration import DeclarationError, load_file, load_stack, load_value
+from stampworks.declaration.fields import fields
+from stampworks.declaration.nodes import parsed, spelled
+from stampworks.declaration.values import NAME_PATTERN
+from stampworks.plan import Plan, from_json, to_json
+from stampworks.schedulers import slurm
+
+from tests.schedulers.conftest import roster_of
+
+from .conftest import EXAMPLE
+
+relaxed = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+WORDS = r"""
+../../etc/passwd /etc/passwd .. // / ~ $(id) `id` ;reboot |cat a>b $HOME ${IFS} ' " \ a\nb -rf --option
+-oProxyCommand=id %s%n %h %(x)s {0} {message} {{7*7}} {%if%} {#x#} !!python/object/apply:os.system *alias &anchor
+!unsafe << a:b #a yes null <script>alert(1)</script> &lt; ]]> [a](javascript:x) 'OR'1'='1 ';DROPTABLEx;-- a,b
+a[1-9] a=b a|b NodeName=x ALL a#b a@b * ? [Service] net.ipv4.ip_forward=1 a;b a/b root head default slurm nobody
+localhost all con 0 -1 0x10 1e999 .inf
+"""
+TRICKS = (
+    *WORDS.split(),
+    *("", " ", "gpu ", "\tgpu", "gpu\n", "a\r\nb", "\0", "a\0b", "two words", "- a", "a: b", "key: {a: b}"),
+    *("\x1b[2J\x1b]0;owned\x07", "\x9b31m", "\u202eabc", "a\u200bb", "\ufeffa", "\u0261pu", "\uff47\uff50\uff55"),
+    *("gpu\u0301", "\ud800", "\U0010ffff", "ä", "日本", "a" * 21, "a" * 100_000),
+)
+Place = tuple[str | int, ...]
+DATA = yaml.safe_load(EXAMPLE)
+DATA["extras"] = {
+    "roles": [{"path": "roles/motd", "groups": ["head"], "variables": {"motd_text": "x"}}],
+    "checks": [{"path": "checks/scratch.sh", "pools": ["gpu"]}],
+}
+
+
+def texts(value: Any, path: Place = ()) -> Iterator[Place]:
+    """Where in the example text stands."""
+    if isinstance(value, str):
+        yield path
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from texts(item, (*path, key))
+
+
+TEXTS = list(texts(DATA))
+
+
+def with_text(path: Place, text: str) -> Any:
+    data = copy.deepcopy(DATA)
+    parent = data
+    for step in path[:-1]:
+        parent = parent[step]
+    parent[path[-1]] = text
+    return data
+
+
+def renamed(value: Any, old: str, new: str) -> Any:
+    """The same declaration with another word for one thing."""
+    if isinstance(value, dict):
+        return {key: renamed(item, old, new) for key, item in value.items()}
+    if isinstance(value, list):
+        return [renamed(item, old, new) for item in value]
+    return new if value == old else value
+
+
+def structure(plan: Plan) -> list[Any]:
+    """What remains of all that is written for a cluster when its words are taken out."""
+    roster = roster_of(plan)
+    written = slurm.files(plan, roster)
+    shapes = [(name, [re.findall(r"\w+(?==)", line) for line in text.splitlines()]) for name, text in written.items()]
+    told = json.dumps(inventory(plan, roster, written, {check.name: "" for check in plan.extras.checks}))
+    return [*shapes, re.sub(r'"(?:[^"\\]|\\.)*"|[0-9.]+', "", told)]
+
+
+@pytest.fixture(autouse=True)
+def _own(folder: Path) -> None:
+    """The role and the check that the example has of its own."""
+    for path in ("roles/motd/tasks/main.yml", "checks/scratch.sh"):
+        (folder / path).parent.mkdir(parents=True)
+        (folder / path).write_text("#!/bin/sh\n")
+
+
+@functools.cache
+def usual() -> list[Any]:
+    return structure(planning.plan(load_value(DATA, "o")))
+
+
+def refused_or_carried(data: Any, path: Place) -> None:
+    try:
+        plan = planning.plan(load_value(data, "o"))
+    except DeclarationError as error:
+        refused = error
+    else:
+        assert structure(plan) == usual()
+        assert from_json(Plan, to_json(plan)) == plan
+        return
+    found = [(each.path, each.message) for each in refused.problems]
+    # there, or where a name is meant that now is another one; a role's path is its name, and so that of its variables
+    place = spelled(path[:3] if path[0] == "extras" else path)
+    assert any(at.startswith(place) or said.startswith("no ") for at, said in found), found
+    assert all(line.isprintable() for line in str(refused).split("\n"))
+    assert len(str(refused)) < 20_000
+
+
+def test_every_text_is_tried() -> None:
+    """A field that is new has to stand in the example, where the tricks are played on it."""
+    tried = {re.sub(r"\[\d+\]", "[]", spelled(path)).removesuffix("[]") for path in TEXTS}
+    tried |= {path.removesuffix(".motd_text") for path in tried}
+    holding_text = {
+        name
+        for name, field in fields().items()
+        if field.annotation is str
+        or (get_origin(field.annotation) is not None and "str" in str(get_args(field.annotation)[0]))
+        or any(isinstance(each, str) for each in get_args(field.annotation))
+    }
+    assert holding_text - tried == {"extends"}, "a base is tried in test_files.py"
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=spelled)
+def test_tricks(path: Place) -> None:
+    """Whatever is written where a text belongs, it is refused there or changes no structure."""
+    for trick in TRICKS:
+        refused_or_carried(with_text(path, trick), path)
+
+
+@pytest.mark.parametrize("section", ["", "network", "pools[0]", "storage[0]", "scheduler", "scheduler.queues[0]"])
+def test_tricks_as_keys(section: str) -> None:
+    """Unknown keys are refused, and shown without what they would do to a terminal."""
+    for trick in TRICKS:
+        if trick in ("", "all"):
+            continue
+        data = with_text((*parsed(section), trick), "x")
+        with pytest.raises(DeclarationError) as caught:
+            load_value(data, "o")
+        assert all(line.isprintable() for line in str(caught.value).split("\n"))
+
+
+@relaxed
+@given(st.sampled_from(TEXTS), st.text(st.characters(), max_size=40))
+def test_any_text(path: Place, text: str) -> None:
+    """The same with text that nobody thought of."""
+    refused_or_carried(with_text(path, text), path)
+
+
+@pytest.mark.long
+@settings(relaxed, max_examples=20_000)
+@given(st.sampled_from(TEXTS), st.text(st.characters(), max_size=80))
+def test_any_text_at_length(path: Place, text: str) -> None:
+    """And with much more of it."""
+    refused_or_carried(with_text(path, text), path)
+
+
+RENAMED = ("local", "gpu", "shared", "alice", "main", "normal", "research")
+# two of one kind, or a name with a meaning of its own
+TAKEN = re.compile(r"is called|is named twice|an account of the system|'(root|head|default)' is|preempt")
+
+
+@relaxed
+@given(st.sampled_from(RENAMED), st.from_regex(NAME_PATTERN, fullmatch=True))
+def test_any_legal_name(old: str, new: str) -> None:
+    """A name that is allowed works wherever it is used, from the declaration to Slurm's own files."""
+    data = renamed(DATA, old, new)
+    data["cloud"] = "local"
+    try:
+        source = load_value(data, "o")
+    except DeclarationError as error:
+        if TAKEN.search(str(error)):
+            return
+        raise
+    assert structure(planning.plan(source)) == usual()
+
+
+BASES = {
+    "pipe": (lambda path: os.mkfifo(path), "is not a file"),
+    "folder": (lambda path: path.mkdir(), "is a directory"),
+    "link-to-itself": (lambda path: path.symlink_to(path), "cannot be read: too many levels of symbolic links"),
+    "endless": (lambda path: path.symlink_to("/dev/zero"), "is not a file"),
+    "terminal": (lambda path: path.symlink_to("/dev/tty"), ""),
+    "secret": (lambda path: path.symlink_to("/proc/self/environ"), "is not called a YAML file"),
+    "passwords": (lambda path: path.symlink_to("/etc/passwd"), "is not called a YAML file"),
+    "link-to-nothing": (lambda path: path.symlink_to("nothing"), "does not exist"),
+    "large": (lambda path: path.write_bytes(b"#" * 10_000_000), "is larger than 256 KiB"),
+    "bytes": (lambda path: path.write_bytes(bytes(range(128, 256))), "the byte 0x80 is not UTF-8"),
+}
+
+
+@pytest.mark.parametrize(("make", "expected"), BASES.values(), ids=BASES)
+def test_a_base_that_is_none(make: Any, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a declaration extends, it is refused at once, and nothing is quoted that is not its own."""
+    monkeypatch.setenv("A_SECRET", "hunter2-hunter2")
+    make(Path.cwd() / "base.yaml")
+    Path("cluster.yaml").write_text("extends: base.yaml\n")
+    with pytest.raises(DeclarationError) as caught:
+        load_file(Path("cluster.yaml"))
+    assert expected in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    assert "root:" not in str(caught.value)
+
+
+def test_the_height_of_bases_is_bounded() -> None:
+    """A tower of files is refused where it gets too high."""
+    for index in range(2000):
+        Path(f"b{index}.yaml").write_text(f"extends: b{index + 1}.yaml\n")
+    with pytest.raises(DeclarationError, match=r"b8\.yaml:1:10: extends: more than 8 bases stand on each other"):
+        load_file(Path("b0.yaml"))
+
+
+def test_stack_names() -> None:
+    """No stack's name leads out of the folder of stacks."""
+    Path("stacks").mkdir()
+    Path("Pulumi.outside.yaml").write_text(EXAMPLE)
+    for trick in TRICKS:
+        for name in (trick, f"../{trick}", "../outside", f"{trick}/../../outside"):
+            with pytest.raises(DeclarationError) as caught:
+                load_stack(name, Path("stacks"))
+            assert all(line.isprintable() for line in str(caught.value).split("\n"))
