@@ -1,0 +1,290 @@
+"""A cluster whose secrets are looked for wherever they must not be, and whose nodes then turn against the toolkit."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from stampworks.clouds.local.room import run_in_node
+from stampworks.declaration.values import user_name
+
+from tests.cluster.conftest import Stack
+from tests.cluster.test_local import stampworks
+
+pytestmark = pytest.mark.cluster
+
+PLANTED = "planted-by-the-test-of-secrets"
+SAMPLE_S = 0.1
+LOOSE = ("sw-", "stampworks", "pulumi", "slurm", "tmp")  # what of ours, of Pulumi or of Python could lie in /tmp
+# Where a secret has to be on a node, who owns it, and that nobody else can read it.
+ON_NODES = {
+    "head": {
+        "/etc/slurm/slurm.key": "600 slurm",
+        "/etc/slurm/slurmdbd.conf": "600 slurm",
+        "/etc/stampworks/database.sql": "600 mysql",
+        "/etc/ssh/ssh_host_ed25519_key": "600 root",
+    },
+    "gpu-001": {"/etc/slurm/slurm.key": "600 slurm", "/etc/ssh/ssh_host_ed25519_key": "600 root"},
+    "gpu-002": {"/etc/slurm/slurm.key": "600 slurm", "/etc/ssh/ssh_host_ed25519_key": "600 root"},
+}
+
+
+@dataclass
+class Watched:
+    """The stack, everything it printed, and every command line and environment there was meanwhile."""
+
+    stack: Stack
+    began: float = field(default_factory=time.time)
+    said: dict[str, bytes] = field(default_factory=dict)
+    processes: set[bytes] = field(default_factory=set)
+
+    def watch(self, over: threading.Event) -> None:
+        while not over.wait(SAMPLE_S):
+            for name in ("cmdline", "environ"):
+                self.processes.update(map(content, Path("/proc").glob(f"[0-9]*/{name}")))
+
+    def pulumi(self, *argv: str) -> None:
+        done = self.stack.run(*argv)
+        assert done.returncode == 0, done.stdout
+        self.said["pulumi " + " ".join(argv)] = done.stdout.encode()
+
+    def stampworks(self, *argv: str) -> None:
+        done = stampworks(self.stack, *argv)
+        assert done.returncode == 0, done.stderr
+        self.said["stampworks " + " ".join(argv)] = (done.stdout + done.stderr).encode()
+
+    def shell(self, node: str, command: str) -> str:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("STAMPWORKS_STATE", str(self.stack.state))
+            done = run_in_node(self.stack.cluster, node, ["sh", "-c", command], 60)
+        assert done.returncode == 0, f"{node}: {command}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def plant(self) -> None:
+        """A process with something on its command line that must be seen, however busy this machine is."""
+        with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", PLANTED]) as planted:
+            until = time.monotonic() + 50
+            while time.monotonic() < until and not any(PLANTED.encode() in each for each in self.processes.copy()):
+                time.sleep(SAMPLE_S)
+            planted.kill()
+
+    def secrets(self) -> dict[str, list[bytes]]:
+        """Of each secret what would betray it: its lines, or what it looks like in another form."""
+        shown = json.loads(self.stack.run("stack", "export", "--show-secrets").stdout)["deployment"]["resources"]
+        [keyring] = [one["outputs"] for one in shown if one["type"] == "stampworks:cluster:Keyring"]
+        plain = {name: json.loads(keyring[name]["plaintext"]) for name in ("slurmKey", "databasePassword")}
+        found = {name: [value.encode()] for name, value in plain.items()}
+        found["slurmKey"] += [plain["slurmKey"][:64].encode(), base64.b64decode(plain["slurmKey"])[:32]]
+        found["sshPrivateKey"] = key_lines(json.loads(keyring["sshPrivateKey"]["plaintext"]))
+        for node in ON_NODES:
+            found[f"host key of {node}"] = key_lines(self.shell(node, "cat /etc/ssh/ssh_host_ed25519_key"))
+        return found
+
+
+def key_lines(text: str) -> list[bytes]:
+    """Of a private key, the lines that are its own: the first ones are the same in every key."""
+    return [line.encode() for line in text.splitlines()[2:-1]]
+
+
+def content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it ended, or is none of ours
+        return b""
+
+
+def betrayed(secrets: Mapping[str, list[bytes]], text: bytes) -> list[str]:
+    return [name for name, forms in secrets.items() if any(form in text for form in forms)]
+
+
+def files(*folders: Path) -> Iterator[Path]:
+    """All plain files, whoever owns them, links not followed."""
+    for folder in folders:
+        for top, _, names in os.walk(folder):
+            yield from (path for name in names if (path := Path(top, name)).is_file() and not path.is_symlink())
+
+
+@pytest.fixture(scope="module")
+def watched(stack: Stack) -> Watched:
+    """A cluster with accounting, after all that one does to a cluster."""
+    stack.edit(
+        "/shared, protect: false}\n",
+        "/shared, protect: false}\n    users: [{name: alice, uid: 2001, accounts: [research]}]\n",
+    )
+    stack.edit("drain_timeout_minutes: 1,", "drain_timeout_minutes: 1, accounting: true, accounts: [{name: research}],")
+    made, over = Watched(stack), threading.Event()
+    watcher = threading.Thread(target=made.watch, args=(over,))
+    watcher.start()
+    try:
+        made.pulumi("up", "--yes", "--skip-preview")
+        made.pulumi("preview", "--diff", "--json")
+        made.pulumi("preview", "--diff", "--refresh")
+        made.pulumi("refresh", "--yes", "--diff")
+        made.pulumi("stack", "export")
+        made.pulumi("stack", "output", "--json")
+        made.stampworks("plan", "-s", "test", "--json")
+        made.stampworks("status", "-s", "test", "--json")
+        made.stampworks("run", "-s", "test", "--", "env")
+        made.plant()
+    finally:
+        over.set()
+        watcher.join()
+    return made
+
+
+def test_the_search_finds_what_is_there(watched: Watched, tmp_path: Path) -> None:
+    """A secret that was planted on a command line, in an output and in a file is found in all three."""
+    secrets = {"planted": [PLANTED.encode()]}
+    (tmp_path / "deep" / "down").mkdir(parents=True)
+    (tmp_path / "deep" / "down" / "file").write_bytes(b"\0\xff" + PLANTED.encode())
+    assert any(betrayed(secrets, process) for process in watched.processes)
+    assert betrayed(secrets, b"x" + PLANTED.encode())
+    assert [path.name for path in files(tmp_path) if betrayed(secrets, content(path))] == ["file"]
+    assert all(len(form) >= 16 for forms in watched.secrets().values() for form in forms)
+
+
+def test_nothing_that_is_printed_or_run_holds_a_secret(watched: Watched) -> None:
+    """No output, no command line and no environment, of the toolkit, of Pulumi, of Ansible or of a node."""
+    secrets = watched.secrets()
+    assert {name: found for name, text in watched.said.items() if (found := betrayed(secrets, text))} == {}
+    assert [each for each in watched.processes if betrayed(secrets, each)] == []
+    everything = b"".join(watched.processes)
+    assert all(mark in everything for mark in (b"ansible-playbook", b"slurmctld", b"bounded-ssh", b"pulumi")), "watched"
+
+
+def test_what_pulumi_keeps_is_encrypted(watched: Watched) -> None:
+    """Neither state nor history nor backups nor logs hold a secret that can be read."""
+    secrets = watched.secrets()
+    kept = list(files(watched.stack.folder / "backend", watched.stack.folder / "home", watched.stack.folder / "stacks"))
+    assert any("history" in str(path) for path in kept)
+    assert any("ciphertext" in path.read_text(errors="replace") for path in kept)
+    assert [str(path) for path in kept if betrayed(secrets, content(path))] == []
+
+
+def test_secrets_are_where_they_must_be_and_nowhere_else(watched: Watched) -> None:
+    """On this machine and on the nodes, logs and leftovers included, each file with a secret is for its owner alone."""
+    secrets, nodes = watched.secrets(), watched.stack.nodes()
+    for node, expected in ON_NODES.items():
+        listed = watched.shell(node, f"stat -c '%n %a %U' {' '.join(expected)}")
+        assert dict(line.split(" ", 1) for line in listed.splitlines()) == expected
+    holding = [path for path in files(watched.stack.state) if betrayed(secrets, content(path))]
+    assert [str(path) for path in holding if path.stat().st_mode & 0o077] == []
+    allowed = {name for expected in ON_NODES.values() for name in expected} | {"/ssh/id_ed25519"}
+    assert [str(path) for path in holding if not str(path).endswith(tuple(allowed))] == []
+    # what is not on a node's disk: its /run, /tmp and shared memory
+    roots = [Path(f"/proc/{nodes[node]['pid']}/root") for node in ON_NODES]
+    volatile = files(*(root / name for root in roots for name in ("run", "tmp", "dev/shm", "var/log", "root")))
+    assert [str(path) for path in volatile if betrayed(secrets, content(path))] == []
+    loose = [path for path in Path("/tmp").iterdir() if path.name.startswith(LOOSE)]
+    loose = [path for path in loose if path.lstat().st_mtime > watched.began]
+    assert [str(path) for path in files(*loose) if betrayed(secrets, content(path))] == []
+
+
+def test_no_login_of_a_node_can_be_declared(watched: Watched) -> None:
+    """Whatever accounts and groups a node has of itself, the declaration refuses them."""
+    named = watched.shell("head", "cut -d: -f1 /etc/passwd /etc/group").split()
+    taken = []
+    for name in set(named) - {"alice"}:
+        try:
+            user_name(name)
+        except Exception:  # noqa: S112  # refused, as it must be
+            continue
+        taken.append(name)
+    assert taken == []
+
+
+# --- from here on, nodes lie
+
+
+def endless(path: str) -> str:
+    """A command that puts a program in place which says yes for ever, whatever it is asked."""
+    return f"printf '#!/bin/sh\\nexec yes\\n' > {path}; chmod 755 {path}"
+
+
+GARBAGE = """#!/usr/bin/python3
+import socket
+garbage = b"\\x1b[2Jgarbage\\n" * 4096
+server = socket.create_server(("", 22))
+while True:
+    client, _ = server.accept()
+    try:
+        while True:
+            client.sendall(garbage)
+    except OSError:
+        pass
+"""
+END_SSHD = 'for each in /proc/[0-9]*; do if [ "$(cat $each/comm)" = sshd ]; then kill ${each#/proc/}; fi; done; sleep 2'
+
+
+def test_a_head_that_never_ends_is_given_up(watched: Watched) -> None:
+    """`status` ends, says so in words, and shows nothing raw."""
+    watched.shell("head", f"mv /usr/bin/scontrol /usr/bin/scontrol.real; {endless('/usr/bin/scontrol')}")
+    try:
+        done = stampworks(watched.stack, "status", "-s", "test")
+    finally:
+        watched.shell("head", "mv /usr/bin/scontrol.real /usr/bin/scontrol")
+    assert done.returncode == 3
+    assert "head: scontrol said more than 64 MiB and was ended" in done.stdout
+
+
+def test_a_head_that_lies_is_shown_as_it_is(watched: Watched) -> None:
+    """What Slurm says of a node may command no terminal."""
+    trick = {"state": ["DOWN\x1b[2J"], "reason": "\x9b31m\u202eowned\x07\ud800", "gres": "gpu:" * 999}
+    answer = json.dumps({"nodes": [{"name": "gpu-001", **trick}, {"name": ["x"], "state": {}}, {}]})
+    script = f"#!/bin/sh\ncat <<'END'\n{answer}\nEND\n"
+    watched.shell("head", f"cat > /tmp/scontrol <<'EOS'\n{script}EOS\nchmod 755 /tmp/scontrol")
+    watched.shell("head", "mv /usr/bin/scontrol /usr/bin/scontrol.real; mv /tmp/scontrol /usr/bin/scontrol")
+    try:
+        shown = [stampworks(watched.stack, "status", "-s", "test", *more) for more in ((), ("--json",))]
+    finally:
+        watched.shell("head", "mv /usr/bin/scontrol.real /usr/bin/scontrol")
+    for done in shown:
+        assert done.returncode == 1, done.stderr
+        assert "owned" in done.stdout
+        assert all(line.isprintable() for line in done.stdout.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("setup", "undo", "expected"),
+    [
+        (
+            f"mv /usr/bin/python3 /usr/bin/python3.real; {endless('/usr/bin/python3')}",
+            "mv /usr/bin/python3.real /usr/bin/python3",
+            "broke on the node: ...",
+        ),
+        (
+            f"mv /usr/sbin/sshd /usr/sbin/sshd.real; mv /tmp/garbage /usr/sbin/sshd; {END_SSHD}",
+            f"mv /usr/sbin/sshd.real /usr/sbin/sshd; {END_SSHD}",
+            "cannot be reached",
+        ),
+    ],
+    ids=["python", "sshd"],
+)
+def test_a_node_that_lies_to_up_is_named_and_harms_no_other(
+    watched: Watched, setup: str, undo: str, expected: str
+) -> None:
+    """`up` ends with the node's name and what is wrong with it; the other nodes take jobs as before."""
+    watched.shell("gpu-002", f"cat > /tmp/garbage <<'EOS'\n{GARBAGE}EOS\nchmod 755 /tmp/garbage")
+    watched.stack.edit("[research]}]", "[research]}, {name: bob, uid: 2002}]")  # whatever makes the playbook run
+    watched.shell("gpu-002", setup)
+    try:
+        done = watched.stack.run("up", "--yes", "--skip-preview")
+        there = stampworks(watched.stack, "run", "-s", "test", "--nodes", "1", "--", "hostname")
+    finally:
+        watched.shell("gpu-002", undo)
+        watched.stack.edit(", {name: bob, uid: 2002}]", "]")
+    assert done.returncode != 0
+    assert "gpu-002: " in done.stdout
+    assert "gpu-001: " not in done.stdout
+    assert expected in done.stdout
+    assert "\x1b" not in done.stdout
+    assert there.returncode == 0, there.stderr
