@@ -78,21 +78,18 @@ class Stack:
         self.file.write_text(text.replace(old, new))
 
     def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["pulumi", *argv, "--non-interactive", "--color", "never"],
-            cwd=self.folder,
-            env=self.environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=TIMEOUT_S,
-        )
+        with self.started(*argv) as process:
+            try:
+                said, _ = process.communicate(timeout=TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        return subprocess.CompletedProcess(process.args, process.returncode, said, "")
 
-    def started(self, verb: str) -> subprocess.Popen[str]:
+    def started(self, *argv: str) -> subprocess.Popen[str]:
         """An operation that goes on meanwhile."""
         return subprocess.Popen(
-            ["pulumi", verb, "--yes", "--skip-preview", "--non-interactive", "--color", "never"],
+            ["pulumi", *argv, "--non-interactive", "--color", "never"],
             cwd=self.folder,
             env=self.environment(),
             stdin=subprocess.DEVNULL,

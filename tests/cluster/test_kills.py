@@ -111,7 +111,7 @@ def interrupted(stack: Stack, operation: str, victim: str, moment_s: float) -> s
     if operation == "update":
         count = len(workers(stack))
         stack.edit(f"count: {count}", f"count: {count % 2 + 1}")
-    with stack.started("destroy" if operation == "destroy" else "up") as engine:
+    with stack.started("destroy" if operation == "destroy" else "up", "--yes", "--skip-preview") as engine:
         until = time.monotonic() + moment_s
         while time.monotonic() < until and engine.poll() is None:
             time.sleep(0.01)

@@ -174,7 +174,7 @@ def test_a_node_that_leaves_finishes_its_job_first(stamped: Stack) -> None:
     assert submitted.returncode == 0, submitted.stderr
     wait_for(lambda: "gpu-003" in stampworks(stamped, "ssh", "-s", "test", "head", "--", *RUNNING).stdout)
     stamped.edit("count: 3", "count: 2")
-    with stamped.started("up") as up:
+    with stamped.started("up", "--yes", "--skip-preview") as up:
         assert up.stdout is not None
         assert any("waiting for job" in line for line in up.stdout)
         assert stampworks(stamped, "ssh", "-s", "test", "head", "--", "touch", "/shared/go").returncode == 0
