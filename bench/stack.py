@@ -39,6 +39,7 @@ config:
     pools: [{{name: gpu, machine: sim-h100, count: {nodes}}}]
     fabric: {{kind: simulated, rail_rate_mbps: {rate_mbps}, leaf_nodes: 4}}
     storage: [{{name: shared, kind: directory, mount: /shared, protect: false}}]
+    scheduler: {{protect: false}}
     users: [{{name: alice, uid: 2001}}]
 """
 

@@ -232,6 +232,9 @@ def _remove(room: Room, names: Sequence[str]) -> list[str]:
         plugged = [name for name in gone if name in found]
         hands.arrange(room, [network.unplug(name, found[name]) for name in plugged], forget=plugged)
     for name in gone:
+        disk_of(room, name).commission_file.unlink(
+            missing_ok=True
+        )  # who looks meanwhile finds no disk, and not half a one
         files.remove_tree(disk_of(room, name).folder, name)
     return gone
 
