@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import grp
 import os
 import pwd
@@ -61,6 +62,16 @@ def run(
 
 def write(path: Path, content: bytes, mode: int = 0o644, uid: int = 0, gid: int = 0) -> None:
     """Puts a file in place whole: nobody ever reads half of it, or reads a secret before its mode is set."""
+    try:
+        _write(path, content, mode, uid, gid)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        hint = f"make room on this node's disk (df -h {path.parent})"
+        raise Refused(f"{path}: {error.strerror}: {hint}") from error
+
+
+def _write(path: Path, content: bytes, mode: int, uid: int, gid: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)

@@ -1,0 +1,48 @@
+"""A node without room on its disk: the file is named, and whoever reads one of ours meanwhile reads a whole one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.cluster
+
+COLLECTIONS = Path(__file__).parents[2] / "playbooks" / "collections"
+PROGRAM = """
+import json, os, sys
+from pathlib import Path
+from ansible_collections.stampworks.node.plugins.modules import files
+
+disk = Path(sys.argv[1])
+files.RECORDS = disk / "records"
+small, large = {"path": f"{disk}/small", "content": "new"}, {"path": f"{disk}/large", "content": "x" * 100_000}
+call = {"name": "test", "files": [small, large], "then": []}
+(disk / "small").write_text("old")
+failed = files.answer(call, check=False)
+left = {path.name: path.read_text() for path in disk.iterdir() if path.is_file()}
+os.system(f"mount -o remount,size=1m {disk}")
+again = files.answer(call, check=False)
+print(json.dumps([failed, left, again["changed"], len((disk / "large").read_text())]))
+"""
+
+
+def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
+    """The error names the file; what was written before it is put back, and the next run does all of it."""
+    mount = 'mount -t tmpfs -o size=64k none "$0" && exec "$@"'
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, str(tmp_path)]
+    command += [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(COLLECTIONS)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert done.returncode == 0, done.stderr
+    failed, left, changed, size = json.loads(done.stdout)
+    assert failed["failed"]
+    assert (
+        failed["msg"] == f"{tmp_path}/large: No space left on device: make room on this node's disk (df -h {tmp_path})"
+    )
+    assert left == {"small": "old"}
+    assert (changed, size) == (True, 100_000)
