@@ -64,4 +64,4 @@ def test_a_job_that_is_meant_to_run_there_is_told_so(large: Cluster) -> None:
 def test_the_real_node_runs_jobs_and_stays_on(large: Cluster) -> None:
     """It is in the default queue, alone."""
     assert large.shell("head", "srun --nodes 1 hostname") == "gpu-001"
-    assert large.shell("head", "sinfo --noheader --partition main --format '%T %D'") == "idle 1"
+    large.until("head", "sinfo --noheader --partition main --format '%T %D'", "idle 1")
