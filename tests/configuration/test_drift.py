@@ -119,9 +119,10 @@ def test_each_thing_that_is_otherwise_is_said_once(place: str, value: Any, words
     assert said(put(place, value)) == [f"runtime: {words}"]
 
 
-def test_a_node_that_somebody_drained_is_no_drift() -> None:
-    """An operator's will is not to be undone."""
-    drained = {**SEEN, "state": ["IDLE", "DRAIN"], "reason": "new fans"}
+@pytest.mark.parametrize("state", ["IDLE", "DOWN"])
+def test_a_node_that_somebody_drained_is_no_drift(state: str) -> None:
+    """An operator's will is not to be undone, nor what follows from it."""
+    drained = {**SEEN, "state": [state, "DRAIN"], "reason": "new fans"}
     assert said(put("head/slurm/gpu-002", drained)) == []
 
 
