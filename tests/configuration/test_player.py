@@ -42,6 +42,7 @@ def test_host_keys_are_known_before_the_first_connection(tmp_path: Path) -> None
         "!unsafe x",
         "- 'a'\n: b",
         "ü\u2028",
+        "#jinja2: variable_start_string:'[['\n[[ x ]]",
     ],
 )
 def test_what_a_person_wrote_is_never_a_template(tmp_path: Path, text: str) -> None:
@@ -59,7 +60,7 @@ def test_what_a_person_wrote_is_never_a_template(tmp_path: Path, text: str) -> N
     Loader.add_constructor("!unsafe", unsafe)
     back = yaml.load((tmp_path / "inventory.yml").read_text(), Loader)  # noqa: S506 (a safe loader with one tag more)
     assert back["all"]["vars"]["text"] == text
-    assert bool(loaded) == ("{" in text)
+    assert bool(loaded) == ("{" in text or "[[" in text)
 
 
 def test_everything_that_is_written_is_inside_the_folder(tmp_path: Path) -> None:
@@ -80,9 +81,10 @@ def test_own_roles_run_before_the_first_look_at_health(tmp_path: Path) -> None:
     """In their order, each a play whose group is its switch; everything else stays as it is."""
     site = playbooks_dir() / "site.yml"
     ours = yaml.safe_load(site.read_text())
-    composed = player.with_own_roles(tmp_path, site, ROLES)
+    composed, whole = player.with_own_roles(tmp_path, site, ROLES)
     text = composed.read_text()
     plays = yaml.safe_load(text.replace("!unsafe ", ""))
+    assert plays == whole
     names = [play["name"] for play in plays]
     at = names.index("Health")
     assert names[at - 3 : at] == ["Storage", "late", "later"]
@@ -95,6 +97,17 @@ def test_own_roles_run_before_the_first_look_at_health(tmp_path: Path) -> None:
     assert "{{" not in site.read_text(), "so that no word of ours is marked as data"
 
 
+@pytest.mark.parametrize("text", ["{{ x }}", "{% if x %}", "a {# comment #}", "#jinja2: x"])
+def test_the_stages_are_known_whatever_a_role_is_told(tmp_path: Path, text: str) -> None:
+    """What is marked as data in the playbook is marked for Ansible alone."""
+    roles = [{"name": "late", "path": "/late", "variables": json.dumps({"late_text": text})}]
+    (tmp_path / "work.yml").write_text(yaml.safe_dump([{"name": "Health", "hosts": "health"}]))
+    composed, plays = player.with_own_roles(tmp_path, tmp_path / "work.yml", roles)
+    assert "!unsafe" in composed.read_text()
+    hosts: dict[str, Any] = {"all": {"children": {"late": {}, "health": {}}}}
+    assert player.stages(plays, hosts) == ["late", "Health"]
+
+
 def test_own_roles_are_found_by_name_whatever_their_folder_is_called(tmp_path: Path) -> None:
     """Ansible would take braces in a path for a template, and a colon for the end of it."""
     player.with_own_roles(tmp_path, playbooks_dir() / "site.yml", ROLES)
@@ -105,7 +118,7 @@ def test_own_roles_are_found_by_name_whatever_their_folder_is_called(tmp_path: P
 def test_without_own_roles_the_playbook_is_ours(tmp_path: Path) -> None:
     """As it stands, so that `ansible-playbook` by hand does the same."""
     site = playbooks_dir() / "site.yml"
-    assert player.with_own_roles(tmp_path, site, []) == site
+    assert player.with_own_roles(tmp_path, site, []) == (site, yaml.safe_load(site.read_text()))
 
 
 def test_plays_without_hosts_do_not_count_as_stages(tmp_path: Path) -> None:
@@ -114,7 +127,10 @@ def test_plays_without_hosts_do_not_count_as_stages(tmp_path: Path) -> None:
     playbook.write_text(
         yaml.safe_dump([{"name": n, "hosts": h} for n, h in (("A", "all"), ("B", "base"), ("C", "storage"))])
     )
-    assert player.stages(playbook, inventory()) == ["A", "B"]
+    assert player.stages(yaml.safe_load(playbook.read_text()), inventory()) == ["A", "B"]
+
+
+ENDED = {"failures": {"one": 1}, "dark": {"two": 1}}
 
 
 def test_events_become_few_and_small() -> None:
@@ -130,7 +146,10 @@ def test_events_become_few_and_small() -> None:
         },
         {"event": "runner_on_failed", "event_data": {"host": "two", "task": "Do", "res": {}, "ignore_errors": True}},
         {"event": "runner_on_unreachable", "event_data": {"host": "two", "task": "Do", "res": {"msg": "gone"}}},
-        {"event": "playbook_on_stats", "event_data": {"processed": {"one": 1, "two": 1}, "changed": {"one": 3}}},
+        {
+            "event": "playbook_on_stats",
+            "event_data": {"processed": {"one": 1, "two": 1}, "changed": {"one": 3}} | ENDED,
+        },
     ]
     lines = [line for event in events for line in translate.events(event)]
     assert lines == [
@@ -138,7 +157,13 @@ def test_events_become_few_and_small() -> None:
         {"event": "failure", "host": "one", "task": "fabric : Do", "message": "no"},
         {"event": "failure", "host": "two", "task": "", "message": "gone"},
     ]
-    assert translate.end(False) == {"event": "end", "hosts": 2, "changed": 3, "finished": False}
+    assert translate.end(False) == {
+        "event": "end",
+        "hosts": 2,
+        "changed": 3,
+        "finished": False,
+        "failed": ["one", "two"],
+    }
 
 
 def test_a_look_says_what_would_change_and_what_hosts_say() -> None:
@@ -158,6 +183,45 @@ def test_a_look_says_what_would_change_and_what_hosts_say() -> None:
         {"event": "drift", "host": "one", "words": ["base : Do would change something"]},
         {"event": "facts", "host": "one", "facts": {"cores": 4}},
     ]
+
+
+RESCUE = """
+- name: Base
+  hosts: all
+  gather_facts: false
+  tasks:
+    - block:
+        - {ansible.builtin.fail: {msg: not here}, when: inventory_hostname != 'three'}
+      rescue:
+        - ansible.builtin.debug: {msg: then otherwise}
+    - {ansible.builtin.fail: {msg: "lost with {{ key }}"}, when: inventory_hostname == failing}
+"""
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize(("failing", "failed"), [("nobody", []), ("two", ["two"])])
+def test_what_a_role_rescues_is_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], check: bool, failing: str, failed: list[str]
+) -> None:
+    """Ansible itself says at the end who failed for good; a secret in what it says is masked."""
+    (tmp_path / "play.yml").write_text(RESCUE)
+    (tmp_path / "secrets.json").write_text('{"key": "s3cret-key"}')
+    hosts = {name: {**HOST, "ansible_connection": "local"} for name in ("one", "two", "three")}
+    player.prepare(tmp_path, {"all": {"vars": {"failing": failing}, "hosts": hosts}}, list(hosts))
+    player.run(tmp_path, tmp_path / "play.yml", ["Base"], check, sys.stdout)
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert events[-1] == {"event": "end", "hosts": 3, "changed": 0, "finished": not failed, "failed": failed}
+    said = {event["message"] for event in events if event["event"] == "failure"}
+    assert said == {"not here", *(["lost with [secret]"] if failed else [])}
+    assert not [event for event in events if event["event"] == "broken"]
+
+
+def test_a_secret_is_masked_before_a_message_is_cut() -> None:
+    """What is left of one at the cut could not be recognised any more."""
+    mask = player.masking({"key": "first-line\nsecond-line", "short": "a"})
+    text = "x" * (player.SAID_MAX - 3) + "second-line"
+    assert player.message({"msg": text}, mask).startswith("x" * (player.SAID_MAX - 3) + "[se ...")
+    assert player.message({"msg": "a first-line"}, mask) == "a [secret]"
 
 
 def test_only_a_change_stops_everybody(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def run_play(reach: Sequence[str], **more: Any) -> tuple[Recap, list[str]]:
     return asyncio.run(play("site.yml", INVENTORY, reach, {"key": "s3cret"}, lines.append, **more)), lines
 
 
-END = "say(event='end', hosts=2, changed=3, finished=True)\n"
+END = "say(event='end', hosts=2, changed=3, finished=True, failed=[])\n"
 TASK = "say(event='task', role='base', task='Make users', stage=3, stages=9)\n"
 
 
@@ -97,11 +97,18 @@ def test_a_failure_fails_the_run(tmp_path: Path) -> None:
     """The recap of what was done travels with the error."""
     code = (
         "say(event='failure', host='one', task='base : Do', message='no')\n"
-        "say(event='end', hosts=1, changed=2, finished=False)"
+        "say(event='end', hosts=1, changed=2, finished=False, failed=['one'])"
     )
     with pytest.raises(PlaybookFailed, match=r"site\.yml failed on 1 host\.\n  one: base : Do\n    no") as caught:
         run_play(stand_in(tmp_path, code))
     assert caught.value.recap == Recap(1, 2, (Failure("one", "base : Do", "no"),))
+
+
+def test_what_a_role_rescued_is_no_failure(tmp_path: Path) -> None:
+    """At its end the player says which hosts failed for good; neither a run nor a look counts the others."""
+    rescued = "say(event='failure', host='one', task='mine : Try', message='no')\n" + END
+    assert run_play(stand_in(tmp_path, rescued))[0] == Recap(2, 3, ())
+    assert run_look(stand_in(tmp_path, rescued)) == Look()
 
 
 def test_a_player_that_breaks_says_why(tmp_path: Path) -> None:
@@ -121,7 +128,7 @@ def test_a_look_brings_what_it_saw_and_what_it_could_not_see(tmp_path: Path) -> 
         "say(event='drift', host='one', words=['/etc/hosts differs', str(work['check']), *work['hosts']])\n"
         "say(event='facts', host='one', facts={'cores': 4})\n"
         "say(event='failure', host='two', task='', message='gone')\n"
-        "say(event='end', hosts=2, changed=1, finished=False)"
+        "say(event='end', hosts=2, changed=1, finished=False, failed=['two'])"
     )
     assert run_look(stand_in(tmp_path, code)) == Look(
         drift=(("one", "/etc/hosts differs"), ("one", "True"), ("one", "one")),

@@ -66,6 +66,26 @@ def test_a_read_looks_at_the_nodes_that_are_up(looked: list[Any]) -> None:
     assert Playbook().drift(outputs) == {"drift": outputs["drift"]}
 
 
+def test_a_stack_that_an_earlier_version_stamped_is_looked_at(looked: list[Any]) -> None:
+    """It knows of no roles of the user's."""
+    before = call()
+    before.inputs = {name: value for name, value in before.inputs.items() if name != "roles"}
+    asyncio.run(Playbook().read(before))
+    assert looked == [["head"]]
+
+
+def test_no_part_of_a_secret_is_left_where_words_are_cut(monkeypatch: pytest.MonkeyPatch, looked: list[Any]) -> None:
+    """Half of one would be recognised by nobody."""
+
+    async def look(*_: Any, **__: Any) -> Look:
+        return Look(drift=(("head", "x" * 235 + "s3cret-key"),))
+
+    monkeypatch.setattr(configuration, "look", look)
+    outputs = asyncio.run(Playbook().read(call()))
+    assert outputs is not None
+    assert outputs["drift"][0] == f"system: head: {'x' * 235}[secr..."
+
+
 def test_a_room_that_is_gone_is_not_looked_at(looked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is started where nobody is, and the refresh goes on."""
     monkeypatch.setattr(operations, "members", lambda *_: roster())

@@ -8,7 +8,7 @@ compared with the plan. A node may be broken or lie: what cannot be read is unkn
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from stampworks.configuration.run import Failure, Look
@@ -37,11 +37,11 @@ HOLDERS = {"slurm": ("slurm_controller", "slurm_worker"), "mariadb": ("database"
 """The groups whose hosts have a part that not every host has."""
 
 
-def lines(layer: str, found: Iterable[Found]) -> list[str]:
+def lines(layer: str, found: Iterable[Found], mask: Callable[[str], str] = str) -> list[str]:
     """One line for each thing that is wrong, with all nodes that have it: system: gpu-[001-064]: /etc/hosts differs."""
     nodes: dict[str, list[str]] = {}
     for node, what in found:
-        nodes.setdefault(plain(what), []).append(node)
+        nodes.setdefault(plain(mask(what)), []).append(node)  # half a secret could not be recognised any more
     said = [f"{layer}: {fold(sorted(set(names)))}: {what}" for what, names in nodes.items()]
     more = len(said) - LINES_MAX
     return said if more <= 0 else [*said[:LINES_MAX], f"{layer}: and {more} more of this kind"]
@@ -53,7 +53,9 @@ def plain(text: str) -> str:
     return one_line if len(one_line) <= WORDS_MAX else f"{one_line[:WORDS_MAX]}..."
 
 
-def of_look(inventory: Mapping[str, Any], hosts: Sequence[str], look: Look) -> list[str]:
+def of_look(
+    inventory: Mapping[str, Any], hosts: Sequence[str], look: Look, mask: Callable[[str], str] = str
+) -> list[str]:
     """All that a look at these hosts of the inventory found; the others are not there to be looked at."""
     there = [host for host in hosts if host not in {failure.host for failure in look.failures if not failure.task}]
     absent = [(host, "unknown: the node is not up") for host in inventory["all"]["hosts"] if host not in hosts]
@@ -61,7 +63,7 @@ def of_look(inventory: Mapping[str, Any], hosts: Sequence[str], look: Look) -> l
     system = [one for one in look.drift if one not in seen] + [_unseen(failure) for failure in look.failures]
     if look.broken:
         system += [(host, f"unknown: the look at it did not come to its end: {look.broken}") for host in hosts]
-    return lines("system", system) + lines("runtime", absent + seen)
+    return lines("system", system, mask) + lines("runtime", absent + seen, mask)
 
 
 def _unseen(failure: Failure) -> Found:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import json
 import os
 import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ import yaml
 
 from stampworks.configuration.sources import playbooks_dir
 
+Mask = Callable[[str], str]
 PR_SET_CHILD_SUBREAPER = 36
 LEFT = 128 + signal.SIGTERM
 leaving = threading.Event()
@@ -32,6 +34,9 @@ TASK_LIMIT_S = 900
 """No task of ours takes as long, not even an installation; a node that is silent for longer is named."""
 SAID_MAX = 4000
 """How many characters of a message are kept: more is no explanation any more."""
+LAST_WORDS_MAX = 2000
+SECRET_MIN = 6
+"""A shorter line of a secret could not be told from a word."""
 FORKS_PER_CORE = 6
 """A worker mostly waits for its node; more of them than this only pushed each other off the cores."""
 
@@ -46,8 +51,8 @@ def main(folder: Path) -> int:
     try:
         work = json.loads((folder / "work.json").read_text())
         prepare(folder, work["inventory"], work["hosts"])
-        work["playbook"] = with_own_roles(folder, Path(work["playbook"]), work["roles"])
-        run(folder, work, output)
+        playbook, plays = with_own_roles(folder, Path(work["playbook"]), work["roles"])
+        run(folder, playbook, stages(plays, work["inventory"]), work["check"], output)
     finally:
         end_descendants()
         if leaving.is_set():  # what goes wrong in here now goes wrong because its processes were ended
@@ -104,23 +109,25 @@ def prepare(folder: Path, inventory: Mapping[str, Any], hosts: Sequence[str]) ->
     (folder / "known_hosts").write_text("".join(keys))
 
 
-def with_own_roles(folder: Path, playbook: Path, roles: Sequence[Mapping[str, str]]) -> Path:
-    """The playbook with a play for each of the user's roles; without any, the playbook itself.
+def with_own_roles(
+    folder: Path, playbook: Path, roles: Sequence[Mapping[str, str]]
+) -> tuple[Path, list[dict[str, Any]]]:
+    """The playbook with a play for each of the user's roles, and its plays; without any, the playbook itself.
 
     They come before the first look at the nodes' health: a check may rely on what a role has done, and no node takes
     jobs before it is through. A role is found by its name, below the folder: the path of the user's may hold anything.
     """
+    plays = yaml.safe_load(playbook.read_text())
     if not roles:
-        return playbook
+        return playbook, plays
     (folder / "roles").mkdir()
     for role in roles:
         (folder / "roles" / role["name"]).symlink_to(role["path"])
-    plays = yaml.safe_load(playbook.read_text())
     place = next(index for index, play in enumerate(plays) if play["hosts"] == "health")
     whole = [*plays[:place], *map(own_play, roles), *plays[place:]]
     composed = folder / playbook.name
     composed.write_text(yaml.dump(whole, Dumper=_Dumper, sort_keys=False, allow_unicode=True))
-    return composed
+    return composed, whole
 
 
 def own_play(role: Mapping[str, str]) -> dict[str, Any]:
@@ -137,7 +144,7 @@ class _Dumper(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
     """What a person wrote in a declaration is data: Ansible must not take it for a template of its own."""
-    unsafe = any(opening in value for opening in ("{{", "{%", "{#"))
+    unsafe = any(opening in value for opening in ("{{", "{%", "{#")) or value.startswith("#jinja2:")
     return dumper.represent_scalar("!unsafe" if unsafe else "tag:yaml.org,2002:str", value)
 
 
@@ -178,10 +185,9 @@ def environment(folder: Path, playbooks: Path, check: bool) -> dict[str, str]:
     }
 
 
-def run(folder: Path, work: Mapping[str, Any], output: Any) -> None:
-    playbook, ours = work["playbook"], playbooks_dir()
-    check = work["check"]
-    translate = Translator(stages(playbook, work["inventory"]), check)
+def run(folder: Path, playbook: Path, names: list[str], check: bool, output: Any) -> None:
+    ours, mask = playbooks_dir(), masking(json.loads((folder / "secrets.json").read_text()))
+    translate = Translator(names, check, mask)
 
     def take(event: dict[str, Any]) -> bool:
         for line in translate.events(event):
@@ -199,9 +205,8 @@ def run(folder: Path, work: Mapping[str, Any], output: Any) -> None:
         quiet=True,
         suppress_env_files=True,
     )
-    finished = done.rc == 0 or translate.failed
-    if not finished:
-        output.write(json.dumps({"event": "broken", "text": last_words(done)}) + "\n")
+    if done.rc != 0 and not translate.failed():
+        output.write(json.dumps({"event": "broken", "text": mask(last_words(done))[-LAST_WORDS_MAX:]}) + "\n")
     output.write(json.dumps(translate.end(done.rc == 0)) + "\n")
 
 
@@ -209,23 +214,31 @@ def last_words(done: Any) -> str:
     """Why Ansible stopped before it reached any host: it says so on its standard error."""
     said = [Path(done.config.artifact_dir, name) for name in ("stderr", "stdout")]
     texts = [path.read_text(errors="replace").strip() for path in said if path.exists()]
-    return next((text[-2000:] for text in texts if text), f"ansible-playbook ended with exit code {done.rc}")
+    return next(filter(None, texts), f"ansible-playbook ended with exit code {done.rc}")
 
 
-def stages(playbook: Path, inventory: Mapping[str, Any]) -> list[str]:
+def masking(secrets: Mapping[str, str]) -> Mask:
+    """Takes secrets out of a text, whole ones: whoever shortens a text does it afterwards."""
+    lines = {line for secret in secrets.values() for line in (secret, *secret.splitlines()) if len(line) >= SECRET_MIN}
+    known = sorted(lines, key=len, reverse=True)
+    return lambda text: functools.reduce(lambda masked, secret: masked.replace(secret, "[secret]"), known, text)
+
+
+def stages(plays: Sequence[Mapping[str, Any]], inventory: Mapping[str, Any]) -> list[str]:
     """The plays that have hosts, by name."""
     groups = {"all"} | set(inventory["all"].get("children", {}))
-    return [each["name"] for each in yaml.safe_load(playbook.read_text()) if each["hosts"] in groups]
+    return [each["name"] for each in plays if each["hosts"] in groups]
 
 
 class Translator:
     """Ansible's many events as our few."""
 
-    def __init__(self, names: list[str], check: bool) -> None:
+    def __init__(self, names: list[str], check: bool, mask: Mask = str) -> None:
         self.names = names
         self.check = check
+        self.mask = mask
         self.stage = ""
-        self.failed = False
+        self.failing: set[str] = set()
         self.totals: dict[str, Any] = {}
 
     def events(self, event: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -236,10 +249,11 @@ class Translator:
         elif kind == "playbook_on_task_start":
             yield self.task(data)
         elif kind in ("runner_on_failed", "runner_on_unreachable") and not data.get("ignore_errors"):
-            self.failed = True
+            self.failing.add(data["host"])
             unreachable = kind == "runner_on_unreachable"
             place = "" if unreachable else f"{data.get('role') or self.stage} : {data['task']}"
-            yield {"event": "failure", "host": data["host"], "task": place, "message": message(data.get("res", {}))}
+            said = message(data.get("res", {}), self.mask)
+            yield {"event": "failure", "host": data["host"], "task": place, "message": said}
         elif kind == "runner_on_ok" and self.check:
             yield from self.seen(data)
         elif kind == "playbook_on_stats":
@@ -265,18 +279,23 @@ class Translator:
             "stages": len(self.names),
         }
 
+    def failed(self) -> list[str]:
+        """The hosts that failed for good, which Ansible says at its end: a failure that a role rescues is none."""
+        return sorted({**self.totals["failures"], **self.totals["dark"]} if self.totals else self.failing)
+
     def end(self, finished: bool) -> dict[str, Any]:
         changed = sum(self.totals.get("changed", {}).values())
         hosts = len(self.totals.get("processed", {}))
-        return {"event": "end", "hosts": hosts, "changed": changed, "finished": finished}
+        return {"event": "end", "hosts": hosts, "changed": changed, "finished": finished, "failed": self.failed()}
 
 
-def message(result: Mapping[str, Any]) -> str:
+def message(result: Mapping[str, Any], mask: Mask = str) -> str:
     """What a failed task said, wherever its module has put it."""
     items = result.get("results")
     listed = items if isinstance(items, list) else []
     failed = [item for item in listed if isinstance(item, dict) and item.get("failed")]
-    texts = [*map(message, failed), *(str(result.get(key, "")) for key in ("msg", "module_stderr", "stderr"))]
+    texts = [message(item, mask) for item in failed]
+    texts += [mask(str(result.get(key, ""))) for key in ("msg", "module_stderr", "stderr")]
     return shortened("\n".join(dict.fromkeys(text.strip() for text in texts if text.strip()))) or "it gave no reason"
 
 

@@ -240,6 +240,8 @@ class _State:
             self.facts[event["host"]] = event["facts"]
         elif kind == "end":
             self.hosts, self.changed, self.finished = event["hosts"], event["changed"], event["finished"]
+            # what a role rescued was told of before anybody knew
+            self.failures = [failure for failure in self.failures if failure.host in event["failed"]]
         elif kind == "broken":
             self.broken = event["text"]
         return ""

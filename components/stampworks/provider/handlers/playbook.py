@@ -84,9 +84,9 @@ async def _look(call: Call) -> list[str]:
             call.inputs["secrets"],
             call.progress,
             timeout_minutes=min(_LOOK_MINUTES, call.inputs["timeoutMinutes"]),
-            roles=call.inputs["roles"],
+            roles=call.inputs.get("roles", ()),  # what an earlier version stamped has none
         )
-    return [call.mask(line) for line in drift.of_look(inventory, hosts, seen)]
+    return drift.of_look(inventory, hosts, seen, call.mask)
 
 
 def _drain_those_who_leave(call: Call) -> None:
