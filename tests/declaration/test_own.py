@@ -19,6 +19,7 @@ name: a
 cloud: local
 pools:
   - {name: gpu, machine: sim-h100, count: 1}
+  - {name: big, machine: sim-cpu, count: 1, scheduling_only: true}
 """
 
 
@@ -90,6 +91,32 @@ def test_a_role_and_a_check(project: Path) -> None:
             "'My-Role' is not a legal name of a role",
             "rename the folder: a role's name is 1 to 32 small letters, digits and '_', and begins with a letter",
         ),
+        ("path: itself", "itself is not a role", "a role is a folder with tasks/main.yml"),
+        (
+            "path: roles/linked",
+            "roles/linked has a link that leads to a folder, files/shared",
+            "put the folder itself there, for it belongs to the role",
+        ),
+        (
+            "path: roles/needy",
+            "roles/needy depends on another role",
+            "name it in extras.roles before this one, and not in meta/main.yml",
+        ),
+        (
+            "path: roles/odd",
+            "roles/odd has a meta/main.yaml that cannot be read",
+            "it is YAML in UTF-8, with nothing of Ansible's own",
+        ),
+        (
+            "path: roles/motd, groups: [gpu, big]",
+            "pool big is for scheduling only: nothing runs there",
+            "take it out, or take scheduling_only out of the pool",
+        ),
+        (
+            'path: roles/motd, variables: {motd_text: [{a: "\\ud800"}]}',
+            "a text in it has half of a character (a lone surrogate)",
+            "write the character itself",
+        ),
         ("path: roles/motd, groups: [gpo]", "no group is called 'gpo'", "did you mean 'gpu'?"),
         (
             "path: roles/motd, variables: {text: hello}",
@@ -107,8 +134,16 @@ def test_a_role_that_cannot_be(project: Path, complaint: Complaint, entry: str, 
     """Each problem at its own line, with what to do."""
     role(project.parent / "outside")
     (project / "link").symlink_to(project.parent / "outside")
+    (project / "itself").symlink_to("itself")
+    for name in ("linked", "needy", "odd"):
+        role(project / "roles" / name)
+        (project / "roles" / name / "meta").mkdir()
+        (project / "roles" / name / "files").mkdir()
+    (project / "roles" / "linked" / "files" / "shared").symlink_to(project / "checks")
+    (project / "roles" / "needy" / "meta" / "main.yml").write_text("dependencies: [motd]\n")
+    (project / "roles" / "odd" / "meta" / "main.yaml").write_text("dependencies: !odd [motd]\n")
     said = complaint(with_role(entry)).splitlines()
-    assert re.fullmatch(rf"cluster.yaml:8:\d+: extras\.roles\[0\]\.[^:]*: {re.escape(message)}", said[0]), said
+    assert re.fullmatch(rf"cluster.yaml:9:\d+: extras\.roles\[0\]\.[^:]*: {re.escape(message)}", said[0]), said
     assert said[3] == f"  hint: {hint.format(project=project)}"
     assert said[-1] == "1 problem in cluster.yaml: nothing was changed."
 
@@ -148,6 +183,13 @@ def test_a_role_that_cannot_be(project: Path, complaint: Complaint, entry: str, 
             "'head' is the name of the controller",
             "call the pool by what its nodes are for",
         ),
+        (b"", "path: itself", "itself is not a file", "a check is a script"),
+        (
+            b"",
+            "path: checks/scratch.sh, pools: [big]",
+            "pool big is for scheduling only: nothing runs there",
+            "take it out, or take scheduling_only out of the pool",
+        ),
         (b"", "path: checks/scratch.sh, pools: [cpu]", "no pool is called 'cpu'", "did you mean 'gpu'?"),
     ],
     ids=lambda value: value[:20] if isinstance(value, (bytes, str)) else None,
@@ -157,8 +199,9 @@ def test_a_check_that_cannot_be(
 ) -> None:
     """As with roles; what a node is to run has to be a script, so that no other file can slip into a state."""
     (project / "checks" / "x.sh").write_bytes(content)
+    (project / "itself").symlink_to("itself")
     said = complaint(with_check(entry)).splitlines()
-    assert re.fullmatch(rf"cluster.yaml:8:\d+: extras\.checks\[0\]\.[^:]*: {re.escape(message)}", said[0]), said
+    assert re.fullmatch(rf"cluster.yaml:9:\d+: extras\.checks\[0\]\.[^:]*: {re.escape(message)}", said[0]), said
     assert said[3] == f"  hint: {hint}"
     assert said[-1] == "1 problem in cluster.yaml: nothing was changed."
 

@@ -92,7 +92,10 @@ def test_without_queues_there_is_one(plan_of: Any) -> None:
     """It has all pools."""
     plan = plan_of(pools=[GPU, PREP])
     assert plan.scheduler.queues == (Queue("main", ("gpu", "prep"), True, 0, ""),)
-    assert reasons(plan)["scheduler.queues"] == "none is declared, so that one queue has all pools and no time limit"
+    assert (
+        reasons(plan)["scheduler.queues"]
+        == "none is declared, so that one queue has all pools that run jobs, and no time limit"
+    )
 
 
 def test_accounts_list_their_users(plan_of: Any) -> None:
@@ -145,8 +148,8 @@ def test_names_of_expectations_and_reasons_are_unique(plan_of: Any) -> None:
         assert len(names) == len(set(names))
 
 
-def test_nodes_for_scheduling_only_take_nothing(plan_of: Any) -> None:
-    """No address, no rail, no leaf of the fabric, and no place in the queue of those that run jobs."""
+def test_nodes_for_scheduling_only_take_nothing(plan_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No address, no rail, no leaf, no place in the queue of those that run jobs, no role or check of the user's."""
     real = [{"name": "gpu", "machine": "sim-h100", "count": 4}]
     big = {"name": "big", "machine": "sim-h100", "count": 1000, "scheduling_only": True}
     without, plan = plan_of(pools=real), plan_of(pools=[*real, big], network={"cidr": "10.77.0.0/24"})
@@ -159,6 +162,11 @@ def test_nodes_for_scheduling_only_take_nothing(plan_of: Any) -> None:
         ("main", ("gpu",)),
         ("scheduling-only", ("big",)),
     ]
+    monkeypatch.chdir(Path(__file__).parent / "own")
+    extras = plan_of(
+        pools=[*real, big], extras={"roles": [{"path": "motd"}], "checks": [{"path": "scratch.sh"}]}
+    ).extras
+    assert (extras.roles[0].groups, extras.checks[0].pools) == (("head", "gpu"), ("gpu",))
     assert "scheduling only" in next(reason.why for reason in plan.reasons if reason.path == "groups.big")
 
 

@@ -6,6 +6,7 @@ is absent there cannot be judged, and nothing is said about it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePosixPath
@@ -107,7 +108,7 @@ def _default_queue(queues: Sequence[Entry]) -> Iterator[Finding]:
 
 def _scheduling_only(pools: Sequence[Entry], queues: Sequence[Entry]) -> Iterator[Finding]:
     """Jobs must not end up on nodes that do not exist."""
-    unreal = {pool.get("name") for pool in pools if pool.get("scheduling_only") is True} - {None}
+    unreal = _unreal(pools)
     if pools and all(pool.get("scheduling_only") is True for pool in pools):
         hint = "take scheduling_only out of one pool"
         yield Finding(("pools",), "every pool is for scheduling only: no node would run a job", hint)
@@ -170,10 +171,25 @@ def _extras(data: Entry, extras: Entry) -> Iterator[Finding]:
     for index, role in enumerate(extras.get("roles", ())):
         path: Path = ("extras", "roles", index)
         yield from _references("group", role.get("groups", ()), groups, (*path, "groups"))
+        yield from _nowhere(role.get("groups", ()), data, (*path, "groups"))
         yield from _variables(role, (*path, "variables"))
     for index, entry in enumerate(extras.get("checks", ())):
         path = ("extras", "checks", index, "pools")
         yield from _references("pool", entry.get("pools", ()), pools, path)
+        yield from _nowhere(entry.get("pools", ()), data, path)
+
+
+def _nowhere(names: Sequence[str | None], data: Entry, path: Path) -> Iterator[Finding]:
+    """Pools whose nodes are nowhere."""
+    unreal = _unreal(data.get("pools", ()))
+    for index, name in enumerate(names):
+        if name in unreal:
+            hint = "take it out, or take scheduling_only out of the pool"
+            yield Finding((*path, index), f"pool {name} is for scheduling only: nothing runs there", hint)
+
+
+def _unreal(pools: Sequence[Entry]) -> set[str]:
+    return {pool["name"] for pool in pools if pool.get("scheduling_only") is True and "name" in pool}
 
 
 def _variables(role: Entry, path: Path) -> Iterator[Finding]:
@@ -184,6 +200,10 @@ def _variables(role: Entry, path: Path) -> Iterator[Finding]:
         if not (name.startswith(begin) and name.isidentifier() and name.isascii()):
             hint = f"begin it with {begin}, so that it cannot be taken for another role's; letters, digits and '_' only"
             yield Finding((*path, name), f"{shown(name)} is not a legal name of a variable of this role", hint)
+    try:
+        json.dumps(role.get("variables"), ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        yield Finding(path, "a text in it has half of a character (a lone surrogate)", "write the character itself")
 
 
 def _known(entries: Sequence[Entry] | None) -> frozenset[str] | None:

@@ -251,7 +251,7 @@ class Scheduler(Section):
     )
     queues: Annotated[tuple[Queue, ...], FromList] = Field(
         default=(),
-        description="Where jobs wait; without any, one queue 'main' has all pools.",
+        description="Where jobs wait; without any, one queue 'main' has all pools that run jobs.",
         json_schema_extra=IN_PLACE,
     )
     priorities: Annotated[tuple[Priority, ...], FromList] = Field(

@@ -6,11 +6,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import yaml
+
 from stampworks.declaration.checks import Entry, Finding
 from stampworks.declaration.files import displayed
 from stampworks.declaration.wording import did_you_mean
 
 PROJECT = "Pulumi.yaml"
+META = ("main.yml", "main.yaml", "main.json", "main")
+"""Where Ansible looks for what a role depends on."""
 CHECK_SIZE_MAX_KIB = 64
 """The nodes get a check as text, through Pulumi's state."""
 
@@ -31,7 +35,7 @@ def _outside(named: Path, directory: Path) -> tuple[str, str] | None:
     """Whoever has the project has all that belongs to it; links count as what they lead to."""
     folder = directory.resolve()
     project = next((above for above in (folder, *folder.parents) if (above / PROJECT).is_file()), folder)
-    if named.resolve().is_relative_to(project):
+    if Path(os.path.realpath(named)).is_relative_to(project):  # resolve() raises at a link to itself
         return None
     return "lies outside of the project", f"copy it into {project}"
 
@@ -41,6 +45,30 @@ def _role_problem(folder: Path) -> tuple[str, str] | None:
         return "does not exist", did_you_mean(folder.name, _roles_in(folder.parent)) or "no role is there"
     if not _is_role(folder):
         return "is not a role", "a role is a folder with tasks/main.yml"
+    if link := next(_linked_folders(folder), None):
+        return f"has a link that leads to a folder, {link}", "put the folder itself there, for it belongs to the role"
+    return _dependencies_problem(folder)
+
+
+def _linked_folders(folder: Path) -> Iterator[Path]:
+    """What is behind one of these can change without a change of the role."""
+    for above, names, _ in os.walk(folder):
+        links = (Path(above, name) for name in names)
+        yield from (link.relative_to(folder) for link in links if link.is_symlink())
+
+
+def _dependencies_problem(folder: Path) -> tuple[str, str] | None:
+    """A role that only another one names would run without that anybody has declared it."""
+    for file in (folder / "meta" / name for name in META):
+        if not file.is_file():
+            continue
+        try:
+            meta = yaml.safe_load(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError, yaml.YAMLError, RecursionError):
+            return f"has a meta/{file.name} that cannot be read", "it is YAML in UTF-8, with nothing of Ansible's own"
+        needed = meta.get("dependencies") if isinstance(meta, dict) else None
+        if needed:
+            return "depends on another role", f"name it in extras.roles before this one, and not in meta/{file.name}"
     return None
 
 

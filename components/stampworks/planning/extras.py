@@ -12,7 +12,7 @@ from stampworks.planning.layout import CONTROLLER
 
 def build(declaration: Declaration) -> Extras:
     """Where each role and check goes. What is in their files is no part of a plan."""
-    pools = tuple(pool.name for pool in declaration.pools)
+    pools = tuple(pool.name for pool in declaration.pools if not pool.scheduling_only)
     everyone = (CONTROLLER, *pools)
     return Extras(
         roles=tuple(

@@ -68,7 +68,9 @@ def _queues(declaration: Declaration, notes: Notes) -> tuple[Queue, ...]:
             Queue(each.name, each.pools, each.default, each.time_limit_minutes, each.priority)
             for each in declaration.scheduler.queues
         )
-    notes.reason("scheduler.queues", "none is declared, so that one queue has all pools and no time limit")
+    notes.reason(
+        "scheduler.queues", "none is declared, so that one queue has all pools that run jobs, and no time limit"
+    )
     pools = tuple(pool.name for pool in declaration.pools if not pool.scheduling_only)
     main = Queue(name="main", pools=pools, default=True, time_limit_minutes=0, priority="")
     others = tuple(pool.name for pool in declaration.pools if pool.scheduling_only)
