@@ -39,8 +39,10 @@ def edit(project: Path, old: str, new: str) -> None:
 
 
 def state(**outputs: object) -> str:
-    stack = {"type": "pulumi:pulumi:Stack", "outputs": outputs}
-    return json.dumps({"deployment": {"resources": [{"type": "pulumi:providers:stampworks"}, stack]}})
+    """Of a program that exports nothing."""
+    types = ("pulumi:pulumi:Stack", "pulumi:providers:stampworks")
+    cluster = {"type": "stampworks:cluster:Cluster", "outputs": outputs}
+    return json.dumps({"deployment": {"resources": [*({"type": each} for each in types), cluster]}})
 
 
 def now(capsys: pytest.CaptureFixture[str]) -> str:
@@ -91,6 +93,12 @@ def test_destroyed(backend: Path) -> None:
     assert main(["compare", "local", "other"]) == exits.FINE
 
 
+def test_a_stack_of_something_else(backend: Path) -> None:
+    """It has resources, and no cluster among them: nothing was stamped."""
+    (backend / "other.json").write_text('{"deployment": {"resources": [{"type": "pulumi:pulumi:Stack"}]}}')
+    assert main(["compare", "local", "other"]) == exits.FINE
+
+
 @pytest.mark.parametrize(
     ("program", "why"),
     [
@@ -100,7 +108,7 @@ def test_destroyed(backend: Path) -> None:
         ("#!/bin/sh\necho '[]'\n", "what pulumi stack export printed is no state"),
         ("#!/bin/sh\necho '{\"deployment\": {\"resources\": [7]}}'\n", "what pulumi stack export printed is no state"),
         ("#!/bin/sh\nexec sleep 9\n", "pulumi did not answer within 1 s"),
-        (f"#!/bin/sh\necho '{state(name='local')}'\n", "the stack has no output 'fingerprint': its last `"),
+        (f"#!/bin/sh\necho '{state(name='local')}'\n", "its cluster has no output 'fingerprint': the last `"),
         ("", "pulumi is not installed, or `. tools/env.sh` was not called"),
     ],
 )  # fmt: skip

@@ -52,6 +52,23 @@ def test_with_a_word_it_goes(rooms: Path, capsys: pytest.CaptureFixture[str]) ->
     assert [path.name for path in rooms.iterdir()] == ["stray"]
 
 
+def test_what_is_gone_as_json(rooms: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For programs, as everywhere."""
+    assert main(["sweep", "mine", "--yes", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"removed": "mine"}
+
+
+def test_a_word_alone_removes_nothing(rooms: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is no wish to see a list; and no option has a shorter form."""
+    assert main(["sweep", "--yes"]) == 2
+    assert capsys.readouterr().err == (
+        "--yes removes one room, and none is named\n  hint: write stampworks sweep CLUSTER --yes\n"
+    )
+    with pytest.raises(SystemExit, match="2"):
+        main(["sweep", "mine", "--ye"])
+    assert len(list(rooms.iterdir())) == 2
+
+
 def test_a_room_that_is_not_there(rooms: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The nearest name is offered; no name leads out of the folder."""
     assert main(["sweep", "stay", "--yes"]) == 2

@@ -159,6 +159,7 @@ NOW, OTHER = fingerprint(PLAN), "0123456789abcdef"
             "different",
             f"b was stamped from an earlier declaration: fingerprint {OTHER}, now {NOW}",
         ),
+        ({"stamped": OTHER}, {}, "different", f"b: {NOW}; not stamped yet"),
         (
             {"stamped": OTHER},
             {"stamped": OTHER},

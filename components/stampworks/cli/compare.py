@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _CODES = {"equal": exits.FINE, "different": exits.NO, "unknown": exits.UNKNOWN}
 _TIMEOUT_S = 60.0
+_CLUSTER = "stampworks:cluster:Cluster"
+"""Whatever a program exports of it."""
 
 
 def add_verbs(verbs: Any) -> None:
@@ -55,7 +57,7 @@ class _SilentError(Exception):
 
 
 def _stamped(stack: str) -> str:
-    """The fingerprint among the stack's outputs as the backend holds them; empty when nothing was stamped yet.
+    """The fingerprint among the cluster's outputs as the backend holds them; empty when nothing was stamped yet.
 
     Reads the exported state, where secrets stay encrypted: `pulumi stack output` wants the passphrase.
     """
@@ -84,12 +86,12 @@ def _stamped(stack: str) -> str:
 def _fingerprint(state: bytes) -> str:
     try:
         resources = json.loads(state)["deployment"].get("resources") or []
-        outputs = [each.get("outputs", {}) for each in resources if each["type"] == "pulumi:pulumi:Stack"]
+        outputs = [each.get("outputs", {}) for each in resources if each["type"] == _CLUSTER]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise _SilentError("what pulumi stack export printed is no state") from None
     if not outputs:
         return ""
     if isinstance(found := outputs[0].get("fingerprint"), str):
         return found
-    # an `up` that did not come to its end has no outputs yet, and an older program has no such output
-    raise _SilentError("the stack has no output 'fingerprint': its last `pulumi up` did not come to its end")
+    # an `up` that did not come to its end has no outputs yet, and one of an older version has no such output
+    raise _SilentError("its cluster has no output 'fingerprint': the last `pulumi up` did not come to its end")

@@ -13,10 +13,12 @@ _HEADER = ("cluster", "runs", "nodes", "belongs to")
 
 
 def add_verbs(verbs: Any) -> None:
-    sweep = verbs.add_parser("sweep", help="list this machine's rooms; remove one whose stack is lost")
+    sweep = verbs.add_parser(
+        "sweep", help="list this machine's rooms; remove one whose stack is lost", allow_abbrev=False
+    )
     sweep.add_argument("cluster", metavar="CLUSTER", nargs="?", help="what to remove")
     sweep.add_argument("--yes", action="store_true", help="remove it, with its data")
-    sweep.add_argument("--json", action="store_true", help="print the rooms as JSON")
+    sweep.add_argument("--json", action="store_true", help="print the rooms, or the one that was removed, as JSON")
     sweep.set_defaults(call=sweep_rooms)
 
 
@@ -26,6 +28,8 @@ def sweep_rooms(arguments: argparse.Namespace) -> int:
     from stampworks.clouds.local import room
     from stampworks.operations.errors import nearest
 
+    if arguments.yes and not arguments.cluster:
+        raise exits.CliError("--yes removes one room, and none is named", "write stampworks sweep CLUSTER --yes")
     found = {each.cluster: each for each in room.rooms()}
     if not arguments.cluster:
         _show(list(found.values()), arguments.json)
@@ -41,7 +45,8 @@ def sweep_rooms(arguments: argparse.Namespace) -> int:
         )
     with Progress(f"removing the room of {arguments.cluster}"):
         room.remove_room(arguments.cluster, found[arguments.cluster].owner)
-    print(f"the room of {arguments.cluster} is gone")
+    gone = f"the room of {arguments.cluster} is gone"
+    print(json.dumps({"removed": arguments.cluster}, indent=2) if arguments.json else gone)
     return exits.FINE
 
 

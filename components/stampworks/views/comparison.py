@@ -82,7 +82,10 @@ def verdict(a: Side, b: Side) -> Verdict:
     declared = any(each.kind == "difference" for each in differences(a.plan, b.plan))
     if declared or (a.stamped and b.stamped and a.stamped != b.stamped):
         return "different"
-    return "unknown" if a.unknown or b.unknown else "equal"
+    if a.unknown or b.unknown:
+        return "unknown"
+    # one that is not stamped yet will be what its plan says
+    return "equal" if (a.stamped or fingerprint(a.plan)) == (b.stamped or fingerprint(b.plan)) else "different"
 
 
 def comparison_text(a: Side, b: Side) -> str:
