@@ -75,6 +75,7 @@ class Playbook(Resource):
     drain_timeout_minutes: Output[int]
     changed: Output[int]
     hosts: Output[int]
+    drift: Output[Any]
 
     def __init__(
         self,

@@ -35,6 +35,7 @@ class LocalNetwork(Resource):
     ssh_public_key: Output[str]
     ssh_private_key: Output[str]
     instance: Output[str]
+    drift: Output[Any]
 
     def __init__(
         self,
