@@ -70,6 +70,7 @@ RULES = (
     Rule("stampworks.physics", ours=("catalog",), pure=True),
     Rule("stampworks.declaration", ours=("catalog",), others=("pydantic", "pydantic_core", "yaml")),
     Rule("stampworks.planning", ours=("declaration", "catalog", "physics", "plan"), pure=True),
+    Rule("stampworks.facts", ours=("planning",)),
     Rule("stampworks.schedulers", ours=("plan",), others=("jinja2",), pure=True),
     Rule("stampworks.resources", ours=("plan",), others=("pulumi",)),
     *cloud_rules("local"),
@@ -210,6 +211,13 @@ def test_a_room_starts_without_the_engine(room: str) -> None:
     """Importing a room that must not know of pulumi does not load pulumi by a detour either."""
     module = f"{PACKAGE}.{room}"
     program = f"import {module}, sys; print(*sorted(n for n in ('pulumi', 'grpc', 'torch') if n in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == []
+
+
+def test_the_library_does_not_load_the_command() -> None:
+    """Whoever has a cluster in a program of their own parses no command line."""
+    program = "import stampworks.cluster, sys; print(*sorted(n for n in sys.modules if n.startswith('stampworks.cli')))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == []
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from stampworks.cli import exits
-from stampworks.cli.facts import facts_file
 from stampworks.cli.main import main
+from stampworks.facts import facts_file
 from stampworks.plan import Plan, from_json
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -24,8 +24,8 @@ def add_verbs(verbs: Any) -> None:
 def show_plan(arguments: argparse.Namespace) -> int:
     """Fine when no rule says no; what no rule could judge is shown as unknown."""
     from stampworks import planning
-    from stampworks.cli.facts import known_facts
     from stampworks.declaration import load_file
+    from stampworks.facts import known_facts
     from stampworks.plan import to_json
 
     source = load_file(Path(arguments.file)) if arguments.file else stacks.source_of(arguments.stack)

@@ -5,16 +5,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from stampworks import paths
 from stampworks.cli import exits
-
-if TYPE_CHECKING:
-    from stampworks.planning import Facts
-
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def add_verbs(verbs: Any) -> None:
@@ -27,34 +20,14 @@ def measure_facts(arguments: argparse.Namespace) -> int:
     """Measures even when there are facts already: whoever calls this wants new ones."""
     from stampworks.cli.output import Progress
     from stampworks.clouds.local.facts import measure_loopback
+    from stampworks.facts import boot_id, facts_file
     from stampworks.planning import Facts
 
     with Progress("measuring what one link between two network namespaces carries"):
         facts = Facts(loopback_mbps=measure_loopback())
-    stored = {"boot_id": _boot_id(), **dataclasses.asdict(facts)}
+    stored = {"boot_id": boot_id(), **dataclasses.asdict(facts)}
     file = facts_file()
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(stored, indent=2) + "\n")
     print(json.dumps(stored, indent=2) if arguments.json else f"loopback: {facts.loopback_mbps} Mb/s, kept in {file}")
     return exits.FINE
-
-
-def known_facts() -> Facts | None:
-    """What was measured since this machine started; None when nothing was, or when the file cannot be read."""
-    from stampworks.planning import Facts
-
-    try:
-        stored = json.loads(facts_file().read_text())
-        mbps = stored["loopback_mbps"]
-        same_boot = stored["boot_id"] == _boot_id()
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return Facts(loopback_mbps=mbps) if same_boot and type(mbps) is int and mbps > 0 else None
-
-
-def facts_file() -> Path:
-    return paths.cache_dir() / "facts" / "local.json"
-
-
-def _boot_id() -> str:
-    return _BOOT_ID.read_text().strip()

@@ -12,9 +12,9 @@ from typing import Any
 import pulumi
 import yaml
 
-from stampworks.cli.facts import known_facts
 from stampworks.cluster.refusal import refuse
 from stampworks.declaration import Declaration, DeclarationError, Source, load_stack, load_value
+from stampworks.facts import known_facts
 from stampworks.plan import Extras, Plan
 from stampworks.planning import Finding, plan, rules
 
