@@ -200,6 +200,11 @@ class Scheduler:
     priorities: tuple[Priority, ...]
     accounts: tuple[Account, ...]
 
+    @property
+    def queue_directory(self) -> str:
+        """Where slurmctld keeps the queue."""
+        return f"{self.state_directory}/slurmctld"
+
 
 @dataclass(frozen=True)
 class User:

@@ -20,6 +20,7 @@ from ansible_collections.stampworks.node.plugins.modules import (
     slurm_controller,
     slurm_ready,
 )
+from stampworks.configuration.player import TASK_LIMIT_S
 from stampworks.operations.drain import LEAVES, RENEWED
 from stampworks.reasons import prefix, written
 
@@ -114,6 +115,21 @@ def test_a_missing_source_is_said() -> None:
     """With what to look at."""
     with pytest.raises(Refused, match="/shared: there is no /not/there on this node to mount: is its storage declared"):
         mounts.mount_now({**SHARED, "source": "/not/there"})
+
+
+def test_a_busy_mount_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be unmounted stays in fstab until it was: the next run finds it there."""
+    mount(tmp_path, monkeypatch, f"/ {tmp_path}/here")
+    commands: list[list[str]] = []
+
+    def busy(argv: list[str]) -> None:
+        commands.append(argv)
+        raise Refused("target is busy")
+
+    monkeypatch.setattr(mounts, "run", busy)
+    for _ in range(2):
+        assert mounts.answer({"mounts": []}, False)["failed"]
+    assert commands == [["umount", f"{tmp_path}/here"]] * 2
 
 
 # --- accounts
@@ -238,9 +254,25 @@ def test_only_what_differs_is_installed_again(dpkg: list[str], tmp_path: Path) -
     assert packages.answer({"record": False}, True)["drift"] == ["package iperf3 is deinstalled"]
     assert len(dpkg) == 2
     result = packages.answer({"record": False}, False)
-    assert dpkg[2] == "apt-get update --quiet"
-    assert dpkg[3].endswith(" iperf3=3.18")
+    assert dpkg[2] == "dpkg --force-confold --configure -a", "what was interrupted is ended first"
+    assert dpkg[3] == "apt-get update --quiet"
+    assert dpkg[4].endswith(" iperf3=3.18")
     assert result["msg"] == "after an installation: package iperf3 is deinstalled"
+
+
+def test_an_installation_says_itself_that_it_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All commands together may take less than the player lets a task take."""
+    limits: list[float] = []
+
+    def fake(argv: list[str], timeout: float = 60, **_: Any) -> subprocess.CompletedProcess[str]:
+        limits.append(timeout)
+        return subprocess.CompletedProcess(argv, 0, "", "")
+
+    monkeypatch.setattr(packages, "run", fake)
+    monkeypatch.setattr(packages, "RECORD", tmp_path / "packages.json")
+    (tmp_path / "packages.json").write_text('{"slurmd": "24.11.5"}')
+    assert packages.answer({"record": False}, False)["failed"]
+    assert sum(limits) < TASK_LIMIT_S
 
 
 def test_a_node_without_a_record_is_unknown(dpkg: list[str]) -> None:
@@ -320,12 +352,12 @@ def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any
     monkeypatch.setattr(slurm_controller, "group_id", lambda _: tmp_path.stat().st_gid)
     monkeypatch.setattr(slurm_controller, "supervisor", Running)
     monkeypatch.setattr(slurm_controller, "bring_up", lambda *_: None)
+    monkeypatch.setattr(slurm_controller, "outdated", lambda *_: False)
     return {
         "files": {"slurm.conf": "new"},
         "directory": str(tmp_path),
         "user": user,
         "service": "slurmctld",
-        "state_directory": str(tmp_path / "state"),
         "trial_s": 1.0,
     }
 
@@ -381,6 +413,24 @@ def test_the_old_files_go_back_when_the_controller_is_gone(
     assert slurm_controller.answer(controller, False)["msg"] == "slurmctld does not answer"
     assert (tmp_path / "slurm.conf").read_text() == "old"
     assert Running.restarted.pop() == "restart"
+
+
+def test_a_controller_with_another_key_or_program_is_restarted(
+    controller: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads both only when it starts."""
+    (tmp_path / "slurm.conf").write_text("new")
+    monkeypatch.undo()
+    monkeypatch.setattr(slurm_controller, "group_id", lambda _: tmp_path.stat().st_gid)
+    monkeypatch.setattr(slurm_controller, "supervisor", Running)
+    monkeypatch.setattr(slurm_controller, "await_ping", lambda _: None)
+    monkeypatch.setattr(slurm_controller, "outdated", lambda _, names: f"{tmp_path}/slurm.key" in names)
+    Running.restarted.clear()
+    drift = ["slurmctld runs with what it was started with before a change"]
+    assert slurm_controller.answer(controller, True)["drift"] == drift
+    assert Running.restarted == []
+    assert slurm_controller.answer(controller, False) == {"changed": True, "drift": drift, "files": []}
+    assert Running.restarted == ["restart"]
 
 
 # --- slurm_accounting

@@ -130,6 +130,25 @@ def test_few_tasks_run_on_a_worker() -> None:
     assert len(tasks) <= 14
 
 
+def test_checks_are_there_before_they_are_named() -> None:
+    """A look in between finds no check that is missing."""
+    [task] = load(PLAYBOOKS / "roles/health/tasks/configure.yml")
+    files = task["stampworks.node.files"]["files"]
+    assert files.index("health_programs") < files.index("health.json")
+
+
+@each_role
+def test_programs_of_the_image_are_looked_after(role: Path) -> None:
+    """What the install part writes is put right by the configure part, too."""
+    written, kept = (programs(role / f"tasks/{part}.yml") for part in ("install", "configure"))
+    assert written <= kept
+
+
+def programs(path: Path) -> set[str]:
+    tasks = path.read_text() if path.exists() else ""
+    return set(re.findall(r"/usr/local/[\w/.-]+", tasks))
+
+
 def test_each_module_has_its_action() -> None:
     """A module without an action of its own would run through Ansible's wrapper, and fail there."""
     modules = {path.stem for path in (MODULES / "modules").glob("*.py")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import subprocess
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,17 +20,21 @@ SERVICE = Service(
     awaits=("head:6817",),
     limits=(("MEMLOCK", "unlimited"), ("NOFILE", "1024")),
     directories=(("/run/slurm", "slurm"),),
+    configuration=("/etc/slurm/slurm.key", "/etc/my file"),
 )
 
 
 def test_a_run_script_is_readable() -> None:
-    """Directories first, then what must answer, then limits as far as they go, then the program itself."""
+    """Directories first, then what must answer, a note of what it reads, limits as far as they go, the program."""
+    quoted = "'\"'\"'"
+    note = f"sha256sum /etc/slurm/slurm.key {quoted}/etc/my file{quoted} >/var/lib/stampworks/services/slurmd"
     assert Runit.run_script(SERVICE).splitlines() == [
         "#!/bin/sh",
         "# Written by Stampworks.",
         "exec 2>&1",
         "install -d -m 750 -o slurm -g slurm /run/slurm || exit 1",
         "/usr/local/libexec/stampworks/await-port head 6817 || exit 1",
+        f"sh -c 'install -d -m 700 /var/lib/stampworks/services; {note} 2>/dev/null; true' || exit 1",
         "ulimit -l unlimited 2>/dev/null",
         "ulimit -n 1024 2>/dev/null",
         "exec /usr/sbin/slurmd -D 'it'\"'\"'s $HOME 100% \"x\"'",
@@ -91,8 +96,7 @@ def test_a_clock_that_was_set_hides_no_change(tmp_path: Path, monkeypatch: pytes
     assert not services.outdated("test", [])
     assert services.outdated("test", names), "nobody knows what it was started with"
     configuration.write_text("old")
-    (tmp_path / "started").mkdir()
-    (tmp_path / "started/test").write_text(services.digest(names))
+    start("test", names)
     os.utime(configuration, (clock, clock))
     assert not services.outdated("test", names)
     configuration.write_text("new")
@@ -100,6 +104,55 @@ def test_a_clock_that_was_set_hides_no_change(tmp_path: Path, monkeypatch: pytes
     assert services.outdated("test", names)
     configuration.unlink()
     assert services.outdated("test", names)
+
+
+def test_a_start_by_anybody_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that was restarted with an edited file runs with it, also after the file was put back."""
+    monkeypatch.setattr(services, "STARTED", tmp_path / "started")
+    configuration = tmp_path / "a file"
+    names = [str(configuration)]
+    start("test", names)
+    assert not services.outdated("test", names)
+    configuration.write_text("right")
+    assert services.outdated("test", names)
+    start("test", names)
+    assert not services.outdated("test", names)
+    configuration.write_text("edited")
+    start("test", names)
+    configuration.write_text("right")
+    assert services.outdated("test", names)
+
+
+def start(name: str, configuration: list[str]) -> None:
+    """What a service does last before it starts."""
+    command = Service(name, ("/bin/true",), configuration=tuple(configuration)).before[-1]
+    subprocess.run(command, check=True, timeout=30)
+
+
+def test_a_start_that_cannot_be_noted_is_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk costs a restart more, and no service."""
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(services, "STARTED", tmp_path / "file/started")
+    start("test", ["/etc/passwd"])
+
+
+def test_a_script_that_nobody_can_run_is_defined_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its supervisor says nothing of it."""
+    monkeypatch.setattr(services, "RUNIT", tmp_path / "services")
+    monkeypatch.setattr(services, "write", lambda path, content, mode=0o644: put(path, content, mode))
+    assert Runit().define(SERVICE, check=False)
+    assert not Runit().define(SERVICE, check=False)
+    script = tmp_path / "services/slurmd/run"
+    script.chmod(0o644)
+    assert Runit().define(SERVICE, check=True)
+    assert Runit().define(SERVICE, check=False)
+    assert script.stat().st_mode & 0o777 == 0o755
+
+
+def put(path: Path, content: bytes, mode: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    path.chmod(mode)
 
 
 def test_runits_own_record_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

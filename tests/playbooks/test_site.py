@@ -69,7 +69,7 @@ def test_a_job_spans_the_nodes_and_sees_its_accelerators(cluster: Cluster) -> No
     )
     said = cluster.shell("head", f"su alice -c \"srun -N1 --gres=gpu:2 sh -c '{job}'\"")
     assert said == "0,1 rail0 rail0,rail1 alice alice"
-    assert cluster.shell("gpu-001", "ls -d /tmp/job-* 2>/dev/null || true") == ""
+    cluster.until("gpu-001", "ls -d /tmp/job-* 2>/dev/null || true", "")  # the epilog runs after srun has ended
 
 
 def test_users_go_from_node_to_node(cluster: Cluster) -> None:
@@ -320,6 +320,12 @@ def test_a_real_service_under_runit(cluster: Cluster) -> None:
     assert int(cluster.shell("head", "du -s /var/log/stampworks/proof | cut -f1")) < 6_000
     cluster.shell("head", "echo edited >/tmp/conf; touch -d 1999-01-01 /tmp/conf")
     assert unit(True, state="started") == ["restart"]
+    assert unit(state="started") == ["restart"]
+    assert unit(state="started") == []
+    # somebody else restarts it with an edited file, and puts the file back
+    proof = "/etc/stampworks/services/proof"
+    cluster.shell("head", f"cp /tmp/conf /tmp/kept; echo wrong >/tmp/conf; sv restart {proof}; sleep 1")
+    cluster.shell("head", "mv /tmp/kept /tmp/conf")
     assert unit(state="started") == ["restart"]
     assert unit(state="started") == []
     assert unit(state="stopped", enabled=False) == ["disabled", "stop"]

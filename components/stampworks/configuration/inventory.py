@@ -139,6 +139,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
     controller_files = {name: text for name, text in scheduler_files.items() if name != "slurmdbd.conf"}
     mounts = [{"source": f"/exports/{each.name}", "path": each.mount} for each in plan.storage]
     variables: dict[str, Any] = {
+        "validate_system": dict(plan.release.versions)["debian"],
         "packages_directory": PACKAGES_DIRECTORY,
         "packages_port": PACKAGES_PORT,
         "base_packages_source": f"deb [trusted=yes] http://{head.address}:{PACKAGES_PORT} ./",
@@ -147,7 +148,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         "storage_mounts": mounts,
         "slurm_controller_files": controller_files,
         "slurm_controller_own_reason": prefix("stampworks"),
-        "slurm_controller_state": f"{plan.scheduler.state_directory}/slurmctld",
+        "slurm_controller_state": plan.scheduler.queue_directory,
         "health_mounts": [mount["path"] for mount in mounts],
     }
     return variables | (accounting_variables(plan, scheduler_files) if plan.scheduler.accounting else {})

@@ -76,16 +76,12 @@ def identity(plan: Plan, roster: Roster) -> list[Setting]:
         ("CredType", "cred/slurm"),
         # nodes fetch these files from the controller; one that is switched off can be switched on again at once
         ("SlurmctldParameters", "enable_configless" + (",idle_on_node_suspend" if plan.scheduling_only else "")),
-        ("StateSaveLocation", state_save_location(plan)),
+        ("StateSaveLocation", plan.scheduler.queue_directory),
         ("SlurmdSpoolDir", "/var/lib/slurm/slurmd"),
         ("SlurmctldPidFile", "/run/slurmctld.pid"),
         ("SlurmdPidFile", "/run/slurmd.pid"),
         ("MaxNodeCount", NODES_MAX),
     ]
-
-
-def state_save_location(plan: Plan) -> str:
-    return f"{plan.scheduler.state_directory}/slurmctld"
 
 
 def placement(plan: Plan) -> list[Setting]:
@@ -117,6 +113,8 @@ def care() -> list[Setting]:
         ("Prolog", f"{HELPERS}/prolog"),
         ("Epilog", f"{HELPERS}/epilog"),
         ("TaskProlog", f"{HELPERS}/task-prolog"),
+        # the prolog waits for the user's checks; a job whose script has not started within this time is requeued
+        ("BatchStartTimeout", 60),
         # a shell's limits say nothing about a job: memory for RDMA must stay lockable
         ("PropagateResourceLimitsExcept", "MEMLOCK,NOFILE"),
     ]

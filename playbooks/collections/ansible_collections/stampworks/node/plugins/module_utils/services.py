@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 import time
 from collections.abc import Mapping, Sequence
@@ -15,13 +16,14 @@ from ansible_collections.stampworks.node.plugins.module_utils.node import Refuse
 RUNIT = Path("/etc/stampworks/services")
 SYSTEMD = Path("/etc/systemd/system")
 STARTED = Path("/var/lib/stampworks/services")
-"""With which configuration a service was started last: a digest by name."""
+"""What was in the files that a service reads when it was started last, as sha256sum says it; by name."""
 LOGS = Path("/var/log/stampworks")
 LOG_BYTES, LOG_FILES = 1_000_000, 4
 """How large the file of a service's words may grow, and how many earlier ones stay; the journal has its own limits."""
 AWAIT_PORT = "/usr/local/libexec/stampworks/await-port"
 WAIT_S = 20
 RUNIT_RUNS = 1
+STALE = "runs with what it was started with before a change"
 OURS = "# Written by Stampworks."
 SYSTEMD_QUOTED = str.maketrans({"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$"})
 
@@ -38,12 +40,21 @@ class Service:
     """(directory, owner) that may not be there when it starts: a boot empties /run, a new volume is empty."""
     once: bool = False
     """Runs to its end at every boot instead of staying."""
+    configuration: tuple[str, ...] = ()
+    """Files that it reads when it starts."""
 
     @property
     def before(self) -> list[list[str]]:
         """What must have ended well before the command starts."""
         made = [["install", "-d", "-m", "750", "-o", owner, "-g", owner, path] for path, owner in self.directories]
-        return made + [[AWAIT_PORT, *address.rsplit(":", 1)] for address in self.awaits]
+        awaited = [[AWAIT_PORT, *address.rsplit(":", 1)] for address in self.awaits]
+        return made + awaited + ([self.note] if self.configuration else [])
+
+    @property
+    def note(self) -> list[str]:
+        """Says what it is started with: each start does, whoever asked for it. Never keeps it from starting."""
+        files, record = shlex.join(self.configuration), shlex.quote(str(STARTED / self.name))
+        return ["sh", "-c", f"install -d -m 700 {STARTED}; sha256sum {files} >{record} 2>/dev/null; true"]
 
 
 class Supervisor(Protocol):
@@ -70,7 +81,7 @@ class Runit:
     def define(self, service: Service, check: bool) -> bool:
         folder = RUNIT / service.name
         scripts = {"run": self.run_script(service), "log/run": self.log_script(service.name)}
-        if all((folder / name).exists() and (folder / name).read_text() == text for name, text in scripts.items()):
+        if all(self._in_place(folder / name, text) for name, text in scripts.items()):
             return False
         if not check:
             # a new one is complete before the supervisor sees it
@@ -82,6 +93,10 @@ class Runit:
                 RUNIT.mkdir(parents=True, exist_ok=True)
                 place.rename(folder)
         return True
+
+    @staticmethod
+    def _in_place(script: Path, text: str) -> bool:
+        return script.exists() and script.read_text() == text and os.access(script, os.X_OK)
 
     @classmethod
     def run_script(cls, service: Service) -> str:
@@ -198,15 +213,6 @@ def supervisor() -> Supervisor:
     return Systemd() if Path("/run/systemd/system").is_dir() else Runit()
 
 
-def digest(configuration: Sequence[str]) -> str:
-    """Of what is in these files now; one that does not exist counts as such."""
-    found = hashlib.sha256()
-    for path in map(Path, configuration):
-        content = path.read_bytes() if path.exists() else b""
-        found.update(f"{path}\0{path.exists()}\0{len(content)}\0".encode() + content)
-    return found.hexdigest()
-
-
 def outdated(name: str, configuration: Sequence[str]) -> bool:
     """Whether a service was last started with another configuration than there is now.
 
@@ -214,12 +220,15 @@ def outdated(name: str, configuration: Sequence[str]) -> bool:
     not by times of files, which say nothing after the clock was set.
     """
     record = STARTED / name
-    return bool(configuration) and not (record.exists() and record.read_text() == digest(configuration))
+    return bool(configuration) and not (record.exists() and record.read_text() == digests(configuration))
 
 
-def record_start(name: str, configuration: Sequence[str]) -> None:
-    """Remembers with which configuration a service was started."""
-    write(STARTED / name, digest(configuration).encode())
+def digests(configuration: Sequence[str]) -> str:
+    """What sha256sum says of these files now; nothing of one that does not exist."""
+    found = ((path, Path(path)) for path in configuration)
+    return "".join(
+        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {path}\n" for path, file in found if file.exists()
+    )
 
 
 def last_words(name: str, lines: int = 8) -> str:

@@ -40,10 +40,10 @@ def work(check: bool, mounts: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     missing = [mount["path"] for mount in mounts if mount["path"] not in mounted]
     leftover = [path for path in gone if path in mounted]
     if not check:
+        for path in leftover:  # before fstab forgets them: one that is busy is tried again by the next run
+            run(["umount", path])
         if new != text:
             write(FSTAB, new.encode())
-        for path in leftover:
-            run(["umount", path])
         for mount in mounts:
             if mount["path"] in missing:
                 mount_now(mount)

@@ -24,9 +24,11 @@ LISTS = Path("/var/lib/apt/lists")
 INSTALLED = "installed"
 QUERY = ["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status} ${Version}\\n"]
 QUIET = {"DEBIAN_FRONTEND": "noninteractive"}
+REPAIR = ["dpkg", "--force-confold", "--configure", "-a"]
 INSTALL = [
     *("apt-get", "install", "--yes", "--quiet", "--reinstall", "--allow-downgrades", "--no-install-recommends"),
     *("-o", "Dpkg::Options::=--force-confmiss", "-o", "Dpkg::Options::=--force-confold"),
+    *("-o", "DPkg::Lock::Timeout=120"),
 ]
 """Settings that a person changed stay theirs; those of ours are written by their roles."""
 
@@ -79,8 +81,10 @@ def differences(noted: Mapping[str, str], found: Mapping[str, tuple[str, str]]) 
 
 
 def put_right(noted: Mapping[str, str], names: list[str]) -> None:
-    run(["apt-get", "update", "--quiet"], timeout=300, env=QUIET)
-    run([*INSTALL, *(f"{name}={noted[name]}" for name in names)], timeout=900, env=QUIET)
+    # after an installation that was killed apt refuses any other; if this fails, the installation says why
+    run(REPAIR, timeout=200, check=False, env=QUIET)
+    run(["apt-get", "update", "--quiet"], timeout=100, env=QUIET)
+    run([*INSTALL, *(f"{name}={noted[name]}" for name in names)], timeout=450, env=QUIET)
     if left := differences(noted, installed()):
         raise Refused(f"after an installation: {'; '.join(left.values())}")
 

@@ -10,11 +10,11 @@ from typing import Any
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering
 from ansible_collections.stampworks.node.plugins.module_utils.services import (
     LOGS,
+    STALE,
     Service,
     Supervisor,
     last_words,
     outdated,
-    record_start,
     supervisor,
 )
 
@@ -51,7 +51,7 @@ options:
     default: defined
   enabled: {description: Whether it starts at boot; left out, this stays as it is., type: bool}
   configuration:
-    description: Files the service reads when it starts.
+    description: Files the service reads when it starts; every start notes what is in them.
     type: list
     elements: str
     default: []
@@ -71,8 +71,8 @@ WORDS = {
     "disabled": "starts at boot",
     "start": "does not run",
     "stop": "runs",
-    "restart": "runs with an older configuration",
-    "reload": "runs with an older configuration",
+    "restart": STALE,
+    "reload": STALE,
 }
 """What each thing that is done to a service says of how it was found."""
 
@@ -101,6 +101,7 @@ def work(
             limits=tuple(sorted((key, str(value)) for key, value in limits.items())),
             directories=tuple(sorted(directories.items())),
             once=once,
+            configuration=tuple(configuration),
         )
         if services.define(service, check):
             did.append("defined")
@@ -117,8 +118,6 @@ def work(
             if verb != "stop":
                 settled(services, name, settle_s)
                 await_answer(name, answers)
-                if configuration:
-                    record_start(name, configuration)
     return {"changed": bool(did), "did": did, "drift": [f"{name} {WORDS[what]}" for what in did]}
 
 

@@ -27,7 +27,12 @@ from ansible_collections.stampworks.node.plugins.module_utils.node import (
     user_id,
     write,
 )
-from ansible_collections.stampworks.node.plugins.module_utils.services import last_words, supervisor
+from ansible_collections.stampworks.node.plugins.module_utils.services import (
+    STALE,
+    last_words,
+    outdated,
+    supervisor,
+)
 
 DOCUMENTATION = """
 module: slurm_controller
@@ -40,10 +45,10 @@ options:
   directory: {description: Where it goes., type: str, default: /etc/slurm}
   user: {description: Whom slurmctld runs as., type: str, default: slurm}
   service: {description: Its service., type: str, default: slurmctld}
-  state_directory: {description: Where slurmctld keeps its state., type: str, default: /var/lib/slurm/slurmctld}
   trial_s: {description: How long the trial may take., type: float, default: 20}
 """
 
+PROGRAM = "/usr/sbin/slurmctld"
 # What the throw-away controller must not share with the real one. Accounting goes, since it could not reach it.
 TRIAL_DROPS = re.compile(r"(?im)^(StateSaveLocation|SlurmctldPidFile|Accounting\w+|HealthCheck\w+)=.*\n")
 TRIAL_REPLACES = (
@@ -67,7 +72,6 @@ def work(
     directory: str,
     user: str,
     service: str,
-    state_directory: str,
     trial_s: float,
 ) -> dict[str, Any]:
     home = Path(directory)
@@ -76,21 +80,22 @@ def work(
     changed = [name for name in files if files[name] != before[name]]
     services = supervisor()
     running = bool(services.running(service))
+    stale = running and outdated(service, [str(home / "slurm.key"), PROGRAM])
     if changed and not check:  # who only looks starts nothing
         try_out(files, home / "slurm.key", owner, trial_s)
     if not check:
-        Path(state_directory).mkdir(parents=True, exist_ok=True)
-        os.chown(state_directory, *owner)
         for name in changed:
             write(home / name, files[name].encode(), mode_of(name), *owner)
         try:
-            bring_up(service, running, bool(changed))
+            bring_up(service, running, stale, bool(changed))
         except Refused:
             put_back(home, {name: before[name] for name in changed}, owner, service)
             raise
     drift = [f"{home / name} {'differs' if before[name] is not None else 'is missing'}" for name in changed]
     if not running:
         drift.append(f"{service} does not run")
+    if stale:
+        drift.append(f"{service} {STALE}")
     return {"changed": bool(drift), "drift": drift, "files": changed}
 
 
@@ -151,14 +156,16 @@ def complaint(said: str, trial_s: float) -> str:
     return "; ".join(list(dict.fromkeys(lines))[:COMPLAINTS_MAX]) or silence
 
 
-def bring_up(service: str, running: bool, changed: bool) -> None:
+def bring_up(service: str, running: bool, stale: bool, changed: bool) -> None:
     services = supervisor()
     if not running:
         services.enable(service, True)
         services.control(service, "start")
+    elif stale:
+        services.control(service, "restart")
     elif changed:
         run(["scontrol", "reconfigure"], timeout=60, check=False)  # its exit code says little: the ping does
-    if not running or changed:
+    if not running or stale or changed:
         await_ping(service)
 
 

@@ -1,7 +1,7 @@
 """Runs our modules on a node as plain Python programs.
 
 Ansible's usual wrapper carries its own library to the node with every task and imports it there, which costs four times
-what these modules themselves do (see docs of the collection). So a module here imports the standard library and our own
+what these modules themselves do (see playbooks/README.md). So a module here imports the standard library and our own
 module_utils only, is tested without Ansible, and travels as text on ssh's standard input: no temporary file, no secret
 on a command line.
 """
