@@ -18,6 +18,7 @@ from stampworks.clouds.local.room import run_in_node
 from stampworks.declaration.values import user_name
 
 from tests.cluster.conftest import Stack
+from tests.cluster.test_drift import lines
 from tests.cluster.test_local import stampworks
 
 pytestmark = pytest.mark.cluster
@@ -222,6 +223,7 @@ while True:
     except OSError:
         pass
 """
+END_YES = 'for each in /proc/[0-9]*; do if [ "$(cat $each/comm)" = yes ]; then kill -9 ${each#/proc/}; fi; done'
 END_SSHD = 'for each in /proc/[0-9]*; do if [ "$(cat $each/comm)" = sshd ]; then kill ${each#/proc/}; fi; done; sleep 2'
 
 
@@ -258,7 +260,7 @@ def test_a_head_that_lies_is_shown_as_it_is(watched: Watched) -> None:
     [
         (
             f"mv /usr/bin/python3 /usr/bin/python3.real; {endless('/usr/bin/python3')}",
-            "mv /usr/bin/python3.real /usr/bin/python3",
+            f"mv /usr/bin/python3.real /usr/bin/python3; {END_YES}",
             "broke on the node: ...",
         ),
         (
@@ -272,7 +274,7 @@ def test_a_head_that_lies_is_shown_as_it_is(watched: Watched) -> None:
 def test_a_node_that_lies_to_up_is_named_and_harms_no_other(
     watched: Watched, setup: str, undo: str, expected: str
 ) -> None:
-    """`up` ends with the node's name and what is wrong with it; the other nodes take jobs as before."""
+    """`up` names the node and what is wrong with it, the others take jobs; once the node is honest, `up` converges."""
     watched.shell("gpu-002", f"cat > /tmp/garbage <<'EOS'\n{GARBAGE}EOS\nchmod 755 /tmp/garbage")
     watched.stack.edit("[research]}]", "[research]}, {name: bob, uid: 2002}]")  # whatever makes the playbook run
     watched.shell("gpu-002", setup)
@@ -288,3 +290,5 @@ def test_a_node_that_lies_to_up_is_named_and_harms_no_other(
     assert expected in done.stdout
     assert "\x1b" not in done.stdout
     assert there.returncode == 0, there.stderr
+    watched.stack.up()
+    assert lines(watched.stack.run("refresh", "--yes", "--skip-preview").stdout) == []
