@@ -51,3 +51,9 @@ def test_no_name_is_lost(parts: list[tuple[str, int]]) -> None:
     """What was folded can be unfolded, in the same order."""
     names = [f"{stem}{number:03d}" for stem, number in parts]
     assert unfold(fold(names)) == names
+
+
+def test_names_without_a_number_stay_what_they_are() -> None:
+    """A name may be the beginning of another one that has a number."""
+    assert fold(["gpu", "gpu2"]) == "gpu, gpu2"
+    assert fold(["head", "head"]) == "head, head"

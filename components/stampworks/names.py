@@ -8,8 +8,11 @@ from itertools import groupby
 
 def fold(names: Iterable[str], between: str = ", ") -> str:
     """Names that differ in their last number as ranges: head, gpu-[001-003,007]. All are as wide as the first."""
-    runs = groupby(map(_split, names), key=lambda parts: parts[0])
-    return between.join(_run(stem, [digits for _, digits in run]) for stem, run in runs)
+    runs = groupby(map(_split, names), key=lambda parts: (parts[0], bool(parts[1])))
+    return between.join(
+        _run(stem, [digits for _, digits in run]) if numbered else between.join(name for name, _ in run)
+        for (stem, numbered), run in runs
+    )
 
 
 def _split(name: str) -> tuple[str, str]:

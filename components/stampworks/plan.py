@@ -131,6 +131,10 @@ class Volume:
     name: str
     mount: str
 
+    def of_node(self, node: str) -> str:
+        """What it is called among all volumes of a cluster."""
+        return f"{node}-{self.name}"
+
 
 @dataclass(frozen=True)
 class Group:

@@ -30,7 +30,11 @@ config:
       protect: true
       accounts: [{{name: research}}]
 """
-LOSE_DISK = "import sys; from stampworks.clouds.local import room; room.end_nodes(sys.argv[1], ['head'], print)"
+LOSE_DISK = """
+from stampworks.clouds.local import room
+[one] = room.rooms()
+room.end_nodes(one.cluster, one.owner, ["head"], print)
+"""
 JOBS = ("squeue", "--noheader", "--sort", "i", "--format", "%i %T %R")
 
 
@@ -75,7 +79,7 @@ def test_a_head_with_a_new_disk_has_the_old_queue(stamped: Stack) -> None:
     expected = f"{runs} RUNNING gpu-001\n{waits} PENDING (Resources)"
     wait_for(lambda: on_head(stamped, *JOBS) == expected)
     host_key = stamped.nodes()["head"]["host_key"]
-    subprocess.run([sys.executable, "-c", LOSE_DISK, stamped.cluster], env=stamped.environment(), check=True)
+    subprocess.run([sys.executable, "-c", LOSE_DISK], env=stamped.environment(), check=True)
     assert "head" not in stamped.nodes()
     stamped.up()
     assert stamped.nodes()["head"]["host_key"] != host_key, "it is another one"

@@ -62,7 +62,7 @@ class Cluster:
         for storage in plan.storage:
             room.ensure_folder(plan.name, CLAIM, "exports", storage.name)
         for volume in plan.controller.volumes:
-            room.ensure_folder(plan.name, CLAIM, "volumes", f"{plan.controller.name}-{volume.name}")
+            room.ensure_folder(plan.name, CLAIM, "volumes", volume.of_node(plan.controller.name))
         for group in (plan.controller, *plan.pools):
             room.ensure_nodes(plan.name, group, rails, self.image, self.said.append)
 

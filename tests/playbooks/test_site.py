@@ -14,7 +14,7 @@ from stampworks.clouds.local import room
 from stampworks.configuration import PlaybookFailed, drift
 from stampworks.schedulers import slurm
 
-from tests.playbooks.conftest import SECRETS, Cluster, plan_of
+from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, plan_of
 
 pytestmark = pytest.mark.cluster
 
@@ -294,7 +294,7 @@ def test_a_cluster_grows_and_shrinks_around_its_jobs(cluster: Cluster) -> None:
     cluster.play()
     assert cluster.shell("head", "srun -w gpu-004 --gres=gpu:8 nvidia-smi -L | wc -l") == "8"
     cluster.plan = before
-    room.end_nodes(before.name, ["gpu-004"], cluster.said.append)
+    room.end_nodes(before.name, CLAIM, ["gpu-004"], cluster.said.append)
     cluster.play()
     assert cluster.shell("head", "sinfo -h -N -p main -o %N").split() == list(GPUS)
     assert cluster.shell("head", f"squeue -h -j {job} -o '%T %D'") == "RUNNING 3"

@@ -187,9 +187,10 @@ def _claim(folder: Path, root: Path) -> None:
 def _sweep(cache: Path) -> None:
     """Remove engines that clones used and use no longer: each is a hundred megabytes."""
     for folder in cache.glob("engine-[0-9]*"):
-        users = _users(folder)
-        if users and not any((Path(user) / ".venv" / "engine").resolve() == folder / "bin" for user in users):
-            shutil.rmtree(folder)
+        users, engine = _users(folder), (folder / "bin").resolve()
+        if users and not any((Path(user) / ".venv" / "engine").resolve() == engine for user in users):
+            # under a name that the next build clears away: half an engine must not look like one
+            shutil.rmtree(folder.rename(folder.with_name(f"engine-unfinished-{folder.name}")))
 
 
 def _users(folder: Path) -> list[str]:

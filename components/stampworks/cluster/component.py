@@ -55,18 +55,20 @@ class Cluster(pulumi.ComponentResource):
             keyring=keyring,
             opts=self._child(),
         )
-        # Pools come after the controller: whatever happens to them, draining for one, wants a scheduler that answers.
-        controller = self._group(plan.controller, network, depends_on=self._volumes(plan.controller, place))
-        groups = {plan.controller: controller}
-        groups |= {pool: self._group(pool, network, depends_on=[controller]) for pool in plan.pools}
+        # Nodes come after what they mount, and go before it: nobody may write to what is being deleted.
         storage = [
             self._cloud.storage.create(
                 f"{name}-{one.name}", cluster=plan.name, place=place, storage=one, opts=self._child()
             )
             for one in plan.storage
         ]
+        volumes = self._volumes(plan.controller, place)
+        # Pools come after the controller: whatever happens to them, draining for one, wants a scheduler that answers.
+        controller = self._group(plan.controller, network, depends_on=[*storage, *volumes])
+        groups = {plan.controller: controller}
+        groups |= {pool: self._group(pool, network, depends_on=[controller]) for pool in plan.pools}
         roster = self._roster(groups)
-        playbook = self._playbook(roster, keyring, storage)
+        playbook = self._playbook(roster, keyring)
         self._register(roster, playbook)
 
     def _child(self, **more: Any) -> ResourceOptions:
@@ -112,7 +114,7 @@ class Cluster(pulumi.ComponentResource):
             opts=self._child(),
         )
 
-    def _playbook(self, roster: Roster, keyring: Keyring, storage: list[pulumi.Resource]) -> Playbook:
+    def _playbook(self, roster: Roster, keyring: Keyring) -> Playbook:
         return Playbook(
             self._base,
             playbook="site.yml",
@@ -122,7 +124,7 @@ class Cluster(pulumi.ComponentResource):
             roles=configuration.own_roles(self.plan.extras),
             secrets={"slurm_key": keyring.slurm_key, "database_password": keyring.database_password},
             drain_timeout_minutes=self.plan.scheduler.drain_timeout_minutes,
-            opts=self._child(depends_on=storage),
+            opts=self._child(),
         )
 
     def _inventory(self, roster: RosterData) -> str:

@@ -63,8 +63,8 @@ def give_back(plan: Plan, roster: Roster, names: Sequence[str], force: bool = Fa
         lines = [f"{name} is held by {_WHOSE[reason.by]}: {reason.text}" for name, reason in held.items()]
         raise HeldError(
             "\n".join([*lines, "no node was returned"]),
-            "who holds a node returns it when it is well again, or when `pulumi up` is through; "
-            "--force returns it all the same",
+            "the health check returns it when it is well again, an `up` when it is through; where none is at work, "
+            "`pulumi up --refresh` does, and --force at once",
         )
     _set_state(roster, out, "resume")
 

@@ -29,8 +29,10 @@ def prepare(plan: Plan, roster: Roster, argv: Sequence[str], nodes: int = 0, poo
     wanted = (pool,) if pool else queue.pools
     there = [member.name for member in roster.members if member.group in wanted]
     others = [member.name for member in roster.members if member.group in queue.pools and member.group not in wanted]
-    if nodes > len(there) or not there:
-        of = f"pool {pool}" if pool else f"queue {queue.name}"
+    of = f"pool {pool}" if pool else f"queue {queue.name}"
+    if not there:
+        raise InputError(f"{of} has no nodes now", "`pulumi up` starts what is missing")
+    if nodes > len(there):
         raise InputError(f"{of} has {len(there)} nodes now, not {nodes}", f"ask for 1 to {len(there)}")
     if user != "root" and user not in [declared.name for declared in plan.users]:
         names = ["root", *(declared.name for declared in plan.users)]

@@ -98,7 +98,8 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         handler = await self._handler(request.urn, context)
         inputs = list(changes(decode(request.old_inputs), decode(request.news)))
         drifted = [Change(path, "update") for path in handler.drift(decode(request.olds))]
-        replaces = [change.path for change in inputs if handler.inputs[_top(change.path)].replaces]
+        # an input of an earlier version may be one that the table no longer has
+        replaces = [one.path for one in inputs if (row := handler.inputs.get(_top(one.path))) and row.replaces]
         detailed = {change.path: _difference(change, replaces, of_input=True) for change in inputs}
         detailed |= {change.path: _difference(change, replaces, of_input=False) for change in drifted}
         return pb.DiffResponse(

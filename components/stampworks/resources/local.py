@@ -66,6 +66,7 @@ class LocalGroup(Resource):
     token = "stampworks:local:LocalGroup"  # noqa: S105
 
     cluster: Output[str]
+    claim: Output[str]
     network_instance: Output[str]
     group: Output[Any]
     rails: Output[Any]
@@ -79,6 +80,7 @@ class LocalGroup(Resource):
         name: str,
         *,
         cluster: Input[str],
+        claim: Input[str],
         network_instance: Input[str],
         group: Input[Mapping[str, Any]],
         rails: Input[Sequence[Mapping[str, Any]]],
@@ -89,6 +91,7 @@ class LocalGroup(Resource):
         """The image is {release, content}: what it is built from, and a digest of what its installation does."""
         inputs = {
             "cluster": cluster,
+            "claim": claim,
             "network_instance": network_instance,
             "group": group,
             "rails": rails,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -245,7 +246,7 @@ def test_growing_and_shrinking_leaves_the_other_nodes_alone(stamp: Stamp) -> Non
     assert stamp.up(3).items() > instances.items()
     assert stamp.drift(3) == []
     stamp.run("gpu-003", "touch", "/root/mine")
-    room.end_nodes(stamp.cluster, ["gpu-003"], stamp.said.append)
+    room.end_nodes(stamp.cluster, stamp.claim, ["gpu-003"], stamp.said.append)
     assert stamp.said[-1] == "gpu-003 removed"
     stamp.ensure_room(2)
     assert stamp.drift(2) == []
@@ -261,7 +262,7 @@ def test_a_leaf_keeps_its_trunk_until_its_last_node_has_left(stamp: Stamp) -> No
     stamp.ensure_room(2)
     assert _trunks(stamp) == {"leaf1", "leaf2"}
     assert stamp.drift(2) == [], "nothing to repair: it goes with the nodes"
-    room.end_nodes(stamp.cluster, ["gpu-003"], stamp.said.append)
+    room.end_nodes(stamp.cluster, stamp.claim, ["gpu-003"], stamp.said.append)
     assert _trunks(stamp) == {"leaf1"}
 
 
@@ -283,7 +284,12 @@ def test_a_room_has_one_owner(stamp: Stamp) -> None:
     )
     with pytest.raises(room.RoomError, match="belongs to somebody else"):
         other.ensure_folder("exports", "shared")
+    stamp.ensure_folder("exports", "shared")
+    room.end_nodes(stamp.cluster, other.claim, ["gpu-001"], other.said.append)
+    room.end_folder(stamp.cluster, other.claim, "exports", "shared")
+    room.end_room(stamp.cluster, other.claim)
     other.remove()
+    assert room.read_folder(stamp.cluster, "exports", "shared")
     assert room.rooms() == [room.RoomEntry(stamp.cluster, stamp.claim, runs=True, nodes=1)]
     assert stamp.drift(1) == []
 
@@ -321,7 +327,7 @@ def test_services_of_a_node_with_a_volume_end_before_its_disk_goes(stamp: Stamp)
         "-c",
         make + "mv new services/saver; until sv check /etc/stampworks/services/saver; do sleep 0.1; done",
     )
-    room.end_nodes(stamp.cluster, ["gpu-001"], stamp.said.append)
+    room.end_nodes(stamp.cluster, stamp.claim, ["gpu-001"], stamp.said.append)
     assert (volume / "file").read_text() == "saved\n"
 
 
@@ -345,6 +351,32 @@ def test_an_interrupted_boot_ends_soon(stamp: Stamp, tmp_path: Path) -> None:
         room.ensure_nodes(stamp.cluster, group(1), rails(1), stamp.image, interrupt)
 
 
+def test_a_node_that_loses_its_host_key_is_still_known(stamp: Stamp) -> None:
+    """Who it is says its cloud, whatever it has done to its disk."""
+    stamp.up(1)
+    before = stamp.state("gpu-001").host_key
+    stamp.run("gpu-001", "sh", "-c", "rm /etc/ssh/ssh_host_*; mkfifo /etc/ssh/ssh_host_ed25519_key.pub")
+    assert stamp.state("gpu-001").host_key == before
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_link_on_a_node_leads_nowhere_on_this_host(
+    stamp: Stamp, tmp_path: Path, key: tuple[str, str], runs: bool
+) -> None:
+    """A new key is given to the node, and not to whomever its disk points at."""
+    stamp.up(1)
+    (tmp_path / "victim").mkdir()
+    stamp.run("gpu-001", "sh", "-c", f"rm -rf /root/.ssh; ln -s {tmp_path / 'victim'} /root/.ssh")
+    if not runs:
+        os.kill(stamp.state("gpu-001").pid, signal.SIGKILL)
+        _wait(lambda: not stamp.state("gpu-001").alive)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "new"], check=True, timeout=30)
+    stamp.private_key, stamp.public_key = (tmp_path / "new").read_text(), (tmp_path / "new.pub").read_text()
+    with contextlib.suppress(room.RoomError):  # a node that runs may refuse; it loses by that alone
+        stamp.up(1)
+    assert list((tmp_path / "victim").iterdir()) == []
+
+
 def test_a_node_of_another_image_gets_a_new_disk(stamp: Stamp) -> None:
     """A disk was made for one image and one set of addresses; another of either means another disk."""
     instances = stamp.up(1)
@@ -363,7 +395,7 @@ def test_shared_directories_appear_in_running_nodes(stamp: Stamp) -> None:
     assert room.read_folder(stamp.cluster, "exports", "shared") == path
     stamp.run("gpu-001", "sh", "-c", "echo hello >/exports/shared/file")
     assert stamp.run("gpu-002", "cat", "/exports/shared/file") == "hello\n"
-    room.end_folder(stamp.cluster, "exports", "shared")
+    room.end_folder(stamp.cluster, stamp.claim, "exports", "shared")
     assert room.read_folder(stamp.cluster, "exports", "shared") is None
     assert stamp.run("gpu-002", "ls", "/exports") == ""
 

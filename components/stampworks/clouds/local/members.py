@@ -13,10 +13,9 @@ def members(cluster: str) -> Roster:
     if room.process is None:
         return Roster(cluster, "local", (), "root", str(room.identity_file), ())
     found = [
-        # a node is called after its group, <group>-<NNN>, except for the one called head in the group head
         Member(
             name=node.name,
-            group=node.name.rpartition("-")[0] or node.name,
+            group=node.group,
             instance=node.instance,
             address=node.address,
             rail_addresses=node.rail_addresses,

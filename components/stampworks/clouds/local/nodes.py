@@ -29,6 +29,7 @@ def create(
     return LocalGroup(
         name,
         cluster=cluster,
+        claim=network.claim,
         network_instance=network.instance,
         group=to_dict(group),
         rails=[to_dict(rail) for rail in own_rails],

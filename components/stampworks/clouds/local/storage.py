@@ -28,9 +28,8 @@ def create_volume(
 ) -> LocalVolume:
     """A disk for the one member of a group, which goes on with it when it gets a new disk of its own."""
     (node,) = group.nodes
-    of_node = f"{node.name}-{volume.name}"
     guarded = _guarded(opts, protect=protect)
-    return LocalVolume(name, cluster=cluster, claim=place.claim, name=of_node, opts=guarded)
+    return LocalVolume(name, cluster=cluster, claim=place.claim, name=volume.of_node(node.name), opts=guarded)
 
 
 def _guarded(opts: pulumi.ResourceOptions, *, protect: bool) -> pulumi.ResourceOptions:

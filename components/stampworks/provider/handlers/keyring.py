@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from stampworks.operations.remote import not_installed
 from stampworks.provider.handler import Call, Handler, Property
 
 _SLURM_KEY_BYTES = 1024
@@ -53,5 +54,8 @@ def _ssh_key_pair(comment: str) -> tuple[str, str]:
     with tempfile.TemporaryDirectory(prefix="stampworks-") as folder:
         file = Path(folder, "key")
         command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(file)]
-        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=30)
+        try:
+            subprocess.run(command, check=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=30)
+        except FileNotFoundError as error:
+            raise not_installed(error) from None
         return file.with_suffix(".pub").read_text().strip(), file.read_text()

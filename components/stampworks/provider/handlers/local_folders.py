@@ -37,7 +37,7 @@ class _Folder(Handler):
 
     async def delete(self, call: Call) -> None:
         cluster, name = _place(call.id)
-        await call.thread(room.end_folder, cluster, self.kind, name)
+        await call.thread(room.end_folder, cluster, call.inputs["claim"], self.kind, name)
 
 
 class SharedDirectory(_Folder):

@@ -22,6 +22,7 @@ class LocalGroup(Handler):
     refresh = True
     inputs: ClassVar[Mapping[str, Property]] = {
         "cluster": Property("string", "the cluster's name", replaces=True),
+        "claim": Property("string", "the claim of the cluster's LocalRoom"),
         "networkInstance": Property("string", "the instance of the cluster's LocalNetwork"),
         "group": Property("object", "the plan's group, with the name and the addresses of each node"),
         "rails": Property("array", "the rails that the group's machine is on"),
@@ -48,7 +49,9 @@ class LocalGroup(Handler):
 
     async def read(self, call: Call) -> dict[str, Any] | None:
         cluster, _, name = call.id.partition("/")
-        members = _members(await call.thread(room.read_nodes, cluster), name)
+        if not await call.thread(room.is_ours, cluster, call.inputs.get("claim", "")):
+            return None
+        members = _of(name, await call.thread(room.read_nodes, cluster))
         if not members:
             return None
         instances = {member.name: member.instance for member in members}
@@ -57,8 +60,9 @@ class LocalGroup(Handler):
     async def delete(self, call: Call) -> None:
         """Ends the nodes without waiting for jobs: the playbook has drained a pool that leaves, `destroy` means it."""
         cluster, _, name = call.id.partition("/")
-        members = _members(await call.thread(room.read_nodes, cluster), name)
-        await call.thread(room.end_nodes, cluster, [member.name for member in members], call.progress)
+        members = _of(name, await call.thread(room.read_nodes, cluster))
+        names = [member.name for member in members]
+        await call.thread(room.end_nodes, cluster, call.inputs["claim"], names, call.progress)
 
 
 def _group(inputs: Mapping[str, Any]) -> plan.Group:
@@ -73,10 +77,9 @@ def _image(inputs: Mapping[str, Any]) -> tuple[plan.Release, str]:
     return plan.from_dict(plan.Release, inputs["image"]["release"]), inputs["image"]["content"]
 
 
-def _members(states: tuple[room.NodeState, ...], group: str) -> list[room.NodeState]:
-    """Those of the room's nodes that are this group's, also ones that an earlier, larger declaration left."""
-    # gpu-001 is a node of the pool gpu, also where another pool is called gpu-001; the head is one word
-    return [state for state in states if (state.name.rpartition("-")[0] or state.name) == group]
+def _of(group: str, states: Sequence[room.NodeState]) -> list[room.NodeState]:
+    """Those of the room's nodes that are the group's, also ones that an earlier, larger declaration left."""
+    return [state for state in states if state.group == group]
 
 
 def _drain_and_shrink(call: Call, group: plan.Group, image: room.Image) -> None:
@@ -85,7 +88,7 @@ def _drain_and_shrink(call: Call, group: plan.Group, image: room.Image) -> None:
     states = room.read_nodes(cluster)
     kept = {node.name for node in group.nodes}
     alive = {state.name for state in states if state.alive}
-    leaving = [state.name for state in _members(states, group.name) if state.name not in kept]
+    leaving = [state.name for state in _of(group.name, states) if state.name not in kept]
     reasons = dict.fromkeys(leaving, LEAVES)
     reasons |= dict.fromkeys(room.nodes_to_renew(cluster, group, image), RENEWED)
     ending = {name: reason for name, reason in sorted(reasons.items()) if name in alive}
@@ -96,7 +99,7 @@ def _drain_and_shrink(call: Call, group: plan.Group, image: room.Image) -> None:
     if ending:
         roster = operations.members("local", cluster)
         operations.vacate(roster, ending, call.inputs["drainTimeoutMinutes"], call.progress)
-    room.end_nodes(cluster, leaving, call.progress)
+    room.end_nodes(cluster, call.inputs["claim"], leaving, call.progress)
 
 
 def _generation(instances: Mapping[str, str]) -> str:
@@ -107,15 +110,13 @@ def _drift(members: list[room.NodeState], inputs: Mapping[str, Any]) -> list[str
     """What the members are not that they should be; nothing where nobody said what they should be, as in an import."""
     if "group" not in inputs:
         return []
-    group, rails, image = _group(inputs), _rails(inputs), room.find_image(*_image(inputs))
+    group, rails, image = _group(inputs), _rails(inputs), room.image_of(*_image(inputs))
     found = {member.name: member for member in members}
     wrong = [(name, "the node is not declared") for name in found if name not in {node.name for node in group.nodes}]
     for node in group.nodes:
         if node.name not in found:
             wrong.append((node.name, "the node is missing"))
             continue
-        member = found[node.name]
-        # An image that is gone from the cache would be built anew, and would be the same one.
-        expected = image.digest if image else member.image
-        wrong += [(node.name, what) for what in room.node_drift(member, node, rails, expected)]
+        drifted = room.node_drift(found[node.name], node, rails, image.digest)
+        wrong += [(node.name, what) for what in drifted]
     return drift.lines("cloud", wrong)

@@ -50,7 +50,7 @@ class LocalNetwork(Handler):
         return None if state is None else _outputs(state, call.inputs)
 
     async def delete(self, call: Call) -> None:
-        await call.thread(room.end_room, call.id)
+        await call.thread(room.end_room, call.id, call.inputs["claim"])
 
 
 def _declared(inputs: Mapping[str, Any]) -> tuple[plan.Network, list[plan.Rail]]:

@@ -9,8 +9,7 @@ from stampworks.clouds.local.room.folders import ensure_folder as ensure_folder
 from stampworks.clouds.local.room.folders import read_folder as read_folder
 from stampworks.clouds.local.room.image import Builder as Builder
 from stampworks.clouds.local.room.image import ensure_image as ensure_image
-from stampworks.clouds.local.room.image import find_image as find_image
-from stampworks.clouds.local.room.image import packages_dir as packages_dir
+from stampworks.clouds.local.room.image import image_of as image_of
 from stampworks.clouds.local.room.nodes import NodeState as NodeState
 from stampworks.clouds.local.room.nodes import RailState as RailState
 from stampworks.clouds.local.room.nodes import end_nodes as end_nodes

@@ -115,7 +115,14 @@ def download(target: Path, tree: Path, sources: Sequence[str], packages: Sequenc
     what = "cannot download the packages of the release"
     progress("packages: looking them up")
     update = ["apt-get", "-q", "update"]
-    watch(update, WHERE, what, lambda _: None, timeout=DOWNLOAD_TIMEOUT_S, environment=environment)
+    watch(
+        update,
+        WHERE,
+        what,
+        lambda _: progress("packages: looking them up"),
+        timeout=DOWNLOAD_TIMEOUT_S,
+        environment=environment,
+    )
     argv = ["apt-get", "-q", "-y", "--download-only", "install", *packages]
 
     def said(line: str) -> None:

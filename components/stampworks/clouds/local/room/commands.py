@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
-from stampworks.clouds.local.room.errors import RoomError
+from stampworks.clouds.local.room.errors import AGAIN, RoomError
 from stampworks.clouds.local.room.remedies import remedy
 
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
@@ -64,7 +65,7 @@ def run(
     except BlockingIOError as full:
         raise failed(where, what, str(full.strerror)) from full
     except subprocess.TimeoutExpired as late:
-        raise RoomError(where, what, f"{argv[0]} did not finish within {timeout:g} s") from late
+        raise RoomError(where, what, f"{argv[0]} did not finish within {timeout:g} s", AGAIN) from late
     if done.returncode != 0:
         raise failed(where, what, last_lines(done.stderr) or f"{argv[0]} ended with {done.returncode}")
     return done.stdout
@@ -80,6 +81,8 @@ def watch(
     environment: Mapping[str, str] | None = None,
 ) -> None:
     """Runs a long command and hands on each line it says; ends it when it is late, or when this process ends."""
+    if not shutil.which(argv[0], path=ENVIRONMENT["PATH"]):
+        raise missing(argv[0], where, what)
     # if it outlived its caller it would write into what the next attempt clears away
     with subprocess.Popen(
         ["setpriv", "--pdeathsig", "KILL", *CONTAINED, *argv],
@@ -106,7 +109,7 @@ def watch(
             late = not alarm.is_alive()
             alarm.cancel()
     if late:
-        raise RoomError(where, what, f"{argv[0]} did not finish within {timeout:g} s")
+        raise RoomError(where, what, f"{argv[0]} did not finish within {timeout:g} s", AGAIN)
     if process.returncode != 0:
         raise failed(where, what, cause or last_lines("\n".join(last)) or f"{argv[0]} ended with {process.returncode}")
 

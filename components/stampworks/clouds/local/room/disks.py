@@ -82,8 +82,12 @@ class Disk:
 
     @property
     def host_key(self) -> str:
-        """The node's public ssh host key: type and key, without a comment."""
-        return " ".join((self.upper / f"{HOST_KEY}.pub").read_text().split()[:2])
+        """The node's public ssh host key, type and key without a comment: as made, whatever its disk says now."""
+        return self.host_key_file.read_text()
+
+    @property
+    def host_key_file(self) -> Path:
+        return self.folder / "host_key"
 
     @property
     def commission_file(self) -> Path:
@@ -92,6 +96,7 @@ class Disk:
 
 AUTHORIZED_KEYS = Path("root/.ssh/authorized_keys")
 HOST_KEY = Path("etc/ssh/ssh_host_ed25519_key")
+KEY_BYTES_MAX = 1 << 14
 
 
 def disk_of(room: Room, name: str) -> Disk:
@@ -109,6 +114,7 @@ def make(disk: Disk, wanted: Commission, public_key: str) -> None:
     for name, mode in (("etc", 0o755), ("etc/ssh", 0o755), ("root", 0o700)):
         files.make_directory(disk.upper / name, mode)
     make_key(disk.upper / HOST_KEY, wanted.node.name)
+    files.write(disk.host_key_file, " ".join((disk.upper / f"{HOST_KEY}.pub").read_text().split()[:2]))
     files.write(disk.upper / "etc/hostname", wanted.node.name + "\n")
     authorize(disk.upper, public_key)
     files.write(disk.commission_file, to_json(wanted))
@@ -122,14 +128,14 @@ def make_key(path: Path, whose: str) -> str:
 
 
 def authorize(root: Path, public_key: str) -> None:
-    """Lets this key, and no other, log in as root on the file system at `root`."""
-    files.make_directory(root / "root/.ssh", 0o700)
+    """Lets this key, and no other, log in as root on the file system at `root`, of a node that does not run."""
+    for folder in (root / "root", root / "root/.ssh"):
+        if folder.is_symlink():  # a node's link would lead out into this host
+            folder.unlink()
+        files.make_directory(folder, 0o700)
     files.write(root / AUTHORIZED_KEYS, public_key, 0o600)
 
 
 def authorized(disk: Disk) -> str:
-    """The key that may log in."""
-    try:
-        return (disk.upper / AUTHORIZED_KEYS).read_text()
-    except FileNotFoundError:
-        return ""
+    """The key that may log in, as far as the node's disk says so."""
+    return files.read_regular(disk.upper / AUTHORIZED_KEYS, KEY_BYTES_MAX)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+AGAIN = "run the same command again: what was done stays"
+
 
 class RoomError(Exception):
     """Something the machine room could not do: where, what, why, and what to do about it."""

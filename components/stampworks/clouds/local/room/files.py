@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +26,16 @@ def write(path: Path, text: str, mode: int = 0o644) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise failed(str(path), "cannot write it", str(error.strerror)) from error
+
+
+def read_regular(path: Path, bytes_max: int) -> str:
+    """The beginning of a file that somebody else may have put there; nothing if it is no file, as a pipe for one."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(bytes_max).decode(errors="replace") if stat.S_ISREG(os.fstat(descriptor).st_mode) else ""
 
 
 def make_directory(path: Path, mode: int = 0o755) -> Path:

@@ -25,9 +25,12 @@ def read_folder(cluster: str, kind: Kind, name: str) -> Path | None:
     return path if path.is_dir() else None
 
 
-def end_folder(cluster: str, kind: Kind, name: str) -> None:
+def end_folder(cluster: str, claim: str, kind: Kind, name: str) -> None:
     """Removes the directory with all that is in it; fine when there is none."""
-    files.remove_tree(_path(of_cluster(cluster), kind, name), name)
+    room = of_cluster(cluster)
+    with room.locked():
+        if room.is_ours(claim):
+            files.remove_tree(_path(room, kind, name), name)
 
 
 def _path(room: Room, kind: Kind, name: str) -> Path:

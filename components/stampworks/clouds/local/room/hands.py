@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from stampworks.clouds.local.room import network
 from stampworks.clouds.local.room.commands import ENVIRONMENT, failed, last_lines, missing, run, streams
-from stampworks.clouds.local.room.errors import RoomError
+from stampworks.clouds.local.room.errors import AGAIN, RoomError
 from stampworks.clouds.local.room.processes import Process, identify
 from stampworks.clouds.local.room.room import Room
 
@@ -152,7 +152,7 @@ def _messages(ours: socket.socket, where: str, what: str) -> Iterator[tuple[dict
         try:
             data, ancillary, _, _ = ours.recvmsg(1 << 16, socket.CMSG_SPACE(CREDENTIALS.size))
         except TimeoutError:
-            raise RoomError(where, what, f"no answer within {VISIT_TIMEOUT_S} s") from None
+            raise RoomError(where, what, f"no answer within {VISIT_TIMEOUT_S} s", AGAIN) from None
         if not data:
             return
         pid = CREDENTIALS.unpack(ancillary[0][2])[0]

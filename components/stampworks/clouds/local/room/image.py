@@ -82,15 +82,9 @@ class Recipe:
         return self.base.exists() and self.repository.exists() and self.node.exists()
 
 
-def find_image(release: Release, content_digest: str) -> Image | None:
-    """The image if it was made before."""
-    recipe = _recipe(release, content_digest)
-    return recipe.image if recipe.whole else None
-
-
-def packages_dir(release: Release) -> Path:
-    """The flat repository of the release's packages, once an image of it was made."""
-    return _recipe(release, "").repository / "repository"
+def image_of(release: Release, content_digest: str) -> Image:
+    """What ensure_image would return, whether it was made before or not."""
+    return _recipe(release, content_digest).image
 
 
 def ensure_image(

@@ -18,6 +18,10 @@ from stampworks.clouds.local.room.processes import Process
 from stampworks.clouds.local.room.room import Progress, Room, enter, of_cluster
 from stampworks.plan import Group, Network, Node, Rail, from_json
 
+AUTHORIZE = """
+mkdir -p -m 700 /root/.ssh && printf %s "$1" >/root/.ssh/.new && mv /root/.ssh/.new /root/.ssh/authorized_keys
+"""
+
 
 @dataclass(frozen=True)
 class RailState:
@@ -51,6 +55,11 @@ class NodeState:
     @property
     def alive(self) -> bool:
         return self.state == "up"
+
+    @property
+    def group(self) -> str:
+        """A node is called after its group, <group>-<NNN>, except for the one called head in the group head."""
+        return self.name.rpartition("-")[0] or self.name
 
 
 def ensure_nodes(cluster: str, group: Group, rails: Sequence[Rail], image: Image, progress: Progress) -> dict[str, str]:
@@ -88,10 +97,12 @@ def keep_running(room: Room, group: Group, rails: Sequence[Rail], image: Image, 
     return {node.name: _running(room, node.name).instance for node in nodes}
 
 
-def end_nodes(cluster: str, names: Sequence[str], progress: Progress) -> None:
+def end_nodes(cluster: str, claim: str, names: Sequence[str], progress: Progress) -> None:
     """Ends nodes, and removes their disks and the trunks that nobody needs without them; fine when they are gone."""
     room = of_cluster(cluster)
     with room.locked():
+        if not room.is_ours(claim):
+            return
         leaves = {found.node.leaf for name in names if (found := disk_of(room, name).commission)}
         for name in _remove(room, names):
             progress(f"{name} removed")
@@ -162,7 +173,9 @@ def _authorize(room: Room, nodes: Sequence[Node]) -> None:
     key = room.public_key_file.read_text()
     for node in nodes:
         if disks.authorized(disk_of(room, node.name)) != key:
-            disks.authorize(Path(f"/proc/{_running(room, node.name).pid}/root"), key)
+            done = run_inside(room, node.name, ["sh", "-c", AUTHORIZE, "sh", key], timeout=30)
+            if done.returncode != 0:
+                raise RoomError(node.name, "cannot give it the cluster's new key", done.stderr)
 
 
 def _plug_in(room: Room, nodes: Sequence[Node], rails: Sequence[Rail]) -> None:
@@ -183,7 +196,7 @@ def _boot_of(room: Room, wanted: Commission, image: Image) -> hands.Boot:
         root=str(disk.root),
         console=str(disk.console),
         exports=str(room.exports),
-        volumes=tuple((str(room.volumes / f"{wanted.node.name}-{one.name}"), one.mount) for one in wanted.volumes),
+        volumes=tuple((str(room.volumes / one.of_node(wanted.node.name)), one.mount) for one in wanted.volumes),
         packages=image.packages,
         # the only device nodes that every Linux has eight of, with or without privilege: they stand for accelerators
         devices=tuple(f"tty{index}" for index in range(wanted.accelerators)),
@@ -263,7 +276,7 @@ def _is_for_another(disk: Disk, wanted: Commission) -> bool:
 def _is_whole(disk: Disk) -> bool:
     """Whether it runs, and has mounted what it should."""
     process = disk.process
-    return process is not None and not process.frozen and not _lost(disk)
+    return disk.commission is not None and process is not None and not process.frozen and not _lost(disk)
 
 
 def _running(room: Room, name: str) -> Process:

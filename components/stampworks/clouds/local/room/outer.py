@@ -64,6 +64,7 @@ def start(name: str, hostname: str, record: Callable[[Process], None], *, leashe
                 leash.write(b"go\n")
                 leash.flush()
             if not process or _line(output) != "ready":
+                leash.close()  # whoever still waits for a word ends, and with it the pipe that is read next
                 raise _refused(name, last_lines(errors.read().decode(errors="replace")))
         except BaseException:
             leash.close()
@@ -85,6 +86,6 @@ def _refused(name: str, why: str) -> RoomError:
     return RoomError(
         name,
         "cannot start the machine room",
-        why or "its outer process ended at once",
+        why or f"its outer process did not get ready within {START_TIMEOUT_S} s",
         privileges.remedy(why, ENVIRONMENT["PATH"]),
     )

@@ -8,7 +8,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from stampworks.clouds.local.room.errors import RoomError
+from stampworks.clouds.local.room.errors import AGAIN, RoomError
 
 END_TIMEOUT_S = 10
 
@@ -70,7 +70,7 @@ class Process:
             if kill:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
             if not select.select([handle], [], [], END_TIMEOUT_S)[0]:
-                raise RoomError(where, f"process {self.pid} does not end", f"waited {END_TIMEOUT_S} s")
+                raise RoomError(where, f"process {self.pid} does not end", f"waited {END_TIMEOUT_S} s", AGAIN)
         finally:
             os.close(handle)
 

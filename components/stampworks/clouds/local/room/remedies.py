@@ -23,17 +23,17 @@ def remedy(why: str, path: str) -> str:
 
     The path is where programs are looked for.
     """
-    if _says(why, NAMESPACES):
-        return privileges.remedy(why, path)
-    if _says(why, FULL):
-        return full()
-    if _says(why, PROCESSES):
+    if _says(why, PROCESSES):  # first, for whoever could not start one may be a program that makes namespaces
         limit = resource.getrlimit(resource.RLIMIT_NPROC)[0]
         allowed = "no limit" if limit == resource.RLIM_INFINITY else limit
         return (
             f"end other processes or raise the limit (a node takes about 15): ulimit -u says {allowed}, and pids.max "
             "of a control group counts too"
         )
+    if _says(why, NAMESPACES):
+        return privileges.remedy(why, path)
+    if _says(why, FULL):
+        return full()
     modules = next((modules for words, modules in MODULES if _says(why, words)), "")
     return f"the kernel may lack it; as root: modprobe {modules}" if modules else ""
 

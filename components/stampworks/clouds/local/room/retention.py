@@ -32,15 +32,16 @@ def touch(node: Path) -> None:
 
 def claim(room: Room, image: Image) -> None:
     """Keeps an image for the nodes of a room; the caller holds the room's lock."""
-    record = Path(image.layers[0]).parent / ROOMS
-    rooms = record.read_text().splitlines() if record.exists() else []
-    if str(room.folder) not in rooms:
-        there = [one for one in rooms if Path(one).exists()]
-        files.write(record, "".join(f"{one}\n" for one in [*there, str(room.folder)]))
+    node = Path(image.layers[0]).parent
+    if str(room.folder) not in (str(one.folder) for one in _rooms(node)):
+        with (node / ROOMS).open("a") as record:  # a whole line at once: two rooms may do this at the same time
+            record.write(f"{room.folder}\n")
 
 
 def sweep(images: Path, progress: Progress) -> None:
     """Removes images that are no longer of use; the caller holds the lock under which they are made."""
+    for leftover in images.glob(".*-*"):  # of a build or a removal that was killed
+        files.remove_tree(leftover, "node image")
     nodes = sorted(images.glob("node-*"), key=lambda node: node.stat().st_mtime, reverse=True)
     gone = [node for node in nodes if (node / PARTS).exists() and not _in_use(node)][KEPT:]
     kept = [node for node in nodes if node not in gone]
@@ -49,7 +50,8 @@ def sweep(images: Path, progress: Progress) -> None:
         gone += [part for part in (*images.glob("base-*"), *images.glob("packages-*")) if part.name not in needed]
     for path in gone:
         progress(f"removing {path.name}, which nothing uses")
-        files.remove_tree(path, "node image")
+        # under a name that nobody takes for a whole image
+        files.remove_tree(path.rename(path.with_name(f".{path.name}")), "node image")
 
 
 def _in_use(node: Path) -> bool:

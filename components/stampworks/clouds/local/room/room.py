@@ -74,9 +74,13 @@ class Room:
             files.make_directory(self.folder, 0o700)
             files.write(self._owner_file, claim)
 
+    def is_ours(self, claim: str) -> bool:
+        """Whether what is in the room is this claim's: what is another stack's must be neither read nor ended."""
+        return self.owner in ("", claim)
+
     def expect(self, claim: str) -> None:
         """Raises when the room is another stack's."""
-        if self.owner not in ("", claim):
+        if not self.is_ours(claim):
             remedy = "give one of the two clusters another name, or destroy the other stack first;"
             remedy += f"\n  if that stack is lost: stampworks sweep {self.folder.name}"
             raise RoomError(self.name, "the machine room belongs to somebody else", f"to {self.owner}", remedy)
@@ -124,6 +128,9 @@ class Room:
     def remove(self) -> None:
         """Ends the room and removes all that it kept; the caller holds its lock."""
         self.end()
+        for entry in self.folder.glob("*"):
+            if entry != self._owner_file:  # a room half removed is still whose it was
+                files.remove_tree(entry, self.name)
         files.remove_tree(self.folder, self.name)
         self._lock_file.unlink(missing_ok=True)
 

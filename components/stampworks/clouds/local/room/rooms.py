@@ -99,16 +99,17 @@ def read_room(cluster: str) -> RoomState | None:
     return _state(process.instance, hands.look(room)[""]) if process else None
 
 
-def end_room(cluster: str) -> None:
+def end_room(cluster: str, claim: str) -> None:
     """Ends the room with everything that runs in it; fine when it does not run. What lies in its folder stays."""
     room = of_cluster(cluster)
     with room.locked():
-        room.end()
+        if room.is_ours(claim):
+            room.end()
 
 
 def is_ours(cluster: str, claim: str) -> bool:
-    """Whether what is in the room is this claim's: nothing may be read, and then deleted, that is another stack's."""
-    return of_cluster(cluster).owner in ("", claim)
+    """Whether what is in the room is this claim's."""
+    return of_cluster(cluster).is_ours(claim)
 
 
 def expect_owner(cluster: str, claim: str) -> None:
@@ -120,7 +121,7 @@ def remove_room(cluster: str, claim: str) -> None:
     """Removes all there is of a room, also what its stack never learned of, unless it is another stack's."""
     room = of_cluster(cluster)
     with room.locked():
-        if is_ours(cluster, claim):
+        if room.is_ours(claim):
             room.remove()
 
 
