@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.cluster
 
-VICTIMS = ("engine", "language host", "plugin", "node", "head")
+VICTIMS = ("engine", "language host", "program", "plugin", "node", "head")
 OPERATIONS = ("up", "update", "destroy")
-PROGRAMS = {"language host": "pulumi-language-python", "plugin": "stampworks.provider"}
+PROGRAMS = {"language host": "tools.language_host", "program": "--monitor", "plugin": "stampworks.provider"}
 NODES = {"node": "gpu-001", "head": "head"}
 LONGEST_S = 12.0
 """Later than this most operations have ended, and nothing would be killed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -21,6 +22,14 @@ import os, pathlib, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 pathlib.Path("pids").write_text(f"{os.getpid()} {os.getppid()}")
 time.sleep(60)
+"""
+
+
+TALKING = """
+import os, pathlib, time, pulumi
+pulumi.log.info("here")
+pathlib.Path("pids").write_text(f"{os.getpid()} {os.getppid()}")
+time.sleep(600)
 """
 
 
@@ -196,6 +205,19 @@ def test_nothing_outlives_the_engine(
         while any(Path("/proc", pid).exists() for pid in pids):
             assert time.monotonic() - began < seconds, f"still there: {pids}"
             time.sleep(0.05)
+
+
+def test_a_killed_host_takes_its_program_with_it(project: Project) -> None:
+    """The engine would wait for ever for a program that still talks to it and that nobody will end."""
+    project.program(TALKING)
+    with project.start("preview") as engine:
+        program, host = map(int, _appeared(project.folder / "pids").split())
+        os.kill(host, signal.SIGKILL)
+        try:
+            assert engine.wait(timeout=60) != 0
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(program, signal.SIGKILL)
 
 
 def _appeared(file: Path) -> str:

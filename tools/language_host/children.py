@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -60,6 +61,7 @@ class Children:
     @contextlib.asynccontextmanager
     async def _started(self, command: Command, output: int | None) -> AsyncIterator[Process]:
         process = await asyncio.create_subprocess_exec(
+            *_leash(),
             *command.argv,
             cwd=command.cwd,
             env=dict(command.env),
@@ -75,6 +77,15 @@ class Children:
             # Shielded: a call that the engine cancels must still see its process gone.
             await asyncio.shield(_end(process))
             self._running.discard(process)
+
+
+def _leash() -> tuple[str, ...]:
+    """Prefix of a command that ends with this process, even when that is killed.
+
+    The engine waits for whoever still talks to it. (A function for the child to run first would do it without another
+    program, but in a process with gRPC's threads that crashes.)
+    """
+    return ("setpriv", "--pdeathsig", "KILL", "--") if shutil.which("setpriv") else ()
 
 
 async def _end(process: Process) -> None:
