@@ -312,7 +312,9 @@ def test_a_real_service_under_runit(cluster: Cluster) -> None:
     cluster.shell("head", "touch /tmp/conf")
 
     def unit(check: bool = False, **more: Any) -> Any:
-        return cluster.module("head", "service_unit", {**call, **more}, check)["did"]
+        answer = cluster.module("head", "service_unit", {**call, **more}, check)
+        assert "did" in answer, answer
+        return answer["did"]
 
     assert unit(state="started") == ["defined", "enabled", "start"]
     assert unit(state="started") == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -36,8 +37,10 @@ def test_a_program_of_a_few_lines_stamps_a_cluster(environment: Environment, tmp
         add_role_and_check(environment, variables)
         said = environment.run("bash", "-ec", destroy, **variables)
     finally:
-        end = "from stampworks.clouds.local import room; room.end_room('demo')"
-        environment.run("python", "-c", end, **variables)  # which ends nothing unless something above has failed
+        # there is none unless something above has failed
+        found = json.loads(environment.run("stampworks", "sweep", "--json", **variables))["rooms"]
+        for one in found:
+            environment.run("stampworks", "sweep", one["cluster"], "--yes", **variables)
     assert "warning" not in said
     assert list((tmp_path / "state" / "rooms").glob("[!.]*")) == []
     assert not (environment.project / "pulumi's home" / "plugins").exists()

@@ -17,6 +17,7 @@ RENEWED = DrainReason("stampworks", "", "gets a new disk")
 UNSCHEDULED = DrainReason("stampworks", "", "waits for a new head")
 
 Progress = Callable[[str], None]
+_ANSWER_S = 30.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _OUT = {"drain", "down", "fail"}
 """States from which Slurm takes a node back when it is told to."""
@@ -67,6 +68,17 @@ def give_back(plan: Plan, roster: Roster, names: Sequence[str], force: bool = Fa
             "`pulumi up --refresh` does, and --force at once",
         )
     _set_state(roster, out, "resume")
+    _wait_for_answers(roster, out)
+
+
+def _wait_for_answers(roster: Roster, names: Sequence[str]) -> None:
+    """A node that is given back counts as silent until slurmctld has asked it; one that stays silent shows itself."""
+    until = time.monotonic() + _ANSWER_S
+    while time.monotonic() < until:
+        known = slurm.nodes(roster)
+        if not any("not_responding" in known[name].states for name in names if name in known):
+            return
+        time.sleep(0.5)
 
 
 def vacate(

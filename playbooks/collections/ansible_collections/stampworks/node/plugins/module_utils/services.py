@@ -143,7 +143,12 @@ class Runit:
             run(["sv", "up", str(folder)])
             return
         command = {"stop": "force-stop", "restart": "force-restart", "reload": "hup"}[verb]
+        before = self.running(name)
         run(["sv", "-w", str(WAIT_S), command, str(folder)], timeout=WAIT_S + 5)
+        until = time.monotonic() + WAIT_S
+        # sv counts in seconds: of one that was started in this very second it believes that it was restarted already
+        while verb == "restart" and before and self.running(name) == before and time.monotonic() < until:
+            time.sleep(0.05)
 
     def _await_supervisor(self, folder: Path) -> None:
         """runsvdir looks for new services every five seconds."""
