@@ -111,9 +111,9 @@ class Handler(ABC):
         """What is wrong with the inputs beyond what the table says; only asked when all of them are known."""
         return ()
 
-    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:  # noqa: ARG002
+    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         """What in the world is no longer as declared: by the property that shows it, in words."""
-        return {}
+        return {"drift": outputs["drift"]} if outputs.get("drift") else {}
 
     @abstractmethod
     async def ensure(self, call: Call) -> dict[str, Any]:

@@ -37,9 +37,6 @@ class LocalGroup(Handler):
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
         return f"{inputs['cluster']}/{inputs['group']['name']}"
 
-    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-        return {"drift": outputs["drift"]} if outputs.get("drift") else {}
-
     async def ensure(self, call: Call) -> dict[str, Any]:
         cluster, group, rails = call.inputs["cluster"], _group(call.inputs), _rails(call.inputs)
         image = await call.thread(ensure_node_image, *_image(call.inputs), call.progress, call.waiter())

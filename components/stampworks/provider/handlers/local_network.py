@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from stampworks import plan
@@ -32,9 +32,6 @@ class LocalNetwork(Handler):
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
         return str(inputs["cluster"])
-
-    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-        return {"drift": outputs["drift"]} if outputs.get("drift") else {}
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         network, rails = _declared(call.inputs)

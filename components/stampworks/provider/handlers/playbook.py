@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from stampworks import configuration, operations, plan
@@ -34,9 +34,6 @@ class Playbook(Handler):
         "hosts": Property("integer", "on how many hosts it ran"),
         "drift": Property("array", "what is not as it left it, in words; looked for when the stack is refreshed"),
     }
-
-    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-        return {"drift": outputs["drift"]} if outputs.get("drift") else {}
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         await call.thread(_drain_those_who_leave, call)
