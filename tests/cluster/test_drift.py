@@ -61,6 +61,7 @@ FAULTS = {
         FOREIGN,
         "sysctl --write net.core.somaxconn=100",
         f"sv down {SERVICES}/metrics",
+        f"touch {SERVICES}/boot-settings/down",
     ),
     "gpu-002": (
         f"sv down {SERVICES}/slurmd",
@@ -74,6 +75,7 @@ DRIFT = """\
 cloud: gpu-001: rail0 is down
 cloud: gpu-002: rail1 is down
 system: gpu-001: /etc/ssh/sshd_config.d/60-stampworks.conf differs
+system: gpu-001: boot-settings does not start at boot
 system: gpu-001: kernel setting net.core.somaxconn is 100, not 4096
 system: gpu-001: package ethtool is missing
 system: gpu-001: package iperf3 is 9.9, the image had VERSION

@@ -252,8 +252,10 @@ def test_only_what_installs_decides_on_an_image(tmp_path: Path, monkeypatch: pyt
     assert sources.install_digest() == before
     for installs in (
         tmp_path / "playbooks/roles/base/tasks/install.yml",
+        tmp_path / "playbooks/roles/metrics/tasks/service.yml",
         tmp_path / "playbooks/roles/health/files/stampworks-health",
         modules / "files.py",
+        modules / "service_unit.py",
     ):
         append(installs)
         assert sources.install_digest() != before

@@ -42,13 +42,17 @@ def install_digest() -> str:
 
 def _installing(root: Path) -> Iterator[Path]:
     yield root / IMAGE_PLAYBOOK
-    installs = {tasks: tasks.read_text() for tasks in root.glob("roles/*/tasks/install.yml")}
-    for tasks, text in installs.items():
-        role = tasks.parents[1]
-        yield tasks
+    texts = []
+    for install in root.glob("roles/*/tasks/install.yml"):
+        role = install.parents[1]
+        imported = re.findall(r"import_tasks: (\S+)", install.read_text())
+        tasks = [install, *(install.with_name(name) for name in imported)]
+        yield from tasks
+        text = "".join(path.read_text() for path in tasks)
+        texts.append(text)
         yield from role.glob("defaults/*.yml")
         yield from (path for path in (*role.glob("files/*"), *role.glob("templates/*")) if path.name in text)
-    named = set(re.findall(r"stampworks\.node\.(\w+):", "".join(installs.values())))
+    named = set(re.findall(r"stampworks\.node\.(\w+):", "".join(texts)))
     for path in root.glob("collections/ansible_collections/stampworks/node/plugins/*/*.py"):
         if path.stem in named or path.parent.name in ("module_utils", "plugin_utils"):
             yield path
