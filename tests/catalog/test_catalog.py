@@ -22,11 +22,81 @@ def test_every_machine_names_an_accelerator_of_the_catalog_or_has_none() -> None
         assert not machine.accelerator or machine.accelerator in catalog.accelerators()
 
 
+LOCAL = {name: row for name, row in catalog.machines().items() if row.cloud == "local"}
+REAL = {name: row for name, row in catalog.machines().items() if row.cloud != "local"}
+
+
 def test_the_machines_of_the_local_cloud() -> None:
-    """Simulated nodes promise what their declarations rely on."""
-    facts = {each.name: (each.accelerators, each.nics, each.cores) for each in catalog.machines().values()}
+    """Simulated nodes promise what their declarations rely on, and nothing about speed."""
+    facts = {each.name: (each.accelerators, each.nics, each.cores) for each in LOCAL.values()}
     assert facts == {"sim-h100": (8, 2, 16), "sim-a100-small": (2, 1, 16), "sim-cpu": (0, 0, 16)}
-    assert all(machine.simulated for machine in catalog.machines().values())
+    assert all(machine.simulated and machine.nic_rate_gbps is catalog.UNKNOWN for machine in LOCAL.values())
+    assert not any(machine.simulated for machine in REAL.values())
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_nics_add_up_to_what_the_vendor_says_of_the_node(name: str) -> None:
+    """A count, a rate or a total that was copied wrongly does not fit the other two."""
+    machine = REAL[name]
+    assert isinstance(machine.nic_rate_gbps, int)
+    assert machine.nics_rate_gbps == machine.nics * machine.nic_rate_gbps
+    assert machine.nic_rate_gbps in (100, 200, 400)  # ports that exist
+
+
+@pytest.mark.parametrize(
+    ("names", "nics_gbs"),
+    [
+        (["p4d", "p4de"], 50),
+        (["BM.GPU4.8", "B4.8", "A100-v2.8", "GB200.4", "GB200-v2.4", "ND128isr_GB300_v6"], 200),
+        (["p5", "p5e", "p5en", "p6-b200", "a3-ultragpu-8g", "a4-highgpu-8g", "ND96isr_H100_v5"], 400),
+        (["BM.GPU.H100.8", "H200.8", "B200.8", "GB200-v3.4", "GB300.4"], 400),
+        (["p6-b300", "B300.8"], 800),
+    ],
+)
+def test_the_nics_of_a_node(names: list[str], nics_gbs: int) -> None:
+    """The totals that everybody quotes, in GB/s of one direction."""
+    totals = {name: catalog.machine_names()[name].nics_rate_gbps for name in names}
+    assert totals == dict.fromkeys(names, nics_gbs * 8)
+
+
+def test_the_cloud_of_a_machine_and_its_names() -> None:
+    """Each machine of a cloud is found by the provider's full name of it, too."""
+    found = {name: row.name for name, row in catalog.machine_names().items() if row.name != name}
+    assert found["p5.48xlarge"] == "p5"
+    assert found["H200.8"] == "BM.GPU.H200.8"
+    assert found["Standard_ND96isr_H100_v5"] == "ND96isr_H100_v5"
+    assert {row.cloud for row in catalog.machines().values()} == {"local", "aws", "google", "oracle", "azure"}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_rack_of_nvlink_holds_72_accelerators(name: str) -> None:
+    """NVLink ends at the node of eight, or at the rack; only Grace reaches its host through NVLink."""
+    machine = REAL[name]
+    assert isinstance(machine.nvlink_nodes, int)
+    assert machine.accelerators * machine.nvlink_nodes in (8, 72)
+    assert (machine.host_link == "nvlink-c2c") == (machine.nvlink_nodes > 1)
+
+
+def test_accelerators_are_faster_than_anybody_measured() -> None:
+    """A peak below a measurement is a wrong peak, or one of another precision."""
+    for row in catalog.accelerators().values():
+        assert isinstance(row.bf16_dense_tflops, float)
+        assert isinstance(row.bf16_measured_tflops, float)
+        assert 0.7 < row.bf16_measured_tflops / row.bf16_dense_tflops < 0.9, row.name
+
+
+@pytest.mark.parametrize(("links", "rate_gbs", "generation"), [(12, 25, "a100"), (18, 25, "h100"), (18, 50, "b200")])
+def test_nvlink_is_the_sum_of_its_links(links: int, rate_gbs: int, generation: str) -> None:
+    """Links of an accelerator times the rate of one, in one direction."""
+    assert catalog.accelerators()[generation].nvlink_gbs == links * rate_gbs
+
+
+def test_the_rate_of_pcie_is_lanes_times_transfers() -> None:
+    """16 lanes, 128 of 130 bits, 8 bits a byte; a packet of 256 bytes has 24 more."""
+    for name, gigatransfers in (("pcie4-x16", 16), ("pcie5-x16", 32)):
+        link = catalog.host_links()[name]
+        assert link.rate_gbs == pytest.approx(16 * gigatransfers * 128 / 130 / 8, rel=0.01)
+        assert link.data_share == pytest.approx(256 / 280, rel=0.001)
 
 
 def test_the_newest_release_is_the_latest_month() -> None:

@@ -50,6 +50,26 @@ def test_unknown_machine_that_resembles_none(plan_text_of: PlanText) -> None:
     )
 
 
+def test_a_machine_of_another_cloud(plan_text_of: PlanText) -> None:
+    """The catalog knows it, and no cluster of it can be stamped here."""
+    pools = "pools:\n  - {name: gpu, machine: p5, count: 4}\n  - {name: prep, machine: sim-cpu, count: 1}\n"
+    assert refusal(plan_text_of, pools) == (
+        "cluster.yaml:5:26: pools[0].machine: p5 is a machine of aws, and the cluster is on local\n"
+        "      - {name: gpu, machine: p5, count: 4}\n"
+        "                             ^\n"
+        "  hint: on local there are sim-a100-small, sim-cpu and sim-h100\n"
+        "\n"
+        "1 problem in cluster.yaml: nothing was changed."
+    )
+
+
+@pytest.mark.parametrize("name", [row.name for row in catalog.machines().values() if row.cloud != "local"])
+def test_no_machine_of_another_cloud_can_be_declared(name: str, plan_text_of: PlanText) -> None:
+    """Not one of them slips through."""
+    text = refusal(plan_text_of, f"pools:\n  - {{name: gpu, machine: {name}, count: 1}}\n")
+    assert f"pools[0].machine: {name} is a machine of " in text
+
+
 def test_unknown_release(plan_text_of: PlanText) -> None:
     """A release is found by the catalog's name only."""
     assert refusal(plan_text_of, 'release: "2026.12"\npools:\n  - {name: gpu, machine: sim-h100, count: 4}\n') == (

@@ -34,11 +34,31 @@ UNKNOWN: typing.Final = Unknown.UNKNOWN
 class Accelerator:
     name: str
     memory_gib: int | Unknown
+    memory_bandwidth_gbs: float | Unknown
+    bf16_dense_tflops: float | Unknown
+    bf16_measured_tflops: float | Unknown
+    """The best that anybody published, with random operands."""
+    nvlink_gbs: float | Unknown
+    """All links of one accelerator together, in one direction."""
+    switch_reduces: bool | Unknown
+    """Whether the switch between the accelerators adds up what passes through it."""
+
+
+@dataclass(frozen=True)
+class HostLink:
+    name: str
+    rate_gbs: float
+    """In one direction."""
+    data_share: float
+    """What part of it can be data."""
 
 
 @dataclass(frozen=True)
 class Machine:
     name: str
+    cloud: str
+    aliases: tuple[str, ...]
+    """What else people call it."""
     simulated: bool
     accelerator: str
     """Name of the accelerator, empty for a machine without."""
@@ -47,6 +67,18 @@ class Machine:
     memory_mib: int | Unknown
     nics: int
     """NICs on the fabric, which is the number of rails the machine meets."""
+    nic_rate_gbps: int | Unknown
+    """Of one NIC, in one direction."""
+    nics_rate_gbps: int | Unknown
+    """What its vendor says of all of them together."""
+    host_link: str | Unknown
+    """Name of the link between an accelerator and the host."""
+    nvlink_nodes: int | Unknown
+    """How many nodes can share one NVLink fabric: 1 when it ends at the node."""
+    fabric_reduces: bool | Unknown
+    """Whether the switches between nodes can add up what passes through them."""
+    storage_client_gbs: float | Unknown
+    """What one node can read from or write to shared storage at most."""
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 
+from stampworks import catalog
 from stampworks.declaration.fields import is_list, section_of
 from stampworks.declaration.models import Declaration, Section
 from stampworks.declaration.nodes import Path, spelled
 from stampworks.declaration.values import check_name, role_name
-from stampworks.declaration.wording import did_you_mean, shown
+from stampworks.declaration.wording import did_you_mean, only, shown
 
 Entry = Mapping[str, Any]
 CIRCLE_MAX = 8
@@ -40,6 +41,7 @@ def check(data: Entry) -> Iterator[Finding]:
     """Everything that is wrong between the fields."""
     scheduler = data.get("scheduler", {})
     yield from _names(data, scheduler)
+    yield from _machines(data.get("cloud"), data.get("pools", ()))
     yield from _uids(data.get("users", ()))
     yield from _mounts(data.get("storage", ()))
     yield from _queues(data, scheduler)
@@ -63,6 +65,17 @@ def _names(data: Entry, scheduler: Entry) -> Iterator[Finding]:
             name = shown(entries[index]["name"])
             hint = f"{spelled((*path, first))} has this name already; give each its own"
             yield Finding((*path, index, "name"), f"a second {kind} is called {name}", hint)
+
+
+def _machines(cloud: str | None, pools: Sequence[Entry]) -> Iterator[Finding]:
+    """The catalog knows machines of more clouds than a cluster can be stamped on."""
+    rows = catalog.machines()
+    for index, pool in enumerate(pools):
+        name = pool.get("machine")
+        if cloud is not None and name is not None and (other := rows[name].cloud) != cloud:
+            here = sorted(row.name for row in rows.values() if row.cloud == cloud)
+            message = f"{name} is a machine of {other}, and the cluster is on {cloud}"
+            yield Finding(("pools", index, "machine"), message, f"on {cloud} {only(here)}")
 
 
 def _uids(users: Sequence[Entry]) -> Iterator[Finding]:

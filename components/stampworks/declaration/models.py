@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 from stampworks.declaration.values import (
     AccountName,
     Cidr,
+    Cloud,
     MachineName,
     Mount,
     Name,
@@ -329,7 +330,7 @@ class Declaration(Section):
     name: Name = Field(
         description="What the cluster is called; another name is another cluster.", json_schema_extra=REFUSE
     )
-    cloud: Literal["local"] = Field(description="Where the cluster is stamped.", json_schema_extra=REFUSE)
+    cloud: Cloud = Field(description="Where the cluster is stamped.", json_schema_extra=REFUSE)
     release: ReleaseName = Field(
         default="",
         description='The catalog\'s name of the software release, in quotes ("2026.11"); without it, the newest.',

@@ -7,13 +7,16 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, GetCoreSchemaHandler
 from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
 
 from stampworks import catalog
 from stampworks.declaration.wording import brief, did_you_mean, shown
+
+Cloud = Literal["local"]
+"""Where a cluster can be stamped; the catalog knows machines of more."""
 
 NAME_LENGTH_MAX = 20
 NAME_PATTERN = rf"^[a-z]([a-z0-9-]{{0,{NAME_LENGTH_MAX - 2}}}[a-z0-9])?$"
@@ -191,8 +194,11 @@ def _plain(value: str) -> str:
 
 
 def machine_name(value: str) -> str:
-    """Refuse a machine that the catalog does not have."""
-    return _listed(value, "machine", catalog.machines())
+    """Refuse a machine that the catalog does not have; what it offers instead is on a cloud that can be declared."""
+    if value in catalog.machines():
+        return value
+    clouds = get_args(Cloud)
+    return _listed(value, "machine", [name for name, row in catalog.machines().items() if row.cloud in clouds])
 
 
 def release_name(value: str) -> str:
