@@ -89,6 +89,9 @@ class Fabric:
     """What a packet costs on the link beside its own bytes."""
     headers_bytes: int
     """What of a packet's bytes is IP and TCP."""
+    burst_bytes_min: int
+    burst_bytes_per_mbps: int
+    """What a link lets pass at once, before its rate counts: the larger of the two, the latter times its rate."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stampworks import catalog
+from stampworks.physics.bounds import Bound
 
 
 @dataclass(frozen=True)
@@ -20,19 +21,11 @@ class LeafLoad:
     trunk_mbps: int
 
 
-@dataclass(frozen=True)
-class Ceiling:
-    """A predicted number with its derivation."""
-
-    value: float
-    why: str
-
-
-def efficiency(fabric: catalog.Fabric) -> Ceiling:
+def efficiency(fabric: catalog.Fabric) -> Bound:
     """The part of a link's rate that is left for the data of a TCP stream of full packets."""
     data = fabric.mtu_bytes - fabric.headers_bytes
     wire = fabric.mtu_bytes + fabric.framing_bytes
-    return Ceiling(
+    return Bound(
         data / wire,
         f"{data}/{wire}, the part of the bytes on the link that is data (MTU {fabric.mtu_bytes}, less "
         f"{fabric.headers_bytes} of IP and TCP headers; plus {fabric.framing_bytes} of framing)",
@@ -44,7 +37,7 @@ def gbs(rate_mbps: float, fabric: catalog.Fabric) -> float:
     return rate_mbps * efficiency(fabric).value / 8 / 1000
 
 
-def ring_ceiling(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catalog.Fabric) -> Ceiling:
+def ring_ceiling(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catalog.Fabric) -> Bound:
     """Bus bandwidth of a ring all-reduce on one rail whose ranks stand in leaf order.
 
     In a ring of n ranks every link carries 2(n-1)/n of the data, and bus bandwidth is defined as 2(n-1)/n of the data
@@ -54,13 +47,13 @@ def ring_ceiling(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catalog.Fab
     slowest = rate_mbps if trunk is None else min(rate_mbps, trunk)
     link = f"a ring's busbw is what its slowest link delivers: {slowest} Mb/s / 8 x {efficiency(fabric).why}"
     if trunk is None:
-        return Ceiling(gbs(slowest, fabric), f"{link}; all ranks share a leaf")
+        return Bound(gbs(slowest, fabric), f"{link}; all ranks share a leaf")
     verdict = "enough" if trunk >= rate_mbps else "not enough"
     crossing = f"in leaf order it crosses a trunk once in each direction, whose {trunk} Mb/s are {verdict}"
-    return Ceiling(gbs(slowest, fabric), f"{link}; {crossing}")
+    return Bound(gbs(slowest, fabric), f"{link}; {crossing}")
 
 
-def worst_ring_ceiling(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catalog.Fabric) -> Ceiling:
+def worst_ring_ceiling(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catalog.Fabric) -> Bound:
     """The same in the worst order of ranks: neighbours share a leaf as seldom as the leaves' sizes allow."""
     total = sum(leaf.nodes for leaf in leaves)
     crossings = [(min(leaf.nodes, total - leaf.nodes), leaf.trunk_mbps) for leaf in leaves if leaf.trunk_mbps]
@@ -68,7 +61,7 @@ def worst_ring_ceiling(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catal
         raise ValueError("ranks on a single leaf meet no trunk in any order")
     nodes, trunk = min(crossings, key=lambda crossing: (crossing[1] / crossing[0], -crossing[0]))
     share = min(rate_mbps, trunk / nodes)
-    return Ceiling(
+    return Bound(
         gbs(share, fabric),
         f"the same with neighbours on different leaves: {nodes} links of the ring share a trunk of {trunk} Mb/s, which "
         f"leaves each {share:g} of the {rate_mbps} Mb/s of its rail",

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from stampworks import catalog
 from stampworks.physics import links
-from stampworks.physics.links import Ceiling, LeafLoad
+from stampworks.physics.bounds import Bound
+from stampworks.physics.links import LeafLoad
 from stampworks.plan import Expectation, Fabric, Group, Rail
 from stampworks.planning.fabric import leaves_of_rail
 
@@ -32,7 +33,7 @@ def _of_pool(group: Group, fabric: Fabric, kind: catalog.Fabric) -> Iterator[Exp
     if not rails or group.count < 2:
         return
     ceilings = [links.ring_ceiling(rail.rate_mbps, _loads(rail, fabric, (group,)), kind) for rail in rails]
-    total = Ceiling(
+    total = Bound(
         sum(ceiling.value for ceiling in ceilings),
         f"{len(rails)} x {_round(ceilings[0].value):g} GB/s: a node's data split over its rails, all nodes of the pool "
         "in leaf order",
@@ -60,7 +61,7 @@ def _loads(rail: Rail, fabric: Fabric, groups: tuple[Group, ...]) -> list[LeafLo
     return [LeafLoad(len(leaf.nodes), trunks.get(leaf.name, 0)) for leaf in leaves]
 
 
-def _busbw(who: str, ceiling: Ceiling) -> Expectation:
+def _busbw(who: str, ceiling: Bound) -> Expectation:
     return Expectation(f"{who}.allreduce_busbw_gbs_max", _round(ceiling.value), "GB/s", ceiling.why)
 
 

@@ -1,0 +1,28 @@
+"""What collectives have in common, wherever they run.
+
+Bandwidths of collectives are bus bandwidths in GB/s, as nccl-tests prints them: the bytes that a link of a ring would
+have carried, over the time. Sizes are bytes of the whole buffer of one rank, as it prints them, too.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from stampworks.physics.bounds import figure
+
+Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]
+
+
+def bus_factor(operation: Operation, ranks: int) -> float:
+    """Bus bandwidth is this times the size over the time."""
+    if operation == "send_recv":
+        return 1.0
+    return (2 if operation == "all_reduce" else 1) * (ranks - 1) / ranks
+
+
+def size(size_bytes: int) -> str:
+    """As people say it."""
+    for unit, bytes_of in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size_bytes >= bytes_of:
+            return f"{figure(size_bytes / bytes_of)} {unit}"
+    return f"{size_bytes} bytes"

@@ -1,0 +1,111 @@
+"""What one device of a machine can reach at most and must reach at least: NIC, host link, memory, matmul, storage."""
+
+from __future__ import annotations
+
+from stampworks import catalog
+from stampworks.physics.bounds import Bound, Bounds, UnknownFactError, figure, known
+from stampworks.physics.machines import BROKEN_SHARE, WIRE_SHARE
+
+UNTRIED_SHARE = 1.05
+"""A better shape or a newer library may beat the best matmul that was published by this much."""
+LEAST_STORAGE_GBS = 0.125
+"""A link of 1 Gb/s. How large a file system is decides what is healthy, so nothing more can be said."""
+
+
+def nic(machine: catalog.Machine) -> Bounds:
+    """One NIC on the fabric, in GB/s of one direction."""
+    rate_gbs = _nic_rate_gbps(machine) / 8
+    return Bounds(
+        Bound(WIRE_SHARE * rate_gbs, f"a NIC of {machine.nic_rate_gbps} Gb/s, {WIRE_SHARE:g} of it data"),
+        Bound(
+            BROKEN_SHARE * rate_gbs, f"{BROKEN_SHARE:g} x {machine.nic_rate_gbps} Gb/s: half of its lanes could be dead"
+        ),
+    )
+
+
+def nics(machine: catalog.Machine) -> Bounds:
+    """All NICs of a node on the fabric together."""
+    one, count = nic(machine), machine.nics
+    total = f"{count} NICs x {machine.nic_rate_gbps} Gb/s"
+    return Bounds(
+        Bound(count * one.ceiling.value, f"{total}, {WIRE_SHARE:g} of it data"),
+        Bound(count * one.floor.value, f"{BROKEN_SHARE:g} x {total}: half of them could be dead"),
+    )
+
+
+def host_to_device(machine: catalog.Machine) -> Bounds:
+    """From the host's memory to one accelerator, in GB/s."""
+    _real(machine)
+    link = catalog.host_links()[
+        known(machine.host_link, f"what links the accelerators of {machine.name} to their host")
+    ]
+    data_gbs = link.rate_gbs * link.data_share
+    begin = f"{link.name}: {figure(link.rate_gbs)} GB/s"
+    return Bounds(
+        Bound(data_gbs, f"{begin} x {link.data_share:g}, the part of a packet that is data"),
+        Bound(BROKEN_SHARE * data_gbs, f"{BROKEN_SHARE:g} x that: half of the lanes, or the generation before"),
+    )
+
+
+def memory(machine: catalog.Machine) -> Bounds:
+    """The memory of one accelerator, reading and writing counted together, in GB/s."""
+    row = _accelerator(machine)
+    peak_gbs = known(row.memory_bandwidth_gbs, f"the memory bandwidth of {row.name}")
+    return Bounds(
+        Bound(
+            WIRE_SHARE * peak_gbs, f"{WIRE_SHARE:g} x {figure(peak_gbs)} GB/s of {row.name}: refreshing costs the rest"
+        ),
+        Bound(BROKEN_SHARE * peak_gbs, f"{BROKEN_SHARE:g} x {figure(peak_gbs)} GB/s: half of the clock would do"),
+    )
+
+
+def matmul(machine: catalog.Machine) -> Bounds:
+    """Dense bf16 of one accelerator with random operands, in TFLOP/s."""
+    row = _accelerator(machine)
+    peak = known(row.bf16_dense_tflops, f"the bf16 peak of {row.name}")
+    best = known(row.bf16_measured_tflops, f"what a matmul on {row.name} reached")
+    return Bounds(
+        Bound(
+            min(peak, UNTRIED_SHARE * best),
+            f"the best published is {figure(best)} of {figure(peak)} TFLOP/s ({best / peak:.0%}) with random operands, "
+            f"x {UNTRIED_SHARE:g} for what nobody has tried",
+        ),
+        Bound(
+            BROKEN_SHARE * best,
+            f"{BROKEN_SHARE:g} x the best published, {figure(best)} TFLOP/s: half of the clock would do",
+        ),
+    )
+
+
+def storage(machine: catalog.Machine, nodes: int) -> Bounds:
+    """Shared storage as some nodes see it together, in GB/s."""
+    _real(machine)
+    client_gbs = known(machine.storage_client_gbs, f"what a storage client on {machine.name} reaches")
+    return Bounds(
+        Bound(
+            nodes * client_gbs, f"{nodes} x {figure(client_gbs)} GB/s, what a client on {machine.name} reaches at most"
+        ),
+        Bound(LEAST_STORAGE_GBS, "a link of 1 Gb/s carries that"),
+    )
+
+
+def network_storage_ceiling(machine: catalog.Machine, nodes: int) -> Bound:
+    """What surely no storage exceeds, where nothing is known of it: the nodes' NICs."""
+    return Bound(
+        nodes * nics(machine).ceiling.value, f"all NICs of the fabric together: {nodes} x {nics(machine).ceiling.why}"
+    )
+
+
+def _nic_rate_gbps(machine: catalog.Machine) -> int:
+    _real(machine)
+    return known(machine.nic_rate_gbps, f"the rate of a NIC of {machine.name}")
+
+
+def _accelerator(machine: catalog.Machine) -> catalog.Accelerator:
+    _real(machine)
+    return catalog.accelerators()[machine.accelerator]
+
+
+def _real(machine: catalog.Machine) -> None:
+    if machine.simulated:
+        raise UnknownFactError(f"{machine.name} is simulated, which says nothing about speed")

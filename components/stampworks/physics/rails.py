@@ -1,0 +1,87 @@
+"""What a collective reaches on the rails of the local cloud: one rank a node, TCP, links with declared rates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, inf, log2
+
+from stampworks import catalog
+from stampworks.physics import links
+from stampworks.physics.bounds import Bound, Bounds, figure
+from stampworks.physics.collectives import Operation, bus_factor, size
+from stampworks.physics.links import LeafLoad
+
+ROUND_US = 10.0
+"""No message between two network namespaces takes less, on any machine."""
+CROWDED_ROUND_US = 15_000.0
+"""What a round was seen to take with more ranks than cores."""
+SHAPER_SHARE = 1.02
+"""A shaper is no more exact than that: 192 Mb/s of data were measured where 191.3 fit."""
+HEALTHY_SHARE = 0.75
+"""Measured collectives come within 4 % of the ceiling; a link at half its rate reaches half of it."""
+
+
+def collective_on_rails(
+    operation: Operation,
+    size_bytes: int,
+    rate_mbps: int,
+    leaves: Sequence[LeafLoad],
+    fabric: catalog.Fabric,
+    rails: int = 1,
+    worst_order: bool = False,
+) -> Bounds:
+    """A collective of one rank a node over rails of this rate, its ranks in leaf order or in the worst one."""
+    ranks = sum(leaf.nodes for leaf in leaves)
+    if ranks < 2 or size_bytes < 1:
+        raise ValueError("a collective has two ranks and a byte")
+    link = _slowest_link(operation, rate_mbps, leaves, fabric, worst_order)
+    moved = bus_factor(operation, ranks) * size_bytes / rails
+    rounds = _rounds(operation, ranks)
+    fastest_mbps = max(rate_mbps, *(leaf.trunk_mbps for leaf in leaves))
+    burst = max(fabric.burst_bytes_min, fastest_mbps * fabric.burst_bytes_per_mbps)
+    quickest_us = ceil(log2(ranks)) * ROUND_US + max(0.0, moved - burst) / (SHAPER_SHARE * link.value) / 1000
+    slowest_us = rounds * CROWDED_ROUND_US + moved / (HEALTHY_SHARE * link.value) / 1000
+    together = f"; {rails} rails share the data" if rails > 1 else ""
+    return Bounds(
+        Bound(
+            rails * moved / quickest_us / 1000,
+            f"{link.why}{together}; {size(size_bytes)} take {figure(quickest_us / 1000)} ms or more, of which a "
+            f"burst of {size(burst)} passes unshaped and a shaper is exact to {SHAPER_SHARE - 1:.0%}",
+        ),
+        Bound(
+            rails * moved / slowest_us / 1000,
+            f"{figure(HEALTHY_SHARE)} of what the slowest link delivers, less {rounds} rounds of "
+            f"{figure(CROWDED_ROUND_US / 1000)} ms: healthy ones come within 4 % of the ceiling and a link at half its "
+            "rate reaches half of it",
+        ),
+    )
+
+
+def _slowest_link(
+    operation: Operation, rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catalog.Fabric, worst_order: bool
+) -> Bound:
+    if operation == "all_to_all":
+        return _all_to_all_link(rate_mbps, leaves, fabric)
+    ring = links.ring_ceiling(rate_mbps, leaves, fabric)
+    if not worst_order or not any(leaf.trunk_mbps for leaf in leaves):
+        return ring
+    worst = links.worst_ring_ceiling(rate_mbps, leaves, fabric)
+    return Bound(worst.value, f"{ring.why}; {worst.why}")
+
+
+def _all_to_all_link(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catalog.Fabric) -> Bound:
+    """Everybody sends to everybody, so that all orders of ranks are alike: a trunk carries what leaves its leaf."""
+    ranks = sum(leaf.nodes for leaf in leaves)
+    trunks = [
+        leaf.trunk_mbps * (ranks - 1) / (leaf.nodes * (ranks - leaf.nodes)) if leaf.trunk_mbps else inf
+        for leaf in leaves
+    ]
+    share_mbps = min(rate_mbps, *trunks)
+    why = f"an all-to-all gets {figure(share_mbps)} Mb/s of each rail, x {links.efficiency(fabric).why}"
+    trunk = f"; a trunk carries what its leaf sends to {ranks - 1} others" if share_mbps < rate_mbps else ""
+    return Bound(links.gbs(share_mbps, fabric), why + trunk)
+
+
+def _rounds(operation: Operation, ranks: int) -> int:
+    """How often a rank waits for another one, done in the plain way."""
+    return {"all_reduce": 2 * (ranks - 1), "send_recv": 1}.get(operation, ranks - 1)

@@ -1,0 +1,81 @@
+"""What single devices reach: known specifications, and what was measured of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from stampworks import catalog
+from stampworks.physics import devices
+from stampworks.physics.bounds import Bounds, UnknownFactError, figure
+
+NAMES = catalog.machine_names()
+REAL = [row for row in catalog.machines().values() if not row.simulated]
+
+
+@pytest.mark.parametrize(
+    ("judge", "machine", "healthy"),
+    [
+        # floors that vendors test with, and measurements of healthy machines
+        (devices.nic, "BM.GPU4.8", 96 / 8), (devices.nic, "BM.GPU.H100.8", 192 / 8), (devices.nic, "H200.8", 384 / 8),
+        (devices.nic, "B300.8", 375 / 8), (devices.nic, "ND96isr_H100_v5", 380 / 8), (devices.nics, "p5", 360),
+        (devices.host_to_device, "p5en", 55.4), (devices.host_to_device, "ND96isr_H100_v5", 48),
+        (devices.host_to_device, "p4d", 21), (devices.host_to_device, "GB200.4", 300),
+        (devices.memory, "p5en", 4300), (devices.memory, "p4d", 1300), (devices.memory, "p6-b200", 7000),
+        (devices.matmul, "p5", 794.5), (devices.matmul, "p5en", 769), (devices.matmul, "p4d", 271),
+        (devices.matmul, "p6-b200", 1745), (devices.matmul, "ND128isr_GB300_v6", 1850),
+    ],
+)  # fmt: skip
+def test_what_is_healthy_lies_between(judge: Callable[[catalog.Machine], Bounds], machine: str, healthy: float) -> None:
+    """Nothing that was measured is called impossible, and no vendor's floor is called too low."""
+    bounds = judge(NAMES[machine])
+    assert bounds.floor.value < healthy < bounds.ceiling.value
+
+
+@pytest.mark.parametrize(
+    ("judge", "machine", "impossible"),
+    [
+        (devices.nic, "BM.GPU.H100.8", 384 / 8), (devices.nics, "p5", 400), (devices.host_to_device, "p4d", 48),
+        (devices.host_to_device, "p5", 63), (devices.memory, "p5", 3350), (devices.matmul, "p5", 989),
+        (devices.matmul, "p5en", 894),
+    ],
+)  # fmt: skip
+def test_what_no_machine_reaches(judge: Callable[[catalog.Machine], Bounds], machine: str, impossible: float) -> None:
+    """A specification's own number is one of them, and so is a matmul of zeros."""
+    assert judge(NAMES[machine]).ceiling.value < impossible
+
+
+def test_nics_of_a_node() -> None:
+    """All of them are as many times one of them."""
+    for machine in REAL:
+        assert devices.nics(machine).ceiling.value == pytest.approx(machine.nics * devices.nic(machine).ceiling.value)
+
+
+def test_storage_of_many_clients() -> None:
+    """A client's ceiling counts once for each node."""
+    one, many = (devices.storage(NAMES["p5en"], nodes) for nodes in (1, 16))
+    assert one.ceiling.value == 150  # 1,200 Gb/s
+    assert many.ceiling.value == 16 * 150
+
+
+@pytest.mark.parametrize(
+    ("judge", "machine", "text"),
+    [
+        (devices.host_to_device, "p6-b300",
+         "the catalog does not know what links the accelerators of p6-b300 to their host"),
+        (lambda row: devices.storage(row, 1), "p4d", "the catalog does not know what a storage client on p4d reaches"),
+        (devices.matmul, "sim-h100", "sim-h100 is simulated, which says nothing about speed"),
+        (devices.nic, "sim-cpu", "sim-cpu is simulated, which says nothing about speed"),
+    ],
+)  # fmt: skip
+def test_an_unknown_fact_is_named(judge: Callable[[catalog.Machine], Bounds], machine: str, text: str) -> None:
+    """Nothing is guessed in its place."""
+    with pytest.raises(UnknownFactError) as error:
+        judge(NAMES[machine])
+    assert str(error.value) == text
+
+
+def test_figures_have_four_digits() -> None:
+    """And no exponent that somebody would have to read."""
+    shown = [figure(value) for value in (0.00012345, 3.14159, 12345.6, 2e9, 400.0)]
+    assert shown == ["0.0001234", "3.142", "12350", "2000000000", "400"]

@@ -1,0 +1,159 @@
+"""What accelerators reach together: what was published lies between floor and ceiling, and the arithmetic is the one
+of a network cut."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stampworks import catalog
+from stampworks.physics.bounds import UnknownFactError
+from stampworks.physics.collectives import Operation
+from stampworks.physics.machines import collective_on_machines
+
+relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
+
+NAMES = catalog.machine_names()
+REAL = sorted(row.name for row in catalog.machines().values() if not row.simulated)
+MIB, GIB = 1 << 20, 1 << 30
+OPERATIONS: list[Operation] = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]
+
+# Busbw of all-reduces that people published of healthy machines, in GB/s by size in MiB.
+PUBLISHED: list[tuple[str, int, dict[float, float]]] = [
+    # awsome-distributed-training 0edaf152
+    ("p4de", 2, {1: 6.4, 16: 26.4, 64: 47.6, 256: 69.9, 1024: 76.9, 2048: 78.3}),
+    ("p5", 1, {0.0625: 6.28, 1: 64.7, 4: 133.5, 16: 237.9, 64: 359.7, 128: 396.7, 1024: 441.8, 16384: 483.4}),
+    ("p5", 1, {4096: 476.5, 8192: 480.4}),
+    ("p5", 2, {1: 16.2, 4: 46.9, 16: 105.5, 64: 209.2, 128: 289.2, 256: 346.5, 1024: 441.0, 8192: 479.3, 16384: 487.3}),
+    ("p5", 16, {16384: 369.9}),
+    # ml-engineering 744d01e; a p5en node stands for any H200
+    ("p5en", 1, {1: 39.9, 16: 219.9, 64: 346.5, 256: 436.2, 1024: 463.6, 16384: 482.3}),
+    ("p6-b200", 1, {1: 36.1, 16: 255.0, 64: 400.6, 256: 646.1, 1024: 723.3, 16384: 845.7}),
+    ("p6-b200", 4, {1: 5.4, 16: 64.4, 64: 156.7, 256: 229.1, 1024: 362.0, 16384: 381.8}),
+    ("p4de", 1, {1: 18.0, 8: 109.9, 16: 106.2, 64: 171.5, 1024: 229.0, 16384: 234.9}),
+    # a log of two Azure nodes, 2026-05
+    ("ND96isr_H100_v5", 2, {8: 104.6, 16: 157.0, 32: 229.3, 64: 264.3, 128: 331.5, 256: 385.9, 1024: 444.2}),
+    # ai-infrastructure-on-azure a01b073: in a rack, and on InfiniBand alone
+    ("ND96isr_H100_v5", 8, {16384: 450.0}),
+    ("ND128isr_GB300_v6", 18, {16384: 937.0}),
+    ("ND128isr_GB300_v6", 2, {16384: 200.0}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("machine", "nodes", "mib", "busbw_gbs"),
+    [(machine, nodes, mib, busbw) for machine, nodes, sweep in PUBLISHED for mib, busbw in sweep.items()],
+)
+def test_what_healthy_machines_reached_lies_between(machine: str, nodes: int, mib: float, busbw_gbs: float) -> None:
+    """Nothing that was measured is called impossible, and nothing healthy is called broken."""
+    bounds = collective_on_machines("all_reduce", nodes, int(mib * MIB), NAMES[machine])
+    assert bounds.floor.value < busbw_gbs < bounds.ceiling.value
+
+
+@pytest.mark.parametrize(
+    ("machine", "nodes", "mib", "busbw_gbs"),
+    [("p5", 1, 16384, 483.4), ("p5", 2, 16384, 487.3), ("p5", 2, 1024, 441), ("p5", 1, 64, 359.7)],
+)
+def test_a_ceiling_is_no_more_than_what_it_takes(machine: str, nodes: int, mib: int, busbw_gbs: float) -> None:
+    """The best that was published comes near: a ceiling far above it would refuse nothing."""
+    assert collective_on_machines("all_reduce", nodes, mib * MIB, NAMES[machine]).ceiling.value < 1.15 * busbw_gbs
+
+
+@pytest.mark.parametrize(
+    ("machine", "nodes", "ceiling_gbs"),
+    [
+        pytest.param("BM.GPU.H100.8", 1, 490.5, id="in-switch reduction on NVLink of 450"),
+        pytest.param("BM.GPU.H100.8", 2, 490.5, id="NICs would carry 50 x 15/1 = 750, NVLink does not"),
+        pytest.param("BM.GPU.H100.8", 16, 0.99 * 50 * 127 / 15, id="NICs: 419, so 440 is impossible"),
+        pytest.param("ND96isr_H100_v5", 16, 490.5, id="the switches between the nodes add up, too"),
+        pytest.param("p4d", 1, 297, id="a switch that only copies"),
+        pytest.param("p4d", 2, 0.99 * 6.25 * 15, id="4 NICs for 8 accelerators"),
+        pytest.param("p6-b300", 4, 981, id="two NICs for each"),
+        pytest.param("GB200.4", 18, 981, id="a rack is one NVLink domain"),
+        pytest.param("GB200.4", 36, 981, id="72 accelerators share the way out: 50 x 143/1"),
+    ],
+)
+def test_the_ceiling_of_a_large_all_reduce(machine: str, nodes: int, ceiling_gbs: float) -> None:
+    """Whichever is less: NVLink, or the NICs through which (m-1)/(n-1) of busbw leaves each accelerator."""
+    assert collective_on_machines("all_reduce", nodes, None, NAMES[machine]).ceiling.value == pytest.approx(ceiling_gbs)
+
+
+@pytest.mark.parametrize(
+    ("operation", "nodes", "ceiling_gbs"),
+    [
+        ("all_gather", 1, 445.5), ("reduce_scatter", 2, 445.5), ("all_gather", 16, 0.99 * 50 * 127 / 15),
+        ("all_to_all", 1, 445.5), ("all_to_all", 2, 0.99 * 50 * 15 / 8), ("all_to_all", 16, 0.99 * 50 * 127 / 120),
+        ("send_recv", 1, 445.5), ("send_recv", 2, 49.5),
+    ],
+)  # fmt: skip
+def test_the_ceilings_of_other_collectives(operation: Operation, nodes: int, ceiling_gbs: float) -> None:
+    """No switch makes these smaller; of an all-to-all counts what leaves the node."""
+    bounds = collective_on_machines(operation, nodes, None, NAMES["p5"])
+    assert bounds.ceiling.value == pytest.approx(ceiling_gbs)
+
+
+@relaxed
+@given(name=st.sampled_from(REAL), nodes=st.integers(2, 300), operation=st.sampled_from(OPERATIONS[:4]))
+def test_no_ceiling_moves_more_through_a_node_than_its_nics_carry(name: str, nodes: int, operation: Operation) -> None:
+    """The bytes that must leave a NVLink domain, however cleverly it is done, fit its NICs at the ceiling's speed."""
+    machine = NAMES[name]
+    n = nodes * machine.accelerators
+    domains = -(-nodes // int(machine.nvlink_nodes))  # type: ignore[arg-type]
+    inside = nodes // domains * machine.accelerators
+    ceiling = collective_on_machines(operation, nodes, None, machine).ceiling.value
+    seconds = (2 if operation == "all_reduce" else 1) * (n - 1) / n / ceiling  # for one GB
+    leaving = {
+        "all_reduce": (1 if machine.fabric_reduces is True else 2 * (domains - 1) / domains),
+        "all_to_all": inside * (n - inside) / n,
+    }.get(operation, (domains - 1) / domains)
+    nics_gbs = inside / machine.accelerators * int(machine.nics_rate_gbps) / 8  # type: ignore[arg-type]
+    assert domains == 1 or leaving / seconds <= nics_gbs
+
+
+@relaxed
+@given(
+    name=st.sampled_from(REAL),
+    nodes=st.integers(1, 300),
+    size_bytes=st.integers(1, 1 << 40),
+    operation=st.sampled_from(OPERATIONS),
+)
+def test_floors_lie_below_ceilings_and_both_grow_with_the_size(
+    name: str, nodes: int, size_bytes: int, operation: Operation
+) -> None:
+    """A larger payload is never slower, and never faster than one without end."""
+    machine = NAMES[name]
+    small, double = (collective_on_machines(operation, nodes, size, machine) for size in (size_bytes, 2 * size_bytes))
+    large = collective_on_machines(operation, nodes, None, machine)
+    assert 0 < small.floor.value < small.ceiling.value < inf
+    assert small.ceiling.value <= double.ceiling.value <= large.ceiling.value
+    assert small.floor.value <= double.floor.value <= large.floor.value
+
+
+@relaxed
+@given(name=st.sampled_from(REAL), nodes=st.integers(1, 300), operation=st.sampled_from(OPERATIONS))
+def test_half_of_a_healthy_machine_is_at_the_floor(name: str, nodes: int, operation: Operation) -> None:
+    """The floor is never more than half of the ceiling, so that whatever honest people write lies above it."""
+    bounds = collective_on_machines(operation, nodes, None, NAMES[name])
+    assert bounds.floor.value <= 0.506 * bounds.ceiling.value
+
+
+def test_the_words_of_a_ceiling() -> None:
+    """They carry the arithmetic, so that it can be checked by hand."""
+    bounds = collective_on_machines("all_reduce", 16, 16 * MIB, NAMES["p5"])
+    assert bounds.ceiling.why == (
+        "32 NICs x 100 Gb/s / 8 / 8 accelerators = 50 GB/s each, 0.99 of it data; between 16 nodes 0.1181 of busbw "
+        "crosses them: x 127/15, nothing is added up on the way; 16 MiB take 274.9 us or more, 79.44 of them on the "
+        "links and the others for latency: 121.1 GB/s"
+    )
+    assert bounds.floor.why == (
+        "0.5 x the 400 GB/s of a plain ring: half of the NICs could be dead, less 750 us to begin: 16 MiB are soon "
+        "through"
+    )
+
+
+def test_simulated_machines_have_no_ceiling() -> None:
+    """Their rails have the rate that a declaration gives them."""
+    with pytest.raises(UnknownFactError, match=r"^the rate of a rail of sim-h100: it is simulated, and declarations"):
+        collective_on_machines("all_reduce", 2, None, NAMES["sim-h100"])
