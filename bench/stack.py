@@ -40,6 +40,7 @@ config:
     fabric: {{kind: simulated, rail_rate_mbps: {rate_mbps}, leaf_nodes: 4}}
     storage: [{{name: shared, kind: directory, mount: /shared, protect: false}}]
     scheduler: {{protect: false}}
+    proof: {{level: none}}
     users: [{{name: alice, uid: 2001}}]
 """
 

@@ -76,7 +76,7 @@ RULES = (
     *cloud_rules("local"),
     Rule("stampworks.clouds", exact=True),
     Rule("stampworks.configuration", ours=("plan", "reasons"), others=("ansible_runner", "yaml")),
-    Rule("stampworks.qualification", ours=("plan", "physics", "catalog")),
+    Rule("stampworks.qualification", ours=("plan", "physics", "catalog"), others=("cryptography",)),
     Rule(
         "stampworks.operations",
         ours=("plan", "reasons", "configuration", "qualification", "schedulers", "clouds.*.members"),
@@ -86,7 +86,7 @@ RULES = (
         ours=("plan", "operations", "configuration", "qualification", "clouds.*.members", "clouds.local.room"),
         others=("pulumi", "grpc", "google"),
     ),
-    Rule("stampworks.views", ours=("plan", "names", "physics", "catalog"), pure=True),
+    Rule("stampworks.views", ours=("plan", "names", "physics", "catalog", "qualification"), pure=True),
     Rule("stampworks.rehearsal", ours=("plan",), others=("pulumi", "grpc", "google")),
     Rule("stampworks.cluster", ours=ANY, others=ANY),
     Rule("stampworks.cli", ours=ANY, others=ANY),

@@ -23,6 +23,7 @@ STATE_DIRECTORY = "/var/lib/stampworks/state"
 Role = Literal["controller", "worker", "scheduling only"]
 SchedulerKind = Literal["slurm", "kubernetes"]
 Preemption = Literal["off", "requeue", "cancel"]
+Level = Literal["none", "quick", "standard", "burn-in"]
 
 # What two stamps of one cluster may differ in says so beside the field: the fingerprint leaves it out, and what
 # compares plans does not count it. A field without a mark counts.
@@ -250,6 +251,17 @@ class Extras:
 
 
 @dataclass(frozen=True)
+class Proof:
+    """How the finished cluster is measured against its plan before anything may rely on it."""
+
+    level: Level
+    budget_minutes: int
+    """What has not been measured by then is unknown."""
+    failed_nodes_max: int
+    """As many nodes may be held back before the whole counts as failed."""
+
+
+@dataclass(frozen=True)
 class Expectation:
     """A predicted number with its derivation."""
 
@@ -281,6 +293,7 @@ class Plan:
     scheduler: Scheduler
     users: tuple[User, ...]
     extras: Extras
+    proof: Proof
     expectations: tuple[Expectation, ...]
     reasons: tuple[Reason, ...] = field(metadata=WORDS)
 
@@ -384,7 +397,7 @@ def _build(kind: Any, data: Any, path: str) -> Any:
             raise ValueError(f"{path}: {data!r} is none of {', '.join(map(repr, allowed))}")
         return data
     if origin in (typing.Union, types.UnionType):
-        raise TypeError(f"{path}: plan types have no unions")
+        return _build_optional(typing.get_args(kind), data, path)
     if kind is float and type(data) is int:
         return float(data)
     if type(data) is float and kind is int and data.is_integer():  # JSON from the engine has doubles only
@@ -392,6 +405,14 @@ def _build(kind: Any, data: Any, path: str) -> Any:
     if type(data) is not kind:
         raise ValueError(f"{path}: expected {kind.__name__}, got {data!r}")
     return data
+
+
+def _build_optional(args: tuple[Any, ...], data: Any, path: str) -> Any:
+    """A value that may be missing; there are no other unions, for a file could not say which it means."""
+    kinds = [kind for kind in args if kind is not type(None)]
+    if len(kinds) != 1:
+        raise TypeError(f"{path}: plan types have no unions but with None")
+    return None if data is None else _build(kinds[0], data, path)
 
 
 def _build_dataclass(kind: Any, data: Any, path: str) -> Any:

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 BYTES_MAX = 255
 """Of the written form: Slurm's accounting keeps no more of a reason."""
 
-By = Literal["person", "stampworks", "health", "slurm"]
-_WRITTEN = re.compile(r"(?:person (?P<who>\S+)|(?P<by>stampworks|health)): (?P<text>.*)", re.DOTALL)
+By = Literal["person", "stampworks", "health", "proof", "slurm"]
+_WRITTEN = re.compile(r"(?:person (?P<who>\S+)|(?P<by>stampworks|health|proof)): (?P<text>.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class DrainReason:
     by: By
-    """A person with `stampworks drain`, an `up` (stampworks), the health check, or Slurm and its own commands."""
+    """A person with `stampworks drain`, an `up` (stampworks), the health check, a failed proof, or Slurm's commands."""
     who: str
     """The person, or whom Slurm names; empty where that says nothing more."""
     text: str
 
 
-def prefix(by: Literal["stampworks", "health"]) -> str:
+def prefix(by: Literal["stampworks", "health", "proof"]) -> str:
     """How the written form begins of all that one part of the toolkit has drained."""
     return f"{by}: "
 
@@ -44,4 +44,4 @@ def parsed(line: str, set_by: str = "") -> DrainReason:
         return DrainReason("slurm", set_by, line)
     if who := found["who"]:
         return DrainReason("person", who, found["text"])
-    return DrainReason("health" if found["by"] == "health" else "stampworks", "", found["text"])
+    return DrainReason(cast(By, found["by"]), "", found["text"])

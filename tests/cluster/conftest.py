@@ -36,6 +36,7 @@ config:
     storage:
       - {{name: shared, kind: directory, mount: /shared, protect: false}}
     scheduler: {{drain_timeout_minutes: 1, protect: false}}
+    proof: {{level: none}}
 """
 
 

@@ -35,6 +35,7 @@ config:
       accounting: true
       protect: false
       accounts: [{{name: research}}]
+    proof: {{level: none}}
 """
 RUN = (
     "import sys; from stampworks.clouds.local import room; "

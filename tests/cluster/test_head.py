@@ -29,6 +29,7 @@ config:
       accounting: true
       protect: true
       accounts: [{{name: research}}]
+    proof: {{level: none}}
 """
 LOSE_DISK = """
 from stampworks.clouds.local import room

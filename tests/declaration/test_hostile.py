@@ -49,6 +49,7 @@ DATA["extras"] = {
     "roles": [{"path": "roles/motd", "groups": ["head"], "variables": {"motd_text": "x"}}],
     "checks": [{"path": "checks/scratch.sh", "pools": ["gpu"]}],
 }
+DATA["proof"] = {"level": "standard"}
 
 
 def texts(value: Any, path: Place = ()) -> Iterator[Place]:

@@ -28,6 +28,7 @@ def the_plan(count: int = 2, named: bool = True) -> plan.Plan:
         scheduler=plan.Scheduler("slurm", False, "off", "flat", 0, 10, False, "/state", (), (), ()),
         users=(),
         extras=plan.Extras((), ()),
+        proof=plan.Proof("none", 1, 0),
         expectations=(),
         reasons=(),
     )

@@ -45,6 +45,7 @@ scheduler:
     - {name: normal, weight: 100}
     - {name: urgent, weight: 900, preempts: [normal]}
   accounts: [{name: research, share: 1, accelerators_max: 0}, {name: product}]
+proof: {level: standard, budget_minutes: 10, failed_nodes_max: 0}
 extras:
   roles: [{path: motd, groups: [gpu], variables: {motd_text: hello}}]
   checks: [{path: scratch.sh, pools: [gpu], timeout_seconds: 10}]
@@ -88,6 +89,9 @@ OTHERS: dict[str, Any] = {
     "scheduler.accounts[].name": "science",
     "scheduler.accounts[].share": 2,
     "scheduler.accounts[].accelerators_max": 8,
+    "proof.level": "quick",
+    "proof.budget_minutes": 20,
+    "proof.failed_nodes_max": 1,
     "extras.roles[].groups": ["head"],
     "extras.roles[].variables": {"motd_text": "hallo"},
     "extras.checks[].pools": ["cpu"],

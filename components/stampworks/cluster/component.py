@@ -10,14 +10,14 @@ from typing import Any
 import pulumi
 from pulumi import Output, ResourceOptions
 
-from stampworks import configuration
+from stampworks import configuration, qualification
 from stampworks.cluster import clouds
 from stampworks.cluster.plugin import check_plugin
 from stampworks.cluster.stack import plan_of_declaration
 from stampworks.declaration import Declaration
 from stampworks.plan import Group, Plan, fingerprint, to_dict
 from stampworks.plan import Roster as RosterData
-from stampworks.resources import Keyring, Playbook, Roster
+from stampworks.resources import Keyring, Playbook, Qualification, Roster, SigningKey
 from stampworks.schedulers import slurm
 
 
@@ -34,6 +34,12 @@ class Cluster(pulumi.ComponentResource):
     """A command to begin with."""
     fingerprint: Output[str]
     """What it has in common with its siblings, as it was stamped last."""
+    verdict: Output[str]
+    """Of its proof: pass, or `unknown` where none is declared. Anything else fails the `up`."""
+    certificate: Output[str]
+    """The proof, signed, as JSON; empty where none is declared."""
+    verification_key: Output[str]
+    """The public key with which `stampworks verify` checks the certificate; empty where none is declared."""
 
     def __init__(self, name: str, what: Plan | Declaration, opts: ResourceOptions | None = None) -> None:
         """What to stamp: a stack's plan, or a declaration made in Python, which is judged and planned here."""
@@ -69,7 +75,8 @@ class Cluster(pulumi.ComponentResource):
         groups |= {pool: self._group(pool, network, depends_on=[controller]) for pool in plan.pools}
         roster = self._roster(groups)
         playbook = self._playbook(roster, keyring)
-        self._register(roster, playbook)
+        self._prove(roster, playbook)
+        self._register(roster)
 
     def _child(self, **more: Any) -> ResourceOptions:
         return ResourceOptions(parent=self, **more)
@@ -131,15 +138,35 @@ class Cluster(pulumi.ComponentResource):
         plan, checks = self.plan, configuration.check_texts(self.plan.extras, Path.cwd())
         return json.dumps(configuration.inventory(plan, roster, slurm.files(plan, roster), checks))
 
-    def _register(self, roster: Roster, playbook: Playbook) -> None:
+    def _prove(self, roster: Roster, playbook: Playbook) -> None:
+        """Whatever uses what the cluster outputs waits for the proof."""
+        plan = self.plan
+        self.verdict, self.certificate, self.verification_key = map(Output.from_input, ("unknown", "", ""))
+        self._proof: Playbook | Qualification = playbook
+        if plan.proof.level == "none" or not plan.pools:
+            return
+        key = SigningKey(self._base, cluster=plan.name, opts=self._child(protect=plan.scheduler.protect))
+        proof = Qualification(
+            self._base,
+            subject=to_dict(qualification.subject_of(plan)),
+            roster=roster.data.apply(to_dict),
+            programs=configuration.programs_digest(),
+            fingerprint=fingerprint(plan),
+            signing_key=key.private_key,
+            opts=self._child(depends_on=[playbook]),
+        )
+        self._proof = proof
+        self.verdict, self.certificate, self.verification_key = proof.verdict, proof.certificate, key.public_key
+
+    def _register(self, roster: Roster) -> None:
         plan = self.plan
         controller = plan.controller.name
-        # What can be used is known when the playbook is through, not before.
-        ready = Output.all(playbook.id, roster.data).apply(lambda both: both[1])
+        # What can be used is known when it is proven, not before.
+        ready = Output.all(self._proof.id, roster.data).apply(lambda both: both[1])
         self.name = Output.from_input(plan.name)
         self.head = ready.apply(lambda data: next(one.address for one in data.members if one.group == controller))
         self.nodes = Output.from_input(sum(pool.count for pool in plan.pools))
         self.use = Output.from_input(f"stampworks run -s {self._where} -- hostname")
         self.fingerprint = ready.apply(lambda _: fingerprint(plan))
-        names = ("name", "head", "nodes", "use", "fingerprint")
+        names = ("name", "head", "nodes", "use", "fingerprint", "verdict", "certificate", "verification_key")
         self.register_outputs({name: getattr(self, name) for name in names})

@@ -3,7 +3,13 @@
 from stampworks.configuration.inventory import image_inventory, inventory
 from stampworks.configuration.own import check_texts, content_digest, own_roles
 from stampworks.configuration.run import Failure, Look, PlaybookFailed, Recap, look, play
-from stampworks.configuration.sources import IMAGE_PLAYBOOK, install_digest, playbooks_digest, playbooks_dir
+from stampworks.configuration.sources import (
+    IMAGE_PLAYBOOK,
+    install_digest,
+    playbooks_digest,
+    playbooks_dir,
+    programs_digest,
+)
 
 __all__ = [
     "IMAGE_PLAYBOOK",
@@ -21,4 +27,5 @@ __all__ = [
     "play",
     "playbooks_digest",
     "playbooks_dir",
+    "programs_digest",
 ]

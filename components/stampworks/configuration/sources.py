@@ -25,6 +25,12 @@ def playbooks_digest() -> str:
     return _digest(root, (path for path in files if "__pycache__" not in path.parts))
 
 
+def programs_digest() -> str:
+    """A digest of the programs that measure a cluster: what other ones would have found is not known."""
+    root = playbooks_dir().parent / "workloads" / "validation"
+    return _digest(root, root.rglob("*.py"))
+
+
 def role_digest(role: Path) -> str:
     """A digest of all that is in a folder of somebody else's."""
     files = (path for path in role.rglob("*") if path.is_file())

@@ -316,6 +316,30 @@ class Extras(Section):
     )
 
 
+class Proof(Section):
+    """How the finished cluster is measured against its plan; `up` is through when it has passed."""
+
+    level: Literal["none", "quick", "standard", "burn-in"] = Field(
+        default="none",
+        description="How much is measured: nothing, each node alone, nodes and fabric together, everything for hours.",
+        json_schema_extra=IN_PLACE,
+    )
+    budget_minutes: int = Field(
+        default=10,
+        ge=1,
+        le=10_080,
+        description="How long it may take, in minutes; what was not measured by then is unknown, which is no pass.",
+        json_schema_extra=IN_PLACE,
+    )
+    failed_nodes_max: int = Field(
+        default=0,
+        ge=0,
+        le=1024,
+        description="How many nodes may fail and be held back while `up` still passes.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
 class Declaration(Section):
     """A training cluster, as a person declares it."""
 
@@ -355,5 +379,8 @@ class Declaration(Section):
     )
     scheduler: Scheduler = Field(
         default=Scheduler(), description="What runs the jobs, and by which rules.", json_schema_extra=REFUSE
+    )
+    proof: Proof = Field(
+        default=Proof(), description="How it is proven before anything may rely on it.", json_schema_extra=IN_PLACE
     )
     extras: Extras = Field(default=Extras(), description="Roles and checks of your own.", json_schema_extra=IN_PLACE)

@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _OUT = {"drain", "down", "fail"}
 """States from which Slurm takes a node back when it is told to."""
 _AS_BEFORE = "nothing was removed, the nodes take jobs again"
-_WHOSE = {"health": "the health check", "stampworks": "an `up`"}
+_WHOSE = {"health": "the health check", "stampworks": "an `up`", "proof": "its proof"}
 
 
 class BusyError(OperationError):
@@ -51,7 +51,7 @@ def said_by(who: str, text: str) -> DrainReason:
 def drain(plan: Plan, roster: Roster, names: Sequence[str], reason: DrainReason) -> None:
     """Nodes of the plan take no new jobs, those on them go on. It takes over what was drained for another reason."""
     _check(plan, roster, names, slurm.nodes(roster))
-    _drain(roster, dict.fromkeys(names, reason))
+    hold(roster, dict.fromkeys(names, reason))
 
 
 def give_back(plan: Plan, roster: Roster, names: Sequence[str], force: bool = False) -> None:
@@ -64,8 +64,8 @@ def give_back(plan: Plan, roster: Roster, names: Sequence[str], force: bool = Fa
         lines = [f"{name} is held by {_WHOSE[reason.by]}: {reason.text}" for name, reason in held.items()]
         raise HeldError(
             "\n".join([*lines, "no node was returned"]),
-            "the health check returns it when it is well again, an `up` when it is through; where none is at work, "
-            "`pulumi up --refresh` does, and --force at once",
+            "the health check returns it when it is well again, an `up` when it is through, `stampworks qualify` when "
+            "it passes; where none is at work, `pulumi up --refresh` does, and --force at once",
         )
     _set_state(roster, out, "resume")
     _wait_for_answers(roster, out)
@@ -100,7 +100,7 @@ def vacate(
     there = [name for name in reasons if name in known]
     own = [name for name in there if "drain" not in known[name].states or known[name].reason.by == "stampworks"]
     try:
-        _drain(roster, {name: reasons[name] for name in own})
+        hold(roster, {name: reasons[name] for name in own})
         wait_until_free(roster, there, timeout_minutes, progress, poll_s, _AS_BEFORE)
     except BaseException:
         with contextlib.suppress(OperationError):
@@ -156,7 +156,8 @@ def _never_configured(roster: Roster) -> bool:
     return not remote.ask(roster, remote.head(roster).name, ["find", "/etc/slurm", STATE_DIRECTORY, *traces]).strip()
 
 
-def _drain(roster: Roster, reasons: Mapping[str, DrainReason]) -> None:
+def hold(roster: Roster, reasons: Mapping[str, DrainReason]) -> None:
+    """Nodes take no new jobs, each for its own reason; whose drain may be taken over is the caller's to know."""
     for reason in dict.fromkeys(reasons.values()):
         names = [name for name, its in reasons.items() if its == reason]
         # scontrol takes one quotation mark off either end, which would otherwise be one of the reason's own

@@ -82,6 +82,16 @@ def ssh_command(roster: Roster, node: str, argv: Sequence[str] = ()) -> list[str
 
 def ask(roster: Roster, node: str, argv: Sequence[str], timeout_s: float = TIMEOUT_S) -> str:
     """What a program on a node prints; it gets no input and has a time limit."""
+    code, stdout, said = hear(roster, node, argv, timeout_s)
+    if code != 0:
+        raise RemoteError(
+            f"{node}: {argv[0]} ended with exit code {code}: {said}", f"look there: stampworks ssh {node}"
+        )
+    return stdout
+
+
+def hear(roster: Roster, node: str, argv: Sequence[str], timeout_s: float) -> tuple[int, str, str]:
+    """Exit code, output and last line of the errors of a program on a node, however it ended."""
     try:
         code, stdout, stderr = _heard(ssh_command(roster, node, argv), timeout_s)
     except subprocess.TimeoutExpired:
@@ -98,11 +108,7 @@ def ask(roster: Roster, node: str, argv: Sequence[str], timeout_s: float = TIMEO
     said = _last_line(stderr)
     if code == 255:
         raise UnknownError(f"{node} cannot be reached: {said}", "`pulumi up` restarts what is dead")
-    if code != 0:
-        raise RemoteError(
-            f"{node}: {argv[0]} ended with exit code {code}: {said}", f"look there: stampworks ssh {node}"
-        )
-    return stdout.decode(errors="replace")
+    return code, stdout.decode(errors="replace"), said
 
 
 def _heard(command: list[str], timeout_s: float) -> tuple[int, bytes, bytes]:

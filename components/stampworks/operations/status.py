@@ -139,7 +139,8 @@ def holder(reason: DrainReason) -> str:
     if reason.by == "person":
         return reason.who
     who = f" ({reason.who})" if reason.who and reason.who != reason.by else ""
-    return {"stampworks": "an up", "health": "the health check", "slurm": "Slurm"}[reason.by] + who
+    holders = {"stampworks": "an up", "health": "the health check", "proof": "its proof", "slurm": "Slurm"}
+    return holders[reason.by] + who
 
 
 def _missing(group: Group, node: Node, known: slurm.Node | None) -> NodeStatus:

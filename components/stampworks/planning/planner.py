@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stampworks.declaration import Declaration, Source
-from stampworks.plan import PLAN_VERSION, Plan, Storage, User
+from stampworks.plan import PLAN_VERSION, Plan, Proof, Storage, User
 from stampworks.planning import expectations, extras, fabric, layout, release, scheduler
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.notes import Notes
@@ -33,6 +33,7 @@ def plan(source: Source) -> Plan:
         scheduler=planned_scheduler,
         users=tuple(User(each.name, each.uid, each.accounts) for each in declaration.users),
         extras=extras.build(declaration),
+        proof=_proof(declaration),
         reasons=notes.reasons(),
         expectations=expectations.expect(planned_fabric, places.groups),
     )
@@ -40,3 +41,8 @@ def plan(source: Source) -> Plan:
 
 def _storage(declaration: Declaration) -> tuple[Storage, ...]:
     return tuple(Storage(each.name, each.kind, each.mount, each.protect) for each in declaration.storage)
+
+
+def _proof(declaration: Declaration) -> Proof:
+    declared = declaration.proof
+    return Proof(declared.level, declared.budget_minutes, declared.failed_nodes_max)

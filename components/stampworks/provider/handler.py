@@ -27,6 +27,8 @@ class Property:
     secret: bool = False
     replaces: bool = False
     """Another value means another resource."""
+    silent: bool = False
+    """Told along: another value alone is no change."""
     stable: bool = False
     """An output that an update does not change, so that a preview can show it."""
 
@@ -54,6 +56,8 @@ class Call:
     old_outputs: Mapping[str, Any] = field(default_factory=dict)
     """What the last operation left. An earlier failure may have left any of it out."""
     say: Progress = lambda _: None
+    left: Mapping[str, Any] = field(default_factory=dict)
+    """What an operation that is about to fail leaves behind, where a look at the world would not find it."""
     mask: Callable[[str], str] = lambda text: text
     """The text without any secret of this resource: for outputs that come from elsewhere."""
     _stopped: bool = False

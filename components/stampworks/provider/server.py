@@ -96,7 +96,10 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
     async def Diff(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
         handler = await self._handler(request.urn, context)
-        inputs = list(changes(decode(request.old_inputs), decode(request.news)))
+        silent = {name for name, row in handler.inputs.items() if row.silent}
+        inputs = [
+            one for one in changes(decode(request.old_inputs), decode(request.news)) if _top(one.path) not in silent
+        ]
         drifted = [Change(path, "update") for path in handler.drift(decode(request.olds))]
         # an input of an earlier version may be one that the table no longer has
         replaces = [one.path for one in inputs if (row := handler.inputs.get(_top(one.path))) and row.replaces]

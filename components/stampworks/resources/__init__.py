@@ -1,6 +1,6 @@
 """The Python face of our own Pulumi resources."""
 
-from stampworks.resources.cluster import Keyring, Playbook, Roster
+from stampworks.resources.cluster import Keyring, Playbook, Qualification, Roster, SigningKey
 from stampworks.resources.local import LocalGroup, LocalNetwork, LocalRoom, LocalVolume, SharedDirectory
 
 __all__ = [
@@ -10,6 +10,8 @@ __all__ = [
     "LocalRoom",
     "LocalVolume",
     "Playbook",
+    "Qualification",
     "Roster",
     "SharedDirectory",
+    "SigningKey",
 ]

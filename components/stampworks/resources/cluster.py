@@ -106,3 +106,51 @@ class Playbook(Resource):
             "drain_timeout_minutes": drain_timeout_minutes,
         }
         super().__init__(name, inputs, opts)
+
+
+class SigningKey(Resource):
+    """The key by which certificates are known to be this stack's."""
+
+    token = "stampworks:cluster:SigningKey"  # noqa: S105
+
+    cluster: Output[str]
+    public_key: Output[str]
+    private_key: Output[str]
+
+    def __init__(self, name: str, *, cluster: Input[str], opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, {"cluster": cluster}, opts)
+
+
+class Qualification(Resource):
+    """Measures the members of a roster against their plan; what depends on it waits until they have passed."""
+
+    token = "stampworks:cluster:Qualification"  # noqa: S105
+
+    subject: Output[Any]
+    roster: Output[Any]
+    programs: Output[str]
+    fingerprint: Output[str]
+    signing_key: Output[str]
+    verdict: Output[str]
+    certificate: Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        subject: Input[Mapping[str, Any]],
+        roster: Input[Mapping[str, Any]],
+        programs: Input[str],
+        fingerprint: Input[str],
+        signing_key: Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """The subject is what a proof depends on, `programs` stands for the content of what measures."""
+        inputs = {
+            "subject": subject,
+            "roster": roster,
+            "programs": programs,
+            "fingerprint": fingerprint,
+            "signing_key": Output.secret(signing_key),
+        }
+        super().__init__(name, inputs, opts)

@@ -12,7 +12,9 @@ from stampworks.provider.handlers.local_group import LocalGroup
 from stampworks.provider.handlers.local_network import LocalNetwork
 from stampworks.provider.handlers.local_room import LocalRoom
 from stampworks.provider.handlers.playbook import Playbook
+from stampworks.provider.handlers.qualification import NotProvenError, Qualification
 from stampworks.provider.handlers.roster import MembersMissingError, Roster
+from stampworks.provider.handlers.signing_key import SigningKey
 
 PACKAGE = Package(
     name="stampworks",
@@ -27,6 +29,8 @@ PACKAGE = Package(
         LocalGroup(),
         Roster(),
         Playbook(),
+        SigningKey(),
+        Qualification(),
     ),
-    expected_errors=(RoomError, PlaybookFailed, OperationError, MembersMissingError),
+    expected_errors=(RoomError, PlaybookFailed, OperationError, MembersMissingError, NotProvenError),
 )

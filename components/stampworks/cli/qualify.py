@@ -1,0 +1,103 @@
+"""`stampworks qualify` and `stampworks verify`: measuring a cluster against its plan, and checking a certificate."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stampworks.cli import exits, stacks
+
+if TYPE_CHECKING:
+    from stampworks.qualification import Certificate, Checked
+
+CODES = {"pass": exits.FINE, "fail": exits.NO, "unknown": exits.UNKNOWN}
+LEVELS = ("quick", "standard", "burn-in")
+
+
+def add_verbs(verbs: Any) -> None:
+    qualify = verbs.add_parser("qualify", help="measure nodes against their plan", allow_abbrev=False)
+    stacks.add_stack_option(qualify)
+    qualify.add_argument("--nodes", metavar="NODE", nargs="+", default=[], help="these only (default: all)")
+    qualify.add_argument(
+        "--level", metavar="LEVEL", choices=LEVELS, help="how much is measured (default: as declared, else standard)"
+    )
+    qualify.add_argument("--json", action="store_true", help="print what was found as JSON")
+    qualify.set_defaults(call=qualify_nodes)
+    verify = verbs.add_parser("verify", help="check a certificate and its signature", allow_abbrev=False)
+    verify.add_argument("certificate", metavar="CERT", help="its file: pulumi stack output certificate")
+    verify.add_argument(
+        "--key", metavar="PUB", help="file of the public key: pulumi stack output verification_key (default: none)"
+    )
+    verify.add_argument("--json", action="store_true", help="print the verdict as JSON")
+    verify.set_defaults(call=verify_certificate)
+
+
+def qualify_nodes(arguments: argparse.Namespace) -> int:
+    """Fine when all of them passed. Those that failed take no jobs until they pass."""
+    from stampworks import configuration, operations, qualification
+    from stampworks.cli.output import Progress
+    from stampworks.plan import fingerprint
+
+    plan, roster = stacks.cluster_of(arguments.stack)
+    subject = qualification.subject_of(plan)
+    level = arguments.level or (plan.proof.level if plan.proof.level != "none" else "standard")
+    with Progress(f"qualifying stack {arguments.stack}") as progress:
+        certificate = operations.qualify(
+            subject,
+            roster,
+            level,
+            progress,
+            names=arguments.nodes,
+            fingerprint=fingerprint(plan),
+            programs=configuration.programs_digest(),
+        )
+    _show(certificate, arguments)
+    wanted = [node.verdict for node in certificate.nodes if not arguments.nodes or node.name in arguments.nodes]
+    return CODES[qualification.worst(wanted) if arguments.nodes else certificate.verdict]
+
+
+def verify_certificate(arguments: argparse.Namespace) -> int:
+    """Fine when the signature is the key's and what it signs is a pass."""
+    from stampworks import qualification
+
+    try:
+        key = Path(arguments.key).read_text() if arguments.key else ""
+        checked = qualification.verify(Path(arguments.certificate).read_text(), key)
+    except UnicodeDecodeError as error:
+        raise exits.CliError(f"{arguments.certificate}: it is no text: {error.reason}", _WHENCE) from None
+    except qualification.CertificateError as error:
+        raise exits.CliError(f"{arguments.certificate}: {error}", _WHENCE) from None
+    if arguments.json:
+        found = {"signature": checked.signature, "why": checked.why, "verdict": checked.certificate.verdict}
+        print(json.dumps(found, indent=2))
+    else:
+        _explain(checked, arguments)
+    return CODES[qualification.worst([checked.signature, checked.certificate.verdict])]
+
+
+_WHENCE = "pulumi stack output certificate writes one, pulumi stack output verification_key its key"
+
+
+def _show(certificate: Certificate, arguments: argparse.Namespace) -> None:
+    from stampworks.plan import to_json
+    from stampworks.views import certificate_text
+
+    print(to_json(certificate) if arguments.json else certificate_text(certificate, _width()), end="")
+
+
+def _explain(checked: Checked, arguments: argparse.Namespace) -> None:
+    from stampworks.views import certificate_text
+
+    print(f"signature: {checked.signature}: {checked.why}\n")
+    print(certificate_text(checked.certificate, _width()), end="")
+    if checked.signature == "unknown":
+        print(f"\nhint: stampworks verify {arguments.certificate} --key PUB tells whose it is")
+
+
+def _width() -> int:
+    from stampworks.cli.output import terminal_width
+
+    return terminal_width() if sys.stdout.isatty() else 120

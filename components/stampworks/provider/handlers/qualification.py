@@ -1,0 +1,71 @@
+"""The proof of a cluster: nothing that depends on it is made before it has passed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from stampworks import operations, plan, qualification
+from stampworks.provider.handler import Call, Handler, Property
+from stampworks.qualification import Certificate, Subject
+
+
+class NotProvenError(Exception):
+    """The cluster is there and is not what was planned."""
+
+
+class Qualification(Handler):
+    """Measures the members of a roster against their plan; again those that changed, or all when the checks did."""
+
+    token = "stampworks:cluster:Qualification"  # noqa: S105
+    inputs: ClassVar[Mapping[str, Property]] = {
+        "subject": Property("object", "what is proven: the part of the plan that a proof depends on"),
+        "roster": Property("object", "who is in the cluster"),
+        "programs": Property("string", "a digest of the programs that measure"),
+        "fingerprint": Property("string", "of the plan, for the certificate", silent=True),
+        "signingKey": Property("string", "with which the certificate is signed, as PEM", secret=True),
+    }
+    outputs: ClassVar[Mapping[str, Property]] = {
+        "verdict": Property("string", "pass, fail or unknown"),
+        "certificate": Property("string", "the signed certificate: what was measured, expected and found, as JSON"),
+    }
+
+    async def ensure(self, call: Call) -> dict[str, Any]:
+        subject = plan.from_dict(Subject, call.inputs["subject"])
+        roster = plan.from_dict(plan.Roster, call.inputs["roster"])
+        earlier, programs = _earlier(call), call.inputs["programs"]
+        names = operations.to_prove(subject, roster, earlier, subject.proof.level, programs)
+        certificate = await call.thread(
+            operations.qualify,
+            subject,
+            roster,
+            subject.proof.level,
+            call.progress,
+            names=names,
+            earlier=earlier,
+            fingerprint=call.inputs["fingerprint"],
+            programs=programs,
+        )
+        outputs = {
+            "verdict": certificate.verdict,
+            "certificate": qualification.signed(certificate, call.inputs["signingKey"]),
+        }
+        if certificate.verdict != "pass":
+            call.left = outputs  # the evidence outlives the failure
+            raise NotProvenError(qualification.shortfall(certificate))
+        return outputs
+
+    async def read(self, call: Call) -> dict[str, Any] | None:
+        """A look measures nothing: what was found last still is what is known."""
+        return dict(call.left) or {name: call.old_outputs[name] for name in self.outputs if name in call.old_outputs}
+
+    async def delete(self, call: Call) -> None:
+        pass  # the nodes go, and with them whatever was measured
+
+
+def _earlier(call: Call) -> Certificate | None:
+    """The certificate of the last time, when the state has one that can still be read."""
+    try:
+        return qualification.verify(call.old_outputs["certificate"]).certificate
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,50 @@
+"""Judging: what was measured against what had to be reached, and the certificate of it. Pure."""
+
+from stampworks.qualification.asking import Ask, Evidence
+from stampworks.qualification.campaign import campaign
+from stampworks.qualification.certificate import (
+    VERSION,
+    Certificate,
+    CertificateError,
+    Checked,
+    Finding,
+    Measured,
+    NodeVerdict,
+    RailVerdict,
+    Verdict,
+    new_key,
+    signed,
+    verify,
+    worst,
+)
+from stampworks.qualification.judgement import overall, rail_verdicts, shortfall
+from stampworks.qualification.results import Heard, Result, read
+from stampworks.qualification.subject import Subject, proven_digest, subject_of
+
+__all__ = [
+    "VERSION",
+    "Ask",
+    "Certificate",
+    "CertificateError",
+    "Checked",
+    "Evidence",
+    "Finding",
+    "Heard",
+    "Measured",
+    "NodeVerdict",
+    "RailVerdict",
+    "Result",
+    "Subject",
+    "Verdict",
+    "campaign",
+    "new_key",
+    "overall",
+    "proven_digest",
+    "rail_verdicts",
+    "read",
+    "shortfall",
+    "signed",
+    "subject_of",
+    "verify",
+    "worst",
+]

@@ -1,0 +1,227 @@
+"""What each node shows by itself, and beside its peers: limits, versions, accelerators, clock, disks, arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from stampworks import catalog
+from stampworks.qualification import hardware, peers
+from stampworks.qualification.asking import Ask, Campaign, Evidence
+from stampworks.qualification.certificate import Finding, Measured, Verdict
+from stampworks.qualification.results import Heard, Result
+from stampworks.qualification.subject import Subject
+
+DISK_FREE_MIN = 0.02
+"""Of a directory: below, the next log or checkpoint is the last one."""
+CLOCKS_MS_MAX = 500.0
+"""From the median of all clocks: credentials and logs stay comparable."""
+STORAGE_PART_MIN = 0.2
+"""Of the median of its peers: disks share a machine room's noise, so that less than this is no noise."""
+MATMUL_PART_MIN = 0.85
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 (it is named, not written to)
+_STARTUP_S = 20.0
+_TORCH_S = 30.0
+
+Complaints = Iterator[tuple[str, str]]
+"""(node, what is wrong with it)"""
+
+
+def quick(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
+    """What costs no more than starting a process: limits, mounts, packets, versions, what the hardware says."""
+    mounts = {"mounts": list(subject.mounts), "directories": ["/", SHARED_MEMORY, *subject.mounts]}
+    programs = ("limits", "inventory")
+    heard = yield Ask(programs, nodes, {"limits": mounts}, _STARTUP_S + len(nodes), "limits, versions and hardware")
+    _conclude(
+        "limits", heard, nodes, [*_problems(heard, "limits"), *_limits(heard), *_packets(subject, heard)], evidence
+    )
+    _conclude("inventory", heard, nodes, [*_inventory(subject, heard)], evidence)
+
+
+def standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
+    """Clocks, disks, and whether arithmetic comes out the same each time."""
+    storage = {"directories": ["/tmp", *subject.mounts], "bytes": 4 << 20, "rounds": 2, "files": 30}  # noqa: S108
+    programs = ("clocks", "storage") if len(nodes) > 1 else ("storage",)
+    heard = yield Ask(programs, nodes, {"storage": storage}, _STARTUP_S + 2 * len(nodes), "clocks and disks")
+    if len(nodes) > 1:
+        _conclude("clocks", heard, nodes[:0], [*_problems(heard, "clocks"), *_clocks(heard)], evidence)
+    _conclude("storage", heard, nodes, [*_problems(heard, "storage"), *_storage(heard)], evidence)
+    evidence.add([], [*_measured(heard, "storage_write"), *_measured(heard, "clock_offset")])
+    yield from _matmul(tuple(node for node in nodes if node not in evidence.failed), 1.0, evidence)
+
+
+def burn_in(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:  # noqa: ARG001 (as every step)
+    """The same arithmetic for minutes: what fails only when it is warm."""
+    yield from _matmul(nodes, 120.0, evidence)
+
+
+def _matmul(nodes: tuple[str, ...], seconds: float, evidence: Evidence) -> Campaign:
+    """All at once; who is slower than its peers is measured again beside the median one, for a host has its noise."""
+    if not nodes:
+        return
+    options = {"matmul": {"seconds": seconds}}
+    heard = yield Ask(("matmul",), nodes, options, _TORCH_S + 3 * len(nodes) + 2 * seconds, "matrix multiplication")
+    complaints = [*_problems(heard, "matmul"), *_arithmetic(heard)]
+    rates = _rates(heard)
+    slow = [node for node in peers.low(rates, MATMUL_PART_MIN)[0] if node not in dict(complaints)]
+    if slow:
+        others = sorted((node for node in rates if node not in slow), key=rates.__getitem__)
+        peer = others[len(others) // 2]
+        for node in slow:
+            again = yield Ask(("matmul",), (node, peer), options, _TORCH_S + 6 + 2 * seconds, f"{node} beside {peer}")
+            complaints += _slower(_rates(again), node, peer)
+    _conclude("matmul", heard, nodes, complaints, evidence)
+    evidence.add([], [*_measured(heard, "matmul_fp32"), *_measured(heard, "matmul_bf16")])
+
+
+def _conclude(
+    check: str, heard: Heard, nodes: Sequence[str], complaints: Sequence[tuple[str, str]], evidence: Evidence
+) -> None:
+    """A finding for each node that is complained of, one for those that did not answer, one for all the rest."""
+    simulated = any(value.simulated for result in heard.of(check) for value in result.values)
+
+    def finding(verdict: Verdict, about: tuple[str, ...], why: str) -> Finding:
+        return Finding(check, verdict, about, "", "", "", 0, None, None, why, simulated)
+
+    of_node: dict[str, list[str]] = {}
+    for node, why in complaints:
+        of_node.setdefault(node, []).append(why)
+    for node, reasons in of_node.items():
+        about = (node,) if node else ()
+        evidence.add([finding("fail", about, "; ".join(dict.fromkeys(reasons)))])
+    if silent := tuple(node for node in peers.missing(heard, check, nodes) if node not in of_node):
+        evidence.add([finding("unknown", silent, "; ".join(heard.unreadable[:2]) or "no answer")])
+    if well := tuple(node for node in nodes if node not in of_node and node not in silent):
+        evidence.add([finding("pass", well, "as declared, and as its peers")])
+
+
+def _problems(heard: Heard, check: str) -> Complaints:
+    for result in heard.of(check):
+        for problem in result.problems:
+            where = f"{problem.rail}: " if problem.rail else ""
+            yield problem.node, where + problem.what
+
+
+def _limits(heard: Heard) -> Complaints:
+    for quantity, what in (("memlock", "lockable memory"), ("open_files", "open files"), ("memory", "memory")):
+        found = {value.node: value.value for value in peers.values(heard, quantity)}
+        low, median = peers.low(found)
+        yield from ((node, f"{what}: {found[node]:.0f}, where its peers have {median:.0f}") for node in low)
+    sizes = [value for value in peers.values(heard, "directory_size") if value.device == SHARED_MEMORY]
+    small, median = peers.low({value.node: value.value for value in sizes})
+    for value in sizes:
+        if value.node in small:
+            mib, peers_mib = value.value / 2**20, median / 2**20
+            yield value.node, f"{SHARED_MEMORY} has {mib:.0f} MiB, where its peers have {peers_mib:.0f}"
+    whole = {(value.node, value.device): value.value for value in peers.values(heard, "directory_size")}
+    for value in peers.values(heard, "directory_free"):
+        size = whole.get((value.node, value.device), 0.0)
+        if size and value.value < DISK_FREE_MIN * size:
+            yield value.node, f"{value.device} has {100 * value.value / size:.1f} % free"
+
+
+def _packets(subject: Subject, heard: Heard) -> Complaints:
+    declared = catalog.fabrics()[subject.fabric.kind].mtu_bytes
+    wrong = set()
+    for value in peers.values(heard, "mtu"):
+        if value.value != declared:
+            wrong.add((value.node, value.rail))
+            yield value.node, f"{value.rail} takes packets of {value.value:.0f} bytes, not {declared}"
+    for value in peers.values(heard, "path_mtu"):
+        ends = {(value.node, value.rail), (value.peer, value.rail)}
+        if value.value < declared and wrong.isdisjoint(ends):
+            yield "", f"{value.rail} from {value.node} to {value.peer}: no packet above {value.value:.0f} bytes arrives"
+
+
+def _inventory(subject: Subject, heard: Heard) -> Complaints:
+    for result in heard.of("inventory"):
+        if result.rank < len(result.nodes):
+            node = result.nodes[result.rank]
+            yield from ((node, why) for why in hardware.complaints(result))
+            yield from ((node, problem.what) for problem in result.problems)
+            yield from _accelerators(subject, node, result)
+    yield from _differing(heard)
+
+
+def _accelerators(subject: Subject, node: str, result: Result) -> Complaints:
+    wanted = subject.pool_of[node].machine.accelerators if node in subject.nodes else 0
+    found = next((value.value for value in result.values if value.quantity == "accelerators"), None)
+    if wanted and found is None:
+        yield node, f"cannot tell how many of {wanted} accelerators it has"
+    elif wanted and found != wanted:
+        yield node, f"{found:.0f} of {wanted} accelerators"
+
+
+def _differing(heard: Heard) -> Complaints:
+    """Software and settings that are not what most nodes have."""
+    said: dict[tuple[str, str], dict[str, str]] = {}
+    for result in heard.of("inventory"):
+        for text in result.texts:
+            if text.quantity in ("library_version", "interface", "slurm_configuration", "driver_version"):
+                said.setdefault((text.quantity, text.name), {})[text.node] = text.text
+    for (quantity, name), of_node in sorted(said.items()):
+        usual = peers.usual(of_node)
+        what = {"interface": name, "slurm_configuration": f"the file {name} of Slurm"}.get(quantity, name)
+        if usual is None:
+            yield "", f"{what} differs, and no version of it has a majority: {_listed(of_node)}"
+            continue
+        for node, its in of_node.items():
+            if its != usual:
+                yield node, f"{what} is {its[:40]}, where its peers have {usual[:40]}"
+
+
+def _listed(of_node: Mapping[str, str]) -> str:
+    return ", ".join(f"{node} {text[:20]}" for node, text in list(of_node.items())[:4])
+
+
+def _clocks(heard: Heard) -> Complaints:
+    found = {value.node: value.value for value in peers.values(heard, "clock_offset")}
+    if not found:
+        return
+    reference = next(value.peer for value in peers.values(heard, "clock_offset"))
+    apart, median = peers.apart({**found, reference: 0.0}, CLOCKS_MS_MAX)
+    for node in apart:
+        yield node, f"its clock is {(found.get(node, 0.0) - median) / 1000:+.3g} s off those of its peers"
+
+
+def _storage(heard: Heard) -> Complaints:
+    by_directory: dict[str, dict[str, float]] = {}
+    for value in peers.values(heard, "storage_write"):
+        by_directory.setdefault(value.device, {})[value.node] = value.value
+    for directory, found in by_directory.items():
+        low, median = peers.low(found, STORAGE_PART_MIN)
+        for node in low:
+            yield node, f"{directory} takes {found[node]:.3g} MB/s, where its peers' takes {median:.3g}"
+
+
+def _arithmetic(heard: Heard) -> Complaints:
+    for value in peers.values(heard, "matmul_mismatches"):
+        if value.value:
+            yield value.node, f"{value.value:.0f} products {value.note}, of the same matrices, came out different"
+    digests: dict[str, dict[str, str]] = {}
+    for result in heard.of("matmul"):
+        for text in result.texts:
+            if text.quantity == "matmul_digest":
+                digests.setdefault(text.name, {})[text.node] = text.text
+    for of_node in digests.values():
+        if usual := peers.usual(of_node):
+            for node, its in of_node.items():
+                if its != usual:
+                    yield node, "its product of the same matrices is not that of its peers"
+
+
+def _rates(heard: Heard) -> dict[str, float]:
+    found = [*peers.values(heard, "matmul_fp32"), *peers.values(heard, "matmul_bf16")]
+    return {value.node: value.value for value in found}
+
+
+def _slower(rates: Mapping[str, float], node: str, peer: str) -> Complaints:
+    if node in rates and peer in rates and rates[node] < MATMUL_PART_MIN * rates[peer]:
+        yield node, f"it multiplies at {rates[node]:.3g} GFLOP/s, where {peer} beside it does at {rates[peer]:.3g}"
+
+
+def _measured(heard: Heard, quantity: str) -> Iterator[Measured]:
+    for each in peers.values(heard, quantity):
+        yield Measured(
+            quantity, each.unit, each.node, each.peer, each.rail, each.bytes, each.value, each.low, each.high,
+            each.samples, None, each.simulated,
+        )  # fmt: skip

@@ -1,0 +1,42 @@
+"""What a step of a campaign says and hears."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from stampworks.qualification.certificate import Finding, Measured
+from stampworks.qualification.results import Heard
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One start of some programs, a rank on each node."""
+
+    programs: tuple[str, ...]
+    nodes: tuple[str, ...]
+    options: Mapping[str, Any]
+    seconds: float
+    """How long it may take from start to end."""
+    what: str
+    """For whoever watches."""
+
+
+@dataclass
+class Evidence:
+    """What a campaign has found so far."""
+
+    findings: list[Finding] = field(default_factory=list)
+    measured: list[Measured] = field(default_factory=list)
+
+    def add(self, findings: Sequence[Finding], measured: Sequence[Measured] = ()) -> None:
+        self.findings += findings
+        self.measured += measured
+
+    @property
+    def failed(self) -> frozenset[str]:
+        return frozenset(node for each in self.findings if each.verdict == "fail" for node in each.nodes)
+
+
+Campaign = Generator[Ask, Heard, None]

@@ -1,0 +1,210 @@
+"""The signed verdicts of one qualification: what was proven, of what, by which measurements.
+
+The file has the certificate in plain sight and a signature over its canonical form, so that it can be read without any
+program and checked without any network.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from stampworks import plan
+
+VERSION = 1
+_DOMAIN = b"stampworks certificate 1\n"
+"""Signed along, so that no signature over something else can be passed off as one of a certificate."""
+SIZE_MAX = 64 << 20
+
+Verdict = Literal["pass", "fail", "unknown"]
+_ORDER: tuple[Verdict, ...] = ("pass", "unknown", "fail")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found about some nodes: a verdict and the numbers and words that lead to it."""
+
+    check: str
+    verdict: Verdict
+    nodes: tuple[str, ...]
+    """Whom it is about; of a failure, who is to blame. Empty for the whole."""
+    rail: str
+    quantity: str
+    unit: str
+    bytes: int
+    measured: float | None
+    expected: float | None
+    """What it had to reach, None for a check that compares nothing with a number."""
+    why: str
+    simulated: bool
+
+
+@dataclass(frozen=True)
+class NodeVerdict:
+    name: str
+    instance: str
+    """Which machine it was: the proof is of that one."""
+    verdict: Verdict
+    held: bool
+    """Kept from taking jobs because of this."""
+    proven: str
+    """When, in UTC: a node that did not change keeps its proof."""
+    why: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RailVerdict:
+    name: str
+    verdict: Verdict
+    why: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    version: int
+    cluster: str
+    cloud: str
+    fingerprint: str
+    """Of the plan, when it was proven."""
+    proven: str
+    """Digest of what a proof holds for: hardware, fabric, storage, release and checks."""
+    release: str
+    level: plan.Level
+    verdict: Verdict
+    """The worst of all nodes in service and all rails."""
+    started: str
+    ended: str
+    nodes: tuple[NodeVerdict, ...]
+    rails: tuple[RailVerdict, ...]
+    findings: tuple[Finding, ...]
+    measured: tuple[Measured, ...]
+    toolkit: str
+    """The version of Stampworks that judged."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A value that was measured and what it was judged by: the rows of a report."""
+
+    quantity: str
+    unit: str
+    node: str
+    peer: str
+    rail: str
+    bytes: int
+    value: float
+    low: float
+    high: float
+    samples: int
+    expected: float | None
+    simulated: bool
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What verification of a file found."""
+
+    signature: Verdict
+    """Unknown without a key."""
+    why: str
+    certificate: Certificate
+
+
+class CertificateError(ValueError):
+    """The file is no certificate at all."""
+
+
+def worst(verdicts: Any) -> Verdict:
+    """Of several verdicts the worst; of none, unknown: nothing was looked at."""
+    return max(verdicts, key=_ORDER.index, default="unknown")
+
+
+def canonical(certificate: dict[str, Any]) -> bytes:
+    """The bytes that are signed: the same for the same content, however a file was formatted."""
+    text = json.dumps(certificate, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _DOMAIN + text.encode()
+
+
+def key_id(public: Ed25519PublicKey) -> str:
+    raw = public.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+    return hashlib.sha256(raw).hexdigest()[:16]
+
+
+def new_key() -> tuple[str, str]:
+    """A private and a public key, as PEM."""
+    private = Ed25519PrivateKey.generate()
+    pem = serialization.Encoding.PEM
+    return (
+        private.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode(),
+        private.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo).decode(),
+    )
+
+
+def signed(certificate: Certificate, private_pem: str) -> str:
+    """The file's text."""
+    key = serialization.load_pem_private_key(private_pem.encode(), None)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise CertificateError("the signing key is no ed25519 key")
+    data = plan.to_dict(certificate)
+    data = json.loads(json.dumps(data))
+    signature = {
+        "algorithm": "ed25519",
+        "key": key_id(key.public_key()),
+        "value": base64.b64encode(key.sign(canonical(data))).decode(),
+    }
+    return json.dumps({"certificate": data, "signature": signature}, indent=2, ensure_ascii=False) + "\n"
+
+
+def verify(text: str, public_pem: str = "") -> Checked:
+    """Whether the file is what the holder of the key signed; raises CertificateError for what is no certificate."""
+    content, certificate = _read(text)
+    if not public_pem:
+        return Checked("unknown", "no key was given, so that anybody may have written this", certificate)
+    public = _public(public_pem)
+    signature = content.get("signature")
+    if not isinstance(signature, dict) or signature.get("algorithm") != "ed25519":
+        return Checked("fail", "it bears no ed25519 signature", certificate)
+    if signature.get("key") != key_id(public):
+        return Checked("fail", f"it is signed by key {_short(signature.get('key'))}, not {key_id(public)}", certificate)
+    try:
+        value = base64.b64decode(str(signature.get("value")), validate=True)
+        public.verify(value, canonical(content["certificate"]))
+    except (ValueError, InvalidSignature):
+        return Checked("fail", "it was changed after it was signed", certificate)
+    return Checked("pass", f"signed by key {key_id(public)}", certificate)
+
+
+def _read(text: str) -> tuple[dict[str, Any], Certificate]:
+    if len(text) > SIZE_MAX:
+        raise CertificateError(f"it is larger than {SIZE_MAX >> 20} MiB")
+    try:
+        content = json.loads(text)
+        data = content["certificate"]
+        if data["version"] != VERSION:
+            raise CertificateError(f"it is of version {_short(data['version'])}; this release reads {VERSION}")
+        return content, plan.from_dict(Certificate, data)
+    except CertificateError:
+        raise
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise CertificateError(f"it is no certificate: {type(error).__name__}: {_short(error)}") from None
+
+
+def _public(pem: str) -> Ed25519PublicKey:
+    try:
+        key = serialization.load_pem_public_key(pem.encode())
+    except ValueError:
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise CertificateError("the key is no ed25519 public key in PEM form")
+    return key
+
+
+def _short(value: object) -> str:
+    return str(value)[:80]

@@ -1,0 +1,228 @@
+"""Whether every rail of every node, and every trunk, carries what it is declared to carry."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from stampworks import catalog
+from stampworks.names import fold
+from stampworks.physics import links
+from stampworks.plan import Rail
+from stampworks.qualification.asking import Ask, Campaign, Evidence
+from stampworks.qualification.certificate import Finding, Measured, Verdict
+from stampworks.qualification.localise import Located, Pair, Round, localise
+from stampworks.qualification.results import Heard, Problem
+from stampworks.qualification.subject import Subject
+
+QUANTITY = "pair_bandwidth"
+UNIT = "Gb/s"
+SHARE_MIN = 0.85
+"""Of what a link must deliver: TCP over a shaped link has reached 0.95 and more of it in every clean run."""
+SECONDS = 0.5
+"""Of each direction of a pair: a hundred times the burst that a shaper lets through."""
+ALONE_MAX = 8
+"""As many pairs are measured again one after the other, undisturbed by each other."""
+_STARTUP_S = 20.0
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a pair reached on a rail: the slower direction, None when nothing came."""
+
+    gbps: float | None
+    expected_gbps: float
+    why: str
+
+    @property
+    def slow(self) -> bool:
+        return self.gbps is None or self.gbps < SHARE_MIN * self.expected_gbps
+
+
+def pairs(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
+    """All rails in one start: neighbours on a leaf, then leaves across their trunks; then only where one was slow."""
+    searches = [_Search(subject, rail, subject.on_rail(rail, nodes)) for rail in subject.fabric.rails]
+    searches = [search for search in searches if len(search.nodes) > 1]
+    if not searches:
+        return
+    begun = [(search, search.inside(), search.across()) for search in searches]
+    rounds = [*_rounds(inside for _, inside, _ in begun), *_rounds(across for _, _, across in begun)]
+    rails = [search.rail.interface for search in searches]
+    heard = yield _ask(rounds, f"{len(rails)} rails of {len(nodes)} nodes, pair by pair")
+    for search, inside, across in begun:
+        yield from search.conclude(heard, inside, across, evidence)
+
+
+class _Search:
+    """What is known of one rail so far."""
+
+    def __init__(self, subject: Subject, rail: Rail, nodes: tuple[str, ...]) -> None:
+        self.subject, self.rail, self.nodes = subject, rail, nodes
+        self.kind = catalog.fabrics()[subject.fabric.kind]
+        self.trunks = {trunk.leaf: trunk.rate_mbps for trunk in rail.trunks}
+        self.of_leaf: dict[str, list[str]] = {}
+        for node in nodes:
+            self.of_leaf.setdefault(subject.leaf(node), []).append(node)
+        self.measures: dict[Pair, Measure] = {}
+
+    def inside(self) -> Round:
+        return next(localise(self.nodes, self.subject.leaf))
+
+    def across(self) -> Round:
+        """Every node of a leaf with one of another leaf: together they fill the trunks."""
+        if len(self.of_leaf) < 2:
+            return ()
+        return tuple(pair for leaves in next(localise(tuple(self.of_leaf))) for pair in self._between(leaves))
+
+    def conclude(self, heard: Heard, inside: Round, across: Round, evidence: Evidence) -> Campaign:
+        self._note(heard, inside)
+        located = yield from self._finish(localise(self.nodes, self.subject.leaf), inside)
+        good = [node for node in self.nodes if node not in (*located.bad, *located.undecided)]
+        for node in located.bad:
+            evidence.add([self._of_node(node)])
+        if located.undecided:
+            evidence.add([self._of_undecided(located)])
+        if good:
+            evidence.add([self._of_good(good)])
+        self._note(heard, across)
+        yield from self._trunks(across, set(good), evidence)
+        evidence.add([], list(self._measured()))
+
+    def _finish(
+        self, search: Generator[Round, Collection[Pair], Located], asked: Round
+    ) -> Generator[Ask, Heard, Located]:
+        """Goes on with a search whose first round was measured already."""
+        next(search)
+        try:
+            while True:
+                asked = search.send([pair for pair in asked if self.measures[pair].slow])
+                rounds = [[pair] for pair in asked] if len(asked) <= ALONE_MAX else [list(asked)]
+                what = f"{self.rail.interface}: {len(asked)} pairs once more"
+                heard = yield _ask(rounds, what)
+                for together in rounds:
+                    self._note(heard, tuple(together))
+        except StopIteration as end:
+            located: Located = end.value
+            return located
+
+    def _trunks(self, across: Round, good: set[str], evidence: Evidence) -> Campaign:
+        """A trunk is to blame when two nodes that are fast at home are slow across it."""
+        if not across:
+            return
+        slow = [pair for pair in across if good.issuperset(pair) and self.measures[pair].slow]
+        if slow:
+            again = yield _ask([list(across)], f"{self.rail.interface}: across leaves once more")
+            self._note(again, across)
+            slow = [pair for pair in slow if self.measures[pair].slow]
+        fast = [pair for pair in across if good.issuperset(pair) and pair not in slow]
+        leaves = [tuple(self.subject.leaf(node) for node in pair) for pair in slow]
+        for between in sorted(set(leaves)):
+            worst = min(
+                (self.measures[pair] for pair, its in zip(slow, leaves, strict=True) if its == between),
+                key=lambda measure: measure.gbps or 0.0,
+            )
+            why = f"{self.rail.interface} between {between[0]} and {between[1]}: {_shortfall(worst)}; "
+            why += "their nodes are fast inside their leaves, so that it is a trunk"
+            evidence.add([self._finding("trunks", "fail", (), worst, why)])
+        if fast:
+            usual = self.measures[fast[len(fast) // 2]]
+            why = f"{self.rail.interface} across leaves: {_number(usual.gbps)} of {_number(usual.expected_gbps)} Gb/s"
+            evidence.add([self._finding("trunks", "pass", (), usual, why)])
+
+    def _between(self, leaves: Pair) -> Iterable[Pair]:
+        return zip(self.of_leaf[leaves[0]], self.of_leaf[leaves[1]], strict=False)
+
+    def _note(self, heard: Heard, together: Round) -> None:
+        """Keeps what pairs that were measured at the same time reached."""
+        crossing = Counter(leaf for pair in together if self._crosses(pair) for leaf in map(self.subject.leaf, pair))
+        for pair in together:
+            self.measures[pair] = self._measure(heard, pair, crossing)
+
+    def _measure(self, heard: Heard, pair: Pair, crossing: Mapping[str, int]) -> Measure:
+        shares = [self.rail.rate_mbps]
+        if self._crosses(pair):
+            shares += [
+                self.trunks[leaf] // crossing[leaf] for leaf in map(self.subject.leaf, pair) if leaf in self.trunks
+            ]
+        expected = links.gbs(min(shares), self.kind) * 8
+        both = {
+            value.node: value.value
+            for result in heard.of("pairs")
+            for value in result.values
+            if value.quantity == QUANTITY
+            and value.rail == self.rail.interface
+            and value.unit == UNIT
+            and {value.node, value.peer} == set(pair)
+        }
+        why = next((p.what for p in _problems(heard, self.rail.interface) if p.node in pair), "nothing arrived")
+        return Measure(min(both.values()) if len(both) == 2 else None, expected, why)
+
+    def _crosses(self, pair: Pair) -> bool:
+        return self.subject.leaf(pair[0]) != self.subject.leaf(pair[1])
+
+    def _with(self, node: str) -> tuple[str, Measure]:
+        """The last measure that a node took part in, and with whom."""
+        pair, measure = next((pair, its) for pair, its in reversed(self.measures.items()) if node in pair)
+        return next(other for other in pair if other != node), measure
+
+    def _of_node(self, node: str) -> Finding:
+        other, measure = self._with(node)
+        why = f"{self.rail.interface} to {other}: {_shortfall(measure)}; {other} is fast with others"
+        return self._finding("rails", "fail", (node,), measure, why)
+
+    def _of_undecided(self, located: Located) -> Finding:
+        _, measure = self._with(located.undecided[0])
+        who = fold(located.undecided)
+        why = f"{self.rail.interface} among {who}: {_shortfall(measure)}; nobody among them is fast, so that who is to "
+        return self._finding("rails", "fail", (), measure, why + "blame cannot be told")
+
+    def _of_good(self, good: Sequence[str]) -> Finding:
+        fast = [measure for pair, measure in self.measures.items() if not measure.slow and not self._crosses(pair)]
+        fast = fast or [measure for measure in self.measures.values() if not measure.slow]
+        reached = statistics.median(measure.gbps for measure in fast if measure.gbps is not None)
+        usual = Measure(reached, fast[0].expected_gbps, "")
+        why = f"{self.rail.interface}: {_number(reached)} of {_number(usual.expected_gbps)} Gb/s in pairs; "
+        why += f"{self.rail.rate_mbps} Mb/s x {links.efficiency(self.kind).why}"
+        return self._finding("rails", "pass", tuple(good), usual, why)
+
+    def _finding(self, check: str, verdict: Verdict, nodes: tuple[str, ...], measure: Measure, why: str) -> Finding:
+        expected = round(SHARE_MIN * measure.expected_gbps, 4)
+        gbps = None if measure.gbps is None else round(measure.gbps, 4)
+        return Finding(check, verdict, nodes, self.rail.interface, QUANTITY, UNIT, 0, gbps, expected, why, False)
+
+    def _measured(self) -> Iterable[Measured]:
+        for (one, other), its in self.measures.items():
+            if its.gbps is not None:
+                yield Measured(
+                    QUANTITY, UNIT, one, other, self.rail.interface, 0, its.gbps, its.gbps, its.gbps, 1,
+                    round(its.expected_gbps, 4), False,
+                )  # fmt: skip
+
+
+def _ask(rounds: Sequence[Sequence[Pair]], what: str) -> Ask:
+    nodes = tuple(sorted({node for together in rounds for pair in together for node in pair}))
+    """On all rails at once, for they have nothing in common."""
+    options = {"pairs": {"rounds": [[list(pair) for pair in together] for together in rounds], "seconds": SECONDS}}
+    return Ask(("pairs",), nodes, options, _STARTUP_S + 4 * SECONDS * len(rounds) + 0.1 * len(nodes), what)
+
+
+def _rounds(of_rails: Iterable[Round]) -> list[list[Pair]]:
+    """The pairs of all rails as one round; none when there is nothing to pair."""
+    pairs = list(dict.fromkeys(pair for each in of_rails for pair in each))
+    return [pairs] if pairs else []
+
+
+def _problems(heard: Heard, rail: str) -> list[Problem]:
+    return [each for result in heard.of("pairs") for each in result.problems if each.rail in ("", rail)]
+
+
+def _shortfall(measure: Measure) -> str:
+    if measure.gbps is None:
+        return measure.why
+    return f"{_number(measure.gbps)} of {_number(measure.expected_gbps)} Gb/s"
+
+
+def _number(gbps: float | None) -> str:
+    return "no" if gbps is None else f"{gbps:.3g}"

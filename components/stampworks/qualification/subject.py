@@ -1,0 +1,63 @@
+"""What is proven: the part of a plan whose change makes an earlier proof worthless."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from stampworks import plan
+from stampworks.plan import Fabric, Group, Node, Plan, Queue, Rail
+
+
+@dataclass(frozen=True)
+class Subject:
+    cluster: str
+    cloud: str
+    release: str
+    versions: tuple[tuple[str, str], ...]
+    fabric: Fabric
+    pools: tuple[Group, ...]
+    mounts: tuple[str, ...]
+    """What every node has mounted, and all see alike."""
+    queues: tuple[Queue, ...]
+    proof: plan.Proof
+
+    @cached_property
+    def nodes(self) -> Mapping[str, Node]:
+        return {node.name: node for pool in self.pools for node in pool.nodes}
+
+    @cached_property
+    def pool_of(self) -> Mapping[str, Group]:
+        return {node.name: pool for pool in self.pools for node in pool.nodes}
+
+    def leaf(self, node: str) -> str:
+        return self.nodes[node].leaf
+
+    def on_rail(self, rail: Rail, nodes: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of these nodes that have a NIC on the rail."""
+        return tuple(name for name in nodes if len(self.nodes[name].rail_addresses) > rail.index)
+
+
+def subject_of(of: Plan) -> Subject:
+    return Subject(
+        cluster=of.name,
+        cloud=of.cloud,
+        release=of.release.name,
+        versions=of.release.versions,
+        fabric=of.fabric,
+        pools=of.pools,
+        mounts=tuple(each.mount for each in of.storage),
+        queues=of.scheduler.queues,
+        proof=of.proof,
+    )
+
+
+def proven_digest(subject: Subject, programs: str) -> str:
+    """Of everything a proof depends on but the nodes themselves; `programs` stands for the content of the checks."""
+    lasting = dataclasses.replace(subject, cluster="", queues=())
+    text = json.dumps([plan.to_dict(lasting), programs], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

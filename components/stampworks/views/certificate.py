@@ -1,0 +1,59 @@
+"""A certificate as a terminal shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from stampworks.names import fold
+from stampworks.printable import printable
+from stampworks.qualification import Certificate, Finding
+from stampworks.views.table import paragraph, table
+
+WIDTH = 100
+
+
+def certificate_text(certificate: Certificate, width: int = WIDTH) -> str:
+    """The verdict, then what each check found; the numbers behind it are in the file. Ends with a newline."""
+    sections = [_headline(certificate, width), _findings(certificate, width), _nodes(certificate, width)]
+    return "\n\n".join("\n".join(map(printable, lines)) for lines in sections if lines) + "\n"
+
+
+def _headline(certificate: Certificate, width: int) -> list[str]:
+    count = len(certificate.nodes)
+    what = f"cluster {certificate.cluster} on {certificate.cloud}: {certificate.verdict}"
+    how = f"level {certificate.level}, {count} nodes, {certificate.started} to {certificate.ended}"
+    return [*paragraph(f"{what} ({how})", width, ""), *paragraph(_of(certificate), width, "")]
+
+
+def _of(certificate: Certificate) -> str:
+    return (
+        f"fingerprint {certificate.fingerprint or 'unknown'}, release {certificate.release}, "
+        f"proof {certificate.proven}, by stampworks {certificate.toolkit}"
+    )
+
+
+def _findings(certificate: Certificate, width: int) -> list[str]:
+    rows = [
+        (finding.verdict, finding.check + _simulated(finding), fold(finding.nodes) or "all together", finding.why)
+        for finding in _worst_first(certificate.findings)
+    ]
+    return table(("verdict", "check", "about", "what was found"), rows, width) if rows else []
+
+
+def _worst_first(findings: Sequence[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda finding: ("fail", "unknown", "pass").index(finding.verdict))
+
+
+def _simulated(finding: Finding) -> str:
+    return " (simulated)" if finding.simulated else ""
+
+
+def _nodes(certificate: Certificate, width: int) -> list[str]:
+    rows = list(_held(certificate))
+    return ["Nodes that are not proven", *table(("node", "verdict", "takes jobs", "why"), rows, width)] if rows else []
+
+
+def _held(certificate: Certificate) -> Iterator[tuple[str, str, str, str]]:
+    for node in certificate.nodes:
+        if node.verdict != "pass":
+            yield node.name, node.verdict, "no" if node.held else "yes", "; ".join(node.why)

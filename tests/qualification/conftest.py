@@ -1,0 +1,155 @@
+"""A cluster that answers a campaign as its links would: what is measured follows from what is broken."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from stampworks import planning
+from stampworks.declaration import load_value
+from stampworks.qualification import Ask, Evidence, Finding, Heard, Result, Subject, campaign, subject_of
+from stampworks.qualification.results import Problem, Value
+
+EFFICIENCY = 1448 / 1514
+USUAL = {
+    "limits": (
+        ("memlock", "bytes", 8 << 20, ""),
+        ("open_files", "count", 20_000, ""),
+        ("directory_size", "bytes", 1 << 30, "/dev/shm"),
+        ("directory_free", "bytes", 1 << 29, "/dev/shm"),
+    ),
+    "inventory": (("accelerators", "count", 8, ""), ("accelerator_ecc_uncorrected", "count", 0, "3")),
+    "clocks": (("clock_offset", "ms", 0.1, ""),),
+    "storage": (("storage_write", "MB/s", 300, "/shared"),),
+    "matmul": (("matmul_fp32", "GFLOP/s", 100, ""), ("matmul_mismatches", "count", 0, "")),
+}
+"""What every node says: (quantity, unit, value, device)."""
+
+
+def subject(nodes: int, leaf_nodes: int = 2, oversubscription: int = 1, **more: Any) -> Subject:
+    declared = {
+        "version": 1,
+        "name": "one",
+        "cloud": "local",
+        "pools": [{"name": "gpu", "machine": "sim-h100", "count": nodes}],
+        "fabric": {"rail_rate_mbps": 200, "leaf_nodes": leaf_nodes, "oversubscription": oversubscription},
+        **more,
+    }
+    return subject_of(planning.plan(load_value(declared, "test")))
+
+
+@dataclass
+class SimulatedCluster:
+    """Stands in for a running one: links of declared rates, some of them broken."""
+
+    subject: Subject
+    links: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """(node, rail) -> the part of its rate that is left; 0 for a link that is down."""
+    trunks: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """(leaf, rail) -> the same."""
+    says: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """(node, quantity) -> what that node says instead of what all others do."""
+    asked: list[Ask] = field(default_factory=list)
+
+    def prove(self, level: Any = "standard") -> list[Finding]:
+        evidence = Evidence()
+        conversation = campaign(self.subject, tuple(self.subject.nodes), level, evidence)
+        heard: Heard | None = None
+        try:
+            while True:
+                asked = conversation.send(heard) if heard else next(conversation)
+                self.asked.append(asked)
+                heard = Heard(tuple(each for program in asked.programs for each in self.answers(program, asked)), ())
+        except StopIteration:
+            return evidence.findings
+
+    def answers(self, program: str, asked: Ask) -> list[Result]:
+        if program in ("pairs", "collectives"):
+            return [self.pairs(asked) if program == "pairs" else self.collectives(asked)]
+        found = []
+        for rank, node in enumerate(asked.nodes):
+            values = [
+                self.value(quantity, unit, self.says.get((node, quantity), usual), "", node, device=device)
+                for quantity, unit, usual, device in USUAL[program]
+            ]
+            found.append(self.result(program, asked, values, [], rank))
+        return found
+
+    def pairs(self, asked: Ask) -> Result:
+        values: list[Value] = []
+        problems: list[Problem] = []
+        options = asked.options["pairs"]
+        for together in options["rounds"]:
+            for rail in self.rails:
+                for (one, other), mbps in self.rates(together, rail).items():
+                    if mbps:
+                        values += [self.value("pair_bandwidth", "Gb/s", mbps * EFFICIENCY / 1000, rail, *pair)
+                                   for pair in ((one, other), (other, one))]  # fmt: skip
+                    else:
+                        problems.append(Problem(one, rail, f"no answer from {other} within 5 s"))
+        return self.result("pairs", asked, values, problems)
+
+    @property
+    def rails(self) -> list[str]:
+        return [rail.interface for rail in self.subject.fabric.rails]
+
+    def rates(self, together: Sequence[Sequence[str]], rail: str) -> dict[tuple[str, str], float]:
+        subject, rates = self.subject, {}
+        declared = next(each for each in subject.fabric.rails if each.interface == rail)
+        trunks = {trunk.leaf: trunk.rate_mbps for trunk in declared.trunks}
+        leaves = [tuple(map(subject.leaf, pair)) for pair in together]
+        crossing = Counter(leaf for pair in leaves if pair[0] != pair[1] for leaf in pair)
+        for (one, other), pair in zip(together, leaves, strict=True):
+            shares = [declared.rate_mbps * self.links.get((node, rail), 1.0) for node in (one, other)]
+            if pair[0] != pair[1]:
+                shares += [trunks[leaf] * self.trunks.get((leaf, rail), 1.0) / crossing[leaf] for leaf in pair]
+            rates[one, other] = min(shares)
+        return rates
+
+    def collectives(self, asked: Ask) -> Result:
+        options = asked.options["collectives"]
+        order = options["order"]
+        ring = list(zip(order, order[1:] + order[:1], strict=True))
+        values = [
+            self.value("all_reduce_busbw", "GB/s", self.ring(ring, rail) * EFFICIENCY / 8000, rail, "", "", size)
+            for rail in options["rails"]
+            for size in options["bytes"]
+        ]
+        return self.result("collectives", asked, values, [])
+
+    def ring(self, ring: Sequence[tuple[str, str]], rail: str) -> float:
+        """The slowest link of a ring; each trunk is crossed in each direction by its own links."""
+        subject = self.subject
+        declared = next(each for each in subject.fabric.rails if each.interface == rail)
+        leaving = Counter(subject.leaf(one) for one, other in ring if subject.leaf(one) != subject.leaf(other))
+        shares = [declared.rate_mbps * self.links.get((one, rail), 1.0) for one, _ in ring]
+        shares += [
+            trunk.rate_mbps * self.trunks.get((trunk.leaf, rail), 1.0) / leaving[trunk.leaf]
+            for trunk in declared.trunks
+            if leaving[trunk.leaf]
+        ]
+        return min(shares)
+
+    def value(
+        self,
+        quantity: str,
+        unit: str,
+        value: float,
+        rail: str,
+        node: str = "",
+        peer: str = "",
+        size: int = 0,
+        device: str = "",
+    ) -> Value:
+        return Value(quantity, unit, node, peer, rail, device, size, value, value, value, 3, False, "")
+
+    def result(
+        self, workload: str, asked: Ask, values: Sequence[Value], problems: Sequence[Problem], rank: int = 0
+    ) -> Result:
+        return Result(
+            version=1, workload=workload, rank=rank, ranks=len(asked.nodes), nodes=asked.nodes,
+            started="2026-11-21T19:00:00Z", seconds=1.0, backend="gloo", device="cpu",
+            values=tuple(values), texts=(), problems=tuple(problems),
+        )  # fmt: skip

@@ -1,0 +1,74 @@
+"""The slow ones of many are named, in few rounds, and nobody else is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stampworks.qualification.localise import Located, Round, localise
+
+
+def search(items: list[str], bad: Collection[str], leaf_nodes: int = 4) -> tuple[Located, list[Round]]:
+    places = {item: str(number // leaf_nodes) for number, item in enumerate(items)}
+    conversation = localise(items, places.__getitem__)
+    rounds: list[Round] = []
+    try:
+        asked = next(conversation)
+        while True:
+            rounds.append(asked)
+            used = [item for pair in asked for item in pair]
+            assert len(used) == len(set(used)), "a node is in two pairs at once"
+            asked = conversation.send([pair for pair in asked if not {*bad}.isdisjoint(pair)])
+    except StopIteration as end:
+        return end.value, rounds
+
+
+@settings(deadline=None, max_examples=200, derandomize=True)
+@given(st.data(), st.integers(3, 1024), st.integers(1, 9))
+def test_one_bad_among_many(data: st.DataObject, count: int, leaf_nodes: int) -> None:
+    """It and it alone is named, within ceil(log2 n) + 1 rounds."""
+    items = [f"n{number}" for number in range(count)]
+    bad = data.draw(st.sampled_from(items))
+    located, rounds = search(items, [bad], leaf_nodes)
+    assert located.bad == (bad,)
+    assert not located.undecided
+    assert located.rounds == len(rounds) <= math.ceil(math.log2(count)) + 1
+
+
+@settings(deadline=None, max_examples=200, derandomize=True)
+@given(st.data(), st.integers(5, 1024), st.integers(1, 9))
+def test_two_bad_among_many(data: st.DataObject, count: int, leaf_nodes: int) -> None:
+    """Both are named, also when the two were paired with each other, within 2 ceil(log2 n) + 2 rounds."""
+    items = [f"n{number}" for number in range(count)]
+    bad = data.draw(st.lists(st.sampled_from(items), min_size=2, max_size=2, unique=True))
+    located, rounds = search(items, bad, leaf_nodes)
+    assert set(located.bad) == set(bad)
+    assert not located.undecided
+    assert len(rounds) <= 2 * math.ceil(math.log2(count)) + 2
+
+
+@settings(deadline=None, max_examples=200, derandomize=True)
+@given(st.integers(0, 64), st.sets(st.integers(0, 63)))
+def test_nobody_good_is_ever_named(count: int, bad: set[int]) -> None:
+    """However many are bad, the search ends, and who is named is bad."""
+    items = [f"n{number}" for number in range(count)]
+    broken = [items[number] for number in bad if number < count]
+    located, rounds = search(items, broken)
+    assert set(located.bad) <= set(broken)
+    assert len(rounds) <= count + 3
+
+
+def test_all_well_takes_one_round() -> None:
+    """An odd one is paired in the second round, with somebody who has just been cleared."""
+    items = [f"n{number}" for number in range(9)]
+    assert search(items[:8], [])[0] == Located((), (), 1)
+    assert search(items, [])[0] == Located((), (), 2)
+
+
+def test_of_two_nobody_can_be_named() -> None:
+    """A slow pair has no third that would clear one of them."""
+    located, _ = search(["a", "b"], ["b"])
+    assert located.bad == ()
+    assert located.undecided == ("a", "b")

@@ -1,0 +1,68 @@
+"""Links and trunks that are slower than declared are named, in words with numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.qualification.conftest import SimulatedCluster, subject
+
+
+def failures(cluster: SimulatedCluster) -> list[tuple[str, tuple[str, ...], str]]:
+    return [(each.check, each.nodes, each.rail) for each in cluster.prove() if each.verdict != "pass"]
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 4, 5, 8, 16])
+@pytest.mark.parametrize("oversubscription", [1, 2, 4])
+def test_a_sound_cluster_passes(nodes: int, oversubscription: int) -> None:
+    """All of it: every rail, across every trunk, in good and in bad order."""
+    cluster = SimulatedCluster(subject(nodes, oversubscription=oversubscription))
+    assert failures(cluster) == []
+    assert len([asked for asked in cluster.asked if asked.programs == ("pairs",)]) <= 1 + nodes % 2 * 2
+
+
+@pytest.mark.parametrize("left", [0.0, 0.2, 0.6, 0.8])
+def test_a_slow_rail_is_its_nodes_fault(left: float) -> None:
+    """The node and the rail are named, and nobody else."""
+    cluster = SimulatedCluster(subject(8, leaf_nodes=4), {("gpu-006", "rail1"): left})
+    assert failures(cluster) == [("rails", ("gpu-006",), "rail1")]
+
+
+def test_the_words_of_a_slow_rail() -> None:
+    """Which rail, how slow, with whom, and why it is this node."""
+    cluster = SimulatedCluster(subject(4, leaf_nodes=4), {("gpu-003", "rail1"): 0.2})
+    [failed] = [each for each in cluster.prove() if each.verdict == "fail"]
+    assert failed.why == "rail1 to gpu-004: 0.0383 of 0.191 Gb/s; gpu-004 is fast with others"
+    assert (failed.measured, failed.expected, failed.unit) == (0.0383, 0.1626, "Gb/s")
+
+
+def test_a_rail_that_is_down_says_so() -> None:
+    """What is measured is nothing, and the reason is what the program said."""
+    cluster = SimulatedCluster(subject(4, leaf_nodes=4), {("gpu-001", "rail0"): 0.0})
+    [failed] = [each for each in cluster.prove() if each.verdict == "fail"]
+    assert failed.why == "rail0 to gpu-002: no answer from gpu-002 within 5 s; gpu-002 is fast with others"
+    assert failed.measured is None
+
+
+@pytest.mark.parametrize("oversubscription", [1, 2, 4])
+def test_a_slow_trunk_is_no_nodes_fault(oversubscription: int) -> None:
+    """The leaves between which it is slow are named, and no node is held back."""
+    sound = subject(8, leaf_nodes=4, oversubscription=oversubscription)
+    leaf = sound.fabric.leaves[1].name
+    cluster = SimulatedCluster(sound, trunks={(leaf, "rail0"): 0.5})
+    found = failures(cluster)
+    assert ("trunks", (), "rail0") in found
+    assert not any(nodes for _, nodes, _ in found)
+
+
+def test_all_rails_slow_blames_nobody() -> None:
+    """When nobody is fast, nobody can be told apart: the rail has failed, and no node is drained for it."""
+    broken = {(f"gpu-00{number}", "rail0"): 0.5 for number in range(1, 5)}
+    found = failures(SimulatedCluster(subject(4), broken))
+    assert ("rails", (), "rail0") in found
+    assert not any(nodes for _, nodes, _ in found)
+
+
+def test_two_faults_at_once() -> None:
+    """On two rails of two nodes of one leaf, each is named with its own."""
+    cluster = SimulatedCluster(subject(8, leaf_nodes=4), {("gpu-001", "rail0"): 0.5, ("gpu-002", "rail1"): 0.5})
+    assert failures(cluster) == [("rails", ("gpu-001",), "rail0"), ("rails", ("gpu-002",), "rail1")]
