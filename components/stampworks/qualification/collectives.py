@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from stampworks import catalog
 from stampworks.physics import links
-from stampworks.physics.links import Ceiling, LeafLoad
+from stampworks.physics.bounds import Bound
+from stampworks.physics.links import LeafLoad
 from stampworks.plan import Rail
 from stampworks.qualification.asking import Ask, Campaign, Evidence
 from stampworks.qualification.certificate import Finding, Measured, Verdict
@@ -77,7 +78,7 @@ def _in_order(
 
 
 def _judged(
-    heard: Heard, ceilings: Mapping[str, Ceiling], order: tuple[str, ...], how: str, size: int
+    heard: Heard, ceilings: Mapping[str, Bound], order: tuple[str, ...], how: str, size: int
 ) -> Iterator[Finding]:
     for rail, ceiling in ceilings.items():
         found = [each for each in _values(heard) if each.rail == rail and each.bytes > size // 2]
@@ -94,7 +95,7 @@ def _judged(
         yield Finding("collectives", verdict, (), rail, QUANTITY, UNIT, size, value.value, expected, why, False)
 
 
-def _measured(heard: Heard, ceilings: Mapping[str, Ceiling], worst: bool) -> Iterator[Measured]:
+def _measured(heard: Heard, ceilings: Mapping[str, Bound], worst: bool) -> Iterator[Measured]:
     quantity = f"{QUANTITY}.worst_order" if worst else QUANTITY
     for each in _values(heard):
         ceiling = ceilings.get(each.rail)
