@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -142,9 +142,12 @@ class Slurm:
 
     def __init__(self, module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
         self.state, self.reason, self.commands = "IDLE", "", 0
+        self.output = module.output
         monkeypatch.setattr(module, "output", self)
 
     def __call__(self, *argv: str) -> str:
+        if argv[0] != "scontrol":
+            return str(self.output(*argv))
         self.commands += 1
         if argv[:3] == ("scontrol", "show", "node"):
             reason = f"\n   Reason={self.reason} [root@2026-11-21T12:00:00]" if self.reason else ""
@@ -253,9 +256,38 @@ def test_accelerators(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: str, problems: list[str]
 ) -> None:
     """Their number and their errors; what cannot be read is no good sign."""
-    expect(tmp_path, accelerators=2)
+    expect(tmp_path, accelerators=2, mounts=[])
     monkeypatch.setattr(health, "output", lambda *_: rows)
     assert [problem for problem in health.look() if "1 of 2" not in problem or rows != "garbage\n"] == problems
+
+
+@pytest.mark.parametrize(
+    ("row", "problems"),
+    [
+        (f"{1 << 20} {20_972} 200 4", []),
+        (f"{1 << 20} {20_971} 200 4", ["/proc has less than 0.02 of 1 MiB free"]),
+        (f"{1 << 20} {1 << 20} 200 3", ["/proc has less than 4 of 200 inodes free"]),
+        ("0 0 0 0", []),
+        ("1048576 0 - -", ["/proc has less than 0.02 of 1 MiB free"]),
+        (f"{1 << 50} {1 << 30} {1 << 40} 10000", []),
+        (
+            f"{1 << 50} {(1 << 30) - 1} {1 << 40} 9999",
+            [
+                "/proc has less than 1024 of 1073741824 MiB free",
+                "/proc has less than 10000 of 1099511627776 inodes free",
+            ],
+        ),
+        ("garbage", ["could not check storage: invalid literal for int() with base 10: 'garbage'"]),
+    ],
+)
+def test_storage_that_is_full(
+    health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: str, problems: list[str]
+) -> None:
+    """Of bytes or of inodes; how much is left of it while jobs run on makes no other reason."""
+    expect(tmp_path, disk_free_percent_min=2)
+    monkeypatch.setattr(health.shutil, "disk_usage", lambda _: SimpleNamespace(total=1, free=1))
+    monkeypatch.setattr(health, "output", lambda *_: f"1B-blocks Avail Inodes IFree\n{row}\n")
+    assert health.look() == problems
 
 
 Scripts = Callable[..., list[str]]
@@ -347,7 +379,10 @@ def test_what_cannot_be_checked_is_not_well(
 
     expect(tmp_path, accelerators=1)
     monkeypatch.setattr(health, "output", hangs)
-    assert health.look()[0].startswith("could not check accelerators: ")
+    assert [problem.split(":")[0] for problem in health.look()] == [
+        "could not check storage",
+        "could not check accelerators",
+    ]
     (tmp_path / "health.json").unlink()
     assert health.look()[0].startswith("cannot read what a well node has: ")
 

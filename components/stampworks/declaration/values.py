@@ -36,7 +36,7 @@ OUR_ROLES = frozenset(
         *("slurm_accounting", "slurm_controller", "slurm_worker", "validate"),
     ]
 )
-OUR_CHECKS = frozenset(["accelerators", "disk", "mounts", "own", "rails"])
+OUR_CHECKS = frozenset(["accelerators", "disk", "mounts", "own", "rails", "storage"])
 # A role's name becomes that of a group of Ansible's, which must not be one of these or of a host.
 TAKEN_GROUPS = frozenset(["all", "builder", "head", "localhost", "ungrouped"])
 

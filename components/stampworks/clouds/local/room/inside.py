@@ -134,7 +134,7 @@ def build(boot: dict[str, Any]) -> None:
     quieten(root / "proc/sys/net/ipv6/conf")
     seal_sysctls(root / "proc/sys")
     build_dev(root / "dev", boot["devices"])
-    mount(boot["exports"], root / "exports", "", BIND)
+    mount(boot["exports"], root / "exports", "", BIND | REC)  # a shared directory may be a disk of its own
     for source, target in boot["volumes"]:
         point = root / target.lstrip("/")
         point.mkdir(parents=True, exist_ok=True)
@@ -207,7 +207,8 @@ def wait_for_ssh(addresses: dict[str, str], pids: dict[str, int], timeout_s: flo
             elif not Path("/proc", str(pids[name])).exists():
                 say(teller, {"failed": name, "why": "its first process ended"})
             elif time.monotonic() > deadline:
-                say(teller, {"failed": name, "why": f"sshd does not answer at {address} after {timeout_s:g} s"})
+                why = f"sshd does not answer at {address} after {timeout_s:g} s{refused()}"
+                say(teller, {"failed": name, "why": why})
             else:
                 continue
             del waiting[name]
@@ -223,6 +224,17 @@ def ssh_answers(address: str) -> bool:
             return connection.recv(4) == b"SSH-"
     except OSError:
         return False
+
+
+def refused() -> str:
+    """What the kernel has against one more process, which would keep an sshd silent; nothing when there may be one."""
+    try:
+        if (pid := os.fork()) == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+    except OSError as error:
+        return f": {error.strerror}"
+    return ""
 
 
 # -- system calls
