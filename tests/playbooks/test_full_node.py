@@ -41,8 +41,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     failed, left, changed, size = json.loads(done.stdout)
     assert failed["failed"]
-    assert (
-        failed["msg"] == f"{tmp_path}/large: No space left on device: make room on this node's disk (df -h {tmp_path})"
-    )
+    hint = f"make room on this node's disk (df -h {tmp_path}; df -i {tmp_path})"
+    assert failed["msg"] == f"{tmp_path}/large: No space left on device: {hint}"
     assert left == {"small": "old"}
     assert (changed, size) == (True, 100_000)

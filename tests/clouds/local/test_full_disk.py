@@ -1,4 +1,4 @@
-"""A state folder without room: what is said, and that the next run goes on from there."""
+"""A disk without room below the state folder: what is said, and that the next run goes on from there."""
 
 from __future__ import annotations
 
@@ -74,5 +74,50 @@ def test_a_full_state_folder_is_named(
     said = done.stdout.splitlines()
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(rf"{what}: (.*: )?No space left on device", "\n".join(said)), said
-    assert any(re.fullmatch(rf"  hint: make room \(df -h .*{state}\) and run the same .*", line) for line in said), said
+    hint = rf"  hint: make room: .*{state}\S* has 0 MiB and \d+ files left.*; then run the same command again: .*"
+    assert any(re.fullmatch(hint, line) for line in said), said
     assert said[-3:] == [" ".join(["up:", *up]), "drift:", "left:"], said
+
+
+SHARED = """
+import os, subprocess
+from pathlib import Path
+from stampworks.clouds.local.room import Image, RoomError
+from tests.clouds.local.stamping import Stamp
+
+exports, stamp = Path(os.environ["STAMPWORKS_STATE"]) / "rooms/full/exports", Stamp("full", Image("", (), ""), "", "")
+stamp.ensure_room(0)
+subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=3,size=1m", "none", exports], check=True)
+(exports / "one").touch()
+(exports / "two").touch()
+try:
+    stamp.ensure_folder("exports", "shared")
+except RoomError as error:
+    print(error)
+(exports / "two").unlink()
+print(stamp.ensure_folder("exports", "shared").is_dir())
+try:
+    stamp.remove()
+except RoomError as error:
+    print(error)
+subprocess.run(["umount", exports], check=True)
+stamp.remove()
+print(exports.parent.exists())
+"""
+
+
+def test_a_disk_of_its_own_for_what_nodes_share_is_named(tmp_path: Path) -> None:
+    """It is out of inodes, for once; and while it is mounted the room cannot be removed."""
+    environment = {**os.environ, "STAMPWORKS_STATE": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])}
+    command = [*CONTAINED, sys.executable, "-c", SHARED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    exports, again = tmp_path / "rooms/full/exports", "then run the same command again: what was done stays"
+    assert done.stdout.splitlines() == [
+        f"{exports}/shared: cannot make the directory: No space left on device",
+        f"  hint: make room: {exports} has 1 MiB and 0 files left; {again}",
+        "True",
+        f"cluster full: cannot remove {exports}: rm: cannot remove '{exports}': Device or resource busy",
+        f"  hint: something is mounted there (findmnt shows what): unmount it, {again}",
+        "False",
+    ]

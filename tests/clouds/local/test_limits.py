@@ -1,9 +1,10 @@
-"""A machine that allows no more processes: what is said, and that the next run goes on from there."""
+"""A machine that allows no more processes or open files: what is said, and that the next run goes on from there."""
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import uuid
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 from stampworks.clouds.local import room
 from stampworks.plan import to_json
+
+from tests.clouds.local.ordinary import ordinary
 
 pytestmark = pytest.mark.cluster
 
@@ -35,6 +38,19 @@ Path(limit).write_text("max")
 stamp.up(4)
 print("drift:", *stamp.drift(4))
 stamp.remove()
+"""
+
+ROOM = """
+import sys
+from stampworks.clouds.local.room import Image, RoomError
+from tests.clouds.local.stamping import Stamp
+
+stamp = Stamp("limited", Image("", (), ""), "private", "public")
+try:
+    stamp.ensure_room(4) if sys.argv[1] == "ensure" else stamp.remove()
+    print("done")
+except RoomError as error:
+    print(error)
 """
 
 
@@ -75,3 +91,50 @@ def test_a_limit_of_processes_is_named(
     )
     assert re.search(hint, done.stdout, re.MULTILINE), done.stdout
     assert done.stdout.splitlines()[-1] == "drift:"
+
+
+def said(home: Path, verb: str, *prefix: str) -> str:
+    """What becomes of a room, made or removed by whoever the prefix makes of us."""
+    environment = {**os.environ, "STAMPWORKS_STATE": str(home / "state"), "PYTHONPATH": str(Path(__file__).parents[3])}
+    command = [*prefix, sys.executable, "-c", ROOM, verb]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 6])
+def test_an_ordinary_users_own_limit_is_named(tmp_path: Path, limit: int) -> None:
+    """Wherever it is met. A room that was started under it keeps it: how to be rid of that is said, too."""
+    home = tmp_path / "home"
+    user = ordinary(home)
+    refused = said(home, "ensure", *user, "prlimit", f"--nproc={limit}:")
+    assert re.match(r"cluster limited: cannot .*Resource temporarily unavailable\n  hint: end other ", refused), refused
+    assert f"ulimit -u says {limit}, and " in refused
+    again = said(home, "ensure", *user)
+    if kept := re.search(rf"; the room keeps the {limit} with which it was started, and so: kill -9 (\d+) ", again):
+        os.kill(int(kept[1]), signal.SIGKILL)
+        again = said(home, "ensure", *user)
+    assert again == "done\n"
+    assert said(home, "remove", *user) == "done\n"
+    assert [path.name for path in (home / "state/rooms").iterdir()] == []
+    assert left_of(home) == []
+
+
+def left_of(home: Path) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/mountinfo"):
+        try:
+            found += [str(path)] if str(home) in path.read_text() else []
+        except OSError:
+            continue  # it ended meanwhile
+    return found
+
+
+@pytest.mark.parametrize("limit", [5, 8, 11])
+def test_a_limit_of_open_files_is_named(tmp_path: Path, limit: int) -> None:
+    """Root has it as well."""
+    refused = said(tmp_path, "ensure", "prlimit", f"--nofile={limit}:")
+    hint = rf"  hint: raise the limit \(ulimit -n says {limit}\) and run the same command again: what was done stays\n"
+    assert re.fullmatch(rf"cluster limited: cannot .*: Too many open files\n{hint}", refused), refused
+    assert said(tmp_path, "ensure") == "done\n"
+    assert said(tmp_path, "remove") == "done\n"

@@ -8,6 +8,7 @@ import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import IO
 
 from stampworks.clouds.local.room.errors import AGAIN, RoomError
@@ -60,10 +61,8 @@ def run(
             env=environment or ENVIRONMENT,
             cwd="/",
         )
-    except FileNotFoundError:
-        raise missing(argv[0], where, what) from None
-    except BlockingIOError as full:
-        raise failed(where, what, str(full.strerror)) from full
+    except OSError as error:
+        raise not_started(error, argv[0], where, what) from error
     except subprocess.TimeoutExpired as late:
         raise RoomError(where, what, f"{argv[0]} did not finish within {timeout:g} s", AGAIN) from late
     if done.returncode != 0:
@@ -84,20 +83,20 @@ def watch(
     if not shutil.which(argv[0], path=ENVIRONMENT["PATH"]):
         raise missing(argv[0], where, what)
     # if it outlived its caller it would write into what the next attempt clears away
-    with subprocess.Popen(
-        ["setpriv", "--pdeathsig", "KILL", *CONTAINED, *argv],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment or ENVIRONMENT,
-        cwd="/",
-    ) as process:
+    command = ["setpriv", "--pdeathsig", "KILL", *CONTAINED, *argv]
+    pipe, own = subprocess.PIPE, environment or ENVIRONMENT
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.STDOUT, text=True, env=own, cwd="/"
+        )
+    except OSError as error:
+        raise not_started(error, command[0], where, what) from error
+    with process:
         alarm = threading.Timer(timeout, process.kill)
-        alarm.start()
         last: deque[str] = deque(maxlen=8)
         cause = ""  # a long command may say it long before it gives up
         try:
+            alarm.start()
             for line in process.stdout or ():
                 last.append(line.strip())
                 cause = cause or (line.strip() if remedy(line, ENVIRONMENT["PATH"]) else "")
@@ -121,9 +120,16 @@ def streams(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes], IO[
     return process.stdin, process.stdout, process.stderr
 
 
-def failed(where: str, what: str, why: str) -> RoomError:
-    """What a program or the kernel said, with what most likely helps."""
-    return RoomError(where, what, why, remedy(why, ENVIRONMENT["PATH"]))
+def failed(where: str, what: str, why: str, *, place: Path | None = None, outer: int = 0) -> RoomError:
+    """What a program or the kernel said, with what most likely helps: see `remedy`."""
+    return RoomError(where, what, why, remedy(why, ENVIRONMENT["PATH"], place=place, outer=outer))
+
+
+def not_started(error: OSError, program: str, where: str, what: str) -> RoomError:
+    """Why there is no process: its program is not there, or the machine has no room for one more."""
+    if isinstance(error, FileNotFoundError):
+        return missing(program, where, what)
+    return failed(where, what, str(error.strerror))
 
 
 def missing(program: str, where: str, what: str) -> RoomError:

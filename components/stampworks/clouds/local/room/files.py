@@ -25,7 +25,7 @@ def write(path: Path, text: str, mode: int = 0o644) -> None:
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise failed(str(path), "cannot write it", str(error.strerror)) from error
+        raise failed(str(path), "cannot write it", str(error.strerror), place=path) from error
 
 
 def read_regular(path: Path, bytes_max: int) -> str:
@@ -45,7 +45,7 @@ def make_directory(path: Path, mode: int = 0o755) -> Path:
             path.mkdir(parents=True, exist_ok=True)
             path.chmod(mode)
     except OSError as error:
-        raise failed(str(path), "cannot make the directory", str(error.strerror)) from error
+        raise failed(str(path), "cannot make the directory", str(error.strerror), place=path) from error
     return path
 
 

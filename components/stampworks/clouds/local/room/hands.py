@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from stampworks.clouds.local.room import network
-from stampworks.clouds.local.room.commands import ENVIRONMENT, failed, last_lines, missing, run, streams
+from stampworks.clouds.local.room.commands import ENVIRONMENT, last_lines, not_started, run, streams
 from stampworks.clouds.local.room.errors import AGAIN, RoomError
 from stampworks.clouds.local.room.processes import Process, identify
 from stampworks.clouds.local.room.room import Room
@@ -56,7 +56,10 @@ class Boot:
 def look(room: Room) -> dict[str, dict[str, network.Link]]:
     """All interfaces there are, by node; the room's own under ""."""
     command = [*room.inside, sys.executable, "-I", "-S", str(SURVEY)]
-    seen = json.loads(run(command, room.name, "cannot look at the network", timeout=LOOK_TIMEOUT_S))
+    try:
+        seen = json.loads(run(command, room.name, "cannot look at the network", timeout=LOOK_TIMEOUT_S))
+    except RoomError as error:
+        raise room.failed(error.what, error.why) from error
     return {space: {name: network.link(found) for name, found in links.items()} for space, links in seen.items()}
 
 
@@ -118,12 +121,12 @@ def _visit(room: Room, what: str, request: dict[str, Any], hear: Hearer | None =
             _order(orders, {"batches": [], "forget": [], "boots": [], **request})
             for message, pid in _messages(ours, room.name, what):
                 if message.get("failed") == "":
-                    raise failed(room.name, what, message["why"])
+                    raise room.failed(what, message["why"])
                 if hear and hear(message, pid):
                     _order(orders, "go")
             why = last_lines(errors.read().decode(errors="replace"))
     if hands.returncode != 0:
-        raise failed(room.name, what, why or f"{argv[0]} ended with {hands.returncode}")
+        raise room.failed(what, why or f"{argv[0]} ended with {hands.returncode}")
 
 
 def _start(argv: list[str], descriptor: int, where: str, what: str) -> subprocess.Popen[bytes]:
@@ -132,8 +135,8 @@ def _start(argv: list[str], descriptor: int, where: str, what: str) -> subproces
         return subprocess.Popen(
             argv, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=[descriptor], env=ENVIRONMENT, cwd="/"
         )
-    except FileNotFoundError:
-        raise missing(argv[0], where, what) from None
+    except OSError as error:
+        raise not_started(error, argv[0], where, what) from error
 
 
 def _order(orders: IO[bytes], what: Any) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from stampworks.clouds.local.room import commands, disks, files, hands, network, retention
+from stampworks.clouds.local.room import disks, files, hands, network, retention
 from stampworks.clouds.local.room.commands import ENVIRONMENT, MAPPED_ROOT
 from stampworks.clouds.local.room.disks import Commission, Disk, Image, disk_of
 from stampworks.clouds.local.room.errors import RoomError
@@ -223,7 +223,7 @@ def _boot(room: Room, boots: Sequence[hands.Boot], total: int, progress: Progres
 
     if failed := hands.boot(room, boots, born, up, awaited):
         reports = [f"{name}: {why}" + _console(disk_of(room, name)) for name, why in sorted(failed.items())]
-        raise commands.failed(room.name, f"{len(failed)} of {total} nodes did not boot", "\n" + "\n".join(reports))
+        raise room.failed(f"{len(failed)} of {total} nodes did not boot", "\n" + "\n".join(reports))
 
 
 def _console(disk: Disk) -> str:

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from typing import IO
 
 from stampworks.clouds.local.room import privileges
-from stampworks.clouds.local.room.commands import ENVIRONMENT, MAPPED_ROOT, last_lines, missing, streams
+from stampworks.clouds.local.room.commands import ENVIRONMENT, MAPPED_ROOT, last_lines, not_started, streams
 from stampworks.clouds.local.room.errors import RoomError
 from stampworks.clouds.local.room.processes import Process, identify
+from stampworks.clouds.local.room.remedies import remedy
 
 START_TIMEOUT_S = 20
+WHAT = "cannot start the machine room"
 
 UNSHARE = ("unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--kill-child")
 
@@ -52,8 +54,8 @@ def start(name: str, hostname: str, record: Callable[[Process], None], *, leashe
         starter = subprocess.Popen(
             [*argv, "leashed" if leashed else "free"], stdin=pipe, stdout=pipe, stderr=pipe, env=ENVIRONMENT, cwd="/"
         )
-    except FileNotFoundError:
-        raise missing(argv[0], name, "cannot start the machine room") from None
+    except OSError as error:
+        raise not_started(error, argv[0], name, WHAT) from error
     leash, output, errors = streams(starter)
     with output, errors:
         starter.wait()  # that was setsid only: the outer process is nobody's child
@@ -83,9 +85,7 @@ def _line(stream: IO[bytes]) -> str:
 
 
 def _refused(name: str, why: str) -> RoomError:
-    return RoomError(
-        name,
-        "cannot start the machine room",
-        why or f"its outer process did not get ready within {START_TIMEOUT_S} s",
-        privileges.remedy(why, ENVIRONMENT["PATH"]),
-    )
+    path = ENVIRONMENT["PATH"]
+    # what nobody knows here is mostly a privilege
+    hint = remedy(why, path) or privileges.remedy(why, path)
+    return RoomError(name, WHAT, why or f"its outer process did not get ready within {START_TIMEOUT_S} s", hint)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import resource
+from pathlib import Path
 
 from stampworks import paths
 from stampworks.clouds.local.room import privileges
+from stampworks.clouds.local.room.errors import AGAIN
 
 NAMESPACES = ("unshare", "newuidmap", "newgidmap")
-FULL = ("No space left on device", "Disk quota exceeded", "enough free space")
+QUOTA = ("Disk quota exceeded",)
+FULL = ("No space left on device", "enough free space")
 PROCESSES = ("Resource temporarily unavailable", "Cannot fork", "can't start new thread")
+FILES = ("Too many open files",)
 MODULES = (
     (("mount overlay",), "overlay"),
     (("Unknown device type", "type veth", "type bridge"), "veth bridge"),
@@ -18,29 +23,57 @@ MODULES = (
 """Words of an error, and the kernel modules that it asks for."""
 
 
-def remedy(why: str, path: str) -> str:
+def remedy(why: str, path: str, *, place: Path | None = None, outer: int = 0) -> str:
     """What most likely helps after these words of the kernel or of a program; empty when nobody knows.
 
-    The path is where programs are looked for.
+    The path is where programs are looked for. Where it is known, the place is what could not be written, and outer the
+    number of the outer process of the room in which it happened.
     """
     if _says(why, PROCESSES):  # first, for whoever could not start one may be a program that makes namespaces
-        limit = resource.getrlimit(resource.RLIMIT_NPROC)[0]
-        allowed = "no limit" if limit == resource.RLIM_INFINITY else limit
         return (
-            f"end other processes or raise the limit (a node takes about 15): ulimit -u says {allowed}, and pids.max "
-            "of a control group counts too"
-        )
+            "end other processes or raise the limit (a node takes about 15): "
+            f"ulimit -u says {_allowed(resource.RLIMIT_NPROC)}, and pids.max of a control group counts too"
+        ) + (_kept(outer) if outer and os.geteuid() != 0 else "")
+    if _says(why, FILES):
+        return f"raise the limit (ulimit -n says {_allowed(resource.RLIMIT_NOFILE)}) and {AGAIN}"
     if _says(why, NAMESPACES):
         return privileges.remedy(why, path)
+    if _says(why, QUOTA):
+        return f"remove files of this user's or ask for a larger quota (quota -s says how much it is), then {AGAIN}"
     if _says(why, FULL):
-        return full()
+        places = [place] if place else sorted({paths.state_dir(), paths.cache_dir()})
+        return f"make room: {', '.join(map(left, places))}; then {AGAIN}"
+    if "cannot remove" in why and "Device or resource busy" in why:
+        return f"something is mounted there (findmnt shows what): unmount it, then {AGAIN}"
     modules = next((modules for words, modules in MODULES if _says(why, words)), "")
     return f"the kernel may lack it; as root: modprobe {modules}" if modules else ""
 
 
-def full() -> str:
-    places = sorted({str(paths.state_dir()), str(paths.cache_dir())})
-    return f"make room (df -h {' '.join(places)}) and run the same command again: what was done stays"
+def left(place: Path) -> str:
+    """How much more can be written there, in bytes and in files: either may be what is used up."""
+    there = next(path for path in (place, *place.parents) if path.exists())
+    found = os.statvfs(there)
+    # not every file system counts its files
+    files = f" and {found.f_favail} files" if found.f_files else ""
+    return f"{there} has {found.f_bavail * found.f_frsize >> 20} MiB{files} left"
+
+
+def _kept(outer: int) -> str:
+    """A user namespace keeps the limit of processes with which it was made, whatever becomes of its user's."""
+    lines = Path(f"/proc/{outer}/limits").read_text().splitlines()
+    began = next(line.split()[2] for line in lines if line.startswith("Max processes"))
+    now = _allowed(resource.RLIMIT_NPROC)
+    if not began.isdecimal() or (now.isdecimal() and int(now) <= int(began)):
+        return ""
+    return (
+        f"; the room keeps the {began} with which it was started, and so: kill -9 {outer} (which ends its nodes and "
+        "leaves their disks), then pulumi up"
+    )
+
+
+def _allowed(limit: int) -> str:
+    allowed = resource.getrlimit(limit)[0]
+    return "no limit" if allowed == resource.RLIM_INFINITY else str(allowed)
 
 
 def _says(why: str, words: tuple[str, ...]) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stampworks import paths
 from stampworks.clouds.local.room import files, outer
-from stampworks.clouds.local.room.commands import MAPPED_ROOT
+from stampworks.clouds.local.room.commands import MAPPED_ROOT, failed
 from stampworks.clouds.local.room.errors import RoomError
 from stampworks.clouds.local.room.processes import Process, from_instance
 
@@ -100,6 +100,11 @@ class Room:
         if process := self.process:
             return process
         raise RoomError(self.name, "the machine room is not running", "its outer process is gone", "run: pulumi up")
+
+    def failed(self, what: str, why: str) -> RoomError:
+        """What went wrong in the room, with what most likely helps."""
+        process = self.process
+        return failed(self.name, what, why, outer=process.pid if process else 0)
 
     def start(self) -> None:
         """Starts the outer process, which then lives until it is ended."""

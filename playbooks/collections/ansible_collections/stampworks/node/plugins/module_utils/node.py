@@ -67,7 +67,7 @@ def write(path: Path, content: bytes, mode: int = 0o644, uid: int = 0, gid: int 
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        hint = f"make room on this node's disk (df -h {path.parent})"
+        hint = f"make room on this node's disk (df -h {path.parent}; df -i {path.parent})"
         raise Refused(f"{path}: {error.strerror}: {hint}") from error
 
 
