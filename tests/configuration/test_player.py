@@ -87,7 +87,7 @@ def test_own_roles_run_before_the_first_look_at_health(tmp_path: Path) -> None:
     assert plays == whole
     names = [play["name"] for play in plays]
     at = names.index("Health")
-    assert names[at - 3 : at] == ["Storage", "late", "later"]
+    assert names[at - 3 : at] == ["Workloads", "late", "later"]
     assert [play for play in plays if play["name"] not in ("late", "later")] == ours
     assert (plays[at - 2]["hosts"], plays[at - 2]["gather_facts"]) == ("late", True)
     [task] = plays[at - 2]["tasks"]

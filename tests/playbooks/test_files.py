@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.errors import AnsibleActionFail  # type: ignore[import-untyped]
+from ansible_collections.stampworks.node.plugins.action import files as action
 from ansible_collections.stampworks.node.plugins.modules import files
 from ansible_collections.stampworks.node.plugins.plugin_utils import on_node
 
@@ -48,6 +50,20 @@ def test_text_arrives_as_it_is(write: Writer, tmp_path: Path, content: str) -> N
     """Nothing on the way reads a file's content as anything else."""
     write(entry(tmp_path / "file", content))
     assert (tmp_path / "file").read_bytes() == content.encode()
+
+
+def test_a_tree_becomes_its_files(tmp_path: Path) -> None:
+    """Each with its place below the path; what Python left in the folder is none of them."""
+    for name in ("one.py", "deeper/two.py", "__pycache__/one.pyc"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    found = action.single({"path": "/there", "tree": str(tmp_path), "mode": "0640"})
+    assert found == [
+        {"path": "/there/deeper/two.py", "content": "deeper/two.py", "mode": "0640"},
+        {"path": "/there/one.py", "content": "one.py", "mode": "0640"},
+    ]
+    with pytest.raises(AnsibleActionFail, match=r"files: /there: there is no file in .*/empty"):
+        action.single({"path": "/there", "tree": str(tmp_path / "empty")})
 
 
 def test_kernel_settings_must_be_in_force(write: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,6 +117,7 @@ def test_few_tasks_run_on_a_worker() -> None:
         "fabric",
         "collectives",
         "storage",
+        "workloads",
         "health",
         "slurm_worker",
         "metrics",

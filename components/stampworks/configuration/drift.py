@@ -31,9 +31,9 @@ SERVICES = {
     "metrics": "metrics",
 }
 """The service that must run on the hosts of a group."""
-VERSIONED = {"slurm": "slurm-client", "mariadb": "mariadb-server"}
+VERSIONED = {"slurm": "slurm-client", "mariadb": "mariadb-server", "torch": "python3-torch"}
 """The package whose version is that of a part of the release."""
-HOLDERS = {"slurm": ("slurm_controller", "slurm_worker"), "mariadb": ("database",)}
+HOLDERS = {"slurm": ("slurm_controller", "slurm_worker"), "mariadb": ("database",), "torch": ("workloads",)}
 """The groups whose hosts have a part that not every host has."""
 
 

@@ -124,6 +124,7 @@ def members_by_role(plan: Plan, roster: Roster) -> dict[str, list[str]]:
         "fabric": with_rails,
         "collectives": with_rails,
         "storage": everyone if plan.storage else [],
+        "workloads": workers,
         **own,
         "database": accounting,
         "slurm_accounting": accounting,

@@ -19,10 +19,14 @@ def playbooks_dir() -> Path:
 
 
 def playbooks_digest() -> str:
-    """A digest of everything a playbook run reads, so that edited playbooks show as a change."""
+    """A digest of everything a playbook run reads, so that edited playbooks show as a change.
+
+    The programs that the role workloads brings lie beside the playbooks, in a clone and in a wheel.
+    """
     root = playbooks_dir()
-    files = (path for path in root.rglob("*") if path.is_file() and path.suffix != ".md")
-    return _digest(root, (path for path in files if "__pycache__" not in path.parts))
+    read = [*root.rglob("*"), *(root.parent / "workloads" / "validation").rglob("*")]
+    files = (path for path in read if path.is_file() and path.suffix != ".md")
+    return _digest(root.parent, (path for path in files if "__pycache__" not in path.parts))
 
 
 def programs_digest() -> str:

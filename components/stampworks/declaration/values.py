@@ -33,7 +33,7 @@ OWN_CHECK_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
 OUR_ROLES = frozenset(
     [
         *("accelerator", "base", "collectives", "database", "fabric", "health", "metrics", "packages", "storage"),
-        *("slurm_accounting", "slurm_controller", "slurm_worker", "validate"),
+        *("slurm_accounting", "slurm_controller", "slurm_worker", "validate", "workloads"),
     ]
 )
 OUR_CHECKS = frozenset(["accelerators", "disk", "mounts", "own", "rails", "storage"])

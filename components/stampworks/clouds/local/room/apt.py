@@ -65,7 +65,8 @@ def make_tree(tree: Path, suite: str, sources: Sequence[str], packages: Sequence
     scratch = files.make_directory(tree.with_name("scratch"), 0o700)
     archive, acquire = scratch / "tree.tar", scratch / "acquire.conf"
     acquire.write_text(settings())
-    dropped = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "locale", "man")]
+    unread = ("share/doc", "share/info", "share/locale", "share/man", "lib/libtorch-test")
+    dropped = [f"--dpkgopt=path-exclude=/usr/{name}/*" for name in unread]
     argv = [
         "mmdebstrap",
         "--mode=root",

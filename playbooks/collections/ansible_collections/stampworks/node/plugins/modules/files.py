@@ -31,7 +31,7 @@ options:
     type: str
     required: true
   files:
-    description: The files, each with one of content, template, source and directory.
+    description: The files, each with one of content, template, source, tree and directory.
     type: list
     elements: dict
     required: true
@@ -40,6 +40,7 @@ options:
       content: {description: The text itself., type: str}
       template: {description: A template of the role., type: str}
       source: {description: A file of the role., type: str}
+      tree: {description: A folder here; each of its files goes below the path., type: str}
       directory: {description: Make a directory instead., type: bool, default: false}
       mode: {description: Octal text; 0755 for a directory if not given., type: str}
       owner: {description: Who owns it., type: str, default: root}

@@ -1,0 +1,30 @@
+"""Waiting for what may never answer, such as a file system whose server is gone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+Found = TypeVar("Found")
+
+
+def within(seconds: float, work: Callable[[], Found], what: str) -> Found:
+    """What `work` returns; TimeoutError when it takes longer, and it is left to itself."""
+    found: list[Found] = []
+    failed: list[Exception] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if failed:
+        raise failed[0]
+    if not found:
+        raise TimeoutError(f"{what} does not answer within {seconds:g} s")
+    return found[0]

@@ -1,0 +1,91 @@
+"""How fast this rank's device multiplies matrices, and whether it always comes to the same result.
+
+A device that computes wrong now and then says nothing of it. So the same product is made again and again from the same
+random matrices, and each is compared with the first, bit by bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .device import device_of, done, random
+from .ranks import Ranks
+from .result import Answer
+from .timing import spread
+
+KINDS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+REHEARSED = "STAMPWORKS_FAULT_BITFLIP"
+"""Set to 1 it rehearses a fault: one bit of one product is turned, as a device does that computes wrong."""
+
+
+@dataclass(frozen=True)
+class Options:
+    size: int = 0
+    """Rows of the square matrices; 0 is 1024 on a processor and 8192 on an accelerator."""
+    kind: str = ""
+    """float32, bfloat16 or float16; without one float32 on a processor and bfloat16 on an accelerator."""
+    seconds: float = 2.0
+    warmup: float = 0.3
+    """Seconds that are left out: caches are cold, clocks are low."""
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.kind and self.kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {self.kind!r}")
+        if self.size < 0 or self.seconds <= 0 or self.warmup < 0:
+            raise ValueError("size and warmup must be 0 or more, seconds more than 0")
+
+
+def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    device = device_of(ranks, answer)
+    accelerated = device.type == "cuda"
+    size = options.size or (8192 if accelerated else 1024)
+    kind = options.kind or ("bfloat16" if accelerated else "float32")
+    one, other = (random((size, size), device, getattr(torch, kind), options.seed + number) for number in (0, 1))
+    first = one @ other
+    _windows(one, other, first, options.warmup, device, turn=False)
+    took, wrong = _windows(one, other, first, options.seconds, device, turn=os.environ.get(REHEARSED) == "1")
+
+    unit, scale = ("TFLOP/s", 1e12) if accelerated else ("GFLOP/s", 1e9)
+    where = {"device": answer.device, "bytes": one.numel() * one.element_size()}
+    answer.value(f"matmul_{KINDS[kind]}", unit, spread([2 * size**3 / each / scale for each in took]), **where)
+    answer.value("matmul_mismatches", "count", float(wrong), **where, note=f"of {len(took)} products")
+    answer.text("matmul_digest", f"{size} {KINDS[kind]} {options.seed} {answer.device}", digest(first))
+
+
+def _windows(
+    one: Any, other: Any, first: Any, seconds: float, device: torch.device, turn: bool
+) -> tuple[list[float], int]:
+    """How long each product took, without the comparison behind it, and how many were not the first one again."""
+    product, took, wrong = torch.empty_like(first), list[float](), 0
+    begun = time.perf_counter()
+    while not took or time.perf_counter() - begun < seconds:
+        done(device)
+        before = time.perf_counter()
+        torch.mm(one, other, out=product)
+        done(device)
+        took.append(time.perf_counter() - before)
+        if turn and len(took) == 2:
+            turn_a_bit(product)
+        wrong += not torch.equal(bits(product), bits(first))
+    return took, wrong
+
+
+def bits(product: Any) -> Any:
+    """As whole numbers, since of floating-point ones -0 equals 0 and nothing equals NaN."""
+    return product.view(torch.int16 if product.element_size() == 2 else torch.int32)
+
+
+def turn_a_bit(product: Any) -> None:
+    bits(product)[0, 0] ^= 1 << 5
+
+
+def digest(product: Any) -> str:
+    """The same on devices of one kind with the same software, so that one that is always wrong differs from others."""
+    return hashlib.sha256(bits(product).cpu().numpy().tobytes()).hexdigest()

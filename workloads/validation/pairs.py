@@ -1,0 +1,180 @@
+"""How fast each rail is between two nodes: plain TCP, one direction after the other, all rails at once.
+
+A start has several rounds. In a round each node belongs to one pair at most, so that what a pair measures is its own;
+whether a round's pairs meet on a trunk is the business of whoever chose them. The receiver measures, and leaves out the
+begin of each transfer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .ranks import Ranks
+from .result import Answer
+from .timing import rates, spread
+
+WINDOWS = 10
+BUFFER = 2**18
+
+
+@dataclass(frozen=True)
+class Options:
+    rounds: tuple[tuple[tuple[str, str], ...], ...] = ()
+    """Pairs of nodes, round by round; without any, each node meets each other node once."""
+    bytes: int = 2**20
+    """How much is handed to the network at a time."""
+    seconds: float = 1.0
+    """How long each direction is measured."""
+    wait: float = 5.0
+    """Seconds that a node waits for its peer on a rail."""
+
+    def __post_init__(self) -> None:
+        if self.bytes < 1 or self.seconds <= 0 or self.wait <= 0:
+            raise ValueError("bytes, seconds and wait must be more than 0")
+        for number, pairs in enumerate(self.rounds):
+            names = [name for pair in pairs for name in pair]
+            if twice := sorted({name for name in names if names.count(name) > 1}):
+                raise ValueError(f"rounds[{number}]: {', '.join(twice)} cannot be in two places at once")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One direction between two nodes on a rail."""
+
+    round: int
+    sender: str
+    receiver: str
+    rail: str
+
+    @property
+    def hello(self) -> bytes:
+        return f"pairs {self.round} {self.sender} {self.receiver} {self.rail}\n".encode()
+
+
+def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    if ranks.world < 2:
+        raise ValueError("pairs needs two ranks or more: start it with srun -N2")
+    meeting, own = ranks.meeting, ranks.cluster.rails_of(ranks.node)
+    if not own:
+        answer.problem("the option cluster has no rails of this node")
+    with contextlib.ExitStack() as stack:
+        servers = {rail: stack.enter_context(listen(address)) for rail, address in own.items()}
+        ports = {rail: server.getsockname()[1] for rail, server in servers.items()}
+        told = meeting.exchange(ports)
+        there = {meeting.names[rank]: each for rank, each in told.items()}
+        # who is on this node is told by what it is called
+        rounds = options.rounds or tournament(sorted(there))
+        for number, pairs in enumerate(rounds):
+            meeting.exchange(number)  # nobody begins before all have ended
+            for one, other in pairs:
+                peer = {one: other, other: one}.get(ranks.node, "")
+                if peer and peer not in there:
+                    answer.problem(f"no answer from {peer}: it is not among the ranks")
+                elif peer:
+                    _meet(Ends(ranks, options, answer, servers, there[peer]), number, one, other)
+    ranks.collect(answer)
+
+
+def listen(address: str) -> socket.socket:
+    return socket.create_server((address, 0))
+
+
+def tournament(names: Sequence[str]) -> list[list[tuple[str, str]]]:
+    """Rounds in which everybody meets everybody once: all but the first move on by one place."""
+    seats = [*names, *([""] if len(names) % 2 else [])]
+    rounds = []
+    for _ in range(len(seats) - 1):
+        halves = zip(seats[: len(seats) // 2], reversed(seats[len(seats) // 2 :]), strict=True)
+        rounds.append([pair for pair in halves if all(pair)])
+        seats = [seats[0], seats[-1], *seats[1:-1]]
+    return rounds
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What this node needs to meet a peer."""
+
+    ranks: Ranks
+    options: Options
+    answer: Answer
+    servers: Mapping[str, socket.socket]
+    ports: Mapping[str, int]
+    """By rail, where the peer listens."""
+
+
+def _meet(ends: Ends, number: int, one: str, other: str) -> None:
+    """Both directions on all rails that both nodes have."""
+    threads = []
+    for rail in ends.servers:
+        if rail in ends.ports:
+            ways = [Way(number, one, other, rail), Way(number, other, one, rail)]
+            threads.append(threading.Thread(target=_on_rail, args=(ends, ways), daemon=True))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(2 * (ends.options.seconds + 3 * ends.options.wait) + 1)
+
+
+def _on_rail(ends: Ends, ways: Sequence[Way]) -> None:
+    for way in ways:
+        peer = way.sender if way.receiver == ends.ranks.node else way.receiver
+        try:
+            if way.receiver == ends.ranks.node:
+                marks = receive(ends.servers[way.rail], way, ends.options)
+                found = spread([rate * 8 / 1e9 for rate in rates(marks, WINDOWS)])
+                where = {"node": way.sender, "peer": way.receiver, "rail": way.rail, "bytes": ends.options.bytes}
+                ends.answer.value("pair_bandwidth", "Gb/s", found, **where)
+            else:
+                cluster = ends.ranks.cluster
+                target = (cluster.rails_of(peer)[way.rail], ends.ports[way.rail])
+                send(cluster.rails_of(ends.ranks.node)[way.rail], target, way, ends.options)
+        except TimeoutError:
+            ends.answer.problem(f"no answer from {peer} within {ends.options.wait:g} s", rail=way.rail)
+        except (OSError, ValueError) as error:
+            ends.answer.problem(f"{'from' if peer == way.sender else 'to'} {peer}: {error}", rail=way.rail)
+
+
+def receive(server: socket.socket, way: Way, options: Options) -> list[tuple[float, int]]:
+    """Takes what the sender sends for the time of a measurement: (seconds since the begin, bytes until then)."""
+    with _accepted(server, way, options.wait) as connection:
+        connection.settimeout(options.wait)
+        buffer, marks, total = bytearray(BUFFER), [(0.0, 0)], 0
+        begun = time.perf_counter()
+        while marks[-1][0] < options.seconds:
+            taken = connection.recv_into(buffer)
+            if not taken:
+                raise ConnectionError(f"it stopped after {total} bytes")
+            total += taken
+            marks.append((time.perf_counter() - begun, total))
+    return marks
+
+
+def _accepted(server: socket.socket, way: Way, wait: float) -> socket.socket:
+    """The connection of this transfer; one that is of another is closed."""
+    deadline = time.monotonic() + wait + 1  # the peer may have waited for the other direction in vain
+    while (left := deadline - time.monotonic()) > 0:
+        server.settimeout(left)
+        connection, _ = server.accept()
+        connection.settimeout(max(0.1, deadline - time.monotonic()))
+        with contextlib.suppress(OSError):
+            if connection.recv(len(way.hello), socket.MSG_WAITALL) == way.hello:
+                return connection
+        connection.close()
+    raise TimeoutError
+
+
+def send(source: str, target: tuple[str, int], way: Way, options: Options) -> None:
+    """Sends until the receiver has seen enough and closes."""
+    deadline = time.monotonic() + options.seconds + 2 * options.wait
+    data = os.urandom(min(options.bytes, 2**20)) * -(-options.bytes // 2**20)
+    with socket.create_connection(target, timeout=options.wait, source_address=(source, 0)) as connection:
+        connection.sendall(way.hello)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            while time.monotonic() < deadline:
+                connection.sendall(data[: options.bytes])

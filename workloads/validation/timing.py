@@ -1,0 +1,76 @@
+"""From samples to a value with its spread."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+FEW = 20
+"""Below so many samples a percentile is a guess, and the least and the greatest are given instead."""
+FEW_NOTE = "low and high are the least and the greatest"
+SETTLING = 0.2
+"""The part of a transfer that is left out: slow start, and the burst that a shaper lets pass."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The median of some samples, and where nine tenths of them lie."""
+
+    value: float
+    low: float
+    high: float
+    samples: int
+    note: str = ""
+
+    def scaled(self, factor: float) -> Spread:
+        return Spread(self.value * factor, self.low * factor, self.high * factor, self.samples, self.note)
+
+
+def spread(samples: Sequence[float]) -> Spread:
+    """The median with the 5th and 95th percentile; of few samples with the least and the greatest, as the note says."""
+    if not samples:
+        raise ValueError("nothing was measured")
+    ordered = sorted(samples)
+    if len(ordered) >= FEW:
+        return Spread(quantile(ordered, 0.5), quantile(ordered, 0.05), quantile(ordered, 0.95), len(ordered))
+    note = FEW_NOTE if len(ordered) > 1 else ""
+    return Spread(quantile(ordered, 0.5), ordered[0], ordered[-1], len(ordered), note)
+
+
+def quantile(ordered: Sequence[float], part: float) -> float:
+    """Linear between the two samples that the place lies between."""
+    place = part * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def repeat(work: Callable[[], None], seconds: float, least: int = 3, most: int = 1000) -> list[float]:
+    """How long each of several rounds took: as many as the time allows, but never fewer than `least`."""
+    took: list[float] = []
+    begun = before = time.perf_counter()
+    while len(took) < most and (len(took) < least or before - begun < seconds):
+        work()
+        after = time.perf_counter()
+        took.append(after - before)
+        before = after
+    return took
+
+
+def rates(marks: Sequence[tuple[float, int]], windows: int) -> list[float]:
+    """Bytes a second in equal windows of a transfer, from marks (seconds since its begin, bytes until then).
+
+    Its first part is left out. A window ends at the mark that comes at or after its end, and lasts until that mark.
+    """
+    if not marks or windows < 1:
+        return []
+    end = marks[-1][0]
+    width = end * (1 - SETTLING) / windows
+    edges = [end * SETTLING + number * width for number in range(windows + 1)]
+    met, found = iter(marks), []
+    for edge in edges:
+        found.append(next((mark for mark in met if mark[0] >= edge - 1e-9), marks[-1]))
+    pairs = itertools.pairwise(found)
+    return [(after[1] - before[1]) / (after[0] - before[0]) for before, after in pairs if after[0] > before[0]]
