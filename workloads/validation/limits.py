@@ -138,7 +138,7 @@ def _acknowledge(door: socket.socket) -> None:
 
 def _path(source: str, target: tuple[str, int], peer: str, rail: str, options: Options, answer: Answer) -> None:
     try:
-        full = int(mtu(rail))
+        full = min(int(mtu(rail)), 2**16 - 1)  # which no packet of IP exceeds
     except (OSError, ValueError):
         full = 1500
     for size in (full, *(each for each in SMALLER if each < full)):

@@ -1,0 +1,59 @@
+"""From samples to a value with its spread."""
+
+from __future__ import annotations
+
+import pytest
+from validation import timing
+
+
+def test_of_few_samples_the_ends_are_given_and_the_note_says_so() -> None:
+    """A percentile of five samples would be a guess."""
+    assert timing.spread([3, 1, 2, 5, 4]) == timing.Spread(3, 1, 5, 5, timing.FEW_NOTE)
+    assert timing.spread([7]) == timing.Spread(7, 7, 7, 1, "")
+
+
+def test_of_many_samples_nine_tenths_lie_between() -> None:
+    """And one that is far out does not move them."""
+    found = timing.spread([*range(1, 101), 10_000])
+    assert (found.value, found.low, found.high, found.note) == (51, 6, 96, "")
+
+
+def test_a_median_lies_between_two() -> None:
+    """Of an even number of samples."""
+    assert timing.spread([1, 2, 3, 10]).value == 2.5
+
+
+def test_nothing_measured_is_no_value() -> None:
+    """Rather an error than a 0."""
+    with pytest.raises(ValueError, match="nothing was measured"):
+        timing.spread([])
+
+
+def test_rates_leave_out_the_begin_of_a_transfer() -> None:
+    """A burst of 50 MB in the first instant is not the rate of what follows."""
+    marks = [(0.0, 0), *((step / 100, 50_000_000 + step * 10_000) for step in range(1, 101))]
+    found = timing.rates(marks, 8)
+    assert len(found) == 8
+    assert all(rate == pytest.approx(1e6) for rate in found)
+
+
+def test_rates_show_a_transfer_that_becomes_slow() -> None:
+    """The windows differ, so that the spread shows it."""
+    marks = [(step / 100, step * 1000 if step < 60 else 60_000 + (step - 60) * 10) for step in range(101)]
+    found = timing.spread(timing.rates(marks, 10))
+    assert found.low == pytest.approx(1e3, rel=0.1)
+    assert found.high == pytest.approx(1e5, rel=0.1)
+
+
+@pytest.mark.parametrize("marks", [[], [(0.0, 0)], [(0.0, 0), (0.0, 5)]])
+def test_a_transfer_without_time_has_no_rates(marks: list[tuple[float, int]]) -> None:
+    """Nothing is divided by nothing."""
+    assert timing.rates(marks, 10) == []
+
+
+def test_rounds_are_repeated_at_least_so_often() -> None:
+    """Also when there is no time for them."""
+    done: list[int] = []
+    assert len(timing.repeat(lambda: done.append(1), 0, least=3)) == 3
+    assert len(timing.repeat(lambda: done.append(1), 5, most=7)) == 7
+    assert len(done) == 10
