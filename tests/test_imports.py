@@ -100,6 +100,7 @@ RULES = (
 # Rooms that must start without the engine's SDK, whatever an __init__.py on the way re-exports.
 WITHOUT_PULUMI = (
     *("plan", "catalog", "physics", "declaration", "planning", "schedulers", "configuration", "views", "operations"),
+    "qualification",
     *("clouds.local.members", "clouds.local.facts", "clouds.local.room", "cli.main"),
 )
 

@@ -51,6 +51,8 @@ class HostLink:
     """In one direction."""
     data_share: float
     """What part of it can be data."""
+    accelerators: int
+    """How many may have to share it."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ INTERRUPTED = 130
 CODES = {
     "stampworks.cli.exits.CliError": WRONG_INPUT,
     "stampworks.declaration.errors.DeclarationError": WRONG_INPUT,
+    "stampworks.qualification.thresholds.ThresholdsError": WRONG_INPUT,
     "stampworks.operations.drain.BusyError": NO,
     "stampworks.operations.drain.HeldError": NO,
     "stampworks.operations.errors.InputError": WRONG_INPUT,

@@ -25,4 +25,4 @@ def size(size_bytes: int) -> str:
     for unit, bytes_of in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size_bytes >= bytes_of:
             return f"{figure(size_bytes / bytes_of)} {unit}"
-    return f"{size_bytes} bytes"
+    return "1 byte" if size_bytes == 1 else f"{size_bytes} bytes"

@@ -40,10 +40,16 @@ def host_to_device(machine: catalog.Machine) -> Bounds:
         known(machine.host_link, f"what links the accelerators of {machine.name} to their host")
     ]
     data_gbs = link.rate_gbs * link.data_share
-    begin = f"{link.name}: {figure(link.rate_gbs)} GB/s"
+    shared = f" / {link.accelerators}, for so many accelerators share it" if link.accelerators > 1 else ""
     return Bounds(
-        Bound(data_gbs, f"{begin} x {link.data_share:g}, the part of a packet that is data"),
-        Bound(BROKEN_SHARE * data_gbs, f"{BROKEN_SHARE:g} x that: half of the lanes, or the generation before"),
+        Bound(
+            data_gbs,
+            f"{link.name}: {figure(link.rate_gbs)} GB/s x {link.data_share:g}, the part of a packet that is data",
+        ),
+        Bound(
+            BROKEN_SHARE * data_gbs / link.accelerators,
+            f"{BROKEN_SHARE:g} x {figure(data_gbs)} GB/s{shared}: half of the lanes, or the generation before",
+        ),
     )
 
 

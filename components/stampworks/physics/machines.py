@@ -17,6 +17,7 @@ BROKEN_SHARE = 0.5
 """What reaches no more than half of a plain ring can have half of its links dead."""
 BROKEN_ALL_TO_ALL_SHARE = 0.35
 """Healthy fabrics lose much more of an all-to-all than of a ring."""
+NEARLY_ALL = 0.98
 SLOW_START_US = 150.0
 """What a healthy but slow fabric takes to begin, once and again with each doubling of the nodes."""
 
@@ -46,7 +47,9 @@ def collective_on_machines(
 ) -> Bounds:
     """A collective of all accelerators of some nodes. Raises UnknownFactError where the catalog does not say enough."""
     if machine.simulated:
-        raise UnknownFactError(f"the rate of a rail of {machine.name}: it is simulated, and declarations give the rate")
+        raise UnknownFactError(
+            f"the catalog does not know the rate of a rail of {machine.name}: it is simulated, and declarations give it"
+        )
     run = _Run(nodes, machine)
     highest, level = _ceiling(operation, run), ceil(log2(run.domains))
     trips = 2 if operation == "all_reduce" else 1
@@ -56,22 +59,17 @@ def collective_on_machines(
         return Bounds(highest, lowest)
     moved = bus_factor(operation, run.ranks) * size_bytes
     quickest_us = latency.time_us(moved / highest.value / 1000)
-    slow_start_us = SLOW_START_US * (1 + ceil(log2(nodes)))
-    slowest_us = slow_start_us + moved / lowest.value * _broken_share(operation) / 1000
+    slow_us = SLOW_START_US * (1 + ceil(log2(nodes))) + moved / (lowest.value / _broken_share(operation)) / 1000
     return Bounds(
-        _of_size(highest, size_bytes, moved, quickest_us),
-        Bound(
-            _broken_share(operation) * moved / slowest_us / 1000,
-            f"{lowest.why}, less {figure(slow_start_us)} us to begin: {size(size_bytes)} are soon through",
-        ),
+        _of_size(highest, size_bytes, moved / quickest_us / 1000, f"which takes {figure(quickest_us)} us or more"),
+        _of_size(lowest, size_bytes, _broken_share(operation) * moved / slow_us / 1000, "which is mostly latency"),
     )
 
 
-def _of_size(bound: Bound, size_bytes: int, moved: float, time_us: float) -> Bound:
-    """The same for a size that is over before the links are filled."""
-    value = moved / time_us / 1000
-    waiting = f"{size(size_bytes)} take {figure(time_us)} us or more, {figure(moved / bound.value / 1000)} of them on "
-    return Bound(value, f"{bound.why}; {waiting}the links and the others for latency: {figure(value)} GB/s")
+def _of_size(bound: Bound, size_bytes: int, value: float, why: str) -> Bound:
+    """The same for a size; words only where it makes a difference."""
+    less = f"; {figure(value)} GB/s for {size(size_bytes)}, {why}" if value < NEARLY_ALL * bound.value else ""
+    return Bound(value, bound.why + less)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Judging: what was measured against what had to be reached, and the certificate of it. Pure."""
 
 from stampworks.qualification.asking import Ask, Evidence
+from stampworks.qualification.audit import Judgement, audit
 from stampworks.qualification.campaign import campaign
 from stampworks.qualification.certificate import (
     VERSION,
@@ -20,6 +21,7 @@ from stampworks.qualification.certificate import (
 from stampworks.qualification.judgement import overall, rail_verdicts, shortfall
 from stampworks.qualification.results import Heard, Result, read
 from stampworks.qualification.subject import Subject, proven_digest, subject_of
+from stampworks.qualification.thresholds import Threshold, ThresholdsError, read_thresholds
 
 __all__ = [
     "VERSION",
@@ -30,18 +32,23 @@ __all__ = [
     "Evidence",
     "Finding",
     "Heard",
+    "Judgement",
     "Measured",
     "NodeVerdict",
     "RailVerdict",
     "Result",
     "Subject",
+    "Threshold",
+    "ThresholdsError",
     "Verdict",
+    "audit",
     "campaign",
     "new_key",
     "overall",
     "proven_digest",
     "rail_verdicts",
     "read",
+    "read_thresholds",
     "shortfall",
     "signed",
     "subject_of",

@@ -1,0 +1,68 @@
+"""`stampworks audit-thresholds`: whether thresholds can be met by healthy machines and missed by broken ones."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stampworks.cli import exits
+
+if TYPE_CHECKING:
+    from stampworks.qualification import Judgement
+
+
+def add_verbs(verbs: Any) -> None:
+    audit = verbs.add_parser(
+        "audit-thresholds", help="judge thresholds of health checks by physics", allow_abbrev=False
+    )
+    audit.add_argument("file", metavar="FILE", help="a CSV file: machine,nodes,quantity,bytes,unit,value")
+    audit.add_argument("--json", action="store_true", help="print a judgement of each as JSON")
+    audit.set_defaults(call=audit_thresholds)
+
+
+def audit_thresholds(arguments: argparse.Namespace) -> int:
+    """Fine when every threshold is: one that is refused counts for more than one that nothing can be said about."""
+    from stampworks.qualification import audit, read_thresholds
+
+    judgements = [audit(threshold) for threshold in read_thresholds(Path(arguments.file))]
+    if arguments.json:
+        print(json.dumps([_data(each) for each in judgements], indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(_text(arguments.file, judgements)))
+    verdicts = {each.verdict for each in judgements}
+    return exits.NO if "refused" in verdicts else exits.UNKNOWN if "cannot-tell" in verdicts else exits.FINE
+
+
+def _data(judgement: Judgement) -> dict[str, Any]:
+    threshold = judgement.threshold
+    return {
+        "line": threshold.line,
+        "machine": threshold.machine,
+        "nodes": threshold.nodes,
+        "quantity": threshold.quantity,
+        "bytes": threshold.size_bytes,
+        "unit": threshold.unit,
+        "value": threshold.value,
+        "verdict": judgement.verdict,
+        "reason": judgement.reason,
+    }
+
+
+def _text(file: str, judgements: Sequence[Judgement]) -> list[str]:
+    """Two lines for each, and how many there are of each verdict."""
+    from stampworks.printable import printable
+
+    lines = []
+    for each in judgements:
+        row = each.threshold
+        size = f" of {row.size_bytes} bytes" if row.size_bytes else ""
+        nodes = "1 node" if row.nodes == 1 else f"{row.nodes} nodes"
+        what = f"{row.machine}, {nodes}, {row.quantity}{size} {row.value:.15g} {row.unit}"
+        lines += [f"{printable(file)}:{row.line}: {each.verdict}: {what}", f"  {each.reason}"]
+    count = {
+        verdict: sum(each.verdict == verdict for each in judgements) for verdict in ("ok", "refused", "cannot-tell")
+    }
+    return [*lines, ", ".join(f"{number} {verdict}" for verdict, number in count.items() if number)]

@@ -1,0 +1,192 @@
+"""Whether thresholds can be met by a healthy machine, and missed by a broken one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Final, Literal
+
+from stampworks import catalog
+from stampworks.physics import devices
+from stampworks.physics.bounds import Bound, Bounds, UnknownFactError, figure
+from stampworks.physics.collectives import Operation
+from stampworks.physics.machines import collective_on_machines
+from stampworks.qualification.thresholds import Threshold
+
+Verdict = Literal["ok", "refused", "cannot-tell"]
+
+COLLECTIVES: Final[dict[str, Operation]] = {
+    "all_reduce_busbw": "all_reduce",
+    "all_gather_busbw": "all_gather",
+    "reduce_scatter_busbw": "reduce_scatter",
+    "alltoall_busbw": "all_to_all",
+}
+# What one of each unit is in GB/s or in TFLOP/s, in which everything is judged. The last of each are not legal in a
+# file: somebody may have had them in mind.
+BANDWIDTHS: Final = {"GB/s": 1.0, "Gb/s": 1 / 8, "MB/s": 1e-3, "TB/s": 1e3, "Mb/s": 1e-3 / 8}
+COMPUTE: Final = {"TFLOP/s": 1.0, "GFLOP/s": 1e-3, "PFLOP/s": 1e3}
+BANDWIDTH_FACTORS: Final = (8.0, 1 / 8, 1e3, 1e-3)
+COMPUTE_FACTORS: Final = (1e3, 1e-3)
+"""By which numbers are off that were converted once too often."""
+ABOUT: Final = 1.1
+"""People copy specifications, which are a little above what can be reached."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    threshold: Threshold
+    verdict: Verdict
+    reason: str
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """Something that a threshold may be about."""
+
+    what: str
+    bounds: Bounds
+
+    def holds(self, value: float) -> bool:
+        return self.bounds.floor.value < value <= self.bounds.ceiling.value
+
+    def nearly_holds(self, value: float) -> bool:
+        return self.bounds.floor.value < value * ABOUT and value <= ABOUT * self.bounds.ceiling.value
+
+    def distance(self, value: float) -> float:
+        """How far off a value is, in orders of magnitude."""
+        nearest = self.bounds.ceiling.value if value > self.bounds.ceiling.value else self.bounds.floor.value
+        return abs(log(value) - log(nearest))
+
+
+def audit(threshold: Threshold) -> Judgement:
+    """A floor above the ceiling fails every machine; one that half a machine reaches fails none. Both are refused."""
+    units = _units(threshold)
+    if threshold.unit not in units:
+        legal = "operations: TFLOP/s or GFLOP/s" if units is COMPUTE else "bytes or bits: GB/s, Gb/s or MB/s"
+        return Judgement(threshold, "refused", f"the unit is wrong: {threshold.quantity} counts {legal}")
+    if not threshold.value * units[threshold.unit]:
+        return Judgement(threshold, "refused", "every machine reaches 0: this can find nothing")
+    try:
+        meanings = _meanings(threshold)
+    except UnknownFactError as unknown:
+        return _unknown(threshold, str(unknown))
+    return _judged(threshold, meanings)
+
+
+def _meanings(threshold: Threshold) -> tuple[Meaning, ...]:
+    machine = catalog.machine_names()[threshold.machine]
+    match threshold.quantity:
+        case "nic_bandwidth":
+            together = f"the {machine.nics} NICs of a node together"
+            return Meaning("one NIC", devices.nic(machine)), Meaning(together, devices.nics(machine))
+        case "h2d_bandwidth":
+            return (Meaning("one accelerator", devices.host_to_device(machine)),)
+        case "memory_bandwidth":
+            return (Meaning("one accelerator", devices.memory(machine)),)
+        case "matmul_bf16":
+            return (Meaning("one accelerator", devices.matmul(machine)),)
+        case "storage_write" | "storage_read":
+            return (Meaning(_nodes(threshold), devices.storage(machine, threshold.nodes)),)
+        case collective:
+            size = threshold.size_bytes or None  # without one, the payload is large
+            bounds = collective_on_machines(COLLECTIVES[collective], threshold.nodes, size, machine)
+            return (Meaning(f"{threshold.nodes * machine.accelerators} ranks on {_nodes(threshold)}", bounds),)
+
+
+def _judged(threshold: Threshold, meanings: Sequence[Meaning]) -> Judgement:
+    value = _base(threshold, threshold.unit)
+    if slip := _bytes_for_bits(threshold, meanings):
+        return Judgement(threshold, "refused", slip)
+    for meaning in meanings:
+        if meaning.holds(value):
+            return Judgement(threshold, "ok", _fits(threshold, meaning))
+    nearest = min(meanings, key=lambda meaning: meaning.distance(value))
+    if value > nearest.bounds.ceiling.value:
+        said = f"no healthy machine passes: {_fits(threshold, nearest)}"
+    else:
+        floor = nearest.bounds.floor
+        reached = f"{nearest.what} may reach {_in_its_unit(threshold, floor.value)} ({floor.why})"
+        said = f"a broken machine passes: {_written(threshold)} is too low, for {reached}"
+    return Judgement(threshold, "refused", said + _slip(threshold, meanings))
+
+
+def _unknown(threshold: Threshold, fact: str) -> Judgement:
+    """Without a ceiling, what no storage reaches and what every one does can still be refused."""
+    machine = catalog.machine_names()[threshold.machine]
+    if threshold.quantity.startswith("storage") and not machine.simulated:
+        floor = Bound(devices.LEAST_STORAGE_GBS, "a link of 1 Gb/s carries that")
+        bounds = Bounds(devices.network_storage_ceiling(machine, threshold.nodes), floor)
+        if (judgement := _judged(threshold, [Meaning(_nodes(threshold), bounds)])).verdict == "refused":
+            return judgement
+    return Judgement(threshold, "cannot-tell", fact)
+
+
+def _fits(threshold: Threshold, meaning: Meaning) -> str:
+    ceiling = meaning.bounds.ceiling
+    share = _base(threshold, threshold.unit) / ceiling.value
+    return (
+        f"{_written(threshold)} is {_percent(share)} of what {meaning.what} can reach, "
+        f"{_in_its_unit(threshold, ceiling.value)} ({ceiling.why})"
+    )
+
+
+def _bytes_for_bits(threshold: Threshold, meanings: Sequence[Meaning]) -> str:
+    """A node of eight NICs carries in bytes what one of them carries in bits, and the bits are what vendors write."""
+    value = _base(threshold, threshold.unit)
+    if threshold.quantity != "nic_bandwidth" or threshold.unit == "Gb/s":
+        return ""
+    one, together = meanings
+    if not (together.holds(value) and one.holds(value / 8)):
+        return ""
+    return (
+        f"wrong by 8, bytes for bits: one NIC can reach {_in_its_unit(threshold, one.bounds.ceiling.value)} "
+        f"({one.bounds.ceiling.why}), and {figure(value)} Gb/s would fit; for {together.what} write "
+        f"{figure(8 * value)} Gb/s, which cannot be mistaken"
+    )
+
+
+def _slip(threshold: Threshold, meanings: Sequence[Meaning]) -> str:
+    """What was probably meant, where another unit or a conversion too many explains the number."""
+    units = _units(threshold)
+    for unit in units:
+        if unit != threshold.unit and any(meaning.nearly_holds(_base(threshold, unit)) for meaning in meanings):
+            right = _in_its_unit(threshold, _base(threshold, unit))
+            wrong = _wrong_by(units[threshold.unit] / units[unit])
+            return f"; perhaps {wrong}: {figure(threshold.value)} {unit} would fit, which are {right}"
+    value = _base(threshold, threshold.unit)
+    for factor in COMPUTE_FACTORS if units is COMPUTE else BANDWIDTH_FACTORS:
+        if any(meaning.nearly_holds(value * factor) for meaning in meanings):
+            return f"; perhaps {_wrong_by(factor)}: {_in_its_unit(threshold, value * factor)} would fit"
+    return ""
+
+
+def _wrong_by(factor: float) -> str:
+    times = figure(max(factor, 1 / factor))
+    return "wrong by 8, bytes and bits" if times == "8" else f"wrong by {times} in its unit"
+
+
+def _units(threshold: Threshold) -> dict[str, float]:
+    return COMPUTE if threshold.quantity == "matmul_bf16" else BANDWIDTHS
+
+
+def _base(threshold: Threshold, unit: str) -> float:
+    """The number as if it had this unit, in GB/s or TFLOP/s."""
+    return threshold.value * _units(threshold)[unit]
+
+
+def _in_its_unit(threshold: Threshold, value: float) -> str:
+    return f"{figure(value / _units(threshold)[threshold.unit])} {threshold.unit}"
+
+
+def _written(threshold: Threshold) -> str:
+    return f"{figure(threshold.value)} {threshold.unit}"
+
+
+def _nodes(threshold: Threshold) -> str:
+    return "1 node" if threshold.nodes == 1 else f"{threshold.nodes} nodes"
+
+
+def _percent(share: float) -> str:
+    """Never 100 % of what it is above of, or below."""
+    return f"{share:.0%}" if abs(share - 1) > 0.01 else f"{share:.2%}"

@@ -1,0 +1,88 @@
+"""`stampworks audit-thresholds`: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from stampworks.cli import exits
+from stampworks.cli.main import main
+
+HEAD = "machine,nodes,quantity,bytes,unit,value\n"
+OK = "p5,1,nic_bandwidth,0,Gb/s,96\n"
+REFUSED = "p5,1,nic_bandwidth,0,Gb/s,20\n"
+UNKNOWN = "ND96isr_H100_v5,2,storage_write,0,GB/s,20.5\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return Path("thresholds.csv")
+
+
+@pytest.mark.parametrize(
+    ("rows", "code"),
+    [
+        (OK, exits.FINE), (OK + OK, exits.FINE), (REFUSED, exits.NO), (UNKNOWN, exits.UNKNOWN),
+        (OK + UNKNOWN, exits.UNKNOWN), (UNKNOWN + REFUSED + OK, exits.NO),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_the_exit_code(
+    rows: str, code: int, options: list[str], file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No when one is refused; else unknown when one cannot be judged."""
+    file.write_text(HEAD + rows)
+    assert main(["audit-thresholds", str(file), *options]) == code
+    assert capsys.readouterr().err == ""
+
+
+def test_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A list in the file's order, and nothing beside it."""
+    file.write_text(HEAD + UNKNOWN + OK)
+    main(["audit-thresholds", str(file), "--json"])
+    assert json.loads(capsys.readouterr().out) == [
+        {
+            "line": 2, "machine": "ND96isr_H100_v5", "nodes": 2, "quantity": "storage_write", "bytes": 0,
+            "unit": "GB/s", "value": 20.5, "verdict": "cannot-tell",
+            "reason": "the catalog does not know what a storage client on ND96isr_H100_v5 reaches",
+        },
+        {
+            "line": 3, "machine": "p5", "nodes": 1, "quantity": "nic_bandwidth", "bytes": 0,
+            "unit": "Gb/s", "value": 96, "verdict": "ok",
+            "reason": "96 Gb/s is 97% of what one NIC can reach, 99 Gb/s (a NIC of 100 Gb/s, 0.99 of it data)",
+        },
+    ]  # fmt: skip
+
+
+def test_text(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each at its line with a reason, then how many there are."""
+    file.write_text(HEAD + OK + REFUSED + "p5,2,all_reduce_busbw,16777216,GB/s,50\n")
+    main(["audit-thresholds", str(file)])
+    assert capsys.readouterr().out == (
+        "thresholds.csv:2: ok: p5, 1 node, nic_bandwidth 96 Gb/s\n"
+        "  96 Gb/s is 97% of what one NIC can reach, 99 Gb/s (a NIC of 100 Gb/s, 0.99 of it data)\n"
+        "thresholds.csv:3: refused: p5, 1 node, nic_bandwidth 20 Gb/s\n"
+        "  a broken machine passes: 20 Gb/s is too low, for one NIC may reach 50 Gb/s (0.5 x 100 Gb/s: half of its "
+        "lanes could be dead)\n"
+        "thresholds.csv:4: ok: p5, 2 nodes, all_reduce_busbw of 16777216 bytes 50 GB/s\n"
+        "  50 GB/s is 23% of what 16 ranks on 2 nodes can reach, 212.9 GB/s (NVLink of h100 carries 450 GB/s from an "
+        "accelerator, and its switch adds up: x 1.09, the most that was ever published; 212.9 GB/s for 16 MiB, which "
+        "takes 147.8 us or more)\n"
+        "2 ok, 1 refused\n"
+    )
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_wrong_file(options: list[str], file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is printed but what is wrong, with its place."""
+    file.write_text(HEAD + OK + OK.replace("p5", "p55"))
+    assert main(["audit-thresholds", str(file), *options]) == exits.WRONG_INPUT
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == (
+        "thresholds.csv:3: machine: no machine is called 'p55'\n"
+        "  hint: did you mean p5?\n"
+        "1 problem in thresholds.csv: nothing was judged.\n"
+    )

@@ -1,0 +1,365 @@
+"""Thresholds of real health checks, and what is wrong with some of them."""
+
+from __future__ import annotations
+
+from math import nextafter
+
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from stampworks import catalog
+from stampworks.qualification import Judgement, Threshold, audit
+from stampworks.qualification.thresholds import NODES_MAX, QUANTITIES, SIZE_BYTES_MAX, UNITS, VALUE_MAX
+
+relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
+
+GIB, MIB = 1 << 30, 1 << 20
+
+
+def judged(machine: str, nodes: int, quantity: str, size_bytes: int, unit: str, value: float) -> Judgement:
+    return audit(Threshold(2, machine, nodes, quantity, size_bytes, unit, value))
+
+
+@pytest.mark.parametrize(
+    ("machine", "nodes", "quantity", "size_bytes", "unit", "value"),
+    [
+        # Oracle: all-reduce in one node and between two, ib_write_bw of each device, copies
+        ("BM.GPU4.8", 1, "all_reduce_busbw", 10 * GIB, "GB/s", 185),
+        ("B4.8", 2, "all_reduce_busbw", 10 * GIB, "GB/s", 185),
+        ("A100-v2.8", 16, "all_reduce_busbw", 10 * GIB, "GB/s", 185),
+        ("H100.8", 1, "all_reduce_busbw", 16 * GIB, "GB/s", 440),
+        ("BM.GPU.H100.8", 2, "all_reduce_busbw", 16 * GIB, "GB/s", 440),
+        ("H200.8", 2, "all_reduce_busbw", 16 * GIB, "GB/s", 440),
+        ("BM.GPU.B200.8", 2, "all_reduce_busbw", 16 * GIB, "GB/s", 440),
+        ("B300.8", 1, "all_reduce_busbw", 16 * GIB, "GB/s", 800),
+        ("BM.GPU.B300.8", 2, "all_reduce_busbw", 16 * GIB, "GB/s", 700),
+        ("GB300.4", 2, "all_reduce_busbw", 16 * GIB, "GB/s", 440),
+        ("GB200-v3.4", 2, "all_reduce_busbw", 16 * GIB, "GB/s", 300),
+        ("BM.GPU4.8", 2, "nic_bandwidth", 0, "Gb/s", 96),
+        ("BM.GPU.H100.8", 2, "nic_bandwidth", 0, "Gb/s", 192),
+        ("H200.8", 2, "nic_bandwidth", 0, "Gb/s", 384),
+        ("B200.8", 2, "nic_bandwidth", 0, "Gb/s", 384),
+        ("B300.8", 2, "nic_bandwidth", 0, "Gb/s", 375),
+        ("GB200.4", 2, "nic_bandwidth", 0, "Gb/s", 384),
+        ("BM.GPU.H100.8", 1, "h2d_bandwidth", 0, "GB/s", 52),
+        # Azure
+        ("ND96isr_H100_v5", 1, "all_reduce_busbw", 16 * GIB, "GB/s", 460),
+        ("ND96isr_H100_v5", 1, "h2d_bandwidth", 0, "GB/s", 48),
+        ("ND96isr_H100_v5", 1, "nic_bandwidth", 0, "Gb/s", 380),
+        ("ND96isr_H100_v5", 8, "all_reduce_busbw", 16 * GIB, "GB/s", 400),
+        ("ND96isr_H100_v5", 8, "all_reduce_busbw", 16 * GIB, "GB/s", 300),
+        ("ND96isr_H100_v5", 1, "matmul_bf16", 0, "TFLOP/s", 742),
+        ("ND128isr_GB300_v6", 18, "all_reduce_busbw", 16 * GIB, "GB/s", 800),
+        ("ND128isr_GB300_v6", 18, "all_reduce_busbw", 16 * GIB, "GB/s", 600),
+        ("ND128isr_GB300_v6", 2, "all_reduce_busbw", 16 * GIB, "GB/s", 180),
+        ("ND128isr_GB300_v6", 1, "matmul_bf16", 0, "TFLOP/s", 1720),
+        # AWS
+        ("p4d.24xlarge", 1, "all_reduce_busbw", 128 * MIB, "GB/s", 200),
+        ("p6-b200", 1, "all_reduce_busbw", 128 * MIB, "GB/s", 600),
+        # what follows from measurements of healthy machines
+        ("p5", 16, "all_reduce_busbw", 16 * GIB, "GB/s", 350),
+        ("p5", 2, "all_reduce_busbw", 16 * MIB, "GB/s", 50),
+        ("p6-b200", 4, "all_reduce_busbw", 16 * MIB, "GB/s", 50),
+        ("p6-b200", 4, "all_reduce_busbw", 0, "GB/s", 360),
+        ("p5en", 1, "memory_bandwidth", 0, "GB/s", 4000),
+        ("p5", 1, "memory_bandwidth", 0, "GB/s", 2800),
+        ("p5en", 1, "matmul_bf16", 0, "TFLOP/s", 700),
+        ("p5", 16, "alltoall_busbw", GIB, "GB/s", 30),
+        ("p5", 2, "all_gather_busbw", GIB, "GB/s", 300),
+        ("p5", 2, "reduce_scatter_busbw", GIB, "GB/s", 300),
+        ("p5en", 1, "storage_read", 0, "GB/s", 90),
+        ("p5en", 8, "storage_write", 0, "GB/s", 200),
+        ("p5", 1, "nic_bandwidth", 0, "Gb/s", 3000),
+        ("p5", 1, "nic_bandwidth", 0, "GB/s", 380),
+        ("p6-b200", 1, "nic_bandwidth", 0, "Gb/s", 3040),
+    ],
+)
+def test_what_honest_people_wrote(
+    machine: str, nodes: int, quantity: str, size_bytes: int, unit: str, value: float
+) -> None:
+    """Floors of vendors' own health checks, and such as healthy machines were measured to reach."""
+    judgement = judged(machine, nodes, quantity, size_bytes, unit, value)
+    assert judgement.verdict == "ok", judgement.reason
+
+
+@pytest.mark.parametrize(
+    ("machine", "nodes", "quantity", "size_bytes", "unit", "value", "said"),
+    [
+        # above physics
+        (
+            "p4d",
+            2,
+            "all_reduce_busbw",
+            128 * MIB,
+            "GB/s",
+            300,
+            "no healthy machine passes: 300 GB/s is 349% of what 16 ",
+        ),
+        ("p5", 2, "all_reduce_busbw", 128 * MIB, "GB/s", 800, "no healthy machine passes"),
+        ("p5", 1, "all_reduce_busbw", 0, "GB/s", 500, "x 1.09, the most that was ever published"),
+        ("p6-b200", 2, "all_reduce_busbw", 0, "GB/s", 900, "between 2 nodes 0.06667 of busbw crosses them: x 15/1"),
+        (
+            "H100.8",
+            16,
+            "all_reduce_busbw",
+            16 * GIB,
+            "GB/s",
+            440,
+            "between 16 nodes 0.1181 of busbw crosses them: x 127/15",
+        ),
+        (
+            "B200.8",
+            16,
+            "all_reduce_busbw",
+            16 * GIB,
+            "GB/s",
+            440,
+            "no healthy machine passes: 440 GB/s is 106% of what",
+        ),
+        ("p5", 16, "all_reduce_busbw", 16 * MIB, "GB/s", 300, "121.1 GB/s for 16 MiB, which takes 274.9 us or more"),
+        ("p5", 4, "alltoall_busbw", GIB, "GB/s", 200, "of 31 parts 24 leave for other nodes: x 31/24"),
+        (
+            "BM.GPU4.8",
+            1,
+            "h2d_bandwidth",
+            0,
+            "GB/s",
+            52,
+            "pcie4-x16: 31.5 GB/s x 0.914, the part of a packet that is data",
+        ),
+        ("BM.GPU.H100.8", 1, "nic_bandwidth", 0, "Gb/s", 384, "194% of what one NIC can reach, 198 Gb/s"),
+        ("p5", 1, "memory_bandwidth", 0, "GB/s", 4000, "0.99 x 3350 GB/s of h100"),
+        ("p5", 1, "matmul_bf16", 0, "TFLOP/s", 989, "the best published is 794.5 of 989 TFLOP/s (80%)"),
+        ("p5", 1, "matmul_bf16", 0, "TFLOP/s", 1979, "no healthy machine passes"),
+        ("p5en", 1, "storage_read", 0, "GB/s", 500, "what a client on p5en reaches at most"),
+        ("ND96isr_H100_v5", 1, "storage_read", 0, "GB/s", 1000, "all NICs of the fabric together"),
+        # too low to find anything
+        (
+            "p5",
+            2,
+            "nic_bandwidth",
+            0,
+            "Gb/s",
+            20,
+            "a broken machine passes: 20 Gb/s is too low, for one NIC may reach 50 Gb/s",
+        ),
+        ("BM.GPU.H100.8", 1, "nic_bandwidth", 0, "Gb/s", 96, "0.5 x 200 Gb/s: half of its lanes could be dead"),
+        (
+            "p5",
+            2,
+            "all_reduce_busbw",
+            16 * GIB,
+            "GB/s",
+            100,
+            "0.5 x the 400 GB/s of a plain ring: half of the NICs could",
+        ),
+        ("p5", 1, "all_reduce_busbw", 16 * GIB, "GB/s", 150, "0.5 x NVLink's 450 GB/s: half could be dead"),
+        ("ND96isr_H100_v5", 1, "h2d_bandwidth", 0, "GB/s", 21, "half of the lanes, or the generation before"),
+        ("p5en", 1, "memory_bandwidth", 0, "GB/s", 1500, "a broken machine passes"),
+        ("p5", 1, "matmul_bf16", 0, "TFLOP/s", 200, "a broken machine passes"),
+        ("p5", 1, "storage_write", 0, "MB/s", 50, "a link of 1 Gb/s carries that"),
+        ("p5", 2, "all_reduce_busbw", 16 * GIB, "GB/s", 0, "every machine reaches 0: this can find nothing"),
+        # wrong by 8 or by 1,000
+        (
+            "ND96isr_H100_v5",
+            1,
+            "matmul_bf16",
+            0,
+            "GFLOP/s",
+            742,
+            "perhaps wrong by 1000 in its unit: 742 TFLOP/s would fit, which are 742000 GFLOP/s",
+        ),
+        (
+            "p5en",
+            1,
+            "memory_bandwidth",
+            0,
+            "GB/s",
+            4.8,
+            "perhaps wrong by 1000 in its unit: 4.8 TB/s would fit, which are 4800 GB/s",
+        ),
+        ("p5", 1, "h2d_bandwidth", 0, "Gb/s", 52, "perhaps wrong by 8, bytes and bits: 52 GB/s would fit"),
+        (
+            "p5",
+            1,
+            "h2d_bandwidth",
+            0,
+            "GB/s",
+            440,
+            "perhaps wrong by 8, bytes and bits: 440 Gb/s would fit, which are 55 GB/s",
+        ),
+        ("p5", 1, "h2d_bandwidth", 0, "GB/s", 6.9, "perhaps wrong by 8, bytes and bits: 55.2 GB/s would fit"),
+        ("p5", 1, "h2d_bandwidth", 0, "MB/s", 52, "perhaps wrong by 1000 in its unit: 52 GB/s would fit"),
+        (
+            "BM.GPU.H100.8",
+            1,
+            "nic_bandwidth",
+            0,
+            "GB/s",
+            192,
+            "perhaps wrong by 8, bytes and bits: 192 Gb/s would fit, which are 24 GB/s",
+        ),
+        (
+            "BM.GPU.H200.8",
+            1,
+            "nic_bandwidth",
+            0,
+            "GB/s",
+            384,
+            "wrong by 8, bytes for bits: one NIC can reach 49.5 GB/s (a NIC of 400 Gb/s, 0.99 of it data), and 384 "
+            "Gb/s would fit; for the 8 NICs of a node together write 3072 Gb/s, which cannot be mistaken",
+        ),
+        ("p5", 1, "nic_bandwidth", 0, "GB/s", 3200, "perhaps wrong by 8, bytes and bits: 3200 Gb/s would fit"),
+        ("p5", 2, "all_reduce_busbw", 16 * GIB, "Gb/s", 440, "wrong by 8, bytes and bits: 440 GB/s would fit"),
+        ("p5", 2, "all_reduce_busbw", 16 * GIB, "MB/s", 440, "wrong by 1000 in its unit: 440 GB/s would fit"),
+        ("p5", 2, "all_reduce_busbw", 16 * GIB, "GB/s", 440_000, "wrong by 1000 in its unit: 440000 MB/s would fit"),
+        (
+            "p5",
+            1,
+            "matmul_bf16",
+            0,
+            "GB/s",
+            700,
+            "the unit is wrong: matmul_bf16 counts operations: TFLOP/s or GFLOP/s",
+        ),
+        (
+            "p5",
+            1,
+            "h2d_bandwidth",
+            0,
+            "TFLOP/s",
+            50,
+            "the unit is wrong: h2d_bandwidth counts bytes or bits: GB/s, Gb/s or MB/s",
+        ),
+    ],
+)
+def test_what_is_refused(
+    machine: str, nodes: int, quantity: str, size_bytes: int, unit: str, value: float, said: str
+) -> None:
+    """With the arithmetic, and with what was probably meant."""
+    judgement = judged(machine, nodes, quantity, size_bytes, unit, value)
+    assert judgement.verdict == "refused", judgement.reason
+    assert said in judgement.reason
+
+
+@pytest.mark.parametrize(
+    ("machine", "quantity", "unit", "value", "reason"),
+    [
+        (
+            "p6-b300",
+            "h2d_bandwidth",
+            "GB/s",
+            50,
+            "the catalog does not know what links the accelerators of p6-b300 to their host",
+        ),
+        (
+            "ND96isr_H100_v5",
+            "storage_write",
+            "GB/s",
+            20,
+            "the catalog does not know what a storage client on ND96isr_H100_v5 reaches",
+        ),
+        (
+            "sim-h100",
+            "all_reduce_busbw",
+            "GB/s",
+            0.02,
+            "the catalog does not know the rate of a rail of sim-h100: it is simulated, and declarations give it",
+        ),
+        ("sim-h100", "matmul_bf16", "TFLOP/s", 700, "sim-h100 is simulated, which says nothing about speed"),
+        ("sim-cpu", "storage_read", "GB/s", 1, "sim-cpu is simulated, which says nothing about speed"),
+    ],
+)
+def test_what_cannot_be_told(machine: str, quantity: str, unit: str, value: float, reason: str) -> None:
+    """The missing fact is named, and nothing is guessed in its place."""
+    judgement = judged(machine, 2, quantity, 0, unit, value)
+    assert (judgement.verdict, judgement.reason) == ("cannot-tell", reason)
+
+
+def test_the_reason_of_one_that_is_fine() -> None:
+    """It carries the arithmetic, too."""
+    assert judged("p5", 1, "nic_bandwidth", 0, "Gb/s", 96).reason == (
+        "96 Gb/s is 97% of what one NIC can reach, 99 Gb/s (a NIC of 100 Gb/s, 0.99 of it data)"
+    )
+    assert (
+        "of what the 32 NICs of a node together can reach" in judged("p5", 1, "nic_bandwidth", 0, "Gb/s", 3000).reason
+    )
+
+
+real = st.sampled_from(sorted(row.name for row in catalog.machines().values() if not row.simulated))
+any_machine = st.sampled_from(sorted(catalog.machine_names()))
+quantities = st.sampled_from(QUANTITIES)
+counts = st.integers(1, NODES_MAX)
+sizes = st.one_of(st.just(0), st.integers(1, SIZE_BYTES_MAX))
+values = st.floats(0, VALUE_MAX)
+BANDWIDTHS = [quantity for quantity in QUANTITIES if quantity != "matmul_bf16"]
+
+
+@relaxed
+@given(any_machine, counts, quantities, sizes, st.sampled_from(UNITS), values)
+@example("p5", 1, "all_reduce_busbw", 1, "MB/s", 5e-324)
+@example("p5", NODES_MAX, "alltoall_busbw", 1, "Gb/s", VALUE_MAX)
+def test_every_row_gets_a_verdict_and_a_reason(
+    machine: str, nodes: int, quantity: str, size_bytes: int, unit: str, value: float
+) -> None:
+    """Whatever can be written, nothing falls over."""
+    judgement = judged(machine, nodes, quantity, size_bytes, unit, value)
+    assert judgement.verdict in ("ok", "refused", "cannot-tell")
+    assert judgement.reason
+    assert "inf" not in judgement.reason
+
+
+@relaxed
+@given(real, st.integers(1, 200), quantities, sizes, st.floats(1e-3, 1e6), st.floats(1, 1e3))
+def test_what_is_above_the_ceiling_stays_there(
+    machine: str, nodes: int, quantity: str, size_bytes: int, value: float, more: float
+) -> None:
+    """As a value rises it is too low, then fine, then impossible, and never fine again."""
+    unit = "TFLOP/s" if quantity == "matmul_bf16" else "GB/s"
+    here, above = (judged(machine, nodes, quantity, size_bytes, unit, each) for each in (value, value * more))
+    if quantity == "nic_bandwidth":  # may be about one of them, or about all of them
+        assume("NICs of a node" in here.reason)
+    if "no healthy machine passes" in here.reason:
+        assert above.verdict == "refused"
+    if here.verdict == "ok":
+        assert "a broken machine passes" not in above.reason
+    if "a broken machine passes" in above.reason:
+        assert here.verdict == "refused"
+
+
+@relaxed
+@given(real, st.integers(1, 200), st.sampled_from(BANDWIDTHS), sizes, st.integers(1, 10**9))
+def test_a_value_in_another_unit_is_judged_alike(
+    machine: str, nodes: int, quantity: str, size_bytes: int, mbs: int
+) -> None:
+    """Bytes, bits and thousands of either: the same speed gets the same verdict."""
+    assume(quantity != "nic_bandwidth" or catalog.machines()[machine].nics != 8)  # see the test below
+    same = ((mbs, "MB/s"), (mbs / 1000, "GB/s"), (mbs * 8 / 1000, "Gb/s"))
+    verdicts = {judged(machine, nodes, quantity, size_bytes, unit, value).verdict for value, unit in same}
+    nudged = {judged(machine, nodes, quantity, size_bytes, "MB/s", nextafter(mbs, to)).verdict for to in (0, 1e12)}
+    assert len(verdicts) == 1 or len(nudged) == 2  # what lies on the very border may fall to either side
+
+
+def test_compute_in_another_unit_is_judged_alike() -> None:
+    """TFLOP/s are thousands of GFLOP/s."""
+    for tflops in (1, 396, 398, 742, 834, 835, 989):
+        verdicts = {
+            judged("p5", 1, "matmul_bf16", 0, *each).verdict
+            for each in (("TFLOP/s", tflops), ("GFLOP/s", tflops * 1000))
+        }
+        assert len(verdicts) == 1
+
+
+def test_eight_nics_in_bytes_are_one_in_bits() -> None:
+    """The only case that two readings explain: vendors write the rate of one NIC in bits, so that one is taken."""
+    assert judged("H200.8", 1, "nic_bandwidth", 0, "GB/s", 384).verdict == "refused"
+    assert judged("H200.8", 1, "nic_bandwidth", 0, "Gb/s", 3072).verdict == "ok"
+
+
+@relaxed
+@given(real, st.integers(2, 200), st.integers(1, SIZE_BYTES_MAX), st.floats(0.55, 0.95))
+def test_generous_to_what_lies_well_below_the_ceiling(machine: str, nodes: int, size_bytes: int, share: float) -> None:
+    """From 55 to 95 % of what can be reached, nothing is refused."""
+    reason = judged(machine, nodes, "all_reduce_busbw", size_bytes, "GB/s", 1e12).reason
+    ceiling = float(reason.split(" can reach, ")[1].split(" ")[0])
+    assert judged(machine, nodes, "all_reduce_busbw", size_bytes, "GB/s", share * ceiling).verdict == "ok"
