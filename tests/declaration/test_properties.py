@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from .conftest import EXAMPLE
 
 # The folder of a test outlives its examples; each example overwrites the one file in it.
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+STACK = (Path(__file__).parents[2] / "stacks" / "Pulumi.local.yaml").read_text()
+TOKENS = re.findall(r"\n *|[\w./:-]*\w|[^\w\n]", STACK)
 
 NODES = dict(walk(read(EXAMPLE, "") or pytest.fail("the example is empty")))
 PATHS = [path for path in NODES if path]
@@ -91,6 +95,36 @@ def test_any_damage(data: st.DataObject) -> None:
     end = data.draw(st.integers(start, min(len(EXAMPLE), start + 40)))
     middle = data.draw(st.sampled_from(["", EXAMPLE[start:end] * 2, "\n", ": ", "'", "- ", "{", "null", "*a", "\t"]))
     text = EXAMPLE[:start] + middle + EXAMPLE[end:]
+    found = answer(text)
+    assert isinstance(found, Declaration) or points_at(found, text)
+
+
+@st.composite
+def edited(draw: st.DrawFn) -> str:
+    """The demo's stack file after a hand has slipped a few times: a token left out, written twice, or two exchanged."""
+    tokens = list(TOKENS)
+    for _ in range(draw(st.integers(1, 3))):
+        one, other = draw(st.integers(0, len(tokens) - 1)), draw(st.integers(0, len(tokens) - 1))
+        kind = draw(st.sampled_from(["leave out", "write twice", "exchange"]))
+        if kind == "leave out":
+            del tokens[one]
+        elif kind == "write twice":
+            tokens.insert(one, tokens[one])
+        else:
+            tokens[one], tokens[other] = tokens[other], tokens[one]
+    return "".join(tokens)
+
+
+def test_the_tokens_are_the_file() -> None:
+    """None is lost, and keys and values are tokens of their own."""
+    assert "".join(TOKENS) == STACK
+    assert {"stampworks:cluster", "drain_timeout_minutes", "10.77.0.0/16", "{", "\n    "} <= set(TOKENS)
+
+
+@settings(relaxed, max_examples=300)
+@given(edited())
+def test_any_slip_of_the_hand(text: str) -> None:
+    """A stack file is a declaration, or there are problems and each points into it."""
     found = answer(text)
     assert isinstance(found, Declaration) or points_at(found, text)
 

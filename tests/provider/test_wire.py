@@ -36,6 +36,7 @@ def test_whole_doubles_become_integers() -> None:
 def test_members_without_a_value_are_left_out() -> None:
     """Null and absent are one thing, in both directions."""
     assert decode(struct(a=None, b={"c": None, "d": 1})) == {"b": {"d": 1}}
+    assert decode(struct(a={SIGNATURE: SECRET, "value": None}, b={SIGNATURE: SECRET})) == {}
     assert "a" not in encode({"a": None}).fields
 
 

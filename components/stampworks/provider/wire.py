@@ -29,7 +29,8 @@ UNKNOWN: Final = Unknown()
 
 def decode(struct: Struct) -> dict[str, Any]:
     """The struct as plain data: whole numbers as int, members without a value left out, secrets unwrapped."""
-    return {name: _decode(value) for name, value in struct.fields.items() if not _is_null(value)}
+    plain = {name: _decode(value) for name, value in struct.fields.items()}
+    return {name: value for name, value in plain.items() if value is not None}
 
 
 def secret_names(struct: Struct) -> frozenset[str]:
@@ -87,10 +88,6 @@ def _member(path: str, key: str) -> str:
     if not key.replace("_", "a").isalnum():
         return f'{path}["{key}"]'
     return f"{path}.{key}" if path else key
-
-
-def _is_null(value: Value) -> bool:
-    return value.WhichOneof("kind") in (None, "null_value")
 
 
 def _decode(value: Value) -> Any:
