@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from stampworks.configuration import playbooks_dir, player
+from stampworks.printable import masking
 
 HOST = {"ansible_host": "192.0.2.1", "node_host_key": "ssh-ed25519 AAAA"}
 
@@ -218,7 +219,7 @@ def test_what_a_role_rescues_is_no_failure(
 
 def test_a_secret_is_masked_before_a_message_is_cut() -> None:
     """What is left of one at the cut could not be recognised any more."""
-    mask = player.masking({"key": "first-line\nsecond-line", "short": "a"})
+    mask = masking(["first-line\nsecond-line", "a"])
     text = "x" * (player.SAID_MAX - 3) + "second-line"
     assert player.message({"msg": text}, mask).startswith("x" * (player.SAID_MAX - 3) + "[se ...")
     assert player.message({"msg": "a first-line"}, mask) == "a [secret]"

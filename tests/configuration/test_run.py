@@ -117,6 +117,13 @@ def test_a_player_that_breaks_says_why(tmp_path: Path) -> None:
         run_play(stand_in(tmp_path, "sys.exit('no such interpreter')"))
 
 
+def test_last_words_are_cut_after_secrets_are_taken_out(tmp_path: Path) -> None:
+    """What the cut would have left of one could not be recognised any more."""
+    code = f"sys.exit('s3cret' + 'x' * {run.LAST_WORDS_MAX - 3})"
+    with pytest.raises(PlaybookFailed, match=r"failed: et\]xxx"):
+        run_play(stand_in(tmp_path, code))
+
+
 def run_look(reach: Sequence[str], **more: Any) -> Look:
     return asyncio.run(look("site.yml", INVENTORY, ["one"], reach, {}, lambda _: None, **more))
 

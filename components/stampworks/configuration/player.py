@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import json
 import os
 import shutil
@@ -25,6 +24,7 @@ import ansible_runner  # type: ignore[import-untyped]
 import yaml
 
 from stampworks.configuration.sources import playbooks_dir
+from stampworks.printable import masking
 
 Mask = Callable[[str], str]
 PR_SET_CHILD_SUBREAPER = 36
@@ -35,8 +35,6 @@ TASK_LIMIT_S = 900
 SAID_MAX = 4000
 """How many characters of a message are kept: more is no explanation any more."""
 LAST_WORDS_MAX = 2000
-SECRET_MIN = 6
-"""A shorter line of a secret could not be told from a word."""
 FORKS_PER_CORE = 6
 """A worker mostly waits for its node; more of them than this only pushed each other off the cores."""
 
@@ -186,7 +184,7 @@ def environment(folder: Path, playbooks: Path, check: bool) -> dict[str, str]:
 
 
 def run(folder: Path, playbook: Path, names: list[str], check: bool, output: Any) -> None:
-    ours, mask = playbooks_dir(), masking(json.loads((folder / "secrets.json").read_text()))
+    ours, mask = playbooks_dir(), masking(json.loads((folder / "secrets.json").read_text()).values())
     translate = Translator(names, check, mask)
 
     def take(event: dict[str, Any]) -> bool:
@@ -215,13 +213,6 @@ def last_words(done: Any) -> str:
     said = [Path(done.config.artifact_dir, name) for name in ("stderr", "stdout")]
     texts = [path.read_text(errors="replace").strip() for path in said if path.exists()]
     return next(filter(None, texts), f"ansible-playbook ended with exit code {done.rc}")
-
-
-def masking(secrets: Mapping[str, str]) -> Mask:
-    """Takes secrets out of a text, whole ones: whoever shortens a text does it afterwards."""
-    lines = {line for secret in secrets.values() for line in (secret, *secret.splitlines()) if len(line) >= SECRET_MIN}
-    known = sorted(lines, key=len, reverse=True)
-    return lambda text: functools.reduce(lambda masked, secret: masked.replace(secret, "[secret]"), known, text)
 
 
 def stages(plays: Sequence[Mapping[str, Any]], inventory: Mapping[str, Any]) -> list[str]:

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from stampworks.configuration.sources import playbooks_dir
-from stampworks.printable import printable, printable_lines
+from stampworks.printable import masking, printable, printable_lines
 
 OnProgress = Callable[[str], Awaitable[None] | None]
 SOCKET_FOLDER_MAX = 40
 """A unix socket's path holds 107 characters, and ssh adds a name and a suffix of its own."""
 FAREWELL_S = 10
+LAST_WORDS_MAX = 2000
 EVENT_BYTES_MAX = 2**24
 """One event is one line, of which most is what one node said in one answer; bounded-ssh lets through a part of this."""
 
@@ -121,9 +122,9 @@ async def _run(
     with private_folder() as folder:
         write_work(folder, work, secrets)
         command = [*reach, sys.executable, "-m", "stampworks.configuration.player", str(folder)]
-        state = _State()
+        state, mask = _State(), masking(secrets.values())
         try:
-            async with asyncio.timeout(timeout_minutes * 60), player(command, folder) as events:
+            async with asyncio.timeout(timeout_minutes * 60), player(command, folder, mask) as events:
                 async for event in events:
                     if line := state.take(event):
                         told = on_progress(line)
@@ -156,7 +157,9 @@ def private_folder() -> Iterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def player(command: Sequence[str], folder: Path) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+async def player(
+    command: Sequence[str], folder: Path, mask: Callable[[str], str]
+) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
     """The player's events; whichever way this is left, the player and all that it started are gone.
 
     The player ends when its standard input does, so it cannot outlive this process, not even one that is killed.
@@ -173,12 +176,14 @@ async def player(command: Sequence[str], folder: Path) -> AsyncIterator[AsyncIte
             env=player_environment(),
         )
     try:
-        yield _events(process, errors)
+        yield _events(process, errors, mask)
     finally:
         await asyncio.shield(_end(process))
 
 
-async def _events(process: asyncio.subprocess.Process, errors: Path) -> AsyncIterator[dict[str, Any]]:
+async def _events(
+    process: asyncio.subprocess.Process, errors: Path, mask: Callable[[str], str]
+) -> AsyncIterator[dict[str, Any]]:
     if process.stdout is None:
         raise TypeError("the player's standard output is a pipe")
     try:
@@ -189,12 +194,13 @@ async def _events(process: asyncio.subprocess.Process, errors: Path) -> AsyncIte
         yield {"event": "broken", "text": said}
         return
     if code := await process.wait():
-        said = last_words(errors)
+        said = last_words(errors, mask)
         yield {"event": "broken", "text": said or f"the player ended with exit code {code} without a word"}
 
 
-def last_words(errors: Path) -> str:
-    return errors.read_text(errors="replace").strip()[-2000:]
+def last_words(errors: Path, mask: Callable[[str], str]) -> str:
+    """The end of what it said; without secrets before it is cut, since half of one would be recognised by nobody."""
+    return mask(errors.read_text(errors="replace").strip())[-LAST_WORDS_MAX:]
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

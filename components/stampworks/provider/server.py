@@ -18,7 +18,7 @@ import grpc
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.struct_pb2 import Struct
 
-from stampworks.printable import printable_lines
+from stampworks.printable import masking, printable_lines
 from stampworks.provider.checks import failures
 from stampworks.provider.handler import Call, Failure, Handler, Package
 from stampworks.provider.progress import Engine
@@ -249,8 +249,7 @@ class _Work:
         self._secrets = {name for name, row in table.items() if row.secret}
         self._secrets |= secret_names(inputs) | secret_names(old_inputs) | secret_names(old_outputs)
         known = {**self.call.old_inputs, **self.call.old_outputs, **self.call.inputs}
-        self._secret_texts = sorted({*_texts([known.get(name) for name in self._secrets])}, key=len, reverse=True)
-        self.call.mask = self.mask
+        self.mask = self.call.mask = masking(_texts([known.get(name) for name in self._secrets]))
 
     def state(self, outputs: Mapping[str, Any]) -> Struct:
         return encode({**self.call.inputs, **outputs}, self._secrets)
@@ -267,17 +266,11 @@ class _Work:
             return pb.CheckFailure(reason=f"{failure.path} {failure.reason}")
         return pb.CheckFailure(property=failure.path, reason=failure.reason)
 
-    def mask(self, text: str) -> str:
-        """The text without any secret of this resource, wherever the text comes from."""
-        for secret in self._secret_texts:
-            text = text.replace(secret, "[secret]")
-        return text
-
 
 def _texts(value: Any) -> list[str]:
-    """The texts in a secret that could be recognised elsewhere: whole, and line by line."""
+    """The texts in a secret."""
     if isinstance(value, str):
-        return [text for text in (value, *value.splitlines()) if len(text) >= 6]
+        return [value]
     items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return [text for item in items for text in _texts(item)]
 

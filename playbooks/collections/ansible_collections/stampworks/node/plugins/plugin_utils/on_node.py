@@ -87,7 +87,8 @@ def believed(module: str, answer: Any) -> dict[str, Any]:
     result: dict[str, Any] = {"changed": answer["changed"]}
     if "failed" in answer:
         result["failed"] = True
-        result["msg"] = str(answer.get("msg") or "it gave no reason")[:SAID_MAX]
+        # whole, as far as ssh lets it through: who shows it takes secrets out before it is shortened
+        result["msg"] = str(answer.get("msg") or "it gave no reason")
     if isinstance(diff, list):
         result["diff"] = [each for each in diff if _is_texts(each)]
     if isinstance(drift, list):
