@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import dataclasses
 import os
 import shutil
 import signal
@@ -11,12 +12,15 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from stampworks.clouds.local import room
+
+from tests.project import Project
 
 ROOT = Path(__file__).parents[2]
-TIMEOUT_S = 600  # the first up of a machine builds the node image
+SHELL_LIMIT_S, COMMAND_LIMIT_S = 60, 120
 PROJECT = """\
 name: test
 runtime: {{name: python, options: {{virtualenv: {environment}}}}}
@@ -41,22 +45,22 @@ config:
 
 
 @dataclass
-class Stack:
+class Stack(Project):
     """A project with one stack whose program is the repository's."""
 
-    folder: Path
     cluster: str
+    limit_s: ClassVar[float] = 600  # the first up of a machine builds the node image
 
     @classmethod
     def make(cls, folder: Path, cluster: str) -> Stack:
-        for name in ("stacks", "home", "backend", "state"):
+        for name in ("stacks", "state"):
             (folder / name).mkdir(mode=0o700)
         plugin = Path(sys.prefix) / "share" / "stampworks"
         (folder / "Pulumi.yaml").write_text(PROJECT.format(environment=sys.prefix, plugin=plugin))
         shutil.copy(ROOT / "stacks" / "__main__.py", folder / "stacks")
         stack = cls(folder, cluster)
         stack.declare(DECLARATION.format(cluster=cluster))
-        assert stack.run("stack", "init", "test").returncode == 0
+        stack.init()
         stack.declare(DECLARATION.format(cluster=cluster))  # Pulumi has put its salt below the first one
         return stack
 
@@ -78,27 +82,6 @@ class Stack:
         assert old in text
         self.file.write_text(text.replace(old, new))
 
-    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        with self.started(*argv) as process:
-            try:
-                said, _ = process.communicate(timeout=TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise
-        return subprocess.CompletedProcess(process.args, process.returncode, said, "")
-
-    def started(self, *argv: str) -> subprocess.Popen[str]:
-        """An operation that goes on meanwhile."""
-        return subprocess.Popen(
-            ["pulumi", *argv, "--non-interactive", "--color", "never"],
-            cwd=self.folder,
-            env=self.environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
     def up(self) -> str:
         """An up that must pass; returns what it printed."""
         return self._must_pass("up", "--yes", "--skip-preview")
@@ -111,28 +94,42 @@ class Stack:
 
     def resources(self) -> dict[str, dict[str, Any]]:
         """What the backend holds of our own types, by type and name."""
-        exported = json.loads(self.run("stack", "export").stdout)["deployment"].get("resources", [])
         return {
             f"{one['type'].split(':')[-1]} {one['urn'].split('::')[-1]}": one
-            for one in exported
+            for one in self.exported()
             if one["type"].startswith("stampworks:")
         }
 
     def nodes(self) -> dict[str, dict[str, Any]]:
         """The machine room's own view: what is there, whoever made it."""
-        program = (
-            "import dataclasses, json, sys; from stampworks.clouds.local.room import read_nodes; "
-            "print(json.dumps({node.name: dataclasses.asdict(node) for node in read_nodes(sys.argv[1])}))"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", program, self.cluster],
+        with self.entered():
+            return {node.name: dataclasses.asdict(node) for node in room.read_nodes(self.cluster)}
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Within it, the machine room's own functions mean this stack's rooms."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("STAMPWORKS_STATE", str(self.state))
+            yield
+
+    def shell(self, node: str, command: str) -> str:
+        """What a command says on a node, run as root and by nobody's leave; it must pass."""
+        with self.entered():
+            done = room.run_in_node(self.cluster, node, ["sh", "-c", f"cd /tmp; {command}"], SHELL_LIMIT_S)
+        assert done.returncode == 0, f"{node}: {command}: {done.stdout}{done.stderr}"
+        return done.stdout.strip()
+
+    def stampworks(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        """The command line, as its user runs it in this project."""
+        return subprocess.run(
+            [sys.executable, "-m", "stampworks.cli.main", *argv],
+            cwd=self.folder,
             env=self.environment(),
-            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
             text=True,
-            timeout=60,
-            check=True,
+            timeout=COMMAND_LIMIT_S,
         )
-        return dict(json.loads(done.stdout))
 
     def kill(self, node: str) -> None:
         os.kill(self.nodes()[node]["pid"], signal.SIGKILL)
@@ -147,19 +144,12 @@ class Stack:
         marks = str(self.state).encode()
         left = [str(path) for path in self.state.rglob("rooms/*") if not path.name.startswith(".")]
         for file in ("mountinfo", "cmdline"):
-            left += [str(path) for path in Path("/proc").glob(f"[0-9]*/{file}") if marks in _content(path)]
+            left += [str(path) for path in Path("/proc").glob(f"[0-9]*/{file}") if marks in content(path)]
         return left
 
     def environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
-        return {
-            **kept,
-            "PULUMI_HOME": str(self.folder / "home"),
-            "PULUMI_BACKEND_URL": f"file://{self.folder / 'backend'}",
-            "PULUMI_CONFIG_PASSPHRASE": "test",
-            "PULUMI_SKIP_UPDATE_CHECK": "1",
-            "STAMPWORKS_STATE": str(self.state),  # the cache is the user's: an image takes a minute
-        }
+        # the cache is the user's: an image takes a minute
+        return {**super().environment(), "STAMPWORKS_STATE": str(self.state)}
 
     def _must_pass(self, *argv: str) -> str:
         done = self.run(*argv)
@@ -171,18 +161,17 @@ class Stack:
         return self.file.read_text().splitlines(keepends=True) if self.file.exists() else []
 
 
-def _content(path: Path) -> bytes:
+def content(path: Path) -> bytes:
+    """What is in a file that may be gone by now, or be none of ours."""
     try:
         return path.read_bytes()
-    except OSError:  # it ended while we looked
+    except OSError:
         return b""
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack that nothing was created of yet; whatever its tests leave is ended."""
-    if shutil.which("pulumi") is None:
-        pytest.fail("no pulumi on PATH: . tools/env.sh")
     stack = Stack.make(tmp_path_factory.mktemp("stack"), f"t{os.getpid()}")
     yield stack
     stack.run("destroy", "--yes", "--skip-preview")

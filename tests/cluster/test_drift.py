@@ -6,12 +6,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+from stampworks.clouds.local import room
+from stampworks.clouds.local.room import network
+
+from tests.project import wait_for
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import Stack
@@ -37,17 +38,7 @@ config:
       accounts: [{{name: research}}]
     proof: {{level: none}}
 """
-RUN = (
-    "import sys; from stampworks.clouds.local import room; "
-    "done = room.run_in_node(sys.argv[1], sys.argv[2], ['sh', '-c', sys.argv[3]], 60); "
-    "print(done.stdout, end=''); sys.exit(done.stderr if done.returncode else 0)"
-)
-UNPLUG = (
-    "import subprocess, sys; from stampworks.clouds.local import room; "
-    "from stampworks.clouds.local.room import network; "
-    "command = ['ip', 'link', 'set', network.port('gpu-001', 'rail0'), 'down'];"
-    "subprocess.run([*room.reach(sys.argv[1]), *command], check=True)"
-)
+WAIT_S = 60
 FOREIGN = (
     "mkdir -p /tmp/x/DEBIAN; printf 'Package: iperf3\\nVersion: 9.9\\nArchitecture: all\\nMaintainer: x\\n"
     "Description: x\\n' >/tmp/x/DEBIAN/control; dpkg-deb --build /tmp/x /tmp/x.deb; dpkg --install /tmp/x.deb"
@@ -61,11 +52,11 @@ FAULTS = {
         "dpkg --remove ethtool",
         FOREIGN,
         "sysctl --write net.core.somaxconn=100",
-        f"sv down {SERVICES}/metrics",
+        f"sv stop {SERVICES}/metrics",
         f"touch {SERVICES}/boot-settings/down",
     ),
     "gpu-002": (
-        f"sv down {SERVICES}/slurmd",
+        f"sv stop {SERVICES}/slurmd",
         "echo '# edited' >>/run/slurm/conf/slurm.conf",
         "echo a-tampered-key >>/etc/slurm/slurm.key",
         "umount /shared",
@@ -98,17 +89,6 @@ NODE = (
 """What a look could leave behind on a node: files, mounts, processes; without what Slurm itself writes meanwhile."""
 
 
-def python(stack: Stack, program: str, *arguments: str) -> str:
-    command = [sys.executable, "-c", program, stack.cluster, *arguments]
-    done = subprocess.run(command, env=stack.environment(), capture_output=True, text=True, timeout=90)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-def shell(stack: Stack, node: str, command: str) -> str:
-    return python(stack, RUN, node, command)
-
-
 def lines(shown: str) -> list[str]:
     """The words of all layers, each once, but for how Slurm sees a node: that depends on how long ago it happened."""
     found = {line.strip() for line in shown.splitlines() if re.match(r" +(cloud|system|runtime): ", line)}
@@ -121,13 +101,6 @@ def refresh(stack: Stack) -> str:
     return done.stdout
 
 
-def wait_for(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.5)
-
-
 @pytest.fixture(scope="module")
 def stamped(stack: Stack) -> Stack:
     stack.declare(DECLARATION.format(cluster=stack.cluster))
@@ -136,35 +109,37 @@ def stamped(stack: Stack) -> Stack:
 
 
 def submit(stack: Stack, *options: str) -> str:
-    return shell(stack, "head", f"cd /tmp; runuser -u bob -- sbatch --parsable --output=/dev/null {' '.join(options)}")
+    return stack.shell("head", f"runuser -u bob -- sbatch --parsable --output=/dev/null {' '.join(options)}")
 
 
 def test_what_was_tampered_with_is_seen_at_once_and_repaired(stamped: Stack) -> None:
     """Every fault in its layer, and no other word; then everything is as it was, and jobs have not noticed."""
     past = submit(stamped, "--wrap=true")
     accounted = "sacct --noheader --allusers --allocations --parsable2 --format=jobid,state"
-    wait_for(lambda: f"{past}|COMPLETED" in shell(stamped, "head", accounted))
+    wait_for(lambda: f"{past}|COMPLETED" in stamped.shell("head", accounted), WAIT_S)
     runs, waits = submit(stamped, "-w gpu-001 --wrap='sleep 900'"), submit(stamped, "--hold --wrap=true")
     queue = "squeue --noheader --sort=i --format='%i %T'"
     expected = f"{runs} RUNNING\n{waits} PENDING"
-    wait_for(lambda: shell(stamped, "head", queue) == expected)
+    wait_for(lambda: stamped.shell("head", queue) == expected, WAIT_S)
 
     for node, commands in FAULTS.items():
-        shell(stamped, node, f"set -e; {'; '.join(commands)}")
-    python(stamped, UNPLUG)
-    before = {node: shell(stamped, node, NODE) for node in FAULTS}
+        stamped.shell(node, f"set -e; {'; '.join(commands)}")
+    with stamped.entered():
+        unplug = ["ip", "link", "set", network.port("gpu-001", "rail0"), "down"]
+        subprocess.run([*room.reach(stamped.cluster), *unplug], check=True, timeout=30)
+    before = {node: stamped.shell(node, NODE) for node in FAULTS}
     shown = refresh(stamped)
     assert lines(re.sub(r"the image had \S+", "the image had VERSION", shown)) == sorted(DRIFT.splitlines())
-    assert {node: shell(stamped, node, NODE) for node in FAULTS} == before, "a look changes nothing on a node"
+    assert {node: stamped.shell(node, NODE) for node in FAULTS} == before, "a look changes nothing on a node"
     assert "a-tampered-key" not in shown + str(stamped.resources())
 
     # a plain preview knows what the refresh found, and an up repairs it without looking again
     assert "system: head: /etc/slurm/slurm.conf differs" in stamped.preview()
     stamped.up()
     assert lines(refresh(stamped)) == []
-    assert shell(stamped, "head", queue) == expected
-    assert f"{past}|COMPLETED" in shell(stamped, "head", accounted)
-    shell(stamped, "head", f"scancel {runs} {waits}")
+    assert stamped.shell("head", queue) == expected
+    assert f"{past}|COMPLETED" in stamped.shell("head", accounted)
+    stamped.shell("head", f"scancel {runs} {waits}")
 
 
 def test_nodes_that_cannot_be_looked_at_are_unknown(stamped: Stack) -> None:

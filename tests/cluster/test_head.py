@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
-from collections.abc import Callable
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
+from stampworks.clouds.local import room
+
+from tests.project import wait_for
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import Stack
@@ -31,12 +31,8 @@ config:
       accounts: [{{name: research}}]
     proof: {{level: none}}
 """
-LOSE_DISK = """
-from stampworks.clouds.local import room
-[one] = room.rooms()
-room.end_nodes(one.cluster, one.owner, ["head"], print)
-"""
-JOBS = ("squeue", "--noheader", "--sort", "i", "--format", "%i %T %R")
+JOBS = "squeue --noheader --sort i --format '%i %T %R'"
+WAIT_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -46,48 +42,35 @@ def stamped(stack: Stack) -> Stack:
     return stack
 
 
-def on_head(stack: Stack, *argv: str) -> str:
-    command = [sys.executable, "-m", "stampworks.cli.main", "ssh", "-s", "test", "head", "--", *argv]
-    environment = stack.environment()
-    done = subprocess.run(command, cwd=stack.folder, env=environment, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
 def submit(stack: Stack, command: str) -> str:
-    options = ("--parsable", "--exclusive", "--output=/dev/null", f"--wrap={command}")
-    return on_head(stack, "runuser", "-u", "alice", "--", "sbatch", "--chdir=/tmp", *options)
-
-
-def wait_for(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.5)
+    options = f"--parsable --exclusive --output=/dev/null --wrap={shlex.quote(command)}"
+    return stack.shell("head", f"runuser -u alice -- sbatch {options}")
 
 
 def finished(stack: Stack) -> list[str]:
     """The jobs that came to their end, as the accounting has them."""
-    said = on_head(stack, "sacct", "--noheader", "--parsable2", "--allusers", "--allocations", "--format=jobid,state")
+    said = stack.shell("head", "sacct --noheader --parsable2 --allusers --allocations --format=jobid,state")
     return [line.removesuffix("|COMPLETED") for line in said.splitlines() if line.endswith("|COMPLETED")]
 
 
 def test_a_head_with_a_new_disk_has_the_old_queue(stamped: Stack) -> None:
     """Jobs that run go on, jobs that wait go on waiting, and what was accounted for is still known."""
     past = submit(stamped, "true")
-    wait_for(lambda: past in finished(stamped))
+    wait_for(lambda: past in finished(stamped), WAIT_S)
     runs, waits = submit(stamped, "sleep 600"), submit(stamped, "sleep 601")
     expected = f"{runs} RUNNING gpu-001\n{waits} PENDING (Resources)"
-    wait_for(lambda: on_head(stamped, *JOBS) == expected)
+    wait_for(lambda: stamped.shell("head", JOBS) == expected, WAIT_S)
     host_key = stamped.nodes()["head"]["host_key"]
-    subprocess.run([sys.executable, "-c", LOSE_DISK], env=stamped.environment(), check=True)
+    with stamped.entered():
+        [one] = room.rooms()
+        room.end_nodes(one.cluster, one.owner, ["head"], print)
     assert "head" not in stamped.nodes()
     stamped.up()
     assert stamped.nodes()["head"]["host_key"] != host_key, "it is another one"
-    wait_for(lambda: on_head(stamped, *JOBS) == expected)
-    assert "Restarts=0" in on_head(stamped, "scontrol", "show", "job", runs)
+    wait_for(lambda: stamped.shell("head", JOBS) == expected, WAIT_S)
+    assert "Restarts=0" in stamped.shell("head", f"scontrol show job {runs}")
     assert past in finished(stamped)
-    on_head(stamped, "scancel", runs, waits)
+    stamped.shell("head", f"scancel {runs} {waits}")
 
 
 def test_destroy_stops_at_what_is_protected(stamped: Stack) -> None:
@@ -103,7 +86,7 @@ def test_what_is_protected_can_be_kept(stamped: Stack) -> None:
     """The rest of the cluster goes and comes back, with the keys, the queue and the accounting of before."""
     keys = stamped.resources()[f"Keyring {stamped.cluster}"]["outputs"]["sshPublicKey"]
     waits = submit(stamped, "true")
-    wait_for(lambda: waits in finished(stamped))
+    wait_for(lambda: waits in finished(stamped), WAIT_S)
     gone = stamped.run("destroy", "--yes", "--skip-preview", "--exclude-protected")
     assert gone.returncode == 0, gone.stdout
     assert stamped.nodes() == {}

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cluster.conftest import content
+
 if TYPE_CHECKING:
     from tests.cluster.conftest import Stack
 
@@ -128,10 +130,10 @@ def find(stack: Stack, victim: str, engine: int) -> int:
     if victim == "engine":
         return engine
     if victim in NODES:
-        record = content_of(stack.state / "rooms" / stack.cluster / "nodes" / NODES[victim] / "process")
+        record = content(stack.state / "rooms" / stack.cluster / "nodes" / NODES[victim] / "process")
         return int(record.partition(b"-")[0] or 0)
     program = PROGRAMS[victim].encode()
-    ours = [pid for pid in ours_of(stack) if program in content(pid, "cmdline")]
+    ours = [pid for pid in ours_of(stack) if program in told(pid, "cmdline")]
     return ours[0] if ours else 0
 
 
@@ -147,25 +149,19 @@ def ours_of(stack: Stack) -> Iterator[int]:
     """All processes that an operation on this stack has started: their environment says so. The room's have none."""
     mark = f"STAMPWORKS_STATE={stack.state}\0".encode()
     for entry in Path("/proc").glob("[0-9]*"):
-        if mark in content(int(entry.name), "environ"):
+        if mark in told(int(entry.name), "environ"):
             yield int(entry.name)
 
 
-def content(pid: int, file: str) -> bytes:
-    return content_of(Path(f"/proc/{pid}/{file}"))
-
-
-def content_of(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:  # it ended while we looked
-        return b""
+def told(pid: int, file: str) -> bytes:
+    """What the kernel tells of a process; nothing when it has ended."""
+    return content(Path(f"/proc/{pid}/{file}"))
 
 
 def lingering(stack: Stack) -> list[bytes]:
     """What still runs of an operation that is over, after a moment in which it could notice."""
     deadline = time.monotonic() + 20
-    while found := [content(pid, "cmdline") for pid in ours_of(stack)]:
+    while found := [told(pid, "cmdline") for pid in ours_of(stack)]:
         if time.monotonic() > deadline:
             break
         time.sleep(0.1)
@@ -189,4 +185,4 @@ def first_processes(stack: Stack) -> list[int]:
     """The processes that are the first of a node, as the room has them and whoever knows of them."""
     outer = int((stack.state / "rooms" / stack.cluster / "process").read_text().split("-")[0])
     children = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()
-    return sorted(int(pid) for pid in children if content(int(pid), "comm") == b"runsvdir\n")
+    return sorted(int(pid) for pid in children if told(int(pid), "comm") == b"runsvdir\n")

@@ -4,40 +4,19 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
-import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cluster.conftest import DECLARATION
+from tests.project import wait_for
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import Stack
 
 pytestmark = pytest.mark.cluster
 
-RUNNING = ("squeue", "--noheader", "--states", "running", "--format", "%N")
-
-
-def stampworks(stack: Stack, *argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "stampworks.cli.main", *argv],
-        cwd=stack.folder,
-        env=stack.environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-
-
-def wait_for(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.2)
+RUNNING = "squeue --noheader --states running --format %N"
 
 
 def host() -> str:
@@ -66,7 +45,7 @@ def test_a_second_up_changes_nothing(stamped: Stack) -> None:
 
 def test_jobs_run_on_all_nodes(stamped: Stack) -> None:
     """The scheduler takes a job and every node answers."""
-    done = stampworks(stamped, "run", "-s", "test", "--nodes", "2", "--", "hostname")
+    done = stamped.stampworks("run", "-s", "test", "--nodes", "2", "--", "hostname")
     assert sorted(done.stdout.split()) == ["gpu-001", "gpu-002"], done.stderr
 
 
@@ -97,15 +76,15 @@ def test_another_stack_does_not_take_over_a_room(stamped: Stack) -> None:
 def test_a_sibling_is_equal_until_somebody_edits_it(stamped: Stack) -> None:
     """Held against what the backend says was stamped: only the sibling was not, and only one of the two was edited."""
     sibling = stamped.file.with_name("Pulumi.sibling.yaml")
-    assert stampworks(stamped, "new", "sibling", "--from", "test").returncode == 0
+    assert stamped.stampworks("new", "sibling", "--from", "test").returncode == 0
     assert "encryptionsalt" not in sibling.read_text()
-    equal = stampworks(stamped, "compare", "test", "sibling")
+    equal = stamped.stampworks("compare", "test", "sibling")
     assert equal.returncode == 0, equal.stdout + equal.stderr
     assert "; stamped as declared\n" in equal.stdout
     assert "; not stamped yet\n" in equal.stdout
     sibling.write_text(sibling.read_text().replace("count: 2", "count: 3"))
     stamped.edit("drain_timeout_minutes: 1", "drain_timeout_minutes: 2")
-    different = stampworks(stamped, "compare", "test", "sibling")
+    different = stamped.stampworks("compare", "test", "sibling")
     stamped.edit("drain_timeout_minutes: 2", "drain_timeout_minutes: 1")
     sibling.unlink()
     assert different.returncode == 1
@@ -119,18 +98,17 @@ NASTY = """it's "bad" `reboot` $(reboot) | a=b state=idle; ü\\n 'quoted' "q\"""
 
 def test_a_person_drains_a_node(stamped: Stack) -> None:
     """With any reason; it is drained from then on, through whatever `up` does in the next test."""
-    drained = stampworks(stamped, "drain", "-s", "test", "gpu-001", "--reason", NASTY, "--wait")
+    drained = stamped.stampworks("drain", "-s", "test", "gpu-001", "--reason", NASTY, "--wait")
     assert drained.returncode == 0, drained.stderr
     assert held(stamped) == {"gpu-001": ("person", NASTY)}
     # and another as an `up` that was killed leaves it
-    left = ("scontrol", "update", "nodename=gpu-002", "state=drain", "reason=stampworks: gets a new disk")
-    stampworks(stamped, "ssh", "-s", "test", "head", "--", *left)
+    stamped.shell("head", "scontrol update nodename=gpu-002 state=drain reason='stampworks: gets a new disk'")
     assert held(stamped)["gpu-002"] == ("stampworks", "gets a new disk")
 
 
 def held(stack: Stack) -> dict[str, tuple[str, str]]:
     """Who holds which nodes, and why."""
-    nodes = json.loads(stampworks(stack, "status", "-s", "test", "--json").stdout)["nodes"]
+    nodes = json.loads(stack.stampworks("status", "-s", "test", "--json").stdout)["nodes"]
     return {each["name"]: (each["reason"]["by"], each["reason"]["text"]) for each in nodes if each["reason"]}
 
 
@@ -151,10 +129,10 @@ def test_a_plain_preview_sees_a_dead_node_and_up_restarts_it(stamped: Stack) -> 
 def test_an_up_gives_back_its_own_drains_and_no_others(stamped: Stack) -> None:
     """The `up` before this configured all nodes anew: a person's is still out, until a person returns it."""
     assert held(stamped) == {"gpu-001": ("person", NASTY)}
-    assert stampworks(stamped, "status", "-s", "test").returncode == 1
-    returned = stampworks(stamped, "return", "-s", "test", "gpu-001")
+    assert stamped.stampworks("status", "-s", "test").returncode == 1
+    returned = stamped.stampworks("return", "-s", "test", "gpu-001")
     assert returned.returncode == 0, returned.stdout + returned.stderr
-    assert stampworks(stamped, "status", "-s", "test").returncode == 0
+    assert stamped.stampworks("status", "-s", "test").returncode == 0
 
 
 def test_a_node_more_leaves_the_others_alone(stamped: Stack) -> None:
@@ -170,18 +148,17 @@ def test_a_node_more_leaves_the_others_alone(stamped: Stack) -> None:
 def test_a_node_that_leaves_finishes_its_job_first(stamped: Stack) -> None:
     """Shrinking waits for the job on the node that goes."""
     job = "until test -e /shared/go; do sleep 0.2; done; touch /shared/finished"
-    submitted = stampworks(stamped, "ssh", "-s", "test", "head", "--", "sbatch", "-w", "gpu-003", "--wrap", job)
-    assert submitted.returncode == 0, submitted.stderr
-    wait_for(lambda: "gpu-003" in stampworks(stamped, "ssh", "-s", "test", "head", "--", *RUNNING).stdout)
+    stamped.shell("head", f"sbatch -w gpu-003 --wrap '{job}'")
+    wait_for(lambda: "gpu-003" in stamped.shell("head", RUNNING), 30)
     stamped.edit("count: 3", "count: 2")
     with stamped.started("up", "--yes", "--skip-preview") as up:
         assert up.stdout is not None
         assert any("waiting for job" in line for line in up.stdout)
-        assert stampworks(stamped, "ssh", "-s", "test", "head", "--", "touch", "/shared/go").returncode == 0
+        assert stamped.stampworks("ssh", "-s", "test", "head", "--", "touch", "/shared/go").returncode == 0
         up.communicate(timeout=120)
     assert up.returncode == 0
     assert set(stamped.nodes()) == {"head", "gpu-001", "gpu-002"}
-    assert stampworks(stamped, "ssh", "-s", "test", "head", "--", "test", "-e", "/shared/finished").returncode == 0
+    stamped.shell("head", "test -e /shared/finished")
 
 
 def test_a_room_that_ended_is_made_again(stamped: Stack) -> None:
@@ -189,7 +166,7 @@ def test_a_room_that_ended_is_made_again(stamped: Stack) -> None:
     stamped.end_room()
     stamped.up()
     assert "11 unchanged" in stamped.up()
-    assert stampworks(stamped, "ssh", "-s", "test", "head", "--", "test", "-e", "/shared/finished").returncode == 0
+    stamped.shell("head", "test -e /shared/finished")
 
 
 def test_destroy_leaves_the_machine_as_it_was(stamped: Stack, before: str) -> None:

@@ -7,7 +7,6 @@ import os
 import pwd
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -35,9 +34,7 @@ def stack(folder: Path, cluster: str) -> Iterator[Stack]:
 
 def hostnames(stack: Stack) -> list[str]:
     """What a job on all nodes of a cluster says."""
-    command = [sys.executable, "-m", "stampworks.cli.main", "run", "-s", "test", "--", "hostname"]
-    environment = stack.environment()
-    done = subprocess.run(command, cwd=stack.folder, env=environment, capture_output=True, text=True, timeout=120)
+    done = stack.stampworks("run", "-s", "test", "--", "hostname")
     assert done.returncode == 0, done.stderr
     return sorted(done.stdout.split())
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+
+from tests.project import Project
 
 PROJECT = """\
 name: toy
@@ -36,16 +34,15 @@ class File(pulumi.CustomResource):
         super().__init__("toy:index:File", name, {{"folder": {world!r}, **inputs, **outputs}}, opts)
 
 """
-TIMEOUT_S = 60
 
 
 @dataclass
-class Project:
-    folder: Path
+class ToyProject(Project):
+    limit_s: ClassVar[float] = 60
 
     @classmethod
-    def make(cls, folder: Path) -> Project:
-        for name in ("bin", "home", "state", "world", "pids"):
+    def make(cls, folder: Path) -> ToyProject:
+        for name in ("bin", "world", "pids"):
             (folder / name).mkdir()
         shim = folder / "bin" / "pulumi-resource-toy"
         toy = Path(__file__).with_name("toy.py")
@@ -54,7 +51,7 @@ class Project:
         (folder / "Pulumi.yaml").write_text(PROJECT.format(environment=sys.prefix, folder=shim.parent))
         project = cls(folder)
         project.write("")
-        assert project.run("stack", "init", "test").returncode == 0
+        project.init()
         return project
 
     @property
@@ -66,22 +63,6 @@ class Project:
         head = PROGRAM.format(world=str(self.world))
         (self.folder / "__main__.py").write_text(head + textwrap.dedent(program))
 
-    def start(self, *argv: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            ["pulumi", *argv, "--non-interactive", "--color", "never"],
-            cwd=self.folder,
-            env=self.environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        process = self.start(*argv)
-        text, _ = process.communicate(timeout=TIMEOUT_S)
-        return subprocess.CompletedProcess(argv, process.returncode, text)
-
     def up(self, *argv: str) -> str:
         """A run that must pass; returns what it printed."""
         done = self.run("up", "--yes", "--skip-preview", *argv)
@@ -90,9 +71,7 @@ class Project:
 
     def state(self) -> dict[str, dict[str, Any]]:
         """The stack's own resources as its backend holds them, by name."""
-        exported = json.loads(self.run("stack", "export").stdout)
-        resources = exported["deployment"].get("resources", [])
-        return {one["urn"].split("::")[-1]: one for one in resources if one["type"].startswith("toy:")}
+        return {one["urn"].split("::")[-1]: one for one in self.exported() if one["type"].startswith("toy:")}
 
     def plugins(self) -> list[int]:
         """The plugin processes of this project that live."""
@@ -100,15 +79,7 @@ class Project:
         return [pid for pid in pids if _alive(pid)]
 
     def environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
-        return {
-            **kept,
-            "PULUMI_HOME": str(self.folder / "home"),
-            "PULUMI_BACKEND_URL": f"file://{self.folder / 'state'}",
-            "PULUMI_CONFIG_PASSPHRASE": "toy",
-            "PULUMI_SKIP_UPDATE_CHECK": "1",
-            "TOY_PIDS": str(self.folder / "pids"),
-        }
+        return {**super().environment(), "TOY_PIDS": str(self.folder / "pids")}
 
 
 def _alive(pid: int) -> bool:
@@ -120,9 +91,7 @@ def _alive(pid: int) -> bool:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    if shutil.which("pulumi") is None:
-        pytest.fail("no pulumi on PATH: . tools/env.sh")
-    project = Project.make(tmp_path)
+def project(tmp_path: Path) -> Iterator[ToyProject]:
+    project = ToyProject.make(tmp_path)
     yield project
     assert project.plugins() == [], "a plugin outlived its engine"

@@ -5,31 +5,25 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.project import wait_for
+
 if TYPE_CHECKING:
-    from tests.provider.conftest import Project
+    from tests.provider.conftest import ToyProject
 
 pytestmark = pytest.mark.engine
 
 
-def failed_up(project: Project) -> str:
+def failed_up(project: ToyProject) -> str:
     done = project.run("up", "--yes", "--skip-preview")
     assert done.returncode == 1, done.stdout
     return done.stdout
 
 
-def wait_for(true: Callable[[], bool], seconds: float = 15) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
-
-
-def test_create_same_update_replace_delete(project: Project) -> None:
+def test_create_same_update_replace_delete(project: ToyProject) -> None:
     """The five things that can happen to a resource happen, each once and only when due."""
     project.write('File("one", lines=["a"], size=3, labels={"x": [1, 2.5, True]})')
     assert "2 created" in project.up()
@@ -58,7 +52,7 @@ def test_create_same_update_replace_delete(project: Project) -> None:
     assert not (elsewhere / first["id"]).exists()
 
 
-def test_a_preview_knows_what_stays_and_what_may_change(project: Project) -> None:
+def test_a_preview_knows_what_stays_and_what_may_change(project: ToyProject) -> None:
     """Outputs are unknown before a creation; an update keeps the stable ones, so what hangs on them stays too."""
     program = """
         f = File("one", lines=["{}"])
@@ -76,7 +70,7 @@ def test_a_preview_knows_what_stays_and_what_may_change(project: Project) -> Non
     assert "2 updated" in project.up()
 
 
-def test_secrets_stay_secret(project: Project) -> None:
+def test_secrets_stay_secret(project: ToyProject) -> None:
     """A secret, and what the table says is secret, is encrypted in the state and masked in errors and progress."""
     given = 'password=pulumi.Output.secret("hunter22")'
     project.write(f'f = File("one", lines=["a"], {given})\npulumi.export("token", f.token)')
@@ -92,7 +86,7 @@ def test_secrets_stay_secret(project: Project) -> None:
     assert "hunter22" not in shown
 
 
-def test_wrong_inputs_are_all_named(project: Project) -> None:
+def test_wrong_inputs_are_all_named(project: ToyProject) -> None:
     """Unknown names, missing ones and wrong types are refused before anything is made."""
     project.write('File("one", sizes=3, size="big")')
     shown = project.run("preview").stdout
@@ -103,7 +97,7 @@ def test_wrong_inputs_are_all_named(project: Project) -> None:
     assert "lines value {[]} has a problem: a file of no lines is no file" in project.run("preview").stdout
 
 
-def test_what_exists_in_spite_of_a_failure_is_kept(project: Project) -> None:
+def test_what_exists_in_spite_of_a_failure_is_kept(project: ToyProject) -> None:
     """A creation that fails half-way leaves its half in the state; the next up is an update that completes it."""
     project.write('File("one", lines=["a"], mode="fail late")')
     assert "* the ink has run out" in failed_up(project)
@@ -113,14 +107,14 @@ def test_what_exists_in_spite_of_a_failure_is_kept(project: Project) -> None:
     assert "initErrors" not in project.state()["one"]
 
 
-def test_a_creation_that_left_nothing_is_not_in_the_state(project: Project) -> None:
+def test_a_creation_that_left_nothing_is_not_in_the_state(project: ToyProject) -> None:
     """When nothing was made there is nothing to remember."""
     project.write('File("one", lines=["a"], mode="fail early", password="")')
     assert "error: the password  is too short" in failed_up(project)
     assert project.state() == {}
 
 
-def test_an_error_nobody_expected_says_where_it_happened(project: Project) -> None:
+def test_an_error_nobody_expected_says_where_it_happened(project: ToyProject) -> None:
     """A bug is shown with the line that raised it, and called one."""
     project.write('File("one", lines=["a"], mode="bug")')
     shown = failed_up(project)
@@ -129,7 +123,7 @@ def test_an_error_nobody_expected_says_where_it_happened(project: Project) -> No
     assert "this is a bug in toy" in shown
 
 
-def test_a_machine_that_ran_out_is_no_bug(project: Project) -> None:
+def test_a_machine_that_ran_out_is_no_bug(project: ToyProject) -> None:
     """What the kernel said stands beside the resource, with what to do."""
     project.write('File("one", lines=["a"], mode="full")')
     shown = failed_up(project)
@@ -138,7 +132,7 @@ def test_a_machine_that_ran_out_is_no_bug(project: Project) -> None:
     assert "bug" not in shown.replace("debug", "")
 
 
-def test_a_plain_preview_sees_a_changed_and_a_gone_thing(project: Project) -> None:
+def test_a_plain_preview_sees_a_changed_and_a_gone_thing(project: ToyProject) -> None:
     """Without any flag, what happened behind the stack's back shows as an update or a creation, and up repairs it."""
     project.write('File("one", lines=["a"])')
     project.up()
@@ -159,7 +153,7 @@ def test_a_plain_preview_sees_a_changed_and_a_gone_thing(project: Project) -> No
     assert file.exists()
 
 
-def test_a_second_creation_adopts_what_the_first_left(project: Project) -> None:
+def test_a_second_creation_adopts_what_the_first_left(project: ToyProject) -> None:
     """An id that depends on nothing but the URN makes a retry find the same thing."""
     project.write('File("one", lines=["a"])')
     project.up()
@@ -170,11 +164,11 @@ def test_a_second_creation_adopts_what_the_first_left(project: Project) -> None:
 
 
 @pytest.mark.parametrize(("mode", "line"), [("slow", "page"), ("slow thread", "sheet")])
-def test_an_interrupt_ends_the_work_at_once_and_keeps_what_exists(project: Project, mode: str, line: str) -> None:
+def test_an_interrupt_ends_the_work_at_once_and_keeps_what_exists(project: ToyProject, mode: str, line: str) -> None:
     """Ctrl-C: the operation ends within a second, whether it waits or works in a thread, and the state knows it."""
     project.write(f'File("one", lines=["a"], mode={mode!r})')
-    engine = project.start("up", "--yes", "--skip-preview")
-    wait_for(lambda: any(project.world.iterdir()))
+    engine = project.started("up", "--yes", "--skip-preview")
+    wait_for(lambda: any(project.world.iterdir()), 15)
     time.sleep(1.5)
     interrupted = time.monotonic()
     engine.send_signal(signal.SIGINT)
@@ -186,21 +180,21 @@ def test_an_interrupt_ends_the_work_at_once_and_keeps_what_exists(project: Proje
     assert project.state()["one"]["initErrors"] == ["interrupted; the next `pulumi up` goes on from what is there"]
 
 
-def test_a_killed_engine_leaves_no_plugin(project: Project) -> None:
+def test_a_killed_engine_leaves_no_plugin(project: ToyProject) -> None:
     """The plugin sees that its engine is gone, and the next up takes over what was made."""
     project.write('File("one", lines=["a"], mode="slow")')
-    engine = project.start("up", "--yes", "--skip-preview")
-    wait_for(lambda: any(project.world.iterdir()))
+    engine = project.started("up", "--yes", "--skip-preview")
+    wait_for(lambda: any(project.world.iterdir()), 15)
     assert project.plugins()
     engine.kill()
     engine.communicate(timeout=20)
-    wait_for(lambda: not project.plugins(), seconds=3)
+    wait_for(lambda: not project.plugins(), 3)
     assert project.run("cancel", "--yes").returncode == 0
     project.write('File("one", lines=["a"])')
     assert "taking over what is there" in project.up()
 
 
-def test_custom_timeouts_are_kept(project: Project) -> None:
+def test_custom_timeouts_are_kept(project: ToyProject) -> None:
     """The plugin ends an operation that takes longer than the user allows."""
     project.write("""
         limit = pulumi.CustomTimeouts(create="1s")
@@ -209,7 +203,7 @@ def test_custom_timeouts_are_kept(project: Project) -> None:
     assert "* not done within its timeout of 1 s" in failed_up(project)
 
 
-def test_ignored_changes_are_no_changes(project: Project) -> None:
+def test_ignored_changes_are_no_changes(project: ToyProject) -> None:
     """ignoreChanges hides a difference from the plugin."""
     project.write('File("one", lines=["a", "b"])')
     project.up()
@@ -217,7 +211,7 @@ def test_ignored_changes_are_no_changes(project: Project) -> None:
     assert "2 unchanged" in project.up()
 
 
-def test_the_schema_is_one_the_engine_can_read(project: Project) -> None:
+def test_the_schema_is_one_the_engine_can_read(project: ToyProject) -> None:
     """`pulumi package get-schema` shows every property with its description."""
     done = subprocess.run(
         ["pulumi", "package", "get-schema", "./bin/pulumi-resource-toy"],

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.projects import ROOT, Project, sourced
+from tests.tools.projects import ROOT, SourcedProject, sourced
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
+def project(tmp_path: Path) -> SourcedProject:
     """A project with the one stack `dev`, that runs in this repository's virtual environment."""
     if not (ROOT / ".venv" / "engine").exists():
         pytest.skip("a pulumi of the user's own is used here, with its own language host")
@@ -21,8 +21,8 @@ def project(tmp_path: Path) -> Project:
     (folder / "Pulumi.yaml").write_text(
         f"name: trial\nruntime:\n  name: python\n  options:\n    virtualenv: {ROOT / '.venv'}\n"
     )
-    made = Project(folder, environment)
+    made = SourcedProject(folder, environment)
     made.program("import pulumi\n")
-    status, said = made.pulumi("stack", "select", "--create", "dev")
-    assert status == 0, said
+    done = made.run("stack", "select", "--create", "dev")
+    assert done.returncode == 0, done.stdout
     return made

@@ -7,6 +7,9 @@ import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
+
+from tests.project import Project
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,27 +23,15 @@ def sourced(shell: str = "sh", **variables: str) -> dict[str, str]:
     return dict(json.loads(told.stdout))
 
 
-@dataclass(frozen=True)
-class Project:
-    folder: Path
-    environment: dict[str, str]
+@dataclass
+class SourcedProject(Project):
+    """A project whose engine is found, and told where its state lives, by tools/env.sh."""
+
+    sourced: dict[str, str]
+    limit_s: ClassVar[float] = 120
 
     def program(self, text: str) -> None:
         (self.folder / "__main__.py").write_text(text)
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            ["pulumi", *arguments, "--non-interactive"],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def pulumi(self, *arguments: str) -> tuple[int, str]:
-        """Run the engine; its exit status, and everything it said."""
-        with self.start(*arguments) as engine:
-            said, _ = engine.communicate(timeout=120)
-        return engine.returncode, said
+    def environment(self) -> dict[str, str]:
+        return self.sourced

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.projects import ROOT, Project
+from tests.tools.projects import ROOT, SourcedProject
 
 pytestmark = pytest.mark.engine
 
@@ -60,7 +60,7 @@ server.wait_for_termination()
 """
 
 
-def test_a_program_gets_its_configuration_and_gives_its_outputs(project: Project) -> None:
+def test_a_program_gets_its_configuration_and_gives_its_outputs(project: SourcedProject) -> None:
     """Configuration, secrets, folder and environment reach the program; outputs come back."""
     project.program(
         "import os, sys, pulumi\n"
@@ -70,85 +70,85 @@ def test_a_program_gets_its_configuration_and_gives_its_outputs(project: Project
         "pulumi.export('where', [os.getcwd(), sys.prefix, os.environ['VIRTUAL_ENV'], pulumi.get_stack()])\n"
         "print('said on the way')\n"
     )
-    assert project.pulumi("config", "set", "plain", "1")[0] == 0
-    assert project.pulumi("config", "set", "hidden", "two", "--secret")[0] == 0
+    assert project.run("config", "set", "plain", "1").returncode == 0
+    assert project.run("config", "set", "hidden", "two", "--secret").returncode == 0
 
-    status, said = project.pulumi("up", "--yes", "--skip-preview")
+    done = project.run("up", "--yes", "--skip-preview")
 
-    assert status == 0, said
-    assert "said on the way" in said
-    assert "warning" not in said
-    outputs = project.pulumi("stack", "output", "--json")[1]
+    assert done.returncode == 0, done.stdout
+    assert "said on the way" in done.stdout
+    assert "warning" not in done.stdout
+    outputs = project.run("stack", "output", "--json").stdout
     venv = str(ROOT / ".venv")
     assert f'"where": [\n    "{project.folder}",\n    "{venv}",\n    "{venv}",\n    "dev"\n  ]' in outputs
     assert '"plain": "1"' in outputs
     assert '"hidden": "[secret]"' in outputs
 
 
-def test_an_exception_is_shown_once_with_the_users_own_lines(project: Project) -> None:
+def test_an_exception_is_shown_once_with_the_users_own_lines(project: SourcedProject) -> None:
     """The traceback begins in the user's program, and no second error repeats that something went wrong."""
     project.program("def helper():\n    raise ValueError('on purpose')\n\nhelper()\n")
 
-    status, said = project.pulumi("preview")
+    done = project.run("preview")
 
-    assert status != 0
+    assert done.returncode != 0
     assert (
         "    error: Program failed with an unhandled exception:\n"
         "    Traceback (most recent call last):\n"
         f'      File "{project.folder}/__main__.py", line 4, in <module>\n'
         "        helper()\n"
-    ) in said
-    assert "ValueError: on purpose" in said
-    assert "ended with" not in said
+    ) in done.stdout
+    assert "ValueError: on purpose" in done.stdout
+    assert "ended with" not in done.stdout
 
 
-def test_a_run_error_is_shown_without_a_traceback(project: Project) -> None:
+def test_a_run_error_is_shown_without_a_traceback(project: SourcedProject) -> None:
     """pulumi.RunError carries a text for the user, who needs no stack of ours."""
     project.program("import pulumi\nraise pulumi.RunError('the declaration is wrong')\n")
 
-    status, said = project.pulumi("preview")
+    done = project.run("preview")
 
-    assert status != 0
-    assert "    error: the declaration is wrong\n" in said
-    assert "Traceback" not in said
+    assert done.returncode != 0
+    assert "    error: the declaration is wrong\n" in done.stdout
+    assert "Traceback" not in done.stdout
 
 
-def test_a_program_that_dies_says_how(project: Project) -> None:
+def test_a_program_that_dies_says_how(project: SourcedProject) -> None:
     project.program("import os\nos.kill(os.getpid(), 9)\n")
 
-    status, said = project.pulumi("preview")
+    done = project.run("preview")
 
-    assert status != 0
-    assert "error: an unhandled error occurred: the program ended with signal 9\n" in said
+    assert done.returncode != 0
+    assert "error: an unhandled error occurred: the program ended with signal 9\n" in done.stdout
 
 
-def test_a_missing_virtual_environment_is_named(project: Project) -> None:
+def test_a_missing_virtual_environment_is_named(project: SourcedProject) -> None:
     file = project.folder / "Pulumi.yaml"
     file.write_text(file.read_text().replace(str(ROOT / ".venv"), "absent"))
 
-    status, said = project.pulumi("preview")
+    done = project.run("preview")
 
-    assert status != 0
+    assert done.returncode != 0
     assert (
         f"the virtual environment {project.folder}/absent, which the project in {project.folder} names, "
         "has no bin/python: 'pulumi install' makes it"
-    ) in said
+    ) in done.stdout
 
 
-def test_a_policy_pack_stops_a_preview(project: Project) -> None:
+def test_a_policy_pack_stops_a_preview(project: SourcedProject) -> None:
     """The engine runs a policy pack through the language host, from its source."""
     pack = project.folder / "pack"
     pack.mkdir()
     (pack / "PulumiPolicy.yaml").write_text((project.folder / "Pulumi.yaml").read_text().split("name: trial\n")[1])
     (pack / "__main__.py").write_text(POLICY_PACK)
 
-    status, said = project.pulumi("preview", "--policy-pack", str(pack))
+    done = project.run("preview", "--policy-pack", str(pack))
 
-    assert status != 0
-    assert "no stack may pass" in said
+    assert done.returncode != 0
+    assert "no stack may pass" in done.stdout
 
 
-def test_a_component_plugin_runs_from_its_source(project: Project) -> None:
+def test_a_component_plugin_runs_from_its_source(project: SourcedProject) -> None:
     """A folder with PulumiPlugin.yaml is a provider that the language host starts."""
     plugin = project.folder / "plugin"
     plugin.mkdir()
@@ -179,10 +179,10 @@ def test_a_component_plugin_runs_from_its_source(project: Project) -> None:
         "pulumi.export('loud', Shout().loud)\n"
     )
 
-    status, said = project.pulumi("up", "--yes", "--skip-preview")
+    done = project.run("up", "--yes", "--skip-preview")
 
-    assert status == 0, said
-    assert 'loud: "HELLO"' in said
+    assert done.returncode == 0, done.stdout
+    assert 'loud: "HELLO"' in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -193,11 +193,11 @@ def test_a_component_plugin_runs_from_its_source(project: Project) -> None:
     ],
 )
 def test_nothing_outlives_the_engine(
-    project: Project, stop: Callable[[subprocess.Popen[str]], None], seconds: float
+    project: SourcedProject, stop: Callable[[subprocess.Popen[str]], None], seconds: float
 ) -> None:
     """Host and program are gone soon after the engine, however it went and whatever the program does about it."""
     project.program(STUBBORN)
-    with project.start("preview") as engine:
+    with project.started("preview") as engine:
         pids = _appeared(project.folder / "pids").split()
         began = time.monotonic()
         stop(engine)
@@ -207,10 +207,10 @@ def test_nothing_outlives_the_engine(
             time.sleep(0.05)
 
 
-def test_a_killed_host_takes_its_program_with_it(project: Project) -> None:
+def test_a_killed_host_takes_its_program_with_it(project: SourcedProject) -> None:
     """The engine would wait for ever for a program that still talks to it and that nobody will end."""
     project.program(TALKING)
-    with project.start("preview") as engine:
+    with project.started("preview") as engine:
         program, host = map(int, _appeared(project.folder / "pids").split())
         os.kill(host, signal.SIGKILL)
         try:
@@ -246,12 +246,12 @@ def test_the_host_ends_quietly_when_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_install_makes_the_environment_that_the_project_names(project: Project) -> None:
+def test_install_makes_the_environment_that_the_project_names(project: SourcedProject) -> None:
     file = project.folder / "Pulumi.yaml"
     file.write_text(file.read_text().replace(str(ROOT / ".venv"), "fresh"))
     (project.folder / "requirements.txt").touch()
 
-    status, said = project.pulumi("install")
+    done = project.run("install")
 
-    assert status == 0, said
+    assert done.returncode == 0, done.stdout
     assert (project.folder / "fresh" / "bin" / "python").exists()

@@ -1,0 +1,76 @@
+"""A Pulumi project away from everything of the user's, and the real engine on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+
+@dataclass
+class Project:
+    """A folder with a project in it, whose engine has a home and a backend of its own beside it."""
+
+    folder: Path
+    limit_s: ClassVar[float]
+    """How long one run of the engine may take."""
+
+    def init(self) -> None:
+        """Makes the stack `test`, once what the engine reads for that is there."""
+        if shutil.which("pulumi") is None:
+            pytest.fail("no pulumi on PATH: . tools/env.sh")
+        for name in ("home", "backend"):
+            (self.folder / name).mkdir(mode=0o700)
+        done = self.run("stack", "init", "test")
+        assert done.returncode == 0, done.stdout
+
+    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        with self.started(*argv) as process:
+            try:
+                said, _ = process.communicate(timeout=self.limit_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        return subprocess.CompletedProcess(process.args, process.returncode, said, "")
+
+    def started(self, *argv: str, stderr: int = subprocess.STDOUT) -> subprocess.Popen[str]:
+        """An operation that goes on meanwhile."""
+        return subprocess.Popen(
+            ["pulumi", *argv, "--non-interactive", "--color", "never"],
+            cwd=self.folder,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
+        return {
+            **kept,
+            "PULUMI_HOME": str(self.folder / "home"),
+            "PULUMI_BACKEND_URL": f"file://{self.folder / 'backend'}",
+            "PULUMI_CONFIG_PASSPHRASE": "test",
+            "PULUMI_SKIP_UPDATE_CHECK": "1",
+        }
+
+    def exported(self, *flags: str) -> list[dict[str, Any]]:
+        """The resources as the backend holds them."""
+        found: dict[str, Any] = json.loads(self.run("stack", "export", *flags).stdout)
+        return list(found["deployment"].get("resources", []))
+
+
+def wait_for(true: Callable[[], bool], limit_s: float) -> None:
+    deadline = time.monotonic() + limit_s
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.1)
