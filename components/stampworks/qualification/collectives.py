@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from stampworks import catalog
-from stampworks.physics import links
-from stampworks.physics.bounds import Bound
+from stampworks.physics.bounds import Bounds
 from stampworks.physics.links import LeafLoad
+from stampworks.physics.rails import collective_on_rails
 from stampworks.plan import Rail
 from stampworks.qualification.asking import Ask, Campaign, Evidence
 from stampworks.qualification.certificate import Finding, Measured, Verdict
@@ -16,8 +16,6 @@ from stampworks.qualification.subject import Subject
 
 QUANTITY = "all_reduce_busbw"
 UNIT = "GB/s"
-SHARE_MIN = 0.8
-"""Of the ceiling of a ring, where latency no longer counts."""
 SECONDS = 0.3
 """Of one all-reduce of the size that is judged."""
 SIZE_MIN, SIZE_MAX = 1 << 20, 1 << 30
@@ -62,47 +60,50 @@ def _in_order(
             "seconds": SAMPLES * SECONDS,
         }
     }
-    loads = {rail.interface: _loads(subject, rail, order) for rail in rails}
     kind = catalog.fabrics()[subject.fabric.kind]
-    ceilings = {
-        rail.interface: (links.worst_ring_ceiling if worst else links.ring_ceiling)(
-            rail.rate_mbps, loads[rail.interface], kind
-        )
-        for rail in rails
-    }
+
+    def bounds(rail: Rail, size: int) -> Bounds:
+        loads = _loads(subject, rail, order)
+        return collective_on_rails("all_reduce", size, rail.rate_mbps, loads, kind, worst_order=worst)
+
     seconds = sum(4 * SECONDS * (SAMPLES + 1) * size / max(_size(rail), 1) for rail in rails for size in sizes)
     how = "in the worst order" if worst else "in leaf order"
     what = f"all-reduce of {len(order)} nodes on {len(rails)} rails, {how}"
-    heard = yield Ask(("collectives",), order, options, _STARTUP_S + len(order) + seconds, what)
-    evidence.add(list(_judged(heard, ceilings, order, how, sizes[-1])), list(_measured(heard, ceilings, worst)))
+    ask = Ask(("collectives",), order, options, _STARTUP_S + len(order) + seconds, what)
+    judged: dict[str, Finding] = {}
+    for _ in range(2):  # once may be noise
+        heard = yield ask
+        for rail in rails:
+            found = [value for value in _values(heard) if value.rail == rail.interface]
+            if rail.interface not in judged or judged[rail.interface].verdict != "pass":
+                judged[rail.interface] = _judged(heard, rail, found, bounds(rail, sizes[-1]), len(order), how)
+            evidence.add([], [_measured(value, bounds(rail, value.bytes), worst) for value in found if value.bytes])
+        if all(finding.verdict == "pass" for finding in judged.values()):
+            break
+    evidence.add(list(judged.values()))
 
 
-def _judged(
-    heard: Heard, ceilings: Mapping[str, Bound], order: tuple[str, ...], how: str, size: int
-) -> Iterator[Finding]:
-    for rail, ceiling in ceilings.items():
-        found = [each for each in _values(heard) if each.rail == rail and each.bytes > size // 2]
-        value = max(found, key=lambda each: each.bytes, default=None)  # a size is rounded to a multiple of the ranks
-        expected = round(SHARE_MIN * ceiling.value, 6)
-        if value is None:
-            said = [problem.what for result in heard.of("collectives") for problem in result.problems]
-            why = f"{rail}: {'; '.join([*said, *heard.unreadable][:3]) or 'no answer'}"
-            yield Finding("collectives", "unknown", (), rail, QUANTITY, UNIT, size, None, expected, why, False)
-            continue
-        verdict: Verdict = "pass" if value.value >= expected else "fail"
-        why = f"{rail} {how}: all-reduce of {len(order)} nodes reaches {value.value:.3g} of {ceiling.value:.3g} GB/s; "
-        why += ceiling.why
-        yield Finding("collectives", verdict, (), rail, QUANTITY, UNIT, size, value.value, expected, why, False)
+def _judged(heard: Heard, rail: Rail, found: Sequence[Value], bounds: Bounds, nodes: int, how: str) -> Finding:
+    name = rail.interface
+    value = max(found, key=lambda each: each.bytes, default=None)
+    floor, ceiling = round(bounds.floor.value, 6), bounds.ceiling
+    if value is None:
+        said = [problem.what for result in heard.of("collectives") for problem in result.problems]
+        why = f"{name}: {'; '.join([*said, *heard.unreadable][:3]) or 'no answer'}"
+        return Finding("collectives", "unknown", (), name, QUANTITY, UNIT, 0, None, floor, why, False)
+    reached = f"all-reduce of {nodes} nodes reaches {value.value:.3g} of {ceiling.value:.3g} GB/s"
+    why = f"{name} {how}: {reached}; {ceiling.why}"
+    verdict: Verdict = "pass" if value.value >= floor else "fail"
+    if value.value > ceiling.value:
+        verdict, why = "unknown", f"{why}: more than can be, so that something else was measured"
+    return Finding("collectives", verdict, (), name, QUANTITY, UNIT, value.bytes, value.value, floor, why, False)
 
 
-def _measured(heard: Heard, ceilings: Mapping[str, Bound], worst: bool) -> Iterator[Measured]:
-    quantity = f"{QUANTITY}.worst_order" if worst else QUANTITY
-    for each in _values(heard):
-        ceiling = ceilings.get(each.rail)
-        yield Measured(
-            quantity, each.unit, "", "", each.rail, each.bytes, each.value, each.low, each.high, each.samples,
-            round(ceiling.value, 6) if ceiling else None, each.simulated,
-        )  # fmt: skip
+def _measured(value: Value, bounds: Bounds, worst: bool) -> Measured:
+    return Measured(
+        f"{QUANTITY}.worst_order" if worst else QUANTITY, value.unit, "", "", value.rail, value.bytes,
+        value.value, value.low, value.high, value.samples, round(bounds.ceiling.value, 6), value.simulated,
+    )  # fmt: skip
 
 
 def _values(heard: Heard) -> Iterator[Value]:
