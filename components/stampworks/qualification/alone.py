@@ -134,11 +134,9 @@ def _packets(subject: Subject, heard: Heard) -> Complaints:
 
 def _inventory(subject: Subject, heard: Heard) -> Complaints:
     for result in heard.of("inventory"):
-        if result.rank < len(result.nodes):
-            node = result.nodes[result.rank]
-            yield from ((node, why) for why in hardware.complaints(result))
-            yield from ((node, problem.what) for problem in result.problems)
-            yield from _accelerators(subject, node, result)
+        yield from ((result.node, why) for why in hardware.complaints(result))
+        yield from ((result.node, problem.what) for problem in result.problems)
+        yield from _accelerators(subject, result.node, result)
     yield from _differing(heard)
 
 

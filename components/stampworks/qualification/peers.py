@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from stampworks.qualification.results import Heard, Value
 
@@ -15,10 +15,6 @@ PART_MIN = 0.5
 def values(heard: Heard, quantity: str) -> list[Value]:
     """What every node says of one quantity; an entry without a node is about the rank that said it."""
     return [value for result in heard.results for value in result.values if value.quantity == quantity]
-
-
-def by_node(found: Iterable[Value]) -> dict[str, Value]:
-    return {value.node: value for value in found}
 
 
 def usual(of: Mapping[str, str]) -> str | None:
@@ -42,6 +38,6 @@ def apart(of: Mapping[str, float], most: float) -> tuple[list[str], float]:
 
 
 def missing(heard: Heard, workload: str, nodes: Sequence[str]) -> list[str]:
-    """Those of these nodes whose answer did not come."""
-    answered = {result.nodes[result.rank] for result in heard.of(workload) if result.rank < len(result.nodes)}
+    """Those of these nodes of which nothing was heard, neither from themselves nor from who gathered the answers."""
+    answered = {each.node for result in heard.of(workload) for each in (*result.values, *result.texts)}
     return [node for node in nodes if node not in answered]

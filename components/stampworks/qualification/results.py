@@ -82,6 +82,11 @@ class Result:
     texts: tuple[Text, ...]
     problems: tuple[Problem, ...]
 
+    @property
+    def node(self) -> str:
+        """Whose answer it is. A rank that met no others knows only itself."""
+        return self.nodes[self.rank] if len(self.nodes) == self.ranks else "".join(self.nodes[:1])
+
 
 @dataclass(frozen=True)
 class Heard:
