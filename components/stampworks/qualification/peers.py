@@ -39,5 +39,7 @@ def apart(of: Mapping[str, float], most: float) -> tuple[list[str], float]:
 
 def missing(heard: Heard, workload: str, nodes: Sequence[str]) -> list[str]:
     """Those of these nodes of which nothing was heard, neither from themselves nor from who gathered the answers."""
-    answered = {each.node for result in heard.of(workload) for each in (*result.values, *result.texts)}
+    results = heard.of(workload)
+    answered = {value.node for result in results for value in result.values}
+    answered |= {text.node for result in results for text in result.texts}
     return [node for node in nodes if node not in answered]
