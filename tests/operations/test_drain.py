@@ -103,11 +103,34 @@ def test_a_node_that_slurm_does_not_know_runs_nothing(cluster: StandIn) -> None:
     assert cluster.updates == []
 
 
-def test_a_head_without_slurm_has_run_no_job(cluster: StandIn) -> None:
-    """An `up` that failed before Slurm was configured can still shrink."""
+def without_scheduler(cluster: StandIn, steps: str) -> None:
     cluster.program("scontrol", "#!/bin/sh\nexit 1\n")
     cluster.program("find", "#!/bin/sh\nexit 0\n")
-    vacate(cluster.roster, dict.fromkeys(["gpu-002"], LEAVES), 1, print)
+    cluster.program("pgrep", f"#!/bin/sh\n{steps}\n")
+
+
+def test_a_head_without_slurm_schedules_nothing(cluster: StandIn) -> None:
+    """An `up` that failed before Slurm was configured can still shrink, and one that renews all nodes goes on."""
+    without_scheduler(cluster, "exit 1")
+    vacate(cluster.roster, dict.fromkeys(["gpu-002", "gpu-009"], LEAVES), 1, print)
+
+
+def test_jobs_go_on_without_a_head(cluster: StandIn) -> None:
+    """A head that lost its disk knows of no job; the nodes do."""
+    without_scheduler(cluster, "echo 12")
+    with pytest.raises(UnknownError) as caught:
+        vacate(cluster.roster, dict.fromkeys(["gpu-002"], LEAVES), 1, print)
+    assert str(caught.value) == (
+        "jobs run on gpu-002, and the head has no scheduler that could wait for them\n"
+        "  hint: undo the change of the pool, and make it again after a `pulumi up`, which gives the head its scheduler"
+    )
+
+
+def test_a_node_that_cannot_be_asked_for_jobs_stops_it(cluster: StandIn) -> None:
+    """No answer is no permission."""
+    without_scheduler(cluster, "echo 'no such option' >&2; exit 2")
+    with pytest.raises(UnknownError, match="gpu-002: pgrep ended with exit code 2: no such option"):
+        vacate(cluster.roster, dict.fromkeys(["gpu-002"], LEAVES), 1, print)
 
 
 def test_a_silent_slurm_stops_the_shrinking(cluster: StandIn) -> None:

@@ -320,7 +320,7 @@ class Proof(Section):
     """How the finished cluster is measured against its plan; `up` is through when it has passed."""
 
     level: Literal["none", "quick", "standard", "burn-in"] = Field(
-        default="none",
+        default="standard",
         description="How much is measured: nothing, each node alone, nodes and fabric together, everything for hours.",
         json_schema_extra=IN_PLACE,
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from stampworks.operations import remote, slurm
-from stampworks.operations.errors import InputError, OperationError, nearest
-from stampworks.plan import STATE_DIRECTORY, Plan, Roster
+from stampworks.operations.errors import InputError, OperationError, UnknownError, nearest
+from stampworks.plan import Plan, Roster
 from stampworks.reasons import BYTES_MAX, DrainReason, written
 
 LEAVES = DrainReason("stampworks", "", "leaves the cluster")
@@ -96,7 +96,7 @@ def vacate(
     for name in reasons:
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} cannot be a node's name")
-    known = _known(roster)
+    known = _known(roster, reasons)
     there = [name for name in reasons if name in known]
     own = [name for name in there if "drain" not in known[name].states or known[name].reason.by == "stampworks"]
     try:
@@ -141,19 +141,38 @@ def _check(plan: Plan, roster: Roster, names: Sequence[str], known: Mapping[str,
             raise InputError(f"Slurm does not know {name} yet", "`pulumi up` makes it a part of the cluster")
 
 
-def _known(roster: Roster) -> dict[str, slurm.Node]:
+def _known(roster: Roster, names: Iterable[str]) -> dict[str, slurm.Node]:
     try:
         return slurm.nodes(roster)
     except OperationError:
-        if _never_configured(roster):
-            return {}
-        raise
+        if _configured(roster):
+            raise
+    _expect_no_steps(roster, names)
+    return {}
 
 
-def _never_configured(roster: Roster) -> bool:
-    """A head with neither slurm.conf nor a queue has run no job: an `up` that failed half-way can still shrink."""
-    traces = ["-name", "slurm.conf", "-o", "-name", "job_state"]
-    return not remote.ask(roster, remote.head(roster).name, ["find", "/etc/slurm", STATE_DIRECTORY, *traces]).strip()
+def _configured(roster: Roster) -> bool:
+    """A head without slurm.conf schedules nothing: it never did, or it has just got a new disk."""
+    traces = ["-name", "slurm.conf"]
+    return bool(remote.ask(roster, remote.head(roster).name, ["find", "/etc/slurm", *traces]).strip())
+
+
+def _expect_no_steps(roster: Roster, names: Iterable[str]) -> None:
+    """Jobs go on without a head. Where no scheduler can be asked for them, the nodes themselves are."""
+    there = {member.name for member in roster.members}
+    running = [name for name in names if name in there and _runs_steps(roster, name)]
+    if running:
+        raise UnknownError(
+            f"jobs run on {', '.join(running)}, and the head has no scheduler that could wait for them",
+            "undo the change of the pool, and make it again after a `pulumi up`, which gives the head its scheduler",
+        )
+
+
+def _runs_steps(roster: Roster, node: str) -> bool:
+    code, _, said = remote.hear(roster, node, ["pgrep", "-x", "slurmstepd"], remote.TIMEOUT_S)
+    if code > 1:
+        raise UnknownError(f"{node}: pgrep ended with exit code {code}: {said}", f"look there: stampworks ssh {node}")
+    return code == 0
 
 
 def hold(roster: Roster, reasons: Mapping[str, DrainReason]) -> None:
