@@ -31,6 +31,8 @@ class Recorder(mocks.Mocks):
         self.seen[(args.typ.split(":")[-1], args.name)] = args
         outputs: dict[str, dict[str, Any]] = {
             "Keyring": {name: name for name in ("sshPublicKey", "sshPrivateKey", "slurmKey", "databasePassword")},
+            "SigningKey": {"publicKey": "public", "privateKey": "private"},
+            "Qualification": {"verdict": "pass", "certificate": "signed"},
             "LocalRoom": {"claim": "ours"},
             "LocalNetwork": {"instance": "1-1"},
             "LocalGroup": {"generation": f"generation of {args.name}"},
@@ -83,7 +85,7 @@ def stamp(made: Plan) -> tuple[Recorder, dict[str, Any]]:
 
     def run() -> pulumi.Output[None]:
         cluster = Cluster(made.name, made)
-        names = ("name", "head", "nodes", "use", "fingerprint")
+        names = ("name", "head", "nodes", "use", "fingerprint", "verdict", "certificate", "verification_key")
         whole = pulumi.Output.all(*(getattr(cluster, name) for name in names))
         return whole.apply(lambda values: outputs.update(zip(names, values, strict=True)))
 
@@ -116,7 +118,25 @@ def test_children_are_named_from_the_cluster_and_its_pools(tmp_path: Path) -> No
         ("SharedDirectory", "local-shared"),
         ("Roster", "local"),
         ("Playbook", "local"),
+        ("SigningKey", "local"),
+        ("Qualification", "local"),
     }
+
+
+def test_a_cluster_that_nobody_wants_proven_has_no_proof(tmp_path: Path) -> None:
+    """Nothing is measured, and nothing says that it was."""
+    recorder, outputs = stamp(planned(tmp_path, ("    users:\n", "    proof: {level: none}\n    users:\n")))
+    assert not {kind for kind, _ in recorder.seen} & {"SigningKey", "Qualification"}
+    assert [outputs[name] for name in ("verdict", "certificate", "verification_key")] == ["unknown", "", ""]
+
+
+def test_who_may_use_the_cluster_is_no_part_of_what_is_proven(tmp_path: Path) -> None:
+    """Another user needs no other proof; another rate does."""
+    before, _ = stamp(planned(tmp_path))
+    another, _ = stamp(planned(tmp_path, ("      - {name: bob, uid: 2002}\n", "")))
+    faster, _ = stamp(planned(tmp_path, ("rail_rate_mbps: 200", "rail_rate_mbps: 100")))
+    proven = [each.inputs("Qualification", "local")["subject"] for each in (before, another, faster)]
+    assert proven[0] == proven[1] != proven[2]
 
 
 def test_a_pool_more_leaves_the_names_of_the_others_alone(tmp_path: Path) -> None:
@@ -138,6 +158,9 @@ def test_outputs_say_what_there_is_and_how_to_use_it(tmp_path: Path) -> None:
         "nodes": 4,
         "use": "stampworks run -s test -- hostname",
         "fingerprint": fingerprint(made),
+        "verdict": "pass",
+        "certificate": "signed",
+        "verification_key": "public",
     }
 
 
@@ -192,4 +215,6 @@ def test_what_keeps_state_is_guarded_as_declared(
         "LocalGroup": False,
         "Roster": False,
         "Playbook": False,
+        "SigningKey": False,
+        "Qualification": False,
     }

@@ -145,7 +145,7 @@ class Cluster(pulumi.ComponentResource):
         self._proof: Playbook | Qualification = playbook
         if plan.proof.level == "none" or not plan.pools:
             return
-        key = SigningKey(self._base, cluster=plan.name, opts=self._child(protect=plan.scheduler.protect))
+        key = SigningKey(self._base, cluster=plan.name, opts=self._child())
         proof = Qualification(
             self._base,
             subject=to_dict(qualification.subject_of(plan)),
