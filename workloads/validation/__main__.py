@@ -28,7 +28,10 @@ from .options import OptionError, load, read
 from .ranks import Cluster, Ranks
 from .result import Answer
 
-PROGRAMS = ("clocks", "collectives", "inventory", "limits", "matmul", "memory", "pairs", "storage")
+PROGRAMS = (
+    *("checkpoint", "clocks", "collectives", "copies", "inventory", "limits", "loading", "matmul", "memory", "pairs"),
+    *("storage", "tools"),
+)
 TELLING = ("CUDA_", "GLOO_", "MKL_", "NCCL_", "OMP_", "OPENBLAS_", "STAMPWORKS_FAULT_", "TORCH_", "UCX_")
 """Variables with these prefixes change what is measured, so that a result names them."""
 

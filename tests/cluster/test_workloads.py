@@ -1,0 +1,201 @@
+"""The validation programs on a real cluster: what they measure of what was declared, and how they take faults."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from stampworks.qualification import Heard, read
+from stampworks.qualification.results import Value
+
+from tests.cluster.conftest import Stack
+
+pytestmark = pytest.mark.cluster
+
+NODES = ("gpu-001", "gpu-002", "gpu-003", "gpu-004")
+RATE_MBPS = 200
+PAYLOAD = 1448 / 1514
+"""Of an ethernet frame what TCP's user gets: the rest is headers."""
+FABRIC = """\
+    fabric: {kind: simulated, rail_rate_mbps: 200, leaf_nodes: 2, oversubscription: 1}
+    storage:
+"""
+WHERE = "PYTHONPATH=/usr/local/lib/stampworks/workloads"
+
+
+@pytest.fixture(scope="module")
+def stamped(stack: Stack) -> Stack:
+    """Four nodes with two rails each."""
+    stack.edit("count: 2", f"count: {len(NODES)}")
+    stack.edit("    storage:\n", FABRIC)
+    stack.up()
+    return stack
+
+
+def stampworks(stack: Stack, *argv: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "stampworks.cli.main", *argv],
+        cwd=stack.folder,
+        env=stack.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def on(stack: Stack, node: str, *command: str) -> str:
+    process = stampworks(stack, "ssh", "-s", "test", node, "--", *command)
+    said, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    return said
+
+
+def begin(stack: Stack, *programs: str, fault: str = "", **options: Any) -> subprocess.Popen[str]:
+    """Starts programs on all nodes, which know each other as qualification would tell them."""
+    nodes = stack.nodes()
+    listed = [{"name": name, "address": nodes[name]["address"], "rails": list(nodes[name]["rail_addresses"])} for name in NODES]
+    told = {"cluster": {"nodes": listed, "rails": ["rail0", "rail1"], "wait": 20}, **options}
+    variables = [WHERE, *([fault] if fault else [])]
+    command = ["env", *variables, "python3", "-m", "validation", *programs, "--options", json.dumps(told)]
+    return stampworks(stack, "run", "-s", "test", "--", *command)
+
+
+def heard(process: subprocess.Popen[str]) -> Heard:
+    said, errors = process.communicate(timeout=300)
+    found = read(said)
+    assert found.results, errors
+    assert found.unreadable == ()
+    return found
+
+
+def values(found: Heard, quantity: str) -> list[Value]:
+    return [value for result in found.results for value in result.values if value.quantity == quantity]
+
+
+def problems(found: Heard) -> list[str]:
+    return [f"{each.node} {each.rail} {each.what}" for result in found.results for each in result.problems]
+
+
+@pytest.fixture(scope="module")
+def whole(stamped: Stack) -> Heard:
+    """Every program in one start, on a cluster that is well."""
+    small = {"bytes": 2**20, "rounds": 1}
+    programs = ["checkpoint", "clocks", "collectives", "copies", "inventory", "limits", "loading", "matmul", "memory"]
+    return heard(
+        begin(
+            stamped,
+            *(*programs, "pairs", "storage", "tools"),
+            checkpoint={"directory": "/shared", **small},
+            storage={"directories": ["/tmp", "/shared"], **small},
+            matmul={"size": 256, "seconds": 0.2, "warmup": 0.0},
+            memory={"bytes": 2**22, "seconds": 0.1},
+            loading={"bytes": 2**20, "seconds": 0.1},
+            collectives={"bytes": [2**22], "seconds": 1.0},
+            pairs={"seconds": 0.5},
+            tools={"accelerators": 8, "directories": ["/tmp"]},
+        )
+    )
+
+
+def test_every_program_answers(whole: Heard) -> None:
+    """On every node, or on the first for all of them; nothing is wrong with this cluster."""
+    assert problems(whole) == []
+    several = {"checkpoint", "clocks", "collectives", "pairs"}
+    for workload in ("copies", "inventory", "limits", "loading", "matmul", "memory", "storage", "tools", *several):
+        ranks = [result.rank for result in whole.of(workload)]
+        assert ranks == ([0] if workload in several else [0, 1, 2, 3]), workload
+
+
+def test_rails_carry_what_was_declared(whole: Heard) -> None:
+    """Each rail between any two nodes, in both directions."""
+    found = values(whole, "pair_bandwidth")
+    assert {(value.node, value.peer, value.rail) for value in found} == {
+        (one, other, rail) for one in NODES for other in NODES for rail in ("rail0", "rail1") if one != other
+    }
+    for value in found:
+        assert value.value == pytest.approx(RATE_MBPS / 1000 * PAYLOAD, rel=0.05), value
+
+
+def test_a_ring_reaches_nearly_what_a_pair_does(whole: Heard) -> None:
+    """By the usual definition of bus bandwidth, from some MiB on."""
+    pair = min(value.value for value in values(whole, "pair_bandwidth")) / 8
+    for value in values(whole, "all_reduce_busbw"):
+        assert 0.9 * pair < value.value < 1.05 * RATE_MBPS / 8000, value
+
+
+def test_products_are_the_same_everywhere(whole: Heard) -> None:
+    """Of the same matrices on the same processor with the same software."""
+    assert {value.value for value in values(whole, "matmul_mismatches")} == {0.0}
+    digests = [text.text for result in whole.of("matmul") for text in result.texts if text.quantity == "matmul_digest"]
+    assert len(digests) == len(NODES)
+    assert len(set(digests)) == 1
+
+
+def test_what_is_simulated_says_so(whole: Heard) -> None:
+    """The accelerators are, and nothing else is."""
+    simulated = {value.quantity for result in whole.results for value in result.values if value.simulated}
+    assert simulated
+    assert all(quantity.startswith("accelerator") for quantity in simulated)
+
+
+def test_what_a_node_has_not_is_skipped(whole: Heard) -> None:
+    """No accelerator, none of the tools: that is said, and is no value."""
+    skipped = {text.name for result in whole.results for text in result.texts if text.quantity == "skipped"}
+    assert skipped == {"copies", "all_reduce_perf", "fio"}
+
+
+def test_a_turned_bit_is_seen(stamped: Stack) -> None:
+    """By the node that computed it, and in no other way: the rehearsal is part of the result."""
+    found = heard(
+        begin(
+            stamped, "matmul", fault="STAMPWORKS_FAULT_BITFLIP=1", matmul={"size": 256, "seconds": 0.2, "warmup": 0.0}
+        )
+    )
+    assert {(value.node, value.value) for value in values(found, "matmul_mismatches")} == {
+        (name, 1.0) for name in NODES
+    }
+
+
+@pytest.fixture
+def slow_rail(stamped: Stack) -> Iterator[None]:
+    """What gpu-003 sends on rail1 goes at a quarter of its rate, and no counter shows it."""
+    on(stamped, "gpu-003", "tc", "qdisc", "replace", "dev", "rail1", "root", "handle", "1:", "htb", "default", "1")
+    limit = ["rate", "50mbit", "burst", "64kb"]
+    on(stamped, "gpu-003", "tc", "class", "add", "dev", "rail1", "parent", "1:", "classid", "1:1", "htb", *limit)
+    yield
+    burst = ["burst", "100kb", "latency", "20ms"]
+    on(stamped, "gpu-003", "tc", "qdisc", "replace", "dev", "rail1", "root", "tbf", "rate", "200mbit", *burst)
+
+
+@pytest.mark.usefixtures("slow_rail")
+def test_a_slow_rail_is_seen(stamped: Stack) -> None:
+    """By the pairs, which say whose it is, and by a ring, which is as slow as its slowest link."""
+    found = heard(begin(stamped, "pairs", "collectives", pairs={"seconds": 0.5}, collectives={"bytes": [2**20]}))
+    assert problems(found) == []
+    slow = {(value.node, value.rail) for value in values(found, "pair_bandwidth") if value.value < 0.1}
+    assert slow == {("gpu-003", "rail1")}
+    ring = {value.rail: value.value for value in values(found, "all_reduce_busbw")}
+    assert ring["rail1"] == pytest.approx(ring["rail0"] / 4, rel=0.2)
+
+
+def test_a_node_that_dies_is_named(stamped: Stack) -> None:
+    """In the middle of a collective: the others come to an end, and the first says who is gone."""
+    process = begin(stamped, "collectives", collectives={"bytes": [2**22], "seconds": 60.0, "rails": ["rail0"]})
+    stored = "awk '$2 ~ /:733D$/ && $4 == \"01\"' /proc/net/tcp /proc/net/tcp6 | wc -l"  # torch's store, port 29501
+    deadline = time.monotonic() + 60
+    while int(on(stamped, "gpu-001", "sh", "-c", stored)) < len(NODES):
+        assert time.monotonic() < deadline, "the ranks do not come together"
+    stamped.kill("gpu-004")
+    found = heard(process)
+    [result] = found.of("collectives")
+    assert result.rank == 0
+    assert result.seconds < 60, "it ended before the collective would have"
+    named = [problem.what for problem in result.problems if problem.node == "gpu-004"]
+    assert named
+    assert named[0].startswith("no answer: ")

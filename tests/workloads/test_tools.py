@@ -1,0 +1,111 @@
+"""What nccl-tests, ib_write_bw and fio print, and what of it is a rate."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from validation.tools import Reading, Unreadable, read_fio, read_ib, read_nccl
+
+from tests.workloads.conftest import ROOT
+
+RECORDED = Path(__file__).parent / "recorded"
+
+
+def recorded(name: str) -> str:
+    return (RECORDED / f"{name}.txt").read_text()
+
+
+def rates(readings: list[Reading]) -> list[tuple[str, str, int, float]]:
+    return [(one.quantity, one.unit, one.bytes, one.spread.value) for one in readings]
+
+
+def test_nccl_gives_a_rate_for_each_size() -> None:
+    """Not its average over all sizes, nothing for sizes where it prints 0.00, and N/A where nothing was checked."""
+    assert [each for each in rates(read_nccl(recorded("nccl-whole"))) if each[0].endswith("busbw")] == [
+        ("nccl_all_reduce_busbw", "GB/s", 16777216, 222.27),
+        ("nccl_all_reduce_busbw", "GB/s", 268435456, 449.28),
+        ("nccl_all_reduce_busbw", "GB/s", 1073741824, 474.72),
+    ]
+    assert 286.81 not in [rate for *_, rate in rates(read_nccl(recorded("nccl-whole")))]
+
+
+def test_ib_gives_its_average() -> None:
+    """With a duration it has no peak, which it prints as 0.00."""
+    assert rates(read_ib(recorded("ib-whole"))) == [("ib_write_bandwidth", "Gb/s", 65536, 392.55)]
+
+
+def test_ibs_megabytes_are_of_two_to_the_twentieth() -> None:
+    """Both units of the same run are the same rate."""
+    [one] = read_ib(recorded("ib-megabytes"))
+    assert one.spread.value == pytest.approx(392.55, rel=1e-4)
+
+
+def test_fio_gives_the_direction_that_moved_something() -> None:
+    """A read that was not asked for is not 0 MB/s."""
+    [one] = read_fio(recorded("fio-write"))
+    assert (one.quantity, one.unit, one.spread.samples) == ("fio_write", "MB/s", 3)
+    assert one.spread.value == pytest.approx(1431.66, rel=1e-4)
+    assert one.spread.low < one.spread.value < one.spread.high
+
+
+@pytest.mark.parametrize(
+    ("read", "name", "words"),
+    [
+        (read_nccl, "nccl-truncated", "its output does not come to its end"),
+        (read_nccl, "nccl-wrong", "7 wrong results at 16777216 bytes"),
+        (read_nccl, "fio-write", "its output does not come to its end"),
+        (read_ib, "ib-truncated", "its output does not come to its end"),
+        (read_ib, "ib-nothing", "it has no row with a rate"),
+        (read_ib, "nccl-whole", "it has no table"),
+        (read_fio, "fio-truncated", "its output is not what fio says as JSON, or does not come to its end"),
+        (read_fio, "fio-full", "job stampworks: error 28"),
+        (read_fio, "ib-whole", "its output is not what fio says as JSON, or does not come to its end"),
+    ],
+)
+def test_what_is_no_result_is_a_problem(read: object, name: str, words: str) -> None:
+    """With its reason, and without any value."""
+    with pytest.raises(Unreadable) as refusal:
+        read(recorded(name))  # type: ignore[operator]
+    assert str(refusal.value) == words
+
+
+@pytest.mark.parametrize("read", [read_nccl, read_ib, read_fio])
+@pytest.mark.parametrize("name", ["nccl-whole", "ib-whole", "fio-write"])
+def test_a_beginning_is_never_a_result(read: object, name: str) -> None:
+    """Wherever an output ends too early, there is no value, or the same ones."""
+    text = recorded(name)
+    whole = _rates(read, text)
+    for end in range(0, len(text), 7):
+        assert _rates(read, text[:end]) in (None, whole)
+
+
+def _rates(read: object, text: str) -> list[tuple[str, str, int, float]] | None:
+    try:
+        return rates(read(text))  # type: ignore[operator]
+    except Unreadable:
+        return None
+
+
+def test_a_tool_is_used_where_it_is(tmp_path: Path) -> None:
+    """What it printed becomes values; one that fails, or that is not there, gives none."""
+    (tmp_path / "fio").write_text(f"#!/bin/sh\ncat {RECORDED}/fio-write.txt\n")
+    (tmp_path / "all_reduce_perf").write_text("#!/bin/sh\necho 'no device' >&2\nexit 3\n")
+    for name in ("fio", "all_reduce_perf"):
+        (tmp_path / name).chmod(0o755)
+    options = {"tools": {"accelerators": 8, "directories": ["/tmp"], "devices": ["mlx5_0"]}}
+    subprocess.run(
+        [sys.executable, "-m", "validation", "tools", "--options", json.dumps(options), "--out", str(tmp_path)],
+        cwd=ROOT / "workloads",
+        env={**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    result = json.loads((tmp_path / "tools.0.json").read_text())
+    assert {value["quantity"] for value in result["values"]} == {"fio_write"}
+    assert [problem["what"] for problem in result["problems"]] == ["all_reduce_perf: exit code 3: no device"]
