@@ -59,7 +59,8 @@ def on(stack: Stack, node: str, *command: str) -> str:
 def begin(stack: Stack, *programs: str, fault: str = "", **options: Any) -> subprocess.Popen[str]:
     """Starts programs on all nodes, which know each other as qualification would tell them."""
     nodes = stack.nodes()
-    listed = [{"name": name, "address": nodes[name]["address"], "rails": list(nodes[name]["rail_addresses"])} for name in NODES]
+    rails = {name: list(nodes[name]["rail_addresses"]) for name in NODES}
+    listed = [{"name": name, "address": nodes[name]["address"], "rails": rails[name]} for name in NODES]
     told = {"cluster": {"nodes": listed, "rails": ["rail0", "rail1"], "wait": 20}, **options}
     variables = [WHERE, *([fault] if fault else [])]
     command = ["env", *variables, "python3", "-m", "validation", *programs, "--options", json.dumps(told)]
