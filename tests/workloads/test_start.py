@@ -153,7 +153,7 @@ def test_a_wrong_option_of_a_program_is_its_problem() -> None:
     [
         (["pears"], "invalid choice: 'pears'"),
         (["limits", "--options", "{"], "validation: the options: not JSON: "),
-        (["limits", "--options", '{"limit": {}}'], "validation: the options are for limit, the programs are checkpoint, "),
+        (["limits", "--options", '{"limit": {}}'], "validation: the options are for limit, the programs are "),
         (["limits", "--options", '{"cluster": {"port": 1}}'], "validation: cluster: port must be 1024 to 65534, not 1"),
     ],
 )
