@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -36,6 +37,7 @@ ON_NODES = {
     },
     "gpu-001": {"/etc/slurm/slurm.key": "600 slurm", "/etc/ssh/ssh_host_ed25519_key": "600 root"},
     "gpu-002": {"/etc/slurm/slurm.key": "600 slurm", "/etc/ssh/ssh_host_ed25519_key": "600 root"},
+    "gpu-003": {"/etc/slurm/slurm.key": "600 slurm", "/etc/ssh/ssh_host_ed25519_key": "600 root"},
 }
 
 
@@ -116,6 +118,7 @@ def watched(stack: Stack) -> Watched:
         "/shared, protect: false}\n",
         "/shared, protect: false}\n    users: [{name: alice, uid: 2001, accounts: [research]}]\n",
     )
+    stack.edit("count: 2", "count: 3")
     stack.edit("drain_timeout_minutes: 1,", "drain_timeout_minutes: 1, accounting: true, accounts: [{name: research}],")
     made, over = Watched(stack), threading.Event()
     watcher = threading.Thread(target=made.watch, args=(over,))
@@ -262,39 +265,38 @@ def test_a_head_that_lies_is_shown_as_it_is(watched: Watched) -> None:
         assert all(line.isprintable() for line in done.stdout.split("\n"))
 
 
-@pytest.mark.parametrize(
-    ("setup", "undo", "expected"),
-    [
-        (
-            f"mv /usr/bin/python3 /usr/bin/python3.real; {endless('/usr/bin/python3')}",
-            f"mv /usr/bin/python3.real /usr/bin/python3; {END_YES}",
-            "broke on the node: ...",
-        ),
-        (
-            f"mv /usr/sbin/sshd /usr/sbin/sshd.real; mv /tmp/garbage /usr/sbin/sshd; {END_SSHD}",
-            f"mv /usr/sbin/sshd.real /usr/sbin/sshd; {END_SSHD}",
-            "cannot be reached",
-        ),
-    ],
-    ids=["python", "sshd"],
-)
-def test_a_node_that_lies_to_up_is_named_and_harms_no_other(
-    watched: Watched, setup: str, undo: str, expected: str
-) -> None:
-    """`up` names the node and what is wrong with it, the others take jobs; once the node is honest, `up` converges."""
-    watched.stack.shell("gpu-002", f"cat > /tmp/garbage <<'EOS'\n{GARBAGE}EOS\nchmod 755 /tmp/garbage")
+# node -> how it begins to lie, how it ends that, and what is said of it
+LIARS = {
+    "gpu-002": (
+        f"mv /usr/bin/python3 /usr/bin/python3.real; {endless('/usr/bin/python3')}",
+        f"mv /usr/bin/python3.real /usr/bin/python3; {END_YES}",
+        "broke on the node: ...",
+    ),
+    "gpu-003": (
+        f"mv /usr/sbin/sshd /usr/sbin/sshd.real; mv /tmp/garbage /usr/sbin/sshd; {END_SSHD}",
+        f"mv /usr/sbin/sshd.real /usr/sbin/sshd; {END_SSHD}",
+        "cannot be reached",
+    ),
+}
+
+
+def test_nodes_that_lie_to_up_are_named_and_harm_no_other(watched: Watched) -> None:
+    """`up` names each and what is wrong with it, the others take jobs; once all are honest, `up` converges."""
+    watched.stack.shell("gpu-003", f"cat > /tmp/garbage <<'EOS'\n{GARBAGE}EOS\nchmod 755 /tmp/garbage")
     watched.stack.edit("[research]}]", "[research]}, {name: bob, uid: 2002}]")  # whatever makes the playbook run
-    watched.stack.shell("gpu-002", setup)
+    for node, (begin, _, _) in LIARS.items():
+        watched.stack.shell(node, begin)
     try:
         done = watched.stack.run("up", "--yes", "--skip-preview")
         there = watched.stack.stampworks("run", "-s", "test", "--nodes", "1", "--", "hostname")
     finally:
-        watched.stack.shell("gpu-002", undo)
+        for node, (_, end, _) in LIARS.items():
+            watched.stack.shell(node, end)
         watched.stack.edit(", {name: bob, uid: 2002}]", "]")
     assert done.returncode != 0
-    assert "gpu-002: " in done.stdout
+    for node, (_, _, expected) in LIARS.items():
+        assert re.search(f"{node}: .*\n?.*{re.escape(expected)}", done.stdout), done.stdout
     assert "gpu-001: " not in done.stdout
-    assert expected in done.stdout
     assert "\x1b" not in done.stdout
     assert there.returncode == 0, there.stderr
     watched.stack.up()

@@ -45,7 +45,7 @@ TAKEN_GROUPS = frozenset(["all", "builder", "head", "localhost", "ungrouped"])
 SYSTEM_USERS = frozenset(
     [
         *("root", "daemon", "bin", "sys", "sync", "games", "man", "lp", "mail", "news", "uucp", "proxy", "www-data"),
-        *("backup", "list", "irc", "nobody", "messagebus", "sshd", "munge", "slurm", "mysql", "iperf3"),
+        *("backup", "list", "irc", "nobody", "messagebus", "sshd", "munge", "slurm", "mysql", "iperf3", "rdma"),
         *("adm", "audio", "cdrom", "crontab", "dialout", "dip", "disk", "docker", "fax", "floppy", "input", "kmem"),
         *("kvm", "netdev", "nogroup", "operator", "plugdev", "render", "sasl", "shadow", "src", "staff", "sudo"),
         *("tape", "tty", "users", "utmp", "video", "voice"),
