@@ -11,6 +11,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -24,6 +25,7 @@ from stampworks.operations.status import TAKES_JOBS
 from stampworks.plan import Level, Member, Roster
 from stampworks.qualification import Ask, Certificate, Evidence, Finding, Heard, NodeVerdict, Subject, Verdict
 from stampworks.reasons import BYTES_MAX, DrainReason, written
+from stampworks.schedulers import slurm as slurm_files
 
 Progress = Callable[[str], None]
 
@@ -31,6 +33,11 @@ RESERVATION = "stampworks-proof"
 PROGRAMS = "/usr/local/lib/stampworks/workloads"
 PORT_FIRST, PORTS = 20_000, 10_000
 _READY_S = 60.0
+_START_S = 10.0
+"""The nodes are free and nobody else's: what does not start by then does not start."""
+_LOOK_S = 30.0
+_LOOKS = 16
+"""At one time: each is an ssh."""
 
 
 @dataclass
@@ -40,9 +47,19 @@ class _Nodes:
     ready: list[str] = field(default_factory=list)
     ours: list[str] = field(default_factory=list)
     """Held back by an earlier proof: to be given back if they pass now."""
-    aside: dict[str, tuple[Verdict, str]] = field(default_factory=dict)
+    aside: dict[str, _Aside] = field(default_factory=dict)
     set_apart: set[str] = field(default_factory=set)
     """Held by a person: out of service on purpose, and no part of the verdict."""
+
+
+@dataclass(frozen=True)
+class _Aside:
+    """Why a node is not measured, and what that says of it."""
+
+    verdict: Verdict
+    why: str
+    held: bool = False
+    busy: bool = False
 
 
 def qualify(
@@ -65,6 +82,8 @@ def qualify(
     wanted = list(dict.fromkeys(names)) or list(members)
     started = _now()
     evidence = Evidence()
+    progress("asking the nodes whether they are well")
+    _look_after(roster, wanted)
     found = _sorted_out(roster, wanted)
     with _taken_aside(roster, subject, found, progress):
         _measure(subject, roster, found.ready, level, evidence, progress)
@@ -105,6 +124,17 @@ def to_prove(subject: Subject, roster: Roster, earlier: Certificate | None, leve
     return [member.name for member in there if proven.get(member.name) != member.instance]
 
 
+def _look_after(roster: Roster, names: Sequence[str]) -> None:
+    """Has every node look whether it is well, as before a job. Who is not drains itself, and nothing waits for it."""
+
+    def look(name: str) -> None:
+        with contextlib.suppress(UnknownError):  # Slurm, asked next, says that it is silent
+            remote.hear(roster, name, [slurm_files.HEALTH], _LOOK_S)
+
+    with ThreadPoolExecutor(_LOOKS) as threads:
+        list(threads.map(look, names))
+
+
 def _sorted_out(roster: Roster, wanted: Sequence[str]) -> _Nodes:
     known, jobs = slurm.nodes(roster), slurm.jobs(roster)
     busy = {name: job.id for job in jobs for name in job.nodes}
@@ -112,25 +142,30 @@ def _sorted_out(roster: Roster, wanted: Sequence[str]) -> _Nodes:
     for name in wanted:
         node = known.get(name)
         if node is None:
-            found.aside[name] = ("unknown", "Slurm does not know it")
+            found.aside[name] = _Aside("unknown", "Slurm does not know it")
         elif name in busy:
-            found.aside[name] = ("unknown", f"job {busy[name]} runs on it")
+            found.aside[name] = _Aside("unknown", f"job {busy[name]} runs on it", busy=True)
         elif "drain" in node.states and node.reason.by == "person":
-            found.aside[name] = ("unknown", f"held by {node.reason.who}: {node.reason.text}")
+            found.aside[name] = _Aside("unknown", f"held by {node.reason.who}: {node.reason.text}", held=True)
             found.set_apart.add(name)
         elif "drain" in node.states and node.reason.by in ("proof", "stampworks"):
             found.ours.append(name)
             found.ready.append(name)
-        elif _out_of_order(node):
-            states = "+".join(node.states)
-            found.aside[name] = ("fail", f"{states}: {node.reason.text}" if node.reason.text else states)
+        elif why := _out_of_order(node):
+            found.aside[name] = _Aside("fail", why, held=True)
         else:
             found.ready.append(name)
     return found
 
 
-def _out_of_order(node: slurm.Node) -> bool:
-    return not TAKES_JOBS.issuperset(node.states)
+def _out_of_order(node: slurm.Node | None) -> str:
+    """What keeps a node from taking jobs; empty for none."""
+    if node is None:
+        return "Slurm does not know it"
+    if TAKES_JOBS.issuperset(node.states):
+        return ""
+    states = "+".join(node.states)
+    return f"{states}: {node.reason.text}" if node.reason.text else states
 
 
 @contextlib.contextmanager
@@ -161,18 +196,20 @@ def _without_reservation(roster: Roster) -> None:
 
 def _wait_until_ready(roster: Roster, found: _Nodes, progress: Progress) -> None:
     until = time.monotonic() + _READY_S
-    while True:
-        known = slurm.nodes(roster)
-        silent = [name for name in found.ready if name not in known or _out_of_order(known[name])]
-        if not silent:
-            return
+    while silent := _lost(roster, found.ready):
         if time.monotonic() > until:
             break
         progress(f"waiting for {', '.join(silent)} to answer Slurm")
         time.sleep(0.5)
-    for name in silent:
+    for name, why in silent.items():
         found.ready.remove(name)
-        found.aside[name] = ("fail", f"{'+'.join(known[name].states)}: {known[name].reason.text}")
+        found.aside[name] = _Aside("fail", why, held=True)
+
+
+def _lost(roster: Roster, names: Sequence[str]) -> dict[str, str]:
+    """Those of these nodes that take no jobs now, and why."""
+    known = slurm.nodes(roster)
+    return {name: why for name in names if (why := _out_of_order(known.get(name)))}
 
 
 def _measure(
@@ -217,6 +254,7 @@ def _run(subject: Subject, roster: Roster, asked: Ask, seconds: float) -> Heard:
         "--chdir=/tmp",
         "--input=none",
         "--kill-on-bad-exit=0",
+        f"--immediate={_START_S:.0f}",
         "--wait=5",
         "--",
         "env",
@@ -238,7 +276,7 @@ def _run(subject: Subject, roster: Roster, asked: Ask, seconds: float) -> Heard:
         with contextlib.suppress(OperationError):
             remote.ask(roster, head, ["scancel", f"--name={name}"])
         why = f"it took more than {seconds:.0f} s" if code == 124 else said
-        heard = Heard(heard.results, (*heard.unreadable, f"{asked.what}: {why}"))
+        return Heard(heard.results, (*heard.unreadable, f"{asked.what}: {why}"), _lost(roster, asked.nodes))
     return heard
 
 
@@ -277,21 +315,21 @@ def _verdicts(
     for name, member in members.items():
         known = before.get(name)
         still = known if known and known.instance == member.instance else None
-        busy = found.aside.get(name, ("", ""))[1].startswith("job ")
+        busy = name in found.aside and found.aside[name].busy
         if still and (name not in wanted or busy):
             verdicts.append(still)
-        elif name not in wanted:
-            verdicts.append(NodeVerdict(name, member.instance, "unknown", False, started, ("it was not looked at",)))
-        else:
+        elif name in wanted:
             verdicts.append(_verdict(member, found, evidence, started))
+        elif earlier:
+            verdicts.append(NodeVerdict(name, member.instance, "unknown", False, started, ("it was not looked at",)))
     return verdicts
 
 
 def _verdict(member: Member, found: _Nodes, evidence: Evidence, started: str) -> NodeVerdict:
     name = member.name
     if name in found.aside:
-        verdict, why = found.aside[name]
-        return NodeVerdict(name, member.instance, verdict, name in found.set_apart, started, (why,))
+        aside = found.aside[name]
+        return NodeVerdict(name, member.instance, aside.verdict, aside.held, started, (aside.why,))
     about = [finding for finding in evidence.findings if name in finding.nodes]
     verdict = qualification.worst(finding.verdict for finding in about)
     reasons = tuple(finding.why for finding in about if finding.verdict != "pass")

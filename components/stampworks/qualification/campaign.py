@@ -6,11 +6,13 @@ real one. What tells most for its time comes first; a node that has failed is as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 
 from stampworks.plan import Level
 from stampworks.qualification import alone, collectives, rails
-from stampworks.qualification.asking import Campaign, Evidence
+from stampworks.qualification.asking import Ask, Campaign, Evidence
+from stampworks.qualification.certificate import Finding
+from stampworks.qualification.results import Heard
 from stampworks.qualification.subject import Subject
 
 Step = Callable[[Subject, tuple[str, ...], Evidence], Campaign]
@@ -26,6 +28,28 @@ STEPS: Mapping[Level, tuple[Step, ...]] = {
 def campaign(subject: Subject, nodes: Sequence[str], level: Level, evidence: Evidence) -> Campaign:
     """Measures these nodes, step by step; a step gets those that no earlier one has failed."""
     for step in STEPS[level]:
-        still = tuple(node for node in nodes if node not in evidence.failed)
-        if still:
-            yield from step(subject, still, evidence)
+        while still := tuple(node for node in nodes if node not in evidence.failed):
+            found = Evidence()
+            lost = yield from _heard_out(step(subject, still, found))
+            if not lost:
+                evidence.add(found.findings, found.measured)
+                break
+            # what the others were asked had to do with those that are gone: they are asked once more
+            evidence.add([_lost(node, why) for node, why in lost.items()])
+
+
+def _heard_out(step: Campaign) -> Generator[Ask, Heard, Mapping[str, str]]:
+    """Carries a step to its end, or to where it lost nodes."""
+    heard: Heard | None = None
+    while True:
+        try:
+            asked = step.send(heard) if heard else next(step)
+        except StopIteration:
+            return {}
+        heard = yield asked
+        if heard.lost:
+            return heard.lost
+
+
+def _lost(node: str, why: str) -> Finding:
+    return Finding("answering", "fail", (node,), "", "", "", 0, None, None, why, False)

@@ -13,7 +13,7 @@ import math
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stampworks import plan
 
@@ -95,6 +95,8 @@ class Heard:
     results: tuple[Result, ...]
     unreadable: tuple[str, ...]
     """Whose answers could not be read, and why: a sentence each."""
+    lost: Mapping[str, str] = field(default_factory=dict)
+    """Nodes that dropped out meanwhile, and why: without them, what was asked means something else."""
 
     def of(self, workload: str) -> tuple[Result, ...]:
         return tuple(result for result in self.results if result.workload == workload)
