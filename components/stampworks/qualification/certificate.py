@@ -44,6 +44,8 @@ class Finding:
     """What it had to reach, None for a check that compares nothing with a number."""
     why: str
     simulated: bool
+    derivation: str = ""
+    """How the expected number came about."""
 
 
 @dataclass(frozen=True)

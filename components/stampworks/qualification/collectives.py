@@ -90,13 +90,16 @@ def _judged(heard: Heard, rail: Rail, found: Sequence[Value], bounds: Bounds, no
     if value is None:
         said = [problem.what for result in heard.of("collectives") for problem in result.problems]
         why = f"{name}: {'; '.join([*said, *heard.unreadable][:3]) or 'no answer'}"
-        return Finding("collectives", "unknown", (), name, QUANTITY, UNIT, 0, None, floor, why, False)
+        return Finding("collectives", "unknown", (), name, QUANTITY, UNIT, 0, None, floor, why, False, ceiling.why)
     reached = f"all-reduce of {nodes} nodes reaches {value.value:.3g} of {ceiling.value:.3g} GB/s"
-    why = f"{name} {how}: {reached}; {ceiling.why}"
+    why = f"{name} {how}: {reached}"
     verdict: Verdict = "pass" if value.value >= floor else "fail"
     if value.value > ceiling.value:
         verdict, why = "unknown", f"{why}: more than can be, so that something else was measured"
-    return Finding("collectives", verdict, (), name, QUANTITY, UNIT, value.bytes, value.value, floor, why, False)
+    derivation = f"at most: {ceiling.why}; at least: {bounds.floor.why}"
+    return Finding(
+        "collectives", verdict, (), name, QUANTITY, UNIT, value.bytes, value.value, floor, why, False, derivation
+    )
 
 
 def _measured(value: Value, bounds: Bounds, worst: bool) -> Measured:

@@ -183,14 +183,14 @@ class _Search:
         fast = fast or [measure for measure in self.measures.values() if not measure.slow]
         reached = statistics.median(measure.gbps for measure in fast if measure.gbps is not None)
         usual = Measure(reached, fast[0].expected_gbps, "")
-        why = f"{self.rail.interface}: {_number(reached)} of {_number(usual.expected_gbps)} Gb/s in pairs; "
-        why += f"{self.rail.rate_mbps} Mb/s x {links.efficiency(self.kind).why}"
+        why = f"{self.rail.interface}: {_number(reached)} of {_number(usual.expected_gbps)} Gb/s in pairs"
         return self._finding("rails", "pass", tuple(good), usual, why)
 
     def _finding(self, check: str, verdict: Verdict, nodes: tuple[str, ...], measure: Measure, why: str) -> Finding:
         expected = round(SHARE_MIN * measure.expected_gbps, 4)
         gbps = None if measure.gbps is None else round(measure.gbps, 4)
-        return Finding(check, verdict, nodes, self.rail.interface, QUANTITY, UNIT, 0, gbps, expected, why, False)
+        share = f"{SHARE_MIN:g} of the slowest link between the two x {links.efficiency(self.kind).why}"
+        return Finding(check, verdict, nodes, self.rail.interface, QUANTITY, UNIT, 0, gbps, expected, why, False, share)
 
     def _measured(self) -> Iterable[Measured]:
         for (one, other), its in self.measures.items():
