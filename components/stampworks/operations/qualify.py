@@ -151,7 +151,7 @@ def _sorted_out(roster: Roster, wanted: Sequence[str]) -> _Nodes:
         elif "drain" in node.states and node.reason.by in ("proof", "stampworks"):
             found.ours.append(name)
             found.ready.append(name)
-        elif why := _out_of_order(node):
+        elif (why := _out_of_order(node)) and "not_responding" not in node.states:  # it may be about to answer
             found.aside[name] = _Aside("fail", why, held=True)
         else:
             found.ready.append(name)
