@@ -72,7 +72,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
         use_libuv=False,  # which Debian's torch has not
     )
     for number, rail in enumerate(_rails(ranks, options, answer.backend)):
-        meeting.exchange(number)  # one rail after the other, also when one of them broke
+        meeting.exchange(number, 2 * options.wait)  # one rail after the other, also when one of them broke
         if meeting.absent:
             break
         _on_rail(Group(ranks, options, answer, device, store, places), rail)

@@ -100,8 +100,8 @@ class Meeting:
         self.rank, self.world, self.wait_s = rank, world, wait_s
         self.names = {rank: node}
         self.absent: dict[int, str] = {}
-        self.late: dict[int, str] = {}
-        """Who did not answer in time once: nobody waits again until it comes to a later program."""
+        self.late: dict[int, Step] = {}
+        """Who did not answer in time once, and how far it was: nobody waits for it again until it says something."""
         self.changed = threading.Condition()
         self.lines: dict[int, Line] = {}
         """By rank; the first rank has all others, and they have it."""
@@ -124,8 +124,9 @@ class Meeting:
         if self.rank:
             self.lines[0].say({"program": step[0], "step": step[1], "data": data})
             return {}
-        deadline = time.monotonic() + (self.wait_s if wait_s is None else wait_s)
-        self.absent = {rank: why for rank in range(self.world) if rank and (why := self._await(rank, step, deadline))}
+        wait = self.wait_s if wait_s is None else wait_s
+        end = time.monotonic() + wait
+        self.absent = {rank: why for rank in range(1, self.world) if (why := self._await(rank, step, end, wait))}
         heard = {rank: self.lines[rank].heard.pop(step) for rank in self.lines if rank not in self.absent}
         return {0: data} | dict(sorted(heard.items()))
 
@@ -140,7 +141,8 @@ class Meeting:
                 line.say(message)
             return heard
         # it waits for the slowest before it answers
-        if why := self._await(0, step, time.monotonic() + 2 * wait + 1):
+        wait = 2 * wait + 1
+        if why := self._await(0, step, time.monotonic() + wait, wait):
             raise Lost(self.first_name, f"does not answer as the first rank: {why}")
         told = self.lines[0].heard.pop(step)
         self.absent = {int(rank): plain(why) for rank, why in told["absent"].items()}
@@ -150,21 +152,21 @@ class Meeting:
         self.step += 1
         return self.program, self.step
 
-    def _await(self, rank: int, step: Step, deadline: float) -> str:
+    def _await(self, rank: int, step: Step, end: float, wait: float) -> str:
         """Waits for a rank's word in a step; why there is none, else nothing."""
         line = self.lines.get(rank)
         if line is None:
             return self.absent.get(rank, "never came")
         with self.changed:
-            if rank in self.late and line.at[0] < step[0]:
-                return self.late[rank]
-            left = max(0.0, deadline - time.monotonic())
+            if self.late.get(rank) == line.at:
+                return f"no word within {wait:g} s"
+            left = max(0.0, end - time.monotonic())
             self.changed.wait_for(lambda: step in line.heard or line.silent(step), timeout=left)
             if step in line.heard:
                 return ""
             if not line.silent(step):
-                self.late[rank] = f"no word within {self.wait_s:g} s"
-            return line.silent(step) or self.late[rank]
+                self.late[rank] = line.at
+            return line.silent(step) or f"no word within {wait:g} s"
 
     def close(self) -> None:
         for line in self.lines.values():
