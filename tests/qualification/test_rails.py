@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from stampworks.qualification import Evidence
+from stampworks.qualification.rails import pairs
 
 from tests.qualification.conftest import SimulatedCluster, subject
 
@@ -66,3 +68,15 @@ def test_two_faults_at_once() -> None:
     """On two rails of two nodes of one leaf, each is named with its own."""
     cluster = SimulatedCluster(subject(8, leaf_nodes=4), {("gpu-001", "rail0"): 0.5, ("gpu-002", "rail1"): 0.5})
     assert failures(cluster) == [("rails", ("gpu-001",), "rail0"), ("rails", ("gpu-002",), "rail1")]
+
+
+def test_nobody_to_measure_with_is_unknown() -> None:
+    """A node of many whose rails have no other end now is not proven; one that is all there is has nothing to prove."""
+    evidence = Evidence()
+    asked = list(pairs(subject(4), ("gpu-002",), evidence))
+    assert asked == []
+    assert [(each.verdict, each.why) for each in evidence.findings] == [
+        ("unknown", "rail0: nobody was free to measure it with"),
+        ("unknown", "rail1: nobody was free to measure it with"),
+    ]
+    assert failures(SimulatedCluster(subject(1))) == []

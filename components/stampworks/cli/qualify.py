@@ -50,7 +50,7 @@ def qualify_nodes(arguments: argparse.Namespace) -> int:
             roster,
             level,
             progress,
-            names=arguments.nodes,
+            names=arguments.nodes or None,
             fingerprint=fingerprint(plan),
             programs=configuration.programs_digest(),
         )

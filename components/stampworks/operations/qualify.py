@@ -67,7 +67,7 @@ def qualify(
     roster: Roster,
     level: Level,
     progress: Progress,
-    names: Sequence[str] = (),
+    names: Sequence[str] | None = None,
     earlier: Certificate | None = None,
     fingerprint: str = "",
     programs: str = "",
@@ -77,14 +77,17 @@ def qualify(
     Of nodes that are not measured, the earlier certificate's word stands as long as they are the same machines.
     """
     members = {member.name: member for member in roster.members if member.name in subject.nodes}
-    if unknown := [name for name in names if name not in members]:
+    if unknown := [name for name in names or () if name not in members]:
         raise InputError(f"no node is called {unknown[0]!r} in cluster {subject.cluster}", nearest(unknown[0], members))
-    wanted = list(dict.fromkeys(names)) or list(members)
+    wanted = list(members if names is None else dict.fromkeys(names))
     started = _now()
     evidence = Evidence()
     progress("asking the nodes whether they are well")
     _look_after(roster, wanted)
     found = _sorted_out(roster, wanted)
+    partners = _partners(subject, roster, found, [name for name in members if name not in wanted])
+    found.ready += partners
+    wanted += partners
     with _taken_aside(roster, subject, found, progress):
         _measure(subject, roster, found.ready, level, evidence, progress)
     verdicts = _verdicts(members, wanted, found, evidence, earlier, started)
@@ -156,6 +159,17 @@ def _sorted_out(roster: Roster, wanted: Sequence[str]) -> _Nodes:
         else:
             found.ready.append(name)
     return found
+
+
+def _partners(subject: Subject, roster: Roster, found: _Nodes, others: Sequence[str]) -> list[str]:
+    """As many free nodes as are to be measured, and two at least, neighbours first: nobody can be measured alone."""
+    if not found.ready or not others:
+        return []
+    leaves = {subject.leaf(name) for name in found.ready}
+    free = _sorted_out(roster, others)
+    candidates = [name for name in free.ready if name not in free.ours]
+    candidates.sort(key=lambda name: subject.leaf(name) not in leaves)
+    return candidates[: max(2, len(found.ready))]
 
 
 def _out_of_order(node: slurm.Node | None) -> str:

@@ -44,6 +44,13 @@ class Measure:
 def pairs(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
     """All rails in one start: neighbours on a leaf, then leaves across their trunks; then only where one was slow."""
     searches = [_Search(subject, rail, subject.on_rail(rail, nodes)) for rail in subject.fabric.rails]
+    for search in searches:
+        if len(search.nodes) == 1 and len(subject.on_rail(search.rail, tuple(subject.nodes))) > 1:
+            why = f"{search.rail.interface}: nobody was free to measure it with"
+            missing = Finding(
+                "rails", "unknown", search.nodes, search.rail.interface, QUANTITY, UNIT, 0, None, None, why, False
+            )
+            evidence.add([missing])
     searches = [search for search in searches if len(search.nodes) > 1]
     if not searches:
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
@@ -57,7 +56,15 @@ def subject_of(of: Plan) -> Subject:
 
 
 def proven_digest(subject: Subject, programs: str) -> str:
-    """Of everything a proof depends on but the nodes themselves; `programs` stands for the content of the checks."""
-    lasting = dataclasses.replace(subject, cluster="", queues=())
-    text = json.dumps([plan.to_dict(lasting), programs], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """Of everything a proof depends on but the nodes themselves; `programs` stands for the content of the checks.
+
+    How many nodes there are is no part of it: a cluster that grows needs a proof of what is new.
+    """
+    fabric = subject.fabric
+    lasting = [
+        [subject.cloud, subject.release, subject.versions, subject.mounts, subject.proof.level, programs],
+        [fabric.kind, fabric.oversubscription, fabric.leaf_nodes],
+        [[rail.interface, rail.rate_mbps] for rail in fabric.rails],
+        [[pool.name, plan.to_dict(pool.machine)] for pool in subject.pools],
+    ]
+    return hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()[:16]
