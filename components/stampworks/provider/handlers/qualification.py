@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from stampworks import operations, plan, qualification
 from stampworks.provider.handler import Call, Handler, Property
-from stampworks.qualification import Certificate, Subject
+from stampworks.qualification import Certificate, NodeVerdict, Subject
 
 
 class NotProvenError(Exception):
@@ -30,10 +30,18 @@ class Qualification(Handler):
         "certificate": Property("string", "the signed certificate: what was measured, expected and found, as JSON"),
     }
 
+    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+        """Nodes that were not proven the last time: the next `up` measures them again."""
+        earlier = _read(outputs)
+        open_ = [node for node in earlier.nodes if node.verdict != "pass"] if earlier else []
+        # one that a person holds is as that person wants it
+        lines = [f"proof: {node.name}: {why}" for node in open_ for why in node.why if not _set_apart(node)]
+        return {"verdict": lines} if lines else {}
+
     async def ensure(self, call: Call) -> dict[str, Any]:
         subject = plan.from_dict(Subject, call.inputs["subject"])
         roster = plan.from_dict(plan.Roster, call.inputs["roster"])
-        earlier, programs = _earlier(call), call.inputs["programs"]
+        earlier, programs = _read(call.old_outputs), call.inputs["programs"]
         names = operations.to_prove(subject, roster, earlier, subject.proof.level, programs)
         certificate = await call.thread(
             operations.qualify,
@@ -63,9 +71,13 @@ class Qualification(Handler):
         pass  # the nodes go, and with them whatever was measured
 
 
-def _earlier(call: Call) -> Certificate | None:
+def _read(outputs: Mapping[str, Any]) -> Certificate | None:
     """The certificate of the last time, when the state has one that can still be read."""
     try:
-        return qualification.verify(call.old_outputs["certificate"]).certificate
+        return qualification.verify(outputs["certificate"]).certificate
     except (KeyError, ValueError):
         return None
+
+
+def _set_apart(node: NodeVerdict) -> bool:
+    return node.held and node.verdict == "unknown"

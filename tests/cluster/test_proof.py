@@ -1,0 +1,104 @@
+"""A cluster is up when it is proven: a node that is not what was planned is named, held back, and measured again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import Stack
+
+pytestmark = [pytest.mark.engine, pytest.mark.cluster]
+
+DECLARATION = """\
+config:
+  stampworks:cluster:
+    version: 1
+    name: {cluster}
+    cloud: local
+    pools:
+      - {{name: gpu, machine: sim-h100, count: 3}}
+    scheduler: {{protect: false}}
+    extras: {{roles: [{{path: roles/shm, groups: [gpu], variables: {{shm_size: 16m}}}}]}}
+    proof: {{level: quick, failed_nodes_max: 0}}
+"""
+ROLE = """\
+- name: Size the shared memory of one node
+  ansible.builtin.command: mount -o remount,size={{ shm_size }} /dev/shm
+  when: inventory_hostname == 'gpu-002'
+  changed_when: true
+"""
+
+
+def certificate(stack: Stack) -> dict[str, Any]:
+    return dict(json.loads(stack.resources()[f"Qualification {stack.cluster}"]["outputs"]["certificate"]))
+
+
+def state_of(stack: Stack, node: str) -> str:
+    return stack.shell("head", f"sinfo -h -N -n {node} -o '%T %E' | head -1")
+
+
+def test_a_node_that_is_not_as_planned_fails_the_up(stack: Stack) -> None:
+    """Which, and why; it takes no jobs, and what was measured is kept."""
+    tasks = stack.folder / "stacks" / "roles" / "shm" / "tasks"
+    tasks.mkdir(parents=True)
+    (tasks / "main.yml").write_text(ROLE)
+    stack.declare(DECLARATION.format(cluster=stack.cluster))
+    failed = stack.run("up", "--yes", "--skip-preview")
+    assert failed.returncode != 0
+    assert f"cluster {stack.cluster} is not proven: fail" in failed.stdout
+    assert "gpu-002 (fail, held back): /dev/shm has 16 MiB, where its peers have" in failed.stdout
+    assert state_of(stack, "gpu-002").startswith("drained proof: /dev/shm has 16 MiB, where its peers have")
+    assert [node["verdict"] for node in certificate(stack)["certificate"]["nodes"]] == ["pass", "fail", "pass"]
+
+
+def test_fewer_nodes_than_declared_may_do(stack: Stack) -> None:
+    """Where the declaration says so, the rest is a cluster; the node stays held back and stays named."""
+    stack.edit("failed_nodes_max: 0", "failed_nodes_max: 1")
+    assert '"pass"' in stack.up()
+    assert state_of(stack, "gpu-002").startswith("drained proof:")
+    said = stack.preview()
+    assert "proof: gpu-002: /dev/shm has 16 MiB, where its peers have" in said
+
+
+def test_who_passes_takes_jobs_again(stack: Stack) -> None:
+    """The next `up` after the repair measures it, and others beside it."""
+    stack.edit("shm_size: 16m", "shm_size: 50%")
+    stack.up()
+    assert state_of(stack, "gpu-002").startswith("idle")
+    assert [node["verdict"] for node in certificate(stack)["certificate"]["nodes"]] == ["pass"] * 3
+    said = stack.preview()
+    assert "proof:" not in said
+    assert "unchanged" in said
+
+
+def test_the_certificate_is_checked_without_the_cluster(stack: Stack, tmp_path: Path) -> None:
+    """With the stack's key it is believed, changed or without a key it is not."""
+    key, file = tmp_path / "key.pem", tmp_path / "certificate.json"
+    key.write_text(stack.run("stack", "output", "verification_key").stdout)
+    content = certificate(stack)
+    file.write_text(json.dumps(content))
+    believed = stack.stampworks("verify", str(file), "--key", str(key))
+    assert believed.returncode == 0, believed.stdout
+    assert believed.stdout.startswith("signature: pass: signed by key ")
+    assert stack.stampworks("verify", str(file)).returncode == 3
+    content["certificate"]["nodes"][0]["name"] = "gpu-009"
+    file.write_text(json.dumps(content))
+    changed = stack.stampworks("verify", str(file), "--key", str(key))
+    assert changed.returncode == 1
+    assert changed.stdout.startswith("signature: fail: it was changed after it was signed")
+
+
+def test_growth_proves_what_is_new(stack: Stack) -> None:
+    """Jobs go on; the node that was there before and works keeps its proof."""
+    job = stack.shell("head", "sbatch --parsable -w gpu-001 --exclusive --output=/dev/null --wrap 'sleep 600'")
+    before = {node["name"]: node["proven"] for node in certificate(stack)["certificate"]["nodes"]}
+    stack.edit("count: 3", "count: 4")
+    stack.up()
+    after = {node["name"]: node["proven"] for node in certificate(stack)["certificate"]["nodes"]}
+    assert after["gpu-001"] == before["gpu-001"]
+    assert after["gpu-004"] > before["gpu-001"]
+    assert stack.shell("head", f"squeue -h -j {job} -o %T") == "RUNNING"
+    stack.shell("head", f"scancel {job}")
