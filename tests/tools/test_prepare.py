@@ -127,6 +127,24 @@ def test_root_gets_missing_programs_installed(
     assert capsys.readouterr().out == "system programs   ready, installed iproute2\n"
 
 
+def test_a_browser_is_installed_or_asked_for(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As root it is fetched; anybody else is told the command, and what works without."""
+    with pytest.raises(StepError) as raised:
+        system.ensure_browser(quiet())
+    assert str(raised.value) == (
+        "chromium is not on PATH. One long test looks at a report in it. Install it with\n"
+        "    sudo apt-get install -y chromium\n"
+        "Without it make test works, and every other long test."
+    )
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    provide(programs, "apt-get", f'echo "$@" >>{programs}/called')
+    system.ensure_browser(quiet())
+    assert (programs / "called").read_text() == "update -q\ninstall -q -y --no-install-recommends chromium\n"
+    provide(programs, "chromium")
+    system.ensure_browser(quiet())
+    assert len((programs / "called").read_text().splitlines()) == 2
+
+
 def test_an_old_go_is_refused_by_its_version(programs: Path) -> None:
     go = provide(programs, "go", "echo go version go1.19.8 linux/amd64")
     with pytest.raises(StepError, match=re.escape(f"go of version 1.21 or later is needed, and {go} says 'go version")):

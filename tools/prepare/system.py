@@ -11,6 +11,9 @@ from stampworks.clouds.local.room.commands import ENVIRONMENT, HOST_PROGRAMS
 
 from .progress import Step, StepError, run
 
+BROWSER = "chromium"
+"""The program, and the Debian package that has it."""
+
 
 def ensure_programs(step: Step) -> None:
     """Every program that the machine room of the local cloud calls is there."""
@@ -27,6 +30,19 @@ def ensure_programs(step: Step) -> None:
             "pytest -m 'not cluster'."
         )
     install(step, packages)
+
+
+def ensure_browser(step: Step) -> None:
+    """A browser that can be driven by a program: 400 MB, for one test."""
+    if shutil.which(BROWSER):
+        return
+    if not can_install():
+        raise StepError(
+            f"{BROWSER} is not on PATH. One long test looks at a report in it. Install it with\n"
+            f"    {install_command([BROWSER])}\n"
+            "Without it make test works, and every other long test."
+        )
+    install(step, [BROWSER])
 
 
 def ensure_namespaces() -> None:
