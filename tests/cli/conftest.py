@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,13 @@ SCANCEL = """#!/bin/sh
 echo "$*" >> "$HERE/scancel"
 """
 
+PULUMI = """#!/bin/sh
+echo "$PWD $*" >> "$HERE/asked"
+[ "$1 $2 $3 $4" = "stack export --non-interactive --stack" ] || exit 99
+if [ ! -e "$HERE/$5.json" ]; then echo "error: no stack named '$5' found" >&2; exit 6; fi
+cat "$HERE/$5.json"
+"""
+
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -51,6 +59,18 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "Pulumi.yaml").write_text("name: test\nruntime: python\nmain: stacks\nstackConfigDir: stacks\n")
     (folder / "stacks" / "Pulumi.local.yaml").write_text(STACK)
     monkeypatch.chdir(folder / "stacks" / "deeper")
+    return folder
+
+
+@pytest.fixture
+def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What Pulumi holds, a file for each stack."""
+    folder = tmp_path / "backend"
+    folder.mkdir()
+    (folder / "pulumi").write_text(PULUMI)
+    (folder / "pulumi").chmod(0o755)
+    monkeypatch.setenv("HERE", str(folder))
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     return folder
 
 

@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
-from stampworks.cli import compare, exits
+from stampworks.cli import exits
+from stampworks.cli import state as state_of
 from stampworks.cli.main import main
 from stampworks.plan import Plan, fingerprint, from_json
 
-PULUMI = """#!/bin/sh
-echo "$PWD $*" >> "$HERE/asked"
-[ "$1 $2 $3 $4" = "stack export --non-interactive --stack" ] || exit 99
-if [ ! -e "$HERE/$5.json" ]; then echo "error: no stack named '$5' found" >&2; exit 6; fi
-cat "$HERE/$5.json"
-"""
-
 
 @pytest.fixture
-def backend(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What Pulumi holds, a file for each stack; the project has a stack `other` that is a sibling of `local`."""
-    folder = tmp_path / "backend"
-    folder.mkdir()
-    (folder / "pulumi").write_text(PULUMI)
-    (folder / "pulumi").chmod(0o755)
-    monkeypatch.setenv("HERE", str(folder))
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+def backend(backend: Path, project: Path) -> Path:
+    """The project has a stack `other` that is a sibling of `local`."""
     edit(project, "name: local", "name: other")
-    return folder
+    return backend
 
 
 def edit(project: Path, old: str, new: str) -> None:
@@ -116,7 +103,7 @@ def test_a_backend_that_does_not_say(
     backend: Path, program: str, why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Unknown is never equal, and the reason is shown."""
-    monkeypatch.setattr(compare, "_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(state_of, "TIMEOUT_S", 1.0)
     (backend / "pulumi").write_text(program)
     if not program:
         (backend / "pulumi").unlink()

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import exits, stacks
+from stampworks.cli import exits, stacks, state
 
 if TYPE_CHECKING:
     from stampworks.views import Side
 
 _CODES = {"equal": exits.FINE, "different": exits.NO, "unknown": exits.UNKNOWN}
-_TIMEOUT_S = 60.0
 _CLUSTER = "stampworks:cluster:Cluster"
 """Whatever a program exports of it."""
 
@@ -48,50 +46,16 @@ def _side(stack: str) -> Side:
         return Side(stack, plan)
     try:
         return Side(stack, plan, stamped=_stamped(stack))
-    except _SilentError as error:
+    except state.SilentError as error:
         return Side(stack, plan, unknown=str(error))
 
 
-class _SilentError(Exception):
-    """The backend did not say what it holds; the text is the reason, in one line."""
-
-
 def _stamped(stack: str) -> str:
-    """The fingerprint among the cluster's outputs as the backend holds them; empty when nothing was stamped yet.
-
-    Reads the exported state, where secrets stay encrypted: `pulumi stack output` wants the passphrase.
-    """
-    command = ["pulumi", "stack", "export", "--non-interactive", "--stack", stack]
-    try:
-        done = subprocess.run(
-            command,
-            cwd=stacks.project(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise _SilentError("pulumi is not installed, or `. tools/env.sh` was not called") from None
-    except subprocess.TimeoutExpired:
-        raise _SilentError(f"pulumi did not answer within {_TIMEOUT_S:.0f} s") from None
-    said = done.stderr.decode(errors="replace").strip()
-    if done.returncode:
-        if "no stack named" in said:
-            return ""
-        raise _SilentError(said.splitlines()[-1] if said else f"pulumi ended with exit code {done.returncode}")
-    return _fingerprint(done.stdout)
-
-
-def _fingerprint(state: bytes) -> str:
-    try:
-        resources = json.loads(state)["deployment"].get("resources") or []
-        outputs = [each.get("outputs", {}) for each in resources if each["type"] == _CLUSTER]
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise _SilentError("what pulumi stack export printed is no state") from None
-    if not outputs:
+    """The fingerprint among the cluster's outputs as the backend holds them; empty when nothing was stamped yet."""
+    found = state.outputs(state.resources(stack), _CLUSTER)
+    if found is None:
         return ""
-    if isinstance(found := outputs[0].get("fingerprint"), str):
-        return found
+    if isinstance(fingerprint := found.get("fingerprint"), str):
+        return fingerprint
     # an `up` that did not come to its end has no outputs yet, and one of an older version has no such output
-    raise _SilentError("its cluster has no output 'fingerprint': the last `pulumi up` did not come to its end")
+    raise state.SilentError("its cluster has no output 'fingerprint': the last `pulumi up` did not come to its end")

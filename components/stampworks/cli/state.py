@@ -1,0 +1,54 @@
+"""What Pulumi's backend holds of a stack, read without the passphrase: secrets stay encrypted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stampworks.cli import stacks
+
+TIMEOUT_S = 60.0
+
+
+class SilentError(Exception):
+    """The backend did not say what it holds; the text is the reason, in one line."""
+
+
+def resources(stack: str) -> Sequence[Mapping[str, Any]]:
+    """All that was stamped, as `pulumi stack export` has it; nothing when there is no such stack yet."""
+    command = ["pulumi", "stack", "export", "--non-interactive", "--stack", stack]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=stacks.project(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise SilentError("pulumi is not installed, or `. tools/env.sh` was not called") from None
+    except subprocess.TimeoutExpired:
+        raise SilentError(f"pulumi did not answer within {TIMEOUT_S:.0f} s") from None
+    said = done.stderr.decode(errors="replace").strip()
+    if done.returncode:
+        if "no stack named" in said:
+            return []
+        raise SilentError(said.splitlines()[-1] if said else f"pulumi ended with exit code {done.returncode}")
+    return _resources(done.stdout)
+
+
+def outputs(of: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any] | None:
+    """Those of the first resource of a type; None when there is none."""
+    return next((each["outputs"] for each in of if each["type"] == kind), None)
+
+
+def _resources(state: bytes) -> list[dict[str, Any]]:
+    """Each with a type, and with outputs if it has none."""
+    try:
+        found = json.loads(state)["deployment"].get("resources") or []
+        return [{**each, "type": str(each["type"]), "outputs": dict(each.get("outputs") or {})} for each in found]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise SilentError("what pulumi stack export printed is no state") from None
