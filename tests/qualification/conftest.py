@@ -54,8 +54,11 @@ class SimulatedCluster:
     asked: list[Ask] = field(default_factory=list)
 
     def prove(self, level: Any = "standard") -> list[Finding]:
+        return self.evidence(tuple(self.subject.nodes), level).findings
+
+    def evidence(self, nodes: tuple[str, ...], level: Any) -> Evidence:
         evidence = Evidence()
-        conversation = campaign(self.subject, tuple(self.subject.nodes), level, evidence)
+        conversation = campaign(self.subject, nodes, level, evidence)
         heard: Heard | None = None
         try:
             while True:
@@ -63,7 +66,7 @@ class SimulatedCluster:
                 self.asked.append(asked)
                 heard = Heard(tuple(each for program in asked.programs for each in self.answers(program, asked)), ())
         except StopIteration:
-            return evidence.findings
+            return evidence
 
     def answers(self, program: str, asked: Ask) -> list[Result]:
         if program in ("pairs", "collectives"):

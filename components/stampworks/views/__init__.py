@@ -3,5 +3,19 @@
 from stampworks.views.certificate import certificate_text
 from stampworks.views.comparison import Side, comparison_data, comparison_text, verdict
 from stampworks.views.plan import plan_text
+from stampworks.views.report import Event, Report, report_html, report_json, report_markdown, report_of
 
-__all__ = ["Side", "certificate_text", "comparison_data", "comparison_text", "plan_text", "verdict"]
+__all__ = [
+    "Event",
+    "Report",
+    "Side",
+    "certificate_text",
+    "comparison_data",
+    "comparison_text",
+    "plan_text",
+    "report_html",
+    "report_json",
+    "report_markdown",
+    "report_of",
+    "verdict",
+]

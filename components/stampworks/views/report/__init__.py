@@ -1,0 +1,126 @@
+"""A certificate, and the plan behind it, as a report: one page for a screen or paper, Markdown, or JSON.
+
+Each section is a module that says what it is about (`of`), and shows that (`html`, `markdown`). What is shown is what
+the JSON holds, so that the three cannot differ.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+from stampworks.plan import Plan, fingerprint, to_dict
+from stampworks.qualification import Certificate, Checked, Finding, Measured
+from stampworks.views.report import alone, curves, failures, findings, headline, pairs, planned, rails, timeline, tree
+from stampworks.views.report.timeline import Event
+from stampworks.views.report.tree import e
+
+__all__ = ["Event", "Report", "report_html", "report_json", "report_markdown", "report_of"]
+
+VERSION = 1
+_STYLE = Path(__file__).with_name("style.css")
+_NOTHING_FROM_OUTSIDE = "default-src 'none'; style-src 'unsafe-inline'"
+"""No script, no image, no font: a reader's browser asks nobody for anything, whatever a text tries."""
+
+
+@dataclass(frozen=True)
+class Report:
+    version: int
+    headline: headline.Headline
+    failures: tuple[failures.Failure, ...]
+    rails: rails.Rails
+    pairs: pairs.Pairs
+    collectives: tuple[curves.Point, ...]
+    nodes: tuple[alone.Spread, ...]
+    timeline: timeline.Timeline
+    findings: tuple[Finding, ...]
+    plan: planned.Planned
+
+
+_SECTIONS = (
+    (failures, "failures"), (rails, "rails"), (pairs, "pairs"), (curves, "collectives"), (alone, "nodes"),
+    (timeline, "timeline"), (findings, "findings"), (planned, "plan"),
+)  # fmt: skip
+
+
+def report_of(checked: Checked, plan: Plan | None = None, stamping: Sequence[Event] | None = None) -> Report:
+    """All that a report says. A plan that is not the one that was proven is left out, with a note."""
+    certificate, notes = _sound(checked.certificate)
+    if plan and fingerprint(plan) != certificate.fingerprint:
+        notes += (
+            f"The stack now declares another cluster than the one that was proven: fingerprint {fingerprint(plan)}. "
+            "Its plan is left out.",
+        )
+        plan = None
+    measured = pairs.of(certificate)
+    return Report(
+        version=VERSION,
+        headline=headline.of(dataclasses.replace(checked, certificate=certificate), plan, notes),
+        failures=failures.of(certificate),
+        rails=rails.of(certificate, measured, plan),
+        pairs=measured,
+        collectives=curves.of(certificate),
+        nodes=alone.of(certificate),
+        timeline=timeline.of(certificate, stamping),
+        findings=findings.of(certificate),
+        plan=planned.of(certificate, plan),
+    )
+
+
+def _sound(certificate: Certificate) -> tuple[Certificate, tuple[str, ...]]:
+    """The certificate without values that cannot have been measured: it may be anybody's file."""
+    kept = tuple(each for each in certificate.measured if _is_sound(each))
+    numbers = tuple(
+        dataclasses.replace(each, measured=_number(each.measured), expected=_number(each.expected))
+        for each in certificate.findings
+    )
+    left_out = len(certificate.measured) - len(kept)
+    notes = (f"{left_out} values are no measurements and are left out.",) if left_out else ()
+    return dataclasses.replace(certificate, measured=kept, findings=numbers), notes
+
+
+def _is_sound(measured: Measured) -> bool:
+    values = (measured.value, measured.low, measured.high, measured.expected)
+    return all(value is None or _number(value) is not None for value in values) and 0 <= measured.bytes < 1 << 63
+
+
+def _number(value: float | None) -> float | None:
+    """None for what no instrument shows: not finite, or so large or small that arithmetic with it would not be."""
+    return value if value is not None and (value == 0 or 1e-18 < abs(value) < 1e18) else None
+
+
+def report_json(found: Report) -> str:
+    """Everything, as data. ASCII only: also what is no text survives being written."""
+    return json.dumps(to_dict(found), indent=2) + "\n"
+
+
+def report_markdown(found: Report) -> str:
+    sections = [headline.markdown(found.headline)]
+    sections += [module.markdown(getattr(found, name)) for module, name in _SECTIONS]
+    return "\n".join(line for section in sections for line in (*section, ""))
+
+
+def report_html(found: Report) -> str:
+    """One file that needs no other, and no script."""
+    body = e("main", headline.html(found.headline))
+    tree.into(body, (module.html(getattr(found, name)) for module, name in _SECTIONS))
+    head = e(
+        "head",
+        e("meta", charset="utf-8"),
+        e("meta", http_equiv="Content-Security-Policy", content=_NOTHING_FROM_OUTSIDE),
+        e("meta", name="viewport", content="width=device-width"),
+        e("title", f"Cluster {found.headline.cluster}: {found.headline.verdict}"),
+        e("style", " ".join(_STYLE.read_text().split())),
+    )
+    return tree.document(e("html", head, e("body", _patterns(), body), lang="en"))
+
+
+def _patterns() -> Element:
+    """What drawings are hatched with."""
+    line = e("path", d="M0 6 6 0M-1 1 1 -1M5 7 7 5", class_="hatching")
+    pattern = e("pattern", line, id="hatch", width=6, height=6, patternUnits="userSpaceOnUse")
+    return e("svg", e("defs", pattern), width=0, height=0, class_="patterns", aria_hidden="true")

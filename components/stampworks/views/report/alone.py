@@ -1,0 +1,93 @@
+"""What each node reached by itself: the spread over all of them, and who is at its ends."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+from stampworks.qualification import Certificate, Measured
+from stampworks.qualification.rails import QUANTITY
+from stampworks.views.report import curves, tree
+from stampworks.views.report.markdown import plain, table
+from stampworks.views.report.marks import number, simulated_mark
+from stampworks.views.report.tree import e
+
+TITLE = "Each node by itself"
+_NONE = "Nothing was measured of single nodes."
+_HEADER = ("quantity", "values", "lowest", "median", "highest")
+_WIDTH, _HEIGHT = 150.0, 16.0
+
+
+@dataclass(frozen=True)
+class Value:
+    node: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Spread:
+    quantity: str
+    unit: str
+    rail: str
+    simulated: bool
+    median: float
+    values: tuple[Value, ...]
+    """The lowest first."""
+
+
+def of(certificate: Certificate) -> tuple[Spread, ...]:
+    by_quantity: dict[tuple[str, str, str, bool], list[Measured]] = {}
+    for each in certificate.measured:
+        if each.quantity != QUANTITY and not curves.is_point(each):
+            by_quantity.setdefault((each.quantity, each.unit, each.rail, each.simulated), []).append(each)
+    return tuple(
+        Spread(
+            *key,
+            median=statistics.median(each.value for each in its),
+            values=tuple(Value(each.node, each.value) for each in sorted(its, key=lambda each: each.value)),
+        )
+        for key, its in by_quantity.items()
+    )
+
+
+def _words(spread: Spread) -> tuple[str, ...]:
+    lowest, highest = (f"{number(each.value)} ({each.node})" for each in (spread.values[0], spread.values[-1]))
+    return str(len(spread.values)), lowest, number(spread.median), highest
+
+
+def _name(spread: Spread) -> str:
+    rail = f" on {spread.rail}" if spread.rail else ""
+    return f"{spread.quantity.replace('_', ' ')}{rail}, {spread.unit}"
+
+
+def html(spreads: tuple[Spread, ...]) -> Element:
+    if not spreads:
+        return e("section", e("h2", TITLE), e("p", _NONE))
+    rows = [
+        (
+            e("td", _name(spread), " ", simulated_mark(spread.simulated)),
+            *map(tree.figure, _words(spread)),
+            e("td", _strip([each.value for each in spread.values]), class_="strip"),
+        )
+        for spread in spreads
+    ]
+    return e("section", e("h2", TITLE), tree.table((*_HEADER, "lowest to highest"), rows))
+
+
+def _strip(values: Sequence[float]) -> Element:
+    """A tick for each node, as far along as its value is between the lowest and the highest."""
+    extent = values[-1] - values[0]
+    ticks = []
+    for value in values:
+        at = f"{4 + (_WIDTH - 8) * ((value - values[0]) / extent if extent else 0.5):.1f}"
+        ticks.append(e("line", x1=at, x2=at, y1=2, y2=_HEIGHT - 2, class_="tick"))
+    base = e("line", x1=4, x2=_WIDTH - 4, y1=_HEIGHT / 2, y2=_HEIGHT / 2, class_="rule")
+    box = f"0 0 {_WIDTH:.0f} {_HEIGHT:.0f}"
+    return e("svg", base, *ticks, viewBox=box, width=f"{_WIDTH:.0f}", aria_hidden="true")
+
+
+def markdown(spreads: tuple[Spread, ...]) -> list[str]:
+    rows = [(_name(spread) + " (simulated)" * spread.simulated, *_words(spread)) for spread in spreads]
+    return [f"## {TITLE}", "", *(table(_HEADER, rows) if rows else [plain(_NONE)])]

@@ -1,0 +1,58 @@
+"""What did not pass, why, and what was done about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+from stampworks.qualification import Certificate, NodeVerdict, Verdict
+from stampworks.views.report import tree
+from stampworks.views.report.markdown import plain, table
+from stampworks.views.report.marks import verdict_mark
+from stampworks.views.report.tree import e
+
+TITLE = "What did not pass, and what was done"
+_NONE = "Everything that was looked at passed."
+_HEADER = ("about", "verdict", "why", "what was done")
+
+
+@dataclass(frozen=True)
+class Failure:
+    about: str
+    verdict: Verdict
+    why: tuple[str, ...]
+    done: str
+
+
+def of(certificate: Certificate) -> tuple[Failure, ...]:
+    """Nodes first, then what no node is to blame for; the failed before the unknown."""
+    nodes = [
+        Failure(node.name, node.verdict, node.why, _done(node)) for node in certificate.nodes if node.verdict != "pass"
+    ]
+    whole = [
+        Failure(finding.rail or "all together", finding.verdict, (f"{finding.check}: {finding.why}",), _NOBODY)
+        for finding in certificate.findings
+        if finding.verdict != "pass" and not finding.nodes
+    ]
+    return tuple(sorted([*nodes, *whole], key=lambda failure: failure.verdict != "fail"))
+
+
+_NOBODY = "no node is to blame, none is held back for it"
+
+
+def _done(node: NodeVerdict) -> str:
+    return "held back: it takes no jobs" if node.held else "not held back by the proof"
+
+
+def html(failures: tuple[Failure, ...]) -> Element:
+    rows = [
+        (e("th", each.about), verdict_mark(each.verdict), e("td", *(e("div", why) for why in each.why)), each.done)
+        for each in failures
+    ]
+    content = tree.table(_HEADER, rows) if failures else e("p", _NONE)
+    return e("section", e("h2", TITLE), content)
+
+
+def markdown(failures: tuple[Failure, ...]) -> list[str]:
+    rows = [(each.about, each.verdict, "; ".join(each.why), each.done) for each in failures]
+    return [f"## {TITLE}", "", *(table(_HEADER, rows) if rows else [plain(_NONE)])]

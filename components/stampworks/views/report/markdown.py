@@ -1,0 +1,27 @@
+"""The little Markdown that a report needs, with every text in it shown as it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from stampworks.printable import printable
+
+_SPECIAL = re.compile(r"[\\`*\[\]<>|~&!#$@]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.", re.IGNORECASE)
+
+
+def plain(text: str) -> str:
+    """Text that no reader of Markdown takes for markup, a link or an image."""
+    return _SPECIAL.sub(lambda found: "\\" + found[0], printable(text))
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [_row(map(plain, header)), _row(["---"] * len(header)), *(_row(map(plain, row)) for row in rows)]
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cell or '-' for cell in cells)} |"
+
+
+def items(texts: Iterable[str]) -> list[str]:
+    return [f"- {plain(text)}" for text in texts]

@@ -1,0 +1,85 @@
+"""A report as a browser shows and prints it, looked at pixel by pixel where that matters."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from stampworks.qualification import Checked
+from stampworks.views import report_html, report_of
+
+from tests.views.report.browser import Page, browser, pixels
+from tests.views.report.proven import certificate_of, plan_of
+
+SCREEN, A4 = 1120, 688
+"""Points of a window, and of a page of paper between its margins."""
+BAD_EVENTS = ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")
+SIZES = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+CELL = """(() => {
+    const row = [...document.querySelectorAll('.heat tbody tr')].find(each => each.cells[0].innerText === '%s');
+    const {x, y, width, height} = row.querySelectorAll('.link')[1].getBoundingClientRect();
+    return {x: x + scrollX, y: y + scrollY, width, height};
+})()"""
+
+
+@pytest.mark.long
+def test_a_report_in_a_browser(tmp_path: Path) -> None:
+    """It is there, fits screen and paper, says good from bad without colours, and asks nobody for anything."""
+    plan = plan_of(8, oversubscription=2)
+    certificate = certificate_of(plan, {("gpu-003", "rail1"): 0.2}, "burn-in", ["gpu-007"])
+    odd = dataclasses.replace(certificate.nodes[0], name="n" * 300, why=("<script>alert(1)</script>" + "w" * 500,))
+    strange = dataclasses.replace(certificate, cluster="c" * 300, nodes=(odd, *certificate.nodes[1:]))
+    usual, wide = tmp_path / "usual.html", tmp_path / "wide.html"
+    usual.write_text(report_html(report_of(Checked("unknown", "no key", certificate), plan)), encoding="utf-8")
+    wide.write_text(report_html(report_of(Checked("unknown", "no key", strange))), encoding="utf-8")
+
+    with browser(tmp_path) as page:
+        page.show(usual, SCREEN)
+        fits(page)
+        text = page.tell("document.body.innerText")
+        assert all(said in text for said in ("acceptance", "FAIL", "gpu-003", "held by ann: new fans", "simulated"))
+        good, bad = (shades(page.picture(**page.tell(CELL % node))) for node in ("gpu-002", "gpu-003"))
+        assert mean(good) - mean(bad) > 0.3 * 255
+        assert changes(good[2]) == 0  # above the number: nothing, and in the other one stripes
+        assert changes(bad[2]) > 8
+        whole = shades(page.picture(x=0, y=0, width=SCREEN, height=300))
+        assert len({shade for row in whole for shade in row}) > 50
+        paper = page.paper()
+        assert paper.startswith(b"%PDF-")
+        assert 3 <= len(re.findall(rb"/Type\s*/Page\b", paper)) <= 9
+        page.show(wide, SCREEN)
+        fits(page)
+        asked = [heard["params"]["request"]["url"] for heard in page.events if "request" in heard.get("params", {})]
+        assert asked == [usual.as_uri(), wide.as_uri()]
+        assert [heard for heard in page.events if heard.get("method") in BAD_EVENTS] == []
+
+
+def fits(page: Page) -> None:
+    """Nothing is wider than the window, nor than paper; the page is left as the window has it."""
+    for media, width in (("print", A4), ("screen", SCREEN)):
+        page.ask("Emulation.setEmulatedMedia", media=media)
+        page.resize(width)
+        wanted, there = page.tell(SIZES)
+        assert wanted <= there <= width
+
+
+def shades(png: bytes) -> list[list[float]]:
+    """How bright each pixel is: what is left where there are no colours."""
+    return [[0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in row] for row in pixels(png)]
+
+
+def mean(picture: Sequence[Sequence[float]]) -> float:
+    return sum(map(sum, picture)) / sum(map(len, picture))
+
+
+def changes(row: Sequence[float]) -> int:
+    """How often it turns from bright to dark or back."""
+    inner = row[3:-3]
+    middle = (max(inner) + min(inner)) / 2
+    if max(inner) - min(inner) < 16:
+        return 0
+    return sum((one < middle) != (other < middle) for one, other in pairwise(inner))

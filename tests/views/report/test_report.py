@@ -1,0 +1,241 @@
+"""What a report says, in all of its forms, of any certificate whatever it holds.
+
+`pytest tests/views/report --regenerate` records the certificate and the golden reports anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks.plan import from_dict, to_dict, to_json
+from stampworks.printable import printable
+from stampworks.qualification import Certificate, Checked, Measured
+from stampworks.views import Event, Report, report_html, report_json, report_markdown, report_of
+
+from tests.views.report.proven import certificate_of, plan_of
+
+GOLDEN = Path(__file__).parent / "golden"
+PLAN = plan_of(8, oversubscription=2)
+STAMPING = (
+    Event("2026-11-21T18:58:00Z", "made: LocalRoom acceptance, LocalNetwork acceptance"),
+    Event("2026-11-21T18:58:41Z", "made: LocalGroup acceptance-gpu"),
+)
+FORMS: tuple[Callable[[Report], str], ...] = (report_html, report_markdown, report_json)
+VOID = {"meta"}
+HOSTILE = "</style></title><script>alert(1)</script><svg onload='x()'>\"|`[a](javascript:x)![b](http://x)\x1b[31m\u202e\x00&amp;"
+
+
+def checked(certificate: Certificate) -> Checked:
+    return Checked("pass", "signed by key 0011223344556677", certificate)
+
+
+class Page(HTMLParser):
+    """What a parser finds on a page; every element has its end."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.shape: list[tuple[str, tuple[str, ...]]] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.shape.append((tag, tuple(name for name, _ in attrs)))
+        self.attributes += [(name, value or "") for name, value in attrs]
+        self.open += [tag] if tag not in VOID else []
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data if self.open[-1:] != ["style"] else ""
+
+
+@pytest.fixture
+def regenerate(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--regenerate"))
+
+
+@pytest.fixture
+def recorded(regenerate: bool, monkeypatch: pytest.MonkeyPatch) -> Certificate:
+    """Of 8 nodes, measured for long: a slow rail on one, and one that a person holds."""
+    file = GOLDEN / "certificate.json"
+    if regenerate:
+        certificate = certificate_of(PLAN, {("gpu-003", "rail1"): 0.2}, "burn-in", ["gpu-007"])
+        file.write_text(to_json(certificate), encoding="utf-8")
+    certificate = from_dict(Certificate, json.loads(file.read_text(encoding="utf-8")))
+    # whatever else is planned some day, this was proven of it
+    monkeypatch.setattr("stampworks.views.report.fingerprint", lambda _: certificate.fingerprint)
+    return certificate
+
+
+@pytest.mark.parametrize(("name", "form"), [("report.json", report_json), ("report.md", report_markdown)])
+def test_the_recorded_one(name: str, form: Callable[[Report], str], recorded: Certificate, regenerate: bool) -> None:
+    """As data and as Markdown, what was reviewed."""
+    text = form(report_of(checked(recorded), PLAN, STAMPING))
+    if regenerate:
+        (GOLDEN / name).write_text(text, encoding="utf-8")
+    assert text.splitlines() == (GOLDEN / name).read_text(encoding="utf-8").splitlines()
+
+
+def test_all_forms_say_the_same(recorded: Certificate) -> None:
+    """Who, what and why is in each of them."""
+    found = report_of(checked(recorded), PLAN, STAMPING)
+    page, markdown = Page(report_html(found)).text, report_markdown(found).replace("\\", "")
+    said = [text for finding in recorded.findings for text in (finding.why, finding.derivation)]
+    said += [event.what for event in STAMPING]
+    said += [reason for node in recorded.nodes for reason in node.why] + [recorded.fingerprint, recorded.toolkit]
+    said += [expectation.why for expectation in PLAN.expectations] + [version for _, version in PLAN.release.versions]
+    for text in said:
+        assert text in markdown
+        assert text in page
+
+
+def test_a_page_needs_nothing_but_itself(recorded: Certificate) -> None:
+    """No script, nothing to load, and a browser is told to load nothing."""
+    text = report_html(report_of(checked(recorded), PLAN))
+    page = Page(text)
+    assert {tag for tag, _ in page.shape}.isdisjoint({"script", "link", "img", "iframe", "object", "a", "form"})
+    assert not [name for name, _ in page.attributes if name.startswith("on") or name in ("href", "src", "style")]
+    assert set(re.findall(r"url\([^)]*\)|@import|https?:", text)) == {"url(#hatch)"}
+    assert ("content", "default-src 'none'; style-src 'unsafe-inline'") in page.attributes
+
+
+def test_every_colour_has_a_second_sign(recorded: Certificate) -> None:
+    """A failed link bears a shape and a hatch beside its colour; verdicts are words."""
+    text = report_html(report_of(checked(recorded), PLAN))
+    [row] = re.findall(r"<tr><th>gpu-003</th><td>leaf1-1</td>(.*?)</tr>", text)
+    good, bad, whole = re.findall(r"<td.*?</td>", row)
+    assert re.fullmatch(r'<td class="link step0"><span>\d+ %</span></td>', good)
+    assert re.fullmatch(r'<td class="link step4 hatched"><span><svg .*aria-label="fail".*</svg>20 %</span></td>', bad)
+    assert Page(whole).text == "fail, held back"
+    assert Page(text).text.count("simulated") >= 3
+
+
+def strange(value: Any, harm: str) -> Any:
+    """The same with every free text followed by what does harm."""
+    if isinstance(value, dict):
+        kept = ("verdict", "level", "started", "fingerprint", "quantity")
+        return {name: item if name in kept else strange(item, harm) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [strange(item, harm) for item in value]
+    return value + harm if isinstance(value, str) else value
+
+
+def test_text_is_never_markup(recorded: Certificate) -> None:
+    """Names, reasons, units, times: whatever they hold, the page has the elements that it has without, and shows it."""
+    harmless, hostile = (from_dict(Certificate, strange(to_dict(recorded), harm)) for harm in ("x", HOSTILE))
+    pages = [Page(report_html(report_of(checked(each)))) for each in (harmless, hostile)]
+    assert pages[0].shape == pages[1].shape
+    assert f"gpu-003{printable(HOSTILE)}" in pages[1].text
+    assert all(name not in ("onload", "href") for name, _ in pages[1].attributes)
+
+
+def test_markdown_shows_text_as_it_is(recorded: Certificate) -> None:
+    """No cell ends early, no markup, no link, no image begins."""
+    text = report_markdown(report_of(checked(from_dict(Certificate, strange(to_dict(recorded), HOSTILE)))))
+    bare = re.sub(r"\\.", "", text)
+    assert re.search(r"[<>`\[\]&]|https?://", bare) is None
+    for block in bare.split("\n\n"):
+        assert len({line.count("|") for line in block.splitlines() if line.startswith("|")}) <= 1
+    assert all(line[:1] in "|-#0123456789EWTN" for line in text.splitlines() if line)
+
+
+def test_values_that_are_none_are_left_out(recorded: Certificate) -> None:
+    """Not finite, of no size, out of this world: the report says how many, and its JSON is JSON."""
+    nan, inf, huge = float("nan"), float("inf"), 1e300
+    first = recorded.measured[0]
+    bad = [dataclasses.replace(first, value=each) for each in (nan, inf, -inf, huge, 1e-300)]
+    bad += [dataclasses.replace(first, expected=nan), dataclasses.replace(first, bytes=1 << 70)]
+    zero = dataclasses.replace(first, value=0.0, low=-1.0, high=0.0, expected=0.0, node="", bytes=1024)
+    finding = dataclasses.replace(recorded.findings[0], measured=nan, expected=inf)
+    certificate = dataclasses.replace(recorded, measured=(*recorded.measured, *bad, zero), findings=(finding,))
+    found = report_of(checked(certificate))
+    assert "7 values are no measurements and are left out." in found.headline.notes
+    for form in FORMS:
+        form(found)
+    json.loads(report_json(found), parse_constant=lambda text: pytest.fail(f"{text} is no JSON"))
+
+
+def without(certificate: Certificate, **more: Any) -> Certificate:
+    return dataclasses.replace(certificate, rails=(), measured=(), findings=(), **more)
+
+
+SLOW_AND_DOWN = {("gpu-013", "rail1"): 0.5, ("gpu-040", "rail0"): 0.0}
+KINDS: dict[str, tuple[Callable[[], Certificate], str]] = {
+    "one node": (lambda: certificate_of(plan_of(1)), "No pair of nodes was measured."),
+    "two nodes": (lambda: certificate_of(plan_of(2)), "gpu-002"),
+    "64 nodes": (lambda: certificate_of(plan_of(64, leaf_nodes=8), SLOW_AND_DOWN), "gpu-064"),
+    "no rails": (lambda: without(certificate_of(plan_of(4))), "The cluster has no rails"),
+    "nothing": (lambda: without(certificate_of(plan_of(1)), nodes=()), "Nothing is known of any node."),
+    "only quick": (lambda: certificate_of(plan_of(4), level="quick"), "No collective was measured."),
+}
+"""What a cluster has less than others, and what the report says then."""
+
+
+@pytest.mark.parametrize(("make", "says"), KINDS.values(), ids=KINDS)
+def test_clusters_of_any_size(make: Callable[[], Certificate], says: str) -> None:
+    """A page for each, and what is not there is said."""
+    found = report_of(checked(make()))
+    assert says in Page(report_html(found)).text
+    assert says in report_markdown(found)
+
+
+def test_a_link_that_is_down() -> None:
+    """Nothing arrived: that is the worst, and no missing value."""
+    plan = plan_of(4)
+    found = report_of(checked(certificate_of(plan, {("gpu-002", "rail0"): 0.0})), plan)
+    link = next(row for row in found.rails.nodes if row.name == "gpu-002").links[0]
+    assert (link.verdict, link.share) == ("fail", None)
+    assert "| gpu-002 | leaf1-1 | fail, none | pass, " in report_markdown(found)
+    assert '<td class="link step4 hatched">' in report_html(found)
+
+
+def test_a_certificate_alone_leaves_things_unknown(recorded: Certificate) -> None:
+    """Its plan, its versions, when it was stamped."""
+    text = report_markdown(report_of(checked(recorded)))
+    assert "When the cluster was stamped is unknown" in text
+    assert "| versions and plan | unknown: a certificate does not hold its plan" in text
+
+
+def test_another_plan_is_left_out() -> None:
+    """What is declared now says nothing about what was proven then."""
+    found = report_of(checked(certificate_of(plan_of(4))), plan_of(5))
+    assert found.plan.expectations == ()
+    assert found.headline.notes[-1].startswith("The stack now declares another cluster than the one that was proven: ")
+
+
+def test_an_older_proof_is_part_of_the_timeline(recorded: Certificate) -> None:
+    """Nodes that were not measured again, and the order of what happened; times that are none do no harm."""
+    old = dataclasses.replace(recorded.nodes[0], proven="2026-11-20T07:00:00Z")
+    nodes = (old, *recorded.nodes[1:])
+    events = report_of(checked(dataclasses.replace(recorded, nodes=nodes)), None, STAMPING).timeline.events
+    assert events[0] == Event("2026-11-20T07:00:00Z", "proof of gpu-001, which still holds")
+    assert [event.what for event in events[-2:]] == ["measuring begins, level burn-in", "measuring ends: fail"]
+    odd = report_of(checked(dataclasses.replace(recorded, ended="2026-13-41T99:99:99Z")))
+    assert odd.headline.seconds is None
+
+
+def test_simulated_values_say_so() -> None:
+    """In the curve, the matrix and the spread."""
+    values = [
+        Measured("pair_bandwidth", "Gb/s", "a", "b", "rail0", 0, 1.0, 1.0, 1.0, 1, 1.0, True),
+        Measured("all_reduce_busbw", "GB/s", "", "", "rail0", 1024, 1.0, 1.0, 1.0, 1, 1.0, True),
+        Measured("matmul_fp32", "GFLOP/s", "a", "", "", 0, 1.0, 1.0, 1.0, 1, None, True),
+    ]
+    certificate = dataclasses.replace(certificate_of(plan_of(1)), findings=(), measured=tuple(values))
+    found = report_of(checked(certificate))
+    assert found.headline.notes == ("Simulated, and marked so: 3 of 3 findings and values.",)
+    assert report_html(found).count('<span class="simulated">simulated</span>') == 4
+    assert 'class="point simulated"' in report_html(found)
+    assert report_markdown(found).count("(simulated)") == 3
