@@ -24,7 +24,9 @@ def main() -> int:
     extent = parser.add_mutually_exclusive_group()
     extent.add_argument("--python", action="store_true", help="only the virtual environment")
     extent.add_argument("--image", action="store_true", help="also the image that local nodes start from")
-    parser.add_argument("--browser", action="store_true", help="also the browser in which a long test looks at a report")
+    parser.add_argument(
+        "--browser", action="store_true", help="also the browser in which a long test looks at a report"
+    )
     asked = parser.parse_args()
 
     cache = cache_dir()

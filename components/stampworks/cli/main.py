@@ -11,7 +11,21 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-from stampworks.cli import audit, compare, declared, drain, exits, facts, image, new, qualify, reach, status, sweep
+from stampworks.cli import (
+    audit,
+    compare,
+    declared,
+    drain,
+    exits,
+    facts,
+    image,
+    new,
+    qualify,
+    reach,
+    report,
+    status,
+    sweep,
+)
 from stampworks.printable import printable, printable_lines
 
 EPILOG = """\
@@ -52,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    for module in (declared, new, compare, facts, image, status, reach, drain, qualify, sweep, audit):
+    for module in (declared, new, compare, facts, image, status, reach, drain, qualify, report, sweep, audit):
         module.add_verbs(verbs)
     return top
 

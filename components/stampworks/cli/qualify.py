@@ -63,13 +63,8 @@ def verify_certificate(arguments: argparse.Namespace) -> int:
     """Fine when the signature is the key's and what it signs is a pass."""
     from stampworks import qualification
 
-    try:
-        key = Path(arguments.key).read_text() if arguments.key else ""
-        checked = qualification.verify(Path(arguments.certificate).read_text(), key)
-    except UnicodeDecodeError as error:
-        raise exits.CliError(f"{arguments.certificate}: it is no text: {error.reason}", _WHENCE) from None
-    except qualification.CertificateError as error:
-        raise exits.CliError(f"{arguments.certificate}: {error}", _WHENCE) from None
+    key = text_of(arguments.key) if arguments.key else ""
+    checked = verified(arguments.certificate, text_of(arguments.certificate), key)
     if arguments.json:
         found = {"signature": checked.signature, "why": checked.why, "verdict": checked.certificate.verdict}
         print(json.dumps(found, indent=2))
@@ -78,7 +73,25 @@ def verify_certificate(arguments: argparse.Namespace) -> int:
     return CODES[qualification.worst([checked.signature, checked.certificate.verdict])]
 
 
-_WHENCE = "pulumi stack output certificate writes one, pulumi stack output verification_key its key"
+def text_of(file: str) -> str:
+    """What a file of a certificate or a key holds."""
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise exits.CliError(f"{file}: it is no text: {error.reason}", WHENCE) from None
+
+
+def verified(where: str, certificate: str, key: str) -> Checked:
+    """What is found when a certificate from somewhere is checked with a public key, which may be missing."""
+    from stampworks import qualification
+
+    try:
+        return qualification.verify(certificate, key)
+    except qualification.CertificateError as error:
+        raise exits.CliError(f"{where}: {error}", WHENCE) from None
+
+
+WHENCE = "pulumi stack output certificate writes one, pulumi stack output verification_key its key"
 
 
 def _show(certificate: Certificate, arguments: argparse.Namespace) -> None:

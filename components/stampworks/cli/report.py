@@ -1,0 +1,98 @@
+"""`stampworks report`: what was proven, as a page, as Markdown or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stampworks.cli import exits, qualify, stacks, state
+
+if TYPE_CHECKING:
+    from stampworks.views import Event, Report
+
+FORMATS = ("html", "markdown", "json")
+_OURS = "stampworks:"
+_QUALIFICATION = "stampworks:cluster:Qualification"
+_SIGNING_KEY = "stampworks:cluster:SigningKey"
+_NOT_MADE = ("stampworks:cluster:Cluster", _QUALIFICATION)
+"""What holds all others, and the proof itself, whose own times are in the certificate."""
+
+
+def add_verbs(verbs: Any) -> None:
+    report = verbs.add_parser("report", help="write what was proven as one page", allow_abbrev=False)
+    of = report.add_mutually_exclusive_group()
+    stacks.add_stack_option(of)
+    of.add_argument("certificate", metavar="CERT", nargs="?", help="instead of a stack: the file of a certificate")
+    report.add_argument("--key", metavar="PUB", help="file of the public key (default: the one in the stack's state)")
+    report.add_argument("--format", metavar="FORMAT", choices=FORMATS, default="html", help="html, markdown or json")
+    report.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: standard output)")
+    report.set_defaults(call=write_report)
+
+
+def write_report(arguments: argparse.Namespace) -> int:
+    """Fine when the report is written, whatever it says."""
+    from stampworks import views
+
+    found = _of_file(arguments) if arguments.certificate else _of_stack(arguments)
+    written = {"html": views.report_html, "markdown": views.report_markdown, "json": views.report_json}
+    text = written[arguments.format](found)
+    if arguments.output:
+        Path(arguments.output).write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
+    return exits.FINE
+
+
+def _of_file(arguments: argparse.Namespace) -> Report:
+    from stampworks import views
+
+    file = arguments.certificate
+    key = qualify.text_of(arguments.key) if arguments.key else ""
+    return views.report_of(qualify.verified(file, qualify.text_of(file), key))
+
+
+def _of_stack(arguments: argparse.Namespace) -> Report:
+    """Also of a stack whose last `up` failed because of what was found: that is when a report is read."""
+    from stampworks import views
+    from stampworks.cli.output import Progress
+
+    stack = arguments.stack
+    if stack.endswith(".json"):
+        what = f"{stack} is a plan, and a report is of what was proven"
+        raise exits.CliError(what, f"name a certificate's file without -s: {qualify.WHENCE}")
+    plan = stacks.plan_of(stack)
+    try:
+        with Progress("asking Pulumi what was proven"):
+            resources = state.resources(stack)
+    except state.SilentError as error:
+        why = f"cannot tell what was proven of stack {stack!r}: {error}"
+        raise exits.CliError(why, "stampworks report CERT needs no Pulumi", exits.UNKNOWN) from None
+    certificate = (state.outputs(resources, _QUALIFICATION) or {}).get("certificate")
+    if not isinstance(certificate, str):
+        hint = f"pulumi up -s {stack} ends with a proof, unless proof.level is none"
+        raise exits.CliError(f"stack {stack!r} has no certificate", hint, exits.NO)
+    key = qualify.text_of(arguments.key) if arguments.key else _key(resources)
+    return views.report_of(qualify.verified(f"stack {stack!r}", certificate, key), plan, _stamping(resources))
+
+
+def _key(resources: Sequence[Mapping[str, Any]]) -> str:
+    found = (state.outputs(resources, _SIGNING_KEY) or {}).get("publicKey")
+    return found if isinstance(found, str) else ""
+
+
+def _stamping(resources: Sequence[Mapping[str, Any]]) -> list[Event]:
+    """When the backend learned of each resource, and of its last change, to the second."""
+    from stampworks.views import Event
+
+    at: dict[tuple[str, str], list[str]] = {}
+    for each in resources:
+        kind, name = each["type"], str(each.get("urn", "")).rpartition("::")[2]
+        if kind.startswith(_OURS) and kind not in _NOT_MADE:
+            made, changed = (str(each.get(time, "")).partition(".")[0].rstrip("Z") for time in ("created", "modified"))
+            words = f"{kind.rpartition(':')[2]} {name}"
+            at.setdefault((made, "made"), []).append(words)
+            if changed != made:
+                at.setdefault((changed, "changed"), []).append(words)
+    return [Event(f"{second}Z", f"{verb}: {', '.join(what)}") for (second, verb), what in at.items() if second]

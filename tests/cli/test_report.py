@@ -1,0 +1,124 @@
+"""`stampworks report` of a stack and of a file, with a stand-in for pulumi."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks.cli import exits
+from stampworks.cli.main import main
+from stampworks.plan import Plan, fingerprint, from_json
+from stampworks.qualification import new_key, signed
+
+from tests.views.report.proven import certificate_of, plan_of
+
+PRIVATE, PUBLIC = new_key()
+CERTIFICATE = certificate_of(plan_of(2), level="quick")
+FILE = signed(CERTIFICATE, PRIVATE)
+
+
+def resource(kind: str, name: str, created: str, modified: str, **outputs: Any) -> dict[str, Any]:
+    urn = f"urn:pulumi:local::test::{kind}::{name}"
+    return {"urn": urn, "type": kind, "created": created, "modified": modified, "outputs": outputs}
+
+
+def state(*more: dict[str, Any]) -> str:
+    first, second, third = (f"2026-11-21T18:5{minute}:07.25Z" for minute in (0, 1, 9))
+    found = [
+        {"urn": "urn:pulumi:local::test::pulumi:pulumi:Stack::test-local", "type": "pulumi:pulumi:Stack"},
+        resource("stampworks:cluster:Cluster", "local", first, first),
+        resource("stampworks:local:LocalRoom", "local", first, first),
+        resource("stampworks:local:LocalGroup", "local-gpu", second, third),
+        resource("stampworks:cluster:SigningKey", "local", first, first, publicKey=PUBLIC),
+        *more,
+    ]
+    return json.dumps({"deployment": {"resources": found}})
+
+
+def proof(certificate: str) -> dict[str, Any]:
+    at = "2026-11-21T19:02:00Z"
+    return resource("stampworks:cluster:Qualification", "local", at, at, certificate=certificate)
+
+
+def test_of_a_stack(backend: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its certificate, checked with its key; its plan; and when it was stamped, in the backend's words."""
+    main(["plan", "--json"])
+    plan = from_json(Plan, capsys.readouterr().out)
+    certificate = dataclasses.replace(CERTIFICATE, fingerprint=fingerprint(plan))
+    (backend / "local.json").write_text(state(proof(signed(certificate, PRIVATE))))
+    assert main(["report", "--format", "json"]) == exits.FINE
+    found = json.loads(capsys.readouterr().out)
+    assert found["headline"]["signature"] == "pass"
+    assert {"what": "pool cpu", "text": "1 x sim-cpu (simulated)"} in found["plan"]["lines"]
+    assert found["timeline"]["stamping_known"]
+    assert found["timeline"]["events"][:3] == [
+        {"at": "2026-11-21T18:50:07Z", "what": "made: LocalRoom local, SigningKey local"},
+        {"at": "2026-11-21T18:51:07Z", "what": "made: LocalGroup local-gpu"},
+        {"at": "2026-11-21T18:59:07Z", "what": "changed: LocalGroup local-gpu"},
+    ]
+
+
+def test_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing else is needed: no project, no Pulumi. Whose it is, its key tells."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")
+    Path("cert.json").write_text(FILE)
+    Path("key.pem").write_text(PUBLIC)
+    assert main(["report", "cert.json", "-o", "report.html"]) == exits.FINE
+    assert Path("report.html").read_text().startswith("<!DOCTYPE html>\n<html")
+    assert main(["report", "cert.json", "--format", "markdown"]) == exits.FINE
+    said = capsys.readouterr().out
+    assert said.startswith("# Cluster acceptance on local: pass\n")
+    assert "- Signature: unknown: no key was given" in said
+    assert main(["report", "cert.json", "--format", "markdown", "--key", "key.pem"]) == exits.FINE
+    assert "- Signature: pass: signed by key " in capsys.readouterr().out
+
+
+def test_a_report_of_a_failure_is_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is written, whatever it says: also that the certificate was changed."""
+    (tmp_path / "cert.json").write_text(FILE.replace("gpu-001", "gpu-009"))
+    (tmp_path / "key.pem").write_text(PUBLIC)
+    files = [str(tmp_path / "cert.json"), "--key", str(tmp_path / "key.pem")]
+    assert main(["report", *files, "--format", "markdown"]) == exits.FINE
+    said = capsys.readouterr().out
+    assert said.startswith("# Cluster acceptance on local: fail\n")
+    assert "- Signature: fail: it was changed after it was signed\n" in said
+    assert "- The signature is wrong: it was changed after it was signed. What follows is what the file says, " in said
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        (state(), exits.NO, "stack 'local' has no certificate\n  hint: pulumi up -s local ends with a proof, unless "),
+        (state(proof("{}")), exits.WRONG_INPUT, "stack 'local': it is no certificate: KeyError: 'certificate'\n"),
+        ("[]", exits.UNKNOWN, "cannot tell what was proven of stack 'local': what pulumi stack export printed is no "),
+        (None, exits.NO, "stack 'local' has no certificate\n"),
+    ],
+)
+def test_a_stack_without_a_certificate(
+    text: str | None, code: int, said: str, backend: Path, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Why there is no report, and what to do."""
+    if text is not None:
+        (backend / "local.json").write_text(text)
+    assert main(["report"]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_what_is_no_certificate(tmp_path: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another file, a plan, and two things at once."""
+    (tmp_path / "x.json").write_bytes(b"\xff")
+    assert main(["report", str(tmp_path / "x.json")]) == exits.WRONG_INPUT
+    assert (
+        "x.json: it is no text: invalid start byte\n  hint: pulumi stack output certificate" in capsys.readouterr().err
+    )
+    assert main(["report", "-s", "plan.json"]) == exits.WRONG_INPUT
+    assert capsys.readouterr().err.startswith(
+        "plan.json is a plan, and a report is of what was proven\n  hint: name a "
+    )
+    with pytest.raises(SystemExit):
+        main(["report", "-s", "other", "cert.json"])
+    assert "not allowed with argument" in capsys.readouterr().err
