@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,14 @@ class Start:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def until_measuring(self, rank: int) -> None:
+        """Returns when a transfer from this rank's rail is under way."""
+        end = f"{2 + rank:02X}00007F:"  # 127.0.0.x as the kernel writes it
+        deadline = time.monotonic() + LIMIT_S
+        while not any(f": {end}" in line and " 01 " in line for line in Path("/proc/net/tcp").read_text().splitlines()):
+            assert time.monotonic() < deadline, "it never began"
+            time.sleep(0.01)
 
     def kill(self, rank: int) -> None:
         self.processes[rank].send_signal(signal.SIGKILL)

@@ -62,7 +62,7 @@ class Line:
 
     def _listen(self) -> None:
         try:
-            with self.connection.makefile("rb") as stream:
+            with self.connection, self.connection.makefile("rb") as stream:
                 while message := stream.readline(MESSAGE_MAX):
                     self._take(json.loads(message))
             self._end(None)
@@ -171,7 +171,7 @@ class Meeting:
     def close(self) -> None:
         for line in self.lines.values():
             with contextlib.suppress(OSError):
-                line.connection.shutdown(socket.SHUT_WR)
+                line.connection.shutdown(socket.SHUT_RDWR)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,117 @@
+"""How ranks talk to each other, and how long they wait for one that says nothing."""
+
+from __future__ import annotations
+
+import functools
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from validation.meeting import First, Lost, Meeting, meet
+
+WAIT_S = 0.5
+
+
+Together = Callable[..., list[Meeting]]
+
+
+@pytest.fixture
+def met() -> Iterator[Together]:
+    """Ranks that have met, each as if it were a process of its own; afterwards no line is open."""
+    all_met: list[Meeting] = []
+
+    def begin(world: int = 2) -> list[Meeting]:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            first = First("node-0", "127.0.0.1", server.getsockname()[1])
+        found = at_once(
+            [functools.partial(meet, rank, world, f"node-{rank}", first, 10, "test") for rank in range(world)]
+        )
+        all_met.extend(found)
+        for one in found:
+            one.begin(1)
+        return found
+
+    yield begin
+    for one in all_met:
+        one.close()
+    until(lambda: all(line.closed for one in all_met for line in one.lines.values()))
+
+
+def at_once(works: Sequence[Callable[[], Any]]) -> list[Any]:
+    with ThreadPoolExecutor(len(works)) as threads:
+        return [each.result() for each in [threads.submit(work) for work in works]]
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.005)
+
+
+def test_everybody_knows_everybody(met: Together) -> None:
+    """And what each said."""
+    meetings = met(3)
+    assert all(one.names == {0: "node-0", 1: "node-1", 2: "node-2"} for one in meetings)
+    heard = at_once([functools.partial(one.exchange, one.rank * 10) for one in meetings])
+    assert heard == [{0: 0, 1: 10, 2: 20}] * 3
+
+
+def test_who_says_nothing_is_waited_for_once(met: Together) -> None:
+    """In the same program, too, and until it says something again."""
+    first, other = met()
+    other.gather("here")
+    assert first.gather(None) == {0: None, 1: "here"}
+    begun = time.monotonic()
+    for _ in range(8):
+        assert first.gather(None, WAIT_S) == {0: None}
+        assert first.absent == {1: "no word within 0.5 s"}
+    assert time.monotonic() - begun < 8 * WAIT_S
+    other.step = first.step
+    other.gather("again")
+    until(lambda: first.lines[1].at > (1, first.step))
+    assert first.gather(None, WAIT_S) == {0: None, 1: "again"}
+
+
+def test_who_gives_up_is_not_waited_for(met: Together) -> None:
+    """It says why, and is there again for the next program."""
+    first, other = met()
+    other.leave("no torch")
+    assert first.gather(None, 30) == {0: None}
+    assert first.absent == {1: "gave up: no torch"}
+    for one in (first, other):
+        one.begin(2)
+    other.gather("here")
+    assert first.gather(None, 30) == {0: None, 1: "here"}
+
+
+def test_who_is_gone_is_known_at_once(met: Together) -> None:
+    """By the connection that broke."""
+    first, other = met()
+    other.close()
+    assert first.gather(None, 30) == {0: None}
+    assert first.absent == {1: "the connection broke"}
+
+
+def test_without_the_first_there_is_nobody(met: Together) -> None:
+    """Its name is said."""
+    first, other = met()
+    first.close()
+    with pytest.raises(Lost, match="does not answer as the first rank: the connection broke") as lost:
+        other.exchange(None, 30)
+    assert lost.value.node == "node-0"
+
+
+@pytest.mark.parametrize(
+    "said", [b"no json\n", b"[]\n", b"{}\n", b"x" * 1000, b'{"program": 1, "step": "a"}\n', b"[" * 9999]
+)
+def test_what_is_no_message_ends_the_line(met: Together, said: bytes) -> None:
+    """And nothing else: the others go on."""
+    first, other = met()
+    other.lines[0].connection.sendall(said)
+    other.close()
+    assert first.gather(None, 30) == {0: None}
+    assert first.absent[1].startswith("the connection broke")
