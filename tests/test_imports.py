@@ -46,12 +46,13 @@ def below(module: str, pattern: str) -> bool:
 
 
 def cloud_rules(cloud: str, *sdk: str) -> tuple[Rule, ...]:
-    """Components know the engine, members and facts only the cloud's SDK, and no cloud knows another."""
+    """Components know the engine, members, facts and faults only the cloud's SDK, and no cloud knows another."""
     room = f"stampworks.clouds.{cloud}"
     members = ("plan", f"clouds.{cloud}.room")  # the machine room is the local cloud's SDK
     return (
         Rule(f"{room}.members", ours=members, others=sdk),
         Rule(f"{room}.facts", ours=members, others=sdk),
+        Rule(f"{room}.faults", ours=("faults", *members), others=sdk),
         Rule(f"{room}.room", ours=("plan",)),
         Rule(room, ours=("plan", "schedulers", "resources"), others=("pulumi", *sdk)),
     )
@@ -65,6 +66,7 @@ RULES = (
     Rule("stampworks.names", pure=True),
     Rule("stampworks.printable", pure=True),
     Rule("stampworks.reasons", pure=True),
+    Rule("stampworks.faults"),
     Rule("stampworks.plan", others=("yaml",), pure=True),
     Rule("stampworks.catalog", others=("yaml",), pure=True),
     Rule("stampworks.physics", ours=("catalog",), pure=True),
@@ -79,7 +81,10 @@ RULES = (
     Rule("stampworks.qualification", ours=("plan", "physics", "catalog"), others=("cryptography",)),
     Rule(
         "stampworks.operations",
-        ours=("plan", "reasons", "configuration", "qualification", "schedulers", "clouds.*.members"),
+        ours=(
+            *("plan", "reasons", "faults", "configuration", "qualification", "schedulers"),
+            *("clouds.*.members", "clouds.*.faults"),
+        ),
     ),
     Rule(
         "stampworks.provider",
@@ -101,7 +106,7 @@ RULES = (
 WITHOUT_PULUMI = (
     *("plan", "catalog", "physics", "declaration", "planning", "schedulers", "configuration", "views", "operations"),
     "qualification",
-    *("clouds.local.members", "clouds.local.facts", "clouds.local.room", "cli.main"),
+    *("clouds.local.members", "clouds.local.facts", "clouds.local.faults", "clouds.local.room", "cli.main"),
 )
 
 

@@ -22,6 +22,12 @@ def verbs() -> dict[str, argparse.ArgumentParser]:
     return choices
 
 
+def actions(verb: argparse.ArgumentParser) -> list[argparse.Action]:
+    """What a verb takes, and what the actions of one that has some do."""
+    nested = [each for action in verb._actions if isinstance(action.choices, dict) for each in action.choices.values()]
+    return [*verb._actions, *(action for each in nested for action in actions(each))]
+
+
 def documented(verb: str) -> str:
     """The section of a verb, without its heading."""
     found = re.search(rf"^## stampworks {verb}\n(.*?)(?=^## |\Z)", COMMANDS, re.MULTILINE | re.DOTALL)
@@ -43,7 +49,7 @@ def test_every_verb_has_a_section_and_no_other_has() -> None:
 def test_every_option_is_documented_and_no_other_is(verb: str) -> None:
     """The list of a section has the options and arguments that the verb takes."""
     wanted = set()
-    for action in verbs()[verb]._actions:
+    for action in actions(verbs()[verb]):
         if "--help" not in action.option_strings:
             value = f" {action.metavar}" if action.metavar and action.option_strings else ""
             wanted |= {f"{name}{value}" for name in action.option_strings or [str(action.metavar)]}

@@ -18,6 +18,7 @@ from stampworks.cli import (
     drain,
     exits,
     facts,
+    fault,
     image,
     new,
     qualify,
@@ -66,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    for module in (declared, new, compare, facts, image, status, reach, drain, qualify, report, sweep, audit):
+    for module in (declared, new, compare, facts, image, status, reach, drain, qualify, report, fault, sweep, audit):
         module.add_verbs(verbs)
     return top
 

@@ -24,6 +24,7 @@ HOST_PROGRAMS = (
     ("setpriv", "util-linux"),
     ("ip", "iproute2"),
     ("tc", "iproute2"),
+    ("nft", "nftables"),
     ("ssh", "openssh-client"),
     ("ssh-keygen", "openssh-client"),
     ("mmdebstrap", "mmdebstrap"),

@@ -30,6 +30,9 @@ TREE = Path(__file__).with_name("tree")
 NEEDED = ("iproute2", "openssh-server", "runit")
 """What those files run: in every base system, whatever the release says."""
 
+BREAKING = ("bindfs", "libfaketime")
+"""What some faults need: nodes find these packages beside those of the release, and none has them installed."""
+
 FORMAT = 2
 """Part of every digest: count it up when this module makes something else of the same things."""
 
@@ -115,7 +118,7 @@ def ensure_image(
 def _recipe(release: Release, content_digest: str) -> Recipe:
     sources = apt.sources_of(release.suite)
     base_packages = tuple(sorted({*release.base_packages, *NEEDED}))
-    packages = tuple(sorted({package for _, names in release.packages for package in names}))
+    packages = tuple(sorted({*BREAKING, *(package for _, names in release.packages for package in names)}))
     tree = [(str(path.relative_to(TREE)), path.read_text()) for path in sorted(TREE.rglob("*")) if path.is_file()]
     host = [platform.machine(), bool(MAPPED_ROOT)]  # a user's files belong to other numbers than root's
     base = _digest([FORMAT, host, release.suite, sources, base_packages, tree])

@@ -169,7 +169,8 @@ def seal_sysctls(path: Path) -> None:
 def build_dev(dev: Path, accelerators: list[str]) -> None:
     """A /dev of its own: what every machine has, what stands for accelerators, and none of the host's disks."""
     mount("dev", dev, "tmpfs", NOSUID, "mode=755")
-    for name in (*DEVICES, *accelerators):
+    fuse = ["fuse"] if Path("/dev/fuse").exists() else []  # not every host knows of it
+    for name in (*DEVICES, *fuse, *accelerators):
         (dev / name).touch()
         mount(Path("/dev", name), dev / name, "", BIND)
     for name in ("pts", "shm"):

@@ -97,6 +97,13 @@ def keep_running(room: Room, group: Group, rails: Sequence[Rail], image: Image, 
     return {node.name: _running(room, node.name).instance for node in nodes}
 
 
+def power_on(room: Room, name: str) -> None:
+    """Boots a node that is off with the disk it has; fine when it is on, or not there. The caller holds the lock."""
+    disk = disk_of(room, name)
+    if (wanted := disk.commission) and not disk.process:
+        _boot(room, [_boot_of(room, wanted, retention.image(wanted.image))], 1, lambda _: None)
+
+
 def end_nodes(cluster: str, claim: str, names: Sequence[str], progress: Progress) -> None:
     """Ends nodes, and removes their disks and the trunks that nobody needs without them; fine when they are gone."""
     room = of_cluster(cluster)

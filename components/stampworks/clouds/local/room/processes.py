@@ -45,6 +45,18 @@ class Process:
         found = _stat(self.pid)
         return found.program if found and found.start == self.start else ""
 
+    def send(self, number: signal.Signals) -> None:
+        """Sends it a signal; fine when it is gone."""
+        try:
+            handle = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return
+        try:
+            if self.alive:  # asked after opening, as below
+                signal.pidfd_send_signal(handle, number)
+        finally:
+            os.close(handle)
+
     def end(self, where: str) -> None:
         """Kills it and returns when it is gone; if it began a pid namespace, so is everything in there."""
         self._await_end(where, kill=True)

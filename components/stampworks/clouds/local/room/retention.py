@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from stampworks import paths
 from stampworks.clouds.local.room import files
 from stampworks.clouds.local.room.disks import Image, disk_of
 from stampworks.clouds.local.room.room import Progress, Room
@@ -23,6 +24,14 @@ ROOMS, PARTS = "rooms", "parts.json"
 def describe(node: Path, parts: list[str]) -> None:
     """Writes down what an image lies on, so that it stays as long as the image does."""
     files.write(node / PARTS, json.dumps(parts))
+
+
+def image(digest: str) -> Image:
+    """The image of this digest; it is in the cache as long as some disk lies on it."""
+    folder = paths.cache_dir() / "images"
+    parts: list[str] = json.loads((folder / digest / PARTS).read_text())
+    base, repository = (folder / part for part in parts)
+    return Image(digest, (str(folder / digest / "layer"), str(base / "tree")), str(repository / "repository"))
 
 
 def touch(node: Path) -> None:

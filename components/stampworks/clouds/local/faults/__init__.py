@@ -1,0 +1,63 @@
+"""Breaking a local cluster on purpose: the catalogue, and what is broken now."""
+
+from __future__ import annotations
+
+from stampworks.clouds.local.faults import record
+from stampworks.clouds.local.faults.catalogue import CATALOGUE
+from stampworks.clouds.local.faults.site import Site
+from stampworks.clouds.local.room import RoomError
+from stampworks.clouds.local.room.disks import disk_of
+from stampworks.clouds.local.room.room import Room, of_cluster
+from stampworks.faults import Injected
+from stampworks.plan import Plan
+
+FAULTS = {name: fault for name, (fault, _) in CATALOGUE.items()}
+
+
+def recorded(cluster: str) -> tuple[Injected, ...]:
+    """What was injected and not cleared, in the order in which it is best cleared: a node must run to be put right."""
+    order = list(CATALOGUE)
+    found = record.read(of_cluster(cluster))
+    return tuple(sorted(found, key=lambda one: order.index(one.fault)))
+
+
+def there(plan: Plan, one: Injected) -> bool | None:
+    """Whether the world is broken in this way now, whoever broke it; None when it cannot be asked."""
+    room = of_cluster(plan.name)
+    if _is_gone(room, plan, one):
+        return False
+    try:
+        return CATALOGUE[one.fault][1].there(Site(plan, room), one)
+    except RoomError:
+        return None
+
+
+def inject(plan: Plan, one: Injected) -> None:
+    """Breaks it. What was injected there before under this name goes first: a place is broken once."""
+    room = of_cluster(plan.name)
+    with room.locked():
+        earlier = [each for each in record.read(room) if (each.fault, each.place) == (one.fault, one.place)]
+        for each in earlier:
+            if each != one:
+                _clear(plan, room, each)
+        record.add(room, one)  # before it is done: whatever of it is done is known
+        CATALOGUE[one.fault][1].inject(Site(plan, room), one)
+
+
+def clear(plan: Plan, one: Injected) -> None:
+    """Puts it right; fine when it is right already, in part or altogether."""
+    room = of_cluster(plan.name)
+    with room.locked():
+        _clear(plan, room, one)
+
+
+def _clear(plan: Plan, room: Room, one: Injected) -> None:
+    if not _is_gone(room, plan, one):
+        CATALOGUE[one.fault][1].clear(Site(plan, room), one)
+    record.remove(room, one)
+
+
+def _is_gone(room: Room, plan: Plan, one: Injected) -> bool:
+    """Whether the node, or the leaf, is no longer there: what was wrong with it went along."""
+    leaves = {leaf.name for leaf in plan.fabric.leaves}
+    return disk_of(room, one.where).commission is None and one.where not in leaves

@@ -1,0 +1,81 @@
+"""Faults of whole nodes: off, frozen, slow."""
+
+from __future__ import annotations
+
+import signal
+
+from stampworks.clouds.local.faults.site import Act, Means, Site, number
+from stampworks.clouds.local.room.nodes import power_on
+from stampworks.faults import Injected
+
+# -- off and frozen
+
+
+def _power_off(site: Site, one: Injected) -> None:
+    if process := site.disk(one.where).process:
+        process.end(one.where)
+
+
+NO_POWER = Means(
+    inject=_power_off,
+    clear=lambda site, one: power_on(site.room, one.where),
+    there=lambda site, one: site.disk(one.where).process is None,
+)
+
+
+def _signal_all(number: signal.Signals) -> Act:
+    """To all processes of the node. Its first one hears only of what comes from outside."""
+
+    def send(site: Site, one: Injected) -> None:
+        if process := site.disk(one.where).process:
+            site.shell(one.where, f"kill -{number.value} -1")
+            process.send(number)
+
+    return send
+
+
+def _is_frozen(site: Site, one: Injected) -> bool:
+    process = site.disk(one.where).process
+    return process is not None and process.frozen
+
+
+FROZEN = Means(inject=_signal_all(signal.SIGSTOP), clear=_signal_all(signal.SIGCONT), there=_is_frozen)
+
+
+# -- slow: all its processes are stopped for a part of every few milliseconds, as a CPU quota does it
+
+_ROUND_S = 0.02
+_PID = "/run/stampworks-cpu-slow"
+_THROTTLE = """
+import os, signal, sys, time
+kept, path = float(sys.argv[1]), sys.argv[2]
+signal.signal(signal.SIGTERM, lambda number, frame: sys.exit())
+if os.fork():
+    os._exit(0)
+os.setsid()
+with open(path, "w") as file:
+    file.write(str(os.getpid()))
+try:
+    while True:
+        os.kill(-1, signal.SIGSTOP)
+        time.sleep((1 - kept) * ROUND_S)
+        os.kill(-1, signal.SIGCONT)
+        time.sleep(kept * ROUND_S)
+finally:
+    os.kill(-1, signal.SIGCONT)  # whoever ends this must not stay stopped by it
+""".replace("ROUND_S", str(_ROUND_S))
+_WHO_THROTTLES = f"""
+pid=$(cat {_PID} 2>/dev/null) && grep -qs {_PID} "/proc/$pid/cmdline" || pid=
+"""
+
+
+def _slow_down(site: Site, one: Injected) -> None:
+    script = _WHO_THROTTLES + '[ -n "$pid" ] || python3 -IS -c "$@" </dev/null >/dev/null 2>&1'
+    site.shell(one.where, script, _THROTTLE, str(number(one)), _PID)
+
+
+SLOW_CPU = Means(
+    inject=_slow_down,
+    clear=lambda site, one: site.shell(one.where, _WHO_THROTTLES + f'[ -z "$pid" ] || kill "$pid"; rm -f {_PID}'),
+    there=lambda site, one: bool(site.shell(one.where, _WHO_THROTTLES + 'echo "$pid"').strip()),
+)

@@ -1,0 +1,43 @@
+"""What was injected, written down in the room's folder before it is done, so that it can be taken away."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from stampworks.clouds.local.room import RoomError, files
+from stampworks.clouds.local.room.room import Room
+from stampworks.faults import Injected
+
+FILE = "faults.json"
+
+
+def read(room: Room) -> list[Injected]:
+    path = room.folder / FILE
+    try:
+        return [Injected(**each) for each in json.loads(path.read_text())]
+    except FileNotFoundError:
+        return []
+    except (ValueError, TypeError) as error:
+        remedy = f"remove it, and `pulumi up --refresh` puts most of the cluster right: rm {path}"
+        raise RoomError(str(path), "cannot read what was injected", str(error), remedy) from None
+
+
+def add(room: Room, one: Injected) -> None:
+    """The caller holds the room's lock."""
+    found = read(room)
+    if one not in found:
+        _write(room, [*found, one])
+
+
+def remove(room: Room, one: Injected) -> None:
+    """The caller holds the room's lock."""
+    _write(room, [each for each in read(room) if each != one])
+
+
+def _write(room: Room, found: list[Injected]) -> None:
+    path = room.folder / FILE
+    if found:
+        files.write(path, json.dumps([dataclasses.asdict(each) for each in found], indent=2) + "\n", 0o600)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,91 @@
+"""Where a fault acts: the plan of a cluster, its room, and hands on its nodes and switches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stampworks.clouds.local.room import RoomError, hands
+from stampworks.clouds.local.room.commands import failed, last_lines, run
+from stampworks.clouds.local.room.disks import Disk, disk_of
+from stampworks.clouds.local.room.network import Batch, Links
+from stampworks.clouds.local.room.nodes import run_inside
+from stampworks.clouds.local.room.room import Room
+from stampworks.faults import Injected
+from stampworks.plan import Plan, Rail
+
+NODE_S = 60
+
+
+@dataclass(frozen=True)
+class Site:
+    plan: Plan
+    room: Room
+
+    def disk(self, node: str) -> Disk:
+        return disk_of(self.room, node)
+
+    def rail(self, interface: str) -> Rail:
+        return next(rail for rail in self.plan.fabric.rails if rail.interface == interface)
+
+    def on_node(self, node: str, *argv: str) -> str:
+        """What a program of the node says that must end well."""
+        done = run_inside(self.room, node, argv, NODE_S)
+        if done.returncode != 0:
+            why = last_lines(done.stderr) or f"{argv[0]} ended with {done.returncode}"
+            raise failed(node, "cannot do what the fault needs", why)
+        return done.stdout
+
+    def shell(self, node: str, script: str, *arguments: str) -> str:
+        """The same for a few lines of shell, which end at the first command that fails."""
+        return self.on_node(node, "sh", "-euc", script, "sh", *arguments)
+
+    def on_switch(self, *argv: str) -> str:
+        """What a program of this host says where the switches are."""
+        return run([*self.room.reach, *argv], self.room.name, "cannot do what the fault needs", timeout=NODE_S)
+
+    def ports(self) -> Links:
+        """The interfaces of the switches."""
+        return hands.look(self.room)[""]
+
+    def arrange(self, namespace: str, ip: tuple[str, ...] = (), tc: tuple[str, ...] = ()) -> None:
+        hands.arrange(self.room, [Batch(namespace, ip, tc)])
+
+
+Act = Callable[[Site, Injected], object]
+Ask = Callable[[Site, Injected], bool]
+
+
+@dataclass(frozen=True)
+class Means:
+    """How a fault is made and taken away. Both may be done twice, or after half of it was done."""
+
+    inject: Act
+    clear: Act
+    there: Ask
+    """Asks the world and not the record."""
+
+
+def each_of(*parts: Means, then: Act | None = None) -> Means:
+    """Several things at once: made in this order, taken away in the other; `then` follows both."""
+
+    def inject(site: Site, one: Injected) -> None:
+        for part in parts:
+            part.inject(site, one)
+        if then:
+            then(site, one)
+
+    def clear(site: Site, one: Injected) -> None:
+        for part in reversed(parts):
+            part.clear(site, one)
+        if then:
+            then(site, one)
+
+    return Means(inject, clear, lambda site, one: all(part.there(site, one) for part in parts))
+
+
+def number(one: Injected) -> float:
+    """The severity of a fault that has one."""
+    if one.severity is None:
+        raise RoomError(one.place, f"{one.fault} needs a severity")
+    return one.severity

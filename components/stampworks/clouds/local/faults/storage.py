@@ -1,0 +1,103 @@
+"""Faults of disks, of shared directories and of shared memory."""
+
+from __future__ import annotations
+
+from stampworks.clouds.local.faults.settings import brought
+from stampworks.clouds.local.faults.site import Means, Site, each_of, number
+from stampworks.faults import Injected
+
+
+def _mounted(site: Site, one: Injected, source: str, path: str) -> bool:
+    return f"\n{source} {path} " in "\n" + site.on_node(one.where, "cat", "/proc/mounts")
+
+
+# -- a full disk: a small one that lies over /tmp, where jobs write
+
+_DISK, _DISK_MIB = "full-disk", 8
+_FILL = f"""
+mount -t tmpfs -o size={_DISK_MIB}m,mode=1777,nosuid,nodev {_DISK} /tmp
+head -c "$1" /dev/zero >/tmp/.full
+"""
+
+
+def _fill(site: Site, one: Injected) -> None:
+    if not _mounted(site, one, _DISK, "/tmp"):  # noqa: S108 (a node's)
+        site.shell(one.where, _FILL, str(round((_DISK_MIB - number(one)) * 2**20)))
+
+
+def _give_back(site: Site, one: Injected) -> None:
+    if _mounted(site, one, _DISK, "/tmp"):  # noqa: S108
+        site.on_node(one.where, "umount", "--lazy", "/tmp")  # noqa: S108 (jobs may still be in there)
+
+
+FULL_DISK = Means(inject=_fill, clear=_give_back, there=lambda site, one: _mounted(site, one, _DISK, "/tmp"))  # noqa: S108
+
+
+# -- the first shared directory: not mounted, or slow
+
+
+def _shared(site: Site) -> str:
+    return site.plan.storage[0].mount
+
+
+def _is_mount(site: Site, one: Injected) -> bool:
+    script = '! mountpoint --quiet "$1" || echo yes'
+    return site.shell(one.where, script, _shared(site)) != ""
+
+
+def _unmount(site: Site, one: Injected) -> None:
+    if _is_mount(site, one):
+        site.on_node(one.where, "umount", "--lazy", _shared(site))
+
+
+def _mount(site: Site, one: Injected) -> None:
+    if not _is_mount(site, one):
+        site.on_node(one.where, "mount", _shared(site))
+
+
+NOT_SHARED = Means(inject=_unmount, clear=_mount, there=lambda site, one: not _is_mount(site, one))
+
+_TOOLS = brought("slow", "bindfs", "libfuse2t64")
+_SLOW = """
+tools=$(dirname "$(find /usr/local/lib/stampworks/brought/slow -name bindfs -type f)")/..
+export LD_LIBRARY_PATH=$(dirname "$(find "$tools" -name 'libfuse.so.2')")
+"$tools/bin/bindfs" --write-rate="$3" --read-rate="$3" "$1" "$2"
+"""
+
+
+def _is_slow(site: Site, one: Injected) -> bool:
+    mounts = site.on_node(one.where, "cat", "/proc/mounts").splitlines()
+    return any(line.split()[1:3] == [_shared(site), "fuse"] for line in mounts)
+
+
+def _slow_down(site: Site, one: Injected) -> None:
+    if not _is_slow(site, one):
+        source = f"/exports/{site.plan.storage[0].name}"
+        site.shell(one.where, _SLOW, source, _shared(site), str(round(number(one) * 1e6)))
+
+
+def _speed_up(site: Site, one: Injected) -> None:
+    if _is_slow(site, one):
+        site.on_node(one.where, "umount", "--lazy", _shared(site))
+
+
+SLOW_SHARED = each_of(_TOOLS, Means(inject=_slow_down, clear=_speed_up, there=_is_slow))
+
+
+# -- shared memory
+
+
+def _resize(site: Site, one: Injected, size: str) -> None:
+    site.on_node(one.where, "mount", "-o", f"remount,size={size}", "/dev/shm")  # noqa: S108 (a node's)
+
+
+def _is_small(site: Site, one: Injected) -> bool:
+    size = site.on_node(one.where, "df", "--block-size=1M", "--output=size", "/dev/shm").split()[-1]  # noqa: S108
+    return int(size) == round(number(one))
+
+
+SMALL_SHARED_MEMORY = Means(
+    inject=lambda site, one: _resize(site, one, f"{round(number(one))}m"),
+    clear=lambda site, one: _resize(site, one, "50%"),  # what the kernel gives without a word
+    there=_is_small,
+)
