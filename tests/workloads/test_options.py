@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +78,20 @@ def test_options_that_are_none(text: str, words: str) -> None:
     with pytest.raises(options.OptionError) as refusal:
         options.load(text)
     assert str(refusal.value).startswith(words)
+
+
+def test_packed_options() -> None:
+    """What is too long for an argument comes packed; what is damaged, cut or a bomb is refused in words."""
+
+    def packed(content: bytes) -> str:
+        return "packed:" + base64.b64encode(zlib.compress(content, 9)).decode()
+
+    assert options.load(packed(b'{"pairs": {"seconds": 1.0}}')) == {"pairs": {"seconds": 1.0}}
+    for text, why in (
+        ("packed:%%", "not packed as they should be"),
+        (packed(b"{}")[:-4], "not whole, or more than"),
+        (packed(b" " * (options.BYTES_MAX + 1)), "not whole, or more than"),
+        (packed(b"[]"), "must be a JSON object"),
+    ):
+        with pytest.raises(options.OptionError, match=why):
+            options.load(text)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import dataclasses
 import difflib
 import json
 import types
 import typing
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 BYTES_MAX = 2**24
+PACKED = "packed:"
+"""Before options in base64 of zlib: those of a thousand nodes are longer than an argument may be."""
 Options = TypeVar("Options")
 
 
@@ -20,8 +25,11 @@ class OptionError(Exception):
 
 
 def load(text: str) -> dict[str, Any]:
-    """The JSON object that is given itself or as the name of a file."""
-    where, given = ("the options", text) if text.lstrip().startswith("{") else (text, _content(text))
+    """The JSON object that is given itself, packed, or as the name of a file."""
+    if text.startswith(PACKED):
+        where, given = "the options", _unpacked(text.removeprefix(PACKED))
+    else:
+        where, given = ("the options", text) if text.lstrip().startswith("{") else (text, _content(text))
     try:
         found = json.loads(given, parse_constant=_refused)
     except (ValueError, RecursionError) as error:
@@ -33,6 +41,17 @@ def load(text: str) -> dict[str, Any]:
 
 def _refused(constant: str) -> float:
     raise ValueError(f"{constant} is no number that can be measured")
+
+
+def _unpacked(text: str) -> str:
+    try:
+        unpacker = zlib.decompressobj()
+        content = unpacker.decompress(base64.b64decode(text, validate=True), BYTES_MAX)
+    except (binascii.Error, zlib.error) as error:
+        raise OptionError(f"the options: not packed as they should be: {error}") from None
+    if not unpacker.eof:
+        raise OptionError(f"the options: not whole, or more than {BYTES_MAX} bytes, which no options need")
+    return content.decode(errors="replace")
 
 
 def _content(path: str) -> str:

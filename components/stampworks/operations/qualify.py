@@ -6,10 +6,12 @@ and so are nodes that somebody else holds.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import secrets
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -269,7 +271,7 @@ def _run(subject: Subject, roster: Roster, asked: Ask, seconds: float) -> Heard:
         "--input=none",
         "--kill-on-bad-exit=0",
         f"--immediate={_START_S:.0f}",
-        "--wait=5",
+        "--wait=0",  # a rank may end long before the last one; how long all may take is said above
         "--",
         "env",
         f"PYTHONPATH={PROGRAMS}",
@@ -278,7 +280,7 @@ def _run(subject: Subject, roster: Roster, asked: Ask, seconds: float) -> Heard:
         "validation",
         *asked.programs,
         "--options",
-        json.dumps(options, separators=(",", ":")),
+        _packed(options),
     ]
     head = remote.head(roster).name
     try:
@@ -292,6 +294,12 @@ def _run(subject: Subject, roster: Roster, asked: Ask, seconds: float) -> Heard:
         why = f"it took more than {seconds:.0f} s" if code == 124 else said
         return Heard(heard.results, (*heard.unreadable, f"{asked.what}: {why}"), _lost(roster, asked.nodes))
     return heard
+
+
+def _packed(options: Mapping[str, Any]) -> str:
+    """In one argument, which has a largest length: the options of a thousand nodes are longer than that as text."""
+    text = json.dumps(options, separators=(",", ":")).encode()
+    return "packed:" + base64.b64encode(zlib.compress(text, 9)).decode()
 
 
 def _cluster(subject: Subject, members: Sequence[Member]) -> dict[str, Any]:

@@ -29,7 +29,8 @@ def standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Ca
     if len(nodes) < 2 or not rails:
         return
     size = max(_size(rail) for rail in rails)
-    yield from _in_order(subject, rails, _leaf_order(subject, nodes), False, (size,), evidence)
+    sizes = (size >> 6, size >> 3, size)  # the last one is judged, the others show how latency gives way
+    yield from _in_order(subject, rails, _leaf_order(subject, nodes), False, sizes, evidence)
     if len({subject.leaf(node) for node in nodes}) > 1:
         yield from _in_order(subject, rails, _worst_order(subject, nodes), True, (size,), evidence)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from stampworks.plan import Rail
 from stampworks.qualification.asking import Ask, Campaign, Evidence
 from stampworks.qualification.certificate import Finding, Measured, Verdict
 from stampworks.qualification.localise import Located, Pair, Round, localise
-from stampworks.qualification.results import Heard, Problem
+from stampworks.qualification.results import Heard, Problem, Value
 from stampworks.qualification.subject import Subject
 
 QUANTITY = "pair_bandwidth"
@@ -30,11 +29,18 @@ _STARTUP_S = 20.0
 
 @dataclass(frozen=True)
 class Measure:
-    """What a pair reached on a rail: the slower direction, None when nothing came."""
+    """What a pair reached on a rail."""
 
-    gbps: float | None
+    ways: tuple[Value, ...]
+    """One for each direction of which something arrived."""
     expected_gbps: float
     why: str
+    """Why nothing arrived, where that is so."""
+
+    @property
+    def gbps(self) -> float | None:
+        """Of the slower direction; None when nothing came of one."""
+        return min(way.value for way in self.ways) if len(self.ways) == 2 else None
 
     @property
     def slow(self) -> bool:
@@ -155,7 +161,7 @@ class _Search:
             ]
         expected = links.gbs(min(shares), self.kind) * 8
         both = {
-            value.node: value.value
+            value.node: value
             for result in heard.of("pairs")
             for value in result.values
             if value.quantity == QUANTITY
@@ -164,7 +170,7 @@ class _Search:
             and {value.node, value.peer} == set(pair)
         }
         why = next((p.what for p in _problems(heard, self.rail.interface) if p.node in pair), "nothing arrived")
-        return Measure(min(both.values()) if len(both) == 2 else None, expected, why)
+        return Measure(tuple(both.values()), expected, why)
 
     def _crosses(self, pair: Pair) -> bool:
         return self.subject.leaf(pair[0]) != self.subject.leaf(pair[1])
@@ -188,9 +194,8 @@ class _Search:
     def _of_good(self, good: Sequence[str]) -> Finding:
         fast = [measure for pair, measure in self.measures.items() if not measure.slow and not self._crosses(pair)]
         fast = fast or [measure for measure in self.measures.values() if not measure.slow]
-        reached = statistics.median(measure.gbps for measure in fast if measure.gbps is not None)
-        usual = Measure(reached, fast[0].expected_gbps, "")
-        why = f"{self.rail.interface}: {_number(reached)} of {_number(usual.expected_gbps)} Gb/s in pairs"
+        usual = sorted(fast, key=lambda measure: measure.gbps or 0.0)[len(fast) // 2]
+        why = f"{self.rail.interface}: {_number(usual.gbps)} of {_number(usual.expected_gbps)} Gb/s in pairs"
         return self._finding("rails", "pass", tuple(good), usual, why)
 
     def _finding(self, check: str, verdict: Verdict, nodes: tuple[str, ...], measure: Measure, why: str) -> Finding:
@@ -200,11 +205,11 @@ class _Search:
         return Finding(check, verdict, nodes, self.rail.interface, QUANTITY, UNIT, 0, gbps, expected, why, False, share)
 
     def _measured(self) -> Iterable[Measured]:
-        for (one, other), its in self.measures.items():
-            if its.gbps is not None:
+        for its in self.measures.values():
+            for way in its.ways:
                 yield Measured(
-                    QUANTITY, UNIT, one, other, self.rail.interface, 0, its.gbps, its.gbps, its.gbps, 1,
-                    round(its.expected_gbps, 4), False,
+                    QUANTITY, UNIT, way.node, way.peer, way.rail, way.bytes, way.value, way.low, way.high, way.samples,
+                    round(its.expected_gbps, 4), way.simulated,
                 )  # fmt: skip
 
 
