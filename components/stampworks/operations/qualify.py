@@ -25,7 +25,7 @@ from stampworks.operations.drain import hold
 from stampworks.operations.errors import InputError, OperationError, UnknownError, nearest
 from stampworks.operations.status import TAKES_JOBS
 from stampworks.plan import Level, Member, Roster
-from stampworks.qualification import Ask, Certificate, Evidence, Finding, Heard, NodeVerdict, Subject, Verdict
+from stampworks.qualification import Ask, Certificate, Evidence, Finding, Heard, Measured, NodeVerdict, Subject, Verdict
 from stampworks.reasons import BYTES_MAX, DrainReason, written
 from stampworks.schedulers import slurm as slurm_files
 
@@ -94,7 +94,8 @@ def qualify(
         _measure(subject, roster, found.ready, level, evidence, progress)
     verdicts = _verdicts(members, wanted, found, evidence, earlier, started)
     _hold(roster, found, verdicts)
-    evidence.add([*_kept_findings(earlier, wanted, members)])
+    if earlier:
+        evidence.add(*_kept(earlier, wanted, members))
     rails = qualification.rail_verdicts(subject, evidence)
     return Certificate(
         version=qualification.VERSION,
@@ -377,18 +378,15 @@ def _one_line(text: str) -> str:
     return plain if len(plain.encode()) <= room else plain.encode()[: room - 3].decode(errors="ignore") + "..."
 
 
-def _kept_findings(
-    earlier: Certificate | None, wanted: Sequence[str], members: Mapping[str, Member]
-) -> Iterator[Finding]:
+def _kept(
+    earlier: Certificate, wanted: Sequence[str], members: Mapping[str, Member]
+) -> tuple[list[Finding], list[Measured]]:
     """What is known of nodes that were not looked at this time."""
-    if not earlier:
-        return
     now = {name: member.instance for name, member in members.items()}
-    same = {each.name for each in earlier.nodes if now.get(each.name) == each.instance}
-    for finding in earlier.findings:
-        left = tuple(name for name in finding.nodes if name in same and name not in wanted)
-        if left:
-            yield replace(finding, nodes=left)
+    same = {each.name for each in earlier.nodes if now.get(each.name) == each.instance and each.name not in wanted}
+    about = {finding: tuple(name for name in finding.nodes if name in same) for finding in earlier.findings}
+    findings = [replace(finding, nodes=left) for finding, left in about.items() if left]
+    return findings, [each for each in earlier.measured if not same.isdisjoint((each.node, each.peer))]
 
 
 def _now() -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any
 
 from stampworks import catalog
 from stampworks.qualification import hardware, peers
@@ -18,6 +19,7 @@ CLOCKS_MS_MAX = 500.0
 STORAGE_PART_MIN = 0.2
 """Of the median of its peers: disks share a machine room's noise, so that less than this is no noise."""
 MATMUL_PART_MIN = 0.85
+MATMUL_REPEATS = 3
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 (it is named, not written to)
 _STARTUP_S = 20.0
 _TORCH_S = 30.0
@@ -55,7 +57,7 @@ def burn_in(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Cam
 
 
 def _matmul(nodes: tuple[str, ...], seconds: float, evidence: Evidence) -> Campaign:
-    """All at once; who is slower than its peers is measured again beside the median one, for a host has its noise."""
+    """All at once; who is slower than its peers is measured again beside the median one."""
     if not nodes:
         return
     options = {"matmul": {"seconds": seconds}}
@@ -67,8 +69,7 @@ def _matmul(nodes: tuple[str, ...], seconds: float, evidence: Evidence) -> Campa
         others = sorted((node for node in rates if node not in slow), key=rates.__getitem__)
         peer = others[len(others) // 2]
         for node in slow:
-            again = yield Ask(("matmul",), (node, peer), options, _TORCH_S + 6 + 2 * seconds, f"{node} beside {peer}")
-            complaints += _slower(_rates(again), node, peer)
+            complaints += yield from _beside(node, peer, options, seconds)
     _conclude("matmul", heard, nodes, complaints, evidence)
     evidence.add([], [*_measured(heard, "matmul_fp32"), *_measured(heard, "matmul_bf16")])
 
@@ -212,9 +213,20 @@ def _rates(heard: Heard) -> dict[str, float]:
     return {value.node: value.value for value in found}
 
 
-def _slower(rates: Mapping[str, float], node: str, peer: str) -> Complaints:
-    if node in rates and peer in rates and rates[node] < MATMUL_PART_MIN * rates[peer]:
-        yield node, f"it multiplies at {rates[node]:.3g} GFLOP/s, where {peer} beside it does at {rates[peer]:.3g}"
+def _beside(
+    node: str, peer: str, options: Mapping[str, Any], seconds: float
+) -> Generator[Ask, Heard, list[tuple[str, str]]]:
+    """What is wrong with a node that is slower than a peer beside it, each time: a host's noise hits either."""
+    why = ""
+    for _ in range(MATMUL_REPEATS):
+        heard = yield Ask(("matmul",), (node, peer), options, _TORCH_S + 6 + 2 * seconds, f"{node} beside {peer}")
+        rates = _rates(heard)
+        if node not in rates or peer not in rates:
+            return [(node, f"it was slower than its peers, and gave no answer beside {peer}")]
+        if rates[node] >= MATMUL_PART_MIN * rates[peer]:
+            return []
+        why = f"it multiplies at {rates[node]:.3g} GFLOP/s, where {peer} beside it does at {rates[peer]:.3g}"
+    return [(node, why)]
 
 
 def _measured(heard: Heard, quantity: str) -> Iterator[Measured]:
