@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import sys
 from pathlib import Path
 
-NUMBER, SUBORDINATE = 1_900_000_000, 1_900_100_000
+SUBORDINATE = 1_900_000_000
+NUMBERS = itertools.count(2_000_000_000 + 100 * os.getpid())
+"""Another one each time: the kernel counts a user's processes, and those that have just ended."""
 ROOT = Path(__file__).parents[3]
 
 
@@ -16,15 +19,16 @@ def ordinary(home: Path) -> list[str]:
     home.mkdir()
     if os.geteuid() != 0:
         return []
-    os.chown(home, NUMBER, NUMBER)
+    number = next(NUMBERS)
+    os.chown(home, number, number)
     known = Path("/etc/passwd").read_text()
-    (home / "passwd").write_text(f"{known}ordinary:x:{NUMBER}:{NUMBER}::{home}:/bin/sh\n")
+    (home / "passwd").write_text(f"{known}ordinary:x:{number}:{number}::{home}:/bin/sh\n")
     (home / "subordinate").write_text(f"ordinary:{SUBORDINATE}:65536\n")
     steps = [["mount", "--bind", str(home / "passwd"), "/etc/passwd"]]
     steps += [["mount", "--bind", str(home / "subordinate"), f"/etc/{file}"] for file in ("subuid", "subgid")]
     steps += _opened([home, ROOT, Path(sys.prefix), Path(sys.base_prefix)])
     script = "".join(f"{shlex.join(step)}\n" for step in steps) + 'exec "$@"'
-    become = ["setpriv", f"--reuid={NUMBER}", f"--regid={NUMBER}", "--clear-groups"]
+    become = ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups"]
     return ["unshare", "--mount", "sh", "-euc", script, "sh", *become]
 
 
