@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -33,6 +34,13 @@ from stampworks.clouds.local.room.remedies import remedy
 def test_words_and_what_helps(why: str, hint: str) -> None:
     """Nothing where nobody knows."""
     assert remedy(why, "/usr/bin") == hint
+
+
+@pytest.mark.parametrize("words", ["is not valid yet (invalid for another 2h)", "is expired (invalid since 2h)"])
+def test_a_clock_that_may_be_wrong_is_told(words: str) -> None:
+    """apt believes no index from the future, and none that is too old: the day tells whose fault that is."""
+    hint = r"this machine's clock says \d{4}-\d\d-\d\d \d\d:\d\d UTC: set it if that is wrong, then run the same .*"
+    assert re.fullmatch(hint, remedy(f"E: Release file for mirror {words}.", "/usr/bin"))
 
 
 @pytest.mark.parametrize(

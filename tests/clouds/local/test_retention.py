@@ -45,6 +45,15 @@ def test_those_asked_for_last_stay_with_what_they_lie_on(images: Path) -> None:
     assert sweep(images) == [*range(retention.KEPT - 1), 10]
 
 
+def test_what_was_asked_for_last_stays_after_the_clock_was_set_back(images: Path) -> None:
+    """A new image would be the first to go, if the others were asked for in what is the future now."""
+    for number in range(retention.KEPT):
+        os.utime(images / f"node-{number:02}", (5_000_000_000 + number,) * 2)
+    retention.touch(images / "node-10")
+    retention.touch(images / "node-09")
+    assert sweep(images) == [*range(2, retention.KEPT), 9, 10]
+
+
 def test_an_image_stays_as_long_as_a_disk_lies_on_it(images: Path, tmp_path: Path) -> None:
     """Wherever the room is that has the disk, and whether it runs or not."""
     room, image = Room(tmp_path / "rooms/demo", "cluster demo"), Image("node-10", (str(images / "node-10/layer"),), "")

@@ -111,6 +111,7 @@ def ensure_image(
         _keep(recipe.base, lambda draft: _make_base(recipe, draft, progress), "base system", progress)
         _keep(recipe.repository, lambda draft: _make_repository(recipe, draft, progress), "packages", progress)
         _keep(recipe.node, lambda draft: _make_node(recipe, draft, install, progress), "roles installed", progress)
+        retention.touch(recipe.node)
         retention.sweep(recipe.node.parent, progress)
     return recipe.image
 

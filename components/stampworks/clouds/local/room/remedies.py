@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from datetime import UTC, datetime
 from pathlib import Path
 
 from stampworks import paths
@@ -15,6 +16,7 @@ QUOTA = ("Disk quota exceeded",)
 FULL = ("No space left on device", "enough free space")
 PROCESSES = ("Resource temporarily unavailable", "Cannot fork", "can't start new thread")
 FILES = ("Too many open files",)
+CLOCK = ("is not valid yet", "is expired (invalid since")
 MODULES = (
     (("mount overlay",), "overlay"),
     (("Unknown device type", "type veth", "type bridge"), "veth bridge"),
@@ -43,6 +45,9 @@ def remedy(why: str, path: str, *, place: Path | None = None, outer: int = 0) ->
     if _says(why, FULL):
         places = [place] if place else sorted({paths.state_dir(), paths.cache_dir()})
         return f"make room: {', '.join(map(left, places))}; then {AGAIN}"
+    if _says(why, CLOCK):
+        now = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+        return f"this machine's clock says {now}: set it if that is wrong, then {AGAIN}"
     if "cannot remove" in why and "Device or resource busy" in why:
         return f"something is mounted there (findmnt shows what): unmount it, then {AGAIN}"
     modules = next((modules for words, modules in MODULES if _says(why, words)), "")

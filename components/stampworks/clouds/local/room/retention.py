@@ -6,8 +6,10 @@ removes old ones. A room leaves its path beside each image that its nodes were m
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,8 +37,9 @@ def image(digest: str) -> Image:
 
 
 def touch(node: Path) -> None:
-    """Notes that an image was asked for."""
-    os.utime(node)
+    """Notes that an image was asked for, after all others: those may bear times to come, if the clock was set back."""
+    asked = max([time.time_ns(), *(_asked(other) + 1 for other in node.parent.glob("node-*"))])
+    os.utime(node, ns=(asked, asked))
 
 
 def claim(room: Room, image: Image) -> None:
@@ -51,7 +54,7 @@ def sweep(images: Path, progress: Progress) -> None:
     """Removes images that are no longer of use; the caller holds the lock under which they are made."""
     for leftover in images.glob(".*-*"):  # of a build or a removal that was killed
         files.remove_tree(leftover, "node image")
-    nodes = sorted(images.glob("node-*"), key=lambda node: node.stat().st_mtime, reverse=True)
+    nodes = sorted(images.glob("node-*"), key=_asked, reverse=True)
     gone = [node for node in nodes if (node / PARTS).exists() and not _in_use(node)][KEPT:]
     kept = [node for node in nodes if node not in gone]
     if all((node / PARTS).exists() for node in kept):  # else nobody knows what it lies on
@@ -61,6 +64,13 @@ def sweep(images: Path, progress: Progress) -> None:
         progress(f"removing {path.name}, which nothing uses")
         # under a name that nobody takes for a whole image
         files.remove_tree(path.rename(path.with_name(f".{path.name}")), "node image")
+
+
+def _asked(node: Path) -> int:
+    """When an image was asked for last; never for one that somebody removes just now."""
+    with contextlib.suppress(FileNotFoundError):
+        return node.stat().st_mtime_ns
+    return 0
 
 
 def _in_use(node: Path) -> bool:
