@@ -38,6 +38,7 @@ FACTS: dict[str, Any] = {
         "packages": {"slurm-client": "24.11.5-4"},
         "system": "13.2",
         "python": "3.13.5",
+        "clock_ahead_s": 4000.0,
         "slurm": {"gpu-001": SEEN, "gpu-002": SEEN},
     },
     "gpu-001": {
@@ -48,10 +49,12 @@ FACTS: dict[str, Any] = {
         "packages": {"slurm-client": "24.11.5-4"},
         "system": "13.2",
         "python": "3.13.5",
+        "clock_ahead_s": 4020.0,
     },
 }
 FACTS["gpu-002"] = copy.deepcopy(FACTS["gpu-001"])
 HOSTS = ["head", "gpu-001", "gpu-002"]
+MEANS = "and neither of the two believes what Slurm says on the other"
 
 
 def put(place: str, value: Any) -> dict[str, Any]:
@@ -111,6 +114,9 @@ def test_a_cluster_that_is_as_planned_has_no_drift() -> None:
         ),
         ("head/slurm/gpu-002", {**SEEN, "gres": "gpu:h100:1"}, "gpu-002: Slurm counts 1 of 2 accelerators"),
         ("head/slurm/gpu-002", {**SEEN, "cpus": 8}, "gpu-002: Slurm counts 8 of 16 CPUs"),
+        ("gpu-002/clock_ahead_s", 4600.0, f"gpu-002: its clock is 10 minutes ahead of head's, {MEANS}"),
+        ("gpu-002/clock_ahead_s", 3960.0, f"gpu-002: its clock is 1 minute behind head's, {MEANS}"),
+        ("gpu-001/clock_ahead_s", None, "gpu-001: unknown: what it says of its clock cannot be read"),
         ("head/slurm", None, "head: unknown: Slurm does not say how it sees its nodes"),
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.stampworks.node.plugins.action import node_facts as action
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run
 from ansible_collections.stampworks.node.plugins.modules import (
     accounts,
@@ -165,6 +166,21 @@ def test_only_accounts_we_made_are_removed(tmp_path: Path, monkeypatch: pytest.M
 
 
 # --- node_facts
+
+
+@pytest.mark.parametrize(
+    ("clock", "ahead"),
+    [(105.0, 0.0), (100.0, 0.0), (109.9, 0.0), (170, 60.0), (40.0, -60.0), (None, None), ("105", None), (True, None)],
+)
+def test_how_far_a_clock_is_ahead(clock: object, ahead: float | None) -> None:
+    """A slow answer says nothing about a clock: only what lies outside of it does."""
+    assert action.ahead(clock, 100.0, 110.0) == ahead
+
+
+@pytest.mark.parametrize("clock", [float("nan"), float("inf")])
+def test_a_clock_that_tells_no_time(clock: float) -> None:
+    assert action.ahead(clock, 100.0, 110.0) is None
+
 
 FACTS = {"system": "13.1", "interfaces": {"rail0": {"addresses": ["10.0.0.1"]}, "rail1": {"addresses": []}}}
 
@@ -553,5 +569,20 @@ def test_nodes_that_slurm_has_not_heard_of(monkeypatch: pytest.MonkeyPatch) -> N
     result = ready(["a", "b", "e"])
     assert result["msg"] == (
         "slurmctld has not heard of 2 of 3 nodes within 0 s: b is down*; e is unknown to it. "
-        "What slurmd says is on the node in /var/log/stampworks/slurmd/current"
+        "What slurmd says is on the node in /var/log/stampworks/slurmd/current; "
+        "clocks that differ by a minute are enough (pulumi refresh compares them)"
     )
+
+
+def test_a_node_that_was_silent_twice_takes_jobs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm does not recognise its own reason then; whoever is silent still, or has another reason, stays down."""
+    twice = "Not responding : Not responding"
+    states = {"a": ("down", twice), "b": ("down", "Not responding"), "c": ("drained", twice), "d": ("down", "new fans")}
+    states["e"] = ("down", f"{twice} : new fans")
+    commands: list[list[str]] = []
+    monkeypatch.setattr(slurm_ready, "look", lambda: states)
+    monkeypatch.setattr(slurm_ready, "run", commands.append)
+    result = ready([*"abcde"])
+    assert commands == [["scontrol", "update", "nodename=a,b", "state=resume"]]
+    assert result["drift"][0] == f"Slurm still holds a: {twice}"
+    assert sorted(result["held"]) == ["c", "d", "e"]

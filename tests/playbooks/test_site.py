@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -240,6 +241,34 @@ def test_a_wrong_inventory_reaches_no_node(cluster: Cluster) -> None:
     assert "base on gpu-001, gpu-002, gpu-003, head: argument 'base_open_files'" in text
     assert "the role has no variable base_opne_files" in text
     assert "argument 'health_mounts'" in text
+
+
+def test_a_clock_that_is_wrong_is_drift(cluster: Cluster) -> None:
+    """All clocks here are one, so a node's Python is made to tell another time."""
+    later = "import time; now = time.time; time.time = lambda: now() + 600; $3"
+    wrapper = f'#!/bin/sh\nexec python3 -IS -c "{later}"\n'
+    cluster.shell("gpu-002", f"printf %s {shlex.quote(wrapper)} >/tmp/later; chmod +x /tmp/later")
+
+    def edit(inventory: dict[str, Any]) -> None:
+        inventory["hosts"]["gpu-002"]["ansible_python_interpreter"] = "/tmp/later"
+
+    hosts = [member.name for member in cluster.roster.members]
+    found = drift.of_look(cluster.inventory(), hosts, cluster.look(edit))
+    assert [line for line in found if "clock" in line] == [
+        "runtime: gpu-002: its clock is 10 minutes ahead of head's, "
+        "and neither of the two believes what Slurm says on the other"
+    ]
+
+
+def test_sshd_reads_its_settings_again_whatever_the_clock_says(cluster: Cluster) -> None:
+    """It was last started in what is the future now, with settings that are put right."""
+    settings, both = "/etc/ssh/sshd_config.d/60-stampworks.conf", "printf 'Port 22\\nPort 2222\\n'"
+    listens = "ss -4Hltn 'sport = :2222' | wc -l"
+    cluster.shell("gpu-001", f"{both} >>{settings}; kill -HUP $(cat /run/sshd.pid)")
+    cluster.until("gpu-001", listens, "1")
+    cluster.shell("gpu-001", "touch -d '+1 hour' /run/sshd.pid")
+    assert cluster.play().changed == 1
+    cluster.until("gpu-001", listens, "0")
 
 
 def test_nothing_of_a_run_stays_behind(cluster: Cluster) -> None:

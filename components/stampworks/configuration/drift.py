@@ -18,6 +18,8 @@ WORDS_MAX = 240
 """How much one finding may say: its text may come from a node."""
 LINES_MAX = 40
 """How many lines one layer may have."""
+CLOCK_S = 30
+"""How far a node's clock may be from the controller's: Slurm believes nothing that is a minute old."""
 
 Found = tuple[str, str]
 """(node, what is not as it should be)"""
@@ -89,6 +91,7 @@ def runtime(inventory: Mapping[str, Any], hosts: Sequence[str], facts: Mapping[s
     for controller in groups.get("slurm_controller", {}).get("hosts", ()):
         if controller in hosts and isinstance(facts.get(controller), Mapping):
             yield from scheduled(inventory, controller, facts[controller].get("slurm"))
+            yield from clocks(controller, {host: facts[host] for host in hosts if isinstance(facts.get(host), Mapping)})
 
 
 Expected = Mapping[str, Any]
@@ -178,6 +181,20 @@ def _one_node(expected: Expected, seen: Any) -> Iterator[str]:
     counted = sum(map(int, re.findall(r"(?:^|,)gpu:(?:\w+:)?(\d+)", _kind(str, seen["gres"]))))
     if counted != machine["accelerators"]:
         yield f"Slurm counts {counted} of {machine['accelerators']} accelerators"
+
+
+def clocks(controller: str, facts: Mapping[str, Any]) -> Iterator[Found]:
+    """Whose clock is not the controller's. Ours, by which all were read, need not be right."""
+    for host, said in facts.items():
+        try:
+            off_s = _kind(float, said["clock_ahead_s"]) - _kind(float, facts[controller]["clock_ahead_s"])
+        except (KeyError, TypeError):
+            yield host, "unknown: what it says of its clock cannot be read"
+            continue
+        if abs(off_s) > CLOCK_S:
+            minutes = max(1, round(abs(off_s) / 60))
+            way = f"{minutes} minute{'s' if minutes > 1 else ''} {'ahead of' if off_s > 0 else 'behind'} {controller}'s"
+            yield host, f"its clock is {way}, and neither of the two believes what Slurm says on the other"
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -49,7 +49,9 @@ options:
       secret: {description: Never show what is in it., type: bool, default: false}
       settings: {description: It holds kernel settings; those in force must be the same., type: bool, default: false}
   then:
-    description: Commands, each a list of arguments, to run in order when a file changed.
+    description: >-
+      Commands, each a list of arguments, to run in order when a file changed. CHANGED in their environment has the
+      paths of those that did.
     type: list
     elements: list
     default: []
@@ -170,8 +172,9 @@ def apply(
             put(file)
         for path in stale:
             remove(path)
-        for argv in then if differing or stale else ():
-            run(argv)
+        changed = " ".join(map(str, [*(file.path for file in differing), *stale]))
+        for argv in then if changed else ():
+            run(argv, env={"CHANGED": changed})
     except (Refused, OSError):
         for path in [*(file.path for file in differing), *stale]:
             restore(path, before[path])

@@ -8,6 +8,7 @@ import platform
 import re
 import resource
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ def look(packages: Sequence[str]) -> dict[str, Any]:
         "architecture": platform.machine(),
         "system": debian.read_text().strip() if debian.exists() else "",
         "python": platform.python_version(),
+        "clock": time.time(),
         "cores": os.cpu_count(),
         "memory_mib": int(re.findall(r"MemTotal:\s+(\d+) kB", meminfo)[0]) // 1024,
         "limits": {

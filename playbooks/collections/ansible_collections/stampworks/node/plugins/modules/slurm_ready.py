@@ -1,7 +1,7 @@
 """Waits until Slurm has heard of every node, and says which ones it has not heard of.
 
-A node that an `up` drained, because it had to go or to get a new disk, and that is here, takes jobs again. What anybody
-else drained is left alone.
+A node that an `up` drained, because it had to go or to get a new disk, and that is here, takes jobs again; and one that
+Slurm set down because it was silent. What anybody else drained is left alone.
 """
 
 from __future__ import annotations
@@ -31,6 +31,11 @@ options:
 """
 
 
+SILENT = "Not responding"
+"""Slurm's reason. It gives such a node back itself, but for one that falls silent again before the reason is forgotten:
+that has the reason twice, which Slurm does not recognise."""
+
+
 def work(check: bool, nodes: Sequence[str], own_reason: str, limit_s: float) -> dict[str, Any]:
     until = time.monotonic() + (0 if check else limit_s)
     while silent := unheard(nodes, states := look()):
@@ -40,16 +45,21 @@ def work(check: bool, nodes: Sequence[str], own_reason: str, limit_s: float) -> 
             seen = "; ".join(f"{node} is {states.get(node, ('unknown to it', ''))[0]}" for node in silent)
             raise Refused(
                 f"slurmctld has not heard of {len(silent)} of {len(nodes)} nodes within {limit_s:g} s: {seen}. "
-                "What slurmd says is on the node in /var/log/stampworks/slurmd/current"
+                "What slurmd says is on the node in /var/log/stampworks/slurmd/current; "
+                "clocks that differ by a minute are enough (pulumi refresh compares them)"
             )
         time.sleep(0.1)
     held = {node: states[node] for node in nodes if states[node][0].startswith(("down", "drain"))}
-    back = [node for node, (_, reason) in held.items() if reason.startswith(own_reason)]
+    back = [node for node, (state, reason) in held.items() if is_to_return(state, reason, own_reason)]
     if back and not check:
         run(["scontrol", "update", f"nodename={','.join(back)}", "state=resume"])
-    drift = [f"Slurm still drains {node}: {states[node][1]}" for node in back]
+    drift = [f"Slurm still holds {node}: {states[node][1]}" for node in back]
     left = {node: f"{state}: {reason}" for node, (state, reason) in held.items() if node not in back}
     return {"changed": bool(back), "drift": drift, "held": left}
+
+
+def is_to_return(state: str, reason: str, own_reason: str) -> bool:
+    return reason.startswith(own_reason) or (state == "down" and set(reason.split(" : ")) == {SILENT})
 
 
 def look() -> dict[str, tuple[str, str]]:
