@@ -37,7 +37,11 @@ config:
     name: bench
     cloud: local
     pools: [{{name: gpu, machine: sim-h100, count: {nodes}}}]
-    fabric: {{kind: simulated, rail_rate_mbps: {rate_mbps}, leaf_nodes: 4}}
+    fabric:
+      kind: simulated
+      rail_rate_mbps: {rate_mbps}
+      leaf_nodes: {leaf_nodes}
+      oversubscription: {oversubscription}
     storage: [{{name: shared, kind: directory, mount: /shared, protect: false}}]
     scheduler: {{protect: false}}
     proof: {{level: none}}
@@ -56,12 +60,14 @@ class Up:
 
 
 class Stack:
-    def __init__(self, folder: Path, nodes: int) -> None:
+    def __init__(self, folder: Path, nodes: int, rate_mbps: int, leaf_nodes: int, oversubscription: int) -> None:
         self.folder, self.state = folder, folder / "state"
         (folder / "stacks").mkdir()
         (folder / "Pulumi.yaml").write_text(PROJECT)
         (folder / "stacks" / f"Pulumi.{NAME}.yaml").write_text(
-            DECLARATION.format(nodes=nodes, rate_mbps=min(50, ALL_LINKS_MBPS // nodes))
+            DECLARATION.format(
+                nodes=nodes, rate_mbps=rate_mbps, leaf_nodes=leaf_nodes, oversubscription=oversubscription
+            )
         )
         shutil.copy(ROOT / "stacks" / "__main__.py", folder / "stacks")
         (self.state / "pulumi").mkdir(parents=True)
@@ -119,10 +125,10 @@ class Stack:
 
 
 @contextlib.contextmanager
-def stack(nodes: int) -> Iterator[Stack]:
+def stack(nodes: int, rate_mbps: int = 0, leaf_nodes: int = 4, oversubscription: int = 1) -> Iterator[Stack]:
     """A stack that is declared and not up yet; whatever happens it is gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="sw-bench-"))
-    found = Stack(folder, nodes)
+    found = Stack(folder, nodes, rate_mbps or min(50, ALL_LINKS_MBPS // nodes), leaf_nodes, oversubscription)
     try:
         found.run("pulumi", "stack", "init", NAME)
         try:
