@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from stampworks import catalog
@@ -19,13 +19,16 @@ CLOCKS_MS_MAX = 500.0
 STORAGE_PART_MIN = 0.2
 """Of the median of its peers: disks share a machine room's noise, so that less than this is no noise."""
 MATMUL_PART_MIN = 0.85
-MATMUL_REPEATS = 3
+"""The same; with enough peers the baseline that they give is judged by first, and finds less."""
+REPEATS = 3
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 (it is named, not written to)
 _STARTUP_S = 20.0
 _TORCH_S = 30.0
 
 Complaints = Iterator[tuple[str, str]]
 """(node, what is wrong with it)"""
+Looks = Generator[Ask, Heard, list[tuple[str, str]]]
+"""The same, after further measurements."""
 
 
 def quick(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
@@ -42,34 +45,35 @@ def quick(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campa
 def standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
     """Clocks, disks, and whether arithmetic comes out the same each time."""
     storage = {"directories": ["/tmp", *subject.mounts], "bytes": 4 << 20, "rounds": 2, "files": 30}  # noqa: S108
+    options = {"storage": storage}
     programs = ("clocks", "storage") if len(nodes) > 1 else ("storage",)
-    heard = yield Ask(programs, nodes, {"storage": storage}, _STARTUP_S + 2 * len(nodes), "clocks and disks")
+    heard = yield Ask(programs, nodes, options, _STARTUP_S + 2 * len(nodes), "clocks and disks")
     if len(nodes) > 1:
         _conclude("clocks", heard, nodes[:0], [*_problems(heard, "clocks"), *_clocks(heard)], evidence)
-    _conclude("storage", heard, nodes, [*_problems(heard, "storage"), *_storage(heard)], evidence)
+    complaints = yield from _storage(subject, heard, options)
+    _conclude("storage", heard, nodes, [*_problems(heard, "storage"), *complaints], evidence)
     evidence.add([], [*_measured(heard, "storage_write"), *_measured(heard, "clock_offset")])
-    yield from _matmul(tuple(node for node in nodes if node not in evidence.failed), 1.0, evidence)
+    yield from _matmul(subject, tuple(node for node in nodes if node not in evidence.failed), 1.0, evidence)
 
 
-def burn_in(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:  # noqa: ARG001 (as every step)
+def burn_in(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
     """The same arithmetic for minutes: what fails only when it is warm."""
-    yield from _matmul(nodes, 120.0, evidence)
+    yield from _matmul(subject, nodes, 120.0, evidence)
 
 
-def _matmul(nodes: tuple[str, ...], seconds: float, evidence: Evidence) -> Campaign:
+def _matmul(subject: Subject, nodes: tuple[str, ...], seconds: float, evidence: Evidence) -> Campaign:
     """All at once; who is slower than its peers is measured again beside the median one."""
     if not nodes:
         return
     options = {"matmul": {"seconds": seconds}}
     heard = yield Ask(("matmul",), nodes, options, _TORCH_S + 3 * len(nodes) + 2 * seconds, "matrix multiplication")
     complaints = [*_problems(heard, "matmul"), *_arithmetic(heard)]
-    rates = _rates(heard)
-    slow = [node for node in peers.low(rates, MATMUL_PART_MIN)[0] if node not in dict(complaints)]
-    if slow:
-        others = sorted((node for node in rates if node not in slow), key=rates.__getitem__)
-        peer = others[len(others) // 2]
-        for node in slow:
-            complaints += yield from _beside(node, peer, options, seconds)
+    for alike in peers.of_a_kind(subject, _rates(heard)):
+        for suspect in peers.suspects(alike, MATMUL_PART_MIN):
+            if suspect.node not in dict(complaints):
+                pair = (suspect.node, suspect.peer)
+                ask = Ask(("matmul",), pair, options, _TORCH_S + 6 + 2 * seconds, " beside ".join(pair))
+                complaints += yield from _beside(suspect, ask, _rates, _multiplies)
     _conclude("matmul", heard, nodes, complaints, evidence)
     evidence.add([], [*_measured(heard, "matmul_fp32"), *_measured(heard, "matmul_bf16")])
 
@@ -182,14 +186,40 @@ def _clocks(heard: Heard) -> Complaints:
         yield node, f"its clock is {(found.get(node, 0.0) - median) / 1000:+.3g} s off those of its peers"
 
 
-def _storage(heard: Heard) -> Complaints:
+def _storage(subject: Subject, heard: Heard, options: Mapping[str, Any]) -> Looks:
+    complaints: list[tuple[str, str]] = []
+    for directory, found in _writes(heard).items():
+        complaints += yield from _directory(subject, directory, found, options)
+    return complaints
+
+
+def _directory(subject: Subject, directory: str, found: Mapping[str, float], options: Mapping[str, Any]) -> Looks:
+    """Who is far below all is slow; who stands apart from those of its kind is measured again beside one of them."""
+    low, median = peers.low(found, STORAGE_PART_MIN)
+    complaints = [
+        (node, f"{directory} takes {found[node]:.3g} MB/s, where its peers' takes {median:.3g}") for node in low
+    ]
+
+    def rates(again: Heard) -> Mapping[str, float]:
+        return _writes(again).get(directory, {})
+
+    def words(its: float, peer: str, usual: float) -> str:
+        return f"{directory} takes {its:.3g} MB/s, where that of {peer} takes {usual:.3g}"
+
+    for alike in peers.of_a_kind(subject, {node: value for node, value in found.items() if node not in low}):
+        for suspect in peers.suspects(alike, STORAGE_PART_MIN):
+            pair = (suspect.node, suspect.peer)
+            ask = Ask(("storage",), pair, options, _STARTUP_S + 4, f"{directory} of {' beside '.join(pair)}")
+            complaints += yield from _beside(suspect, ask, rates, words)
+    return complaints
+
+
+def _writes(heard: Heard) -> dict[str, dict[str, float]]:
+    """Of each directory what each node writes there."""
     by_directory: dict[str, dict[str, float]] = {}
     for value in peers.values(heard, "storage_write"):
         by_directory.setdefault(value.device, {})[value.node] = value.value
-    for directory, found in by_directory.items():
-        low, median = peers.low(found, STORAGE_PART_MIN)
-        for node in low:
-            yield node, f"{directory} takes {found[node]:.3g} MB/s, where its peers' takes {median:.3g}"
+    return by_directory
 
 
 def _arithmetic(heard: Heard) -> Complaints:
@@ -213,20 +243,26 @@ def _rates(heard: Heard) -> dict[str, float]:
     return {value.node: value.value for value in found}
 
 
+def _multiplies(its: float, peer: str, usual: float) -> str:
+    return f"it multiplies at {its:.3g} GFLOP/s, where {peer} beside it does at {usual:.3g}"
+
+
 def _beside(
-    node: str, peer: str, options: Mapping[str, Any], seconds: float
-) -> Generator[Ask, Heard, list[tuple[str, str]]]:
+    suspect: peers.Suspect,
+    ask: Ask,
+    rates: Callable[[Heard], Mapping[str, float]],
+    words: Callable[[float, str, float], str],
+) -> Looks:
     """What is wrong with a node that is slower than a peer beside it, each time: a host's noise hits either."""
-    why = ""
-    for _ in range(MATMUL_REPEATS):
-        heard = yield Ask(("matmul",), (node, peer), options, _TORCH_S + 6 + 2 * seconds, f"{node} beside {peer}")
-        rates = _rates(heard)
-        if node not in rates or peer not in rates:
+    node, peer, why = suspect.node, suspect.peer, ""
+    for _ in range(REPEATS):
+        again = rates((yield ask))
+        if node not in again or peer not in again:
             return [(node, f"it was slower than its peers, and gave no answer beside {peer}")]
-        if rates[node] >= MATMUL_PART_MIN * rates[peer]:
+        if again[node] >= suspect.part_min * again[peer]:
             return []
-        why = f"it multiplies at {rates[node]:.3g} GFLOP/s, where {peer} beside it does at {rates[peer]:.3g}"
-    return [(node, why)]
+        why = words(again[node], peer, again[peer])
+    return [(node, f"{why}; among all, {suspect.why}" if suspect.why else why)]
 
 
 def _measured(heard: Heard, quantity: str) -> Iterator[Measured]:

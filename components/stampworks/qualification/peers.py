@@ -5,11 +5,27 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from stampworks.qualification import baseline
 from stampworks.qualification.results import Heard, Value
+from stampworks.qualification.subject import Subject
 
 PART_MIN = 0.5
 """A limit below this part of what is usual among the peers is one that somebody has set by mistake."""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """One that is slower than its peers, as long as a second look says the same."""
+
+    node: str
+    peer: str
+    """The median one of those that are not suspected: whom to measure it beside."""
+    part_min: float
+    """Of what that one reaches: what is less is slow."""
+    why: str
+    """Where it stands among all; nothing when they are too few to have a baseline."""
 
 
 def values(heard: Heard, quantity: str) -> list[Value]:
@@ -29,6 +45,28 @@ def low(of: Mapping[str, float], part: float = PART_MIN) -> tuple[list[str], flo
         return [], 0.0
     median = statistics.median(of.values())
     return [name for name, value in of.items() if value < part * median], median
+
+
+def suspects(of: Mapping[str, float], part: float) -> list[Suspect]:
+    """Those that the baseline finds slow, and those below this part of the median, whatever the baseline says."""
+    slow = baseline.slow(of)
+    found = list(dict.fromkeys([*slow, *low(of, part)[0]]))
+    others = sorted((node for node in of if node not in found), key=of.__getitem__)
+    return [
+        Suspect(node, others[len(others) // 2], max(part, slow[node].part_min), slow[node].why)
+        if node in slow
+        else Suspect(node, others[len(others) // 2], part, "")
+        for node in found
+    ]
+
+
+def of_a_kind(subject: Subject, of: Mapping[str, float]) -> list[dict[str, float]]:
+    """Apart by machine, for those of another kind are no measure."""
+    kinds: dict[str, dict[str, float]] = {}
+    for node, value in of.items():
+        if node in subject.nodes:
+            kinds.setdefault(subject.pool_of[node].machine.name, {})[node] = value
+    return list(kinds.values())
 
 
 def apart(of: Mapping[str, float], most: float) -> tuple[list[str], float]:

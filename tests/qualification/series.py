@@ -1,0 +1,125 @@
+"""Series of steps of nodes that are as they should be: made up, with the noise of real ones, and recorded.
+
+A series is how much a node does in each step, so that more is better. Whoever wants a slow node slows one down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import Random
+
+STEPS = 128
+NODES = 16
+SLOW = 1 / 1.05
+"""Of a node that takes 5 % longer."""
+RECORDED = Path(__file__).parent / "recorded"
+SLOWED = "8"
+"""The column of a recording that had 5 % more to do."""
+
+Fleet = dict[str, list[float]]
+Seconds = Callable[[Random, int], float]
+"""How long a step takes, by its number."""
+
+
+def log_normal(chance: Random, _: int) -> float:
+    return chance.lognormvariate(0, 0.05)
+
+
+def heavy_tailed(chance: Random, _: int) -> float:
+    """Now and then many times as long: Student's distribution with two degrees of freedom, upwards."""
+    return 1 + 0.02 * abs(chance.gauss(0, 1)) / math.sqrt(chance.expovariate(1))
+
+
+def drifting(chance: Random, step: int) -> float:
+    """A room that warms up, and a load that swings: the same for all."""
+    return (1 + 0.002 * step + 0.05 * math.sin(step / 5)) * chance.lognormvariate(0, 0.02)
+
+
+def bimodal(chance: Random, _: int) -> float:
+    """Every third step or so takes another path."""
+    return chance.lognormvariate(0, 0.015) * (1.08 if chance.random() < 0.3 else 1)
+
+
+def fleet(chance: Random, seconds: Seconds, nodes: int = NODES) -> Fleet:
+    return {f"n{node}": [1 / seconds(chance, step) for step in range(STEPS)] for node in range(nodes)}
+
+
+def one_big_sample(chance: Random) -> Fleet:
+    """Each node once takes up to fifty times as long."""
+    made = fleet(chance, lambda chance, _: chance.lognormvariate(0, 0.03))
+    for steps in made.values():
+        steps[chance.randrange(STEPS)] /= chance.uniform(3, 50)
+    return made
+
+
+def resembling(chance: Random) -> Fleet:
+    """Each step is much like the one before: noise that comes and goes over many steps."""
+    made: Fleet = {}
+    for node in range(NODES):
+        noise, steps = chance.gauss(0, 0.015), list[float]()
+        for _ in range(STEPS):
+            noise = 0.8 * noise + chance.gauss(0, 0.009)
+            steps.append(math.exp(noise))
+        made[f"n{node}"] = steps
+    return made
+
+
+def differing(chance: Random, spread: float = 0.005) -> Fleet:
+    """Nodes that are not alike for good, as chips of one kind are."""
+    made = fleet(chance, lambda chance, _: chance.lognormvariate(0, 0.02))
+    return {name: scaled(steps, chance.gauss(1, spread)) for name, steps in made.items()}
+
+
+def two_kinds(chance: Random) -> Fleet:
+    """Every other node is of a batch that is 3 % slower."""
+    made = fleet(chance, lambda chance, _: chance.lognormvariate(0, 0.02))
+    return {name: scaled(steps, 0.97 if number % 2 else 1.0) for number, (name, steps) in enumerate(made.items())}
+
+
+def accelerators(chance: Random) -> Fleet:
+    """Four nodes of eight, each a series; what slows a node slows its eight alike."""
+    made: Fleet = {}
+    for node in range(4):
+        of_node = [chance.lognormvariate(0, 0.01) for _ in range(STEPS)]
+        for index in range(8):
+            made[f"n{node}:{index}"] = [each / chance.lognormvariate(0, 0.03) for each in of_node]
+    return made
+
+
+NOISE: Mapping[str, Callable[[Random], Fleet]] = {
+    "log-normal": lambda chance: fleet(chance, log_normal),
+    "heavy-tailed": lambda chance: fleet(chance, heavy_tailed),
+    "drifting": lambda chance: fleet(chance, drifting),
+    "bimodal": lambda chance: fleet(chance, bimodal),
+    "one big sample": one_big_sample,
+    "resembling": resembling,
+    "differing": differing,
+    "one accelerator of eight": accelerators,
+}
+"""What a slow one has to be found in."""
+
+
+def scaled(steps: list[float], part: float) -> list[float]:
+    return [part * each for each in steps]
+
+
+def slowed(of: Fleet, *names: str) -> Fleet:
+    return {name: scaled(steps, SLOW if name in names else 1.0) for name, steps in of.items()}
+
+
+def recorded(name: str) -> list[Fleet]:
+    """Window after window of nine processes that hashed in turns on a machine with other things to do.
+
+    The files hold how long each took, in tenths of a microsecond; the last of the nine had 5 % more to hash. On
+    `one_core` all nine ran on one core, so that its other load met them alike; on `two_cores` they did not.
+    """
+    lines = (RECORDED / f"{name}.csv").read_text().splitlines()
+    steps = [[1e7 / int(ticks) for ticks in line.split(",")] for line in lines]
+    windows = [steps[begin : begin + STEPS] for begin in range(0, len(steps) - STEPS + 1, STEPS)]
+    return [{str(number): list(each) for number, each in enumerate(zip(*window, strict=True))} for window in windows]
+
+
+def without_slowed(of: Fleet) -> Fleet:
+    return {name: steps for name, steps in of.items() if name != SLOWED}
