@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -57,6 +58,21 @@ def measured(what: str, unit: str, values: Sequence[float], target: float | None
     low, high = interval(values)
     met = None if target is None else high <= target
     return Row(what, statistics.median(values), None, unit, None, low, high, target, met)
+
+
+def counted(what: str, unit: str, wrong: int, of: int, target: float | None = None) -> Row:
+    """How many of many went wrong; the target is the part that may."""
+    low, high = wilson(wrong, of)
+    return Row(what, wrong, of, unit, wrong / of, low, high, target, None if target is None else high <= target)
+
+
+def wilson(count: int, of: int) -> tuple[float, float]:
+    """Where the part is with 95 % confidence, by Wilson: none of 300 may still be one in 80."""
+    z = 1.96
+    part, weight = count / of, 1 + z * z / of
+    middle = (part + z * z / (2 * of)) / weight
+    half = z / weight * math.sqrt(part * (1 - part) / of + z * z / (4 * of * of))
+    return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:

@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from bench.rows import compared, interval, measured
+from bench.rows import compared, counted, interval, measured, wilson
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,17 @@ def test_met_is_judged_by_the_unfavourable_end(target: float | None, met: bool |
 def test_medians_are_shown() -> None:
     """One slow run does not move what is shown."""
     assert measured("x", "s", [1.0, 1.0, 9.0]).ours == statistics.median([1.0, 1.0, 9.0])
+
+
+@pytest.mark.parametrize(
+    ("count", "of", "low", "high"), [(0, 300, 0.0, 0.0126), (8, 400, 0.0102, 0.0389), (300, 300, 0.9874, 1.0)]
+)
+def test_what_a_count_tells(count: int, of: int, low: float, high: float) -> None:
+    """None of many is not none of all."""
+    assert wilson(count, of) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_a_count_is_judged_by_what_it_can_tell() -> None:
+    """None of a hundred does not show that it is less than one in fifty."""
+    assert [counted("x", "", 0, of, 0.02).met for of in (100, 200)] == [False, True]
+    assert (counted("x", "", 3, 600).ratio, counted("x", "", 3, 600).baseline) == (0.005, 600)

@@ -1,0 +1,145 @@
+"""What the judging finds and what it misses, without a cluster: counts of what went wrong, of how many.
+
+Where a target is a part, it is met when the sample shows it by the unfavourable end of its interval; none of so many is
+met by the count. The chance is the same at each run, so that a change of these numbers is a change of the judging.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+
+from stampworks.qualification.baseline import slow_over_time
+from stampworks.qualification.localise import Located, localise
+
+from bench.rows import Row, counted, measured
+from tests.qualification.faulty import KINDS, broken, named, sound
+from tests.qualification.series import (
+    NOISE,
+    SLOWED,
+    STEPS,
+    Fleet,
+    differing,
+    recorded,
+    slowed,
+    two_kinds,
+    without_slowed,
+)
+
+SIZES = (8, 9, 64, 100, 512, 1000, 1024)
+SEARCHES = 60
+CLUSTERS = 1000
+CLEAN = 300
+WINDOWS = 1000
+
+
+def rows() -> list[Row]:
+    chance = Random(1)  # noqa: S311
+    return [*_searches(chance), *_clusters(chance), *_made_up(chance), *_recorded(), *_beyond_reach(chance)]
+
+
+def _searches(chance: Random) -> Iterator[Row]:
+    """How many rounds of pairs it takes to name who is bad."""
+    for count in (1, 2):
+        who, wrong = ("one bad node", "two bad nodes")[count - 1], 0
+        for size in SIZES:
+            items = [f"n{number}" for number in range(size)]
+            found = [(bad, _search(items, bad)) for bad in (chance.sample(items, count) for _ in range(SEARCHES))]
+            wrong += sum(set(located.bad) != set(bad) for bad, located in found)
+            most = max(located.rounds for _, located in found)
+            target = count * (math.ceil(math.log2(size)) + 1)
+            yield measured(f"rounds to find {who} of {size}", "rounds", [most], target)
+        yield measured(f"searches for {who} that named others, of {SEARCHES * len(SIZES)}", "", [wrong], 0)
+
+
+def _search(items: Sequence[str], bad: Sequence[str]) -> Located:
+    search = localise(items, lambda item: str(int(item[1:]) // 8))
+    asked = next(search)
+    try:
+        while True:
+            asked = search.send([pair for pair in asked if not set(bad).isdisjoint(pair)])
+    except StopIteration as end:
+        located: Located = end.value
+        return located
+
+
+def _clusters(chance: Random) -> Iterator[Row]:
+    """Whole campaigns on clusters of 8 to 16 nodes with noise, whose faults are of any kind, place and severity."""
+    alarms = sum(any(each.verdict != "pass" for each in sound(chance).prove()) for _ in range(CLEAN))
+    yield measured(f"simulated: clean clusters that raise an alarm, of {CLEAN}", "", [alarms], 0)
+    missed, of_kind = Counter[str](), Counter[str]()
+    for count, target in ((1, 0.01), (2, 0.1)):
+        wrong = 0
+        for _ in range(CLUSTERS):
+            cluster, faults = broken(chance, count)
+            findings = cluster.prove()
+            wrong += not named(faults, findings)
+            of_kind.update(fault.kind for fault in faults)
+            missed.update(fault.kind for fault in faults if not fault.caught(findings))
+        what = "one fault" if count == 1 else "two faults at once"
+        yield counted(f"simulated: {what}, and not the culprits alone named", "clusters", wrong, CLUSTERS, target)
+    yield counted("simulated: faults missed", "faults", missed.total(), of_kind.total(), 0.02)
+    for kind in KINDS:
+        if missed[kind]:
+            yield counted(f"  of it: {kind}", "faults", missed[kind], of_kind[kind])
+
+
+def _made_up(chance: Random) -> Iterator[Row]:
+    """Windows of a fleet's steps in which somebody is 5 % slow, or nobody."""
+    alarms = 0
+    for name, make in NOISE.items():
+        found = _windows(chance, make)
+        alarms += found["alarm"]
+        yield counted(f"5 % slow, {STEPS} steps, {name}: missed", "windows", found["missed"], WINDOWS, 0.01)
+        if found["not both"]:
+            yield counted(f"  two at once, {name}: not both found", "windows", found["not both"], WINDOWS)
+    yield counted("nobody slow, in all of these: false alarms", "windows", alarms, len(NOISE) * WINDOWS, 0.001)
+
+
+def _windows(chance: Random, make: Callable[[Random], Fleet]) -> Counter[str]:
+    found = Counter[str]()
+    for _ in range(WINDOWS):
+        made = make(chance)
+        bad = chance.sample(sorted(made), 2)
+        found["alarm"] += bool(slow_over_time(made))
+        found["missed"] += set(slow_over_time(slowed(made, bad[0]))) != {bad[0]}
+        found["not both"] += set(slow_over_time(slowed(made, *bad))) != set(bad)
+    return found
+
+
+def _recorded() -> Iterator[Row]:
+    """Of processes that hashed in turns, one of which had 5 % more to do; and each of the others slowed in its turn."""
+    windows = [without_slowed(window) for window in recorded("one_core")]
+    count = len(windows)
+    missed = sum(set(slow_over_time(window)) != {SLOWED} for window in recorded("one_core"))
+    yield measured(f"5 % slow, recorded: missed, of {count} windows", "", [missed], 0)
+    each = [(window, name) for window in windows for name in window]
+    missed = sum(set(slow_over_time(slowed(window, name))) != {name} for window, name in each)
+    yield measured(f"5 % slow, recorded, each in its turn: missed, of {len(each)}", "", [missed], 0)
+    alarms = sum(bool(slow_over_time(window)) for window in windows)
+    yield measured(f"nobody slow, recorded: false alarms, of {count} windows", "", [alarms], 0)
+
+
+def _beyond_reach(chance: Random) -> Iterator[Row]:
+    """What no window of this length can tell: shown, so that nobody expects it."""
+    for what, make in (("chips 1 % apart", lambda chance: differing(chance, 0.01)), ("batches 3 % apart", two_kinds)):
+        found = _windows(chance, make)
+        yield counted(f"beyond reach: 5 % slow, {what}: missed", "windows", found["missed"], WINDOWS, 0.01)
+        yield counted(f"beyond reach: nobody slow, {what}: false alarms", "windows", found["alarm"], WINDOWS, 0.001)
+    windows = [without_slowed(window) for window in recorded("two_cores")]
+    found_slow = [set(slow_over_time(window)) for window in windows]
+    yield counted(
+        "beyond reach: recorded, a neighbour on one of two cores: false alarms",
+        "windows",
+        sum(map(bool, found_slow)),
+        len(windows),
+        0.001,
+    )
+    apart = len(windows) // 3
+    thrice = sum(
+        bool(one & two & three)
+        for one, two, three in zip(found_slow, found_slow[apart:], found_slow[2 * apart :], strict=False)
+    )
+    yield measured(f"  the same node in three windows apart, of {len(windows) - 2 * apart}", "", [thrice], 0)

@@ -1,0 +1,33 @@
+"""Faults of any kind, place and severity are found in a cluster with noise, and noise is not."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.qualification.faulty import KINDS, broken, named, sound
+
+
+def test_faults_are_found_and_their_culprits_named() -> None:
+    """Nearly all, for some are hardly any: how many is what the benchmark counts."""
+    chance = Random(2)  # noqa: S311
+    found = [(faults, cluster.prove()) for cluster, faults in (broken(chance, 1) for _ in range(150))]
+    assert {fault.kind for faults, _ in found for fault in faults} == {*KINDS}
+    assert sum(named(faults, findings) for faults, findings in found) >= 145
+
+
+def test_a_sound_cluster_raises_no_alarm() -> None:
+    """Disks that differ, neighbours that take their share now and then: nobody is to blame."""
+    chance = Random(2)  # noqa: S311
+    assert [each for _ in range(30) for each in sound(chance).prove() if each.verdict != "pass"] == []
+
+
+def test_who_is_not_to_blame_must_not_be_named() -> None:
+    """A campaign that finds the fault and blames another as well counts as wrong."""
+    chance = Random(2)  # noqa: S311
+    cluster, faults = broken(chance, 1)
+    findings = cluster.prove()
+    assert named(faults, findings)
+    other, [theirs] = broken(chance, 1)
+    assert theirs.node != faults[0].node
+    assert not named(faults, [*findings, *other.prove()])
+    assert not named([], findings)
