@@ -586,3 +586,4 @@ def test_a_node_that_was_silent_twice_takes_jobs_again(monkeypatch: pytest.Monke
     assert commands == [["scontrol", "update", "nodename=a,b", "state=resume"]]
     assert result["drift"][0] == f"Slurm still holds a: {twice}"
     assert sorted(result["held"]) == ["c", "d", "e"]
+    assert ready([*"abcde"], check=True)["drift"] == [], "a look has Slurm's own words for it"

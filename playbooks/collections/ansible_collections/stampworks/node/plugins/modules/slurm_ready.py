@@ -50,7 +50,9 @@ def work(check: bool, nodes: Sequence[str], own_reason: str, limit_s: float) -> 
             )
         time.sleep(0.1)
     held = {node: states[node] for node in nodes if states[node][0].startswith(("down", "drain"))}
-    back = [node for node, (state, reason) in held.items() if is_to_return(state, reason, own_reason)]
+    back = [node for node, (_, reason) in held.items() if reason.startswith(own_reason)]
+    if not check:  # who only looks hears of it from Slurm's own words
+        back += [node for node, seen in held.items() if was_silent(*seen)]
     if back and not check:
         run(["scontrol", "update", f"nodename={','.join(back)}", "state=resume"])
     drift = [f"Slurm still holds {node}: {states[node][1]}" for node in back]
@@ -58,8 +60,8 @@ def work(check: bool, nodes: Sequence[str], own_reason: str, limit_s: float) -> 
     return {"changed": bool(back), "drift": drift, "held": left}
 
 
-def is_to_return(state: str, reason: str, own_reason: str) -> bool:
-    return reason.startswith(own_reason) or (state == "down" and set(reason.split(" : ")) == {SILENT})
+def was_silent(state: str, reason: str) -> bool:
+    return state == "down" and set(reason.split(" : ")) == {SILENT}
 
 
 def look() -> dict[str, tuple[str, str]]:
