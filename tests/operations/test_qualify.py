@@ -42,11 +42,17 @@ sys.exit(int(said.get("code", "0")))
 """
 
 
-def answer(workload: str, values: list[dict[str, Any]], problems: list[dict[str, str]] | None = None) -> str:
+def answer(
+    workload: str,
+    values: list[dict[str, Any]],
+    problems: list[dict[str, str]] | None = None,
+    versions: tuple[str, ...] = (),
+) -> str:
     names = ["gpu-001", "gpu-002"]
+    texts = [{"quantity": "library_version", "node": name, "name": "kernel", "text": "6"} for name in versions]
     data = {
         "version": 1, "workload": workload, "rank": 0, "ranks": 2, "nodes": names, "started": "2026-11-21T19:00:00Z",
-        "seconds": 1.0, "backend": "", "device": "cpu", "values": values, "texts": [], "problems": problems or [],
+        "seconds": 1.0, "backend": "", "device": "cpu", "values": values, "texts": texts, "problems": problems or [],
     }  # fmt: skip
     packed = base64.b64encode(zlib.compress(json.dumps(data).encode())).decode()
     parts = [packed[at : at + 800] for at in range(0, len(packed), 800)]
@@ -59,8 +65,8 @@ def value(quantity: str, of: float, where: str = "", **more: Any) -> dict[str, A
 
 
 WELL = {
-    "limits": answer("limits", [value("memlock", 1e6, name) for name in ("gpu-001", "gpu-002")]),
-    "inventory": answer("inventory", [value("accelerators", 8, "gpu-001"), value("xids", 0, "gpu-002")]),
+    "limits": answer("limits", [value("memory", 1e9, name) for name in ("gpu-001", "gpu-002")]),
+    "inventory": answer("inventory", [value("accelerators", 8, "gpu-001")], versions=("gpu-001", "gpu-002")),
 }
 
 
@@ -106,7 +112,7 @@ def test_nodes_are_reserved_while_they_are_measured(cluster: StandIn, said: Any)
 def test_who_failed_takes_no_jobs(cluster: StandIn, said: Any) -> None:
     """Its reason is what was found, and says that it is its proof that holds it."""
     missing = [{"node": "gpu-002", "rail": "", "what": "/shared is not mounted"}]
-    said({**WELL, "limits": answer("limits", [value("memlock", 1e6, "gpu-001")], missing)})
+    said({**WELL, "limits": answer("limits", [value("memory", 1e9, "gpu-001")], missing)})
     certificate = prove(cluster)
     assert verdicts(certificate) == {"gpu-001": "pass", "gpu-002": "fail"}
     assert certificate.verdict == "fail"
@@ -116,7 +122,7 @@ def test_who_failed_takes_no_jobs(cluster: StandIn, said: Any) -> None:
 def test_as_many_may_fail_as_were_declared(cluster: StandIn, said: Any) -> None:
     """They are held back all the same."""
     missing = [{"node": "gpu-002", "rail": "", "what": "/shared is not mounted"}]
-    said({**WELL, "limits": answer("limits", [value("memlock", 1e6, "gpu-001")], missing)})
+    said({**WELL, "limits": answer("limits", [value("memory", 1e9, "gpu-001")], missing)})
     lenient = dataclasses.replace(SUBJECT, proof=dataclasses.replace(SUBJECT.proof, failed_nodes_max=1))
     certificate = qualify(lenient, cluster.roster, "quick", print)
     assert certificate.verdict == "pass"
@@ -143,6 +149,58 @@ def test_jobs_are_left_alone(cluster: StandIn, said: Any) -> None:
     assert verdicts(prove(cluster, earlier=earlier)) == {"gpu-001": "pass", "gpu-002": "pass"}
 
 
+def test_an_old_proof_says_nothing_of_other_terms(cluster: StandIn, said: Any) -> None:
+    """A node that works while release or programs change is not proven by what it was."""
+    earlier = prove(cluster, programs="p")
+    cluster.jobs([job(12, "alice", "gpu-002")])
+    assert verdicts(prove(cluster, earlier=earlier, programs="q"))["gpu-002"] == "unknown"
+
+
+def test_a_job_that_was_faster_is_left_alone(cluster: StandIn, said: Any) -> None:
+    """It has started between the look and the reservation."""
+    cluster.jobs([], [job(12, "alice", "gpu-002")])
+    certificate = prove(cluster)
+    assert verdicts(certificate) == {"gpu-001": "pass", "gpu-002": "unknown"}
+    assert "srun --reservation=stampworks-proof --nodelist=gpu-001" in log(cluster)
+
+
+def test_who_was_held_stays_held_when_it_breaks_off(cluster: StandIn, said: Any) -> None:
+    """For the old reason, and before anybody else may use the node again."""
+    cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="proof: /shared is not mounted"))
+
+    def stop(line: str) -> None:
+        if line.startswith("limits"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prove(cluster, progress=stop)
+    assert cluster.updates == [
+        "update nodename=gpu-002 state=resume",
+        'update nodename=gpu-002 state=drain reason="proof: /shared is not mounted"',
+    ]
+    assert log(cluster)[-1] == "scontrol delete reservationname=stampworks-proof"
+    drained = log(cluster).index('scontrol update nodename=gpu-002 state=drain reason="proof: /shared is not mounted"')
+    assert drained < len(log(cluster)) - 1
+
+
+def test_an_up_that_goes_on_keeps_what_it_holds(cluster: StandIn, said: Any) -> None:
+    """A node that is about to leave gets no jobs by being measured."""
+    cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="stampworks: leaves the cluster"))
+    assert verdicts(prove(cluster)) == {"gpu-001": "pass", "gpu-002": "fail"}
+    assert cluster.updates == []
+
+
+def test_time_that_is_used_up_proves_nobody(cluster: StandIn, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was found by then counts; nobody passes who was to be measured further."""
+    clock = iter([0.0, 0.0, *[1e9] * 100])
+    monkeypatch.setattr(sys.modules["stampworks.operations.qualify"].time, "monotonic", lambda: next(clock))
+    missing = [{"node": "gpu-002", "rail": "", "what": "/shared is not mounted"}]
+    said({**WELL, "limits": answer("limits", [value("memory", 1e9, "gpu-001")], missing)})
+    certificate = prove(cluster, level="standard")
+    assert verdicts(certificate)["gpu-001"] == "unknown"
+    assert "the budget of 10 min was used up before" in certificate.nodes[0].why[0]
+
+
 def test_a_persons_drain_is_no_failure(cluster: StandIn, said: Any) -> None:
     """The node is out of service on purpose: it is not measured, and the rest may pass."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="person alice: new cable"))
@@ -154,7 +212,7 @@ def test_a_persons_drain_is_no_failure(cluster: StandIn, said: Any) -> None:
 
 def test_a_node_that_answers_nothing_is_unknown(cluster: StandIn, said: Any) -> None:
     """No answer is no pass, and no fault either."""
-    said({"limits": WELL["limits"], "inventory": answer("inventory", [value("accelerators", 8, "gpu-001")])})
+    said({**WELL, "limits": answer("limits", [value("memory", 1e9, "gpu-001")])})
     certificate = prove(cluster)
     assert verdicts(certificate) == {"gpu-001": "pass", "gpu-002": "unknown"}
     assert certificate.verdict == "unknown"
@@ -163,7 +221,7 @@ def test_a_node_that_answers_nothing_is_unknown(cluster: StandIn, said: Any) -> 
 
 def test_programs_that_do_not_start_are_unknown(cluster: StandIn, said: Any) -> None:
     """Slurm's words say why."""
-    cluster.program("srun", "#!/bin/sh\necho 'srun: error: Unable to allocate resources' >&2\nexit 2\n")
+    cluster.program("srun", "#!/bin/sh\necho 'srun: error: Unable to allocate resources' >&2\nexit 1\n")
     certificate = prove(cluster)
     assert certificate.verdict == "unknown"
     assert "srun: error: Unable to allocate resources" in certificate.nodes[0].why[0]
@@ -210,7 +268,7 @@ def test_a_node_is_measured_with_others(cluster: StandIn, said: Any) -> None:
     """Free ones beside it, for its rails have two ends; what is found of those counts as well."""
     earlier = prove(cluster)
     missing = [{"node": "gpu-001", "rail": "", "what": "/shared is not mounted"}]
-    said({**WELL, "limits": answer("limits", [value("memlock", 1e6, "gpu-002")], missing)})
+    said({**WELL, "limits": answer("limits", [value("memory", 1e9, "gpu-002")], missing)})
     certificate = prove(cluster, "gpu-002", earlier=earlier)
     assert "srun --reservation=stampworks-proof --nodelist=gpu-002,gpu-001" in log(cluster)
     assert verdicts(certificate) == {"gpu-001": "fail", "gpu-002": "pass"}

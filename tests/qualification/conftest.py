@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,13 +11,14 @@ from typing import Any
 from stampworks import planning
 from stampworks.declaration import load_value
 from stampworks.qualification import Ask, Evidence, Finding, Heard, Result, Subject, campaign, subject_of
-from stampworks.qualification.results import Problem, Value
+from stampworks.qualification.results import Problem, Text, Value
 
 EFFICIENCY = 1448 / 1514
 USUAL = {
     "limits": (
         ("memlock", "bytes", 8 << 20, ""),
         ("open_files", "count", 20_000, ""),
+        ("memory", "bytes", 16 << 30, ""),
         ("directory_size", "bytes", 1 << 30, "/dev/shm"),
         ("directory_free", "bytes", 1 << 29, "/dev/shm"),
     ),
@@ -26,6 +28,7 @@ USUAL = {
     "matmul": (("matmul_fp32", "GFLOP/s", 100, ""), ("matmul_mismatches", "count", 0, "")),
 }
 """What every node says: (quantity, unit, value, device)."""
+NAMED = {"inventory": ("library_version", "kernel", "6.18"), "matmul": ("matmul_digest", "1024 fp32 1", "ab")}
 
 
 def subject(nodes: int, leaf_nodes: int = 2, oversubscription: int = 1, **more: Any) -> Subject:
@@ -51,6 +54,10 @@ class SimulatedCluster:
     """(leaf, rail) -> the same."""
     says: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(node, quantity) -> what that node says instead of what all others do."""
+    together: float = 1.0
+    """The part of what its links allow that a collective reaches."""
+    texts: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """The same for what is no number."""
     asked: list[Ask] = field(default_factory=list)
 
     def prove(self, level: Any = "standard") -> list[Finding]:
@@ -77,7 +84,16 @@ class SimulatedCluster:
                 self.value(quantity, unit, self.says.get((node, quantity), usual), "", node, device=device)
                 for quantity, unit, usual, device in USUAL[program]
             ]
-            found.append(self.result(program, asked, values, [], rank))
+            result = self.result(program, asked, values, [], rank)
+            named = {
+                "inventory": ("library_version", "kernel", "6.18"),
+                "matmul": ("matmul_digest", "1024 fp32 1", "ab"),
+            }
+            if program in named:
+                quantity, name, usual_text = named[program]
+                text = self.texts.get((node, quantity), usual_text)
+                result = dataclasses.replace(result, texts=(Text(quantity, node, name, text),))
+            found.append(result)
         return found
 
     def pairs(self, asked: Ask) -> Result:
@@ -86,7 +102,8 @@ class SimulatedCluster:
         options = asked.options["pairs"]
         for together in options["rounds"]:
             for rail in self.rails:
-                for (one, other), mbps in self.rates(together, rail).items():
+                both = [pair for pair in together if all(self.has(node, rail) for node in pair)]
+                for (one, other), mbps in self.rates(both, rail).items():
                     if mbps:
                         values += [self.value("pair_bandwidth", "Gb/s", mbps * EFFICIENCY / 1000, rail, *pair)
                                    for pair in ((one, other), (other, one))]  # fmt: skip
@@ -97,6 +114,9 @@ class SimulatedCluster:
     @property
     def rails(self) -> list[str]:
         return [rail.interface for rail in self.subject.fabric.rails]
+
+    def has(self, node: str, rail: str) -> bool:
+        return len(self.subject.nodes[node].rail_addresses) > self.rails.index(rail)
 
     def rates(self, together: Sequence[Sequence[str]], rail: str) -> dict[tuple[str, str], float]:
         subject, rates = self.subject, {}
@@ -116,7 +136,13 @@ class SimulatedCluster:
         order = options["order"]
         ring = list(zip(order, order[1:] + order[:1], strict=True))
         values = [
-            self.value("all_reduce_busbw", "GB/s", self.ring(ring, rail) * EFFICIENCY / 8000, rail, "", "", size)
+            self.value(
+                "all_reduce_busbw",
+                "GB/s",
+                self.together * self.ring(ring, rail) * EFFICIENCY / 8000,
+                rail,
+                size=4 * len(order) * (size // 4 // len(order)),
+            )
             for rail in options["rails"]
             for size in options["bytes"]
         ]

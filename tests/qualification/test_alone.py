@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
+from stampworks.qualification import Ask, Heard, Result
+from stampworks.qualification.alone import _differing, _limits, _packets
+from stampworks.qualification.hardware import complaints
+from stampworks.qualification.results import Text, Value
 
 from tests.qualification.conftest import SimulatedCluster, subject
+
+PCIE = "accelerator_pcie"
+NAMES = ("gpu-001", "gpu-002", "gpu-003", "gpu-004")
+
+
+def number(quantity: str, value: float, node: str, **more: str) -> Value:
+    where = {"peer": "", "rail": "", "device": "", **more}
+    return Value(
+        quantity, "", node, where["peer"], where["rail"], where["device"], 0, value, value, value, 1, False, ""
+    )
+
+
+def answer(workload: str, values: list[Value], texts: tuple[Text, ...] = (), rank: int = 0) -> Result:
+    return Result(1, workload, rank, 4, NAMES, "", 1.0, "", "cpu", tuple(values), texts, ())
+
 
 CASES = [
     ("limits", "memlock", 65536, "lockable memory: 65536, where its peers have 8388608"),
@@ -16,7 +37,7 @@ CASES = [
     ("clocks", "clock_offset", 600_000, "its clock is +600 s off those of its peers"),
     ("storage", "storage_write", 20, "/shared takes 20 MB/s, where its peers' takes 300"),
     ("matmul", "matmul_mismatches", 1, "1 products , of the same matrices, came out different"),
-    ("matmul", "matmul_fp32", 75, "it multiplies at 75 GFLOP/s, where gpu-002 beside it does at 100"),
+    ("matmul", "matmul_fp32", 75, "it multiplies at 75% of the rate of gpu-002 beside it"),
 ]
 
 
@@ -40,3 +61,79 @@ def test_the_quick_level_starts_once() -> None:
     cluster = SimulatedCluster(subject(4))
     assert {each.verdict for each in cluster.prove("quick")} == {"pass"}
     assert [asked.programs for asked in cluster.asked] == [("limits", "inventory")]
+
+
+def test_a_limit_among_peers_without_one() -> None:
+    """That all others have none makes a small one no less wrong."""
+    texts = tuple(Text("memlock", name, "limit", "unlimited") for name in ("gpu-001", "gpu-002"))
+    heard = Heard((answer("limits", [number("memlock", 65536, "gpu-003")], texts),), ())
+    assert [*_limits(subject(4), heard)] == [("gpu-003", "lockable memory: 65536, where its peers have no limit")]
+
+
+def test_versions_that_differ_or_lack() -> None:
+    """One that differs and one that lacks what most have are named; without a majority nobody is."""
+    texts = [Text("library_version", f"gpu-00{n}", "torch", "2.6" if n < 4 else "2.5") for n in range(1, 5)]
+    heard = Heard(tuple(answer("inventory", [], (text,), rank) for rank, text in enumerate(texts)), ())
+    assert [*_differing(heard)] == [("gpu-004", "torch is 2.5, where its peers have 2.6")]
+    silent = Heard(tuple(answer("inventory", [], (text,) * (rank < 3), rank) for rank, text in enumerate(texts)), ())
+    assert [*_differing(silent)] == [("gpu-004", "torch is missing, which its peers have")]
+    halves = Heard(tuple(answer("inventory", [], (text,), rank) for rank, text in enumerate(texts[2:], 2)), ())
+    [(nobody, why)] = _differing(halves)
+    assert (nobody, why) == ("", "torch differs, and no version of it has a majority: gpu-003 2.6, gpu-004 2.5")
+
+
+def test_a_product_that_is_always_wrong() -> None:
+    """It repeats itself, and differs from what the peers come to."""
+    cluster = SimulatedCluster(subject(4), texts={("gpu-002", "matmul_digest"): "cd"})
+    [failed] = [each for each in cluster.prove() if each.verdict != "pass"]
+    assert (failed.nodes, failed.why) == (("gpu-002",), "its product of the same matrices is not that of its peers")
+
+
+def test_packets_that_do_not_fit() -> None:
+    """Of a NIC that takes smaller ones its node is to blame; of a way on which they are lost, nobody."""
+    narrow = Heard((answer("limits", [number("mtu", 1400, "gpu-002", rail="rail1")]),), ())
+    assert [*_packets(subject(4), narrow)] == [("gpu-002", "rail1 takes packets of 1400 bytes, not 1500")]
+    lost = Heard((answer("limits", [number("path_mtu", 576, "gpu-001", rail="rail0", peer="gpu-002")]),), ())
+    assert [*_packets(subject(4), lost)] == [("", "rail0 from gpu-001 to gpu-002: no packet above 576 bytes arrives")]
+
+
+@pytest.mark.parametrize(
+    ("values", "texts", "why"),
+    [
+        ([], [("xid", "0000:01", "79")], ["Xid 79 of 0000:01: it fell off the bus: reboot"]),
+        ([], [("xid", "0000:01", "31")], []),
+        ([], [("throttle", "accelerator 3", "0x0000000000000040")], ["accelerator 3 is too hot"]),
+        ([], [("throttle", "accelerator 3", "0x0000000000000001")], []),
+        (
+            [("accelerator_pcie_width", 8), ("accelerator_pcie_width_max", 16)],
+            [],
+            ["accelerator 3 has 8 of 16 PCIe lanes"],
+        ),
+        ([("accelerator_pcie_generation", 1), ("accelerator_pcie_generation_max", 5)], [], []),
+    ],
+)
+def test_what_accelerators_say(
+    values: list[tuple[str, float]], texts: list[tuple[str, str, str]], why: list[str]
+) -> None:
+    """Faults of hardware are told from faults of programs, and a link that rests from one that is narrow."""
+    said = tuple(Text(quantity, "gpu-001", name, text) for quantity, name, text in texts)
+    result = answer("inventory", [number(quantity, value, "gpu-001", device="3") for quantity, value in values], said)
+    assert [*complaints(result)] == why
+
+
+@pytest.mark.parametrize("check", ["limits", "inventory", "storage", "matmul", "clocks"])
+def test_saying_nothing_is_not_passing(check: str) -> None:
+    """A node whose programs answer something else than what was asked has not answered."""
+
+    class Silent(SimulatedCluster):
+        def answers(self, program: str, asked: Ask) -> list[Result]:
+            found = super().answers(program, asked)
+            nothing = (Text("remark", "gpu-003", "it", "is fine"),)
+            spoils = [program == check and each.node == "gpu-003" for each in found]
+            return [
+                dataclasses.replace(each, values=(), texts=nothing) if spoil else each
+                for each, spoil in zip(found, spoils, strict=True)
+            ]
+
+    found = [each for each in Silent(subject(4)).prove() if each.verdict != "pass"]
+    assert (check, ("gpu-003",)) in [(each.check, each.nodes) for each in found]

@@ -49,6 +49,11 @@ def test_an_answer_among_noise() -> None:
         ({"values": [{**VALUE, "samples": 0}]}, "pair_bandwidth is no measurement: 0.19 of 0 samples"),
         ({"values": [{**VALUE, "value": "0.19"}]}, "Result.values[0].value: expected float, got '0.19'"),
         ({"strange": 1}, "Result: knows no strange"),
+        ({"ranks": 0}, "its answer is of rank 0 of 0, on 2 nodes"),
+        ({"nodes": ["a", "b", "c"]}, "its answer is of rank 0 of 2, on 3 nodes"),
+        ({"values": [{**VALUE, "value": 10**400}]}, "OverflowError"),
+        ({"problems": [1] * 100_001}, "its answer has more than 100000 entries"),
+        ({"backend": 7, "device": "x" * 9_000}, "Result.backend: expected str, got 7"),
     ],
 )
 def test_what_is_no_answer(change: dict[str, Any], why: str) -> None:
@@ -56,6 +61,24 @@ def test_what_is_no_answer(change: dict[str, Any], why: str) -> None:
     heard = read("\n".join(lines({**DATA, **change})))
     assert heard.results == ()
     assert heard.unreadable == (f"pairs, rank 0: {why}",)
+
+
+def test_nobody_speaks_for_another_rank() -> None:
+    """Slurm says where a line comes from; a line that another rank prints, label and all, is noise."""
+    mine = [f"0: {line}" for line in lines(DATA)]
+    assert len(read("\n".join(mine)).results) == 1
+    for label in ("1: ", "1: 0: "):
+        assert read("\n".join(f"{label}{line}" for line in lines(DATA))).results == ()
+
+
+def test_depth_is_bounded() -> None:
+    """Lists in lists without end are an answer that cannot be read, and no more."""
+    text = base64.b64encode(zlib.compress(b"[" * 200_000)).decode()
+    parts = [text[at : at + 900] for at in range(0, len(text), 900)]
+    said = [f"stampworks-result pairs 0 {n}/{len(parts)} {part}" for n, part in enumerate(parts, 1)]
+    [why] = read("\n".join(said)).unreadable
+    assert why.startswith("pairs, rank 0: ")
+    assert len(why) < 300
 
 
 def test_half_an_answer() -> None:
@@ -71,7 +94,7 @@ def test_a_bomb_is_not_unpacked() -> None:
     parts = [bomb[at : at + 900] for at in range(0, len(bomb), 900)]
     said = [f"stampworks-result pairs 0 {n}/{len(parts)} {part}" for n, part in enumerate(parts, 1)]
     [why] = read("\n".join(said)).unreadable
-    assert "larger than 16 MiB" in why
+    assert "all together are larger than 16 MiB" in why
 
 
 @settings(deadline=None, max_examples=200, derandomize=True)

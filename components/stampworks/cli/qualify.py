@@ -55,8 +55,9 @@ def qualify_nodes(arguments: argparse.Namespace) -> int:
             programs=configuration.programs_digest(),
         )
     _show(certificate, arguments)
-    wanted = [node.verdict for node in certificate.nodes if not arguments.nodes or node.name in arguments.nodes]
-    return CODES[qualification.worst(wanted) if arguments.nodes else certificate.verdict]
+    together = [finding.verdict for finding in certificate.findings if not finding.nodes]
+    named = [node.verdict for node in certificate.nodes if node.name in arguments.nodes]
+    return CODES[qualification.worst([*named, *together]) if arguments.nodes else certificate.verdict]
 
 
 def verify_certificate(arguments: argparse.Namespace) -> int:

@@ -321,7 +321,7 @@ class Proof(Section):
 
     level: Literal["none", "quick", "standard", "burn-in"] = Field(
         default="standard",
-        description="How much is measured: nothing, each node alone, nodes and fabric together, everything for hours.",
+        description="How much is measured: nothing, each node alone, nodes and fabric together, all of it longer.",
         json_schema_extra=IN_PLACE,
     )
     budget_minutes: int = Field(

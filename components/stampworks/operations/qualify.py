@@ -35,6 +35,7 @@ RESERVATION = "stampworks-proof"
 PROGRAMS = "/usr/local/lib/stampworks/workloads"
 PORT_FIRST, PORTS = 20_000, 10_000
 _READY_S = 60.0
+WORDS_MAX = 200
 _START_S = 10.0
 """The nodes are free and nobody else's: what does not start by then does not start."""
 _LOOK_S = 30.0
@@ -47,8 +48,8 @@ class _Nodes:
     """Who can be measured, and what is said of those who cannot."""
 
     ready: list[str] = field(default_factory=list)
-    ours: list[str] = field(default_factory=list)
-    """Held back by an earlier proof: to be given back if they pass now."""
+    ours: dict[str, DrainReason] = field(default_factory=dict)
+    """Held back by an earlier proof, and why: to be given back if they pass now."""
     aside: dict[str, _Aside] = field(default_factory=dict)
     set_apart: set[str] = field(default_factory=set)
     """Held by a person: out of service on purpose, and no part of the verdict."""
@@ -85,17 +86,20 @@ def qualify(
     started = _now()
     evidence = Evidence()
     progress("asking the nodes whether they are well")
+    if wanted:
+        _clear_away(roster)
     _look_after(roster, wanted)
     found = _sorted_out(roster, wanted)
     partners = _partners(subject, roster, found, [name for name in members if name not in wanted])
     found.ready += partners
     wanted += partners
-    with _taken_aside(roster, subject, found, progress):
+    still = _still_proven(subject, level, programs, earlier, members)
+    with _taken_aside(roster, subject, found, progress) as release:
         _measure(subject, roster, found.ready, level, evidence, progress)
-    verdicts = _verdicts(members, wanted, found, evidence, earlier, started)
-    _hold(roster, found, verdicts)
+        verdicts = _verdicts(members, wanted, found, evidence, still, started)
+        release(verdicts)
     if earlier:
-        evidence.add(*_kept(earlier, wanted, members))
+        evidence.add(*_kept(earlier, still, wanted))
     rails = qualification.rail_verdicts(subject, evidence)
     return Certificate(
         version=qualification.VERSION,
@@ -117,17 +121,12 @@ def qualify(
 
 
 def to_prove(subject: Subject, roster: Roster, earlier: Certificate | None, level: Level, programs: str) -> list[str]:
-    """The nodes whose proof is missing or no longer holds."""
-    there = [member for member in roster.members if member.name in subject.nodes]
-    if (
-        earlier is None
-        or earlier.proven != qualification.proven_digest(subject, programs)
-        or earlier.level != level
-        or any(finding.verdict != "pass" and not finding.nodes for finding in earlier.findings)
-    ):
-        return [member.name for member in there]
-    proven = {each.name: each.instance for each in earlier.nodes if each.verdict == "pass"}
-    return [member.name for member in there if proven.get(member.name) != member.instance]
+    """The nodes whose proof is missing or no longer holds; all of them after a failure that is no node's own."""
+    members = {member.name: member for member in roster.members if member.name in subject.nodes}
+    still = _still_proven(subject, level, programs, earlier, members)
+    if not earlier or any(finding.verdict != "pass" and not finding.nodes for finding in earlier.findings):
+        return list(members)
+    return [name for name in members if name not in still or still[name].verdict != "pass"]
 
 
 def _look_after(roster: Roster, names: Sequence[str]) -> None:
@@ -151,17 +150,22 @@ def _sorted_out(roster: Roster, wanted: Sequence[str]) -> _Nodes:
             found.aside[name] = _Aside("unknown", "Slurm does not know it")
         elif name in busy:
             found.aside[name] = _Aside("unknown", f"job {busy[name]} runs on it", busy=True)
-        elif "drain" in node.states and node.reason.by == "person":
+        elif "drain" in node.states and _by_somebody(node.reason):
             found.aside[name] = _Aside("unknown", f"held by {node.reason.who}: {node.reason.text}", held=True)
             found.set_apart.add(name)
-        elif "drain" in node.states and node.reason.by in ("proof", "stampworks"):
-            found.ours.append(name)
+        elif "drain" in node.states and node.reason.by == "proof":
+            found.ours[name] = node.reason
             found.ready.append(name)
         elif (why := _out_of_order(node)) and "not_responding" not in node.states:  # it may be about to answer
             found.aside[name] = _Aside("fail", why, held=True)
         else:
             found.ready.append(name)
     return found
+
+
+def _by_somebody(reason: DrainReason) -> bool:
+    """Whether a person wants it so, with our commands or with Slurm's."""
+    return reason.by == "person" or (reason.by == "slurm" and reason.who not in ("", "root", "slurm"))
 
 
 def _partners(subject: Subject, roster: Roster, found: _Nodes, others: Sequence[str]) -> list[str]:
@@ -186,24 +190,55 @@ def _out_of_order(node: slurm.Node | None) -> str:
 
 
 @contextlib.contextmanager
-def _taken_aside(roster: Roster, subject: Subject, found: _Nodes, progress: Progress) -> Iterator[None]:
-    """Nobody else's job starts on the nodes in here. What a killed predecessor left behind is taken away first."""
+def _taken_aside(
+    roster: Roster, subject: Subject, found: _Nodes, progress: Progress
+) -> Iterator[Callable[[Sequence[NodeVerdict]], None]]:
+    """Nobody else's job starts on the nodes in here; yields what is told who takes jobs afterwards.
+
+    Whoever was held back before is held back again, unless that says that it passed, however this ends.
+    """
+    held = dict(found.ours)
+
+    def release(verdicts: Sequence[NodeVerdict]) -> None:
+        for verdict in verdicts:
+            if verdict.verdict == "pass":
+                held.pop(verdict.name, None)
+            elif verdict.verdict == "fail" and verdict.name in {*found.ready, *found.ours}:
+                held[verdict.name] = DrainReason("proof", "", _one_line("; ".join(verdict.why)))
+
     if not found.ready:
-        yield
+        yield release
         return
     head = remote.head(roster).name
-    _without_reservation(roster)
     minutes = subject.proof.budget_minutes + 1
     # counted from now on by Slurm itself, so that nodes are not kept for ever when we are killed
     more = [f"reservationname={RESERVATION}", "starttime=now", f"duration={minutes}", "users=root", "flags=ignore_jobs"]
     remote.ask(roster, head, ["scontrol", "create", "reservation", *more, f"nodes={','.join(found.ready)}"])
     try:
-        if found.ours:
-            remote.ask(roster, head, ["scontrol", "update", f"nodename={','.join(found.ours)}", "state=resume"])
+        _set_busy_aside(roster, found)
+        if ours := [name for name in found.ours if name in found.ready]:
+            remote.ask(roster, head, ["scontrol", "update", f"nodename={','.join(ours)}", "state=resume"])
         _wait_until_ready(roster, found, progress)
-        yield
+        yield release
     finally:
+        _hold(roster, held)
         _without_reservation(roster)
+
+
+def _set_busy_aside(roster: Roster, found: _Nodes) -> None:
+    """A job may have started just before the reservation."""
+    for job in slurm.jobs(roster):
+        for name in job.nodes:
+            if name in found.ready:
+                found.ready.remove(name)
+                found.aside[name] = _Aside("unknown", f"job {job.id} runs on it", busy=True)
+
+
+def _clear_away(roster: Roster) -> None:
+    """What one that was killed has left: its programs, and nodes that nobody else may use."""
+    with contextlib.suppress(OperationError):
+        remote.ask(roster, remote.head(roster).name, ["scancel", f"--reservation={RESERVATION}"])
+    _without_reservation(roster)
 
 
 def _without_reservation(roster: Roster) -> None:
@@ -241,14 +276,15 @@ def _measure(
             asked = campaign.send(heard) if heard else next(campaign)
             progress(asked.what)
             if (left_s := deadline - time.monotonic()) < 1:
+                campaign.close()
                 why = f"the budget of {subject.proof.budget_minutes} min was used up before: {asked.what}"
-                evidence.add([_unknown(asked, why)])
+                evidence.add([_unknown(asked, tuple(nodes), why)])
                 return
             heard = _run(subject, roster, asked, min(asked.seconds, left_s))
 
 
-def _unknown(asked: Ask, why: str) -> Finding:
-    return Finding(asked.programs[0], "unknown", asked.nodes, "", "", "", 0, None, None, why, False)
+def _unknown(asked: Ask, nodes: tuple[str, ...], why: str) -> Finding:
+    return Finding(asked.programs[0], "unknown", nodes, "", "", "", 0, None, None, why, False)
 
 
 def _run(subject: Subject, roster: Roster, asked: Ask, seconds: float) -> Heard:
@@ -270,6 +306,7 @@ def _run(subject: Subject, roster: Roster, asked: Ask, seconds: float) -> Heard:
         "--exclusive",
         "--chdir=/tmp",
         "--input=none",
+        "--label",
         "--kill-on-bad-exit=0",
         f"--immediate={_START_S:.0f}",
         "--wait=0",  # a rank may end long before the last one; how long all may take is said above
@@ -289,10 +326,10 @@ def _run(subject: Subject, roster: Roster, asked: Ask, seconds: float) -> Heard:
     except UnknownError as error:
         code, output, said = -1, "", str(error).splitlines()[0]
     heard = qualification.read(output)
-    if code and code != 1:
+    if code:
         with contextlib.suppress(OperationError):
             remote.ask(roster, head, ["scancel", f"--name={name}"])
-        why = f"it took more than {seconds:.0f} s" if code == 124 else said
+        why = f"it took more than {seconds:.0f} s" if code == 124 else said[:WORDS_MAX]
         return Heard(heard.results, (*heard.unreadable, f"{asked.what}: {why}"), _lost(roster, asked.nodes))
     return heard
 
@@ -325,25 +362,34 @@ def _queue(subject: Subject, nodes: Sequence[str]) -> str:
     )
 
 
+def _still_proven(
+    subject: Subject, level: Level, programs: str, earlier: Certificate | None, members: Mapping[str, Member]
+) -> dict[str, NodeVerdict]:
+    """What an earlier certificate says of machines that are still the same, if it still means the same."""
+    if not earlier or (earlier.cluster, earlier.cloud) != (subject.cluster, subject.cloud):
+        return {}
+    if (earlier.proven, earlier.level) != (qualification.proven_digest(subject, programs), level):
+        return {}
+    now = {name: member.instance for name, member in members.items()}
+    return {each.name: each for each in earlier.nodes if now.get(each.name) == each.instance}
+
+
 def _verdicts(
     members: Mapping[str, Member],
     wanted: Sequence[str],
     found: _Nodes,
     evidence: Evidence,
-    earlier: Certificate | None,
+    still: Mapping[str, NodeVerdict],
     started: str,
 ) -> list[NodeVerdict]:
-    before = {each.name: each for each in earlier.nodes} if earlier else {}
     verdicts = []
     for name, member in members.items():
-        known = before.get(name)
-        still = known if known and known.instance == member.instance else None
         busy = name in found.aside and found.aside[name].busy
-        if still and (name not in wanted or busy):
-            verdicts.append(still)
+        if name in still and (name not in wanted or busy):
+            verdicts.append(still[name])
         elif name in wanted:
             verdicts.append(_verdict(member, found, evidence, started))
-        elif earlier:
+        elif still:
             verdicts.append(NodeVerdict(name, member.instance, "unknown", False, started, ("it was not looked at",)))
     return verdicts
 
@@ -361,14 +407,11 @@ def _verdict(member: Member, found: _Nodes, evidence: Evidence, started: str) ->
     return NodeVerdict(name, member.instance, verdict, verdict == "fail", started, reasons)
 
 
-def _hold(roster: Roster, found: _Nodes, verdicts: Sequence[NodeVerdict]) -> None:
-    """Nodes that failed take no jobs, each with its reason; those that passed and were held take jobs already."""
-    known = slurm.nodes(roster)
-    ready = [each for each in verdicts if each.name in found.ready and each.name in known]
-    failed = [each for each in ready if each.verdict == "fail" or (each.verdict != "pass" and each.name in found.ours)]
-    # whom the health check has drained in the meantime keeps its reason
-    free = [each for each in failed if "drain" not in known[each.name].states]
-    hold(roster, {each.name: DrainReason("proof", "", _one_line("; ".join(each.why))) for each in free})
+def _hold(roster: Roster, reasons: Mapping[str, DrainReason]) -> None:
+    """They take no jobs, each for its reason; who is drained in the meantime keeps the reason it has."""
+    known = slurm.nodes(roster) if reasons else {}
+    free = [name for name in reasons if name in known and "drain" not in known[name].states]
+    hold(roster, {name: reasons[name] for name in free})
 
 
 def _one_line(text: str) -> str:
@@ -379,11 +422,10 @@ def _one_line(text: str) -> str:
 
 
 def _kept(
-    earlier: Certificate, wanted: Sequence[str], members: Mapping[str, Member]
+    earlier: Certificate, still: Mapping[str, NodeVerdict], wanted: Sequence[str]
 ) -> tuple[list[Finding], list[Measured]]:
     """What is known of nodes that were not looked at this time."""
-    now = {name: member.instance for name, member in members.items()}
-    same = {each.name for each in earlier.nodes if now.get(each.name) == each.instance and each.name not in wanted}
+    same = {name for name in still if name not in wanted}
     about = {finding: tuple(name for name in finding.nodes if name in same) for finding in earlier.findings}
     findings = [replace(finding, nodes=left) for finding, left in about.items() if left]
     return findings, [each for each in earlier.measured if not same.isdisjoint((each.node, each.peer))]

@@ -14,11 +14,12 @@ from stampworks.qualification.certificate import (
     RailVerdict,
     Verdict,
     new_key,
+    public_key,
     signed,
     verify,
     worst,
 )
-from stampworks.qualification.judgement import overall, rail_verdicts, shortfall
+from stampworks.qualification.judgement import open_questions, overall, rail_verdicts, shortfall
 from stampworks.qualification.results import Heard, Result, read
 from stampworks.qualification.subject import Subject, proven_digest, subject_of
 from stampworks.qualification.thresholds import Threshold, ThresholdsError, read_thresholds
@@ -44,8 +45,10 @@ __all__ = [
     "audit",
     "campaign",
     "new_key",
+    "open_questions",
     "overall",
     "proven_digest",
+    "public_key",
     "rail_verdicts",
     "read",
     "read_thresholds",

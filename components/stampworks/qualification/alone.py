@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from stampworks.qualification.subject import Subject
 
 DISK_FREE_MIN = 0.02
 """Of a directory: below, the next log or checkpoint is the last one."""
+DISK_FREE_ENOUGH = 1 << 30
+"""Bytes, of a large one."""
 CLOCKS_MS_MAX = 500.0
 """From the median of all clocks: credentials and logs stay comparable."""
 STORAGE_PART_MIN = 0.2
@@ -33,55 +36,81 @@ Looks = Generator[Ask, Heard, list[tuple[str, str]]]
 
 def quick(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
     """What costs no more than starting a process: limits, mounts, packets, versions, what the hardware says."""
-    mounts = {"mounts": list(subject.mounts), "directories": ["/", SHARED_MEMORY, *subject.mounts]}
-    programs = ("limits", "inventory")
-    heard = yield Ask(programs, nodes, {"limits": mounts}, _STARTUP_S + len(nodes), "limits, versions and hardware")
-    _conclude(
-        "limits", heard, nodes, [*_problems(heard, "limits"), *_limits(heard), *_packets(subject, heard)], evidence
-    )
-    _conclude("inventory", heard, nodes, [*_inventory(subject, heard)], evidence)
+    for alike in _alike(subject, nodes):
+        yield from _quick(subject, alike, evidence)
 
 
 def standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
     """Clocks, disks, and whether arithmetic comes out the same each time."""
+    for alike in _alike(subject, nodes):
+        yield from _standard(subject, alike, evidence)
+
+
+def burn_in(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
+    """The same arithmetic for minutes: what fails only when it is warm."""
+    for alike in _alike(subject, nodes):
+        yield from _matmul(alike, 120.0, evidence)
+
+
+def _alike(subject: Subject, nodes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The nodes of each machine: what is usual among them is no measure for others."""
+    machines: dict[str, list[str]] = {}
+    for node in nodes:
+        machines.setdefault(subject.pool_of[node].machine.name, []).append(node)
+    yield from map(tuple, machines.values())
+
+
+def _quick(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
+    mounts = {"mounts": list(subject.mounts), "directories": ["/", SHARED_MEMORY, *subject.mounts]}
+    programs = ("limits", "inventory")
+    heard = yield Ask(programs, nodes, {"limits": mounts}, _STARTUP_S + len(nodes), "limits, versions and hardware")
+    of_limits = [*_problems(heard, "limits"), *_limits(subject, heard), *_packets(subject, heard)]
+    _conclude("limits", heard, nodes, "memory", of_limits, evidence)
+    _conclude("inventory", heard, nodes, "library_version", [*_inventory(subject, heard)], evidence)
+
+
+def _standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
     storage = {"directories": ["/tmp", *subject.mounts], "bytes": 4 << 20, "rounds": 2, "files": 30}  # noqa: S108
     options = {"storage": storage}
     programs = ("clocks", "storage") if len(nodes) > 1 else ("storage",)
     heard = yield Ask(programs, nodes, options, _STARTUP_S + 2 * len(nodes), "clocks and disks")
     if len(nodes) > 1:
-        _conclude("clocks", heard, nodes[:0], [*_problems(heard, "clocks"), *_clocks(heard)], evidence)
-    complaints = yield from _storage(subject, heard, options)
-    _conclude("storage", heard, nodes, [*_problems(heard, "storage"), *complaints], evidence)
+        others = tuple(node for node in nodes if node != _reference(heard))
+        _conclude("clocks", heard, others, "clock_offset", [*_problems(heard, "clocks"), *_clocks(heard)], evidence)
+    complaints = yield from _storage(heard, options)
+    _conclude("storage", heard, nodes, "storage_write", [*_problems(heard, "storage"), *complaints], evidence)
     evidence.add([], [*_measured(heard, "storage_write"), *_measured(heard, "clock_offset")])
-    yield from _matmul(subject, tuple(node for node in nodes if node not in evidence.failed), 1.0, evidence)
+    yield from _matmul(tuple(node for node in nodes if node not in evidence.failed), 1.0, evidence)
 
 
-def burn_in(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
-    """The same arithmetic for minutes: what fails only when it is warm."""
-    yield from _matmul(subject, nodes, 120.0, evidence)
-
-
-def _matmul(subject: Subject, nodes: tuple[str, ...], seconds: float, evidence: Evidence) -> Campaign:
+def _matmul(nodes: tuple[str, ...], seconds: float, evidence: Evidence) -> Campaign:
     """All at once; who is slower than its peers is measured again beside the median one."""
     if not nodes:
         return
     options = {"matmul": {"seconds": seconds}}
     heard = yield Ask(("matmul",), nodes, options, _TORCH_S + 3 * len(nodes) + 2 * seconds, "matrix multiplication")
     complaints = [*_problems(heard, "matmul"), *_arithmetic(heard)]
-    for alike in peers.of_a_kind(subject, _rates(heard)):
-        for suspect in peers.suspects(alike, MATMUL_PART_MIN):
-            if suspect.node not in dict(complaints):
-                pair = (suspect.node, suspect.peer)
-                ask = Ask(("matmul",), pair, options, _TORCH_S + 6 + 2 * seconds, " beside ".join(pair))
-                complaints += yield from _beside(suspect, ask, _rates, _multiplies)
-    _conclude("matmul", heard, nodes, complaints, evidence)
+    for suspect in peers.suspects(_rates(heard), MATMUL_PART_MIN):
+        if suspect.node not in dict(complaints):
+            pair = (suspect.node, suspect.peer)
+            ask = Ask(("matmul",), pair, options, _TORCH_S + 6 + 2 * seconds, " beside ".join(pair))
+            complaints += yield from _beside(suspect, ask, _rates, _multiplies)
+    _conclude("matmul", heard, nodes, "matmul_mismatches", complaints, evidence)
     evidence.add([], [*_measured(heard, "matmul_fp32"), *_measured(heard, "matmul_bf16")])
 
 
 def _conclude(
-    check: str, heard: Heard, nodes: Sequence[str], complaints: Sequence[tuple[str, str]], evidence: Evidence
+    check: str,
+    heard: Heard,
+    nodes: Sequence[str],
+    needed: str,
+    complaints: Sequence[tuple[str, str]],
+    evidence: Evidence,
 ) -> None:
-    """A finding for each node that is complained of, one for those that did not answer, one for all the rest."""
+    """A finding for each node that is complained of, one for those that did not answer, one for all the rest.
+
+    Who says nothing of the quantity that is needed has not answered.
+    """
     simulated = any(value.simulated for result in heard.of(check) for value in result.values)
 
     def finding(verdict: Verdict, about: tuple[str, ...], why: str) -> Finding:
@@ -93,7 +122,7 @@ def _conclude(
     for node, reasons in of_node.items():
         about = (node,) if node else ()
         evidence.add([finding("fail", about, "; ".join(dict.fromkeys(reasons)))])
-    if silent := tuple(node for node in peers.missing(heard, check, nodes) if node not in of_node):
+    if silent := tuple(node for node in peers.missing(heard, check, nodes, needed) if node not in of_node):
         evidence.add([finding("unknown", silent, "; ".join(heard.unreadable[:2]) or "no answer")])
     if well := tuple(node for node in nodes if node not in of_node and node not in silent):
         evidence.add([finding("pass", well, "as declared, and as its peers")])
@@ -106,11 +135,12 @@ def _problems(heard: Heard, check: str) -> Complaints:
             yield problem.node, where + problem.what
 
 
-def _limits(heard: Heard) -> Complaints:
+def _limits(subject: Subject, heard: Heard) -> Complaints:
     for quantity, what in (("memlock", "lockable memory"), ("open_files", "open files"), ("memory", "memory")):
-        found = {value.node: value.value for value in peers.values(heard, quantity)}
+        found = peers.limits(heard, quantity)
         low, median = peers.low(found)
-        yield from ((node, f"{what}: {found[node]:.0f}, where its peers have {median:.0f}") for node in low)
+        usual = "no limit" if math.isinf(median) else f"{median:.0f}"
+        yield from ((node, f"{what}: {found[node]:.0f}, where its peers have {usual}") for node in low)
     sizes = [value for value in peers.values(heard, "directory_size") if value.device == SHARED_MEMORY]
     small, median = peers.low({value.node: value.value for value in sizes})
     for value in sizes:
@@ -120,8 +150,9 @@ def _limits(heard: Heard) -> Complaints:
     whole = {(value.node, value.device): value.value for value in peers.values(heard, "directory_size")}
     for value in peers.values(heard, "directory_free"):
         size = whole.get((value.node, value.device), 0.0)
-        if size and value.value < DISK_FREE_MIN * size:
-            yield value.node, f"{value.device} has {100 * value.value / size:.1f} % free"
+        if size and value.value < min(DISK_FREE_MIN * size, DISK_FREE_ENOUGH):
+            shared = value.device in subject.mounts
+            yield "" if shared else value.node, f"{value.device} has {100 * value.value / size:.1f} % free"
 
 
 def _packets(subject: Subject, heard: Heard) -> Complaints:
@@ -157,6 +188,7 @@ def _accelerators(subject: Subject, node: str, result: Result) -> Complaints:
 def _differing(heard: Heard) -> Complaints:
     """Software and settings that are not what most nodes have."""
     said: dict[tuple[str, str], dict[str, str]] = {}
+    answered = {result.node for result in heard.of("inventory")}
     for result in heard.of("inventory"):
         for text in result.texts:
             if text.quantity in ("library_version", "interface", "slurm_configuration", "driver_version"):
@@ -170,30 +202,36 @@ def _differing(heard: Heard) -> Complaints:
         for node, its in of_node.items():
             if its != usual:
                 yield node, f"{what} is {its[:40]}, where its peers have {usual[:40]}"
+        if 2 * len(of_node) > len(answered):
+            yield from ((node, f"{what} is missing, which its peers have") for node in answered - set(of_node))
 
 
 def _listed(of_node: Mapping[str, str]) -> str:
     return ", ".join(f"{node} {text[:20]}" for node, text in list(of_node.items())[:4])
 
 
+def _reference(heard: Heard) -> str:
+    """Whose clock the others were compared with."""
+    return next((value.peer for value in peers.values(heard, "clock_offset")), "")
+
+
 def _clocks(heard: Heard) -> Complaints:
     found = {value.node: value.value for value in peers.values(heard, "clock_offset")}
     if not found:
         return
-    reference = next(value.peer for value in peers.values(heard, "clock_offset"))
-    apart, median = peers.apart({**found, reference: 0.0}, CLOCKS_MS_MAX)
+    apart, median = peers.apart({**found, _reference(heard): 0.0}, CLOCKS_MS_MAX)
     for node in apart:
         yield node, f"its clock is {(found.get(node, 0.0) - median) / 1000:+.3g} s off those of its peers"
 
 
-def _storage(subject: Subject, heard: Heard, options: Mapping[str, Any]) -> Looks:
+def _storage(heard: Heard, options: Mapping[str, Any]) -> Looks:
     complaints: list[tuple[str, str]] = []
     for directory, found in _writes(heard).items():
-        complaints += yield from _directory(subject, directory, found, options)
+        complaints += yield from _directory(directory, found, options)
     return complaints
 
 
-def _directory(subject: Subject, directory: str, found: Mapping[str, float], options: Mapping[str, Any]) -> Looks:
+def _directory(directory: str, found: Mapping[str, float], options: Mapping[str, Any]) -> Looks:
     """Who is far below all is slow; who stands apart from those of its kind is measured again beside one of them."""
     low, median = peers.low(found, STORAGE_PART_MIN)
     complaints = [
@@ -206,11 +244,11 @@ def _directory(subject: Subject, directory: str, found: Mapping[str, float], opt
     def words(its: float, peer: str, usual: float) -> str:
         return f"{directory} takes {its:.3g} MB/s, where that of {peer} takes {usual:.3g}"
 
-    for alike in peers.of_a_kind(subject, {node: value for node, value in found.items() if node not in low}):
-        for suspect in peers.suspects(alike, STORAGE_PART_MIN):
-            pair = (suspect.node, suspect.peer)
-            ask = Ask(("storage",), pair, options, _STARTUP_S + 4, f"{directory} of {' beside '.join(pair)}")
-            complaints += yield from _beside(suspect, ask, rates, words)
+    others = {node: value for node, value in found.items() if node not in low}
+    for suspect in peers.suspects(others, STORAGE_PART_MIN):
+        pair = (suspect.node, suspect.peer)
+        ask = Ask(("storage",), pair, options, _STARTUP_S + 4, f"{directory} of {' beside '.join(pair)}")
+        complaints += yield from _beside(suspect, ask, rates, words)
     return complaints
 
 
@@ -232,19 +270,26 @@ def _arithmetic(heard: Heard) -> Complaints:
             if text.quantity == "matmul_digest":
                 digests.setdefault(text.name, {})[text.node] = text.text
     for of_node in digests.values():
-        if usual := peers.usual(of_node):
-            for node, its in of_node.items():
-                if its != usual:
-                    yield node, "its product of the same matrices is not that of its peers"
+        usual = peers.usual(of_node)
+        if usual is None:
+            yield "", f"the product of the same matrices differs, and none has a majority: {_listed(of_node)}"
+            continue
+        for node, its in of_node.items():
+            if its != usual:
+                yield node, "its product of the same matrices is not that of its peers"
 
 
 def _rates(heard: Heard) -> dict[str, float]:
-    found = [*peers.values(heard, "matmul_fp32"), *peers.values(heard, "matmul_bf16")]
-    return {value.node: value.value for value in found}
+    """The slowest device of each node: it is what the others wait for."""
+    found = peers.values(heard, "matmul_bf16") or peers.values(heard, "matmul_fp32")
+    rates: dict[str, float] = {}
+    for value in found:
+        rates[value.node] = min(value.value, rates.get(value.node, math.inf))
+    return rates
 
 
 def _multiplies(its: float, peer: str, usual: float) -> str:
-    return f"it multiplies at {its:.3g} GFLOP/s, where {peer} beside it does at {usual:.3g}"
+    return f"it multiplies at {its / usual:.0%} of the rate of {peer} beside it"
 
 
 def _beside(

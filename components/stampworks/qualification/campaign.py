@@ -12,7 +12,7 @@ from stampworks.plan import Level
 from stampworks.qualification import alone, collectives, rails
 from stampworks.qualification.asking import Ask, Campaign, Evidence
 from stampworks.qualification.certificate import Finding
-from stampworks.qualification.results import Heard
+from stampworks.qualification.results import Heard, about
 from stampworks.qualification.subject import Subject
 
 Step = Callable[[Subject, tuple[str, ...], Evidence], Campaign]
@@ -30,7 +30,11 @@ def campaign(subject: Subject, nodes: Sequence[str], level: Level, evidence: Evi
     for step in STEPS[level]:
         while still := tuple(node for node in nodes if node not in evidence.failed):
             found = Evidence()
-            lost = yield from _heard_out(step(subject, still, found))
+            try:
+                lost = yield from _heard_out(step(subject, still, found))
+            except GeneratorExit:  # time is up: what was found counts all the same
+                evidence.add(found.findings, found.measured)
+                raise
             if not lost:
                 evidence.add(found.findings, found.measured)
                 break
@@ -46,7 +50,7 @@ def _heard_out(step: Campaign) -> Generator[Ask, Heard, Mapping[str, str]]:
             asked = step.send(heard) if heard else next(step)
         except StopIteration:
             return {}
-        heard = yield asked
+        heard = about((yield asked), asked.nodes)
         if heard.lost:
             return heard.lost
 

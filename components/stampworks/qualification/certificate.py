@@ -80,7 +80,7 @@ class Certificate:
     release: str
     level: plan.Level
     verdict: Verdict
-    """The worst of all nodes in service and all rails."""
+    """The worst of all nodes in service, and of what was found about all together."""
     started: str
     ended: str
     nodes: tuple[NodeVerdict, ...]
@@ -149,13 +149,16 @@ def new_key() -> tuple[str, str]:
     )
 
 
+def public_key(private_pem: str) -> str:
+    """The public half of a private key, as PEM."""
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return _private(private_pem).public_key().public_bytes(serialization.Encoding.PEM, form).decode()
+
+
 def signed(certificate: Certificate, private_pem: str) -> str:
     """The file's text."""
-    key = serialization.load_pem_private_key(private_pem.encode(), None)
-    if not isinstance(key, Ed25519PrivateKey):
-        raise CertificateError("the signing key is no ed25519 key")
-    data = plan.to_dict(certificate)
-    data = json.loads(json.dumps(data))
+    key = _private(private_pem)
+    data = json.loads(json.dumps(plan.to_dict(certificate)))  # as it will be read back
     signature = {
         "algorithm": "ed25519",
         "key": key_id(key.public_key()),
@@ -196,6 +199,13 @@ def _read(text: str) -> tuple[dict[str, Any], Certificate]:
         raise
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CertificateError(f"it is no certificate: {type(error).__name__}: {_short(error)}") from None
+
+
+def _private(pem: str) -> Ed25519PrivateKey:
+    key = serialization.load_pem_private_key(pem.encode(), None)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise CertificateError("the signing key is no ed25519 key")
+    return key
 
 
 def _public(pem: str) -> Ed25519PublicKey:

@@ -17,7 +17,9 @@ from stampworks.qualification.subject import Subject
 QUANTITY = "all_reduce_busbw"
 UNIT = "GB/s"
 SECONDS = 0.3
-"""Of one all-reduce of the size that is judged."""
+"""Of one all-reduce of the size that is judged, at least; and of each of its rounds, so that latency hides nothing:"""
+ROUND_SECONDS = 0.045
+"""three times what a round may take on a crowded machine, which leaves a floor above half of the ceiling."""
 SIZE_MIN, SIZE_MAX = 1 << 20, 1 << 30
 SAMPLES = 3
 _STARTUP_S = 40.0
@@ -28,7 +30,7 @@ def standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Ca
     rails = [rail for rail in subject.fabric.rails if len(subject.on_rail(rail, nodes)) == len(nodes)]
     if len(nodes) < 2 or not rails:
         return
-    size = max(_size(rail) for rail in rails)
+    size = max(_size(rail, len(nodes)) for rail in rails)
     sizes = (size >> 6, size >> 3, size)  # the last one is judged, the others show how latency gives way
     yield from _in_order(subject, rails, _leaf_order(subject, nodes), False, sizes, evidence)
     if len({subject.leaf(node) for node in nodes}) > 1:
@@ -58,7 +60,7 @@ def _in_order(
             "bytes": list(sizes),
             "rails": [rail.interface for rail in rails],
             "order": list(order),
-            "seconds": SAMPLES * SECONDS,
+            "seconds": SAMPLES * _seconds(len(order)),
         }
     }
     kind = catalog.fabrics()[subject.fabric.kind]
@@ -67,7 +69,9 @@ def _in_order(
         loads = _loads(subject, rail, order)
         return collective_on_rails("all_reduce", size, rail.rate_mbps, loads, kind, worst_order=worst)
 
-    seconds = sum(4 * SECONDS * (SAMPLES + 1) * size / max(_size(rail), 1) for rail in rails for size in sizes)
+    seconds = sum(
+        4 * _seconds(len(order)) * (SAMPLES + 1) * size / _size(rail, len(order)) for rail in rails for size in sizes
+    )
     how = "in the worst order" if worst else "in leaf order"
     what = f"all-reduce of {len(order)} nodes on {len(rails)} rails, {how}"
     ask = Ask(("collectives",), order, options, _STARTUP_S + len(order) + seconds, what)
@@ -75,9 +79,10 @@ def _in_order(
     for _ in range(2):  # once may be noise
         heard = yield ask
         for rail in rails:
-            found = [value for value in _values(heard) if value.rail == rail.interface]
+            found = [value for value in _values(heard, len(order)) if value.rail == rail.interface]
             if rail.interface not in judged or judged[rail.interface].verdict != "pass":
-                judged[rail.interface] = _judged(heard, rail, found, bounds(rail, sizes[-1]), len(order), how)
+                largest = [value for value in found if value.bytes == _whole(sizes[-1], len(order))]
+                judged[rail.interface] = _judged(heard, rail, largest, bounds(rail, sizes[-1]), len(order), how)
             evidence.add([], [_measured(value, bounds(rail, value.bytes), worst) for value in found if value.bytes])
         if all(finding.verdict == "pass" for finding in judged.values()):
             break
@@ -86,7 +91,7 @@ def _in_order(
 
 def _judged(heard: Heard, rail: Rail, found: Sequence[Value], bounds: Bounds, nodes: int, how: str) -> Finding:
     name = rail.interface
-    value = max(found, key=lambda each: each.bytes, default=None)
+    value = found[0] if found else None
     floor, ceiling = round(bounds.floor.value, 6), bounds.ceiling
     if value is None:
         said = [problem.what for result in heard.of("collectives") for problem in result.problems]
@@ -110,15 +115,26 @@ def _measured(value: Value, bounds: Bounds, worst: bool) -> Measured:
     )  # fmt: skip
 
 
-def _values(heard: Heard) -> Iterator[Value]:
+def _values(heard: Heard, ranks: int) -> Iterator[Value]:
+    """What the first rank says, if as many took part as were asked: of fewer it would be another measurement."""
     for result in heard.of("collectives"):
-        yield from (value for value in result.values if value.quantity == QUANTITY and value.unit == UNIT)
+        if result.rank == 0 and result.ranks == ranks:
+            yield from (value for value in result.values if value.quantity == QUANTITY and value.unit == UNIT)
 
 
-def _size(rail: Rail) -> int:
-    """A power of two that takes about as long as it shall."""
-    wanted = int(rail.rate_mbps * 1e6 / 8 * SECONDS / 2)
-    return max(SIZE_MIN, min(SIZE_MAX, 1 << wanted.bit_length() >> 1))
+def _whole(size: int, ranks: int) -> int:
+    """The size that was measured: a multiple of the ranks, in numbers of four bytes."""
+    return 4 * ranks * max(1, size // 4 // ranks)
+
+
+def _seconds(nodes: int) -> float:
+    return max(SECONDS, 2 * (nodes - 1) * ROUND_SECONDS)
+
+
+def _size(rail: Rail, nodes: int) -> int:
+    """The next power of two above what takes half as long: a collective moves its data up to twice."""
+    wanted = int(rail.rate_mbps * 1e6 / 8 * _seconds(nodes) / 2)
+    return max(SIZE_MIN, min(SIZE_MAX, 1 << wanted.bit_length()))
 
 
 def _leaf_order(subject: Subject, nodes: tuple[str, ...]) -> tuple[str, ...]:

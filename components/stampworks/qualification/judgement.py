@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from stampworks.names import fold
 from stampworks.qualification.asking import Evidence
 from stampworks.qualification.certificate import Certificate, Finding, NodeVerdict, RailVerdict, Verdict, worst
 from stampworks.qualification.subject import Subject
@@ -31,15 +32,26 @@ def overall(
     return worst([*(node.verdict for node in counted), *(each.verdict for each in findings if not each.nodes)])
 
 
+def open_questions(certificate: Certificate) -> list[str]:
+    """What keeps a cluster, or nodes of it, from being proven: a line each, nodes with the same reason in one.
+
+    A node that a person holds is as that person wants it.
+    """
+    reasons: dict[str, list[str]] = {}
+    for node in certificate.nodes:
+        if node.verdict != "pass" and not (node.held and node.verdict == "unknown"):
+            held = ", held back" if node.held else ""
+            for why in dict.fromkeys(node.why):
+                reasons.setdefault(f"({node.verdict}{held}): {why}", []).append(node.name)
+    lines = [f"{fold(names)} {reason}" for reason, names in reasons.items()]
+    whole = [finding for finding in certificate.findings if not finding.nodes and finding.verdict != "pass"]
+    return [*lines, *dict.fromkeys(f"{finding.check} ({finding.verdict}): {finding.why}" for finding in whole)]
+
+
 def shortfall(certificate: Certificate) -> str:
     """Why a cluster is not proven, and what to do: what a failed `up` shows."""
     lines = [f"cluster {certificate.cluster} is not proven: {certificate.verdict}"]
-    for node in certificate.nodes:
-        if node.verdict != "pass":
-            held = ", held back" if node.held else ""
-            lines += [f"  {node.name} ({node.verdict}{held}): {why}" for why in node.why]
-    whole = [finding for finding in certificate.findings if not finding.nodes and finding.verdict != "pass"]
-    lines += [f"  {finding.check} ({finding.verdict}): {finding.why}" for finding in whole]
+    lines += [f"  {line}" for line in open_questions(certificate)]
     lines += [
         "  hint: repair what is named and run pulumi up again, which measures what failed once more;",
         "  to go on with fewer nodes, declare proof.failed_nodes_max",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,6 @@ from dataclasses import dataclass
 
 from stampworks.qualification import baseline
 from stampworks.qualification.results import Heard, Value
-from stampworks.qualification.subject import Subject
 
 PART_MIN = 0.5
 """A limit below this part of what is usual among the peers is one that somebody has set by mistake."""
@@ -60,24 +60,22 @@ def suspects(of: Mapping[str, float], part: float) -> list[Suspect]:
     ]
 
 
-def of_a_kind(subject: Subject, of: Mapping[str, float]) -> list[dict[str, float]]:
-    """Apart by machine, for those of another kind are no measure."""
-    kinds: dict[str, dict[str, float]] = {}
-    for node, value in of.items():
-        if node in subject.nodes:
-            kinds.setdefault(subject.pool_of[node].machine.name, {})[node] = value
-    return list(kinds.values())
-
-
 def apart(of: Mapping[str, float], most: float) -> tuple[list[str], float]:
     """Those further than this from the median, and the median."""
     median = statistics.median(of.values())
     return [name for name, value in of.items() if abs(value - median) > most], median
 
 
-def missing(heard: Heard, workload: str, nodes: Sequence[str]) -> list[str]:
-    """Those of these nodes of which nothing was heard, neither from themselves nor from who gathered the answers."""
+def missing(heard: Heard, workload: str, nodes: Sequence[str], needed: str) -> list[str]:
+    """Those of these nodes of which this quantity was not heard, neither from themselves nor from who gathered it."""
     results = heard.of(workload)
-    answered = {value.node for result in results for value in result.values}
-    answered |= {text.node for result in results for text in result.texts}
+    answered = {value.node for result in results for value in result.values if value.quantity == needed}
+    answered |= {text.node for result in results for text in result.texts if text.quantity == needed}
     return [node for node in nodes if node not in answered]
+
+
+def limits(heard: Heard, quantity: str) -> dict[str, float]:
+    """A limit of each node, where none is set without end."""
+    found = {value.node: value.value for value in values(heard, quantity)}
+    texts = [text for result in heard.results for text in result.texts if text.quantity == quantity]
+    return found | {text.node: math.inf for text in texts if text.text == "unlimited"}

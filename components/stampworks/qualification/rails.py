@@ -52,20 +52,25 @@ def pairs(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campa
     searches = [_Search(subject, rail, subject.on_rail(rail, nodes)) for rail in subject.fabric.rails]
     for search in searches:
         if len(search.nodes) == 1 and len(subject.on_rail(search.rail, tuple(subject.nodes))) > 1:
-            why = f"{search.rail.interface}: nobody was free to measure it with"
-            missing = Finding(
-                "rails", "unknown", search.nodes, search.rail.interface, QUANTITY, UNIT, 0, None, None, why, False
-            )
-            evidence.add([missing])
+            evidence.add([search.unmeasured("nobody was free to measure it with")])
     searches = [search for search in searches if len(search.nodes) > 1]
     if not searches:
         return
     begun = [(search, search.inside(), search.across()) for search in searches]
-    rounds = [*_rounds(inside for _, inside, _ in begun), *_rounds(across for _, _, across in begun)]
+    rounds = _rounds(inside for _, inside, _ in begun)
+    for turn in range(max(len(across) for _, _, across in begun)):
+        rounds += _rounds(across[turn] for _, _, across in begun if len(across) > turn)
     rails = [search.rail.interface for search in searches]
     heard = yield _ask(rounds, f"{len(rails)} rails of {len(nodes)} nodes, pair by pair")
     for search, inside, across in begun:
-        yield from search.conclude(heard, inside, across, evidence)
+        try:
+            yield from search.conclude(heard, inside, across, evidence)
+        except _UnmeasuredError as error:
+            evidence.add([search.unmeasured(str(error))])
+
+
+class _UnmeasuredError(Exception):
+    """The programs did not run, which says nothing about any rail."""
 
 
 class _Search:
@@ -83,24 +88,31 @@ class _Search:
     def inside(self) -> Round:
         return next(localise(self.nodes, self.subject.leaf))
 
-    def across(self) -> Round:
-        """Every node of a leaf with one of another leaf: together they fill the trunks."""
-        if len(self.of_leaf) < 2:
+    def across(self) -> tuple[Round, ...]:
+        """Every node of a leaf with one of another leaf: together they fill the trunks. An odd leaf comes second."""
+        leaves = tuple(self.of_leaf)
+        if len(leaves) < 2:
             return ()
-        return tuple(pair for leaves in next(localise(tuple(self.of_leaf))) for pair in self._between(leaves))
+        rounds = [next(localise(leaves))]
+        if len(leaves) % 2:
+            left = next(leaf for leaf in leaves if not any(leaf in pair for pair in rounds[0]))
+            rounds.append(((left, leaves[0]),))
+        return tuple(tuple(pair for both in of for pair in self._between(both)) for of in rounds)
 
-    def conclude(self, heard: Heard, inside: Round, across: Round, evidence: Evidence) -> Campaign:
+    def conclude(self, heard: Heard, inside: Round, across: Sequence[Round], evidence: Evidence) -> Campaign:
         self._note(heard, inside)
         located = yield from self._finish(localise(self.nodes, self.subject.leaf), inside)
-        good = [node for node in self.nodes if node not in (*located.bad, *located.undecided)]
-        for node in located.bad:
+        bad = yield from self._confirmed(located.bad)
+        good = [node for node in self.nodes if node not in (*bad, *located.undecided)]
+        for node in bad:
             evidence.add([self._of_node(node)])
         if located.undecided:
             evidence.add([self._of_undecided(located)])
         if good:
             evidence.add([self._of_good(good)])
-        self._note(heard, across)
-        yield from self._trunks(across, set(good), evidence)
+        for together in across:
+            self._note(heard, together)
+            yield from self._trunks(together, set(good), evidence)
         evidence.add([], list(self._measured()))
 
     def _finish(
@@ -119,6 +131,16 @@ class _Search:
         except StopIteration as end:
             located: Located = end.value
             return located
+
+    def _confirmed(self, suspects: Sequence[str]) -> Generator[Ask, Heard, list[str]]:
+        """Those who are slow once more, each pair by itself: a neighbour's noise comes twice, and rarely thrice."""
+        if not suspects:
+            return []
+        pairs = [(node, self._with(node)[0]) for node in suspects]
+        heard = yield _ask([[pair] for pair in pairs], f"{self.rail.interface}: {fold(suspects)} for the last time")
+        for pair in pairs:
+            self._note(heard, (pair,))
+        return [node for node, pair in zip(suspects, pairs, strict=True) if self.measures[pair].slow]
 
     def _trunks(self, across: Round, good: set[str], evidence: Evidence) -> Campaign:
         """A trunk is to blame when two nodes that are fast at home are slow across it."""
@@ -149,6 +171,8 @@ class _Search:
 
     def _note(self, heard: Heard, together: Round) -> None:
         """Keeps what pairs that were measured at the same time reached."""
+        if together and not heard.of("pairs"):
+            raise _UnmeasuredError("; ".join(heard.unreadable[:2]) or "no answer")
         crossing = Counter(leaf for pair in together if self._crosses(pair) for leaf in map(self.subject.leaf, pair))
         for pair in together:
             self.measures[pair] = self._measure(heard, pair, crossing)
@@ -179,6 +203,10 @@ class _Search:
         """The last measure that a node took part in, and with whom."""
         pair, measure = next((pair, its) for pair, its in reversed(self.measures.items()) if node in pair)
         return next(other for other in pair if other != node), measure
+
+    def unmeasured(self, why: str) -> Finding:
+        nothing = Measure((), links.gbs(self.rail.rate_mbps, self.kind) * 8, why)
+        return self._finding("rails", "unknown", self.nodes, nothing, f"{self.rail.interface}: {why}")
 
     def _of_node(self, node: str) -> Finding:
         other, measure = self._with(node)

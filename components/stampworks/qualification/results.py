@@ -12,18 +12,26 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from stampworks import plan
 
 VERSION = 1
 BYTES_MAX = 16 << 20
-"""Of one answer: a sweep over a thousand nodes is a tenth of that."""
+"""Of all answers together, unpacked: what a thousand nodes say in one start is a tenth of that."""
+ENTRIES_MAX = 100_000
+"""Values, texts and problems of one answer."""
+WORDS_MAX = 200
+"""Of a node's words in a sentence of ours."""
 PARTS_MAX = 65_536
+_LISTS = ("nodes", "values", "texts", "problems")
 NOT_JUDGED = ("versions", "environment", "options")
 """How it was measured: for whoever reads the file on the node; nothing is concluded from it."""
-_LINE = re.compile(r"stampworks-result ([a-z-]{1,40}) (\d{1,6}) (\d{1,6})/(\d{1,6}) ([A-Za-z0-9+/=]{1,900})")
+# srun says before each line which rank it comes from: no rank can speak for another one
+_LINE = re.compile(
+    r"(?:(\d{1,6}): )?stampworks-result ([a-z-]{1,40}) (\d{1,6}) (\d{1,6})/(\d{1,6}) ([A-Za-z0-9+/=]{1,900})"
+)
 
 
 @dataclass(frozen=True)
@@ -102,47 +110,76 @@ class Heard:
         return tuple(result for result in self.results if result.workload == workload)
 
 
+def about(heard: Heard, nodes: Collection[str]) -> Heard:
+    """What was said of these nodes, by whom it may be said: the first rank has gathered, all others know themselves."""
+
+    def kept(result: Result) -> Result:
+        mine = {"", *nodes} if result.rank == 0 else {result.node} & {*nodes}
+        return replace(
+            result,
+            values=tuple(each for each in result.values if each.node in mine and each.peer in {"", *nodes}),
+            texts=tuple(each for each in result.texts if each.node in mine),
+            problems=tuple(each for each in result.problems if each.node in mine),
+        )
+
+    return replace(heard, results=tuple(map(kept, heard.results)))
+
+
 def read(output: str) -> Heard:
     """The answers in what was printed; lines that are no part of one are noise."""
     parts: dict[tuple[str, int], dict[int, tuple[int, str]]] = {}
     for line in output.splitlines():
         if found := _LINE.fullmatch(line.strip()):
-            workload, rank, number, of, text = found.groups()
-            parts.setdefault((workload, int(rank)), {})[int(number)] = (int(of), text)
-    results, unreadable = [], []
+            label, workload, rank, number, of, text = found.groups()
+            if label in (None, rank):
+                parts.setdefault((workload, int(rank)), {})[int(number)] = (int(of), text)
+    results: list[Result] = []
+    unreadable = []
+    left = BYTES_MAX
     for (workload, rank), pieces in sorted(parts.items()):
         try:
-            results.append(_result(workload, rank, pieces))
-        except ValueError as error:
-            unreadable.append(f"{workload}, rank {rank}: {error}")
+            text = _joined(pieces, left)
+            left -= len(text)
+            results.append(_result(workload, rank, text))
+        except (ValueError, OverflowError, RecursionError) as error:
+            why = str(error) if isinstance(error, ValueError) else type(error).__name__
+            unreadable.append(f"{workload}, rank {rank}: {why[:WORDS_MAX]}")
     return Heard(tuple(results), tuple(unreadable))
 
 
-def _result(workload: str, rank: int, pieces: Mapping[int, tuple[int, str]]) -> Result:
+def _joined(pieces: Mapping[int, tuple[int, str]], left: int) -> str:
     of = {count for count, _ in pieces.values()}
     if len(of) != 1 or max(of) > PARTS_MAX or sorted(pieces) != list(range(1, max(of) + 1)):
         raise ValueError(f"{len(pieces)} of {max(of)} parts of its answer came")
-    data = json.loads(_unpacked("".join(text for _, (_, text) in sorted(pieces.items()))), parse_constant=_no_number)
+    return _unpacked("".join(text for _, (_, text) in sorted(pieces.items())), left)
+
+
+def _result(workload: str, rank: int, text: str) -> Result:
+    data = json.loads(text, parse_constant=_no_number)
     if not isinstance(data, dict) or data.get("version") != VERSION:
         raise ValueError(f"its answer is not of version {VERSION}")
     for name in NOT_JUDGED:
         data.pop(name, None)
+    if any(isinstance(data.get(name), list) and len(data[name]) > ENTRIES_MAX for name in _LISTS):
+        raise ValueError(f"its answer has more than {ENTRIES_MAX} entries")
     result = plan.from_dict(Result, data)
     if (result.workload, result.rank) != (workload, rank):
         raise ValueError("its answer is that of another program or rank")
+    if not 0 <= rank < result.ranks or len(result.nodes) not in (1, result.ranks):
+        raise ValueError(f"its answer is of rank {rank} of {result.ranks}, on {len(result.nodes)} nodes")
     if strange := [value for value in result.values if not _plausible(value)]:
         raise ValueError(f"{strange[0].quantity} is no measurement: {strange[0].value} of {strange[0].samples} samples")
     return result
 
 
-def _unpacked(text: str) -> str:
+def _unpacked(text: str, left: int) -> str:
     try:
         unpacker = zlib.decompressobj()
-        data = unpacker.decompress(base64.b64decode(text, validate=True), BYTES_MAX)
+        data = unpacker.decompress(base64.b64decode(text, validate=True), left + 1)
     except (binascii.Error, zlib.error) as error:
         raise ValueError(f"its answer is damaged: {error}") from None
-    if unpacker.unconsumed_tail or not unpacker.eof:
-        raise ValueError(f"its answer is damaged, or larger than {BYTES_MAX >> 20} MiB")
+    if len(data) > left or not unpacker.eof:
+        raise ValueError(f"its answer is damaged, or all together are larger than {BYTES_MAX >> 20} MiB")
     return data.decode()
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from stampworks import operations, plan, qualification
 from stampworks.provider.handler import Call, Handler, Property
-from stampworks.qualification import Certificate, NodeVerdict, Subject
+from stampworks.qualification import Certificate, Subject
 
 
 class NotProvenError(Exception):
@@ -33,15 +33,14 @@ class Qualification(Handler):
     def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         """Nodes that were not proven the last time: the next `up` measures them again."""
         earlier = _read(outputs)
-        open_ = [node for node in earlier.nodes if node.verdict != "pass"] if earlier else []
-        # one that a person holds is as that person wants it
-        lines = [f"proof: {node.name}: {why}" for node in open_ for why in node.why if not _set_apart(node)]
-        return {"verdict": lines} if lines else {}
+        lines = qualification.open_questions(earlier) if earlier else ["nothing is known of it yet"]
+        return {"verdict": [f"proof: {line}" for line in lines]} if lines else {}
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         subject = plan.from_dict(Subject, call.inputs["subject"])
         roster = plan.from_dict(plan.Roster, call.inputs["roster"])
-        earlier, programs = _read(call.old_outputs), call.inputs["programs"]
+        earlier = _read(call.old_outputs, qualification.public_key(call.inputs["signingKey"]))
+        programs = call.inputs["programs"]
         names = operations.to_prove(subject, roster, earlier, subject.proof.level, programs)
         certificate = await call.thread(
             operations.qualify,
@@ -71,13 +70,10 @@ class Qualification(Handler):
         pass  # the nodes go, and with them whatever was measured
 
 
-def _read(outputs: Mapping[str, Any]) -> Certificate | None:
-    """The certificate of the last time, when the state has one that can still be read."""
+def _read(outputs: Mapping[str, Any], key: str = "") -> Certificate | None:
+    """The certificate of the last time, when the state has one that can still be read, and that the key has signed."""
     try:
-        return qualification.verify(outputs["certificate"]).certificate
+        checked = qualification.verify(outputs["certificate"], key)
     except (KeyError, ValueError):
         return None
-
-
-def _set_apart(node: NodeVerdict) -> bool:
-    return node.held and node.verdict == "unknown"
+    return None if checked.signature == "fail" else checked.certificate

@@ -1,0 +1,104 @@
+"""What the Qualification resource does with certificates: signs, keeps evidence, and does not forget what is open."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Any
+
+import pytest
+from stampworks import operations, plan, qualification
+from stampworks.provider.handler import Call
+from stampworks.provider.handlers.qualification import NotProvenError, Qualification
+from stampworks.qualification import Certificate, Finding
+
+from tests.qualification.conftest import subject
+from tests.qualification.test_certificate import CERTIFICATE, PRIVATE, PUBLIC
+
+SUBJECT = subject(2)
+PASSED = dataclasses.replace(
+    CERTIFICATE, verdict="pass", nodes=tuple(dataclasses.replace(one, verdict="pass", held=False, why=()) for one in
+                                             CERTIFICATE.nodes), findings=()
+)  # fmt: skip
+
+
+def call(**old: Any) -> Call:
+    roster = plan.Roster("one", "local", (), "root", "/key", ())
+    inputs = {
+        "subject": plan.to_dict(SUBJECT),
+        "roster": plan.to_dict(roster),
+        "programs": "p",
+        "fingerprint": "f",
+        "signingKey": PRIVATE,
+    }
+    return Call("urn", "id", inputs, old_outputs=old)
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Certificates that the next proofs find; what was asked is kept behind them."""
+    answers: list[Any] = []
+
+    def qualify(*_: Any, **more: Any) -> Certificate:
+        answers.append(more)
+        certificate = answers.pop(0)
+        assert isinstance(certificate, Certificate)
+        return certificate
+
+    monkeypatch.setattr(operations, "qualify", qualify)
+    return answers
+
+
+def test_a_pass_is_signed(found: list[Any]) -> None:
+    """With the stack's key, so that anybody can check it."""
+    found.append(PASSED)
+    outputs = asyncio.run(Qualification().ensure(call()))
+    assert outputs["verdict"] == "pass"
+    checked = qualification.verify(outputs["certificate"], PUBLIC)
+    assert (checked.signature, checked.certificate) == ("pass", PASSED)
+    assert Qualification().drift(outputs) == {}
+
+
+def test_a_failure_keeps_its_evidence(found: list[Any]) -> None:
+    """The error says who and why; what was measured stays in the state."""
+    found.append(CERTIFICATE)
+    one = call()
+    with pytest.raises(NotProvenError) as caught:
+        asyncio.run(Qualification().ensure(one))
+    assert str(caught.value).startswith(
+        "cluster local is not proven: fail\n  gpu-001 (fail, held back): rail1 is slow\n  hint: repair what is named"
+    )
+    left = asyncio.run(Qualification().remains(one))
+    assert left is not None
+    assert left["verdict"] == "fail"
+    assert Qualification().drift(left) == {"verdict": ["proof: gpu-001 (fail, held back): rail1 is slow"]}
+
+
+def test_a_failure_of_the_whole_is_not_forgotten() -> None:
+    """No node is to blame for it, and the next `up` measures all the same."""
+    trunk = Finding("trunks", "fail", (), "rail0", "", "", 0, None, None, "rail0 between leaves is slow", False)
+    whole = dataclasses.replace(PASSED, verdict="fail", findings=(trunk,))
+    drift = Qualification().drift({"certificate": qualification.signed(whole, PRIVATE)})
+    assert drift == {"verdict": ["proof: trunks (fail): rail0 between leaves is slow"]}
+
+
+@pytest.mark.parametrize("certificate", [None, "", "{}", "no JSON"])
+def test_a_proof_that_cannot_be_read_is_none(certificate: str | None) -> None:
+    """Then nothing is known, which is never a pass."""
+    outputs = {} if certificate is None else {"certificate": certificate}
+    assert Qualification().drift(outputs) == {"verdict": ["proof: nothing is known of it yet"]}
+
+
+def test_a_certificate_that_somebody_changed_is_not_believed(found: list[Any]) -> None:
+    """It is measured again as if there had never been one."""
+    text = qualification.signed(PASSED, PRIVATE).replace("fedcba9876543210", "0000000000000000")
+    found.append(PASSED)
+    asyncio.run(Qualification().ensure(call(certificate=text)))
+    assert found[-1]["earlier"] is None
+
+
+def test_what_a_person_holds_is_as_that_person_wants_it() -> None:
+    """It is shown by status, and no reason to measure again."""
+    held = dataclasses.replace(PASSED.nodes[0], verdict="unknown", held=True, why=("held by alice: new cable",))
+    certificate = dataclasses.replace(PASSED, nodes=(held,))
+    assert Qualification().drift({"certificate": qualification.signed(certificate, PRIVATE)}) == {}
