@@ -2,7 +2,7 @@
 
 from stampworks.operations.drain import BusyError, HeldError, drain, give_back, said_by, vacate, wait_until_free
 from stampworks.operations.errors import InputError, OperationError, UnknownError
-from stampworks.operations.members import members
+from stampworks.operations.members import members, patience_s
 from stampworks.operations.qualify import qualify, to_prove
 from stampworks.operations.remote import ssh_command
 from stampworks.operations.status import Status, status
@@ -17,6 +17,7 @@ __all__ = [
     "drain",
     "give_back",
     "members",
+    "patience_s",
     "qualify",
     "said_by",
     "ssh_command",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
+from types import ModuleType
 
 from stampworks.operations.errors import InputError, nearest
 from stampworks.plan import Roster
@@ -13,10 +14,19 @@ _CLOUDS = Path(__file__).resolve().parents[1] / "clouds"
 
 def members(cloud: str, cluster: str) -> Roster:
     """The roster as the cloud reports it now; every cloud answers through its module `members`."""
-    known = [path.parent.name for path in _CLOUDS.glob("*/members.py")]
-    if cloud not in known:
-        raise InputError(f"no cloud is called {cloud!r}", nearest(cloud, known))
-    found = importlib.import_module(f"stampworks.clouds.{cloud}.members").members(cluster)
+    found = _cloud(cloud).members(cluster)
     if not isinstance(found, Roster):
         raise TypeError(f"clouds.{cloud}.members.members gave {type(found).__name__} where a Roster was due")
     return found
+
+
+def patience_s(cloud: str) -> float:
+    """How long members that are missing may still come by themselves."""
+    return float(_cloud(cloud).PATIENCE_S)
+
+
+def _cloud(name: str) -> ModuleType:
+    known = [path.parent.name for path in _CLOUDS.glob("*/members.py")]
+    if name not in known:
+        raise InputError(f"no cloud is called {name!r}", nearest(name, known))
+    return importlib.import_module(f"stampworks.clouds.{name}.members")

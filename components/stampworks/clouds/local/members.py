@@ -6,6 +6,9 @@ from stampworks.clouds.local.room import read_nodes
 from stampworks.clouds.local.room.room import of_cluster
 from stampworks.plan import Member, Roster
 
+PATIENCE_S = 20.0
+"""Nodes are up when their group is made: one that is missing then has died, and nothing but an `up` starts it."""
+
 
 def members(cluster: str) -> Roster:
     """The nodes that are up; one that is dead or frozen is not among them."""

@@ -12,7 +12,6 @@ from stampworks import operations, plan
 from stampworks.provider.handler import Call, Handler, Property
 
 _POLL_S = 0.5
-_PATIENCE_S = 900.0  # clouds bring machines up in minutes
 
 
 class MembersMissingError(Exception):
@@ -44,14 +43,15 @@ class Roster(Handler):
         return {"members": [f"cloud: {missing}"]} if missing else {}
 
     async def ensure(self, call: Call) -> dict[str, Any]:
-        deadline = time.monotonic() + _PATIENCE_S
+        patience_s = operations.patience_s(call.inputs["cloud"])
+        deadline = time.monotonic() + patience_s
         while True:
             found = await _members(call, call.inputs["cloud"], call.inputs["cluster"])
             missing = _missing(call.inputs["groups"], found["members"])
             if not missing:
                 return found
             if time.monotonic() > deadline:
-                raise MembersMissingError(f"{missing} after {_PATIENCE_S / 60:.0f} minutes; pulumi up tries again")
+                raise MembersMissingError(f"{missing} after {patience_s:.0f} s; pulumi up starts what is dead")
             call.progress(missing)
             await asyncio.sleep(_POLL_S)
 
