@@ -60,7 +60,7 @@ def test_fewer_nodes_than_declared_may_do(stack: Stack) -> None:
     assert '"pass"' in stack.up()
     assert state_of(stack, "gpu-002").startswith("drained proof:")
     said = stack.preview()
-    assert "proof: gpu-002: /dev/shm has 16 MiB, where its peers have" in said
+    assert "proof: gpu-002 (fail, held back): /dev/shm has 16 MiB, where its peers have" in said
 
 
 def test_who_passes_takes_jobs_again(stack: Stack) -> None:
