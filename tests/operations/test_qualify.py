@@ -14,6 +14,7 @@ import pytest
 from stampworks import planning
 from stampworks.declaration import load_value
 from stampworks.operations import InputError, qualify, to_prove
+from stampworks.operations.qualify import _by_queue
 from stampworks.plan import Roster
 from stampworks.qualification import Certificate, Subject, subject_of
 
@@ -272,3 +273,23 @@ def test_a_node_is_measured_with_others(cluster: StandIn, said: Any) -> None:
     certificate = prove(cluster, "gpu-002", earlier=earlier)
     assert "srun --reservation=stampworks-proof --nodelist=gpu-002,gpu-001" in log(cluster)
     assert verdicts(certificate) == {"gpu-001": "fail", "gpu-002": "pass"}
+
+
+def test_pools_without_a_queue_in_common_are_measured_apart(cluster: StandIn, said: Any) -> None:
+    """A job can have nodes of one queue only; who is in none is not proven."""
+    names = ("gpu-001", "cpu-001")
+    pools = [{"name": name, "machine": "sim-h100", "count": 1} for name in ("gpu", "cpu")]
+    for queues, asked in (
+        (
+            [{"name": "a", "pools": ["gpu"], "default": True}, {"name": "b", "pools": ["cpu"]}],
+            ["a gpu-001", "b cpu-001"],
+        ),
+        (
+            [{"name": "a", "pools": ["gpu"], "default": True}, {"name": "b", "pools": ["gpu", "cpu"]}],
+            ["b gpu-001,cpu-001"],
+        ),
+    ):
+        declared = {**DECLARED, "pools": pools, "scheduler": {"queues": queues}}
+        apart = subject_of(planning.plan(load_value(declared, "test")))
+        found = [(queue, ",".join(nodes)) for queue, nodes in _by_queue(apart, names)]
+        assert [" ".join(each) for each in found] == asked

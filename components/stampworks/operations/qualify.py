@@ -221,8 +221,10 @@ def _taken_aside(
         _wait_until_ready(roster, found, progress)
         yield release
     finally:
-        _hold(roster, held)
-        _without_reservation(roster)
+        try:
+            _hold(roster, held)
+        finally:
+            _without_reservation(roster)
 
 
 def _set_busy_aside(roster: Roster, found: _Nodes) -> None:
@@ -267,8 +269,37 @@ def _lost(roster: Roster, names: Sequence[str]) -> dict[str, str]:
 def _measure(
     subject: Subject, roster: Roster, nodes: Sequence[str], level: Level, evidence: Evidence, progress: Progress
 ) -> None:
-    """Carries a campaign out, within its budget: what was not measured by then is unknown."""
+    """Carries campaigns out, within their budget: what was not measured by then is unknown."""
     deadline = time.monotonic() + 60 * subject.proof.budget_minutes
+    for queue, together in _by_queue(subject, nodes):
+        _carry_out(subject, roster, queue, together, level, evidence, deadline, progress)
+    if left := tuple(name for name in nodes if not any(name in each.nodes for each in evidence.findings)):
+        why = "nothing was measured on it: no queue has its pool"
+        evidence.add([Finding("limits", "unknown", left, "", "", "", 0, None, None, why, False)])
+
+
+def _by_queue(subject: Subject, nodes: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The nodes that one job can have together: of the queue with the most of them first."""
+    left = list(nodes)
+    while left:
+        reach = {queue.name: [n for n in left if subject.pool_of[n].name in queue.pools] for queue in subject.queues}
+        queue = max(reach, key=lambda name: len(reach[name]), default="")
+        if not queue or not reach[queue]:
+            return
+        yield queue, tuple(reach[queue])
+        left = [name for name in left if name not in reach[queue]]
+
+
+def _carry_out(
+    subject: Subject,
+    roster: Roster,
+    queue: str,
+    nodes: tuple[str, ...],
+    level: Level,
+    evidence: Evidence,
+    deadline: float,
+    progress: Progress,
+) -> None:
     campaign = qualification.campaign(subject, nodes, level, evidence)
     heard: Heard | None = None
     with contextlib.suppress(StopIteration):
@@ -278,16 +309,16 @@ def _measure(
             if (left_s := deadline - time.monotonic()) < 1:
                 campaign.close()
                 why = f"the budget of {subject.proof.budget_minutes} min was used up before: {asked.what}"
-                evidence.add([_unknown(asked, tuple(nodes), why)])
+                evidence.add([_unknown(asked, nodes, why)])
                 return
-            heard = _run(subject, roster, asked, min(asked.seconds, left_s))
+            heard = _run(subject, roster, queue, asked, min(asked.seconds, left_s))
 
 
 def _unknown(asked: Ask, nodes: tuple[str, ...], why: str) -> Finding:
     return Finding(asked.programs[0], "unknown", nodes, "", "", "", 0, None, None, why, False)
 
 
-def _run(subject: Subject, roster: Roster, asked: Ask, seconds: float) -> Heard:
+def _run(subject: Subject, roster: Roster, queue: str, asked: Ask, seconds: float) -> Heard:
     """One start of the programs through Slurm, ended there when it takes too long."""
     members = {member.name: member for member in roster.members}
     options = {**asked.options, "cluster": _cluster(subject, [members[name] for name in asked.nodes])}
@@ -298,7 +329,7 @@ def _run(subject: Subject, roster: Roster, asked: Ask, seconds: float) -> Heard:
         f"{seconds:.0f}",
         "srun",
         f"--reservation={RESERVATION}",
-        f"--partition={_queue(subject, asked.nodes)}",
+        f"--partition={queue}",
         f"--job-name={name}",
         f"--nodelist={','.join(asked.nodes)}",
         f"--nodes={len(asked.nodes)}",
@@ -348,18 +379,6 @@ def _cluster(subject: Subject, members: Sequence[Member]) -> dict[str, Any]:
         "rails": [rail.interface for rail in subject.fabric.rails],
         "port": PORT_FIRST + secrets.randbelow(PORTS),
     }
-
-
-def _queue(subject: Subject, nodes: Sequence[str]) -> str:
-    """A queue that all of these nodes are in."""
-    pools = {subject.pool_of[node].name for node in nodes}
-    for queue in sorted(subject.queues, key=lambda queue: not queue.default):
-        if pools.issubset(queue.pools):
-            return queue.name
-    raise UnknownError(
-        f"no queue has all of the pools {', '.join(sorted(pools))}, so that nothing can be measured between them",
-        "declare a queue with all pools, or proof.level: quick",
-    )
 
 
 def _still_proven(
