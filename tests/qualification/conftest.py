@@ -85,12 +85,8 @@ class SimulatedCluster:
                 for quantity, unit, usual, device in USUAL[program]
             ]
             result = self.result(program, asked, values, [], rank)
-            named = {
-                "inventory": ("library_version", "kernel", "6.18"),
-                "matmul": ("matmul_digest", "1024 fp32 1", "ab"),
-            }
-            if program in named:
-                quantity, name, usual_text = named[program]
+            if program in NAMED and not result.texts:
+                quantity, name, usual_text = NAMED[program]
                 text = self.texts.get((node, quantity), usual_text)
                 result = dataclasses.replace(result, texts=(Text(quantity, node, name, text),))
             found.append(result)
