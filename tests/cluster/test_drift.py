@@ -85,7 +85,7 @@ NODE = (
     "find /etc /usr/local /var/lib/stampworks /var/lib/dpkg /tmp /root ! -path '/var/lib/stampworks/state*'"
     " ! -name health-drained ! -path /var/lib/stampworks -printf '%p %m %u %s %T@\\n' | sort; "
     "cat /proc/mounts; "
-    "ps -eo args | grep -Ev 'sshd|ps -eo|grep|find /etc|health|nvidia-smi|^(df|tc|scontrol|sort) ' | sort"
+    "ps -eo args | grep -Ev 'sshd|ps -eo|grep|find /etc|health|nvidia-smi|<defunct>|^(df|tc|scontrol) |^sort$' | sort"
 )
 """What a look could leave behind on a node: files, mounts, processes; without what Slurm itself writes meanwhile."""
 
