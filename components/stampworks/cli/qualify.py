@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import exits, stacks
+from stampworks.cli.status import CODES
 
 if TYPE_CHECKING:
     from stampworks.qualification import Certificate, Checked
 
-CODES = {"pass": exits.FINE, "fail": exits.NO, "unknown": exits.UNKNOWN}
 LEVELS = ("quick", "standard", "burn-in")
 
 

@@ -275,7 +275,7 @@ def _measure(
         _carry_out(subject, roster, queue, together, level, evidence, deadline, progress)
     if left := tuple(name for name in nodes if not any(name in each.nodes for each in evidence.findings)):
         why = "nothing was measured on it: no queue has its pool"
-        evidence.add([Finding("limits", "unknown", left, "", "", "", 0, None, None, why, False)])
+        evidence.add([qualification.finding_without_number("limits", "unknown", left, why)])
 
 
 def _by_queue(subject: Subject, nodes: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -309,13 +309,9 @@ def _carry_out(
             if (left_s := deadline - time.monotonic()) < 1:
                 campaign.close()
                 why = f"the budget of {subject.proof.budget_minutes} min was used up before: {asked.what}"
-                evidence.add([_unknown(asked, nodes, why)])
+                evidence.add([qualification.finding_without_number(asked.programs[0], "unknown", nodes, why)])
                 return
             heard = _run(subject, roster, queue, asked, min(asked.seconds, left_s))
-
-
-def _unknown(asked: Ask, nodes: tuple[str, ...], why: str) -> Finding:
-    return Finding(asked.programs[0], "unknown", nodes, "", "", "", 0, None, None, why, False)
 
 
 def _run(subject: Subject, roster: Roster, queue: str, asked: Ask, seconds: float) -> Heard:

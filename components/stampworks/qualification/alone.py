@@ -9,7 +9,7 @@ from typing import Any
 from stampworks import catalog
 from stampworks.qualification import hardware, peers
 from stampworks.qualification.asking import Ask, Campaign, Evidence
-from stampworks.qualification.certificate import Finding, Measured, Verdict
+from stampworks.qualification.certificate import Finding, Measured, Verdict, finding_without_number
 from stampworks.qualification.results import Heard, Result
 from stampworks.qualification.subject import Subject
 
@@ -114,7 +114,7 @@ def _conclude(
     simulated = any(value.simulated for result in heard.of(check) for value in result.values)
 
     def finding(verdict: Verdict, about: tuple[str, ...], why: str) -> Finding:
-        return Finding(check, verdict, about, "", "", "", 0, None, None, why, simulated)
+        return finding_without_number(check, verdict, about, why, simulated)
 
     of_node: dict[str, list[str]] = {}
     for node, why in complaints:
@@ -195,7 +195,7 @@ def _differing(heard: Heard) -> Complaints:
                 said.setdefault((text.quantity, text.name), {})[text.node] = text.text
     for (quantity, name), of_node in sorted(said.items()):
         usual = peers.usual(of_node)
-        what = {"interface": name, "slurm_configuration": f"the file {name} of Slurm"}.get(quantity, name)
+        what = f"the file {name} of Slurm" if quantity == "slurm_configuration" else name
         if usual is None:
             yield "", f"{what} differs, and no version of it has a majority: {_listed(of_node)}"
             continue

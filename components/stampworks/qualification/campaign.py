@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from stampworks.plan import Level
 from stampworks.qualification import alone, collectives, rails
 from stampworks.qualification.asking import Ask, Campaign, Evidence
-from stampworks.qualification.certificate import Finding
+from stampworks.qualification.certificate import finding_without_number
 from stampworks.qualification.results import Heard, about
 from stampworks.qualification.subject import Subject
 
@@ -39,7 +39,7 @@ def campaign(subject: Subject, nodes: Sequence[str], level: Level, evidence: Evi
                 evidence.add(found.findings, found.measured)
                 break
             # what the others were asked had to do with those that are gone: they are asked once more
-            evidence.add([_lost(node, why) for node, why in lost.items()])
+            evidence.add([finding_without_number("answering", "fail", (node,), why) for node, why in lost.items()])
 
 
 def _heard_out(step: Campaign) -> Generator[Ask, Heard, Mapping[str, str]]:
@@ -53,7 +53,3 @@ def _heard_out(step: Campaign) -> Generator[Ask, Heard, Mapping[str, str]]:
         heard = about((yield asked), asked.nodes)
         if heard.lost:
             return heard.lost
-
-
-def _lost(node: str, why: str) -> Finding:
-    return Finding("answering", "fail", (node,), "", "", "", 0, None, None, why, False)

@@ -48,6 +48,13 @@ class Finding:
     """How the expected number came about."""
 
 
+def finding_without_number(
+    check: str, verdict: Verdict, nodes: tuple[str, ...], why: str, simulated: bool = False
+) -> Finding:
+    """One that compares nothing with a number: its words say all."""
+    return Finding(check, verdict, nodes, "", "", "", 0, None, None, why, simulated)
+
+
 @dataclass(frozen=True)
 class NodeVerdict:
     name: str

@@ -242,8 +242,8 @@ class _Search:
 
 
 def _ask(rounds: Sequence[Sequence[Pair]], what: str) -> Ask:
-    nodes = tuple(sorted({node for together in rounds for pair in together for node in pair}))
     """On all rails at once, for they have nothing in common."""
+    nodes = tuple(sorted({node for together in rounds for pair in together for node in pair}))
     options = {"pairs": {"rounds": [[list(pair) for pair in together] for together in rounds], "seconds": SECONDS}}
     return Ask(("pairs",), nodes, options, _STARTUP_S + 4 * SECONDS * len(rounds) + 0.1 * len(nodes), what)
 
