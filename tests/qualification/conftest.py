@@ -59,19 +59,22 @@ class SimulatedCluster:
     texts: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """The same for what is no number."""
     asked: list[Ask] = field(default_factory=list)
+    takes: float = 5.0
+    """Seconds of each start."""
 
     def prove(self, level: Any = "standard") -> list[Finding]:
         return self.evidence(tuple(self.subject.nodes), level).findings
 
-    def evidence(self, nodes: tuple[str, ...], level: Any) -> Evidence:
+    def evidence(self, nodes: tuple[str, ...], level: Any, seconds: float | None = None) -> Evidence:
         evidence = Evidence()
-        conversation = campaign(self.subject, nodes, level, evidence)
+        conversation = campaign(self.subject, nodes, level, evidence, seconds)
         heard: Heard | None = None
         try:
             while True:
                 asked = conversation.send(heard) if heard else next(conversation)
                 self.asked.append(asked)
-                heard = Heard(tuple(each for program in asked.programs for each in self.answers(program, asked)), ())
+                said = tuple(each for program in asked.programs for each in self.answers(program, asked))
+                heard = Heard(said, (), seconds=self.takes)
         except StopIteration:
             return evidence
 

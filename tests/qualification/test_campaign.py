@@ -87,18 +87,6 @@ def test_nodes_that_drop_out_fail_and_the_rest_is_asked_again() -> None:
     assert {each.verdict for each in evidence.findings[1:]} == {"pass"}
 
 
-def test_what_was_found_before_the_time_was_up_counts() -> None:
-    """The step that was in progress has found a fault already."""
-    cluster, evidence = SimulatedCluster(subject(4), {("gpu-003", "rail0"): 0.2}), Evidence()
-    conversation = campaign(cluster.subject, tuple(cluster.subject.nodes), "standard", evidence)
-    asked = next(conversation)
-    while asked.programs != ("clocks", "storage"):
-        answers = tuple(each for p in asked.programs for each in cluster.answers(p, asked))
-        asked = conversation.send(Heard(answers, ()))
-    conversation.close()
-    assert ("rails", ("gpu-003",)) in [(each.check, each.nodes) for each in evidence.findings if each.verdict == "fail"]
-
-
 def test_nobody_is_believed_about_others() -> None:
     """A rank that is not the first may say what it likes of its peers, or of nodes that nobody asked."""
 

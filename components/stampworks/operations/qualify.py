@@ -300,21 +300,17 @@ def _carry_out(
     deadline: float,
     progress: Progress,
 ) -> None:
-    campaign = qualification.campaign(subject, nodes, level, evidence)
+    campaign = qualification.campaign(subject, nodes, level, evidence, deadline - time.monotonic())
     heard: Heard | None = None
     with contextlib.suppress(StopIteration):
         while True:
             asked = campaign.send(heard) if heard else next(campaign)
             progress(asked.what)
-            if (left_s := deadline - time.monotonic()) < 1:
-                campaign.close()
-                why = f"the budget of {subject.proof.budget_minutes} min was used up before: {asked.what}"
-                evidence.add([qualification.finding_without_number(asked.programs[0], "unknown", nodes, why)])
-                return
-            heard = _run(subject, roster, queue, asked, min(asked.seconds, left_s))
+            begun = time.monotonic()
+            heard = replace(_run(subject, roster, queue, asked), seconds=time.monotonic() - begun)
 
 
-def _run(subject: Subject, roster: Roster, queue: str, asked: Ask, seconds: float) -> Heard:
+def _run(subject: Subject, roster: Roster, queue: str, asked: Ask) -> Heard:
     """One start of the programs through Slurm, ended there when it takes too long."""
     members = {member.name: member for member in roster.members}
     options = {**asked.options, "cluster": _cluster(subject, [members[name] for name in asked.nodes])}
@@ -322,7 +318,7 @@ def _run(subject: Subject, roster: Roster, queue: str, asked: Ask, seconds: floa
     srun = [
         "timeout",
         "--kill-after=5",
-        f"{seconds:.0f}",
+        f"{asked.seconds:.0f}",
         "srun",
         f"--reservation={RESERVATION}",
         f"--partition={queue}",
@@ -349,14 +345,14 @@ def _run(subject: Subject, roster: Roster, queue: str, asked: Ask, seconds: floa
     ]
     head = remote.head(roster).name
     try:
-        code, output, said = remote.hear(roster, head, srun, seconds + 15)
+        code, output, said = remote.hear(roster, head, srun, asked.seconds + 15)
     except UnknownError as error:
         code, output, said = -1, "", str(error).splitlines()[0]
     heard = qualification.read(output)
     if code:
         with contextlib.suppress(OperationError):
             remote.ask(roster, head, ["scancel", f"--name={name}"])
-        why = f"it took more than {seconds:.0f} s" if code == 124 else said[:WORDS_MAX]
+        why = f"it took more than {asked.seconds:.0f} s" if code == 124 else said[:WORDS_MAX]
         return Heard(heard.results, (*heard.unreadable, f"{asked.what}: {why}"), _lost(roster, asked.nodes))
     return heard
 

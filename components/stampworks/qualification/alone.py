@@ -41,9 +41,15 @@ def quick(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campa
 
 
 def standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
-    """Clocks, disks, and whether arithmetic comes out the same each time."""
+    """Clocks and disks."""
     for alike in _alike(subject, nodes):
         yield from _standard(subject, alike, evidence)
+
+
+def arithmetic(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
+    """How fast it is, and whether it comes out the same each time."""
+    for alike in _alike(subject, nodes):
+        yield from _matmul(alike, 1.0, evidence)
 
 
 def burn_in(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
@@ -80,13 +86,10 @@ def _standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> C
     complaints = yield from _storage(heard, options)
     _conclude("storage", heard, nodes, "storage_write", [*_problems(heard, "storage"), *complaints], evidence)
     evidence.add([], [*_measured(heard, "storage_write"), *_measured(heard, "clock_offset")])
-    yield from _matmul(tuple(node for node in nodes if node not in evidence.failed), 1.0, evidence)
 
 
 def _matmul(nodes: tuple[str, ...], seconds: float, evidence: Evidence) -> Campaign:
     """All at once; who is slower than its peers is measured again beside the median one."""
-    if not nodes:
-        return
     options = {"matmul": {"seconds": seconds}}
     heard = yield Ask(("matmul",), nodes, options, _TORCH_S + 3 * len(nodes) + 2 * seconds, "matrix multiplication")
     complaints = [*_problems(heard, "matmul"), *_arithmetic(heard)]

@@ -1,55 +1,101 @@
 """Which check comes when: a conversation between what has to be known and a cluster that can be asked.
 
-Pure: a campaign asks for measurements and is sent what was heard, so that a simulated cluster can answer as well as a
-real one. What tells most for its time comes first; a node that has failed is asked nothing more.
+Pure: a campaign asks for measurements and is sent what was heard, and how long that took, so that a simulated cluster
+can answer as well as a real one. What tells most for its time comes first; what is settled is asked nothing more,
+neither a node that has failed nor a rail. What its time does not allow is unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from stampworks.plan import Level
-from stampworks.qualification import alone, collectives, rails
+from stampworks.qualification import levels
 from stampworks.qualification.asking import Ask, Campaign, Evidence
 from stampworks.qualification.certificate import finding_without_number
+from stampworks.qualification.levels import Step
 from stampworks.qualification.results import Heard, about
 from stampworks.qualification.subject import Subject
 
-Step = Callable[[Subject, tuple[str, ...], Evidence], Campaign]
-
-STEPS: Mapping[Level, tuple[Step, ...]] = {
-    "none": (),
-    "quick": (alone.quick,),
-    "standard": (alone.quick, rails.pairs, alone.standard, collectives.standard),
-    "burn-in": (alone.quick, rails.pairs, alone.standard, collectives.standard, alone.burn_in, collectives.burn_in),
-}
+START_S = 1.0
+"""No start through a scheduler takes less: so many of them fit into a budget at most."""
 
 
-def campaign(subject: Subject, nodes: Sequence[str], level: Level, evidence: Evidence) -> Campaign:
+class _TimeUpError(Exception):
+    """The budget was used up before or during a question, which the text names."""
+
+
+@dataclass
+class _Budget:
+    minutes: float
+    left_s: float
+
+
+def campaign(
+    subject: Subject, nodes: Sequence[str], level: Level, evidence: Evidence, seconds: float | None = None
+) -> Campaign:
     """Measures these nodes, step by step; a step gets those that no earlier one has failed."""
-    for step in STEPS[level]:
-        while still := tuple(node for node in nodes if node not in evidence.failed):
-            found = Evidence()
-            try:
-                lost = yield from _heard_out(step(subject, still, found))
-            except GeneratorExit:  # time is up: what was found counts all the same
-                evidence.add(found.findings, found.measured)
-                raise
-            if not lost:
-                evidence.add(found.findings, found.measured)
-                break
-            # what the others were asked had to do with those that are gone: they are asked once more
-            evidence.add([finding_without_number("answering", "fail", (node,), why) for node, why in lost.items()])
+    minutes = subject.proof.budget_minutes
+    budget = _Budget(minutes, 60 * minutes if seconds is None else seconds)
+    for step in levels.steps(level):
+        if not (still := _unsettled(nodes, evidence)):
+            return
+        if step.seconds > budget.left_s:
+            why = f"not measured: it takes about {step.seconds:g} s, and of the budget of {budget.minutes:g} min "
+            _leave_out(step, still, evidence, f"{why}{max(0.0, budget.left_s):.0f} s are left")
+        else:
+            yield from _made(step, subject, nodes, evidence, budget)
 
 
-def _heard_out(step: Campaign) -> Generator[Ask, Heard, Mapping[str, str]]:
-    """Carries a step to its end, or to where it lost nodes."""
+def _made(step: Step, subject: Subject, nodes: Sequence[str], evidence: Evidence, budget: _Budget) -> Campaign:
+    while still := _unsettled(nodes, evidence):
+        found = Evidence()
+        try:
+            lost = yield from _heard_out(step.campaign(_still_open(step, subject, evidence), still, found), budget)
+        except _TimeUpError as error:  # what was found before counts all the same
+            evidence.add(found.findings, found.measured)
+            _leave_out(step, _unsettled(still, evidence), evidence, str(error))
+            return
+        if not lost:
+            evidence.add(found.findings, found.measured)
+            return
+        # what the others were asked had to do with those that are gone: they are asked once more
+        evidence.add([finding_without_number("answering", "fail", (node,), why) for node, why in lost.items()])
+
+
+def _unsettled(nodes: Sequence[str], evidence: Evidence) -> tuple[str, ...]:
+    return tuple(node for node in nodes if node not in evidence.failed)
+
+
+def _still_open(step: Step, subject: Subject, evidence: Evidence) -> Subject:
+    """The subject with those rails that the step may still have something to say of."""
+    if not step.of_rails:
+        return subject
+    settled = {each.rail for each in evidence.findings if each.verdict == "fail" and not each.nodes}
+    rails = tuple(rail for rail in subject.fabric.rails if rail.interface not in settled)
+    return replace(subject, fabric=replace(subject.fabric, rails=rails))
+
+
+def _leave_out(step: Step, nodes: tuple[str, ...], evidence: Evidence, why: str) -> None:
+    evidence.add([finding_without_number(check, "unknown", nodes, why) for check in step.checks if nodes])
+
+
+def _heard_out(step: Campaign, budget: _Budget) -> Generator[Ask, Heard, Mapping[str, str]]:
+    """Carries a step to its end, or to where it lost nodes, or to where no time is left."""
     heard: Heard | None = None
     while True:
         try:
             asked = step.send(heard) if heard else next(step)
         except StopIteration:
             return {}
-        heard = about((yield asked), asked.nodes)
+        if budget.left_s < START_S:
+            step.close()
+            raise _TimeUpError(f"the budget of {budget.minutes:g} min was used up before: {asked.what}")
+        heard = about((yield replace(asked, seconds=min(asked.seconds, budget.left_s))), asked.nodes)
+        budget.left_s -= max(START_S, heard.seconds)
         if heard.lost:
             return heard.lost
+        if budget.left_s <= 0:  # what was cut short says less than it seems
+            step.close()
+            raise _TimeUpError(f"the budget of {budget.minutes:g} min was used up during: {asked.what}")

@@ -105,6 +105,8 @@ class Heard:
     """Whose answers could not be read, and why: a sentence each."""
     lost: Mapping[str, str] = field(default_factory=dict)
     """Nodes that dropped out meanwhile, and why: without them, what was asked means something else."""
+    seconds: float = 0.0
+    """How long all of it took."""
 
     def of(self, workload: str) -> tuple[Result, ...]:
         return tuple(result for result in self.results if result.workload == workload)

@@ -1,0 +1,54 @@
+"""Which checks a level makes, and in which order: what tells most for its time comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stampworks.plan import Level
+from stampworks.qualification import alone, collectives, rails
+from stampworks.qualification.asking import Campaign, Evidence
+from stampworks.qualification.subject import Subject
+
+
+@dataclass(frozen=True)
+class Step:
+    """Some checks that are asked together."""
+
+    checks: tuple[str, ...]
+    """Under which names it says what it found."""
+    campaign: Callable[[Subject, tuple[str, ...], Evidence], Campaign]
+    level: Level
+    """The first that has it; what comes later has it too."""
+    tells: float
+    """How many of 419 interruptions of a published run (Llama 3, arXiv 2407.21783, table 5) had to do with what it
+    looks at: a ranking of checks, and no more than that."""
+    seconds: float
+    """What it takes where all is well, measured with four nodes on two cores: what is begun has to fit."""
+    of_rails: bool = False
+    """Whether it judges whole rails and names no node, so that it has nothing to say of one that has failed."""
+
+
+_LEVELS: tuple[Level, ...] = ("none", "quick", "standard", "burn-in")
+
+_ALL = (
+    # accelerators and their memory 148 + 72 + 19 + 17, software 54, heat 6, power 3: what a node says of itself
+    Step(("limits", "inventory"), alone.quick, "quick", 319, 3),
+    # switches and cables 35, NICs 7
+    Step(("rails", "trunks"), rails.pairs, "standard", 42, 6),
+    # disks 3, other services 2
+    Step(("clocks", "storage"), alone.standard, "standard", 5, 3),
+    # silent corruption 6, heat 6, processors 2
+    Step(("matmul",), alone.arithmetic, "standard", 14, 9),
+    # what waited for ever in a collective 7
+    Step(("collectives",), collectives.standard, "standard", 7, 14, of_rails=True),
+    # the same things, for longer or by other means
+    Step(("matmul",), alone.burn_in, "burn-in", 14, 70),
+    Step(("collectives",), collectives.burn_in, "burn-in", 7, 60, of_rails=True),
+)
+
+
+def steps(level: Level) -> tuple[Step, ...]:
+    """Those of a level, what tells most a second first."""
+    made = [step for step in _ALL if _LEVELS.index(step.level) <= _LEVELS.index(level)]
+    return tuple(sorted(made, key=lambda step: step.tells / step.seconds, reverse=True))
