@@ -58,6 +58,8 @@ class SimulatedCluster:
     """The part of what its links allow that a collective reaches."""
     texts: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """The same for what is no number."""
+    loss: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """(node, rail) -> per cent of what it sends that is sent again."""
     asked: list[Ask] = field(default_factory=list)
     takes: float = 5.0
     """Seconds of each start."""
@@ -104,8 +106,10 @@ class SimulatedCluster:
                 both = [pair for pair in together if all(self.has(node, rail) for node in pair)]
                 for (one, other), mbps in self.rates(both, rail).items():
                     if mbps:
-                        values += [self.value("pair_bandwidth", "Gb/s", mbps * EFFICIENCY / 1000, rail, *pair)
-                                   for pair in ((one, other), (other, one))]  # fmt: skip
+                        for way in ((one, other), (other, one)):
+                            values.append(self.value("pair_bandwidth", "Gb/s", mbps * EFFICIENCY / 1000, rail, *way))
+                            lost = self.loss.get((way[0], rail), 0.0)
+                            values.append(self.value("pair_resent", "%", lost, rail, *way))
                     else:
                         problems.append(Problem(one, rail, f"no answer from {other} within 5 s"))
         return self.result("pairs", asked, values, problems)

@@ -131,6 +131,8 @@ def _break(cluster: NoisyCluster, kind: str, node: str, chance: Random) -> Fault
         return Fault(kind, "", leaf, rail)
     if kind in ("rail slow", "rail down"):
         cluster.links = {**cluster.links, (node, rail): chance.uniform(0.05, 0.75) if kind == "rail slow" else 0.0}
+    elif kind == "packets lost":
+        cluster.loss = {**cluster.loss, (node, rail): chance.uniform(1, 25)}
     elif kind == "small packets":
         cluster.mtu = {**cluster.mtu, (node, rail): chance.randrange(576, MTU_BYTES)}
     elif kind in PARTS:
@@ -162,4 +164,7 @@ COUNTS = {
     "wrong products": ("matmul_mismatches", 1, 9),
 }
 SKEWS = {"another library": "library_version", "another slurm.conf": "slurm_configuration"}
-KINDS = ("rail slow", "rail down", "trunk slow", "small packets", "no shared directory", *PARTS, *COUNTS, *SKEWS)
+KINDS = (
+    *("rail slow", "rail down", "packets lost", "trunk slow", "small packets", "no shared directory"),
+    *(*PARTS, *COUNTS, *SKEWS),
+)

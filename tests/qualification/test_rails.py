@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from stampworks.qualification import Evidence
+from stampworks.qualification import Ask, Evidence, Result
 from stampworks.qualification.rails import pairs
+from stampworks.qualification.results import Value
 
 from tests.qualification.conftest import SimulatedCluster, subject
 
@@ -35,6 +38,37 @@ def test_the_words_of_a_slow_rail() -> None:
     [failed] = [each for each in cluster.prove() if each.verdict == "fail"]
     assert failed.why == "rail1 to gpu-004: 0.0383 of 0.191 Gb/s; gpu-004 is fast with others"
     assert (failed.measured, failed.expected, failed.unit) == (0.0383, 0.1626, "Gb/s")
+
+
+@pytest.mark.parametrize("oversubscription", [1, 2])
+def test_a_rail_that_loses_packets_is_its_nodes_fault(oversubscription: int) -> None:
+    """However fast it is in spite of that: the node and the rail are named, and what is lost."""
+    of = subject(8, leaf_nodes=4, oversubscription=oversubscription)
+    cluster = SimulatedCluster(of, loss={("gpu-006", "rail1"): 2.69})
+    [failed] = [each for each in cluster.prove() if each.verdict != "pass"]
+    assert (failed.check, failed.nodes, failed.rail) == ("rails", ("gpu-006",), "rail1")
+    assert failed.why == "rail1 to gpu-005: 2.7 % of what is sent is lost and sent again; gpu-005 is sound with others"
+    assert (failed.quantity, failed.measured, failed.expected, failed.unit) == ("pair_resent", 2.69, 0.5, "%")
+
+
+def test_what_a_queue_drops_is_no_loss() -> None:
+    """Where a trunk is narrower than the rails, TCP finds its rate by losing packets."""
+    of = subject(8, leaf_nodes=4, oversubscription=4)
+
+    class Queues(SimulatedCluster):
+        def pairs(self, asked: Ask) -> Result:
+            said = super().pairs(asked)
+            return replace(said, values=tuple(map(self.dropped, said.values)))
+
+        def dropped(self, said: Value) -> Value:
+            return replace(said, value=1.4) if said.unit == "%" and of.leaf(said.node) != of.leaf(said.peer) else said
+
+    assert failures(Queues(of)) == []
+
+
+def test_a_little_that_is_sent_again_is_no_fault() -> None:
+    """One packet of a transfer may be late."""
+    assert failures(SimulatedCluster(subject(4), loss={("gpu-002", "rail0"): 0.4})) == []
 
 
 def test_a_rail_that_is_down_says_so() -> None:

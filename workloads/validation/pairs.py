@@ -2,7 +2,7 @@
 
 A start has several rounds. In a round each node belongs to one pair at most, so that what a pair measures is its own;
 whether a round's pairs meet on a trunk is the business of whoever chose them. The receiver measures, and leaves out the
-begin of each transfer.
+begin of each transfer; the sender says what part of it its kernel had to send again.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import struct
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,8 @@ from .timing import rates, spread
 
 WINDOWS = 10
 BUFFER = 2**18
+SENT_AGAIN = struct.Struct("=200xQQ")
+"""Of the kernel's struct tcp_info, which only grows at its end: bytes sent, and those of them that were sent again."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,10 @@ def _on_rail(ends: Ends, ways: Sequence[Way]) -> None:
             else:
                 cluster = ends.ranks.cluster
                 target = (cluster.rails_of(peer)[way.rail], ends.ports[way.rail])
-                send(cluster.rails_of(ends.ranks.node)[way.rail], target, way, ends.options)
+                resent = send(cluster.rails_of(ends.ranks.node)[way.rail], target, way, ends.options)
+                if resent is not None:
+                    where = {"node": way.sender, "peer": way.receiver, "rail": way.rail, "bytes": ends.options.bytes}
+                    ends.answer.value("pair_resent", "%", resent, **where)
         except TimeoutError:
             ends.answer.problem(f"no answer from {peer} within {ends.options.wait:g} s", rail=way.rail)
         except (OSError, ValueError) as error:
@@ -169,8 +175,8 @@ def _accepted(server: socket.socket, way: Way, wait: float) -> socket.socket:
     raise TimeoutError
 
 
-def send(source: str, target: tuple[str, int], way: Way, options: Options) -> None:
-    """Sends until the receiver has seen enough and closes."""
+def send(source: str, target: tuple[str, int], way: Way, options: Options) -> float | None:
+    """Sends until the receiver has seen enough and closes: per cent of the bytes that were sent again."""
     deadline = time.monotonic() + options.seconds + 2 * options.wait
     data = os.urandom(min(options.bytes, 2**20)) * -(-options.bytes // 2**20)
     with socket.create_connection(target, timeout=options.wait, source_address=(source, 0)) as connection:
@@ -178,3 +184,12 @@ def send(source: str, target: tuple[str, int], way: Way, options: Options) -> No
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             while time.monotonic() < deadline:
                 connection.sendall(data[: options.bytes])
+        return resent(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, SENT_AGAIN.size))
+
+
+def resent(tcp_info: bytes) -> float | None:
+    """Per cent of the bytes of a connection that were sent again; None where the kernel does not count them."""
+    if len(tcp_info) < SENT_AGAIN.size:
+        return None
+    sent, again = SENT_AGAIN.unpack_from(tcp_info)
+    return 100 * again / sent if sent else None

@@ -1,4 +1,4 @@
-"""Whether every rail of every node, and every trunk, carries what it is declared to carry."""
+"""Whether every rail of every node, and every trunk, carries what it is declared to carry, and loses nothing."""
 
 from __future__ import annotations
 
@@ -18,8 +18,13 @@ from stampworks.qualification.subject import Subject
 
 QUANTITY = "pair_bandwidth"
 UNIT = "Gb/s"
+RESENT = "pair_resent"
+RESENT_UNIT = "%"
 SHARE_MIN = 0.85
 """Of what a link must deliver: TCP over a shaped link has reached 0.95 and more of it in every clean run."""
+RESENT_MAX = 0.5
+"""Per cent: of 300 transfers over sound links not one byte was sent again, and nearly always more than this over a link
+that loses three packets in a hundred."""
 SECONDS = 0.5
 """Of each direction of a pair: a hundred times the burst that a shaper lets through."""
 ALONE_MAX = 8
@@ -36,6 +41,8 @@ class Measure:
     expected_gbps: float
     why: str
     """Why nothing arrived, where that is so."""
+    lost: tuple[Value, ...] = ()
+    """What was sent again, of each direction; none where a queue before something narrower may drop some."""
 
     @property
     def gbps(self) -> float | None:
@@ -43,12 +50,22 @@ class Measure:
         return min(way.value for way in self.ways) if len(self.ways) == 2 else None
 
     @property
+    def resent(self) -> float:
+        """Per cent of what was sent, in the worse direction."""
+        return max((way.value for way in self.lost), default=0.0)
+
+    @property
     def slow(self) -> bool:
         return self.gbps is None or self.gbps < SHARE_MIN * self.expected_gbps
 
+    @property
+    def bad(self) -> bool:
+        """A link that loses packets may be as fast as ever between two, and hold up everybody in a collective."""
+        return self.slow or self.resent > RESENT_MAX
+
 
 def pairs(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
-    """All rails in one start: neighbours on a leaf, then leaves across their trunks; then only where one was slow."""
+    """All rails in one start: neighbours on a leaf, then leaves across their trunks; then only where one was bad."""
     searches = [_Search(subject, rail, subject.on_rail(rail, nodes)) for rail in subject.fabric.rails]
     for search in searches:
         if len(search.nodes) == 1 and len(subject.on_rail(search.rail, tuple(subject.nodes))) > 1:
@@ -122,7 +139,7 @@ class _Search:
         next(search)
         try:
             while True:
-                asked = search.send([pair for pair in asked if self.measures[pair].slow])
+                asked = search.send([pair for pair in asked if self.measures[pair].bad])
                 rounds = [[pair] for pair in asked] if len(asked) <= ALONE_MAX else [list(asked)]
                 what = f"{self.rail.interface}: {len(asked)} pairs once more"
                 heard = yield _ask(rounds, what)
@@ -133,36 +150,36 @@ class _Search:
             return located
 
     def _confirmed(self, suspects: Sequence[str]) -> Generator[Ask, Heard, list[str]]:
-        """Those who are slow once more, each pair by itself: a neighbour's noise comes twice, and rarely thrice."""
+        """Those who are bad once more, each pair by itself: a neighbour's noise comes twice, and rarely thrice."""
         if not suspects:
             return []
         pairs = [(node, self._with(node)[0]) for node in suspects]
         heard = yield _ask([[pair] for pair in pairs], f"{self.rail.interface}: {fold(suspects)} for the last time")
         for pair in pairs:
             self._note(heard, (pair,))
-        return [node for node, pair in zip(suspects, pairs, strict=True) if self.measures[pair].slow]
+        return [node for node, pair in zip(suspects, pairs, strict=True) if self.measures[pair].bad]
 
     def _trunks(self, across: Round, good: set[str], evidence: Evidence) -> Campaign:
-        """A trunk is to blame when two nodes that are fast at home are slow across it."""
+        """A trunk is to blame when two nodes that are sound at home are bad across it."""
         if not across:
             return
-        slow = [pair for pair in across if good.issuperset(pair) and self.measures[pair].slow]
-        if slow:
+        bad = [pair for pair in across if good.issuperset(pair) and self.measures[pair].bad]
+        if bad:
             again = yield _ask([list(across)], f"{self.rail.interface}: across leaves once more")
             self._note(again, across)
-            slow = [pair for pair in slow if self.measures[pair].slow]
-        fast = [pair for pair in across if good.issuperset(pair) and pair not in slow]
-        leaves = [tuple(self.subject.leaf(node) for node in pair) for pair in slow]
+            bad = [pair for pair in bad if self.measures[pair].bad]
+        well = [pair for pair in across if good.issuperset(pair) and pair not in bad]
+        leaves = [tuple(self.subject.leaf(node) for node in pair) for pair in bad]
         for between in sorted(set(leaves)):
             worst = min(
-                (self.measures[pair] for pair, its in zip(slow, leaves, strict=True) if its == between),
+                (self.measures[pair] for pair, its in zip(bad, leaves, strict=True) if its == between),
                 key=lambda measure: measure.gbps or 0.0,
             )
             why = f"{self.rail.interface} between {between[0]} and {between[1]}: {_shortfall(worst)}; "
-            why += "their nodes are fast inside their leaves, so that it is a trunk"
+            why += f"their nodes are {_sound(worst)} inside their leaves, so that it is a trunk"
             evidence.add([self._finding("trunks", "fail", (), worst, why)])
-        if fast:
-            usual = self.measures[fast[len(fast) // 2]]
+        if well:
+            usual = self.measures[well[len(well) // 2]]
             why = f"{self.rail.interface} across leaves: {_number(usual.gbps)} of {_number(usual.expected_gbps)} Gb/s"
             evidence.add([self._finding("trunks", "pass", (), usual, why)])
 
@@ -184,17 +201,21 @@ class _Search:
                 self.trunks[leaf] // crossing[leaf] for leaf in map(self.subject.leaf, pair) if leaf in self.trunks
             ]
         expected = links.gbs(min(shares), self.kind) * 8
-        both = {
+        ways = self._said(heard, pair, QUANTITY, UNIT)
+        lost = self._said(heard, pair, RESENT, RESENT_UNIT) if min(shares) == self.rail.rate_mbps else ()
+        why = next((p.what for p in _problems(heard, self.rail.interface) if p.node in pair), "nothing arrived")
+        return Measure(ways, expected, why, lost)
+
+    def _said(self, heard: Heard, pair: Pair, quantity: str, unit: str) -> tuple[Value, ...]:
+        """What was measured in each direction."""
+        of_sender = {
             value.node: value
             for result in heard.of("pairs")
             for value in result.values
-            if value.quantity == QUANTITY
-            and value.rail == self.rail.interface
-            and value.unit == UNIT
+            if (value.quantity, value.unit, value.rail) == (quantity, unit, self.rail.interface)
             and {value.node, value.peer} == set(pair)
         }
-        why = next((p.what for p in _problems(heard, self.rail.interface) if p.node in pair), "nothing arrived")
-        return Measure(tuple(both.values()), expected, why)
+        return tuple(of_sender.values())
 
     def _crosses(self, pair: Pair) -> bool:
         return self.subject.leaf(pair[0]) != self.subject.leaf(pair[1])
@@ -210,34 +231,41 @@ class _Search:
 
     def _of_node(self, node: str) -> Finding:
         other, measure = self._with(node)
-        why = f"{self.rail.interface} to {other}: {_shortfall(measure)}; {other} is fast with others"
+        why = f"{self.rail.interface} to {other}: {_shortfall(measure)}; {other} is {_sound(measure)} with others"
         return self._finding("rails", "fail", (node,), measure, why)
 
     def _of_undecided(self, located: Located) -> Finding:
         _, measure = self._with(located.undecided[0])
         who = fold(located.undecided)
-        why = f"{self.rail.interface} among {who}: {_shortfall(measure)}; nobody among them is fast, so that who is to "
-        return self._finding("rails", "fail", (), measure, why + "blame cannot be told")
+        why = f"{self.rail.interface} among {who}: {_shortfall(measure)}; "
+        why += f"nobody among them is {_sound(measure)}, so that who is to blame cannot be told"
+        return self._finding("rails", "fail", (), measure, why)
 
     def _of_good(self, good: Sequence[str]) -> Finding:
-        fast = [measure for pair, measure in self.measures.items() if not measure.slow and not self._crosses(pair)]
-        fast = fast or [measure for measure in self.measures.values() if not measure.slow]
-        usual = sorted(fast, key=lambda measure: measure.gbps or 0.0)[len(fast) // 2]
+        well = [measure for pair, measure in self.measures.items() if not measure.bad and not self._crosses(pair)]
+        well = well or [measure for measure in self.measures.values() if not measure.bad]
+        usual = sorted(well, key=lambda measure: measure.gbps or 0.0)[len(well) // 2]
         why = f"{self.rail.interface}: {_number(usual.gbps)} of {_number(usual.expected_gbps)} Gb/s in pairs"
         return self._finding("rails", "pass", tuple(good), usual, why)
 
     def _finding(self, check: str, verdict: Verdict, nodes: tuple[str, ...], measure: Measure, why: str) -> Finding:
+        rail = self.rail.interface
+        if verdict == "fail" and not measure.slow:
+            most = "nothing on the way is narrower than the rail, so that no queue has to drop what is sent"
+            lost = round(measure.resent, 2)
+            return Finding(check, verdict, nodes, rail, RESENT, RESENT_UNIT, 0, lost, RESENT_MAX, why, False, most)
         expected = round(SHARE_MIN * measure.expected_gbps, 4)
         gbps = None if measure.gbps is None else round(measure.gbps, 4)
         share = f"{SHARE_MIN:g} of the slowest link between the two x {links.efficiency(self.kind).why}"
-        return Finding(check, verdict, nodes, self.rail.interface, QUANTITY, UNIT, 0, gbps, expected, why, False, share)
+        return Finding(check, verdict, nodes, rail, QUANTITY, UNIT, 0, gbps, expected, why, False, share)
 
     def _measured(self) -> Iterable[Measured]:
         for its in self.measures.values():
-            for way in its.ways:
+            for way in (*its.ways, *its.lost):
+                expected = round(its.expected_gbps, 4) if way.quantity == QUANTITY else None
                 yield Measured(
-                    QUANTITY, UNIT, way.node, way.peer, way.rail, way.bytes, way.value, way.low, way.high, way.samples,
-                    round(its.expected_gbps, 4), way.simulated,
+                    way.quantity, way.unit, way.node, way.peer, way.rail, way.bytes, way.value, way.low, way.high,
+                    way.samples, expected, way.simulated,
                 )  # fmt: skip
 
 
@@ -261,7 +289,14 @@ def _problems(heard: Heard, rail: str) -> list[Problem]:
 def _shortfall(measure: Measure) -> str:
     if measure.gbps is None:
         return measure.why
+    if not measure.slow:
+        return f"{measure.resent:.2g} % of what is sent is lost and sent again"
     return f"{_number(measure.gbps)} of {_number(measure.expected_gbps)} Gb/s"
+
+
+def _sound(measure: Measure) -> str:
+    """What somebody is whom this did not happen to."""
+    return "fast" if measure.slow else "sound"
 
 
 def _number(gbps: float | None) -> str:

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 
 from stampworks.plan import Plan
 from stampworks.qualification import Certificate, Finding, Verdict, worst
-from stampworks.qualification.rails import SHARE_MIN
+from stampworks.qualification.rails import QUANTITY, SHARE_MIN
 from stampworks.views.report import tree
 from stampworks.views.report.markdown import table
 from stampworks.views.report.marks import figures, hatched, legend, percent, shape, step, verdict_mark
@@ -70,7 +70,7 @@ def of(certificate: Certificate, pairs: Pairs, plan: Plan | None) -> Rails:
     def link(node: str, index: int, rail: str) -> Link:
         there = node not in planned or len(planned[node].rail_addresses) > index
         about = found.get((node, rail), [])
-        failed = [finding for finding in about if finding.verdict == "fail"]
+        failed = [each for each in about if each.verdict == "fail" and each.quantity == QUANTITY]
         share = _judged(failed[0]) if failed else shares.get((node, rail))
         return Link(rail, there, worst(finding.verdict for finding in about), share)
 
