@@ -74,15 +74,35 @@ def test_text(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+def test_rows_that_cannot_be_judged(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each has its place in the list, with what is wrong; those around it are judged all the same."""
+    file.write_text(HEAD + OK.replace("p5", "p55") + "p5,0,h2d_bandwidth,0,GB/s,nan\n" + "p5,\x1b[2J\n" + OK)
+    assert main(["audit-thresholds", str(file), "--json"]) == exits.NO
+    judged = json.loads(capsys.readouterr().out)
+    assert [each["verdict"] for each in judged] == ["cannot-tell", "refused", "refused", "ok"]
+    assert judged[0]["reason"] == "the catalog knows no machine of this name: did you mean p5?"
+    assert [judged[1][key] for key in ("line", "machine", "nodes", "bytes", "value")] == [3, "p5", "0", "0", "nan"]
+    assert [judged[2][key] for key in ("nodes", "quantity", "value")] == ["\x1b[2J", "", ""]
+    main(["audit-thresholds", str(file)])
+    assert capsys.readouterr().out.splitlines()[2:7] == [
+        "thresholds.csv:3: refused: p5,0,h2d_bandwidth,0,GB/s,nan",
+        "  nodes '0' is no whole number from 1 to 100000: count the nodes of the run; value 'nan' is no number: write "
+        "a plain number like 440 or 23.5; its unit has a column of its own",
+        "thresholds.csv:4: refused: p5,\\x1b[2J",
+        "  2 columns where the header has 6: write machine,nodes,quantity,bytes,unit,value",
+        "thresholds.csv:5: ok: p5, 1 node, nic_bandwidth 96 Gb/s",
+    ]
+
+
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_a_wrong_file(options: list[str], file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is printed but what is wrong, with its place."""
-    file.write_text(HEAD + OK + OK.replace("p5", "p55"))
+    file.write_text(OK)
     assert main(["audit-thresholds", str(file), *options]) == exits.WRONG_INPUT
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err == (
-        "thresholds.csv:3: machine: no machine is called 'p55'\n"
-        "  hint: did you mean p5?\n"
-        "1 problem in thresholds.csv: nothing was judged.\n"
+        "thresholds.csv:1: the header is 'p5,1,nic_bandwidth,0,Gb/s,96'\n"
+        "  hint: the first line is machine,nodes,quantity,bytes,unit,value\n"
+        "Nothing was judged.\n"
     )

@@ -13,33 +13,14 @@ from stampworks.physics.bounds import UnknownFactError
 from stampworks.physics.collectives import Operation
 from stampworks.physics.machines import collective_on_machines
 
+from tests.physics.published import PUBLISHED, PUBLISHED_OF_OTHERS
+
 relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
 
 NAMES = catalog.machine_names()
 REAL = sorted(row.name for row in catalog.machines().values() if not row.simulated)
 MIB, GIB = 1 << 20, 1 << 30
 OPERATIONS: list[Operation] = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]
-
-# Busbw of all-reduces that people published of healthy machines, in GB/s by size in MiB.
-PUBLISHED: list[tuple[str, int, dict[float, float]]] = [
-    # awsome-distributed-training 0edaf152
-    ("p4de", 2, {1: 6.4, 16: 26.4, 64: 47.6, 256: 69.9, 1024: 76.9, 2048: 78.3}),
-    ("p5", 1, {0.0625: 6.28, 1: 64.7, 4: 133.5, 16: 237.9, 64: 359.7, 128: 396.7, 1024: 441.8, 16384: 483.4}),
-    ("p5", 1, {4096: 476.5, 8192: 480.4}),
-    ("p5", 2, {1: 16.2, 4: 46.9, 16: 105.5, 64: 209.2, 128: 289.2, 256: 346.5, 1024: 441.0, 8192: 479.3, 16384: 487.3}),
-    ("p5", 16, {16384: 369.9}),
-    # ml-engineering 744d01e; a p5en node stands for any H200
-    ("p5en", 1, {1: 39.9, 16: 219.9, 64: 346.5, 256: 436.2, 1024: 463.6, 16384: 482.3}),
-    ("p6-b200", 1, {1: 36.1, 16: 255.0, 64: 400.6, 256: 646.1, 1024: 723.3, 16384: 845.7}),
-    ("p6-b200", 4, {1: 5.4, 16: 64.4, 64: 156.7, 256: 229.1, 1024: 362.0, 16384: 381.8}),
-    ("p4de", 1, {1: 18.0, 8: 109.9, 16: 106.2, 64: 171.5, 1024: 229.0, 16384: 234.9}),
-    # a log of two Azure nodes, 2026-05
-    ("ND96isr_H100_v5", 2, {8: 104.6, 16: 157.0, 32: 229.3, 64: 264.3, 128: 331.5, 256: 385.9, 1024: 444.2}),
-    # ai-infrastructure-on-azure a01b073: in a rack, and on InfiniBand alone
-    ("ND96isr_H100_v5", 8, {16384: 450.0}),
-    ("ND128isr_GB300_v6", 18, {16384: 937.0}),
-    ("ND128isr_GB300_v6", 2, {16384: 200.0}),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -49,6 +30,13 @@ PUBLISHED: list[tuple[str, int, dict[float, float]]] = [
 def test_what_healthy_machines_reached_lies_between(machine: str, nodes: int, mib: float, busbw_gbs: float) -> None:
     """Nothing that was measured is called impossible, and nothing healthy is called broken."""
     bounds = collective_on_machines("all_reduce", nodes, int(mib * MIB), NAMES[machine])
+    assert bounds.floor.value < busbw_gbs < bounds.ceiling.value
+
+
+@pytest.mark.parametrize(("machine", "operation", "busbw_gbs"), PUBLISHED_OF_OTHERS)
+def test_so_do_other_collectives(machine: str, operation: Operation, busbw_gbs: float) -> None:
+    """What no switch adds up stays below its links."""
+    bounds = collective_on_machines(operation, 1, 16 * GIB, NAMES[machine])
     assert bounds.floor.value < busbw_gbs < bounds.ceiling.value
 
 

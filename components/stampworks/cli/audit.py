@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stampworks.cli import exits
 
 if TYPE_CHECKING:
-    from stampworks.qualification import Judgement
+    from stampworks.qualification import Judgement, NoThreshold, Threshold
 
 
 def add_verbs(verbs: Any) -> None:
@@ -37,18 +37,18 @@ def audit_thresholds(arguments: argparse.Namespace) -> int:
 
 
 def _data(judgement: Judgement) -> dict[str, Any]:
-    threshold = judgement.threshold
-    return {
-        "line": threshold.line,
-        "machine": threshold.machine,
-        "nodes": threshold.nodes,
-        "quantity": threshold.quantity,
-        "bytes": threshold.size_bytes,
-        "unit": threshold.unit,
-        "value": threshold.value,
-        "verdict": judgement.verdict,
-        "reason": judgement.reason,
-    }
+    """The row as it is named in the file, and what is said of it; one that cannot be read stays as it was written."""
+    from stampworks.qualification import NoThreshold
+    from stampworks.qualification.thresholds import HEADER
+
+    row = judgement.threshold
+    cells = (
+        (*row.cells, *[""] * len(HEADER))
+        if isinstance(row, NoThreshold)
+        else (row.machine, row.nodes, row.quantity, row.size_bytes, row.unit, row.value)
+    )
+    said = {"verdict": judgement.verdict, "reason": judgement.reason}
+    return {"line": row.line, **dict(zip(HEADER, cells, strict=False)), **said}
 
 
 def _text(file: str, judgements: Sequence[Judgement]) -> list[str]:
@@ -57,12 +57,19 @@ def _text(file: str, judgements: Sequence[Judgement]) -> list[str]:
 
     lines = []
     for each in judgements:
-        row = each.threshold
-        size = f" of {row.size_bytes} bytes" if row.size_bytes else ""
-        nodes = "1 node" if row.nodes == 1 else f"{row.nodes} nodes"
-        what = f"{row.machine}, {nodes}, {row.quantity}{size} {row.value:.15g} {row.unit}"
-        lines += [f"{printable(file)}:{row.line}: {each.verdict}: {what}", f"  {each.reason}"]
+        what = printable(_what(each.threshold))
+        lines += [f"{printable(file)}:{each.threshold.line}: {each.verdict}: {what}", f"  {each.reason}"]
     count = {
         verdict: sum(each.verdict == verdict for each in judgements) for verdict in ("ok", "refused", "cannot-tell")
     }
     return [*lines, ", ".join(f"{number} {verdict}" for verdict, number in count.items() if number)]
+
+
+def _what(row: Threshold | NoThreshold) -> str:
+    from stampworks.qualification import NoThreshold
+
+    if isinstance(row, NoThreshold):
+        return ",".join(row.cells)
+    size = f" of {row.size_bytes} bytes" if row.size_bytes else ""
+    nodes = "1 node" if row.nodes == 1 else f"{row.nodes} nodes"
+    return f"{row.machine}, {nodes}, {row.quantity}{size} {row.value:.15g} {row.unit}"

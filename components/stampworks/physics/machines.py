@@ -15,6 +15,8 @@ REDUCED_SHARE = 1.09
 """Published where the switch adds up: 487 GB/s of busbw on NVLink of 450 (2 x p5), 937 on 900 (18 x GB300)."""
 BROKEN_SHARE = 0.5
 """What reaches no more than half of a plain ring can have half of its links dead."""
+BROKEN_NVLINK_SHARE = 0.45
+"""The same of NVLink, of which protocols leave a tenth or more unused."""
 BROKEN_ALL_TO_ALL_SHARE = 0.35
 """Healthy fabrics lose much more of an all-to-all than of a ring."""
 NEARLY_ALL = 0.98
@@ -27,8 +29,8 @@ class Latency:
     """What a transfer takes beside its bytes: a start, and the time in which its pipeline fills.
 
     A transfer of d steps that is cut into the best number of pieces takes bytes + 2 sqrt(fill x bytes) longer than
-    nothing, until the pieces cannot get larger; that is why two parameters are not enough. The numbers are such that no
-    published measurement is faster.
+    nothing, until the pieces cannot get larger; that is why two parameters are not enough. The numbers of a ceiling are
+    such that no published measurement is faster, those of a floor such that none is slower.
     """
 
     start_us: float
@@ -40,12 +42,17 @@ class Latency:
 
 
 INSIDE = Latency(start_us=4, fill_us=5, fill_us_max=100)
+SLOW_INSIDE = Latency(start_us=60, fill_us=3, fill_us_max=90)
+"""Of a healthy but slow node: 48 us were published of a start."""
 
 
 def collective_on_machines(
-    operation: Operation, nodes: int, size_bytes: int | None, machine: catalog.Machine
+    operation: Operation, nodes: int, size_bytes: int | None, machine: catalog.Machine, nvlink_used: bool = False
 ) -> Bounds:
-    """A collective of all accelerators of some nodes. Raises UnknownFactError where the catalog does not say enough."""
+    """A collective of all accelerators of some nodes. Raises UnknownFactError where the catalog does not say enough.
+
+    Nodes that share an NVLink fabric may leave it unused on purpose, unless it is said that they use it.
+    """
     if machine.simulated:
         raise UnknownFactError(
             f"the catalog does not know the rate of a rail of {machine.name}: it is simulated, and declarations give it"
@@ -54,16 +61,23 @@ def collective_on_machines(
     highest, level = _ceiling(operation, run), ceil(log2(run.domains))
     trips = 2 if operation == "all_reduce" else 1
     latency = Latency(4 + 4 * trips * level, 10 * trips * level, 100 * trips * level) if level else INSIDE
-    lowest = _floor(operation, run)
+    plainest = _plainest(operation, run, nvlink_used)
     if size_bytes is None:
-        return Bounds(highest, lowest)
+        return Bounds(highest, plainest.floor)
     moved = bus_factor(operation, run.ranks) * size_bytes
     quickest_us = latency.time_us(moved / highest.value / 1000)
-    slow_us = SLOW_START_US * (1 + ceil(log2(nodes))) + moved / (lowest.value / _broken_share(operation)) / 1000
+    slow = SLOW_INSIDE if nodes == 1 else Latency(SLOW_START_US * (1 + ceil(log2(nodes))), 0, 0)
+    slow_us = slow.time_us(moved / plainest.gbs / 1000)
     return Bounds(
         _of_size(highest, size_bytes, moved / quickest_us / 1000, f"which takes {figure(quickest_us)} us or more"),
-        _of_size(lowest, size_bytes, _broken_share(operation) * moved / slow_us / 1000, "which is mostly latency"),
+        _of_size(plainest.floor, size_bytes, plainest.share * moved / slow_us / 1000, "which is mostly latency"),
     )
+
+
+def share_nvlink(operation: Operation, nodes: int, machine: catalog.Machine) -> bool:
+    """Whether several nodes have one NVLink fabric that this collective can go over."""
+    run = _Run(nodes, machine)
+    return run.domains < nodes and (run.domains == 1 or operation not in ("all_to_all", "send_recv"))
 
 
 def _of_size(bound: Bound, size_bytes: int, value: float, why: str) -> Bound:
@@ -159,22 +173,29 @@ def _across(operation: Operation, run: _Run) -> Bound:
     )
 
 
-def _floor(operation: Operation, run: _Run) -> Bound:
-    """What a machine reaches that has half of its links left, in the plainest way that the operation can be done.
+@dataclass(frozen=True)
+class _Plainest:
+    """The plainest way that a collective can be done, and what part of it a machine with half of its links has left."""
 
-    A rack's NVLink between nodes may be left unused on purpose; the NICs are then what counts.
-    """
-    share = _broken_share(operation)
-    if run.nodes == 1:
-        return Bound(share * run.nvlink_gbs, f"{share:g} x NVLink's {figure(run.nvlink_gbs)} GB/s: half could be dead")
-    ring_gbs = run.nic_gbs * run.machine.accelerators
-    value = {
-        "send_recv": run.nic_gbs,
-        "all_to_all": run.nic_gbs * (run.ranks - 1) / (run.ranks - run.machine.accelerators),
-    }.get(operation, min(ring_gbs, run.nvlink_gbs))
-    plain = "a plain ring" if operation not in ("send_recv", "all_to_all") else operation
-    return Bound(share * value, f"{share:g} x the {figure(value)} GB/s of {plain}: half of the NICs could be dead")
+    gbs: float
+    share: float
+    links: str
+    dead: str
+
+    @property
+    def floor(self) -> Bound:
+        return Bound(self.share * self.gbs, f"{self.share:g} x {self.links}: {self.dead} could be dead")
 
 
-def _broken_share(operation: Operation) -> float:
-    return BROKEN_ALL_TO_ALL_SHARE if operation == "all_to_all" else BROKEN_SHARE
+def _plainest(operation: Operation, run: _Run, nvlink_used: bool) -> _Plainest:
+    if run.nodes == 1 or (nvlink_used and share_nvlink(operation, run.nodes, run.machine)):
+        share = BROKEN_ALL_TO_ALL_SHARE if operation == "all_to_all" else BROKEN_NVLINK_SHARE
+        return _Plainest(run.nvlink_gbs, share, f"NVLink's {figure(run.nvlink_gbs)} GB/s", "half")
+    if operation == "all_to_all":
+        gbs, share = run.nic_gbs * (run.ranks - 1) / (run.ranks - run.machine.accelerators), BROKEN_ALL_TO_ALL_SHARE
+    elif operation == "send_recv":
+        gbs, share = run.nic_gbs, BROKEN_SHARE
+    else:
+        gbs, share = min(run.nic_gbs * run.machine.accelerators, run.nvlink_gbs), BROKEN_SHARE
+    plain = operation if operation in ("all_to_all", "send_recv") else "a plain ring"
+    return _Plainest(gbs, share, f"the {figure(gbs)} GB/s of {plain}", "half of the NICs")

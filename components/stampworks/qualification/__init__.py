@@ -23,7 +23,7 @@ from stampworks.qualification.certificate import (
 from stampworks.qualification.judgement import open_questions, overall, rail_verdicts, shortfall
 from stampworks.qualification.results import Heard, Result, read
 from stampworks.qualification.subject import Subject, proven_digest, subject_of
-from stampworks.qualification.thresholds import Threshold, ThresholdsError, read_thresholds
+from stampworks.qualification.thresholds import NoThreshold, Threshold, ThresholdsError, read_thresholds
 
 __all__ = [
     "VERSION",
@@ -36,6 +36,7 @@ __all__ = [
     "Heard",
     "Judgement",
     "Measured",
+    "NoThreshold",
     "NodeVerdict",
     "RailVerdict",
     "Result",

@@ -11,8 +11,8 @@ from stampworks import catalog
 from stampworks.physics import devices
 from stampworks.physics.bounds import Bound, Bounds, UnknownFactError, figure
 from stampworks.physics.collectives import Operation
-from stampworks.physics.machines import collective_on_machines
-from stampworks.qualification.thresholds import Threshold
+from stampworks.physics.machines import collective_on_machines, share_nvlink
+from stampworks.qualification.thresholds import NoThreshold, Threshold, nearest
 
 Verdict = Literal["ok", "refused", "cannot-tell"]
 
@@ -35,7 +35,7 @@ ABOUT: Final = 1.1
 
 @dataclass(frozen=True)
 class Judgement:
-    threshold: Threshold
+    threshold: Threshold | NoThreshold
     verdict: Verdict
     reason: str
 
@@ -59,23 +59,29 @@ class Meaning:
         return abs(log(value) - log(nearest))
 
 
-def audit(threshold: Threshold) -> Judgement:
+def audit(threshold: Threshold | NoThreshold) -> Judgement:
     """A floor above the ceiling fails every machine; one that half a machine reaches fails none. Both are refused."""
+    if isinstance(threshold, NoThreshold):
+        return Judgement(threshold, "refused", "; ".join(threshold.problems))
     units = _units(threshold)
     if threshold.unit not in units:
         legal = "operations: TFLOP/s or GFLOP/s" if units is COMPUTE else "bytes or bits: GB/s, Gb/s or MB/s"
         return Judgement(threshold, "refused", f"the unit is wrong: {threshold.quantity} counts {legal}")
     if not threshold.value * units[threshold.unit]:
         return Judgement(threshold, "refused", "every machine reaches 0: this can find nothing")
+    machine = catalog.machine_names().get(threshold.machine)
+    if machine is None:
+        hint = nearest(threshold.machine, catalog.machine_names()) or "a row of catalog/machines.yaml would be needed"
+        return Judgement(threshold, "cannot-tell", f"the catalog knows no machine of this name: {hint}")
     try:
-        meanings = _meanings(threshold)
+        meanings = _meanings(threshold, machine)
     except UnknownFactError as unknown:
-        return _unknown(threshold, str(unknown))
+        return _unknown(threshold, machine, str(unknown))
     return _judged(threshold, meanings)
 
 
-def _meanings(threshold: Threshold) -> tuple[Meaning, ...]:
-    machine = catalog.machine_names()[threshold.machine]
+def _meanings(threshold: Threshold, machine: catalog.Machine) -> tuple[Meaning, ...]:
+    """What a threshold may be about, the usual thing first."""
     match threshold.quantity:
         case "nic_bandwidth":
             together = f"the {machine.nics} NICs of a node together"
@@ -89,31 +95,40 @@ def _meanings(threshold: Threshold) -> tuple[Meaning, ...]:
         case "storage_write" | "storage_read":
             return (Meaning(_nodes(threshold), devices.storage(machine, threshold.nodes)),)
         case collective:
-            size = threshold.size_bytes or None  # without one, the payload is large
-            bounds = collective_on_machines(COLLECTIVES[collective], threshold.nodes, size, machine)
-            return (Meaning(f"{threshold.nodes * machine.accelerators} ranks on {_nodes(threshold)}", bounds),)
+            return _of_collective(COLLECTIVES[collective], threshold, machine)
+
+
+def _of_collective(operation: Operation, threshold: Threshold, machine: catalog.Machine) -> tuple[Meaning, ...]:
+    nodes, size = threshold.nodes, threshold.size_bytes or None  # without one, the payload is large
+    ranks = f"{nodes * machine.accelerators} ranks on {_nodes(threshold)}"
+    over_nvlink = Meaning(ranks, collective_on_machines(operation, nodes, size, machine, nvlink_used=True))
+    if operation == "all_to_all" or not share_nvlink(operation, nodes, machine):
+        return (over_nvlink,)  # an all-to-all is what people have a rack's NVLink for
+    alone = collective_on_machines(operation, nodes, size, machine)
+    return over_nvlink, Meaning(f"{ranks} that use no NVLink between nodes", alone)
 
 
 def _judged(threshold: Threshold, meanings: Sequence[Meaning]) -> Judgement:
-    value = _base(threshold, threshold.unit)
-    if slip := _bytes_for_bits(threshold, meanings):
-        return Judgement(threshold, "refused", slip)
+    """A value is about the first thing that it fits, unless a slip explains it as something more usual."""
+    value, usual = _base(threshold, threshold.unit), meanings[0]
     for meaning in meanings:
         if meaning.holds(value):
+            slips = [factor for factor in _factors(threshold) if usual.holds(value * factor)]
+            if meaning is not usual and slips:
+                return Judgement(threshold, "refused", _either(threshold, usual, slips[0], meaning))
             return Judgement(threshold, "ok", _fits(threshold, meaning))
-    nearest = min(meanings, key=lambda meaning: meaning.distance(value))
-    if value > nearest.bounds.ceiling.value:
-        said = f"no healthy machine passes: {_fits(threshold, nearest)}"
+    closest = min(meanings, key=lambda meaning: meaning.distance(value))
+    if value > closest.bounds.ceiling.value:
+        said = f"no healthy machine passes: {_fits(threshold, closest)}"
     else:
-        floor = nearest.bounds.floor
-        reached = f"{nearest.what} may reach {_in_its_unit(threshold, floor.value)} ({floor.why})"
+        floor = closest.bounds.floor
+        reached = f"{closest.what} may reach {_in_its_unit(threshold, floor.value)} ({floor.why})"
         said = f"a broken machine passes: {_written(threshold)} is too low, for {reached}"
     return Judgement(threshold, "refused", said + _slip(threshold, meanings))
 
 
-def _unknown(threshold: Threshold, fact: str) -> Judgement:
+def _unknown(threshold: Threshold, machine: catalog.Machine, fact: str) -> Judgement:
     """Without a ceiling, what no storage reaches and what every one does can still be refused."""
-    machine = catalog.machine_names()[threshold.machine]
     if threshold.quantity.startswith("storage") and not machine.simulated:
         floor = Bound(devices.LEAST_STORAGE_GBS, "a link of 1 Gb/s carries that")
         bounds = Bounds(devices.network_storage_ceiling(machine, threshold.nodes), floor)
@@ -131,18 +146,13 @@ def _fits(threshold: Threshold, meaning: Meaning) -> str:
     )
 
 
-def _bytes_for_bits(threshold: Threshold, meanings: Sequence[Meaning]) -> str:
-    """A node of eight NICs carries in bytes what one of them carries in bits, and the bits are what vendors write."""
-    value = _base(threshold, threshold.unit)
-    if threshold.quantity != "nic_bandwidth" or threshold.unit == "Gb/s":
-        return ""
-    one, together = meanings
-    if not (together.holds(value) and one.holds(value / 8)):
-        return ""
+def _either(threshold: Threshold, usual: Meaning, factor: float, other: Meaning) -> str:
+    right = _in_its_unit(threshold, _base(threshold, threshold.unit) * factor)
+    ceiling = usual.bounds.ceiling
     return (
-        f"wrong by 8, bytes for bits: one NIC can reach {_in_its_unit(threshold, one.bounds.ceiling.value)} "
-        f"({one.bounds.ceiling.why}), and {figure(value)} Gb/s would fit; for {together.what} write "
-        f"{figure(8 * value)} Gb/s, which cannot be mistaken"
+        f"{_wrong_by(factor)}: {right} would fit {usual.what}, which can reach "
+        f"{_in_its_unit(threshold, ceiling.value)} ({ceiling.why}); if {other.what} are meant, nothing tells one from "
+        "the other"
     )
 
 
@@ -155,7 +165,7 @@ def _slip(threshold: Threshold, meanings: Sequence[Meaning]) -> str:
             wrong = _wrong_by(units[threshold.unit] / units[unit])
             return f"; perhaps {wrong}: {figure(threshold.value)} {unit} would fit, which are {right}"
     value = _base(threshold, threshold.unit)
-    for factor in COMPUTE_FACTORS if units is COMPUTE else BANDWIDTH_FACTORS:
+    for factor in _factors(threshold):
         if any(meaning.nearly_holds(value * factor) for meaning in meanings):
             return f"; perhaps {_wrong_by(factor)}: {_in_its_unit(threshold, value * factor)} would fit"
     return ""
@@ -164,6 +174,10 @@ def _slip(threshold: Threshold, meanings: Sequence[Meaning]) -> str:
 def _wrong_by(factor: float) -> str:
     times = figure(max(factor, 1 / factor))
     return "wrong by 8, bytes and bits" if times == "8" else f"wrong by {times} in its unit"
+
+
+def _factors(threshold: Threshold) -> Sequence[float]:
+    return COMPUTE_FACTORS if _units(threshold) is COMPUTE else BANDWIDTH_FACTORS
 
 
 def _units(threshold: Threshold) -> dict[str, float]:

@@ -1,17 +1,17 @@
-"""Thresholds that somebody wrote into a CSV file: what is there, or everything that is wrong with it."""
+"""Thresholds that somebody wrote into a CSV file: what each row says, or what is wrong with it."""
 
 from __future__ import annotations
 
 import csv
 import difflib
 import io
+import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from stampworks import catalog
 from stampworks.printable import printable
 
 HEADER: Final = ("machine", "nodes", "quantity", "bytes", "unit", "value")
@@ -22,9 +22,8 @@ QUANTITIES: Final = (
 UNITS: Final = ("GB/s", "Gb/s", "MB/s", "TFLOP/s", "GFLOP/s")
 
 FILE_BYTES_MAX = 4 << 20
-"""As large as 50,000 thresholds, which nobody has."""
-PROBLEMS_MAX = 100
-"""Nobody reads more at once."""
+ROWS_MAX = 10_000
+"""Nobody has as many thresholds."""
 NODES_MAX = 100_000
 SIZE_BYTES_MAX = 1 << 50
 VALUE_MAX = 1e15
@@ -40,7 +39,7 @@ class Threshold:
 
     line: int
     machine: str
-    """As it is written: one of the names that the catalog has for it."""
+    """As it is written; the catalog may not know it."""
     nodes: int
     quantity: str
     size_bytes: int
@@ -50,44 +49,31 @@ class Threshold:
 
 
 @dataclass(frozen=True)
-class Problem:
+class NoThreshold:
+    """A row that says nothing which could be judged."""
+
     line: int
-    """0 for the file as a whole."""
-    column: str
-    message: str
-    hint: str
+    cells: tuple[str, ...]
+    problems: tuple[str, ...]
+    """What is wrong with it, and what to write instead."""
 
 
 class ThresholdsError(Exception):
-    """All that is wrong in a file of thresholds; its text is what the user reads."""
+    """A file that holds no thresholds; its text is what the user reads."""
 
-    def __init__(self, file: str, problems: Sequence[Problem]) -> None:
-        # one more than are shown, by which one can tell that there are more
-        self.problems = tuple(problems[: PROBLEMS_MAX + 1])
-        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        if len(problems) > PROBLEMS_MAX:
-            count = f"the first {PROBLEMS_MAX} problems"
-        file = printable(file)
-        blocks = [_text(file, problem) for problem in self.problems[:PROBLEMS_MAX]]
-        super().__init__("\n".join([*blocks, f"{count} in {file}: nothing was judged."]))
+    def __init__(self, path: Path, line: int, message: str, hint: str) -> None:
+        place = f"{printable(str(path))}:{line}" if line else printable(str(path))
+        super().__init__(f"{place}: {message}\n  hint: {hint}\nNothing was judged.")
 
 
-def read_thresholds(path: Path) -> list[Threshold]:
-    """The thresholds of a file, in its order. Raises ThresholdsError with every problem at its line."""
+def read_thresholds(path: Path) -> list[Threshold | NoThreshold]:
+    """The rows of a file, in its order. Raises ThresholdsError when it is no such file."""
     text = _content(path)
-    found: list[Threshold] = []
-    problems: list[Problem] = []
-    for line, row in _rows(text, problems):
-        if len(problems) > PROBLEMS_MAX:
-            break
-        if wrong := list(_problems(line, row)):
-            problems += wrong
-        else:
-            found.append(_threshold(line, row))
-    if not found and not problems:
-        problems.append(Problem(0, "", "holds no thresholds", "write one in each line below the header"))
-    if problems:
-        raise ThresholdsError(str(path), problems)
+    found = [_threshold(line, row) for line, row in itertools.islice(_rows(path, text), ROWS_MAX + 1)]
+    if not found:
+        raise ThresholdsError(path, 0, "holds no thresholds", "write one in each line below the header")
+    if len(found) > ROWS_MAX:
+        raise ThresholdsError(path, 0, f"has more than {ROWS_MAX} rows", "audit a part of it at a time")
     return found
 
 
@@ -97,29 +83,22 @@ def _content(path: Path) -> str:
             data = file.read(FILE_BYTES_MAX + 1)
     except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
         reason = getattr(error, "strerror", None) or str(error)
-        raise _whole(path, f"cannot be read: {reason}", "name a CSV file") from None
+        raise ThresholdsError(path, 0, f"cannot be read: {reason}", "name a CSV file") from None
     if len(data) > FILE_BYTES_MAX:
-        raise _whole(path, f"is larger than {FILE_BYTES_MAX >> 20} MiB", "audit a part of it at a time")
+        raise ThresholdsError(path, 0, f"is larger than {FILE_BYTES_MAX >> 20} MiB", "audit a part of it at a time")
     try:
         text = data.decode("utf-8-sig")
+        wrong = text.find("\0")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ThresholdsError(str(path), [_no_text(line)]) from None
-    if "\0" in text:
-        raise ThresholdsError(str(path), [_no_text(text.count("\n", 0, text.index("\0")) + 1)])
+        text, wrong = data[: error.start].decode("utf-8", "replace"), error.start
+    if wrong >= 0:
+        line = text.count("\n", 0, wrong) + 1
+        raise ThresholdsError(path, line, "is no text", "write the file as UTF-8, with commas between columns")
     return text
 
 
-def _whole(path: Path, message: str, hint: str) -> ThresholdsError:
-    return ThresholdsError(str(path), [Problem(0, "", message, hint)])
-
-
-def _no_text(line: int) -> Problem:
-    return Problem(line, "", "is no text", "write the file as UTF-8, with commas between columns")
-
-
-def _rows(text: str, problems: list[Problem]) -> Iterator[tuple[int, list[str]]]:
-    """The rows below the header that have its columns, each with the line where it begins; empty lines are none."""
+def _rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows below the header, each with the line where it begins; empty lines are none."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     begin, header = 1, False
     try:
@@ -128,81 +107,68 @@ def _rows(text: str, problems: list[Problem]) -> Iterator[tuple[int, list[str]]]
             row = [cell.strip() for cell in cells]
             if not any(row):
                 continue
-            if not header:
-                header = True
-                if tuple(row) != HEADER:
-                    problems.append(_wrong_header(line, row))
-                    return
-            elif len(row) == len(HEADER):
+            if header:
                 yield line, row
+            elif tuple(row) == HEADER:
+                header = True
             else:
-                count = "1 column" if len(row) == 1 else f"{len(row)} columns"
-                hint = f"the columns are {','.join(HEADER)}"
-                problems.append(Problem(line, "", f"has {count} where the header has {len(HEADER)}", hint))
+                message = f"the header is {_shown(','.join(row))}"
+                raise ThresholdsError(path, line, message, f"the first line is {','.join(HEADER)}")
     except csv.Error as error:
-        problems.append(Problem(reader.line_num, "", f"cannot be read as CSV: {error}", "look at its quotes"))
-    if not header and not problems:
-        problems.append(Problem(0, "", "is empty", f"begin it with {','.join(HEADER)}"))
+        message = f"cannot be read as CSV: {error}"
+        raise ThresholdsError(path, reader.line_num, message, "look at its quotes") from None
+    if not header:
+        raise ThresholdsError(path, 0, "is empty", f"begin it with {','.join(HEADER)}")
 
 
-def _wrong_header(line: int, row: Sequence[str]) -> Problem:
-    return Problem(line, "", f"the header is {_shown(','.join(row))}", f"the first line is {','.join(HEADER)}")
-
-
-def _problems(line: int, row: Sequence[str]) -> Iterator[Problem]:
-    machine, nodes, quantity, size_bytes, unit, value = row
-    yield from _unlisted(line, "machine", machine, catalog.machine_names())
-    yield from _no_count(line, "nodes", nodes, 1, NODES_MAX)
-    yield from _unlisted(line, "quantity", quantity, QUANTITIES)
-    yield from _no_count(line, "bytes", size_bytes, 0, SIZE_BYTES_MAX)
-    yield from _unlisted(line, "unit", unit, UNITS)
-    yield from _no_value(line, value)
-
-
-def _unlisted(line: int, column: str, text: str, known: Collection[str]) -> Iterator[Problem]:
-    if text not in known:
-        yield Problem(line, column, f"no {column} is called {_shown(text)}", _nearest(column, text, known))
-
-
-def _nearest(column: str, text: str, known: Collection[str]) -> str:
-    if column == "unit":
-        return f"write {', '.join(UNITS[:-1])} or {UNITS[-1]}: B are bytes, b are bits"
-    plain = {name.lower().replace("-", "_"): name for name in known}
-    near = difflib.get_close_matches(text[:TEXT_LENGTH_MAX].lower().replace("-", "_"), plain, n=1)
-    if near:
-        return f"did you mean {plain[near[0]]}?"
-    return (
-        f"there are {', '.join(known)}" if column == "quantity" else "the machines are those of catalog/machines.yaml"
-    )
-
-
-def _no_count(line: int, column: str, text: str, least: int, most: int) -> Iterator[Problem]:
-    if not WHOLE.fullmatch(text) or not least <= int(text) <= most:
-        hint = "16 MiB are 16777216, and 0 stands for no size" if column == "bytes" else "count the nodes of the run"
-        yield Problem(line, column, f"{_shown(text)} is no whole number from {least} to {most}", hint)
-
-
-def _no_value(line: int, text: str) -> Iterator[Problem]:
-    hint = "write a plain number like 440 or 23.5; its unit has a column of its own"
-    if text.startswith("-") and NUMBER.fullmatch(text[1:]):
-        yield Problem(line, "value", f"{_shown(text)} is negative", "a machine reaches 0 or more")
-    elif not NUMBER.fullmatch(text):
-        yield Problem(line, "value", f"{_shown(text)} is no number", hint)
-    elif float(text) > VALUE_MAX:
-        yield Problem(line, "value", f"{_shown(text)} is larger than any number here", hint)
-
-
-def _threshold(line: int, row: Sequence[str]) -> Threshold:
+def _threshold(line: int, row: Sequence[str]) -> Threshold | NoThreshold:
+    if problems := tuple(_problems(row)):
+        return NoThreshold(line, tuple(row), problems)
     machine, nodes, quantity, size_bytes, unit, value = row
     # a whole number stays one, so that what is printed is what was written
     number = int(value) if WHOLE.fullmatch(value) else float(value)
     return Threshold(line, machine, int(nodes), quantity, int(size_bytes), unit, number)
 
 
-def _text(file: str, problem: Problem) -> str:
-    place = f"{file}:{problem.line}" if problem.line else file
-    column = f" {problem.column}:" if problem.column else ""
-    return f"{place}:{column} {problem.message}\n  hint: {problem.hint}"
+def _problems(row: Sequence[str]) -> Iterator[str]:
+    if len(row) != len(HEADER):
+        count = "1 column" if len(row) == 1 else f"{len(row)} columns"
+        yield f"{count} where the header has {len(HEADER)}: write {','.join(HEADER)}"
+        return
+    _, nodes, quantity, size_bytes, unit, value = row
+    yield from _no_count("nodes", nodes, 1, NODES_MAX, "count the nodes of the run")
+    if quantity not in QUANTITIES:
+        yield f"no quantity is called {_shown(quantity)}: {nearest(quantity, QUANTITIES) or _listed(QUANTITIES)}"
+    yield from _no_count("bytes", size_bytes, 0, SIZE_BYTES_MAX, "16 MiB are 16777216, and 0 stands for no size")
+    if unit not in UNITS:
+        yield f"no unit is called {_shown(unit)}: {_listed(UNITS)}; B are bytes, b are bits"
+    yield from _no_value(value)
+
+
+def nearest(text: str, known: Collection[str]) -> str:
+    """A question, when what is written resembles something that there is."""
+    plain = {name.lower().replace("-", "_"): name for name in known}
+    near = difflib.get_close_matches(text[:TEXT_LENGTH_MAX].lower().replace("-", "_"), plain, n=1)
+    return f"did you mean {plain[near[0]]}?" if near else ""
+
+
+def _listed(known: Sequence[str]) -> str:
+    return f"write {', '.join(known[:-1])} or {known[-1]}"
+
+
+def _no_count(column: str, text: str, least: int, most: int, hint: str) -> Iterator[str]:
+    if not WHOLE.fullmatch(text) or not least <= int(text) <= most:
+        yield f"{column} {_shown(text)} is no whole number from {least} to {most}: {hint}"
+
+
+def _no_value(text: str) -> Iterator[str]:
+    hint = "write a plain number like 440 or 23.5; its unit has a column of its own"
+    if text.startswith("-") and NUMBER.fullmatch(text[1:]):
+        yield f"value {_shown(text)} is negative: a machine reaches 0 or more"
+    elif not NUMBER.fullmatch(text):
+        yield f"value {_shown(text)} is no number: {hint}"
+    elif float(text) > VALUE_MAX:
+        yield f"value {_shown(text)} is larger than any number here: {hint}"
 
 
 def _shown(text: str) -> str:
