@@ -25,6 +25,15 @@ def spine(*sizes: int, rate: int, leaf_nodes: int, oversubscription: int) -> lis
     return [LeafLoad(size, leaf_nodes * rate // oversubscription) for size in sizes]
 
 
+def test_loads_of_leaves() -> None:
+    """Counted from nodes, in their order; a trunk counts where there is another leaf to go to."""
+    trunks = {"leaf1": 400, "leaf2": 300}
+    assert links.leaf_loads(["leaf2", "leaf1", "leaf2"], trunks) == [LeafLoad(2, 300), LeafLoad(1, 400)]
+    assert links.leaf_loads(["leaf2", "leaf2"], trunks) == [LeafLoad(2, 0)]
+    assert links.leaf_loads(["leaf1", "leaf3"], trunks) == [LeafLoad(1, 400), LeafLoad(1, 0)]
+    assert links.leaf_loads([], trunks) == []
+
+
 def test_efficiency_of_full_packets() -> None:
     """Of 1500 bytes in a packet 1448 are data, and the link counts an Ethernet header beside them."""
     assert links.efficiency(SIMULATED).value == pytest.approx(1448 / 1514)

@@ -6,7 +6,8 @@ them). Every function answers for one direction of full-duplex links.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stampworks import catalog
@@ -19,6 +20,12 @@ class LeafLoad:
 
     nodes: int
     trunk_mbps: int
+
+
+def leaf_loads(leaf_of_node: Iterable[str], trunk_mbps: Mapping[str, int]) -> list[LeafLoad]:
+    """The loads of these nodes' leaves, in their order. Nodes that share one leaf meet no trunk."""
+    nodes = Counter(leaf_of_node)
+    return [LeafLoad(count, trunk_mbps.get(leaf, 0) if len(nodes) > 1 else 0) for leaf, count in nodes.items()]
 
 
 def efficiency(fabric: catalog.Fabric) -> Bound:

@@ -54,11 +54,9 @@ def _bisection(shared: list[tuple[Rail, list[LeafLoad]]]) -> Iterator[Expectatio
 
 
 def _loads(rail: Rail, fabric: Fabric, groups: tuple[Group, ...]) -> list[LeafLoad]:
-    trunks = {trunk.leaf: trunk.rate_mbps for trunk in rail.trunks}
     leaves = leaves_of_rail(groups, fabric.leaves, rail.index)
-    if len(leaves) == 1:
-        trunks = {}
-    return [LeafLoad(len(leaf.nodes), trunks.get(leaf.name, 0)) for leaf in leaves]
+    trunks = {trunk.leaf: trunk.rate_mbps for trunk in rail.trunks}
+    return links.leaf_loads((leaf.name for leaf in leaves for _ in leaf.nodes), trunks)
 
 
 def _busbw(who: str, ceiling: Bound) -> Expectation:

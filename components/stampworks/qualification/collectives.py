@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from stampworks import catalog
 from stampworks.physics.bounds import Bounds
-from stampworks.physics.links import LeafLoad
+from stampworks.physics.links import leaf_loads
 from stampworks.physics.rails import collective_on_rails
 from stampworks.plan import Rail
 from stampworks.qualification.asking import Ask, Campaign, Evidence
@@ -66,7 +66,8 @@ def _in_order(
     kind = catalog.fabrics()[subject.fabric.kind]
 
     def bounds(rail: Rail, size: int) -> Bounds:
-        loads = _loads(subject, rail, order)
+        trunks = {trunk.leaf: trunk.rate_mbps for trunk in rail.trunks}
+        loads = leaf_loads(map(subject.leaf, order), trunks)
         return collective_on_rails("all_reduce", size, rail.rate_mbps, loads, kind, worst_order=worst)
 
     seconds = sum(
@@ -154,13 +155,3 @@ def _worst_order(subject: Subject, nodes: tuple[str, ...]) -> tuple[str, ...]:
     for place, node in zip(places, in_turn, strict=True):
         ring[place] = node
     return tuple(ring)
-
-
-def _loads(subject: Subject, rail: Rail, nodes: tuple[str, ...]) -> list[LeafLoad]:
-    trunks = {trunk.leaf: trunk.rate_mbps for trunk in rail.trunks}
-    leaves: dict[str, int] = {}
-    for node in nodes:
-        leaves[subject.leaf(node)] = leaves.get(subject.leaf(node), 0) + 1
-    if len(leaves) == 1:
-        trunks = {}
-    return [LeafLoad(count, trunks.get(leaf, 0)) for leaf, count in leaves.items()]
