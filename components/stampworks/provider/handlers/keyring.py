@@ -11,18 +11,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from stampworks.operations.remote import not_installed
-from stampworks.provider.handler import Call, Handler, Property
+from stampworks.provider.handler import Property
+from stampworks.provider.handlers.made_once import MadeOnce
 
 _SLURM_KEY_BYTES = 1024
 
 
-class Keyring(Handler):
-    """The secrets of one cluster: made once, kept in the stack's state and nowhere else, and never changed."""
+class Keyring(MadeOnce):
+    """The secrets of one cluster."""
 
     token = "stampworks:cluster:Keyring"  # noqa: S105
-    inputs: ClassVar[Mapping[str, Property]] = {
-        "cluster": Property("string", "the cluster's name", replaces=True),
-    }
     outputs: ClassVar[Mapping[str, Property]] = {
         "sshPublicKey": Property("string", "what the cluster's nodes let in", stable=True),
         "sshPrivateKey": Property("string", "what the toolkit logs in with", secret=True, stable=True),
@@ -30,24 +28,15 @@ class Keyring(Handler):
         "databasePassword": Property("string", "of the accounting database", secret=True, stable=True),
     }
 
-    async def ensure(self, call: Call) -> dict[str, Any]:
-        if kept := await self.read(call):
-            return kept
-        public, private = await call.thread(_ssh_key_pair, f"stampworks-{call.inputs['cluster']}")
+    @staticmethod
+    def make(cluster: str) -> dict[str, Any]:
+        public, private = _ssh_key_pair(f"stampworks-{cluster}")
         return {
             "sshPublicKey": public,
             "sshPrivateKey": private,
             "slurmKey": base64.b64encode(secrets.token_bytes(_SLURM_KEY_BYTES)).decode(),
             "databasePassword": secrets.token_urlsafe(24),
         }
-
-    async def read(self, call: Call) -> dict[str, Any] | None:
-        """The state is the only place where a keyring is."""
-        kept = {name: call.old_outputs[name] for name in self.outputs if name in call.old_outputs}
-        return kept if kept.keys() == self.outputs.keys() else None
-
-    async def delete(self, call: Call) -> None:
-        pass
 
 
 def _ssh_key_pair(comment: str) -> tuple[str, str]:
