@@ -24,7 +24,7 @@ test: ## Run the tests that fit into minutes
 	@. tools/env.sh && pytest -m 'not long and not gpu and not cloud' $(ARGS)
 
 test-long: ## Run the long campaigns
-	@$(PREPARE) --image --browser
+	@$(PREPARE) --image --long
 	@. tools/env.sh && pytest -m 'long and not gpu and not cloud' $(ARGS)
 
 lint: ## Run every static check, all of them even when one fails

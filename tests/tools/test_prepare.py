@@ -127,21 +127,26 @@ def test_root_gets_missing_programs_installed(
     assert capsys.readouterr().out == "system programs   ready, installed iproute2\n"
 
 
-def test_a_browser_is_installed_or_asked_for(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As root it is fetched; anybody else is told the command, and what works without."""
+def test_programs_of_long_tests_are_installed_or_asked_for(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As root they are fetched; anybody else is told the command, and what works without."""
+    provide(programs, "runc")
     with pytest.raises(StepError) as raised:
-        system.ensure_browser(quiet())
+        system.ensure_programs_of_long_tests(quiet())
     assert str(raised.value) == (
-        "chromium is not on PATH. One long test looks at a report in it. Install it with\n"
-        "    sudo apt-get install -y chromium\n"
-        "Without it make test works, and every other long test."
+        "not on PATH, and each is needed by a long test:\n"
+        "    chromium, to look at a report\n"
+        "    buildah, to build the image of the programs\n"
+        "Install them with\n"
+        "    sudo apt-get install -y chromium buildah\n"
+        "Without them make test works, and every other long test."
     )
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     provide(programs, "apt-get", f'echo "$@" >>{programs}/called')
-    system.ensure_browser(quiet())
-    assert (programs / "called").read_text() == "update -q\ninstall -q -y --no-install-recommends chromium\n"
-    provide(programs, "chromium")
-    system.ensure_browser(quiet())
+    system.ensure_programs_of_long_tests(quiet())
+    assert (programs / "called").read_text() == "update -q\ninstall -q -y --no-install-recommends chromium buildah\n"
+    for name in system.OF_LONG_TESTS:
+        provide(programs, name)
+    system.ensure_programs_of_long_tests(quiet())
     assert len((programs / "called").read_text().splitlines()) == 2
 
 

@@ -24,20 +24,18 @@ def main() -> int:
     extent = parser.add_mutually_exclusive_group()
     extent.add_argument("--python", action="store_true", help="only the virtual environment")
     extent.add_argument("--image", action="store_true", help="also the image that local nodes start from")
-    parser.add_argument(
-        "--browser", action="store_true", help="also the browser in which a long test looks at a report"
-    )
+    parser.add_argument("--long", action="store_true", help="also the programs that only long tests need")
     asked = parser.parse_args()
 
     cache = cache_dir()
     with _alone(cache):
-        problems = prepare(ROOT, cache, everything=not asked.python, with_image=asked.image, with_browser=asked.browser)
+        problems = prepare(ROOT, cache, everything=not asked.python, with_image=asked.image, of_long_tests=asked.long)
     for problem in problems:
         print(f"\n{problem}", file=sys.stderr)
     return 4 if problems else 0
 
 
-def prepare(root: Path, cache: Path, everything: bool, with_image: bool, with_browser: bool = False) -> list[str]:
+def prepare(root: Path, cache: Path, everything: bool, with_image: bool, of_long_tests: bool = False) -> list[str]:
     """Do all the steps that can be done, and return what is wrong with the others: all problems at once."""
     problems = Problems()
     if everything:
@@ -45,9 +43,9 @@ def prepare(root: Path, cache: Path, everything: bool, with_image: bool, with_br
             system.ensure_programs(shown)
         with problems.collected(), step("namespaces"):
             system.ensure_namespaces()
-    if with_browser:
-        with problems.collected(), step("browser") as shown:
-            system.ensure_browser(shown)
+    if of_long_tests:
+        with problems.collected(), step("long tests") as shown:
+            system.ensure_programs_of_long_tests(shown)
     with problems.collected():
         with step("uv") as shown:
             uv = python_packages.ensure_uv(shown, cache)

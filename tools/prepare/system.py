@@ -12,7 +12,8 @@ from stampworks.clouds.local.room.commands import ENVIRONMENT, HOST_PROGRAMS
 from .progress import Step, StepError, run
 
 BROWSER = "chromium"
-"""The program, and the Debian package that has it."""
+OF_LONG_TESTS = {BROWSER: "to look at a report", "buildah": "to build the image of the programs", "runc": "to start it"}
+"""Program, called as the Debian package that has it -> what a long test has it for."""
 
 
 def ensure_programs(step: Step) -> None:
@@ -32,17 +33,19 @@ def ensure_programs(step: Step) -> None:
     install(step, packages)
 
 
-def ensure_browser(step: Step) -> None:
-    """A browser that can be driven by a program: 400 MB, for one test."""
-    if shutil.which(BROWSER):
+def ensure_programs_of_long_tests(step: Step) -> None:
+    """Half a gigabyte that only a few tests need."""
+    absent = [name for name in OF_LONG_TESTS if not shutil.which(name, path=ENVIRONMENT["PATH"])]
+    if not absent:
         return
     if not can_install():
+        needed = "".join(f"    {name}, {OF_LONG_TESTS[name]}\n" for name in absent)
         raise StepError(
-            f"{BROWSER} is not on PATH. One long test looks at a report in it. Install it with\n"
-            f"    {install_command([BROWSER])}\n"
-            "Without it make test works, and every other long test."
+            f"not on PATH, and each is needed by a long test:\n{needed}Install them with\n"
+            f"    {install_command(absent)}\n"
+            "Without them make test works, and every other long test."
         )
-    install(step, [BROWSER])
+    install(step, absent)
 
 
 def ensure_namespaces() -> None:

@@ -89,7 +89,7 @@ class Page:
 def browser(folder: Path) -> Iterator[Page]:
     """A browser of its own, with a profile in the folder."""
     program = shutil.which(BROWSER)
-    assert program, f"{BROWSER} is not on PATH: python3 -m tools.prepare --browser"
+    assert program, f"{BROWSER} is not on PATH: python3 -m tools.prepare --long"
     inbound, to = os.pipe()
     from_, outbound = os.pipe()
     # the browser reads from 3 and writes to 4; of numbers above 9 dash knows nothing
