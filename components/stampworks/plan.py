@@ -12,6 +12,7 @@ import hashlib
 import json
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
@@ -248,6 +249,10 @@ class Extras:
     roles: tuple[OwnRole, ...]
     """In the order in which they run."""
     checks: tuple[OwnCheck, ...]
+
+
+BUDGET_MINUTES: Mapping[Level, int] = {"none": 10, "quick": 10, "standard": 10, "burn-in": 240}
+"""How long a proof may take where nobody says it."""
 
 
 @dataclass(frozen=True)

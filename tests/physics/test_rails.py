@@ -124,8 +124,8 @@ def test_the_words_of_a_ceiling() -> None:
         "exact to 2%"
     )
     assert bounds.floor.why == (
-        "0.75 of what the slowest link delivers, less 6 rounds of 15 ms: healthy ones come within 4 % of the ceiling "
-        "and a link at half its rate reaches half of it"
+        "0.75 of what the slowest link delivers, less 6 rounds of 15 ms: healthy ones come within 4 % of the ceiling, "
+        "and a link at half its rate reaches half of what they do"
     )
 
 

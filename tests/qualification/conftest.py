@@ -26,9 +26,22 @@ USUAL = {
     "clocks": (("clock_offset", "ms", 0.1, ""),),
     "storage": (("storage_write", "MB/s", 300, "/shared"),),
     "matmul": (("matmul_fp32", "GFLOP/s", 100, ""), ("matmul_mismatches", "count", 0, "")),
+    "memory": (("memory_copy", "GB/s", 3, "cpu"), ("memory_triad", "GB/s", 4, "cpu")),
+    "copies": (),
+    "loading": (("loading", "MB/s", 100, "/shared"),),
+    "checkpoint": (("checkpoint_write", "MB/s", 300, "/shared"),),
+    "tools": (),
 }
 """What every node says: (quantity, unit, value, device)."""
-NAMED = {"inventory": ("library_version", "kernel", "6.18"), "matmul": ("matmul_digest", "1024 fp32 1", "ab")}
+NAMED = {
+    "inventory": ("library_version", "kernel", "6.18"),
+    "matmul": ("matmul_digest", "1024 fp32 1", "ab"),
+    "copies": ("skipped", "copies", "there is no accelerator to copy to"),
+    "tools": ("skipped", "fio", "this node has no such program"),
+}
+
+DONE = {"reduce_scatter": 0.5, "all_to_all": 0.6}
+"""What of a ring's rate these reach as gloo does them."""
 
 
 def subject(nodes: int, leaf_nodes: int = 2, oversubscription: int = 1, **more: Any) -> Subject:
@@ -60,6 +73,10 @@ class SimulatedCluster:
     """The same for what is no number."""
     loss: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(node, rail) -> per cent of what it sends that is sent again."""
+    fades: Mapping[str, float] = field(default_factory=dict)
+    """node -> the part of its arithmetic that each window leaves it of what it had in the one before."""
+    windows: int = 0
+    """How many there were so far."""
     asked: list[Ask] = field(default_factory=list)
     takes: float = 5.0
     """Seconds of each start."""
@@ -89,13 +106,26 @@ class SimulatedCluster:
                 self.value(quantity, unit, self.says.get((node, quantity), usual), "", node, device=device)
                 for quantity, unit, usual, device in USUAL[program]
             ]
+            if program == "matmul" and asked.options["matmul"].get("windows"):
+                values += self.in_windows(node, asked.options["matmul"]["windows"])
             result = self.result(program, asked, values, [], rank)
             if program in NAMED and not result.texts:
                 quantity, name, usual_text = NAMED[program]
                 text = self.texts.get((node, quantity), usual_text)
                 result = dataclasses.replace(result, texts=(Text(quantity, node, name, text),))
             found.append(result)
+        self.windows += asked.options.get("matmul", {}).get("windows", 0) if program == "matmul" else 0
         return found
+
+    def in_windows(self, node: str, count: int) -> list[Value]:
+        noise = [1, 0.99, 1.01, 1.02]
+        rates = [
+            100
+            * noise[(window + len(node) + 3 * int(node[-1])) % 4]
+            * self.fades.get(node, 1) ** (self.windows + window)
+            for window in range(count)
+        ]
+        return [self.value("matmul_fp32_window", "GFLOP/s", rate, "", node) for rate in rates]
 
     def pairs(self, asked: Ask) -> Result:
         values: list[Value] = []
@@ -140,12 +170,13 @@ class SimulatedCluster:
         ring = list(zip(order, order[1:] + order[:1], strict=True))
         values = [
             self.value(
-                "all_reduce_busbw",
+                f"{operation}_busbw",
                 "GB/s",
-                self.together * self.ring(ring, rail) * EFFICIENCY / 8000,
+                DONE.get(operation, 1.0) * self.together * self.ring(ring, rail) * EFFICIENCY / 8000,
                 rail,
                 size=4 * len(order) * (size // 4 // len(order)),
             )
+            for operation in options["operations"]
             for rail in options["rails"]
             for size in options["bytes"]
         ]

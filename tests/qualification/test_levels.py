@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from stampworks.qualification import Evidence
+from stampworks.qualification import Ask, Evidence, Result
 from stampworks.qualification.levels import steps
 
-from tests.qualification.conftest import SimulatedCluster, subject
+from tests.qualification.conftest import USUAL, SimulatedCluster, subject
+
+SHARED = [{"name": "shared", "kind": "directory", "mount": "/shared"}]
 
 
 def unknown(evidence: Evidence) -> dict[str, tuple[tuple[str, ...], str]]:
@@ -83,3 +85,64 @@ def test_when_all_have_failed_nothing_more_is_asked(level: str) -> None:
     cluster = SimulatedCluster(subject(4), says={(node, "accelerators"): 7 for node in nodes})
     assert failed(cluster.evidence(nodes, level)) == {("inventory", (node,)) for node in nodes}
     assert len(cluster.asked) == 1
+
+
+def burnt_in(cluster: SimulatedCluster, minutes: int = 30) -> Evidence:
+    return cluster.evidence(tuple(cluster.subject.nodes), "burn-in", seconds=60 * minutes)
+
+
+def test_burn_in_goes_round_and_round() -> None:
+    """Every program is asked, and as often as the budget allows; what was well each time is said once."""
+    cluster = SimulatedCluster(subject(4, storage=SHARED))
+    evidence = burnt_in(cluster)
+    assert {each.verdict for each in evidence.findings} == {"pass"}
+    assert {program for asked in cluster.asked for program in asked.programs} == {*USUAL, "pairs", "collectives"}
+    [said] = [each.why for each in evidence.findings if each.check == "burn-in"]
+    rounds = int(said.partition(" rounds")[0])
+    assert rounds > 5
+    assert sum("memory" in asked.programs for asked in cluster.asked) == rounds
+    assert len([each for each in evidence.findings if each.check == "memory"]) == 1
+    kept = [
+        each.quantity for each in evidence.measured if each.node == "gpu-001" and each.quantity.startswith("matmul")
+    ]
+    assert sorted(kept) == ["matmul_fp32", "matmul_fp32", "matmul_fp32.over_time"]
+
+
+def test_burn_in_without_time_for_a_second_round() -> None:
+    """Nobody has been shown not to get slower."""
+    evidence = burnt_in(SimulatedCluster(subject(4), takes=60.0), 12)
+    nodes, why = unknown(evidence)["burn-in"]
+    assert len(nodes) == 4
+    assert why == "the budget of 10 min holds no second round, and who gets slower shows in two"
+
+
+def test_what_fails_in_a_later_round() -> None:
+    """That is said, and the node is asked nothing more."""
+
+    class Later(SimulatedCluster):
+        def answers(self, program: str, asked: Ask) -> list[Result]:
+            if sum("limits" in each.programs for each in self.asked) == 3:
+                self.says = {("gpu-002", "accelerator_ecc_uncorrected"): 4}
+            return super().answers(program, asked)
+
+    cluster = Later(subject(4))
+    evidence = burnt_in(cluster)
+    [found] = [each for each in evidence.findings if each.verdict != "pass"]
+    assert (found.check, found.nodes) == ("inventory", ("gpu-002",))
+    assert found.why == "in a later round: accelerator 3 has 4 uncorrected memory errors"
+    assert not any("gpu-002" in asked.nodes for asked in cluster.asked[-5:])
+
+
+@pytest.mark.parametrize(("nodes", "part"), [(4, 0.995), (2, 0.99), (16, 0.997)])
+def test_a_node_that_gets_slower_is_found(nodes: int, part: float) -> None:
+    """Window by window, beside its peers: in few nodes and in many, and nobody else."""
+    cluster = SimulatedCluster(subject(nodes), fades={"gpu-002": part})
+    found = [each for each in burnt_in(cluster, 60).findings if each.verdict != "pass"]
+    assert [(each.check, each.nodes) for each in found] == [("burn-in", ("gpu-002",))]
+    assert "windows" in found[0].why
+
+
+def test_a_room_that_gets_warm_is_nobodys_fault() -> None:
+    """All get slower alike."""
+    cluster = SimulatedCluster(subject(4), fades=dict.fromkeys(subject(4).nodes, 0.995))
+    assert {each.verdict for each in burnt_in(cluster, 60).findings} == {"pass"}

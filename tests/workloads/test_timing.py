@@ -57,3 +57,11 @@ def test_rounds_are_repeated_at_least_so_often() -> None:
     assert len(timing.repeat(lambda: done.append(1), 0, least=3)) == 3
     assert len(timing.repeat(lambda: done.append(1), 5, most=7)) == 7
     assert len(done) == 10
+
+
+def test_windows_are_parts_of_the_time() -> None:
+    """Of one that gets slower the later ones have fewer samples; a window without any makes all of them worthless."""
+    took = [1.0] * 6 + [2.0] * 3
+    assert timing.windows_of(took, [1 / each for each in took], 2) == [[1.0] * 6, [0.5] * 3]
+    assert timing.windows_of([1.0, 9.0], [1.0, 1.0], 5) == []
+    assert timing.windows_of([1.0], [1.0], 1) == []

@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from validation import tools
 from validation.tools import Reading, Unreadable, read_fio, read_ib, read_nccl
 
 from tests.workloads.conftest import ROOT
@@ -97,7 +99,7 @@ def test_a_tool_is_used_where_it_is(tmp_path: Path) -> None:
     (tmp_path / "all_reduce_perf").write_text("#!/bin/sh\necho 'no device' >&2\nexit 3\n")
     for name in ("fio", "all_reduce_perf"):
         (tmp_path / name).chmod(0o755)
-    options = {"tools": {"accelerators": 8, "directories": ["/tmp"], "devices": ["mlx5_0"]}}
+    options = {"tools": {"accelerators": 8, "directories": ["/tmp"], "rdma": True}}
     subprocess.run(
         [sys.executable, "-m", "validation", "tools", "--options", json.dumps(options), "--out", str(tmp_path)],
         cwd=ROOT / "workloads",
@@ -109,3 +111,22 @@ def test_a_tool_is_used_where_it_is(tmp_path: Path) -> None:
     result = json.loads((tmp_path / "tools.0.json").read_text())
     assert {value["quantity"] for value in result["values"]} == {"fio_write"}
     assert [problem["what"] for problem in result["problems"]] == ["all_reduce_perf: exit code 3: no device"]
+    assert [(text["quantity"], text["name"]) for text in result["texts"]] == [("skipped", "ib_write_bw")]
+
+
+@pytest.mark.parametrize(("rank", "writes"), [(0, False), (1, True)])
+def test_neighbours_measure_the_devices_that_both_have(
+    rank: int, writes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first listens, the second writes to it and tells."""
+    there = {0: ["mlx5_0", "mlx5_1"], 1: ["mlx5_1"], 2: []}
+    used: list[tuple[list[str], bool]] = []
+    monkeypatch.setattr(tools, "rdma_devices", lambda: there[rank])
+    monkeypatch.setattr(tools, "SERVER_S", 0)
+    monkeypatch.setattr(tools, "_use", lambda command, *_, tell, **__: used.append((command, tell)))
+    meeting = SimpleNamespace(names={0: "a", 1: "b", 2: "c"}, exchange=lambda *_: there)
+    cluster = SimpleNamespace(named=lambda name: SimpleNamespace(address=f"address of {name}"))
+    ranks = SimpleNamespace(rank=rank, meeting=meeting, cluster=cluster)
+    tools._between_neighbours(ranks, tools.Options(rdma=True), None)  # type: ignore[arg-type]
+    [(command, tells)] = used
+    assert (tells, "--ib-dev=mlx5_1" in command, command[-1] == "address of a") == (writes, True, writes)

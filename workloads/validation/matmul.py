@@ -17,7 +17,7 @@ import torch
 from .device import device_of, done, random
 from .ranks import Ranks
 from .result import Answer
-from .timing import spread
+from .timing import spread, windows_of
 
 KINDS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 REHEARSED = "STAMPWORKS_FAULT_BITFLIP"
@@ -33,13 +33,15 @@ class Options:
     seconds: float = 2.0
     warmup: float = 0.3
     """Seconds that are left out: caches are cold, clocks are low."""
+    windows: int = 1
+    """Into so many parts the time is cut, with a rate of each: whether it gets slower."""
     seed: int = 1
 
     def __post_init__(self) -> None:
         if self.kind and self.kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {self.kind!r}")
-        if self.size < 0 or self.seconds <= 0 or self.warmup < 0:
-            raise ValueError("size and warmup must be 0 or more, seconds more than 0")
+        if self.size < 0 or self.seconds <= 0 or self.warmup < 0 or self.windows < 1:
+            raise ValueError("size and warmup must be 0 or more, seconds more than 0, windows 1 or more")
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
@@ -54,7 +56,10 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
 
     unit, scale = ("TFLOP/s", 1e12) if accelerated else ("GFLOP/s", 1e9)
     where = {"device": answer.device, "bytes": one.numel() * one.element_size()}
-    answer.value(f"matmul_{KINDS[kind]}", unit, spread([2 * size**3 / each / scale for each in took]), **where)
+    rates = [2 * size**3 / each / scale for each in took]
+    answer.value(f"matmul_{KINDS[kind]}", unit, spread(rates), **where)
+    for window in windows_of(took, rates, options.windows):
+        answer.value(f"matmul_{KINDS[kind]}_window", unit, spread(window), **where)
     answer.value("matmul_mismatches", "count", float(wrong), **where, note=f"of {len(took)} products")
     answer.text("matmul_digest", f"{size} {KINDS[kind]} {options.seed} {answer.device}", digest(first))
 

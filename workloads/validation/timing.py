@@ -74,3 +74,13 @@ def rates(marks: Sequence[tuple[float, int]], windows: int) -> list[float]:
         found.append(next((mark for mark in met if mark[0] >= edge - 1e-9), marks[-1]))
     pairs = itertools.pairwise(found)
     return [(after[1] - before[1]) / (after[0] - before[0]) for before, after in pairs if after[0] > before[0]]
+
+
+def windows_of(took: Sequence[float], rates: Sequence[float], count: int) -> list[list[float]]:
+    """The rates in each of so many parts of the time, in order; none when one of them would have none."""
+    parts: list[list[float]] = [[] for _ in range(count)]
+    whole, begun = sum(took), 0.0
+    for each, rate in zip(took, rates, strict=True):
+        parts[int(count * (begun + each / 2) / whole)].append(rate)
+        begun += each
+    return parts if count > 1 and all(parts) else []

@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from .inventory import ran
@@ -26,6 +27,7 @@ IB_ROW = re.compile(r" *(\d+) +(\d+) +(\S+) +(\S+)(?: +\S+)? *")
 IB_END = re.compile(r"-{20,}")
 GBPS = {"Gb/sec": 1.0, "MB/sec": 8 * 2**20 / 1e9}
 """Without --report_gbits its MB are of 2^20 bytes."""
+RDMA = Path("/sys/class/infiniband")
 SERVER_S = 1.0
 """Until ib_write_bw listens, of which it says nothing."""
 
@@ -40,8 +42,8 @@ class Options:
     """How many all_reduce_perf shall use; without a number it is not started."""
     sizes: tuple[str, str] = ("8M", "8G")
     """From and to, as all_reduce_perf takes them."""
-    devices: tuple[str, ...] = ()
-    """RDMA devices that ib_write_bw shall measure, between ranks 0 and 1, 2 and 3, and so on."""
+    rdma: bool = False
+    """Whether ib_write_bw shall measure each RDMA device that two neighbours both have: ranks 0 and 1, 2 and 3, ..."""
     directories: tuple[str, ...] = ()
     """Where fio shall write and read."""
     bytes: int = 2**28
@@ -71,8 +73,8 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
         begin, end = options.sizes
         command = ["all_reduce_perf", "-b", begin, "-e", end, "-f", "2", "-g", str(options.accelerators)]
         _use(command, read_nccl, options, answer)
-    for device in options.devices:
-        _between(ranks, device, options, answer)
+    if options.rdma:
+        _between_neighbours(ranks, options, answer)
     for directory in options.directories:
         for way in ("write", "read"):
             command = ["fio", "--name=stampworks", f"--directory={directory}", f"--rw={way}", f"--size={options.bytes}"]
@@ -102,20 +104,36 @@ def _use(
         answer.problem(f"{command[0]}: {error}")
 
 
+def _between_neighbours(ranks: Ranks, options: Options, answer: Answer) -> None:
+    there = ranks.meeting.exchange(rdma_devices(), options.wait)
+    if not any(there.values()):
+        answer.text("skipped", "ib_write_bw", "no node has an RDMA device")
+        return
+    both = sorted({*there[ranks.rank]} & {*there.get(ranks.rank ^ 1, [])})
+    for number in range(max(map(len, there.values()))):
+        ranks.meeting.exchange(number, options.wait)  # all begin at once
+        if number < len(both):
+            _between(ranks, both[number], options, answer)
+
+
+def rdma_devices() -> list[str]:
+    """Those of this node, by their names."""
+    try:
+        return sorted(each.name for each in RDMA.iterdir())
+    except OSError:
+        return []
+
+
 def _between(ranks: Ranks, device: str, options: Options, answer: Answer) -> None:
     """Writes of the second of two neighbours into the memory of the first."""
-    meeting = ranks.meeting
-    peer = ranks.rank ^ 1
-    meeting.exchange(device)  # all begin at once
-    if peer not in meeting.names:
-        return
+    peer = ranks.meeting.names[ranks.rank ^ 1]
     command = ["ib_write_bw", f"--ib-dev={device}", "--report_gbits", "-F", f"--duration={options.seconds:.0f}"]
-    if ranks.rank > peer:
+    writes = ranks.rank % 2 == 1
+    if writes:
         time.sleep(SERVER_S)
-        node = ranks.cluster.named(meeting.names[peer])
-        command.append(node.address if node else meeting.names[peer])
-    where = {"peer": meeting.names[peer], "device": device}
-    _use(command, read_ib, options, answer, tell=ranks.rank > peer, **where)
+        node = ranks.cluster.named(peer)
+        command.append(node.address if node else peer)
+    _use(command, read_ib, options, answer, tell=writes, peer=peer, device=device)
 
 
 def read_nccl(output: str) -> list[Reading]:

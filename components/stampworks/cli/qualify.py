@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from stampworks.qualification import Certificate, Checked
 
 LEVELS = ("quick", "standard", "burn-in")
+BUDGET_MINUTES_MAX = 10_080
+"""A week, as in a declaration."""
 
 
 def add_verbs(verbs: Any) -> None:
@@ -23,6 +26,9 @@ def add_verbs(verbs: Any) -> None:
     qualify.add_argument("--nodes", metavar="NODE", nargs="+", default=[], help="these only (default: all)")
     qualify.add_argument(
         "--level", metavar="LEVEL", choices=LEVELS, help="how much is measured (default: as declared, else standard)"
+    )
+    qualify.add_argument(
+        "--budget", metavar="MINUTES", type=_minutes, help="how long it may take (default: as declared for the level)"
     )
     qualify.add_argument("--json", action="store_true", help="print what was found as JSON")
     qualify.set_defaults(call=qualify_nodes)
@@ -39,11 +45,13 @@ def qualify_nodes(arguments: argparse.Namespace) -> int:
     """Fine when all of them passed. Those that failed take no jobs until they pass."""
     from stampworks import configuration, operations, qualification
     from stampworks.cli.output import Progress
-    from stampworks.plan import fingerprint
+    from stampworks.plan import BUDGET_MINUTES, fingerprint
 
     plan, roster = stacks.cluster_of(arguments.stack)
-    subject = qualification.subject_of(plan)
     level = arguments.level or (plan.proof.level if plan.proof.level != "none" else "standard")
+    declared = plan.proof.budget_minutes if level == plan.proof.level else BUDGET_MINUTES[level]
+    proof = dataclasses.replace(plan.proof, budget_minutes=arguments.budget or declared)
+    subject = qualification.subject_of(dataclasses.replace(plan, proof=proof))
     with Progress(f"qualifying stack {arguments.stack}") as progress:
         certificate = operations.qualify(
             subject,
@@ -58,6 +66,12 @@ def qualify_nodes(arguments: argparse.Namespace) -> int:
     together = [finding.verdict for finding in certificate.findings if not finding.nodes]
     named = [node.verdict for node in certificate.nodes if node.name in arguments.nodes]
     return CODES[qualification.worst([*named, *together]) if arguments.nodes else certificate.verdict]
+
+
+def _minutes(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= BUDGET_MINUTES_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of minutes from 1 to {BUDGET_MINUTES_MAX}")
+    return int(text)
 
 
 def verify_certificate(arguments: argparse.Namespace) -> int:

@@ -325,10 +325,11 @@ class Proof(Section):
         json_schema_extra=IN_PLACE,
     )
     budget_minutes: int = Field(
-        default=10,
-        ge=1,
+        default=0,
+        ge=0,
         le=10_080,
-        description="How long it may take, in minutes; what was not measured by then is unknown, which is no pass.",
+        description="How long it may take, in minutes; what was not measured by then is unknown, which is no pass. "
+        "A burn-in takes all of it. 0 is 10, and 240 for a burn-in.",
         json_schema_extra=IN_PLACE,
     )
     failed_nodes_max: int = Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stampworks.declaration import Declaration, Source
-from stampworks.plan import PLAN_VERSION, Plan, Proof, Storage, User
+from stampworks.plan import BUDGET_MINUTES, PLAN_VERSION, Plan, Proof, Storage, User
 from stampworks.planning import expectations, extras, fabric, layout, release, scheduler
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.notes import Notes
@@ -33,7 +33,7 @@ def plan(source: Source) -> Plan:
         scheduler=planned_scheduler,
         users=tuple(User(each.name, each.uid, each.accounts) for each in declaration.users),
         extras=extras.build(declaration),
-        proof=_proof(declaration),
+        proof=_proof(declaration, notes),
         reasons=notes.reasons(),
         expectations=expectations.expect(planned_fabric, places.groups),
     )
@@ -43,6 +43,9 @@ def _storage(declaration: Declaration) -> tuple[Storage, ...]:
     return tuple(Storage(each.name, each.kind, each.mount, each.protect) for each in declaration.storage)
 
 
-def _proof(declaration: Declaration) -> Proof:
+def _proof(declaration: Declaration, notes: Notes) -> Proof:
     declared = declaration.proof
-    return Proof(declared.level, declared.budget_minutes, declared.failed_nodes_max)
+    if declared.level == "burn-in" and not declared.budget_minutes:
+        notes.reason("proof.budget_minutes", "a burn-in goes on for hours: what fails when it is warm fails late")
+    budget_minutes = declared.budget_minutes or BUDGET_MINUTES[declared.level]
+    return Proof(declared.level, budget_minutes, declared.failed_nodes_max)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from stampworks import catalog
 from stampworks.qualification import hardware, peers
 from stampworks.qualification.asking import Ask, Campaign, Evidence
-from stampworks.qualification.certificate import Finding, Measured, Verdict, finding_without_number
+from stampworks.qualification.concluding import Complaints, Looks, beside, conclude, measured, problems
 from stampworks.qualification.results import Heard, Result
 from stampworks.qualification.subject import Subject
+from stampworks.qualification.windows import WINDOW
 
 DISK_FREE_MIN = 0.02
 """Of a directory: below, the next log or checkpoint is the last one."""
@@ -23,56 +24,42 @@ STORAGE_PART_MIN = 0.2
 """Of the median of its peers: disks share a machine room's noise, so that less than this is no noise."""
 MATMUL_PART_MIN = 0.85
 """The same; with enough peers the baseline that they give is judged by first, and finds less."""
-REPEATS = 3
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 (it is named, not written to)
 _STARTUP_S = 20.0
 _TORCH_S = 30.0
 
-Complaints = Iterator[tuple[str, str]]
-"""(node, what is wrong with it)"""
-Looks = Generator[Ask, Heard, list[tuple[str, str]]]
-"""The same, after further measurements."""
-
 
 def quick(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
     """What costs no more than starting a process: limits, mounts, packets, versions, what the hardware says."""
-    for alike in _alike(subject, nodes):
-        yield from _quick(subject, alike, evidence)
+    for same in subject.by_machine(nodes):
+        yield from _quick(subject, same, evidence)
 
 
 def standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
     """Clocks and disks."""
-    for alike in _alike(subject, nodes):
-        yield from _standard(subject, alike, evidence)
+    for same in subject.by_machine(nodes):
+        yield from _standard(subject, same, evidence)
 
 
 def arithmetic(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
     """How fast it is, and whether it comes out the same each time."""
-    for alike in _alike(subject, nodes):
-        yield from _matmul(alike, 1.0, evidence)
+    for same in subject.by_machine(nodes):
+        yield from _matmul(same, {"seconds": 1.0}, evidence)
 
 
 def burn_in(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
-    """The same arithmetic for minutes: what fails only when it is warm."""
-    for alike in _alike(subject, nodes):
-        yield from _matmul(alike, 120.0, evidence)
-
-
-def _alike(subject: Subject, nodes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The nodes of each machine: what is usual among them is no measure for others."""
-    machines: dict[str, list[str]] = {}
-    for node in nodes:
-        machines.setdefault(subject.pool_of[node].machine.name, []).append(node)
-    yield from map(tuple, machines.values())
+    """The same for a minute, window by window: what fails, or gets slower, only when it is warm."""
+    for same in subject.by_machine(nodes):
+        yield from _matmul(same, {"seconds": 60.0, "windows": 20}, evidence)
 
 
 def _quick(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
     mounts = {"mounts": list(subject.mounts), "directories": ["/", SHARED_MEMORY, *subject.mounts]}
     programs = ("limits", "inventory")
     heard = yield Ask(programs, nodes, {"limits": mounts}, _STARTUP_S + len(nodes), "limits, versions and hardware")
-    of_limits = [*_problems(heard, "limits"), *_limits(subject, heard), *_packets(subject, heard)]
-    _conclude("limits", heard, nodes, "memory", of_limits, evidence)
-    _conclude("inventory", heard, nodes, "library_version", [*_inventory(subject, heard)], evidence)
+    of_limits = [*problems(heard, "limits"), *_limits(subject, heard), *_packets(subject, heard)]
+    conclude("limits", heard, nodes, "memory", of_limits, evidence)
+    conclude("inventory", heard, nodes, "library_version", [*_inventory(subject, heard)], evidence)
 
 
 def _standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
@@ -82,60 +69,25 @@ def _standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> C
     heard = yield Ask(programs, nodes, options, _STARTUP_S + 2 * len(nodes), "clocks and disks")
     if len(nodes) > 1:
         others = tuple(node for node in nodes if node != _reference(heard))
-        _conclude("clocks", heard, others, "clock_offset", [*_problems(heard, "clocks"), *_clocks(heard)], evidence)
+        conclude("clocks", heard, others, "clock_offset", [*problems(heard, "clocks"), *_clocks(heard)], evidence)
     complaints = yield from _storage(heard, options)
-    _conclude("storage", heard, nodes, "storage_write", [*_problems(heard, "storage"), *complaints], evidence)
-    evidence.add([], [*_measured(heard, "storage_write"), *_measured(heard, "clock_offset")])
+    conclude("storage", heard, nodes, "storage_write", [*problems(heard, "storage"), *complaints], evidence)
+    evidence.add([], [*measured(heard, "storage_write"), *measured(heard, "clock_offset")])
 
 
-def _matmul(nodes: tuple[str, ...], seconds: float, evidence: Evidence) -> Campaign:
+def _matmul(nodes: tuple[str, ...], options: Mapping[str, Any], evidence: Evidence) -> Campaign:
     """All at once; who is slower than its peers is measured again beside the median one."""
-    options = {"matmul": {"seconds": seconds}}
+    options, seconds = {"matmul": options}, options["seconds"]
     heard = yield Ask(("matmul",), nodes, options, _TORCH_S + 3 * len(nodes) + 2 * seconds, "matrix multiplication")
-    complaints = [*_problems(heard, "matmul"), *_arithmetic(heard)]
+    complaints = [*problems(heard, "matmul"), *_arithmetic(heard)]
     for suspect in peers.suspects(_rates(heard), MATMUL_PART_MIN):
         if suspect.node not in dict(complaints):
             pair = (suspect.node, suspect.peer)
             ask = Ask(("matmul",), pair, options, _TORCH_S + 6 + 2 * seconds, " beside ".join(pair))
-            complaints += yield from _beside(suspect, ask, _rates, _multiplies)
-    _conclude("matmul", heard, nodes, "matmul_mismatches", complaints, evidence)
-    evidence.add([], [*_measured(heard, "matmul_fp32"), *_measured(heard, "matmul_bf16")])
-
-
-def _conclude(
-    check: str,
-    heard: Heard,
-    nodes: Sequence[str],
-    needed: str,
-    complaints: Sequence[tuple[str, str]],
-    evidence: Evidence,
-) -> None:
-    """A finding for each node that is complained of, one for those that did not answer, one for all the rest.
-
-    Who says nothing of the quantity that is needed has not answered.
-    """
-    simulated = any(value.simulated for result in heard.of(check) for value in result.values)
-
-    def finding(verdict: Verdict, about: tuple[str, ...], why: str) -> Finding:
-        return finding_without_number(check, verdict, about, why, simulated)
-
-    of_node: dict[str, list[str]] = {}
-    for node, why in complaints:
-        of_node.setdefault(node, []).append(why)
-    for node, reasons in of_node.items():
-        about = (node,) if node else ()
-        evidence.add([finding("fail", about, "; ".join(dict.fromkeys(reasons)))])
-    if silent := tuple(node for node in peers.missing(heard, check, nodes, needed) if node not in of_node):
-        evidence.add([finding("unknown", silent, "; ".join(heard.unreadable[:2]) or "no answer")])
-    if well := tuple(node for node in nodes if node not in of_node and node not in silent):
-        evidence.add([finding("pass", well, "as declared, and as its peers")])
-
-
-def _problems(heard: Heard, check: str) -> Complaints:
-    for result in heard.of(check):
-        for problem in result.problems:
-            where = f"{problem.rail}: " if problem.rail else ""
-            yield problem.node, where + problem.what
+            complaints += yield from beside(suspect, ask, _rates, _multiplies)
+    conclude("matmul", heard, nodes, "matmul_mismatches", complaints, evidence)
+    for quantity in ("matmul_fp32", "matmul_bf16"):
+        evidence.add([], [*measured(heard, quantity), *measured(heard, quantity + WINDOW)])
 
 
 def _limits(subject: Subject, heard: Heard) -> Complaints:
@@ -251,7 +203,7 @@ def _directory(directory: str, found: Mapping[str, float], options: Mapping[str,
     for suspect in peers.suspects(others, STORAGE_PART_MIN):
         pair = (suspect.node, suspect.peer)
         ask = Ask(("storage",), pair, options, _STARTUP_S + 4, f"{directory} of {' beside '.join(pair)}")
-        complaints += yield from _beside(suspect, ask, rates, words)
+        complaints += yield from beside(suspect, ask, rates, words)
     return complaints
 
 
@@ -293,29 +245,3 @@ def _rates(heard: Heard) -> dict[str, float]:
 
 def _multiplies(its: float, peer: str, usual: float) -> str:
     return f"it multiplies at {its / usual:.0%} of the rate of {peer} beside it"
-
-
-def _beside(
-    suspect: peers.Suspect,
-    ask: Ask,
-    rates: Callable[[Heard], Mapping[str, float]],
-    words: Callable[[float, str, float], str],
-) -> Looks:
-    """What is wrong with a node that is slower than a peer beside it, each time: a host's noise hits either."""
-    node, peer, why = suspect.node, suspect.peer, ""
-    for _ in range(REPEATS):
-        again = rates((yield ask))
-        if node not in again or peer not in again:
-            return [(node, f"it was slower than its peers, and gave no answer beside {peer}")]
-        if again[node] >= suspect.part_min * again[peer]:
-            return []
-        why = words(again[node], peer, again[peer])
-    return [(node, f"{why}; among all, {suspect.why}" if suspect.why else why)]
-
-
-def _measured(heard: Heard, quantity: str) -> Iterator[Measured]:
-    for each in peers.values(heard, quantity):
-        yield Measured(
-            quantity, each.unit, each.node, each.peer, each.rail, each.bytes, each.value, each.low, each.high,
-            each.samples, None, each.simulated,
-        )  # fmt: skip

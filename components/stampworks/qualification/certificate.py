@@ -114,6 +114,8 @@ class Measured:
     samples: int
     expected: float | None
     simulated: bool
+    device: str = ""
+    """Of several in a node: which accelerator, or which directory."""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,16 @@
-"""Whether all nodes together reach on each rail what the slowest link of a ring allows."""
+"""Whether all nodes together reach on each rail what the slowest link allows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+import itertools
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import get_args
 
 from stampworks import catalog
-from stampworks.physics.bounds import Bounds
+from stampworks.physics.bounds import Bound, Bounds
+from stampworks.physics.collectives import Operation
 from stampworks.physics.links import leaf_loads
 from stampworks.physics.rails import collective_on_rails
 from stampworks.plan import Rail
@@ -14,7 +19,7 @@ from stampworks.qualification.certificate import Finding, Measured, Verdict
 from stampworks.qualification.results import Heard, Value
 from stampworks.qualification.subject import Subject
 
-QUANTITY = "all_reduce_busbw"
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 UNIT = "GB/s"
 SECONDS = 0.3
 """Of one all-reduce of the size that is judged, at least; and of each of its rounds, so that latency hides nothing:"""
@@ -25,102 +30,154 @@ SAMPLES = 3
 _STARTUP_S = 40.0
 
 
+Judging = Generator[Ask, Heard, dict[tuple[str, Operation], Finding]]
+"""What was found about each collective on each rail."""
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    """Some collectives over some sizes, of which the last is judged; the others show how latency gives way."""
+
+    operations: tuple[Operation, ...]
+    sizes: tuple[int, ...]
+    order: tuple[str, ...]
+    worst: bool
+    """Whether that is the worst order of ranks, or that of the leaves."""
+
+    @property
+    def how(self) -> str:
+        return "in the worst order" if self.worst else "in leaf order"
+
+
 def standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
     """One all-reduce of each rail in leaf order, and in the worst order where there are trunks to feel."""
-    rails = [rail for rail in subject.fabric.rails if len(subject.on_rail(rail, nodes)) == len(nodes)]
-    if len(nodes) < 2 or not rails:
+    if not (rails := _rails(subject, nodes)):
         return
     size = max(_size(rail, len(nodes)) for rail in rails)
-    sizes = (size >> 6, size >> 3, size)  # the last one is judged, the others show how latency gives way
-    yield from _in_order(subject, rails, _leaf_order(subject, nodes), False, sizes, evidence)
+    sizes = (size >> 6, size >> 3, size)
+    yield from _swept(subject, rails, _Sweep(("all_reduce",), sizes, _leaf_order(subject, nodes), False), evidence)
     if len({subject.leaf(node) for node in nodes}) > 1:
-        yield from _in_order(subject, rails, _worst_order(subject, nodes), True, (size,), evidence)
+        worst = _Sweep(("all_reduce",), (size,), _worst_order(subject, nodes), True)
+        yield from _swept(subject, rails, worst, evidence)
 
 
 def burn_in(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
-    """The same over many sizes."""
-    rails = [rail for rail in subject.fabric.rails if len(subject.on_rail(rail, nodes)) == len(nodes)]
-    if len(nodes) < 2 or not rails:
+    """Every collective over many sizes, in both orders."""
+    if not (rails := _rails(subject, nodes)):
         return
-    sizes = tuple(SIZE_MIN << step for step in range(6))
-    yield from _in_order(subject, rails, _leaf_order(subject, nodes), False, sizes, evidence)
+    size = max(_size(rail, len(nodes)) for rail in rails)
+    sizes = (size >> 6, size >> 4, size >> 2, size, min(SIZE_MAX, size << 2))
+    yield from _swept(subject, rails, _Sweep(OPERATIONS, sizes, _leaf_order(subject, nodes), False), evidence)
+    if len({subject.leaf(node) for node in nodes}) > 1:
+        yield from _swept(subject, rails, _Sweep(OPERATIONS, sizes, _worst_order(subject, nodes), True), evidence)
 
 
-def _in_order(
-    subject: Subject,
-    rails: Sequence[Rail],
-    order: tuple[str, ...],
-    worst: bool,
-    sizes: tuple[int, ...],
-    evidence: Evidence,
-) -> Campaign:
-    options = {
-        "collectives": {
-            "operations": ["all_reduce"],
-            "bytes": list(sizes),
-            "rails": [rail.interface for rail in rails],
-            "order": list(order),
-            "seconds": SAMPLES * _seconds(len(order)),
-        }
-    }
-    kind = catalog.fabrics()[subject.fabric.kind]
+def _rails(subject: Subject, nodes: tuple[str, ...]) -> list[Rail]:
+    """Those that all of these nodes meet."""
+    return [rail for rail in subject.fabric.rails if len(subject.on_rail(rail, nodes)) == len(nodes) > 1]
 
-    def bounds(rail: Rail, size: int) -> Bounds:
-        trunks = {trunk.leaf: trunk.rate_mbps for trunk in rail.trunks}
-        loads = leaf_loads(map(subject.leaf, order), trunks)
-        return collective_on_rails("all_reduce", size, rail.rate_mbps, loads, kind, worst_order=worst)
 
-    seconds = sum(
-        4 * _seconds(len(order)) * (SAMPLES + 1) * size / _size(rail, len(order)) for rail in rails for size in sizes
-    )
-    how = "in the worst order" if worst else "in leaf order"
-    what = f"all-reduce of {len(order)} nodes on {len(rails)} rails, {how}"
-    ask = Ask(("collectives",), order, options, _STARTUP_S + len(order) + seconds, what)
-    judged: dict[str, Finding] = {}
-    for _ in range(2):  # once may be noise
-        heard = yield ask
-        for rail in rails:
-            found = [value for value in _values(heard, len(order)) if value.rail == rail.interface]
-            if rail.interface not in judged or judged[rail.interface].verdict != "pass":
-                largest = [value for value in found if value.bytes == _whole(sizes[-1], len(order))]
-                judged[rail.interface] = _judged(heard, rail, largest, bounds(rail, sizes[-1]), len(order), how)
-            evidence.add([], [_measured(value, bounds(rail, value.bytes), worst) for value in found if value.bytes])
-        if all(finding.verdict == "pass" for finding in judged.values()):
-            break
+def _swept(subject: Subject, rails: Sequence[Rail], sweep: _Sweep, evidence: Evidence) -> Campaign:
+    """Measures what did not pass a second time: once may be noise."""
+    judged = yield from _once(subject, rails, sweep, evidence)
+    if failed := [key for key, finding in judged.items() if finding.verdict != "pass"]:
+        again = replace(sweep, operations=tuple(dict.fromkeys(operation for _, operation in failed)))
+        on = {interface for interface, _ in failed}
+        second = yield from _once(subject, [rail for rail in rails if rail.interface in on], again, evidence)
+        judged |= {key: second[key] for key in failed}
     evidence.add(list(judged.values()))
 
 
-def _judged(heard: Heard, rail: Rail, found: Sequence[Value], bounds: Bounds, nodes: int, how: str) -> Finding:
-    name = rail.interface
-    value = found[0] if found else None
+def _once(subject: Subject, rails: Sequence[Rail], sweep: _Sweep, evidence: Evidence) -> Judging:
+    heard = yield _ask(rails, sweep)
+    ranks, judged = len(sweep.order), dict[tuple[str, Operation], Finding]()
+    for rail, operation in itertools.product(rails, sweep.operations):
+        bounds = functools.partial(_bounds, subject, rail, operation, sweep, _backend(heard))
+        found = [value for value in _values(heard, operation, ranks) if value.rail == rail.interface]
+        evidence.add([], [_measured(value, bounds(value.bytes), sweep) for value in found])
+        largest = next((value for value in found if value.bytes == _whole(sweep.sizes[-1], ranks)), None)
+        if largest:
+            how = f"{rail.interface} {sweep.how}: {operation.replace('_', '-')} of {ranks} nodes"
+            judged[rail.interface, operation] = _judged(rail, how, largest, bounds(largest.bytes))
+        else:
+            judged[rail.interface, operation] = _not_heard(rail, operation, heard, bounds(sweep.sizes[-1]))
+    return judged
+
+
+def _ask(rails: Sequence[Rail], sweep: _Sweep) -> Ask:
+    ranks = len(sweep.order)
+    options = {
+        "collectives": {
+            "operations": list(sweep.operations),
+            "bytes": list(sweep.sizes),
+            "rails": [rail.interface for rail in rails],
+            "order": list(sweep.order),
+            "seconds": SAMPLES * _seconds(ranks),
+        }
+    }
+    each = (4 * _seconds(ranks) * (SAMPLES + 1) * size / _size(rail, ranks) for rail in rails for size in sweep.sizes)
+    seconds = _STARTUP_S + ranks + len(sweep.operations) * sum(each)
+    what = "all-reduce" if sweep.operations == ("all_reduce",) else f"{len(sweep.operations)} collectives"
+    return Ask(
+        ("collectives",), sweep.order, options, seconds, f"{what} of {ranks} nodes on {len(rails)} rails, {sweep.how}"
+    )
+
+
+def _backend(heard: Heard) -> str:
+    return next((result.backend for result in heard.of("collectives")), "")
+
+
+def _bounds(subject: Subject, rail: Rail, operation: Operation, sweep: _Sweep, backend: str, size: int) -> Bounds:
+    loads = leaf_loads(map(subject.leaf, sweep.order), {trunk.leaf: trunk.rate_mbps for trunk in rail.trunks})
+    kind = catalog.fabrics()[subject.fabric.kind]
+    halved = (backend, operation) == ("gloo", "reduce_scatter")
+    done = "all_reduce" if halved else operation
+    bounds = collective_on_rails(done, size, rail.rate_mbps, loads, kind, worst_order=sweep.worst)
+    if not halved:
+        return bounds
+    why = "gloo reduces everything to all and keeps a part, which is half of the busbw of an all-reduce"
+    return Bounds(*(Bound(bound.value / 2, f"{why}: {bound.why}") for bound in (bounds.ceiling, bounds.floor)))
+
+
+def _judged(rail: Rail, how: str, value: Value, bounds: Bounds) -> Finding:
     floor, ceiling = round(bounds.floor.value, 6), bounds.ceiling
-    if value is None:
-        said = [problem.what for result in heard.of("collectives") for problem in result.problems]
-        why = f"{name}: {'; '.join([*said, *heard.unreadable][:3]) or 'no answer'}"
-        return Finding("collectives", "unknown", (), name, QUANTITY, UNIT, 0, None, floor, why, False, ceiling.why)
-    reached = f"all-reduce of {nodes} nodes reaches {value.value:.3g} of {ceiling.value:.3g} GB/s"
-    why = f"{name} {how}: {reached}"
+    why = f"{how} reaches {value.value:.3g} of {ceiling.value:.3g} GB/s"
     verdict: Verdict = "pass" if value.value >= floor else "fail"
     if value.value > ceiling.value:
         verdict, why = "unknown", f"{why}: more than can be, so that something else was measured"
     derivation = f"at most: {ceiling.why}; at least: {bounds.floor.why}"
     return Finding(
-        "collectives", verdict, (), name, QUANTITY, UNIT, value.bytes, value.value, floor, why, False, derivation
-    )
+        "collectives", verdict, (), rail.interface, value.quantity, UNIT, value.bytes, value.value, floor, why, False,
+        derivation,
+    )  # fmt: skip
 
 
-def _measured(value: Value, bounds: Bounds, worst: bool) -> Measured:
+def _not_heard(rail: Rail, operation: Operation, heard: Heard, bounds: Bounds) -> Finding:
+    said = [problem.what for result in heard.of("collectives") for problem in result.problems]
+    why = f"{rail.interface}: {'; '.join([*said, *heard.unreadable][:3]) or 'no answer'}"
+    floor = round(bounds.floor.value, 6)
+    return Finding(
+        "collectives", "unknown", (), rail.interface, f"{operation}_busbw", UNIT, 0, None, floor, why, False,
+        bounds.ceiling.why,
+    )  # fmt: skip
+
+
+def _measured(value: Value, bounds: Bounds, sweep: _Sweep) -> Measured:
     return Measured(
-        f"{QUANTITY}.worst_order" if worst else QUANTITY, value.unit, "", "", value.rail, value.bytes,
+        f"{value.quantity}.worst_order" if sweep.worst else value.quantity, value.unit, "", "", value.rail, value.bytes,
         value.value, value.low, value.high, value.samples, round(bounds.ceiling.value, 6), value.simulated,
     )  # fmt: skip
 
 
-def _values(heard: Heard, ranks: int) -> Iterator[Value]:
+def _values(heard: Heard, operation: Operation, ranks: int) -> Iterator[Value]:
     """What the first rank says, if as many took part as were asked: of fewer it would be another measurement."""
     for result in heard.of("collectives"):
         if result.rank == 0 and result.ranks == ranks:
-            yield from (value for value in result.values if value.quantity == QUANTITY and value.unit == UNIT)
+            yield from (
+                value
+                for value in result.values
+                if (value.quantity, value.unit) == (f"{operation}_busbw", UNIT) and value.bytes
+            )
 
 
 def _whole(size: int, ranks: int) -> int:

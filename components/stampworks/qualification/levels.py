@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stampworks.plan import Level
-from stampworks.qualification import alone, collectives, rails
+from stampworks.qualification import alone, collectives, rails, rates
 from stampworks.qualification.asking import Campaign, Evidence
 from stampworks.qualification.subject import Subject
 
@@ -42,9 +42,13 @@ _ALL = (
     Step(("matmul",), alone.arithmetic, "standard", 14, 9),
     # what waited for ever in a collective 7
     Step(("collectives",), collectives.standard, "standard", 7, 14, of_rails=True),
-    # the same things, for longer or by other means
+    # memory 2, mainboards 2, chassis 2, disks 3
+    Step(("memory", "copies", "loading"), rates.of_devices, "burn-in", 9, 17),
+    # disks 3, other services 2, seen from all nodes at once
+    Step(("checkpoint", "tools"), rates.of_storms, "burn-in", 5, 6),
+    # the same as before, for longer and in all variations
     Step(("matmul",), alone.burn_in, "burn-in", 14, 70),
-    Step(("collectives",), collectives.burn_in, "burn-in", 7, 60, of_rails=True),
+    Step(("collectives",), collectives.burn_in, "burn-in", 7, 120, of_rails=True),
 )
 
 

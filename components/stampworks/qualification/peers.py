@@ -67,10 +67,13 @@ def apart(of: Mapping[str, float], most: float) -> tuple[list[str], float]:
 
 
 def missing(heard: Heard, workload: str, nodes: Sequence[str], needed: str) -> list[str]:
-    """Those of these nodes of which this quantity was not heard, neither from themselves nor from who gathered it."""
+    """Those of these nodes of which this quantity was not heard, neither from themselves nor from who gathered it.
+
+    Without a name any will do.
+    """
     results = heard.of(workload)
-    answered = {value.node for result in results for value in result.values if value.quantity == needed}
-    answered |= {text.node for result in results for text in result.texts if text.quantity == needed}
+    answered = {value.node for result in results for value in result.values if needed in ("", value.quantity)}
+    answered |= {text.node for result in results for text in result.texts if needed in ("", text.quantity)}
     return [node for node in nodes if node not in answered]
 
 

@@ -36,6 +36,13 @@ class Subject:
     def leaf(self, node: str) -> str:
         return self.nodes[node].leaf
 
+    def by_machine(self, nodes: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+        """The nodes of each machine: what is usual among them is no measure for others."""
+        machines: dict[str, list[str]] = {}
+        for node in nodes:
+            machines.setdefault(self.pool_of[node].machine.name, []).append(node)
+        return tuple(map(tuple, machines.values()))
+
     def on_rail(self, rail: Rail, nodes: tuple[str, ...]) -> tuple[str, ...]:
         """Those of these nodes that have a NIC on the rail."""
         return tuple(name for name in nodes if len(self.nodes[name].rail_addresses) > rail.index)

@@ -1,0 +1,78 @@
+"""From what nodes answered to findings about them: who is complained of, who said nothing, and who is well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+
+from stampworks.qualification import peers
+from stampworks.qualification.asking import Ask, Evidence
+from stampworks.qualification.certificate import Finding, Measured, Verdict, finding_without_number
+from stampworks.qualification.results import Heard
+
+REPEATS = 3
+Complaints = Iterator[tuple[str, str]]
+"""(node, what is wrong with it)"""
+Looks = Generator[Ask, Heard, list[tuple[str, str]]]
+"""The same, after further measurements."""
+
+
+def conclude(
+    check: str,
+    heard: Heard,
+    nodes: Sequence[str],
+    needed: str,
+    complaints: Sequence[tuple[str, str]],
+    evidence: Evidence,
+) -> None:
+    """A finding for each node that is complained of, one for those that did not answer, one for all the rest.
+
+    Who says nothing of the quantity that is needed has not answered.
+    """
+    simulated = any(value.simulated for result in heard.of(check) for value in result.values)
+
+    def finding(verdict: Verdict, about: tuple[str, ...], why: str) -> Finding:
+        return finding_without_number(check, verdict, about, why, simulated)
+
+    of_node: dict[str, list[str]] = {}
+    for node, why in complaints:
+        of_node.setdefault(node, []).append(why)
+    for node, reasons in of_node.items():
+        about = (node,) if node else ()
+        evidence.add([finding("fail", about, "; ".join(dict.fromkeys(reasons)))])
+    if silent := tuple(node for node in peers.missing(heard, check, nodes, needed) if node not in of_node):
+        evidence.add([finding("unknown", silent, "; ".join(heard.unreadable[:2]) or "no answer")])
+    if well := tuple(node for node in nodes if node not in of_node and node not in silent):
+        evidence.add([finding("pass", well, "as declared, and as its peers")])
+
+
+def problems(heard: Heard, check: str) -> Complaints:
+    for result in heard.of(check):
+        for problem in result.problems:
+            where = f"{problem.rail}: " if problem.rail else ""
+            yield problem.node, where + problem.what
+
+
+def beside(
+    suspect: peers.Suspect,
+    ask: Ask,
+    rates: Callable[[Heard], Mapping[str, float]],
+    words: Callable[[float, str, float], str],
+) -> Looks:
+    """What is wrong with a node that is slower than a peer beside it, each time: a host's noise hits either."""
+    node, peer, why = suspect.node, suspect.peer, ""
+    for _ in range(REPEATS):
+        again = rates((yield ask))
+        if node not in again or peer not in again:
+            return [(node, f"it was slower than its peers, and gave no answer beside {peer}")]
+        if again[node] >= suspect.part_min * again[peer]:
+            return []
+        why = words(again[node], peer, again[peer])
+    return [(node, f"{why}; among all, {suspect.why}" if suspect.why else why)]
+
+
+def measured(heard: Heard, quantity: str) -> Iterator[Measured]:
+    for each in peers.values(heard, quantity):
+        yield Measured(
+            quantity, each.unit, each.node, each.peer, each.rail, each.bytes, each.value, each.low, each.high,
+            each.samples, None, each.simulated, each.device,
+        )  # fmt: skip

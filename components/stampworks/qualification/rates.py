@@ -1,0 +1,211 @@
+"""How fast each node's memory, links and disks are: beside its peers, and where something is known of its machine.
+
+What only a burn-in has the time for. What a node has no accelerator or no program for it says it has skipped, and
+nothing is concluded from that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stampworks import catalog
+from stampworks.physics import devices
+from stampworks.physics.bounds import Bounds, UnknownFactError
+from stampworks.physics.machines import collective_on_machines
+from stampworks.qualification import peers
+from stampworks.qualification.asking import Ask, Campaign, Evidence
+from stampworks.qualification.certificate import Finding, Measured, Verdict
+from stampworks.qualification.concluding import Looks, beside, conclude, measured, problems
+from stampworks.qualification.rails import SHARE_MIN
+from stampworks.qualification.results import Heard, Value
+from stampworks.qualification.subject import Subject
+
+_STARTUP_S = 40.0
+_STORAGE_PART_MIN = 0.2
+"""Disks share a machine room's noise, so that less than this is no noise."""
+_MEMORY_PART_MIN = 0.7
+_LINK_PART_MIN = 0.85
+_OWN = ("/tmp",)  # noqa: S108 (the one directory that every node has for itself)
+LINK = "ib_write_bandwidth"
+
+
+@dataclass(frozen=True)
+class _Rate:
+    """Something of which more is better, and what it is judged by."""
+
+    program: str
+    quantity: str
+    unit: str
+    part_min: float
+    """Of the median of the peers; with enough of them their baseline is judged by first, and finds less."""
+    words: str
+    bounds: Callable[[catalog.Machine, int], Bounds] | None = None
+    """What an accelerator's machine is known to reach, by the size."""
+
+
+def _of_any_size(bounds: Callable[[catalog.Machine], Bounds]) -> Callable[[catalog.Machine, int], Bounds]:
+    return lambda machine, _: bounds(machine)
+
+
+_MEMORY, _HOST_LINK = _of_any_size(devices.memory), _of_any_size(devices.host_to_device)
+
+_RATES = (
+    _Rate("memory", "memory_copy", "GB/s", _MEMORY_PART_MIN, "copying memory", _MEMORY),
+    _Rate("memory", "memory_triad", "GB/s", _MEMORY_PART_MIN, "adding in memory", _MEMORY),
+    _Rate("copies", "h2d_bandwidth", "GB/s", _LINK_PART_MIN, "to the accelerator", _HOST_LINK),
+    _Rate("copies", "d2h_bandwidth", "GB/s", _LINK_PART_MIN, "from the accelerator", _HOST_LINK),
+    _Rate("copies", "d2d_bandwidth", "GB/s", _LINK_PART_MIN, "within the accelerator", _MEMORY),
+    _Rate("loading", "loading", "MB/s", _STORAGE_PART_MIN, "loading samples"),
+    _Rate("checkpoint", "checkpoint_write", "MB/s", _STORAGE_PART_MIN, "writing a checkpoint with all others"),
+    _Rate("tools", "fio_write", "MB/s", _STORAGE_PART_MIN, "fio, writing"),
+    _Rate("tools", "fio_read", "MB/s", _STORAGE_PART_MIN, "fio, reading"),
+    _Rate(
+        "tools", "nccl_all_reduce_busbw", "GB/s", _LINK_PART_MIN, "all_reduce_perf on its accelerators",
+        lambda machine, size: collective_on_machines("all_reduce", 1, size, machine),
+    ),
+)  # fmt: skip
+
+
+def of_devices(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
+    """Memory, accelerators and the way from disks into training."""
+    options = {"loading": {"directories": list(subject.mounts or _OWN)}}
+    for same in subject.by_machine(nodes):
+        ask = Ask(("memory", "copies", "loading"), same, options, _STARTUP_S + 8 * len(same), "memory, copies, loading")
+        yield from _judged(subject, ask, evidence)
+
+
+def of_storms(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
+    """All nodes write a checkpoint at once; and what the tools say that people trust, where a node has them."""
+    for same in subject.by_machine(nodes):
+        machine = subject.pool_of[same[0]].machine
+        options: dict[str, dict[str, Any]] = {
+            "checkpoint": {"directory": [*subject.mounts, *_OWN][0]},
+            "tools": {
+                "accelerators": 0 if machine.simulated else machine.accelerators,
+                "rdma": True,
+                "directories": [*_OWN, *subject.mounts],
+                "bytes": 64 << 20,
+            },
+        }
+        programs = ("checkpoint", "tools") if subject.mounts else ("tools",)  # which nobody shares is no checkpoint
+        yield from _judged(subject, Ask(programs, same, options, 600.0, "checkpoint of all nodes, tools"), evidence)
+
+
+def _judged(subject: Subject, ask: Ask, evidence: Evidence) -> Campaign:
+    heard = yield ask
+    for program in ask.programs:
+        nodes = _had_something_to_do(heard, program, ask.nodes)
+        complaints = [*problems(heard, program), *(_links(subject, heard) if program == "tools" else ())]
+        rates = [rate for rate in _RATES if rate.program == program]
+        for rate in rates:
+            again = replace(ask, programs=(program,))
+            complaints += yield from _beside_peers(rate, again, heard, {node for node, _ in complaints})
+        if nodes:
+            conclude(program, heard, nodes, "" if program == "tools" else rates[0].quantity, complaints, evidence)
+        for rate in rates:
+            evidence.add(list(_findings(subject, rate, heard)), list(_with_expected(subject, rate, heard)))
+    evidence.add([], list(measured(heard, "checkpoint_write_total")))
+    declared = _declared_gbps(subject)
+    evidence.add([], [replace(each, expected=declared) for each in measured(heard, LINK)])
+
+
+def _had_something_to_do(heard: Heard, program: str, nodes: tuple[str, ...]) -> tuple[str, ...]:
+    """Without those that have skipped all of it."""
+    results = heard.of(program)
+    skipped = {text.node for result in results for text in result.texts if text.quantity == "skipped"}
+    did = {value.node for result in results for value in result.values}
+    did |= {problem.node for result in results for problem in result.problems}
+    return tuple(node for node in nodes if node in did or node not in skipped)
+
+
+def _links(subject: Subject, heard: Heard) -> Iterator[tuple[str, str]]:
+    """Of a slow pair it cannot be told who is to blame: that is for the pairs of rails to find."""
+    declared = _declared_gbps(subject)
+    for value in peers.values(heard, LINK):
+        if declared and value.value < SHARE_MIN * declared:
+            way = f"from {value.node} to {value.peer} over {value.device}"
+            yield "", f"ib_write_bw {way}: {value.value:.3g} of {declared:.3g} Gb/s"
+
+
+def _declared_gbps(subject: Subject) -> float | None:
+    return min((rail.rate_mbps for rail in subject.fabric.rails), default=0) / 1000 or None
+
+
+def _beside_peers(rate: _Rate, ask: Ask, heard: Heard, known: Collection[str]) -> Looks:
+    complaints: list[tuple[str, str]] = []
+    for place, of in _by_place(rate, heard).items():
+        left = {node: value for node, value in of.items() if node not in known}
+        complaints += yield from _at_place(rate, ask, place, left)
+    return complaints
+
+
+def _at_place(rate: _Rate, ask: Ask, place: str, of: Mapping[str, Value]) -> Looks:
+    """Who is slower than the others is measured again beside one of them."""
+
+    def rates(again: Heard) -> Mapping[str, float]:
+        return {node: value.value for node, value in _by_place(rate, again).get(place, {}).items()}
+
+    def words(its: float, peer: str, usual: float) -> str:
+        return f"{rate.words}{f' on {place}' if place else ''}: {its:.3g} {rate.unit}, where {peer} has {usual:.3g}"
+
+    complaints: list[tuple[str, str]] = []
+    for suspect in peers.suspects({node: value.value for node, value in of.items()}, rate.part_min):
+        pair = (suspect.node, suspect.peer)
+        again = replace(ask, nodes=pair, what=f"{rate.words}: {' beside '.join(pair)}")
+        complaints += yield from beside(suspect, again, rates, words)
+    return complaints
+
+
+def _by_place(rate: _Rate, heard: Heard) -> dict[str, dict[str, Value]]:
+    """Of each directory what each node has there; of accelerators the slowest of a node, which is waited for."""
+    values = [value for value in peers.values(heard, rate.quantity) if value.node]
+    largest = max((value.bytes for value in values), default=0)
+    found: dict[str, dict[str, Value]] = {}
+    for value in values:
+        of = found.setdefault(value.device if value.device.startswith("/") else "", {})
+        if value.bytes == largest and (value.node not in of or value.value < of[value.node].value):
+            of[value.node] = value
+    return {place: of for place, of in found.items() if of}
+
+
+def _findings(subject: Subject, rate: _Rate, heard: Heard) -> Iterator[Finding]:
+    """What is known of the machine says more than its peers: all of them may be slow."""
+    found: dict[Verdict, list[tuple[Value, Bounds]]] = {}
+    for of in _by_place(rate, heard).values():
+        for value in of.values():
+            if bounds := _bounds(subject, rate, value):
+                found.setdefault(_verdict(value.value, bounds), []).append((value, bounds))
+    for verdict, about in found.items():
+        value, bounds = min(about, key=lambda each: each[0].value)
+        ceiling, floor = bounds.ceiling, bounds.floor
+        why = f"{rate.words}: {value.value:.3g} of at most {ceiling.value:.3g} {value.unit}"
+        why += ": more than can be, so that something else was measured" if verdict == "unknown" else ""
+        yield Finding(
+            rate.program, verdict, tuple(each.node for each, _ in about), "", rate.quantity, value.unit, value.bytes,
+            value.value, round(floor.value, 6), why, value.simulated, f"at most: {ceiling.why}; at least: {floor.why}",
+        )  # fmt: skip
+
+
+def _verdict(value: float, bounds: Bounds) -> Verdict:
+    if value > bounds.ceiling.value:
+        return "unknown"
+    return "pass" if value >= bounds.floor.value else "fail"
+
+
+def _bounds(subject: Subject, rate: _Rate, value: Value) -> Bounds | None:
+    """None where nothing is known: of a processor, or a machine that is not in the catalog."""
+    machine = catalog.machines().get(subject.pool_of[value.node].machine.name) if value.node in subject.nodes else None
+    if not rate.bounds or not machine or value.device == "cpu":
+        return None
+    try:
+        return rate.bounds(machine, value.bytes)
+    except UnknownFactError:
+        return None
+
+
+def _with_expected(subject: Subject, rate: _Rate, heard: Heard) -> Iterator[Measured]:
+    for value, its in zip(peers.values(heard, rate.quantity), measured(heard, rate.quantity), strict=True):
+        bounds = _bounds(subject, rate, value)
+        yield replace(its, expected=round(bounds.ceiling.value, 6)) if bounds else its

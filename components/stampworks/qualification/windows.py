@@ -1,0 +1,119 @@
+"""Whether a node is slower than its peers window by window, or gets slower while they do not.
+
+A node that is warm, or about to fail, shows it after a while and not at once. One window says little: whoever is to be
+blamed is found here in two rounds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from stampworks.qualification.asking import Evidence
+from stampworks.qualification.baseline import DEVIATIONS_MIN, middle, slow_over_time
+from stampworks.qualification.certificate import Measured
+
+WINDOW = "_window"
+"""How a quantity ends of which every window has a value."""
+BLOCKS = 5
+"""Parts of a series: the first is what a node could do, the last what it can do now."""
+WINDOWS_MIN = 4 * BLOCKS
+FALL_MIN = 0.1
+"""Of what it reached in the beginning, beside its peers."""
+
+Series = Mapping[str, Sequence[float]]
+"""node -> what it reached in each window, all at the same times."""
+
+
+class OverTime:
+    """What nodes reached in one round after the other; each is compared with those of its group."""
+
+    def __init__(self, groups: Sequence[Sequence[str]]) -> None:
+        self._groups = groups
+        self._said: dict[str, list[Measured]] = {}
+        """Window by window, by node."""
+        self._suspects: dict[str, str] = {}
+
+    def end_of_round(self, evidence: Evidence) -> dict[str, str]:
+        """Who was slow in this round and in the one before it, and why.
+
+        Takes the windows out of what was measured: they are many, and say something only together.
+        """
+        latest: dict[str, list[Measured]] = {}
+        for each in evidence.measured:
+            if each.quantity.endswith(WINDOW):
+                latest.setdefault(each.node, []).append(each)
+        evidence.measured[:] = [each for each in evidence.measured if not each.quantity.endswith(WINDOW)]
+        for node, its in latest.items():
+            self._said.setdefault(node, []).extend(its)
+        before, self._suspects = self._suspects, {}
+        for group in self._groups:
+            self._suspects |= slowing(_series(self._said, group)) | slow(_series(latest, group))
+        return {node: why for node, why in self._suspects.items() if node in before}
+
+    def measured(self) -> list[Measured]:
+        """The median of all windows of each node, with the least and the greatest."""
+        return [
+            replace(
+                its[0],
+                quantity=its[0].quantity.removesuffix(WINDOW) + ".over_time",
+                value=statistics.median(each.value for each in its),
+                low=min(each.value for each in its),
+                high=max(each.value for each in its),
+                samples=len(its),
+            )
+            for its in self._said.values()
+        ]
+
+
+def _series(said: Mapping[str, Sequence[Measured]], group: Sequence[str]) -> Series:
+    """Of those of a group that were there all the time."""
+    its = {node: [each.value for each in said[node]] for node in group if node in said}
+    longest = max(map(len, its.values()), default=0)
+    return {node: values for node, values in its.items() if len(values) == longest}
+
+
+def slow(series: Series) -> dict[str, str]:
+    """Who, and why; of too few windows nobody."""
+    throughout = slow_over_time(series) if _of_one_length(series) else {}
+    return {node: f"{standing.why}, over {len(series[node])} windows" for node, standing in throughout.items()} | {
+        node: why for node, why in slowing(series).items() if node not in throughout
+    }
+
+
+def slowing(series: Series) -> dict[str, str]:
+    """Those that have lost more than the noise of all, compared with their peers at the same time."""
+    if len(series) < 2 or not _of_one_length(series) or len(next(iter(series.values()))) < WINDOWS_MIN:
+        return {}
+    blocks = {node: _blocks(_beside_others(series, node)) for node in series}
+    noise = statistics.median(abs(bend) for its in blocks.values() for bend in _bends(its)) / math.sqrt(3)
+    falls = {node: 1 - its[-1] / its[0] for node, its in blocks.items()}
+    return {
+        node: f"it fell by {fall:.0%} of what it reached beside its peers, over {len(series[node])} windows"
+        for node, fall in falls.items()
+        if fall >= FALL_MIN and fall >= DEVIATIONS_MIN * noise and blocks[node][-1] == min(blocks[node])
+    }
+
+
+def _of_one_length(series: Series) -> bool:
+    return len({len(values) for values in series.values()}) == 1 and all(
+        value > 0 for values in series.values() for value in values
+    )
+
+
+def _beside_others(series: Series, node: str) -> list[float]:
+    others = zip(*(values for name, values in series.items() if name != node), strict=True)
+    return [own / statistics.median(each) for own, each in zip(series[node], others, strict=True)]
+
+
+def _bends(values: Sequence[float]) -> list[float]:
+    """How far each is from the line between the two beside it, which a steady fall does not change."""
+    return [one - 2 * two + three for one, two, three in zip(values, values[1:], values[2:], strict=False)]
+
+
+def _blocks(values: Sequence[float]) -> list[float]:
+    edges = [len(values) * block // BLOCKS for block in range(BLOCKS + 1)]
+    return [middle(values[begin:end]) for begin, end in itertools.pairwise(edges)]

@@ -1,0 +1,133 @@
+"""Rates of single nodes: by their peers, by what is known of their machine, and by what is declared."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from stampworks.qualification import Ask, Evidence, Finding, Heard, Result, Subject
+from stampworks.qualification.rates import of_devices, of_storms
+from stampworks.qualification.results import Value
+
+from tests.qualification.conftest import SimulatedCluster, subject
+
+SHARED = [{"name": "shared", "kind": "directory", "mount": "/shared"}]
+
+
+@dataclass
+class Measuring(SimulatedCluster):
+    """What some programs say besides, on every node or on one."""
+
+    more: Mapping[str, Sequence[tuple[str, str, float, str, int]]] = field(default_factory=dict)
+    """program -> (quantity, unit, value, device, bytes)."""
+    peer: str = ""
+
+    def answers(self, program: str, asked: Ask) -> list[Result]:
+        found = super().answers(program, asked)
+        if program not in self.more:
+            return found
+        return [dataclasses.replace(each, values=(*each.values, *self.besides(program, each.node))) for each in found]
+
+    def besides(self, program: str, node: str) -> list[Value]:
+        return [
+            self.value(quantity, unit, self.says.get((node, quantity), value), "", node, self.peer, size, device)
+            for quantity, unit, value, device, size in self.more[program]
+        ]
+
+
+def carried_out(step: Any, cluster: SimulatedCluster) -> Evidence:
+    evidence = Evidence()
+    conversation = step(cluster.subject, tuple(cluster.subject.nodes), evidence)
+    heard: Heard | None = None
+    try:
+        while True:
+            asked = conversation.send(heard) if heard else next(conversation)
+            cluster.asked.append(asked)
+            heard = Heard(tuple(each for program in asked.programs for each in cluster.answers(program, asked)), ())
+    except StopIteration:
+        return evidence
+
+
+def of_machine(name: str) -> Subject:
+    """The same nodes, as if they were such machines."""
+    found = subject(4)
+    [pool] = found.pools
+    machine = dataclasses.replace(pool.machine, name=name, simulated=False)
+    return dataclasses.replace(found, pools=(dataclasses.replace(pool, machine=machine),))
+
+
+def about(evidence: Evidence, check: str) -> list[Finding]:
+    return [each for each in evidence.findings if each.check == check]
+
+
+@pytest.mark.parametrize(
+    ("step", "quantity", "value", "why"),
+    [
+        (of_devices, "memory_triad", 2.0, "adding in memory: 2 GB/s, where gpu-002 has 4"),
+        (of_devices, "loading", 10.0, "loading samples on /shared: 10 MB/s, where gpu-002 has 100"),
+        (
+            of_storms,
+            "checkpoint_write",
+            30.0,
+            "writing a checkpoint with all others on /shared: 30 MB/s, where gpu-002 has 300",
+        ),
+    ],
+)
+def test_one_that_is_slower_than_its_peers(step: Any, quantity: str, value: float, why: str) -> None:
+    """It is measured again beside one of them, and fails when it is slow each time."""
+    cluster = SimulatedCluster(subject(4, storage=SHARED), says={("gpu-003", quantity): value})
+    [failed] = [each for each in carried_out(step, cluster).findings if each.verdict != "pass"]
+    assert (failed.nodes, failed.why) == (("gpu-003",), why)
+    assert [asked.nodes for asked in cluster.asked[1:]] == [("gpu-003", "gpu-002")] * 3
+
+
+def test_what_was_skipped_is_no_finding() -> None:
+    """Neither a pass nor unknown: there was nothing to measure."""
+    evidence = carried_out(of_devices, SimulatedCluster(subject(4, storage=SHARED)))
+    assert about(evidence, "copies") == []
+    evidence = carried_out(of_storms, SimulatedCluster(subject(4, storage=SHARED)))
+    assert about(evidence, "tools") == []
+    assert {each.verdict for each in about(evidence, "checkpoint")} == {"pass"}
+
+
+def test_without_shared_storage_there_is_no_checkpoint_of_all() -> None:
+    """A directory of its own shows nothing of the others'."""
+    cluster = SimulatedCluster(subject(4))
+    carried_out(of_storms, cluster)
+    assert [asked.programs for asked in cluster.asked] == [("tools",)]
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(52.0, "pass"), (20.0, "fail"), (90.0, "unknown")])
+def test_what_is_known_of_a_machine(value: float, verdict: str) -> None:
+    """All alike may be slow, or measured wrongly: physics says so, with its arithmetic."""
+    more = {"copies": [("h2d_bandwidth", "GB/s", value, "cuda:0", 1 << 28)]}
+    evidence = carried_out(of_devices, Measuring(of_machine("p5"), more=more))
+    [found] = [each for each in about(evidence, "copies") if each.quantity]
+    assert (found.verdict, found.measured, len(found.nodes)) == (verdict, value, 4)
+    assert found.why.startswith(f"to the accelerator: {value:.3g} of at most 57.6 GB/s")
+    assert "pcie5-x16: 63 GB/s x 0.914" in found.derivation
+    assert {each.expected for each in evidence.measured if each.quantity == "h2d_bandwidth"} == {57.582}
+
+
+def test_a_processor_is_not_an_accelerator() -> None:
+    """Its memory is not that of the machine's accelerators, of which the catalog speaks."""
+    evidence = carried_out(of_devices, Measuring(of_machine("p5")))
+    assert {each.expected for each in evidence.measured if each.quantity == "memory_copy"} == {None}
+    assert {each.verdict for each in about(evidence, "memory")} == {"pass"}
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(0.19, "pass"), (0.1, "fail")])
+def test_writes_over_rdma_are_judged_by_the_declared_rate(value: float, verdict: str) -> None:
+    """Of a slow pair nobody is blamed, but it is no pass."""
+    more = {"tools": [("ib_write_bandwidth", "Gb/s", value, "mlx5_0", 65536)]}
+    evidence = carried_out(of_storms, Measuring(subject(4), more=more, peer="gpu-001"))
+    found = about(evidence, "tools")
+    assert verdict in {each.verdict for each in found}
+    if verdict == "fail":
+        [failed] = [each for each in found if each.verdict == "fail"]
+        assert failed.nodes == ()
+        assert "ib_write_bw from gpu-002 to gpu-001 over mlx5_0: 0.1 of 0.2 Gb/s" in failed.why
+    assert {each.expected for each in evidence.measured if each.quantity == "ib_write_bandwidth"} == {0.2}
