@@ -8,7 +8,9 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stampworks.qualification import Ask, Result
 from stampworks.qualification.baseline import NODES_MIN, PART_MAX, middle, slow, slow_over_time, standing
+from stampworks.qualification.concluding import LOOKS
 
 from tests.qualification.conftest import SimulatedCluster, subject
 from tests.qualification.series import NOISE, SLOWED, Fleet, fleet, recorded, scaled, slowed, two_kinds, without_slowed
@@ -174,6 +176,32 @@ def test_a_slow_disk_of_many() -> None:
     why = "/shared takes 200 MB/s, where that of gpu-009 takes 300; "
     why += "among all, 33.3 % below the median of 15 peers, 333.3 robust deviations"
     assert (failed.check, failed.nodes, failed.why) == ("storage", ("gpu-003",), why)
+
+
+@pytest.mark.parametrize(
+    ("looks", "failed"),
+    [
+        pytest.param([(75, 100)] * LOOKS, True, id="slow each time"),
+        pytest.param([(100, 100)], False, id="slow once, which a neighbour explains"),
+        pytest.param([(75, 100), (75, 100), (100, 100)], False, id="as fast as the other at last"),
+        pytest.param([(75, 80), *[(75, 100)] * LOOKS], True, id="the other held back, which says nothing"),
+        pytest.param([(75, 80)] * 2 * LOOKS, False, id="never a fair look"),
+    ],
+)
+def test_a_second_look_is_beside_a_peer(looks: list[tuple[float, float]], failed: bool) -> None:
+    """Who was slow among all is slow for good when it is so beside somebody who is not held back, each time."""
+    heard = iter(looks)
+
+    class Again(SimulatedCluster):
+        def answers(self, program: str, asked: Ask) -> list[Result]:
+            if program == "matmul" and len(asked.nodes) == 2:
+                rates = dict(zip(("gpu-003", "gpu-002"), next(heard), strict=True))
+                self.says = {(node, "matmul_fp32"): rate for node, rate in rates.items()}
+            return super().answers(program, asked)
+
+    found = Again(subject(4), says={("gpu-003", "matmul_fp32"): 75.0}).prove()
+    assert [each.nodes for each in found if each.verdict != "pass"] == [("gpu-003",)] * failed
+    assert next(heard, None) is None
 
 
 def test_nodes_of_another_kind_are_no_measure() -> None:

@@ -24,6 +24,8 @@ STORAGE_PART_MIN = 0.2
 """Of the median of its peers: disks share a machine room's noise, so that less than this is no noise."""
 MATMUL_PART_MIN = 0.85
 """The same; with enough peers the baseline that they give is judged by first, and finds less."""
+STORAGE_LOOKS = 5
+"""Neighbours make one disk twice as fast as another, and the next time the other."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 (it is named, not written to)
 _STARTUP_S = 20.0
 _TORCH_S = 30.0
@@ -203,7 +205,7 @@ def _directory(directory: str, found: Mapping[str, float], options: Mapping[str,
     for suspect in peers.suspects(others, STORAGE_PART_MIN):
         pair = (suspect.node, suspect.peer)
         ask = Ask(("storage",), pair, options, _STARTUP_S + 4, f"{directory} of {' beside '.join(pair)}")
-        complaints += yield from beside(suspect, ask, rates, words)
+        complaints += yield from beside(suspect, ask, rates, words, STORAGE_LOOKS)
     return complaints
 
 

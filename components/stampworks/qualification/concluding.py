@@ -9,7 +9,8 @@ from stampworks.qualification.asking import Ask, Evidence
 from stampworks.qualification.certificate import Finding, Measured, Verdict, finding_without_number
 from stampworks.qualification.results import Heard
 
-REPEATS = 3
+LOOKS = 3
+"""How often a suspect has to be slow beside a peer, where chance rarely makes it so."""
 Complaints = Iterator[tuple[str, str]]
 """(node, what is wrong with it)"""
 Looks = Generator[Ask, Heard, list[tuple[str, str]]]
@@ -57,17 +58,22 @@ def beside(
     ask: Ask,
     rates: Callable[[Heard], Mapping[str, float]],
     words: Callable[[float, str, float], str],
+    looks: int = LOOKS,
 ) -> Looks:
     """What is wrong with a node that is slower than a peer beside it, each time: a host's noise hits either."""
-    node, peer, why = suspect.node, suspect.peer, ""
-    for _ in range(REPEATS):
+    node, peer, slow = suspect.node, suspect.peer, 0
+    for _ in range(2 * looks):
         again = rates((yield ask))
         if node not in again or peer not in again:
             return [(node, f"it was slower than its peers, and gave no answer beside {peer}")]
-        if again[node] >= suspect.part_min * again[peer]:
-            return []
-        why = words(again[node], peer, again[peer])
-    return [(node, f"{why}; among all, {suspect.why}" if suspect.why else why)]
+        if again[node] < suspect.part_min * again[peer]:
+            slow += 1
+            if slow == looks:
+                why = words(again[node], peer, again[peer])
+                return [(node, f"{why}; among all, {suspect.why}" if suspect.why else why)]
+        elif again[peer] >= suspect.part_min * suspect.peer_reached:
+            return []  # else the peer was held back, and says nothing about the node
+    return []
 
 
 def measured(heard: Heard, quantity: str) -> Iterator[Measured]:

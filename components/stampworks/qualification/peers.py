@@ -22,6 +22,8 @@ class Suspect:
     node: str
     peer: str
     """The median one of those that are not suspected: whom to measure it beside."""
+    peer_reached: float
+    """What that one reached among all: when it is slower beside the suspect, it is held back itself."""
     part_min: float
     """Of what that one reaches: what is less is slow."""
     why: str
@@ -52,10 +54,11 @@ def suspects(of: Mapping[str, float], part: float) -> list[Suspect]:
     slow = baseline.slow(of)
     found = list(dict.fromkeys([*slow, *low(of, part)[0]]))
     others = sorted((node for node in of if node not in found), key=of.__getitem__)
+    peer = others[len(others) // 2] if others else ""
     return [
-        Suspect(node, others[len(others) // 2], max(part, slow[node].part_min), slow[node].why)
+        Suspect(node, peer, of[peer], max(part, slow[node].part_min), slow[node].why)
         if node in slow
-        else Suspect(node, others[len(others) // 2], part, "")
+        else Suspect(node, peer, of[peer], part, "")
         for node in found
     ]
 
