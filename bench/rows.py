@@ -61,9 +61,10 @@ def measured(what: str, unit: str, values: Sequence[float], target: float | None
 
 
 def counted(what: str, unit: str, wrong: int, of: int, target: float | None = None) -> Row:
-    """How many of many went wrong; the target is the part that may."""
+    """How many of many went wrong; the target is the part that may. None of so many is met by the count."""
     low, high = wilson(wrong, of)
-    return Row(what, wrong, of, unit, wrong / of, low, high, target, None if target is None else high <= target)
+    met = None if target is None else high <= target if target else not wrong
+    return Row(what, wrong, of, unit, wrong / of, low, high, target, met)
 
 
 def wilson(count: int, of: int) -> tuple[float, float]:
@@ -72,7 +73,7 @@ def wilson(count: int, of: int) -> tuple[float, float]:
     part, weight = count / of, 1 + z * z / of
     middle = (part + z * z / (2 * of)) / weight
     half = z / weight * math.sqrt(part * (1 - part) / of + z * z / (4 * of * of))
-    return max(middle - half, 0.0), min(middle + half, 1.0)
+    return max(middle - half, 0.0) if count else 0.0, min(middle + half, 1.0)
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:

@@ -63,3 +63,4 @@ def test_a_count_is_judged_by_what_it_can_tell() -> None:
     """None of a hundred does not show that it is less than one in fifty."""
     assert [counted("x", "", 0, of, 0.02).met for of in (100, 200)] == [False, True]
     assert (counted("x", "", 3, 600).ratio, counted("x", "", 3, 600).baseline) == (0.005, 600)
+    assert [counted("x", "", wrong, 300, 0).met for wrong in (0, 1)] == [True, False]
