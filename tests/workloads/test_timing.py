@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from validation import timing
+
+from tests.workloads.conftest import ROOT
 
 
 def test_of_few_samples_the_ends_are_given_and_the_note_says_so() -> None:
@@ -35,6 +40,42 @@ def test_rates_leave_out_the_begin_of_a_transfer() -> None:
     found = timing.rates(marks, 8)
     assert len(found) == 8
     assert all(rate == pytest.approx(1e6) for rate in found)
+
+
+def test_a_pace_is_one_of_several_rounds() -> None:
+    """What holds up one round of five shows in each; what is left over counts only where there is nothing else."""
+    assert timing.paces([1, 1, 1, 1, 6] * 2 + [1], 10) == [0.5, 0.5]
+    assert timing.paces([2, 2], 10) == [0.5]
+
+
+BUSY = """
+import os, sys, time
+from validation.timing import without_waiting
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+neighbour = os.fork()
+while not neighbour:
+    pass
+time.sleep(0.1)
+begun, own = time.perf_counter(), without_waiting()
+while time.perf_counter() < begun + 0.5:
+    pass
+print((without_waiting() - own) / (time.perf_counter() - begun))
+begun, own = time.perf_counter(), without_waiting()
+time.sleep(0.2)
+print((without_waiting() - own) / (time.perf_counter() - begun))
+os.kill(neighbour, 9)
+os.wait()
+"""
+
+
+def test_waiting_for_a_processor_is_left_out() -> None:
+    """Two that share one have half of it each, by a clock that counts their own time; being held up counts."""
+    done = subprocess.run(
+        [sys.executable, "-c", BUSY], cwd=ROOT / "workloads", capture_output=True, text=True, timeout=60, check=True
+    )
+    spinning, sleeping = map(float, done.stdout.split())
+    assert 0 < spinning < 0.8
+    assert 0.8 < sleeping <= 1
 
 
 def test_rates_show_a_transfer_that_becomes_slow() -> None:

@@ -46,6 +46,8 @@ def main(argv: Sequence[str]) -> int:
     except OptionError as error:
         print(f"validation: {error}", file=sys.stderr)
         return 2
+    if cluster.shared:
+        os.environ["OMP_NUM_THREADS"] = "1"  # read when torch is loaded: more threads would only wait for each other
     ranks = Ranks(cluster)
     for number, name in enumerate(arguments.programs, 1):
         ranks.begin(number)

@@ -2,6 +2,9 @@
 
 A device that computes wrong now and then says nothing of it. So the same product is made again and again from the same
 random matrices, and each is compared with the first, bit by bit.
+
+Where nodes are simulated on one machine they take the processors from each other, which is no node's fault: the time
+for which a product waited for one is left out. What remains is slow when the node itself is.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +21,11 @@ import torch
 from .device import device_of, done, random
 from .ranks import Ranks
 from .result import Answer
-from .timing import spread, windows_of
+from .timing import paces, spread, windows_of, without_waiting
 
+SAMPLE_S = 0.08
+"""A sample is the rate over so long: of single products some would miss what slows a device in turns."""
+SAMPLES_MIN = 5
 KINDS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 REHEARSED = "STAMPWORKS_FAULT_BITFLIP"
 """Set to 1 it rehearses a fault: one bit of one product is turned, as a device does that computes wrong."""
@@ -51,35 +58,46 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
     kind = options.kind or ("bfloat16" if accelerated else "float32")
     one, other = (random((size, size), device, getattr(torch, kind), options.seed + number) for number in (0, 1))
     first = one @ other
-    _windows(one, other, first, options.warmup, device, turn=False)
-    took, wrong = _windows(one, other, first, options.seconds, device, turn=os.environ.get(REHEARSED) == "1")
+    clock = without_waiting if ranks.cluster.shared else time.perf_counter
+    work = Work(one, other, first, device, clock)
+    work.done_for(options.warmup, 0)
+    took, wrong = work.done_for(options.seconds, SAMPLES_MIN, turn=os.environ.get(REHEARSED) == "1")
 
     unit, scale = ("TFLOP/s", 1e12) if accelerated else ("GFLOP/s", 1e9)
     where = {"device": answer.device, "bytes": one.numel() * one.element_size()}
-    rates = [2 * size**3 / each / scale for each in took]
-    answer.value(f"matmul_{KINDS[kind]}", unit, spread(rates), **where)
-    for window in windows_of(took, rates, options.windows):
-        answer.value(f"matmul_{KINDS[kind]}_window", unit, spread(window), **where)
+    flop = 2 * size**3 / scale
+    answer.value(f"matmul_{KINDS[kind]}", unit, spread(paces(took, SAMPLE_S)).scaled(flop), **where)
+    for window in windows_of(took, took, options.windows):
+        answer.value(f"matmul_{KINDS[kind]}_window", unit, spread(paces(window, SAMPLE_S)).scaled(flop), **where)
     answer.value("matmul_mismatches", "count", float(wrong), **where, note=f"of {len(took)} products")
     answer.text("matmul_digest", f"{size} {KINDS[kind]} {options.seed} {answer.device}", digest(first))
 
 
-def _windows(
-    one: Any, other: Any, first: Any, seconds: float, device: torch.device, turn: bool
-) -> tuple[list[float], int]:
-    """How long each product took, without the comparison behind it, and how many were not the first one again."""
-    product, took, wrong = torch.empty_like(first), list[float](), 0
-    begun = time.perf_counter()
-    while not took or time.perf_counter() - begun < seconds:
-        done(device)
-        before = time.perf_counter()
-        torch.mm(one, other, out=product)
-        done(device)
-        took.append(time.perf_counter() - before)
-        if turn and len(took) == 2:
-            turn_a_bit(product)
-        wrong += not torch.equal(bits(product), bits(first))
-    return took, wrong
+@dataclass(frozen=True)
+class Work:
+    """The same product again and again."""
+
+    one: Any
+    other: Any
+    first: Any
+    device: torch.device
+    clock: Callable[[], float]
+
+    def done_for(self, seconds: float, samples: int, *, turn: bool = False) -> tuple[list[float], int]:
+        """How long each product took, without the comparison behind it, and how many were not the first one again."""
+        product, took, worked, wrong = torch.empty_like(self.first), list[float](), 0.0, 0
+        begun = time.perf_counter()
+        while not took or time.perf_counter() - begun < seconds or worked < samples * SAMPLE_S:
+            done(self.device)
+            before = self.clock()
+            torch.mm(self.one, self.other, out=product)
+            done(self.device)
+            took.append(self.clock() - before)
+            worked += took[-1]
+            if turn and len(took) == 2:
+                turn_a_bit(product)
+            wrong += not torch.equal(bits(product), bits(self.first))
+        return took, wrong
 
 
 def bits(product: Any) -> Any:

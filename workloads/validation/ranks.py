@@ -32,6 +32,8 @@ class Cluster:
     """Where the first rank listens; torch takes the next one."""
     wait: float = 30.0
     """Seconds that anybody waits for anybody."""
+    shared: bool = False
+    """Whether the nodes are simulated on one machine, so that their programs wait for each other's processors."""
     limit: float = 600.0
     """Seconds after which a program that hangs in spite of all is ended, and with it the whole start."""
 

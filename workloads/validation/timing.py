@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 FEW = 20
 """Below so many samples a percentile is a guess, and the least and the greatest are given instead."""
@@ -47,6 +48,15 @@ def quantile(ordered: Sequence[float], part: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
+def without_waiting() -> float:
+    """Seconds on a clock that stands still while this thread, ready to go on, waits for a processor."""
+    try:
+        waited = int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except OSError:  # a kernel that does not count it
+        waited = 0.0
+    return time.perf_counter() - waited
+
+
 def repeat(work: Callable[[], None], seconds: float, least: int = 3, most: int = 1000) -> list[float]:
     """How long each of several rounds took: as many as the time allows, but never fewer than `least`."""
     took: list[float] = []
@@ -57,6 +67,17 @@ def repeat(work: Callable[[], None], seconds: float, least: int = 3, most: int =
         took.append(after - before)
         before = after
     return took
+
+
+def paces(took: Sequence[float], width: float) -> list[float]:
+    """Rounds a second in one sample of this width after the other, from how long each round took."""
+    found, count, seconds = list[float](), 0, 0.0
+    for each in took:
+        count, seconds = count + 1, seconds + each
+        if seconds >= width:
+            found.append(count / seconds)
+            count, seconds = 0, 0.0
+    return found or [count / seconds]
 
 
 def rates(marks: Sequence[tuple[float, int]], windows: int) -> list[float]:

@@ -16,7 +16,7 @@ _ALL: tuple[tuple[Fault, Means], ...] = (
             "cpu-slow",
             "a node's processes run for a part of the time",
             "matmul",
-            severity=Severity("the part of the time that is left", 0.2, 0.6),
+            severity=Severity("the part of the time that is left", 0.2, 0.75),
         ),
         machines.SLOW_CPU,
     ),
