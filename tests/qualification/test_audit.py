@@ -119,6 +119,7 @@ def test_what_honest_people_wrote(
             440,
             "no healthy machine passes: 440 GB/s is 106% of what",
         ),
+        ("p5", 2, "all_reduce_busbw", 8192, "GB/s", 400, "400 GB/s is 354.5 times what 16 ranks on 2 nodes can reach"),
         ("p5", 16, "all_reduce_busbw", 16 * MIB, "GB/s", 300, "121.1 GB/s for 16 MiB, which takes 274.9 us or more"),
         ("p5", 4, "alltoall_busbw", GIB, "GB/s", 200, "of 31 parts 24 leave for other nodes: x 31/24"),
         (

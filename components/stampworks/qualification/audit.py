@@ -141,7 +141,7 @@ def _fits(threshold: Threshold, meaning: Meaning) -> str:
     ceiling = meaning.bounds.ceiling
     share = _base(threshold, threshold.unit) / ceiling.value
     return (
-        f"{_written(threshold)} is {_percent(share)} of what {meaning.what} can reach, "
+        f"{_written(threshold)} is {_part(share)} what {meaning.what} can reach, "
         f"{_in_its_unit(threshold, ceiling.value)} ({ceiling.why})"
     )
 
@@ -201,6 +201,8 @@ def _nodes(threshold: Threshold) -> str:
     return "1 node" if threshold.nodes == 1 else f"{threshold.nodes} nodes"
 
 
-def _percent(share: float) -> str:
+def _part(share: float) -> str:
     """Never 100 % of what it is above of, or below."""
-    return f"{share:.0%}" if abs(share - 1) > 0.01 else f"{share:.2%}"
+    if share >= 10:
+        return f"{figure(share)} times"
+    return f"{share:.2%} of" if 0.99 <= share <= 1.01 or share < 0.01 else f"{share:.0%} of"
