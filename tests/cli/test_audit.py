@@ -67,9 +67,9 @@ def test_text(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "  a broken machine passes: 20 Gb/s is too low, for one NIC may reach 50 Gb/s (0.5 x 100 Gb/s: half of its "
         "lanes could be dead)\n"
         "thresholds.csv:4: ok: p5, 2 nodes, all_reduce_busbw of 16777216 bytes 50 GB/s\n"
-        "  50 GB/s is 23% of what 16 ranks on 2 nodes can reach, 212.9 GB/s (NVLink of h100 carries 450 GB/s from an "
-        "accelerator, and its switch adds up: x 1.09, the most that was ever published; 212.9 GB/s for 16 MiB, which "
-        "takes 147.8 us or more)\n"
+        "  50 GB/s is 21% of what 16 ranks on 2 nodes can reach, 232.7 GB/s (NVLink of h100 carries 450 GB/s from an "
+        "accelerator, and its switch adds up: x 1.1, a percent more than was ever published; 232.7 GB/s for 16 MiB, which "
+        "takes 135.2 us or more)\n"
         "2 ok, 1 refused\n"
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from typing import Final, Literal
 
@@ -120,6 +120,8 @@ def _judged(threshold: Threshold, meanings: Sequence[Meaning]) -> Judgement:
     closest = min(meanings, key=lambda meaning: meaning.distance(value))
     if value > closest.bounds.ceiling.value:
         said = f"no healthy machine passes: {_fits(threshold, closest)}"
+        if elsewhere := _elsewhere(threshold):
+            return Judgement(threshold, "refused", f"{said}; perhaps it is that of {elsewhere}")
     else:
         floor = closest.bounds.floor
         reached = f"{closest.what} may reach {_in_its_unit(threshold, floor.value)} ({floor.why})"
@@ -154,6 +156,15 @@ def _either(threshold: Threshold, usual: Meaning, factor: float, other: Meaning)
         f"{_in_its_unit(threshold, ceiling.value)} ({ceiling.why}); if {other.what} are meant, nothing tells one from "
         "the other"
     )
+
+
+def _elsewhere(threshold: Threshold) -> str:
+    """Where the same number would be right."""
+    large, one_node = replace(threshold, size_bytes=0), replace(threshold, size_bytes=0, nodes=1)
+    for other, what in ((large, "a large payload"), (one_node, "one node")):
+        if other != threshold and audit(other).verdict == "ok":
+            return what
+    return ""
 
 
 def _slip(threshold: Threshold, meanings: Sequence[Meaning]) -> str:
