@@ -68,8 +68,8 @@ def test_text(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "lanes could be dead)\n"
         "thresholds.csv:4: ok: p5, 2 nodes, all_reduce_busbw of 16777216 bytes 50 GB/s\n"
         "  50 GB/s is 21% of what 16 ranks on 2 nodes can reach, 232.7 GB/s (NVLink of h100 carries 450 GB/s from an "
-        "accelerator, and its switch adds up: x 1.1, a percent more than was ever published; 232.7 GB/s for 16 MiB, which "
-        "takes 135.2 us or more)\n"
+        "accelerator, and its switch adds up: x 1.1, a percent more than was ever published; 232.7 GB/s for 16 MiB, "
+        "which takes 135.2 us or more)\n"
         "2 ok, 1 refused\n"
     )
 

@@ -108,8 +108,8 @@ def test_what_honest_people_wrote(
             16 * GIB,
             "GB/s",
             440,
-            "between 16 nodes 0.1181 of busbw crosses them: x 127/15, nothing is added up on the way); perhaps it is that "
-            "of one node",
+            "between 16 nodes 0.1181 of busbw crosses them: x 127/15, nothing is added up on the way); perhaps it is "
+            "that of one node",
         ),
         (
             "B200.8",
@@ -240,8 +240,8 @@ def test_what_honest_people_wrote(
             105,
             "wrong by 8, bytes and bits: 840 GB/s would fit 72 ranks on 18 nodes, which can reach 987.7 GB/s (NVLink "
             "of gb200 carries 900 GB/s from an accelerator, and its switch adds up: x 1.1, a percent more than was "
-            "ever published); if 72 ranks on 18 nodes that use no NVLink between nodes are meant, nothing tells one from "
-            "the other",
+            "ever published); if 72 ranks on 18 nodes that use no NVLink between nodes are meant, nothing tells one "
+            "from the other",
         ),
         ("p5", 1, "nic_bandwidth", 0, "GB/s", 3200, "perhaps wrong by 8, bytes and bits: 3200 Gb/s would fit"),
         ("p5", 2, "all_reduce_busbw", 16 * GIB, "Gb/s", 440, "wrong by 8, bytes and bits: 440 GB/s would fit"),

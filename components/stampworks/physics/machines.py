@@ -12,7 +12,7 @@ from stampworks.physics.collectives import Operation, bus_factor, size
 WIRE_SHARE = 0.99
 """Packets have headers: no link carries more than this as data."""
 REDUCED_SHARE = 1.1
-"""A percent more than was published where the switch adds up: 487 GB/s of busbw on NVLink of 450 (2 x p5), 937 on 900 (18 x GB300)."""
+"""A percent more than was published where the switch adds up: busbw of 487 GB/s on NVLink of 450 (2 x p5)."""
 BROKEN_SHARE = 0.5
 """What reaches no more than half of a plain ring can have half of its links dead."""
 BROKEN_NVLINK_SHARE = 0.45
