@@ -47,7 +47,6 @@ def test_nics_add_up_to_what_the_vendor_says_of_the_node(name: str) -> None:
     ("names", "nics_gbs"),
     [
         (["p4d", "p4de"], 50),
-        (["a3-highgpu-8g"], 100),
         (["BM.GPU4.8", "B4.8", "A100-v2.8", "GB200.4", "GB200-v2.4", "ND128isr_GB300_v6", "a3-megagpu-8g"], 200),
         (["p5", "p5e", "p5en", "p6-b200", "a3-ultragpu-8g", "a4-highgpu-8g", "ND96isr_H100_v5"], 400),
         (["BM.GPU.H100.8", "H200.8", "B200.8", "GB200-v3.4", "GB300.4"], 400),

@@ -32,9 +32,14 @@ PUBLISHED: list[tuple[str, int, dict[float, float]]] = [
     ("GB200.4", 36, {512: 508.8, 1024: 597.6, 2048: 680.9, 4096: 745.4, 8192: 793.1, 16384: 820.4}),
     ("GB200.4", 360, {512: 151.0, 1024: 218.9, 2048: 286.5, 4096: 346.4, 8192: 382.1, 16384: 405.7}),
 ]  # fmt: skip
-PUBLISHED_OF_OTHERS: list[tuple[str, str, float]] = [
-    # ml-engineering 744d01e: 8 x H200, 16 GiB
-    ("p5en", "all_gather", 361.4),
-    ("p5en", "reduce_scatter", 362.9),
-]
-"""(machine, operation, GB/s) in one node."""
+PUBLISHED_OF_OTHERS: list[tuple[str, str, int, dict[float, float]]] = [
+    # ml-engineering 744d01e: 8 x H200
+    ("p5en", "all_gather", 1, {16384: 361.4}),
+    ("p5en", "reduce_scatter", 1, {16384: 362.9}),
+    # cluster-toolkit 10470803, in its examples
+    ("a3-megagpu-8g", "all_gather", 2, {0.0625: 0.63, 0.25: 1.9, 1: 7.34, 2: 14.4, 4: 26.5, 8: 47.3, 16: 79.5}),
+    ("a3-megagpu-8g", "all_gather", 2, {32: 108.3, 64: 121.5, 128: 156.0, 256: 166.6, 1024: 182.0, 8192: 188.7}),
+    ("a3-ultragpu-8g", "all_gather", 2, {0.0625: 1.04, 0.25: 3.85, 1: 12.3, 2: 25.1, 4: 47.3, 8: 83.4, 16: 128.0}),
+    ("a3-ultragpu-8g", "all_gather", 2, {32: 170.8, 64: 213.5, 128: 254.0, 256: 286.8, 1024: 324.1, 8192: 328.9}),
+]  # fmt: skip
+"""The same of other operations."""

@@ -55,8 +55,11 @@ def _published() -> Iterator[Labelled]:
             for margin in MARGINS:
                 row = _row(machine, nodes, "all_reduce_busbw", mib * MIB, "GB/s", margin * gbs)
                 yield Labelled(row, "ok", "published")
-    for machine, operation, gbs in PUBLISHED_OF_OTHERS:
-        yield Labelled(_row(machine, 1, f"{operation}_busbw", PLATEAU, "GB/s", gbs), "ok", "published")
+    for machine, operation, nodes, sweep in PUBLISHED_OF_OTHERS:
+        for mib, gbs in sweep.items():
+            for margin in MARGINS:
+                row = _row(machine, nodes, f"{operation}_busbw", mib * MIB, "GB/s", margin * gbs)
+                yield Labelled(row, "ok", "published")
     for machine, nodes, quantity, unit, value in VENDORS:
         size = PLATEAU if quantity.endswith("busbw") else 0
         yield Labelled(_row(machine, nodes, quantity, size, unit, value), "ok", "published")
@@ -93,6 +96,10 @@ VENDORS = (
     *(("ND128isr_GB300_v6", 18, "all_reduce_busbw", "GB/s", gbs) for gbs in (800, 600)),
     *(("ND128isr_GB300_v6", 2, "all_reduce_busbw", "GB/s", gbs) for gbs in (180, 150)),
     *(("ND128isr_GB300_v6", 1, "matmul_bf16", "TFLOP/s", tflops) for tflops in (1785, 1720)),
+    # cluster-health-scanner 81c525d
+    ("a3-megagpu-8g", 2, "all_gather_busbw", "GB/s", 150),
+    ("a3-ultragpu-8g", 2, "all_gather_busbw", "GB/s", 250),
+    ("a4-highgpu-8g", 2, "all_gather_busbw", "GB/s", 250),
     # awsome-distributed-training 0edaf152
     ("p4d", 1, "all_reduce_busbw", "GB/s", 200),
     ("p6-b200", 1, "all_reduce_busbw", "GB/s", 600),
@@ -189,6 +196,11 @@ def _own_slips() -> Iterator[Labelled]:
         # awsome-distributed-training 0edaf152
         *(_row(name, 1, "all_reduce_busbw", PLATEAU, "GB/s", 500) for name in ("p5", "p5e", "p5en")),
         *(_row(name, 2, "nic_bandwidth", 0, "Gb/s", 20) for name in ("p5", "p5e", "p5en", "p6-b200", "p4d")),
+        *(_row(name, 2, "all_reduce_busbw", 128 * MIB, "GB/s", 800) for name in ("p5", "p5e", "p5en")),
+        _row("p4d", 2, "all_reduce_busbw", 128 * MIB, "GB/s", 300),
+        _row("p6-b200", 2, "all_reduce_busbw", 128 * MIB, "GB/s", 900),
+        # a cloud's validation of pairs of its nodes, after NeMo-Framework-Launcher
+        *(_row(name, 2, "all_reduce_busbw", 10 * GIB, "GB/s", 100) for name in ("a3-ultragpu-8g", "a4-highgpu-8g")),
         # ai-infrastructure-on-azure a01b073
         *(_row("ND96isr_H100_v5", 1, "matmul_bf16", 0, "GFLOP/s", gflops) for gflops in (742, 715)),
         # oci-hpc b5285a68: the same floor however many nodes there are

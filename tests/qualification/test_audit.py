@@ -440,7 +440,7 @@ def test_slips_are_refused() -> None:
     print("\n".join(f"{how}: missed {count[how]} of {of[how]}" for how in of))
     assert len(of) == 17
     not_storage = [each.threshold for each in missed if not each.threshold.quantity.startswith("storage")]
-    assert len(not_storage) < 0.002 * len(wrong)
+    assert len(not_storage) < 0.003 * len(wrong)
     # a start of 40 us is healthy, one of 5 us is possible, and small payloads are little else
     assert all(row.size_bytes <= 2 * MIB for row in not_storage)
     # how large a file system is decides what it can, so that only too much is seen
