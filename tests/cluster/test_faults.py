@@ -49,6 +49,7 @@ RECORD = (
     "record.add(of_cluster(sys.argv[1]), Injected('bit-flip', 'gpu-002', '', None))"
 )
 JOB = "srun --nodelist={where} --nodes=1 --chdir=/ --input=none "
+PROBE = "(sleep 0.5; head -c 2000000 /dev/zero) >/shared/probe; sleep 0.5; stat -c %s /shared/probe; rm /shared/probe"
 SEEN: dict[str, tuple[str, str, str]] = {
     "rail-slow": ("switch", "tc qdisc show dev {port}", r"rate (?!200Mbit)\d+Mbit"),
     "rail-down": ("node", "cat /sys/class/net/{rail}/carrier", "^0$"),
@@ -65,6 +66,7 @@ SEEN: dict[str, tuple[str, str, str]] = {
     "disk-full": ("node", "dd if=/dev/zero of=/tmp/p bs=1M count=4 2>&1; rm /tmp/p", "No space left on device"),
     "shared-missing": ("node", "mountpoint /shared 2>&1", "is not a mountpoint"),
     "shared-slow": ("node", "stat --file-system --format=%T /shared", "^fuse"),
+    "torn-checkpoint": ("node", PROBE, r"^1\d{{6}}$"),
     "memlock-small": ("head", JOB + "sh -c 'ulimit -l'", "^{severity}$"),
     "shm-small": ("node", "df --block-size=1M --output=size /dev/shm", "^ *{severity}$"),
     "interface-wrong": ("head", JOB + "env", "^GLOO_SOCKET_IFNAME=eth0$"),

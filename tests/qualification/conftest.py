@@ -29,7 +29,7 @@ USUAL = {
     "memory": (("memory_copy", "GB/s", 3, "cpu"), ("memory_triad", "GB/s", 4, "cpu")),
     "copies": (),
     "loading": (("loading", "MB/s", 100, "/shared"),),
-    "checkpoint": (("checkpoint_write", "MB/s", 300, "/shared"),),
+    "checkpoint": (("checkpoint_write", "MB/s", 300, "/shared"), ("checkpoint_torn", "count", 0, "/shared")),
     "tools": (),
 }
 """What every node says: (quantity, unit, value, device)."""

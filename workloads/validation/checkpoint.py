@@ -1,7 +1,8 @@
 """How fast all nodes write a checkpoint at once to a directory they share, and whether each finds the others' parts.
 
 A part counts when it is whole: it is written under another name, is on the disk, and then gets its own. Its digest goes
-another way than its bytes, so that a part that is torn or stale is seen by whoever reads it.
+another way than its bytes, so that a part that is torn or stale is seen by whoever reads it; a third one then tells
+whether it was written or read wrongly.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import os
 import random
 import shutil
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from .bounded import within
+from .bounded import Found, within
 from .ranks import Ranks
 from .result import Answer
 from .storage import BLOCK, MB
@@ -42,6 +45,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
     folder = Path(options.directory) / f"{ranks.start.replace(' ', '-')}-{ranks.first.port}"
     rates: list[float] = []
     totals: list[float] = []
+    torn = 0
     for number in range(options.rounds):
         meeting.exchange(number, options.seconds)  # all begin at once
         part = folder / f"part-{ranks.rank}-{number}"
@@ -51,16 +55,14 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
             rates.append(options.bytes / MB / own[0])
         if seconds := [each[0] for each in saved.values() if each]:
             totals.append(len(seconds) * options.bytes / MB / max(seconds))
-        order = sorted(saved)
-        neighbour = order[(order.index(ranks.rank) + 1) % len(order)]
-        if saved[neighbour]:
-            there = folder / f"part-{neighbour}-{number}"
-            read = _tried(functools.partial(load, there), options, answer)
-            if read and read[1] != saved[neighbour][1]:
-                answer.problem(f"the part of {meeting.names[neighbour]} is not what it wrote")
+        reading = Reading(ranks, options, answer, folder, number, saved)
+        doubts = meeting.exchange(doubt(reading), options.seconds)
+        found = meeting.exchange(second_look(reading, doubts), options.seconds)
+        torn += any(ranks.rank in each for each in found.values())
     where = {"device": options.directory, "bytes": options.bytes}
     if rates:
         answer.value("checkpoint_write", "MB/s", spread(rates), **where)
+        answer.value("checkpoint_torn", "count", float(torn), **where, note=f"of {options.rounds} parts")
     if totals and not ranks.rank:
         answer.value("checkpoint_write_total", "MB/s", spread(totals), node="", **where)
     ranks.collect(answer)
@@ -70,7 +72,59 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
             within(options.seconds, functools.partial(shutil.rmtree, folder, ignore_errors=True), str(folder))
 
 
-def _tried(work: functools.partial[tuple[float, str]], options: Options, answer: Answer) -> tuple[float, str] | None:
+@dataclass(frozen=True)
+class Reading:
+    """What is needed to read the parts of others, of which their writers have told the digest."""
+
+    ranks: Ranks
+    options: Options
+    answer: Answer
+    folder: Path
+    number: int
+    saved: Mapping[int, Sequence[Any] | None]
+
+    def differs(self, writer: int) -> str:
+        """How a part is not what its writer says it wrote; nothing when it is, or cannot be read at all."""
+        said = self.saved.get(writer)
+        path = self.folder / f"part-{writer}-{self.number}"
+        read = _tried(functools.partial(load, path), self.options, self.answer) if said else None
+        if not said or not read or read[1] == said[1]:
+            return ""
+        size = self.options.bytes
+        return f"{read[2]} of {size} bytes are there" if read[2] != size else "other bytes are there"
+
+
+def doubt(reading: Reading) -> list[Any]:
+    """The part of the next rank, if it is not what that one wrote, and how."""
+    order = sorted(reading.saved)
+    neighbour = order[(order.index(reading.ranks.rank) + 1) % len(order)]
+    how = reading.differs(neighbour)
+    return [neighbour, how] if how else []
+
+
+def second_look(reading: Reading, doubts: Mapping[int, Sequence[Any]]) -> list[int]:
+    """Whose parts are torn: what a second rank finds torn, too, was written so; else its first reader reads wrongly."""
+    order, names, torn = sorted(doubts), reading.ranks.meeting.names, list[int]()
+    for reader, doubted in doubts.items():
+        if not doubted:
+            continue
+        writer, how = doubted
+        others = [rank for rank in order if rank not in (reader, writer)] or [writer]
+        if others[reader % len(others)] != reading.ranks.rank:
+            continue
+        what = f"part {reading.number + 1} of {names[writer]} is not what it wrote and synced"
+        if again := reading.differs(writer):
+            torn.append(writer)
+            reading.answer.problem(f"{what}: {again}", node=names[writer])
+        elif others == [writer]:
+            reading.answer.problem(f"{what}, {names[reader]} says, and {names[writer]} does not find that", node="")
+        else:
+            own = f"{names[reading.ranks.rank]} reads it as it was written"
+            reading.answer.problem(f"it reads that {what}: {how}; {own}", node=names[reader])
+    return torn
+
+
+def _tried(work: functools.partial[Found], options: Options, answer: Answer) -> Found | None:
     try:
         return within(options.seconds, work, options.directory)
     except FileNotFoundError as error:
@@ -104,9 +158,11 @@ def save(path: Path, seed: str, size: int) -> tuple[float, str]:
     return time.perf_counter() - begun, digest.hexdigest()
 
 
-def load(path: Path) -> tuple[float, str]:
-    """Seconds to read a part, and its digest."""
+def load(path: Path) -> tuple[float, str, int]:
+    """Seconds to read a part, from the disk where the kernel forgets what it knows, its digest and its size."""
     begun = time.perf_counter()
     with path.open("rb") as file:
+        with contextlib.suppress(OSError):
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return time.perf_counter() - begun, digest
+        return time.perf_counter() - begun, digest, file.tell()

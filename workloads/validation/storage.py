@@ -56,7 +56,7 @@ def measure(directory: str, options: Options, answer: Answer) -> bool:
         for number in range(options.rounds):
             path = folder / str(number)
             wrote.append(options.bytes / MB / write(path, block, options.bytes))
-            seconds, same = read(path, block)
+            seconds, same = read(path, block, options.bytes)
             gave.append(options.bytes / MB / seconds)
             if not same:
                 answer.problem(f"{directory}: a file came back other than it was written")
@@ -81,9 +81,9 @@ def write(path: Path, block: bytes, size: int) -> float:
     return time.perf_counter() - begun
 
 
-def read(path: Path, block: bytes) -> tuple[float, bool]:
+def read(path: Path, block: bytes, size: int) -> tuple[float, bool]:
     """Seconds to read it, from the disk where the kernel forgets what it knows, and whether it is what was written."""
-    same, seconds = True, 0.0
+    same, seconds, left = True, 0.0, size
     with path.open("rb", buffering=0) as file:
         with contextlib.suppress(OSError):
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -92,7 +92,8 @@ def read(path: Path, block: bytes) -> tuple[float, bool]:
             piece = file.read(len(block))
             seconds += time.perf_counter() - before
             if not piece:
-                return seconds, same
+                return seconds, same and not left
+            left -= len(piece)
             same = same and piece == block[: len(piece)]
 
 

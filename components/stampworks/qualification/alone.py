@@ -28,6 +28,7 @@ STORAGE_LOOKS = 5
 """Neighbours make one disk twice as fast as another, and the next time the other."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 (it is named, not written to)
 _STARTUP_S = 20.0
+_DISKS_S = 60.0
 _TORCH_S = 30.0
 
 
@@ -66,14 +67,19 @@ def _quick(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Camp
 
 def _standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
     storage = {"directories": ["/tmp", *subject.mounts], "bytes": 4 << 20, "rounds": 2, "files": 30}  # noqa: S108
-    options = {"storage": storage}
-    programs = ("clocks", "storage") if len(nodes) > 1 else ("storage",)
-    heard = yield Ask(programs, nodes, options, _STARTUP_S + 2 * len(nodes), "clocks and disks")
+    options: dict[str, dict[str, Any]] = {"storage": storage}
+    programs: tuple[str, ...] = ("clocks", "storage") if len(nodes) > 1 else ("storage",)
+    if len(nodes) > 1 and subject.mounts:  # a checkpoint is what others can read
+        programs += ("checkpoint",)
+        options["checkpoint"] = {"directory": subject.mounts[0], "bytes": 4 << 20, "rounds": 2}
+    heard = yield Ask(programs, nodes, options, _DISKS_S + 2 * len(nodes), "clocks and disks")
     if len(nodes) > 1:
         others = tuple(node for node in nodes if node != _reference(heard))
         conclude("clocks", heard, others, "clock_offset", [*problems(heard, "clocks"), *_clocks(heard)], evidence)
     complaints = yield from _storage(heard, options)
     conclude("storage", heard, nodes, "storage_write", [*problems(heard, "storage"), *complaints], evidence)
+    if "checkpoint" in programs:
+        conclude("checkpoint", heard, nodes, "checkpoint_torn", [*problems(heard, "checkpoint")], evidence)
     evidence.add([], [*measured(heard, "storage_write"), *measured(heard, "clock_offset")])
 
 

@@ -37,7 +37,7 @@ _ALL = (
     # switches and cables 35, NICs 7
     Step(("rails", "trunks"), rails.pairs, "standard", 42, 6),
     # disks 3, other services 2
-    Step(("clocks", "storage"), alone.standard, "standard", 5, 3),
+    Step(("clocks", "storage", "checkpoint"), alone.standard, "standard", 5, 3),
     # silent corruption 6, heat 6, processors 2
     Step(("matmul",), alone.arithmetic, "standard", 14, 9),
     # what waited for ever in a collective 7

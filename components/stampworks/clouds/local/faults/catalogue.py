@@ -86,6 +86,16 @@ _ALL: tuple[tuple[Fault, Means], ...] = (
     ),
     (
         Fault(
+            "torn-checkpoint",
+            "large files that a node writes to a shared directory lose their end",
+            "checkpoint",
+            "shared directory",
+            Severity("bytes that are lost", 1, 65536, whole=True),
+        ),
+        storage.TORN,
+    ),
+    (
+        Fault(
             "memlock-small",
             "jobs of a node may lock little memory",
             "limits",

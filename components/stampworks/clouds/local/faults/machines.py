@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from stampworks.clouds.local.faults.site import Act, Means, Site, number
+from stampworks.clouds.local.faults.site import Act, Means, Site, number, resident
 from stampworks.clouds.local.room.nodes import power_on
 from stampworks.faults import Injected
 
@@ -45,16 +45,10 @@ FROZEN = Means(inject=_signal_all(signal.SIGSTOP), clear=_signal_all(signal.SIGC
 # -- slow: its processes are stopped for a part of every few milliseconds, as a CPU quota does it
 
 _ROUND_S = 0.04
-_PID = "/run/stampworks-cpu-slow"
 _THROTTLE = """
-import os, signal, sys, time
-kept, path = float(sys.argv[1]), sys.argv[2]
-signal.signal(signal.SIGTERM, lambda number, frame: sys.exit())
-if os.fork():
-    os._exit(0)
-os.setsid()
-with open(path, "w") as file:
-    file.write(str(os.getpid()))
+import time
+kept = float(sys.argv[1])
+go_into_background()
 
 def parent(pid):
     try:
@@ -81,18 +75,4 @@ try:
 finally:
     os.kill(-1, signal.SIGCONT)  # whoever ends this must not stay stopped by it
 """.replace("ROUND_S", str(_ROUND_S))
-_WHO_THROTTLES = f"""
-pid=$(cat {_PID} 2>/dev/null) && grep -qs {_PID} "/proc/$pid/cmdline" || pid=
-"""
-
-
-def _slow_down(site: Site, one: Injected) -> None:
-    script = _WHO_THROTTLES + '[ -n "$pid" ] || python3 -IS -c "$@" </dev/null >/dev/null 2>&1'
-    site.shell(one.where, script, _THROTTLE, str(number(one)), _PID)
-
-
-SLOW_CPU = Means(
-    inject=_slow_down,
-    clear=lambda site, one: site.shell(one.where, _WHO_THROTTLES + f'[ -z "$pid" ] || kill "$pid"; rm -f {_PID}'),
-    there=lambda site, one: bool(site.shell(one.where, _WHO_THROTTLES + 'echo "$pid"').strip()),
-)
+SLOW_CPU = resident("cpu-slow", _THROTTLE, lambda _, one: (str(number(one)),))

@@ -84,6 +84,37 @@ def each_of(*parts: Means, then: Act | None = None) -> Means:
     return Means(inject, clear, lambda site, one: all(part.there(site, one) for part in parts))
 
 
+_RESIDENT = """
+import os, signal, sys
+signal.signal(signal.SIGTERM, lambda number, frame: sys.exit())
+
+def go_into_background():
+    if child := os.fork():
+        with open(sys.argv[-1], "w") as file:
+            file.write(str(child))
+        os._exit(0)
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDWR), 2)  # until here it could say what went wrong
+
+"""
+
+
+def resident(name: str, program: str, arguments: Callable[[Site, Injected], tuple[str, ...]]) -> Means:
+    """A program in Python that stays on the node; it goes into the background when it has begun."""
+    path = f"/run/stampworks-{name}"
+    who = f'pid=$(cat {path} 2>/dev/null) && grep -qs {path} "/proc/$pid/cmdline" || pid=\n'
+
+    def inject(site: Site, one: Injected) -> None:
+        start = who + '[ -n "$pid" ] || python3 -IS -c "$@" </dev/null >/dev/null'
+        site.shell(one.where, start, _RESIDENT + program, *arguments(site, one), path)
+
+    return Means(
+        inject,
+        clear=lambda site, one: site.shell(one.where, who + f'[ -z "$pid" ] || kill "$pid"; rm -f {path}'),
+        there=lambda site, one: bool(site.shell(one.where, who + 'echo "$pid"').strip()),
+    )
+
+
 def number(one: Injected) -> float:
     """The severity of a fault that has one."""
     if one.severity is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stampworks.clouds.local.faults.settings import brought
-from stampworks.clouds.local.faults.site import Means, Site, each_of, number
+from stampworks.clouds.local.faults.site import Means, Site, each_of, number, resident
 from stampworks.faults import Injected
 
 
@@ -82,6 +82,65 @@ def _speed_up(site: Site, one: Injected) -> None:
 
 
 SLOW_SHARED = each_of(_TOOLS, Means(inject=_slow_down, clear=_speed_up, there=_is_slow))
+
+
+# -- files in it lose their end after they were written, as with a cache that says too early that all is on the disk
+
+_TEAR = """
+import ctypes, struct
+lost, place = int(sys.argv[1]), sys.argv[2]
+LEAST = 1 << 20  # a checkpoint is large; what is small stays whole
+CLOSED, CREATED = 0x8, 0x100
+libc = ctypes.CDLL(None)
+queue = libc.inotify_init()
+folders, ours = {}, {}
+
+def watch(folder):
+    folders[libc.inotify_add_watch(queue, folder.encode(), CLOSED | CREATED)] = folder
+    for name in os.listdir(folder):  # which came before the watch
+        created(os.path.join(folder, name))
+
+def created(path):
+    try:
+        if os.path.isdir(path):
+            watch(path)
+        elif path not in ours and is_written_here(os.stat(path)):
+            ours[path] = os.open(path, os.O_WRONLY)
+    except OSError:
+        pass  # it is gone already
+
+def is_written_here(file):
+    # the directory is everybody's, the processes are this node's: the last one that was started comes first
+    for pid in sorted(filter(str.isdigit, os.listdir("/proc")), key=int, reverse=True):
+        try:
+            for name in os.listdir(f"/proc/{pid}/fd") if int(pid) != os.getpid() else []:
+                if os.path.samestat(os.stat(f"/proc/{pid}/fd/{name}"), file):
+                    return True
+        except OSError:
+            pass
+    return False
+
+def closed(path):
+    file = ours.pop(path, None)
+    if file is not None:
+        size = os.fstat(file).st_size
+        if size >= LEAST:
+            os.ftruncate(file, size - lost)
+        os.close(file)
+
+watch(place)
+go_into_background()
+while True:
+    said = os.read(queue, 1 << 16)
+    while said:
+        number, what, _, length = struct.unpack_from("iIII", said)
+        name, said = said[16:16 + length].rstrip(bytes(1)).decode(), said[16 + length:]
+        if number in folders:
+            path = os.path.join(folders[number], name)
+            created(path) if what & CREATED else closed(path)
+"""
+
+TORN = resident("torn-checkpoint", _TEAR, lambda site, one: (str(round(number(one))), _shared(site)))
 
 
 # -- shared memory

@@ -1,0 +1,89 @@
+"""A part that is not what its writer wrote is seen, and who is to blame is told by a third one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from validation.checkpoint import Options, Reading, doubt, load, save, second_look
+from validation.result import Answer, Problem
+
+from tests.workloads.conftest import Starter
+
+NAMES = {0: "node-0", 1: "node-1", 2: "node-2"}
+SIZE = 3 * 2**20 + 17
+
+
+def readings(folder: Path, world: int = 3) -> list[Reading]:
+    """What each rank would look at, each with an answer of its own: all have saved their part."""
+    saved = {rank: save(folder / f"part-{rank}-0", f"{rank}.0", SIZE) for rank in range(world)}
+    names = {rank: NAMES[rank] for rank in range(world)}
+    options = Options(directory=str(folder), bytes=SIZE)
+
+    def ranks(rank: int) -> Any:
+        return SimpleNamespace(rank=rank, meeting=SimpleNamespace(names=names))
+
+    return [Reading(ranks(rank), options, Answer(NAMES[rank]), folder, 0, saved) for rank in range(world)]
+
+
+def judged(each: list[Reading], doubts: dict[int, list[Any]] | None = None) -> tuple[list[int], list[Problem]]:
+    """Whose parts are torn, and what all say together."""
+    told = doubts or {rank: doubt(reading) for rank, reading in enumerate(each)}
+    torn = [writer for reading in each for writer in second_look(reading, told)]
+    return torn, [problem for reading in each for problem in reading.answer.problems]
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_parts_that_are_whole(tmp_path: Path, world: int) -> None:
+    """Nobody doubts, nobody is to blame."""
+    assert judged(readings(tmp_path, world)) == ([], [])
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_a_part_that_lost_its_end(tmp_path: Path, world: int) -> None:
+    """It is its writer's fault when somebody else reads the same."""
+    each = readings(tmp_path, world)
+    with (tmp_path / "part-1-0").open("r+b") as file:
+        file.truncate(SIZE - 1)
+    what = f"part 1 of node-1 is not what it wrote and synced: {SIZE - 1} of {SIZE} bytes are there"
+    assert judged(each) == ([1], [Problem(what, "node-1")])
+
+
+def test_a_part_with_another_byte(tmp_path: Path) -> None:
+    """As long as it should be, and not the same."""
+    each = readings(tmp_path)
+    with (tmp_path / "part-2-0").open("r+b") as file:
+        byte = file.read(1)
+        file.seek(0)
+        file.write(bytes([byte[0] ^ 1]))
+    what = "part 1 of node-2 is not what it wrote and synced: other bytes are there"
+    assert judged(each) == ([2], [Problem(what, "node-2")])
+
+
+def test_who_reads_wrongly_is_to_blame(tmp_path: Path) -> None:
+    """Not the writer, whose part others find whole; of two it cannot be told."""
+    doubts = {0: [1, "other bytes are there"], 1: [], 2: []}
+    what = "part 1 of node-1 is not what it wrote and synced"
+    why = f"it reads that {what}: other bytes are there; node-2 reads it as it was written"
+    assert judged(readings(tmp_path), doubts) == ([], [Problem(why, "node-0")])
+    why = f"{what}, node-0 says, and node-1 does not find that"
+    assert judged(readings(tmp_path, 2), {0: doubts[0], 1: []}) == ([], [Problem(why, "")])
+
+
+def test_what_is_loaded_is_what_was_saved(tmp_path: Path) -> None:
+    """By digest and size, and no draft is left."""
+    _, digest = save(tmp_path / "part", "seed", SIZE)
+    assert load(tmp_path / "part")[1:] == (digest, SIZE)
+    assert [path.name for path in tmp_path.iterdir()] == ["part"]
+
+
+def test_all_ranks_write_at_once(start: Starter, tmp_path: Path) -> None:
+    """Each says how fast, and that none of its parts is torn; nothing stays behind."""
+    options = {"directory": str(tmp_path), "bytes": 2**20, "rounds": 2}
+    [result] = start(3, "checkpoint", checkpoint=options).heard().results
+    assert result.problems == ()
+    torn = {value.node: (value.value, value.note) for value in result.values if value.quantity == "checkpoint_torn"}
+    assert torn == dict.fromkeys(NAMES.values(), (0.0, "of 2 parts"))
+    assert not list(tmp_path.glob("stampworks*"))
