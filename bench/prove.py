@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
+from stampworks.qualification import Threshold
 from stampworks.qualification.baseline import slow_over_time
 from stampworks.qualification.localise import Located, localise
 
@@ -46,14 +47,19 @@ def _thresholds() -> Iterator[Row]:
     """What the audit makes of thresholds whose verdict is known: published ones, such as are alike, and their slips."""
     wrong, of = Counter[str](), Counter[str]()
     for each in labelled():
-        storage = " (storage)" if each.threshold.quantity.startswith("storage") else ""
-        kind = f"{each.verdict}, {each.how}{storage if each.verdict == 'refused' else ''}"
+        kind = each.verdict + _where_little_is_known(each.threshold) * (each.verdict == "refused")
         of[kind] += 1
         wrong[kind] += each.judged().verdict != each.verdict
     for kind, count in of.items():
-        # how large a file system is decides what it can, and how a program starts what a small payload can
-        target = None if "storage" in kind else 0.02 if "8 times" in kind else 0
+        target = None if kind.endswith(")") else 0
         yield counted(f"thresholds to be {kind}: judged otherwise", "thresholds", wrong[kind], count, target)
+
+
+def _where_little_is_known(threshold: Threshold) -> str:
+    """How large a file system is decides what it can, and how a program starts what a small payload can."""
+    if threshold.quantity.startswith("storage"):
+        return " (storage)"
+    return " (up to 2 MiB)" if 0 < threshold.size_bytes <= 2 << 20 else ""
 
 
 def _searches(chance: Random) -> Iterator[Row]:
