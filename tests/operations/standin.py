@@ -37,10 +37,22 @@ import json, os, pathlib, sys
 here = pathlib.Path(os.environ["HERE"])
 with (here / "slurm").open("a") as log:
     log.write(f"scontrol {{' '.join(sys.argv[1:])}}\\n")
+settings = dict(word.split("=", 1) for word in sys.argv[2:] if "=" in word)
+held = here / "reservation"
+if sys.argv[1:3] == ["show", "reservation"]:
+    print(f"   Comment={{held.read_text()}}" if held.exists() else f"Reservation {{sys.argv[3]}} not found")
+    sys.exit(not held.exists())
+if "reservationname" in settings:
+    if sys.argv[1] == "create" and held.exists():
+        sys.exit("Error creating the reservation: Duplicate reservation name")
+    if sys.argv[1] == "create":
+        held.write_text(settings["comment"])
+    if sys.argv[1] == "delete":
+        held.unlink()
+    sys.exit()
 if sys.argv[1] != "update":
     print((here / "nodes.json").read_text())
     sys.exit()
-settings = dict(word.split("=", 1) for word in sys.argv[2:])
 answer = json.loads((here / "nodes.json").read_text())
 for node in answer["nodes"]:
     if node["name"] in settings["nodename"].split(","):

@@ -20,9 +20,10 @@ from importlib.metadata import version
 from typing import Any
 
 from stampworks import qualification
-from stampworks.operations import remote, slurm
+from stampworks.operations import remote, reservation, slurm
 from stampworks.operations.drain import hold
 from stampworks.operations.errors import InputError, OperationError, UnknownError, nearest
+from stampworks.operations.reservation import Lease
 from stampworks.operations.status import TAKES_JOBS
 from stampworks.plan import Level, Member, Roster
 from stampworks.qualification import Ask, Certificate, Evidence, Finding, Heard, Measured, NodeVerdict, Subject, Verdict
@@ -31,10 +32,10 @@ from stampworks.schedulers import slurm as slurm_files
 
 Progress = Callable[[str], None]
 
-RESERVATION = "stampworks-proof"
 PROGRAMS = "/usr/local/lib/stampworks/workloads"
 PORT_FIRST, PORTS = 20_000, 10_000
-_READY_S = 60.0
+_READY_S, _ANSWER_S = 60.0, 30.0
+"""How long a node is waited for that registers just now: before all, and after a start that has failed."""
 WORDS_MAX = 200
 _START_S = 10.0
 """The nodes are free and nobody else's: what does not start by then does not start."""
@@ -85,17 +86,12 @@ def qualify(
     wanted = list(members if names is None else dict.fromkeys(names))
     started = _now()
     evidence = Evidence()
-    progress("asking the nodes whether they are well")
-    if wanted:
-        _clear_away(roster)
-    _look_after(roster, wanted)
-    found = _sorted_out(roster, wanted)
-    partners = _partners(subject, roster, found, [name for name in members if name not in wanted])
-    found.ready += partners
-    wanted += partners
+    found, lease = _reserved(subject, roster, wanted, [name for name in members if name not in wanted], progress)
+    wanted += [name for name in found.ready if name not in wanted]
     still = _still_proven(subject, level, programs, earlier, members)
-    with _taken_aside(roster, subject, found, progress) as release:
-        _measure(subject, roster, found.ready, level, evidence, progress)
+    with _taken_aside(roster, found, lease, progress) as release:
+        if lease:
+            _measure(_Work(subject, lease, level, evidence, progress), found.ready)
         verdicts = _verdicts(members, wanted, found, evidence, still, started)
         release(verdicts)
     if earlier:
@@ -129,23 +125,52 @@ def to_prove(subject: Subject, roster: Roster, earlier: Certificate | None, leve
     return [name for name in members if name not in still or still[name].verdict != "pass"]
 
 
-def _look_after(roster: Roster, names: Sequence[str]) -> None:
-    """Has every node look whether it is well, as before a job. Who is not drains itself, and nothing waits for it."""
+def _reserved(
+    subject: Subject, roster: Roster, wanted: Sequence[str], others: Sequence[str], progress: Progress
+) -> tuple[_Nodes, Lease | None]:
+    """Those who can be measured, with some to measure them with, as nobody's but ours; no lease when there are none."""
+    patience_s = 60.0 * subject.proof.budget_minutes
+    while wanted:
+        reservation.await_turn(roster, patience_s, progress)
+        progress("asking Slurm about the nodes")
+        look = _with_health(roster, wanted)
+        found = _sorted_out(look, wanted)
+        found.ready += _partners(subject, look, found, others)
+        if not found.ready:
+            return found, None
+        if lease := reservation.take(roster, found.ready):
+            return found, lease
+    return _Nodes(), None
 
-    def look(name: str) -> None:
+
+def _with_health(roster: Roster, names: Sequence[str]) -> slurm.Look:
+    """What Slurm says, after those whom the health check holds have looked again: one that was repaired is well now.
+
+    Who is not well and does not know it yet finds out before its first program, as before any job.
+    """
+    look = slurm.look(roster)
+    held = [name for name in names if name in look.nodes and _held_by_health(look.nodes[name])]
+    if not held:
+        return look
+
+    def look_at(name: str) -> None:
         with contextlib.suppress(UnknownError):  # Slurm, asked next, says that it is silent
             remote.hear(roster, name, [slurm_files.HEALTH], _LOOK_S)
 
     with ThreadPoolExecutor(_LOOKS) as threads:
-        list(threads.map(look, names))
+        list(threads.map(look_at, held))
+    return slurm.look(roster)
 
 
-def _sorted_out(roster: Roster, wanted: Sequence[str]) -> _Nodes:
-    known, jobs = slurm.nodes(roster), slurm.jobs(roster)
-    busy = {name: job.id for job in jobs for name in job.nodes}
+def _held_by_health(node: slurm.Node) -> bool:
+    return "drain" in node.states and node.reason.by == "health"
+
+
+def _sorted_out(look: slurm.Look, wanted: Sequence[str]) -> _Nodes:
+    busy = {name: job.id for job in look.jobs for name in job.nodes}
     found = _Nodes()
     for name in wanted:
-        node = known.get(name)
+        node = look.nodes.get(name)
         if node is None:
             found.aside[name] = _Aside("unknown", "Slurm does not know it")
         elif name in busy:
@@ -168,12 +193,12 @@ def _by_somebody(reason: DrainReason) -> bool:
     return reason.by == "person" or (reason.by == "slurm" and reason.who not in ("", "root", "slurm"))
 
 
-def _partners(subject: Subject, roster: Roster, found: _Nodes, others: Sequence[str]) -> list[str]:
+def _partners(subject: Subject, look: slurm.Look, found: _Nodes, others: Sequence[str]) -> list[str]:
     """As many free nodes as are to be measured, and two at least, neighbours first: nobody can be measured alone."""
     if not found.ready or not others:
         return []
     leaves = {subject.leaf(name) for name in found.ready}
-    free = _sorted_out(roster, others)
+    free = _sorted_out(look, others)
     candidates = [name for name in free.ready if name not in free.ours]
     candidates.sort(key=lambda name: subject.leaf(name) not in leaves)
     return candidates[: max(2, len(found.ready))]
@@ -185,15 +210,17 @@ def _out_of_order(node: slurm.Node | None) -> str:
         return "Slurm does not know it"
     if TAKES_JOBS.issuperset(node.states):
         return ""
+    if TAKES_JOBS.issuperset({*node.states} - {"not_responding"}):  # what was once its reason is none now
+        return "it does not answer Slurm"
     states = "+".join(node.states)
     return f"{states}: {node.reason.text}" if node.reason.text else states
 
 
 @contextlib.contextmanager
 def _taken_aside(
-    roster: Roster, subject: Subject, found: _Nodes, progress: Progress
+    roster: Roster, found: _Nodes, lease: Lease | None, progress: Progress
 ) -> Iterator[Callable[[Sequence[NodeVerdict]], None]]:
-    """Nobody else's job starts on the nodes in here; yields what is told who takes jobs afterwards.
+    """The nodes take nobody's jobs but ours in here; yields what is told who takes jobs afterwards.
 
     Whoever was held back before is held back again, unless that says that it passed, however this ends.
     """
@@ -206,76 +233,64 @@ def _taken_aside(
             elif verdict.verdict == "fail" and verdict.name in {*found.ready, *found.ours}:
                 held[verdict.name] = DrainReason("proof", "", _one_line("; ".join(verdict.why)))
 
-    if not found.ready:
+    if not lease:
         yield release
         return
-    head = remote.head(roster).name
-    minutes = subject.proof.budget_minutes + 1
-    # counted from now on by Slurm itself, so that nodes are not kept for ever when we are killed
-    more = [f"reservationname={RESERVATION}", "starttime=now", f"duration={minutes}", "users=root", "flags=ignore_jobs"]
-    remote.ask(roster, head, ["scontrol", "create", "reservation", *more, f"nodes={','.join(found.ready)}"])
     try:
-        _set_busy_aside(roster, found)
         if ours := [name for name in found.ours if name in found.ready]:
-            remote.ask(roster, head, ["scontrol", "update", f"nodename={','.join(ours)}", "state=resume"])
-        _wait_until_ready(roster, found, progress)
+            remote.ask(
+                roster, remote.head(roster).name, ["scontrol", "update", f"nodename={','.join(ours)}", "state=resume"]
+            )
+        _set_late_aside(roster, found, progress)
         yield release
     finally:
         try:
             _hold(roster, held)
         finally:
-            _without_reservation(roster)
+            lease.give_back()
 
 
-def _set_busy_aside(roster: Roster, found: _Nodes) -> None:
-    """A job may have started just before the reservation."""
+def _set_late_aside(roster: Roster, found: _Nodes, progress: Progress) -> None:
+    """A job may have started just before the reservation, and a node may not answer yet, or never."""
     for job in slurm.jobs(roster):
         for name in job.nodes:
             if name in found.ready:
                 found.ready.remove(name)
                 found.aside[name] = _Aside("unknown", f"job {job.id} runs on it", busy=True)
-
-
-def _clear_away(roster: Roster) -> None:
-    """What one that was killed has left: its programs, and nodes that nobody else may use."""
-    with contextlib.suppress(OperationError):
-        remote.ask(roster, remote.head(roster).name, ["scancel", f"--reservation={RESERVATION}"])
-    _without_reservation(roster)
-
-
-def _without_reservation(roster: Roster) -> None:
-    with contextlib.suppress(OperationError):  # there is none; or Slurm ends it by itself when its time is over
-        remote.ask(roster, remote.head(roster).name, ["scontrol", "delete", f"reservationname={RESERVATION}"])
-
-
-def _wait_until_ready(roster: Roster, found: _Nodes, progress: Progress) -> None:
-    until = time.monotonic() + _READY_S
-    while silent := _lost(roster, found.ready):
-        if time.monotonic() > until:
-            break
-        progress(f"waiting for {', '.join(silent)} to answer Slurm")
-        time.sleep(0.5)
-    for name, why in silent.items():
+    for name, why in _lost(roster, found.ready, _READY_S, progress).items():
         found.ready.remove(name)
         found.aside[name] = _Aside("fail", why, held=True)
 
 
-def _lost(roster: Roster, names: Sequence[str]) -> dict[str, str]:
-    """Those of these nodes that take no jobs now, and why."""
-    known = slurm.nodes(roster)
+def _lost(roster: Roster, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
+    """Those of these nodes that take no jobs, and why; one that is about to answer is waited for."""
+    known = slurm.answered(roster, names, limit_s, progress)
     return {name: why for name in names if (why := _out_of_order(known.get(name)))}
 
 
-def _measure(
-    subject: Subject, roster: Roster, nodes: Sequence[str], level: Level, evidence: Evidence, progress: Progress
-) -> None:
+@dataclass
+class _Work:
+    """What a proof that is under way knows."""
+
+    subject: Subject
+    lease: Lease
+    level: Level
+    evidence: Evidence
+    progress: Progress
+
+    @property
+    def roster(self) -> Roster:
+        return self.lease.roster
+
+
+def _measure(work: _Work, nodes: Sequence[str]) -> None:
     """Carries campaigns out, within their budget: what was not measured by then is unknown."""
-    deadline = time.monotonic() + 60 * subject.proof.budget_minutes
-    for queue, together in _by_queue(subject, nodes):
-        _carry_out(subject, roster, queue, together, level, evidence, deadline, progress)
-    if left := tuple(name for name in nodes if not any(name in each.nodes for each in evidence.findings)):
+    deadline = time.monotonic() + 60 * work.subject.proof.budget_minutes
+    for queue, together in _by_queue(work.subject, nodes):
+        _carry_out(work, queue, together, deadline)
+    if left := tuple(name for name in nodes if not any(name in each.nodes for each in work.evidence.findings)):
         why = "nothing was measured on it: no queue has its pool"
-        evidence.add([qualification.finding_without_number("limits", "unknown", left, why)])
+        work.evidence.add([qualification.finding_without_number("limits", "unknown", left, why)])
 
 
 def _by_queue(subject: Subject, nodes: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -290,37 +305,31 @@ def _by_queue(subject: Subject, nodes: Sequence[str]) -> Iterator[tuple[str, tup
         left = [name for name in left if name not in reach[queue]]
 
 
-def _carry_out(
-    subject: Subject,
-    roster: Roster,
-    queue: str,
-    nodes: tuple[str, ...],
-    level: Level,
-    evidence: Evidence,
-    deadline: float,
-    progress: Progress,
-) -> None:
-    campaign = qualification.campaign(subject, nodes, level, evidence, deadline - time.monotonic())
+def _carry_out(work: _Work, queue: str, nodes: tuple[str, ...], deadline: float) -> None:
+    budget_s = deadline - time.monotonic()
+    campaign = qualification.campaign(work.subject, nodes, work.level, work.evidence, budget_s)
     heard: Heard | None = None
     with contextlib.suppress(StopIteration):
         while True:
             asked = campaign.send(heard) if heard else next(campaign)
-            progress(asked.what)
+            work.progress(asked.what)
             begun = time.monotonic()
-            heard = replace(_run(subject, roster, queue, asked), seconds=time.monotonic() - begun)
+            heard = replace(_run(work, queue, asked), seconds=time.monotonic() - begun)
 
 
-def _run(subject: Subject, roster: Roster, queue: str, asked: Ask) -> Heard:
+def _run(work: _Work, queue: str, asked: Ask) -> Heard:
     """One start of the programs through Slurm, ended there when it takes too long."""
+    roster = work.roster
+    work.lease.extend(asked.seconds)
     members = {member.name: member for member in roster.members}
-    options = {**asked.options, "cluster": _cluster(subject, [members[name] for name in asked.nodes])}
-    name = f"{RESERVATION}-{secrets.token_hex(4)}"
+    options = {**asked.options, "cluster": _cluster(work.subject, [members[name] for name in asked.nodes])}
+    name = f"{reservation.NAME}-{secrets.token_hex(4)}"
     srun = [
         "timeout",
         "--kill-after=5",
         f"{asked.seconds:.0f}",
         "srun",
-        f"--reservation={RESERVATION}",
+        f"--reservation={reservation.NAME}",
         f"--partition={queue}",
         f"--job-name={name}",
         f"--nodelist={','.join(asked.nodes)}",
@@ -353,7 +362,8 @@ def _run(subject: Subject, roster: Roster, queue: str, asked: Ask) -> Heard:
         with contextlib.suppress(OperationError):
             remote.ask(roster, head, ["scancel", f"--name={name}"])
         why = f"it took more than {asked.seconds:.0f} s" if code == 124 else said[:WORDS_MAX]
-        return Heard(heard.results, (*heard.unreadable, f"{asked.what}: {why}"), _lost(roster, asked.nodes))
+        lost = _lost(roster, asked.nodes, _ANSWER_S, work.progress)
+        return Heard(heard.results, (*heard.unreadable, f"{asked.what}: {why}"), lost)
     return heard
 
 

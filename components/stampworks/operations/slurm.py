@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from stampworks.names import fold
 from stampworks.operations import remote
 from stampworks.operations.errors import UnknownError
 from stampworks.plan import Roster
@@ -22,6 +24,7 @@ _NAMES_MAX = 1 << 20
 _TEXT_MAX = 16384
 """Nothing that Slurm writes into one field is as long; a longer one is not worth the time that patterns take on it."""
 _BRACKETS_MAX = 8
+_POLL_S = 0.5
 _TIME_END = 1 << 37  # beyond, there is no such date
 
 
@@ -63,6 +66,33 @@ def jobs(roster: Roster) -> tuple[Job, ...]:
         if names > _NAMES_MAX:
             raise UnknownError(f"jobs that hold more than {_NAMES_MAX} nodes", "look there: stampworks ssh head")
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class Look:
+    """All that Slurm says at one time: for thousands of nodes that takes a while."""
+
+    nodes: dict[str, Node]
+    jobs: tuple[Job, ...]
+
+
+def look(roster: Roster) -> Look:
+    return Look(nodes(roster), jobs(roster))
+
+
+def answered(roster: Roster, names: Collection[str], limit_s: float, waiting: Callable[[str], None]) -> dict[str, Node]:
+    """What Slurm says of all nodes once none of these is silent, or when the time is up.
+
+    A node that registers anew, or is given back, counts as silent until slurmctld has heard of it.
+    """
+    until = time.monotonic() + limit_s
+    while True:
+        known = nodes(roster)
+        silent = [name for name in names if name in known and "not_responding" in known[name].states]
+        if not silent or time.monotonic() > until:
+            return known
+        waiting(f"waiting for {fold(silent)} to answer Slurm")
+        time.sleep(_POLL_S)
 
 
 def _ask(roster: Roster, argv: list[str], key: str) -> list[dict[str, Any]]:
