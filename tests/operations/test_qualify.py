@@ -37,6 +37,8 @@ import json, os, pathlib, sys
 here = pathlib.Path(os.environ["HERE"])
 with (here / "slurm").open("a") as log:
     log.write("srun " + " ".join(word for word in sys.argv[1:] if "nodelist" in word or "reservation" in word) + "\\n")
+if sys.argv[-1] == "true":
+    sys.exit()
 said = json.loads((here / "said.json").read_text())
 words = sys.argv[sys.argv.index("validation") + 1:]
 for program in words[:words.index("--options")]:
@@ -108,8 +110,8 @@ def test_nodes_are_reserved_while_they_are_measured(cluster: StandIn, said: Any)
         r"flags=ignore_jobs comment=\w+@\S+ since 20\S+Z \(process \d+ begun \d+ in \S+\) nodes=gpu-001,gpu-002",
         lines[0],
     )
-    assert lines[1] == "srun --reservation=stampworks-proof --nodelist=gpu-001,gpu-002"
-    assert lines[2:] == ["scontrol delete reservationname=stampworks-proof"]
+    assert lines[1:3] == ["srun --reservation=stampworks-proof --nodelist=gpu-001,gpu-002"] * 2
+    assert lines[3:] == ["scontrol delete reservationname=stampworks-proof"]
 
 
 def test_who_failed_takes_no_jobs(cluster: StandIn, said: Any) -> None:
@@ -373,7 +375,7 @@ def test_a_node_that_registers_is_waited_for(cluster: StandIn, said: Any) -> Non
             cluster.nodes(node("gpu-001"), node("gpu-002"))
 
     assert verdicts(prove(cluster, progress=progress)) == {"gpu-001": "pass", "gpu-002": "pass"}
-    assert told[1:3] == ["waiting for gpu-002 to answer Slurm", "limits, versions and hardware"]
+    assert told[1:3] == ["waiting for gpu-002 to answer Slurm", "calling the roll"]
 
 
 def test_a_node_that_stays_silent_is_named(cluster: StandIn, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -392,3 +394,15 @@ def test_a_node_that_the_health_check_holds_looks_again(cluster: StandIn, said: 
     prove(cluster)
     looks = [line for line in (cluster.folder / "sent").read_text().splitlines() if "stampworks-health" in line]
     assert looks == ["10.77.1.2 /usr/local/sbin/stampworks-health"]
+
+
+def test_a_node_that_is_not_well_is_not_waited_for(cluster: StandIn, said: Any) -> None:
+    """It drains itself before its first program; the others are measured without it, and it keeps its reason."""
+    cluster.program("srun-well", _SRUN)
+    drained = "nodename=gpu-002 state=drain reason=health:\\ rail1\\ has\\ no\\ carrier"
+    fails = f"case $* in *gpu-002*) scontrol update {drained}; echo 'error: Job prolog failed' >&2; exit 1;; esac"
+    cluster.program("srun", f'#!/bin/sh\n{fails}\nexec "$HERE/bin/srun-well" "$@"\n')
+    certificate = prove(cluster)
+    assert verdicts(certificate) == {"gpu-001": "pass", "gpu-002": "fail"}
+    assert certificate.nodes[1].why == ("drain: rail1 has no carrier",)
+    assert [line for line in cluster.updates if "proof" in line] == []

@@ -40,6 +40,7 @@ WORDS_MAX = 200
 _START_S = 10.0
 """The nodes are free and nobody else's: what does not start by then does not start."""
 _LOOK_S = 30.0
+_OTHER_PROGRAMS = "the programs on the nodes do not know what is asked: `pulumi up` brings those of this release"
 _LOOKS = 16
 """At one time: each is an ssh."""
 
@@ -212,7 +213,7 @@ def _out_of_order(node: slurm.Node | None) -> str:
         return ""
     if TAKES_JOBS.issuperset({*node.states} - {"not_responding"}):  # what was once its reason is none now
         return "it does not answer Slurm"
-    states = "+".join(node.states)
+    states = "+".join(state for state in node.states if state not in TAKES_JOBS)
     return f"{states}: {node.reason.text}" if node.reason.text else states
 
 
@@ -306,6 +307,7 @@ def _by_queue(subject: Subject, nodes: Sequence[str]) -> Iterator[tuple[str, tup
 
 
 def _carry_out(work: _Work, queue: str, nodes: tuple[str, ...], deadline: float) -> None:
+    nodes = _roll_call(work, queue, nodes)
     budget_s = deadline - time.monotonic()
     campaign = qualification.campaign(work.subject, nodes, work.level, work.evidence, budget_s)
     heard: Heard | None = None
@@ -317,23 +319,55 @@ def _carry_out(work: _Work, queue: str, nodes: tuple[str, ...], deadline: float)
             heard = replace(_run(work, queue, asked), seconds=time.monotonic() - begun)
 
 
+def _roll_call(work: _Work, queue: str, nodes: tuple[str, ...]) -> tuple[str, ...]:
+    """Those on which a job starts: before one, each looks whether it is well, and drains itself if it is not.
+
+    A program that starts on some nodes only would wait for the others.
+    """
+    work.progress("calling the roll")
+    while nodes:
+        job, srun = _job(queue, nodes)
+        # where a node is not well, srun may wait long for those that are: who is not is drained by then
+        code, _, _ = _heard(work.roster, [*_within(_START_S), *srun, "true"], _LOOK_S)
+        if not code or not (lost := _lost_by(work, job, nodes)):
+            break  # if it is not for the nodes that nothing starts, what is asked next will say so
+        for name, why in lost.items():
+            work.evidence.add([qualification.finding_without_number("answering", "fail", (name,), why)])
+        nodes = tuple(name for name in nodes if name not in lost)
+    return nodes
+
+
 def _run(work: _Work, queue: str, asked: Ask) -> Heard:
     """One start of the programs through Slurm, ended there when it takes too long."""
-    roster = work.roster
     work.lease.extend(asked.seconds)
-    members = {member.name: member for member in roster.members}
+    members = {member.name: member for member in work.roster.members}
     options = {**asked.options, "cluster": _cluster(work.subject, [members[name] for name in asked.nodes])}
+    job, srun = _job(queue, asked.nodes)
+    program = ["env", f"PYTHONPATH={PROGRAMS}", "python3", "-m", "validation", *asked.programs]
+    command = [*_within(asked.seconds), *srun, *program, "--options", _packed(options)]
+    code, output, said = _heard(work.roster, command, asked.seconds + 15)
+    heard = qualification.read(output)
+    if not code:
+        return heard
+    why = {124: f"it took more than {asked.seconds:.0f} s", 2: _OTHER_PROGRAMS}.get(code, said[:WORDS_MAX])
+    lost = _lost_by(work, job, asked.nodes)
+    return Heard(heard.results, (*heard.unreadable, f"{asked.what}: {why}"), lost)
+
+
+def _within(seconds: float) -> list[str]:
+    return ["timeout", "--kill-after=5", f"{seconds:.0f}"]
+
+
+def _job(queue: str, nodes: Sequence[str]) -> tuple[str, list[str]]:
+    """The name of a job of ours with a rank on each node, and how it begins."""
     name = f"{reservation.NAME}-{secrets.token_hex(4)}"
-    srun = [
-        "timeout",
-        "--kill-after=5",
-        f"{asked.seconds:.0f}",
+    return name, [
         "srun",
         f"--reservation={reservation.NAME}",
         f"--partition={queue}",
         f"--job-name={name}",
-        f"--nodelist={','.join(asked.nodes)}",
-        f"--nodes={len(asked.nodes)}",
+        f"--nodelist={','.join(nodes)}",
+        f"--nodes={len(nodes)}",
         "--ntasks-per-node=1",
         "--exclusive",
         "--chdir=/tmp",
@@ -341,30 +375,23 @@ def _run(work: _Work, queue: str, asked: Ask) -> Heard:
         "--label",
         "--kill-on-bad-exit=0",
         f"--immediate={_START_S:.0f}",
-        "--wait=0",  # a rank may end long before the last one; how long all may take is said above
+        "--wait=0",  # a rank may end long before the last one; how long all may take is said apart
         "--",
-        "env",
-        f"PYTHONPATH={PROGRAMS}",
-        "python3",
-        "-m",
-        "validation",
-        *asked.programs,
-        "--options",
-        _packed(options),
     ]
-    head = remote.head(roster).name
+
+
+def _heard(roster: Roster, command: Sequence[str], limit_s: float) -> tuple[int, str, str]:
     try:
-        code, output, said = remote.hear(roster, head, srun, asked.seconds + 15)
+        return remote.hear(roster, remote.head(roster).name, command, limit_s)
     except UnknownError as error:
-        code, output, said = -1, "", str(error).splitlines()[0]
-    heard = qualification.read(output)
-    if code:
-        with contextlib.suppress(OperationError):
-            remote.ask(roster, head, ["scancel", f"--name={name}"])
-        why = f"it took more than {asked.seconds:.0f} s" if code == 124 else said[:WORDS_MAX]
-        lost = _lost(roster, asked.nodes, _ANSWER_S, work.progress)
-        return Heard(heard.results, (*heard.unreadable, f"{asked.what}: {why}"), lost)
-    return heard
+        return -1, "", str(error).splitlines()[0]
+
+
+def _lost_by(work: _Work, job: str, nodes: Sequence[str]) -> dict[str, str]:
+    """After a job that has failed: which of its nodes take none any more, and why."""
+    with contextlib.suppress(OperationError):
+        remote.ask(work.roster, remote.head(work.roster).name, ["scancel", f"--name={job}"])
+    return _lost(work.roster, nodes, _ANSWER_S, work.progress)
 
 
 def _packed(options: Mapping[str, Any]) -> str:
