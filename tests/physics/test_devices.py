@@ -63,7 +63,8 @@ def test_storage_of_many_clients() -> None:
     [
         (devices.host_to_device, "p6-b300",
          "the catalog does not know what links the accelerators of p6-b300 to their host"),
-        (lambda row: devices.storage(row, 1), "p4d", "the catalog does not know what a storage client on p4d reaches"),
+        (lambda row: devices.storage(row, 1), "ND96isr_H100_v5",
+         "the catalog does not know what a storage client on ND96isr_H100_v5 reaches"),
         (devices.matmul, "sim-h100", "sim-h100 is simulated, which says nothing about speed"),
         (devices.nic, "sim-cpu", "sim-cpu is simulated, which says nothing about speed"),
     ],

@@ -114,10 +114,11 @@ def _alike() -> Iterator[Labelled]:
                 yield Labelled(_row(machine.name, nodes, quantity, PLATEAU, "GB/s", gbs), "ok", "alike")
         for quantity, unit, value in _devices(machine):
             yield Labelled(_row(machine.name, 1, quantity, 0, unit, value), "ok", "alike")
-        if isinstance(machine.storage_client_gbs, float):
+        if isinstance(client_gbs := machine.storage_client_gbs, float):
             for nodes in (1, 8):
-                yield Labelled(_row(machine.name, nodes, "storage_read", 0, "GB/s", 40 * nodes), "ok", "alike")
-                yield Labelled(_row(machine.name, nodes, "storage_write", 0, "GB/s", 20 * nodes), "ok", "alike")
+                for quantity, part in (("storage_read", 0.6), ("storage_write", 0.2)):
+                    row = _row(machine.name, nodes, quantity, 0, "GB/s", part * nodes * client_gbs)
+                    yield Labelled(row, "ok", "alike")
 
 
 def _collectives(machine: catalog.Machine, nodes: int) -> Iterator[tuple[str, float]]:
