@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Callable
 
 import pytest
@@ -80,3 +82,35 @@ def test_figures_have_four_digits() -> None:
     """And no exponent that somebody would have to read."""
     shown = [figure(value) for value in (0.00012345, 3.14159, 12345.6, 2e9, 400.0)]
     assert shown == ["0.0001234", "3.142", "12350", "2000000000", "400"]
+
+
+def followed(why: str) -> float:
+    """What somebody gets who follows the words of a bound with a pocket calculator."""
+    if found := re.match(r"a NIC of ([\d.]+) Gb/s, ([\d.]+) of it data$", why):
+        rate, share = map(float, found.groups())
+        return rate * share / 8
+    if found := re.match(r"(?:([\d.]+) x )?(\d+) NICs x (\d+) Gb/s(?:, ([\d.]+) of it data|: half)", why):
+        part, count, rate, share = (float(each or 1) for each in found.groups())
+        return part * count * rate * share / 8
+    if found := re.match(r"the best published is ([\d.]+) of ([\d.]+) TFLOP/s .*, x ([\d.]+) for", why):
+        best, peak, more = map(float, found.groups())
+        return min(peak, more * best)
+    if found := re.match(r"([\d.]+) x the best published, ([\d.]+) TFLOP/s", why):
+        return float(found[1]) * float(found[2])
+    if found := re.match(r"\S+: ([\d.]+) GB/s x ([\d.]+), the part", why):
+        return float(found[1]) * float(found[2])
+    found = re.match(r"([\d.]+) x ([\d.]+) (G[Bb])/s(?: / (\d+))?", why)
+    assert found, why
+    return float(found[1]) * float(found[2]) / (8 if found[3] == "Gb" else 1) / float(found[4] or 1)
+
+
+@pytest.mark.parametrize("machine", REAL, ids=lambda row: row.name)
+def test_the_words_of_a_bound_are_its_arithmetic(machine: catalog.Machine) -> None:
+    """Of every device that the catalog knows enough of."""
+    for judge in (devices.nic, devices.nics, devices.host_to_device, devices.memory, devices.matmul):
+        with contextlib.suppress(UnknownFactError):
+            bounds = judge(machine)
+            assert followed(bounds.ceiling.why) == pytest.approx(bounds.ceiling.value, rel=1e-3)
+            assert followed(bounds.floor.why) == pytest.approx(bounds.floor.value, rel=1e-3)
+    with contextlib.suppress(UnknownFactError):
+        assert followed(devices.storage(machine, 3).ceiling.why) == devices.storage(machine, 3).ceiling.value
