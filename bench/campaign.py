@@ -1,0 +1,274 @@
+"""Faults on a real cluster, and proofs of a sound one beside a busy neighbour: counts of what is caught, and of alarms.
+
+Every fault several times, at a place and a severity that chance chooses, mixed with the proofs of a sound cluster, so
+that a campaign that is cut short is a fair sample of the whole. It takes more than an hour, and therefore runs by its
+name alone. `python -m bench.campaign --minutes 40` says at the end how many of the cases there was no time for; the seed,
+which is printed, brings the same ones back in the same order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+import secrets
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from stampworks.clouds.local.faults import FAULTS
+
+from bench.rows import Row, measured
+from bench.stack import NAME, Stack, stack
+
+TIMES, CLEAN = 3, 30
+NODES, RAIL_MBPS, LEAF_NODES = 4, 200, 2
+COMMAND_S, NOTICED_S, WELL_S = 600.0, 90.0, 180.0
+DECIDED = (0, 1, 3)
+"""How a command ends that has come to a verdict, whichever."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One fault, or none."""
+
+    number: int
+    fault: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    case: Case
+    where: str
+    caught: bool
+    """By the check that must; of a case without a fault: whether anything failed."""
+    right: bool
+    """Nobody else is blamed."""
+    unknown: bool
+    seconds: float
+    why: str
+    """All that failed, in the words of whoever says so."""
+
+
+def rows() -> list[Row]:
+    return campaign(secrets.randbelow(1 << 32), TIMES, CLEAN)
+
+
+def campaign(seed: int, times: int, clean: int, first: int = 1, count: int = 0, minutes: float = 0.0) -> list[Row]:
+    """The cases of this seed from the first one on: so many of them, in so many minutes; 0 for all."""
+    every = cases(seed, times, clean)
+    chosen = every[first - 1 :][: count or None]
+    print(f"  seed {seed}: cases {first} to {first + len(chosen) - 1} of {len(every)}", flush=True)
+    deadline = time.monotonic() + 60 * minutes if minutes else None
+    found: list[Outcome] = []
+    broken = 0
+    with stack(NODES, rate_mbps=RAIL_MBPS, leaf_nodes=LEAF_NODES) as cluster:
+        cluster.up()
+        for case in chosen:
+            if deadline and time.monotonic() > deadline:
+                break
+            try:
+                found.append(_carried_out(cluster, case))
+                print(f"  {case.number}/{len(every)} {_line(found[-1])}", flush=True)
+            except (_NotWellError, subprocess.TimeoutExpired, ValueError) as error:
+                broken += 1
+                print(f"  {case.number}/{len(every)} {case.fault or 'sound'}: broken off: {error}", flush=True)
+                if not _mended(cluster):
+                    print("  the cluster does not become well again: the campaign ends here", flush=True)
+                    break
+    return counts(found, broken, len(chosen))
+
+
+def cases(seed: int, times: int, clean: int) -> list[Case]:
+    chance = Random(seed)  # noqa: S311 (to be repeated)
+    kinds = [*(fault for fault in FAULTS for _ in range(times)), *[""] * clean]
+    chance.shuffle(kinds)
+    return [Case(number, kind, chance.randrange(1 << 32)) for number, kind in enumerate(kinds, 1)]
+
+
+def counts(found: Sequence[Outcome], broken: int, of: int) -> list[Row]:
+    return [
+        *_of_faults(
+            [each for each in found if each.case.fault and not FAULTS[each.case.fault].simulated], "live faults"
+        ),
+        *_of_faults(
+            [each for each in found if each.case.fault and FAULTS[each.case.fault].simulated], "simulated faults"
+        ),
+        *_of_clean([each for each in found if not each.case.fault]),
+        measured(f"cases that could not be carried out, of {of}", "", [broken], 0),
+        measured(f"cases that there was no time for, of {of}", "", [of - broken - len(found)]),
+    ]
+
+
+def _of_clean(found: Sequence[Outcome]) -> Iterator[Row]:
+    if found:
+        alarms, unknown = sum(each.caught for each in found), sum(each.unknown for each in found)
+        what = f"of {len(found)} proofs of a sound cluster, beside a busy neighbour"
+        yield measured(f"{what}: false alarms", "", [alarms], 0)
+        yield measured("  without a verdict", "", [unknown], 0)
+        yield measured("  how long one takes", "s", [each.seconds for each in found])
+
+
+def _of_faults(found: Sequence[Outcome], what: str) -> Iterator[Row]:
+    missed = Counter(each.case.fault for each in found if not each.caught)
+    wrong = Counter(each.case.fault for each in found if each.caught and not each.right)
+    if found:
+        yield measured(f"of {len(found)} {what}: missed by the check that must catch it", "", [missed.total()], 0)
+        yield measured(f"of {len(found)} {what}: caught, and not the culprit alone blamed", "", [wrong.total()], 0)
+    for name, count in sorted((missed + wrong).items()):
+        yield measured(f"  of both: {name}, of {sum(each.case.fault == name for each in found)}", "", [count])
+
+
+# -- one case
+
+
+class _NotWellError(Exception):
+    """The cluster is not as it was, or does not answer."""
+
+
+def _carried_out(cluster: Stack, case: Case) -> Outcome:
+    _until_well(cluster)
+    if not case.fault:
+        with _busy_neighbour():
+            return _proven(cluster, case, {})
+    one = _verb(cluster, "fault", "inject", case.fault, "--seed", str(case.seed))
+    try:
+        by_status = one["check"] in ("health", "status")
+        return _noticed(cluster, case, one) if by_status else _proven(cluster, case, one)
+    finally:
+        _verb(cluster, "fault", "clear")
+
+
+def _proven(cluster: Stack, case: Case, one: Mapping[str, Any]) -> Outcome:
+    begun = time.monotonic()
+    certificate = _verb(cluster, "qualify", ends_with=DECIDED)
+    seconds = time.monotonic() - begun
+    failed = [each for each in certificate["findings"] if each["verdict"] == "fail"]
+    blamed = {node["name"] for node in certificate["nodes"] if node["verdict"] == "fail"}
+    why = "; ".join(f"{each['check']} {','.join(each['nodes'])}: {each['why']}" for each in failed)
+    unknown = certificate["verdict"] == "unknown"
+    if not one:
+        return Outcome(case, "", bool(failed or blamed), False, unknown, seconds, why)
+    caught, right = judged(one, failed, blamed)
+    return Outcome(case, _place(one), caught, right, unknown, seconds, why)
+
+
+def judged(one: Mapping[str, Any], failed: Sequence[Mapping[str, Any]], blamed: set[str]) -> tuple[bool, bool]:
+    """Whether the check that must catch it did, and whether the culprit is blamed and nobody else."""
+    is_trunk = FAULTS[one["fault"]].place == "trunk"
+    by_check = [each for each in failed if each["check"] == one["check"]]
+    caught = [each for each in by_check if one["rail"] in ("", each["rail"], *_words(each))]
+    named = any(one["where"] in _words(each) for each in caught) if is_trunk else True
+    return bool(caught), named and blamed == (set() if is_trunk else {one["where"]})
+
+
+def _words(finding: Mapping[str, Any]) -> list[str]:
+    return re.findall(r"[\w-]+", finding["why"])
+
+
+def _noticed(cluster: Stack, case: Case, one: Mapping[str, Any]) -> Outcome:
+    """By the health program on the nodes or by the scheduler, as `stampworks status` shows it."""
+    begun = time.monotonic()
+    bad: dict[str, Mapping[str, Any]] = {}
+    while not bad and time.monotonic() < begun + NOTICED_S:
+        rows = _verb(cluster, "status", ends_with=DECIDED)["nodes"]
+        bad = {row["name"]: row for row in rows if row["verdict"] != "pass"}
+        time.sleep(0.5)
+    by = {row["reason"]["by"] for row in bad.values() if row["reason"]}
+    caught = bool(bad) and (one["check"] == "status" or by == {"health"})
+    why = "; ".join(f"{name}: {row['reason'] and row['reason']['text']}" for name, row in bad.items())
+    return Outcome(case, _place(one), caught, set(bad) == {one["where"]}, False, time.monotonic() - begun, why)
+
+
+def _place(one: Mapping[str, Any]) -> str:
+    severity = "" if one["severity"] is None else f" ({one['severity']:g})"
+    return f"{one['where']} {one['rail']}".rstrip() + severity
+
+
+def _line(its: Outcome) -> str:
+    if not its.case.fault:
+        said = f"ALARM: {its.why}" if its.caught else "unknown" if its.unknown else "silent"
+        return f"sound: {said}, {its.seconds:.0f} s"
+    if not its.caught:
+        said = f"MISSED: {its.why or 'nothing failed'}"
+    else:
+        said = "caught, culprit right" if its.right else f"caught, WRONG CULPRIT: {its.why}"
+    return f"{its.case.fault} on {its.where}: {said}, {its.seconds:.0f} s"
+
+
+# -- the cluster in between
+
+
+def _until_well(cluster: Stack) -> None:
+    """All nodes take jobs: who was held back by a proof does after the next one."""
+    deadline = time.monotonic() + WELL_S
+    while (found := _verb(cluster, "status", ends_with=DECIDED))["verdict"] != "pass":
+        if time.monotonic() > deadline:
+            raise _NotWellError(f"the nodes are not well within {WELL_S:.0f} s")
+        if any(row["reason"] and row["reason"]["by"] == "proof" for row in found["nodes"]):
+            _verb(cluster, "qualify", "--level", "quick", ends_with=DECIDED)
+        time.sleep(0.5)
+
+
+def _mended(cluster: Stack) -> bool:
+    with contextlib.suppress(_NotWellError, subprocess.TimeoutExpired, ValueError, SystemExit):
+        _verb(cluster, "fault", "clear")
+        cluster.run("pulumi", "up", "--refresh", "--yes", "--skip-preview", "--stack", NAME)
+        _until_well(cluster)
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def _busy_neighbour() -> Iterator[None]:
+    """Somebody else on this machine, who takes all of a processor that there is to have."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def _verb(cluster: Stack, *argv: str, ends_with: Sequence[int] = (0,)) -> Any:
+    """What a verb says as JSON."""
+    command = [sys.executable, "-m", "stampworks.cli.main", *argv, "--stack", NAME, "--json"]
+    done = subprocess.run(
+        command,
+        cwd=cluster.folder,
+        env=cluster.environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_S,
+        check=False,
+    )
+    if done.returncode not in ends_with:
+        raise _NotWellError(f"{' '.join(argv)} ended with {done.returncode}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def main() -> int:
+    from bench.__main__ import show
+
+    parser = argparse.ArgumentParser(prog="python -m bench.campaign", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=0.0, help="begin no case after that (default: run all)")
+    parser.add_argument("--seed", type=int, default=None, help="which cases, in which order (default: by chance)")
+    parser.add_argument("--first", type=int, default=1, metavar="N", help="go on from this case of the seed")
+    parser.add_argument("--count", type=int, default=0, metavar="N", help="so many cases (default: all)")
+    parser.add_argument("--times", type=int, default=TIMES, metavar="N", help=f"of each fault (default: {TIMES})")
+    parser.add_argument("--clean", type=int, default=CLEAN, metavar="N", help=f"proofs of a sound cluster ({CLEAN})")
+    given = parser.parse_args()
+    seed = secrets.randbelow(1 << 32) if given.seed is None else given.seed
+    show("campaign", campaign(seed, given.times, given.clean, given.first, given.count, given.minutes))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
