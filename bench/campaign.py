@@ -1,9 +1,9 @@
 """Faults on a real cluster, and proofs of a sound one beside a busy neighbour: counts of what is caught, and of alarms.
 
 Every fault several times, at a place and a severity that chance chooses, mixed with the proofs of a sound cluster, so
-that a campaign that is cut short is a fair sample of the whole. It takes more than an hour, and therefore runs by its
-name alone. `python -m bench.campaign --minutes 40` says at the end how many of the cases there was no time for; the seed,
-which is printed, brings the same ones back in the same order.
+that a campaign that is cut short is a fair sample of the whole. It takes more than an hour, and runs by its name alone.
+`python -m bench.campaign --minutes 40` says at the end how many cases there was no time for; the seed, which it prints,
+brings the same ones back in the same order.
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ import pytest
 from stampworks.clouds.local.faults import FAULTS
 from stampworks.clouds.local.room.network import port, trunk_ends
 
+from bench.campaign import judged
+
 if TYPE_CHECKING:
     from tests.cluster.conftest import Stack
 
@@ -240,25 +242,15 @@ def test_several_at_once_and_one_that_was_repaired(sound: Stack) -> None:
 
 def proof(stack: Stack, one: dict[str, Any]) -> tuple[bool, bool]:
     """Whether the check that must catch it did, and whether it named the culprit and nobody else."""
-    nodes = {one["where"]} if FAULTS[one["fault"]].place != "trunk" else set()
     if one["check"] in ("health", "status"):
         wait_for(lambda: not well(stack), 90)
         rows = stampworks(stack, "status", ends_with=(0, 1, 3))["nodes"]
         bad = {row["name"]: row for row in rows if row["verdict"] != "pass"}
         by = {row["reason"]["by"] for row in bad.values() if row["reason"]}
-        return bool(bad) and (one["check"] == "status" or by == {"health"}), set(bad) == nodes
+        return bool(bad) and (one["check"] == "status" or by == {"health"}), set(bad) == {one["where"]}
     certificate = stampworks(stack, "qualify", ends_with=(0, 1, 3))
-    found = [each for each in certificate["findings"] if each["verdict"] == "fail"]
-    caught = [
-        each for each in found if each["check"] == one["check"] and one["rail"] in ("", each["rail"], *_words(each))
-    ]
-    failed = {node["name"] for node in certificate["nodes"] if node["verdict"] == "fail"}
-    blamed = nodes or {one["where"]} <= set(_words(caught[0])) if caught else False
-    return bool(caught), bool(blamed) and failed == nodes
-
-
-def _words(finding: dict[str, Any]) -> list[str]:
-    return re.findall(r"[\w-]+", finding["why"])
+    failed = [each for each in certificate["findings"] if each["verdict"] == "fail"]
+    return judged(one, failed, {node["name"] for node in certificate["nodes"] if node["verdict"] == "fail"})
 
 
 @pytest.mark.parametrize(
