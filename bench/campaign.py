@@ -23,13 +23,14 @@ from random import Random
 from typing import Any
 
 from stampworks.clouds.local.faults import FAULTS
+from stampworks.plan import Level
 
 from bench.rows import Row, measured
 from bench.stack import NAME, Stack, stack
 
 TIMES, CLEAN = 3, 30
 NODES, RAIL_MBPS, LEAF_NODES = 4, 200, 2
-COMMAND_S, NOTICED_S, WELL_S = 600.0, 90.0, 180.0
+COMMAND_S, NOTICED_S, WELL_S = 1200.0, 90.0, 180.0
 DECIDED = (0, 1, 3)
 """How a command ends that has come to a verdict, whichever."""
 
@@ -61,7 +62,9 @@ def rows() -> list[Row]:
     return campaign(secrets.randbelow(1 << 32), TIMES, CLEAN)
 
 
-def campaign(seed: int, times: int, clean: int, first: int = 1, count: int = 0, minutes: float = 0.0) -> list[Row]:
+def campaign(
+    seed: int, times: int, clean: int, first: int = 1, count: int = 0, minutes: float = 0.0, level: Level = "standard"
+) -> list[Row]:
     """The cases of this seed from the first one on: so many of them, in so many minutes; 0 for all."""
     every = cases(seed, times, clean)
     chosen = every[first - 1 :][: count or None]
@@ -75,7 +78,7 @@ def campaign(seed: int, times: int, clean: int, first: int = 1, count: int = 0, 
             if deadline and time.monotonic() > deadline:
                 break
             try:
-                found.append(_carried_out(cluster, case))
+                found.append(_carried_out(cluster, case, level))
                 print(f"  {case.number}/{len(every)} {_line(found[-1])}", flush=True)
             except (_NotWellError, subprocess.TimeoutExpired, ValueError) as error:
                 broken += 1
@@ -133,22 +136,22 @@ class _NotWellError(Exception):
     """The cluster is not as it was, or does not answer."""
 
 
-def _carried_out(cluster: Stack, case: Case) -> Outcome:
+def _carried_out(cluster: Stack, case: Case, level: Level) -> Outcome:
     _until_well(cluster)
     if not case.fault:
         with _busy_neighbour():
-            return _proven(cluster, case, {})
+            return _proven(cluster, case, {}, level)
     one = _verb(cluster, "fault", "inject", case.fault, "--seed", str(case.seed))
     try:
         by_status = one["check"] in ("health", "status")
-        return _noticed(cluster, case, one) if by_status else _proven(cluster, case, one)
+        return _noticed(cluster, case, one) if by_status else _proven(cluster, case, one, level)
     finally:
         _verb(cluster, "fault", "clear")
 
 
-def _proven(cluster: Stack, case: Case, one: Mapping[str, Any]) -> Outcome:
+def _proven(cluster: Stack, case: Case, one: Mapping[str, Any], level: Level) -> Outcome:
     begun = time.monotonic()
-    certificate = _verb(cluster, "qualify", ends_with=DECIDED)
+    certificate = _verb(cluster, "qualify", "--level", level, ends_with=DECIDED)
     seconds = time.monotonic() - begun
     failed = [each for each in certificate["findings"] if each["verdict"] == "fail"]
     blamed = {node["name"] for node in certificate["nodes"] if node["verdict"] == "fail"}
@@ -264,9 +267,10 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=0, metavar="N", help="so many cases (default: all)")
     parser.add_argument("--times", type=int, default=TIMES, metavar="N", help=f"of each fault (default: {TIMES})")
     parser.add_argument("--clean", type=int, default=CLEAN, metavar="N", help=f"proofs of a sound cluster ({CLEAN})")
+    parser.add_argument("--level", choices=["standard", "burn-in"], default="standard", help="of the proofs")
     given = parser.parse_args()
     seed = secrets.randbelow(1 << 32) if given.seed is None else given.seed
-    show("campaign", campaign(seed, given.times, given.clean, given.first, given.count, given.minutes))
+    show("campaign", campaign(seed, given.times, given.clean, given.first, given.count, given.minutes, given.level))
     return 0
 
 

@@ -11,6 +11,7 @@ from stampworks.qualification.hardware import complaints
 from stampworks.qualification.results import Text, Value
 
 from tests.qualification.conftest import SimulatedCluster, subject
+from tests.qualification.faulty import NoisyCluster
 
 PCIE = "accelerator_pcie"
 NAMES = ("gpu-001", "gpu-002", "gpu-003", "gpu-004")
@@ -100,6 +101,17 @@ def test_a_product_that_is_always_wrong() -> None:
     cluster = SimulatedCluster(subject(4), texts={("gpu-002", "matmul_digest"): "cd"})
     [failed] = [each for each in cluster.prove() if each.verdict != "pass"]
     assert (failed.nodes, failed.why) == (("gpu-002",), "its product of the same matrices is not that of its peers")
+
+
+def test_a_torn_checkpoint_is_its_writers_fault() -> None:
+    """Whoever else reads it; where nothing is shared, there is no checkpoint that others could read."""
+    shared = [{"name": "shared", "kind": "directory", "mount": "/shared"}]
+    why = "part 1 of gpu-003 is not what it wrote and synced: 9 of 10 bytes are there"
+    cluster = NoisyCluster(subject(4, storage=shared), misses={("gpu-003", "checkpoint"): why})
+    [failed] = [each for each in cluster.prove() if each.verdict != "pass"]
+    assert (failed.check, failed.nodes, failed.why) == ("checkpoint", ("gpu-003",), why)
+    alone = NoisyCluster(subject(4))
+    assert "checkpoint" not in {each.check for each in alone.prove()}
 
 
 def test_packets_that_do_not_fit() -> None:
