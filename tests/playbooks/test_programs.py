@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 from stampworks.configuration import playbooks_dir
+from stampworks.qualification import hardware
+from stampworks.reasons import prefix
 
 ROLES = playbooks_dir() / "roles"
 NVIDIA_SMI = ROLES / "accelerator/files/nvidia-smi"
@@ -185,6 +187,109 @@ def test_a_node_that_is_not_well_is_drained_and_given_back(
         assert slurm.state == "IDLE+DRAIN"
 
 
+def test_a_node_that_is_no_longer_what_was_proven_takes_no_job(
+    health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its drain is the proof's: looking again does not give it back, and a person's stays a person's."""
+    slurm = Slurm(health, monkeypatch)
+    monkeypatch.setattr(health, "RIGHT", "another result")
+    monkeypatch.setattr(health, "LIMITS", ())
+    why = "proof: a computation came to another result than it does everywhere"
+    assert health.main([]) == 0
+    assert health.main(["--before-a-job"]) == 1
+    assert (slurm.state, slurm.reason) == ("IDLE+DRAIN", why)
+    assert health.main([]) == 0
+    assert slurm.state == "IDLE+DRAIN"
+    slurm.reason = "new fans on Monday"
+    assert health.main(["--before-a-job"]) == 1
+    assert slurm.reason == "new fans on Monday"
+
+
+def test_what_is_not_well_is_said_first(health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The health check returns the node when that is repaired; what else is wrong shows before the next job."""
+    slurm = Slurm(health, monkeypatch)
+    monkeypatch.setattr(health, "RIGHT", "another result")
+    expect(tmp_path, mounts=["/not/mounted"])
+    assert health.main(["--before-a-job"]) == 1
+    assert slurm.reason == "health: /not/mounted is not mounted"
+
+
+FIRST = """\
+Limit                     Soft Limit           Hard Limit           Units
+Max locked memory         65536                {memlock}            bytes
+Max open files            1024                 {files}              files
+"""
+
+
+@pytest.mark.parametrize(
+    ("memlock", "files", "own", "problems"),
+    [
+        ("8388608", "20000", (8388608, 20000), []),
+        ("unlimited", "unlimited", (-1, 1048576), []),
+        ("8388608", "20000", (65536, 20000), ["lockable memory: 65536, where this node can give 8388608"]),
+        ("unlimited", "unlimited", (65536, -1), ["lockable memory: 65536, where this node can give all"]),
+        ("unlimited", "unlimited", (-1, 1024), ["open files: 1024, where this node can give 1048576"]),
+    ],
+)
+def test_limits_of_jobs(
+    health: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    memlock: str,
+    files: str,
+    own: tuple[int, int],
+    problems: list[str],
+) -> None:
+    """As much as the machine gives, and a job was promised; without a limit, nothing is missing."""
+    first = tmp_path / "limits"
+    first.write_text(FIRST.format(memlock=memlock, files=files))
+    monkeypatch.setattr(health, "FIRST_PROCESS", str(first))
+    soft = dict(zip((each[1] for each in health.LIMITS), own, strict=True))
+    monkeypatch.setattr(health.resource, "getrlimit", lambda which: (soft[which], 0))
+    assert health.look((health.limits,)) == problems
+
+
+def test_rails_take_packets_of_one_size(health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that takes smaller ones is named."""
+    for name, size in (("rail0", 1500), ("rail1", 1400)):
+        (tmp_path / "net" / name).mkdir(parents=True)
+        (tmp_path / "net" / name / "mtu").write_text(f"{size}\n")
+    monkeypatch.setattr(health, "NICS", str(tmp_path / "net"))
+    expect(tmp_path, rails=[{"interface": "rail0"}, {"interface": "rail1"}])
+    assert health.look((health.packets,)) == ["rail1 takes packets of 1400 bytes, other rails 1500"]
+
+
+@pytest.mark.parametrize(
+    ("check", "said", "problems"),
+    [
+        ("throttled", "0, 0, 0x0000000000000001\n1, 0, [N/A]\n", []),
+        ("throttled", "0, 0\n1, 0\n", []),
+        (
+            "throttled",
+            "0, 0, 0x0000000000000000\n1, 0, 0x0000000000000040\n",
+            ["accelerator 1 is slowed down: 0x0000000000000040"],
+        ),
+        ("kernel_log", "[ 1.0] NVRM: Xid (PCI:0000:3b:00): 31, pid=7\n", []),
+        ("kernel_log", "[ 1.0] NVRM: Xid (PCI:0000:3b:00): 79, pid=0\n" * 2, ["Xid 79 of PCI:0000:3b:00"]),
+    ],
+)
+def test_what_accelerators_say_before_a_job(
+    health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str, said: str, problems: list[str]
+) -> None:
+    """Faults of hardware, and neither those of programs nor what is not known."""
+    expect(tmp_path, accelerators=2)
+    monkeypatch.setattr(health, "output", lambda *_: said)
+    assert health.look((getattr(health, check),)) == problems
+
+
+def test_it_means_the_same_as_a_proof(health: ModuleType) -> None:
+    """What is a fault of hardware stands on the node, too, where nothing of the toolkit is."""
+    assert set(health.XIDS) == set(hardware.XIDS)
+    assert sum(hardware.THROTTLED) == health.THROTTLED
+    assert (prefix("proof"), prefix("health")) == (health.UNPROVEN, health.PREFIX)
+    assert health.computed() == health.RIGHT
+
+
 def test_a_node_that_a_person_drained_stays_drained(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,7 +354,7 @@ def test_checking_leaves_slurm_alone(
         ("0, 0\n", ["1 of 2 accelerators"]),
         ("0, 0\n1, 7\n", ["accelerator 1 has 7 uncorrected errors"]),
         ("0, [N/A]\n1, 0\n", []),
-        ("garbage\n", ["could not check accelerators: not enough values to unpack (expected 2, got 1)"]),
+        ("garbage\n", ["could not check accelerators: not enough values to unpack (expected at least 2, got 1)"]),
     ],
 )
 def test_accelerators(
@@ -258,7 +363,8 @@ def test_accelerators(
     """Their number and their errors; what cannot be read is no good sign."""
     expect(tmp_path, accelerators=2, mounts=[])
     monkeypatch.setattr(health, "output", lambda *_: rows)
-    assert [problem for problem in health.look() if "1 of 2" not in problem or rows != "garbage\n"] == problems
+    found = health.look(health.CHECKS)
+    assert [problem for problem in found if "1 of 2" not in problem or rows != "garbage\n"] == problems
 
 
 @pytest.mark.parametrize(
@@ -287,7 +393,7 @@ def test_storage_that_is_full(
     expect(tmp_path, disk_free_percent_min=2)
     monkeypatch.setattr(health.shutil, "disk_usage", lambda _: SimpleNamespace(total=1, free=1))
     monkeypatch.setattr(health, "output", lambda *_: f"1B-blocks Avail Inodes IFree\n{row}\n")
-    assert health.look() == problems
+    assert health.look(health.CHECKS) == problems
 
 
 Scripts = Callable[..., list[str]]
@@ -306,7 +412,7 @@ def looked(health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             (folder / name).write_text(script)
             (folder / name).chmod(0o755)
         expect(tmp_path, checks=[{"name": name, "timeout_seconds": timeout_seconds} for name in names])
-        found: list[str] = health.look()
+        found: list[str] = health.look(health.CHECKS)
         return found
 
     return look
@@ -379,12 +485,12 @@ def test_what_cannot_be_checked_is_not_well(
 
     expect(tmp_path, accelerators=1)
     monkeypatch.setattr(health, "output", hangs)
-    assert [problem.split(":")[0] for problem in health.look()] == [
+    assert [problem.split(":")[0] for problem in health.look(health.CHECKS)] == [
         "could not check storage",
         "could not check accelerators",
     ]
     (tmp_path / "health.json").unlink()
-    assert health.look()[0].startswith("cannot read what a well node has: ")
+    assert health.look(health.CHECKS)[0].startswith("cannot read what a well node has: ")
 
 
 @pytest.mark.parametrize(

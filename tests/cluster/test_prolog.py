@@ -1,0 +1,61 @@
+"""A node that breaks just before a job starts runs none of it: the job runs elsewhere."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cluster.conftest import Stack
+
+pytestmark = [pytest.mark.engine, pytest.mark.cluster]
+
+DECLARATION = """\
+config:
+  stampworks:cluster:
+    version: 1
+    name: {cluster}
+    cloud: local
+    pools:
+      - {{name: gpu, machine: sim-h100, count: 2}}
+    storage:
+      - {{name: shared, kind: directory, mount: /shared, protect: false}}
+    scheduler: {{protect: false}}
+    proof: {{level: quick}}
+"""
+WAIT_S = 60
+
+
+def test_a_job_never_starts_on_a_node_that_just_broke(stack: Stack) -> None:
+    """It is drained with words that belong to its proof; the job is requeued, and runs on the other node."""
+    stack.declare(DECLARATION.format(cluster=stack.cluster))
+    stack.up()
+    stack.shell("gpu-001", "prlimit --pid $(pgrep -x slurmd | head -1) --memlock=65536:")
+    wrapped = "--wrap='hostname >>/shared/ran'"
+    job = stack.shell("head", f"cd /tmp; sbatch --parsable --exclusive --output=/dev/null {wrapped}")
+    until = time.monotonic() + WAIT_S
+    while "proof: " not in state(stack) and time.monotonic() < until:
+        time.sleep(0.5)
+    assert state(stack).startswith("drained proof: lockable memory: 65536, where this node can give ")
+    stack.shell("head", f"scontrol update jobid={job} starttime=now")  # which Slurm puts off for two minutes
+    while not (ran := stack.shell("head", "cat /shared/ran 2>/dev/null || true")) and time.monotonic() < until:
+        time.sleep(0.5)
+    assert ran == "gpu-002"
+    assert state(stack).startswith("drained proof: ")  # the health check does not return what a proof holds
+
+
+def test_a_proof_that_passes_returns_it(stack: Stack) -> None:
+    """Once it is repaired: until then it says why, with the others' value."""
+    failed = stack.stampworks("qualify", "-s", "test", "--level", "quick")
+    assert failed.returncode == 1
+    assert "lockable memory: 65536, where its peers have" in failed.stdout
+    stack.shell("gpu-001", "sv restart /etc/stampworks/services/slurmd")
+    passed = stack.stampworks("qualify", "-s", "test", "--level", "quick")
+    assert passed.returncode == 0, passed.stdout
+    assert state(stack).startswith("idle")
+
+
+def state(stack: Stack) -> str:
+    return stack.shell("head", "sinfo -h -N -n gpu-001 -o '%T %E' | head -1")
