@@ -11,7 +11,7 @@ from pathlib import Path
 from bench import machine
 from bench.rows import Row
 
-NAMES = ("plan", "unchanged", "up", "scale", "ansible", "memory", "fabric", "prove", "demo")
+NAMES = ("plan", "unchanged", "up", "scale", "ansible", "memory", "fabric", "levels", "prove", "demo")
 LONG = ("campaign",)
 """These take more than an hour, and run by their names alone."""
 BUILD = Path(__file__).parents[1] / "build" / "bench"

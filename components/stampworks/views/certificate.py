@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from stampworks.names import fold
+from stampworks.physics.collectives import size
 from stampworks.printable import printable
 from stampworks.qualification import Certificate, Finding
+from stampworks.views.report import curves
+from stampworks.views.report.marks import number, percent
 from stampworks.views.table import paragraph, table
 
 WIDTH = 100
@@ -14,7 +17,8 @@ WIDTH = 100
 
 def certificate_text(certificate: Certificate, width: int = WIDTH) -> str:
     """The verdict, then what each check found; the numbers behind it are in the file. Ends with a newline."""
-    sections = [_headline(certificate, width), _findings(certificate, width), _nodes(certificate, width)]
+    sections = [_headline(certificate, width), _findings(certificate, width), _together(certificate, width)]
+    sections.append(_nodes(certificate, width))
     return "\n\n".join("\n".join(map(printable, lines)) for lines in sections if lines) + "\n"
 
 
@@ -42,6 +46,20 @@ def _findings(certificate: Certificate, width: int) -> list[str]:
 
 def _worst_first(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: ("fail", "unknown", "pass").index(finding.verdict))
+
+
+def _together(certificate: Certificate, width: int) -> list[str]:
+    """Of every collective the largest size, which is judged; a report has all of them."""
+    largest = {(point.quantity, point.rail): point for point in curves.of(certificate)}
+    rows = [
+        (
+            curves.name(point.quantity), point.rail, size(point.bytes), number(point.value, point.unit),
+            number(point.expected, point.unit), "unknown" if point.share is None else percent(point.share),
+        )
+        for point in sorted(largest.values(), key=lambda point: (point.quantity, point.rail))
+    ]  # fmt: skip
+    header = ("all nodes together", "rail", "size", "measured", "at most", "share")
+    return table(header, rows, width) if rows else []
 
 
 def _simulated(finding: Finding) -> str:

@@ -30,9 +30,11 @@ CELL = """(() => {
 def test_a_report_in_a_browser(tmp_path: Path) -> None:
     """It is there, fits screen and paper, says good from bad without colours, and asks nobody for anything."""
     plan = plan_of(8, oversubscription=2)
-    certificate = certificate_of(plan, {("gpu-003", "rail1"): 0.2}, "burn-in", ["gpu-007"])
-    odd = dataclasses.replace(certificate.nodes[0], name="n" * 300, why=("<script>alert(1)</script>" + "w" * 500,))
-    strange = dataclasses.replace(certificate, cluster="c" * 300, nodes=(odd, *certificate.nodes[1:]))
+    certificate, all_of_it = (
+        certificate_of(plan, {("gpu-003", "rail1"): 0.2}, level, ["gpu-007"]) for level in ("standard", "burn-in")
+    )
+    odd = dataclasses.replace(all_of_it.nodes[0], name="n" * 300, why=("<script>alert(1)</script>" + "w" * 500,))
+    strange = dataclasses.replace(all_of_it, cluster="c" * 300, nodes=(odd, *all_of_it.nodes[1:]))
     usual, wide = tmp_path / "usual.html", tmp_path / "wide.html"
     usual.write_text(report_html(report_of(Checked("unknown", "no key", certificate), plan)), encoding="utf-8")
     wide.write_text(report_html(report_of(Checked("unknown", "no key", strange))), encoding="utf-8")

@@ -71,7 +71,7 @@ def recorded(regenerate: bool, monkeypatch: pytest.MonkeyPatch) -> Certificate:
     """Of 8 nodes, measured for long: a slow rail on one, and one that a person holds."""
     file = GOLDEN / "certificate.json"
     if regenerate:
-        certificate = certificate_of(PLAN, {("gpu-003", "rail1"): 0.2}, "burn-in", ["gpu-007"])
+        certificate = certificate_of(PLAN, {("gpu-003", "rail1"): 0.2}, "standard", ["gpu-007"])
         file.write_text(to_json(certificate), encoding="utf-8")
     certificate = from_dict(Certificate, json.loads(file.read_text(encoding="utf-8")))
     # whatever else is planned some day, this was proven of it
@@ -221,7 +221,7 @@ def test_an_older_proof_is_part_of_the_timeline(recorded: Certificate) -> None:
     nodes = (old, *recorded.nodes[1:])
     events = report_of(checked(dataclasses.replace(recorded, nodes=nodes)), None, STAMPING).timeline.events
     assert events[0] == Event("2026-11-20T07:00:00Z", "proof of gpu-001, which still holds")
-    assert [event.what for event in events[-2:]] == ["measuring begins, level burn-in", "measuring ends: fail"]
+    assert [event.what for event in events[-2:]] == ["measuring begins, level standard", "measuring ends: fail"]
     odd = report_of(checked(dataclasses.replace(recorded, ended="2026-13-41T99:99:99Z")))
     assert odd.headline.seconds is None
 

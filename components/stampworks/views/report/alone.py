@@ -16,7 +16,7 @@ from stampworks.views.report.tree import e
 
 TITLE = "Each node by itself"
 _NONE = "Nothing was measured of single nodes."
-_HEADER = ("quantity", "values", "lowest", "median", "highest")
+_HEADER = ("quantity", "values", "lowest", "median", "highest", "at most")
 _WIDTH, _HEIGHT = 150.0, 16.0
 
 
@@ -31,17 +31,22 @@ class Spread:
     quantity: str
     unit: str
     rail: str
+    device: str
+    """Which accelerator or directory, where a node has several."""
     simulated: bool
+    expected: float | None
+    """What it can reach at most, where something is known of the machine."""
     median: float
     values: tuple[Value, ...]
     """The lowest first."""
 
 
 def of(certificate: Certificate) -> tuple[Spread, ...]:
-    by_quantity: dict[tuple[str, str, str, bool], list[Measured]] = {}
+    by_quantity: dict[tuple[str, str, str, str, bool, float | None], list[Measured]] = {}
     for each in certificate.measured:
         if each.quantity != QUANTITY and not curves.is_point(each):
-            by_quantity.setdefault((each.quantity, each.unit, each.rail, each.simulated), []).append(each)
+            key = (each.quantity, each.unit, each.rail, each.device, each.simulated, each.expected)
+            by_quantity.setdefault(key, []).append(each)
     return tuple(
         Spread(
             *key,
@@ -53,13 +58,16 @@ def of(certificate: Certificate) -> tuple[Spread, ...]:
 
 
 def _words(spread: Spread) -> tuple[str, ...]:
-    lowest, highest = (f"{number(each.value)} ({each.node})" for each in (spread.values[0], spread.values[-1]))
-    return str(len(spread.values)), lowest, number(spread.median), highest
+    lowest, highest = (
+        f"{number(each.value)} ({each.node or 'all together'})" for each in (spread.values[0], spread.values[-1])
+    )
+    expected = "" if spread.expected is None else number(spread.expected)
+    return str(len(spread.values)), lowest, number(spread.median), highest, expected
 
 
 def _name(spread: Spread) -> str:
-    rail = f" on {spread.rail}" if spread.rail else ""
-    return f"{spread.quantity.replace('_', ' ')}{rail}, {spread.unit}"
+    where = "".join(f" on {place}" for place in (spread.rail, spread.device) if place and place != "cpu")
+    return f"{curves.name(spread.quantity)}{where}, {spread.unit}"
 
 
 def html(spreads: tuple[Spread, ...]) -> Element:

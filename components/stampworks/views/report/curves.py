@@ -48,8 +48,8 @@ class Point:
 
 
 def is_point(measured: Measured) -> bool:
-    """Whether it is about all nodes together, at a size."""
-    return measured.bytes > 0 and not measured.node
+    """Whether it is about all nodes together on a rail, at a size."""
+    return measured.bytes > 0 and not measured.node and bool(measured.rail)
 
 
 def of(certificate: Certificate) -> tuple[Point, ...]:
@@ -64,7 +64,7 @@ def of(certificate: Certificate) -> tuple[Point, ...]:
     return tuple(sorted(points, key=lambda point: (point.rail, point.unit, point.quantity, point.bytes)))
 
 
-def _name(quantity: str) -> str:
+def name(quantity: str) -> str:
     """all_reduce_busbw.worst_order as people say it."""
     head, _, tail = quantity.partition(".")
     return head.replace("_", " ") + (f", {tail.replace('_', ' ')}" if tail else "")
@@ -81,12 +81,12 @@ def html(points: tuple[Point, ...]) -> Element:
     if not points:
         return e("section", e("h2", TITLE), e("p", _NONE))
     drawable = [point for point in points if point.value > 0]
-    by_rail = [list(its) for _, its in groupby(drawable, lambda point: (point.rail, point.unit))]
-    drawn = [_figure(its, [point for point in drawable if point.unit == its[0].unit]) for its in by_rail]
+    of_one = [list(its) for _, its in groupby(drawable, lambda point: (point.rail, point.unit, _operation(point)))]
+    drawn = [_figure(its, [point for point in drawable if point.unit == its[0].unit]) for its in of_one]
     rows = [
         (
             point.rail,
-            e("td", _name(point.quantity), " ", simulated_mark(point.simulated)),
+            e("td", name(point.quantity), " ", simulated_mark(point.simulated)),
             *map(tree.figure, _words(point)),
         )
         for point in points
@@ -94,9 +94,15 @@ def html(points: tuple[Point, ...]) -> Element:
     return e("section", e("h2", TITLE), e("p", _EXPLAINED), figures(drawn), tree.table(_HEADER, rows))
 
 
+def _operation(point: Point) -> str:
+    """What was done, in whatever order of ranks."""
+    return point.quantity.partition(".")[0]
+
+
 def _figure(points: Sequence[Point], comparable: Sequence[Point]) -> Element:
-    """One rail, at the scale of all rails."""
+    """One collective on one rail, at the scale of all of them."""
     rail, (x, y) = points[0].rail, _scales(comparable)
+    what = name(_operation(points[0]))
     series = [list(its) for _, its in groupby(points, lambda point: point.quantity)]
     drawn = [
         e("g", *_series(its, at % len(_SHAPES), x, y), transform=_aside(at, series)) for at, its in enumerate(series)
@@ -109,11 +115,11 @@ def _figure(points: Sequence[Point], comparable: Sequence[Point]) -> Element:
         viewBox=f"0 0 {_WIDTH:.0f} {_HEIGHT:.0f}",
         width=f"{_WIDTH:.0f}",
         role="img",
-        aria_label=f"Measured and expected by size on {rail}",
+        aria_label=f"{what} measured and expected by size on {rail}",
     )
     return e(
         "figure",
-        e("figcaption", f"{rail}, {points[0].unit} by size"),
+        e("figcaption", f"{rail}, {what}, {points[0].unit} by size"),
         drawing,
         e("p", *keys, class_="legend"),
         class_="chart",
@@ -186,9 +192,9 @@ def _key(points: Sequence[Point], look: int) -> Element:
     mark = e("path", d=_SHAPES[look], transform="translate(15 7)", class_="point")
     sample = e("svg", line, mark, viewBox="0 0 30 14", width=30, height=14, aria_hidden="true")
     simulated = simulated_mark(any(point.simulated for point in points))
-    return e("span", sample, _name(points[0].quantity), " ", simulated, class_="key")
+    return e("span", sample, name(points[0].quantity), " ", simulated, class_="key")
 
 
 def markdown(points: tuple[Point, ...]) -> list[str]:
-    rows = [(point.rail, _name(point.quantity) + " (simulated)" * point.simulated, *_words(point)) for point in points]
+    rows = [(point.rail, name(point.quantity) + " (simulated)" * point.simulated, *_words(point)) for point in points]
     return [f"## {TITLE}", "", *(table(_HEADER, rows) if rows else [plain(_NONE)])]
