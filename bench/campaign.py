@@ -80,6 +80,9 @@ def campaign(
             try:
                 found.append(_carried_out(cluster, case, level))
                 print(f"  {case.number}/{len(every)} {_line(found[-1])}", flush=True)
+            except KeyboardInterrupt:
+                print("  broken off by hand", flush=True)
+                break
             except (_NotWellError, subprocess.TimeoutExpired, ValueError) as error:
                 broken += 1
                 print(f"  {case.number}/{len(every)} {case.fault or 'sound'}: broken off: {error}", flush=True)
