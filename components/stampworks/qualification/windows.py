@@ -13,16 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from stampworks.qualification.asking import Evidence
-from stampworks.qualification.baseline import DEVIATIONS_MIN, middle, slow_over_time
+from stampworks.qualification.baseline import middle, slow_over_time
 from stampworks.qualification.certificate import Measured
 
 WINDOW = "_window"
 """How a quantity ends of which every window has a value."""
 BLOCKS = 5
 """Parts of a series: the first is what a node could do, the last what it can do now."""
-WINDOWS_MIN = 4 * BLOCKS
+WINDOWS_MIN = 8 * BLOCKS
+"""Below, the noise is not known well enough."""
 FALL_MIN = 0.1
 """Of what it reached in the beginning, beside its peers."""
+FALL_DEVIATIONS_MIN = 6.0
+"""Of the noise between parts: neighbours on a host come and go, and a few parts tell little of how much."""
 
 Series = Mapping[str, Sequence[float]]
 """node -> what it reached in each window, all at the same times."""
@@ -94,7 +97,7 @@ def slowing(series: Series) -> dict[str, str]:
     return {
         node: f"it fell by {fall:.0%} of what it reached beside its peers, over {len(series[node])} windows"
         for node, fall in falls.items()
-        if fall >= FALL_MIN and fall >= DEVIATIONS_MIN * noise and blocks[node][-1] == min(blocks[node])
+        if fall >= FALL_MIN and fall >= FALL_DEVIATIONS_MIN * noise and blocks[node][-1] == min(blocks[node])
     }
 
 

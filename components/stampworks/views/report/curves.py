@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from math import ceil, floor, log2, log10
 from xml.etree.ElementTree import Element
@@ -19,9 +19,12 @@ TITLE = "All nodes together: measured and expected"
 _NONE = "No collective was measured."
 _EXPLAINED = (
     "Bus bandwidth of one collective over all nodes, on one rail at a time. A mark is the median, its bar the spread. "
-    "The dashed line is the model: what the slowest link allows, before anything is lost."
+    "The dashed line is the model: what the slowest link allows, before anything is lost. Where a burst passes it, the "
+    "line is left out; the table has it."
 )
 _HEADER = ("rail", "quantity", "size", "measured", "spread", "samples", "expected", "share")
+_EXPECTED_MOST = 5.0
+"""Times the largest measured value."""
 _WIDTH, _HEIGHT = 322.0, 220.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 312.0, 12.0, 186.0
 _SHAPES = (
@@ -80,7 +83,7 @@ def _words(point: Point) -> tuple[str, ...]:
 def html(points: tuple[Point, ...]) -> Element:
     if not points:
         return e("section", e("h2", TITLE), e("p", _NONE))
-    drawable = [point for point in points if point.value > 0]
+    drawable = _drawable(points)
     of_one = [list(its) for _, its in groupby(drawable, lambda point: (point.rail, point.unit, _operation(point)))]
     drawn = [_figure(its, [point for point in drawable if point.unit == its[0].unit]) for its in of_one]
     rows = [
@@ -92,6 +95,13 @@ def html(points: tuple[Point, ...]) -> Element:
         for point in points
     ]
     return e("section", e("h2", TITLE), e("p", _EXPLAINED), figures(drawn), tree.table(_HEADER, rows))
+
+
+def _drawable(points: Sequence[Point]) -> list[Point]:
+    """Without what would leave no room for the rest: of little data the model allows whatever a burst lets through."""
+    shown = [point for point in points if point.value > 0]
+    most = _EXPECTED_MOST * max((point.value for point in shown), default=0.0)
+    return [replace(point, expected=None) if point.expected and point.expected > most else point for point in shown]
 
 
 def _operation(point: Point) -> str:
