@@ -55,6 +55,11 @@ def usage(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str
             "stampworks ssh: the following arguments are required: NODE\n  hint: `stampworks ssh --help` says more\n",
         ),
         (
+            ["qualify", "--budget", "1h"],
+            "stampworks qualify: argument --budget: '1h' is no whole number of minutes from 1 to 10080\n"
+            "  hint: `stampworks qualify --help` says more\n",
+        ),
+        (
             ["run", "--nodes", "0", "--", "true"],
             "stampworks run: argument --nodes: '0' is no number of nodes: write 1 or more\n"
             "  hint: `stampworks run --help` says more\n",

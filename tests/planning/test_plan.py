@@ -190,3 +190,19 @@ def test_own_roles_and_checks_go_everywhere_unless_said_otherwise(
             OwnCheck("quota", "quota.sh", ("prep",), 3),
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("proof", "minutes"),
+    [
+        ({}, 10),
+        ({"level": "burn-in"}, 240),
+        ({"level": "burn-in", "budget_minutes": 30}, 30),
+        ({"budget_minutes": 3}, 3),
+    ],
+)
+def test_a_burn_in_has_hours(plan_of: Any, proof: Any, minutes: int) -> None:
+    """Where nobody says how long; then the plan says why."""
+    plan = plan_of(pools=[GPU], proof=proof)
+    assert plan.proof.budget_minutes == minutes
+    assert ("proof.budget_minutes" in reasons(plan)) is (minutes == 240)
