@@ -53,6 +53,7 @@ def cloud_rules(cloud: str, *sdk: str) -> tuple[Rule, ...]:
         Rule(f"{room}.members", ours=members, others=sdk),
         Rule(f"{room}.facts", ours=members, others=sdk),
         Rule(f"{room}.faults", ours=("faults", *members), others=sdk),
+        Rule(f"{room}.renewal", ours=members, others=sdk),
         Rule(f"{room}.room", ours=("plan",)),
         Rule(room, ours=("plan", "schedulers", "resources"), others=("pulumi", *sdk)),
     )
@@ -83,7 +84,7 @@ RULES = (
         "stampworks.operations",
         ours=(
             *("plan", "reasons", "faults", "configuration", "qualification", "schedulers"),
-            *("clouds.*.members", "clouds.*.faults"),
+            *("clouds.*.members", "clouds.*.faults", "clouds.*.renewal"),
         ),
     ),
     Rule(
@@ -106,7 +107,8 @@ RULES = (
 WITHOUT_PULUMI = (
     *("plan", "catalog", "physics", "declaration", "planning", "schedulers", "configuration", "views", "operations"),
     "qualification",
-    *("clouds.local.members", "clouds.local.facts", "clouds.local.faults", "clouds.local.room", "cli.main"),
+    *("clouds.local.members", "clouds.local.facts", "clouds.local.faults", "clouds.local.renewal", "clouds.local.room"),
+    "cli.main",
 )
 
 

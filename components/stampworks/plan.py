@@ -25,6 +25,7 @@ Role = Literal["controller", "worker", "scheduling only"]
 SchedulerKind = Literal["slurm", "kubernetes"]
 Preemption = Literal["off", "requeue", "cancel"]
 Level = Literal["none", "quick", "standard", "burn-in"]
+RollJobs = Literal["wait", "requeue"]
 
 # What two stamps of one cluster may differ in says so beside the field: the fingerprint leaves it out, and what
 # compares plans does not count it. A field without a mark counts.
@@ -111,6 +112,10 @@ class Fabric:
     leaf_nodes: int
     rails: tuple[Rail, ...]
     leaves: tuple[Leaf, ...]
+
+    def rails_of(self, group: Group) -> list[Rail]:
+        """The rails that a group's machine is on, without their trunks: those are the network's."""
+        return [dataclasses.replace(rail, trunks=()) for rail in self.rails[: len(group.nodes[0].rail_addresses)]]
 
 
 @dataclass(frozen=True)
@@ -267,6 +272,16 @@ class Proof:
 
 
 @dataclass(frozen=True)
+class Roll:
+    """How nodes that run are made anew: in waves, each of which is proven before the next one begins."""
+
+    unavailable_max: tuple[tuple[str, int], ...]
+    """Of each pool, how many of its nodes may be out of service at once because of it."""
+    jobs: RollJobs
+    """Jobs on a node whose turn has come: waited for, or started anew elsewhere where they allow it."""
+
+
+@dataclass(frozen=True)
 class Expectation:
     """A predicted number with its derivation."""
 
@@ -299,6 +314,7 @@ class Plan:
     users: tuple[User, ...]
     extras: Extras
     proof: Proof
+    roll: Roll
     expectations: tuple[Expectation, ...]
     reasons: tuple[Reason, ...] = field(metadata=WORDS)
 
@@ -329,6 +345,11 @@ class Member:
     rail_addresses: tuple[str, ...]
     host_key: str
     """The node's public ssh host key, known from its cloud and not from asking the node."""
+
+
+def generation(instances: Mapping[str, str]) -> str:
+    """Another one when any of these nodes is another one, or was started anew."""
+    return hashlib.sha256(json.dumps(instances, sort_keys=True).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,15 @@ class DrainReason:
     """The person, or whom Slurm names; empty where that says nothing more."""
     text: str
 
+    @property
+    def personal(self) -> bool:
+        """Whether a person wants it so, with our commands or with Slurm's."""
+        return self.by == "person" or (self.by == "slurm" and self.who not in ("", "root", "slurm"))
+
+
+UNPROVEN = DrainReason("proof", "", "not proven yet")
+"""Of a node that is new, or has a new disk: it takes jobs when it has passed."""
+
 
 def prefix(by: Literal["stampworks", "health", "proof"]) -> str:
     """How the written form begins of all that one part of the toolkit has drained."""

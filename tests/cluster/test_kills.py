@@ -49,7 +49,7 @@ def test_a_kill_at_any_moment_is_put_right(stamped: Stack, _: int) -> None:
         assert stack.resources() == {}, said
         assert stack.traces() == [], said
     said += unlocked(stack, "up")
-    assert "11 unchanged" in stack.preview(), said
+    assert "12 unchanged" in stack.preview(), said
     found = stack.nodes()
     assert {name: node["state"] for name, node in found.items()} == dict.fromkeys(("head", *workers(stack)), "up"), said
     assert first_processes(stack) == sorted(node["pid"] for node in found.values()), said
@@ -66,7 +66,7 @@ def test_ctrl_c_ends_an_up(stamped: Stack, times: int) -> None:
         assert f"LocalRoom {stamped.cluster}" in stamped.resources(), said
         assert not any("pending" in line for line in said.splitlines()), said
     unlocked(stamped, "up")
-    assert "11 unchanged" in stamped.preview(), said
+    assert "12 unchanged" in stamped.preview(), said
 
 
 def typed(stack: Stack, cue: str, keys: str) -> str:

@@ -33,14 +33,14 @@ def before() -> str:
 @pytest.fixture(scope="module")
 def stamped(stack: Stack, before: str) -> Stack:
     """The cluster, stamped."""
-    assert "+ 11 created" in stack.up()
+    assert "+ 12 created" in stack.up()
     assert host() == before, "nothing of it is in the host's own network or mounts"
     return stack
 
 
 def test_a_second_up_changes_nothing(stamped: Stack) -> None:
     """The same declaration, the same cluster."""
-    assert "11 unchanged" in stamped.up()
+    assert "12 unchanged" in stamped.up()
 
 
 def test_jobs_run_on_all_nodes(stamped: Stack) -> None:
@@ -113,17 +113,17 @@ def held(stack: Stack) -> dict[str, tuple[str, str]]:
 
 
 def test_a_plain_preview_sees_a_dead_node_and_up_restarts_it(stamped: Stack) -> None:
-    """Without a flag: the group, then the roster, then the playbook update, and nothing else."""
+    """Without a flag: the group and what follows from it, the roll, the roster and the playbook, and nothing else."""
     others = {name: node["instance"] for name, node in stamped.nodes().items() if name != "gpu-002"}
     stamped.kill("gpu-002")
     shown = stamped.preview()
     assert "cloud: gpu-002: the node is dead" in shown
-    assert "~ 3 to update" in shown
-    assert "~ 3 updated" in stamped.up()
+    assert "~ 4 to update" in shown
+    assert "~ 4 updated" in stamped.up()
     after = {name: node["instance"] for name, node in stamped.nodes().items()}
     assert after.pop("gpu-002")
     assert after == others, "nobody else was touched"
-    assert "11 unchanged" in stamped.up()
+    assert "12 unchanged" in stamped.up()
 
 
 def test_an_up_gives_back_its_own_drains_and_no_others(stamped: Stack) -> None:
@@ -165,7 +165,7 @@ def test_a_room_that_ended_is_made_again(stamped: Stack) -> None:
     """When the whole machine room is gone, as after a reboot, up brings the cluster back with its data."""
     stamped.end_room()
     stamped.up()
-    assert "11 unchanged" in stamped.up()
+    assert "12 unchanged" in stamped.up()
     stamped.shell("head", "test -e /shared/finished")
 
 

@@ -50,6 +50,7 @@ DATA["extras"] = {
     "checks": [{"path": "checks/scratch.sh", "pools": ["gpu"]}],
 }
 DATA["proof"] = {"level": "standard"}
+DATA["roll"] = {"jobs": "wait"}
 
 
 def texts(value: Any, path: Place = ()) -> Iterator[Place]:

@@ -29,6 +29,7 @@ def the_plan(count: int = 2, named: bool = True) -> plan.Plan:
         users=(),
         extras=plan.Extras((), ()),
         proof=plan.Proof("none", 1, 0),
+        roll=plan.Roll((("gpu", 1),), "wait"),
         expectations=(),
         reasons=(),
     )

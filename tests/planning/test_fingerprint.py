@@ -46,6 +46,7 @@ scheduler:
     - {name: urgent, weight: 900, preempts: [normal]}
   accounts: [{name: research, share: 1, accelerators_max: 0}, {name: product}]
 proof: {level: standard, budget_minutes: 10, failed_nodes_max: 0}
+roll: {max_unavailable_percent: 10, jobs: wait}
 extras:
   roles: [{path: motd, groups: [gpu], variables: {motd_text: hello}}]
   checks: [{path: scratch.sh, pools: [gpu], timeout_seconds: 10}]
@@ -92,6 +93,8 @@ OTHERS: dict[str, Any] = {
     "proof.level": "quick",
     "proof.budget_minutes": 20,
     "proof.failed_nodes_max": 1,
+    "roll.max_unavailable_percent": 100,
+    "roll.jobs": "requeue",
     "extras.roles[].groups": ["head"],
     "extras.roles[].variables": {"motd_text": "hallo"},
     "extras.checks[].pools": ["cpu"],

@@ -431,6 +431,51 @@ def test_the_old_files_go_back_when_the_controller_is_gone(
     assert Running.restarted.pop() == "restart"
 
 
+def test_a_queue_from_before_the_accounting_forgets_its_number(
+    controller: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """slurmctld would die of it; without accounting, or where nothing starts anew, it stays."""
+    number = tmp_path / "clustername"
+    number.write_text("stand|3167")
+    monkeypatch.setattr(slurm_controller, "listen", lambda *_: GOOD)
+    plain = {**controller, "state": str(tmp_path)}
+    assert slurm_controller.answer(plain, False)["changed"]
+    assert number.read_text() == "stand|3167"
+    accounted = {**plain, "files": {"slurm.conf": "AccountingStorageType=accounting_storage/slurmdbd\n"}}
+    assert slurm_controller.answer(accounted, False)["changed"]
+    assert number.read_text() == "stand"
+    number.write_text("stand|3667")
+    assert not slurm_controller.answer(accounted, False)["changed"]
+    assert number.read_text() == "stand|3667"
+
+
+def test_nodes_that_slurm_never_heard_of_are_held(
+    controller: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those it knows are not, though after a restart it calls them unknown as well."""
+    updates: list[list[str]] = []
+    states = {"gpu-001": "unknown*", "gpu-002": "unknown*"}
+
+    def slurm(argv: list[str], **_: Any) -> Any:
+        updates.extend([argv[2:]] if argv[0] == "scontrol" else [])
+        return subprocess.CompletedProcess(argv, 0, "".join(f"{name}|{it}\n" for name, it in states.items()), "")
+
+    monkeypatch.setattr(slurm_controller, "listen", lambda *_: GOOD)
+    monkeypatch.setattr(slurm_controller, "run", slurm)
+    first = {**controller, "state": str(tmp_path), "new_reason": "proof: not proven yet"}
+    slurm_controller.answer(first, False)
+    assert updates == [["nodename=gpu-001,gpu-002", "state=drain", 'reason="proof: not proven yet"']]
+    slurm_controller.answer(first, False)
+    assert len(updates) == 1, "a restart"
+    states |= {"gpu-003": "unknown*", "gpu-004": "idle"}
+    slurm_controller.answer(first, False)
+    assert updates[1:] == [["nodename=gpu-003", "state=drain", 'reason="proof: not proven yet"']]
+    (tmp_path / "stampworks-nodes").unlink()
+    (tmp_path / "node_state").touch()
+    slurm_controller.answer(first, False)
+    assert len(updates) == 2, "a queue that is older than the record"
+
+
 def test_a_controller_with_another_key_or_program_is_restarted(
     controller: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

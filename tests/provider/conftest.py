@@ -28,6 +28,7 @@ class File(pulumi.CustomResource):
     made: pulumi.Output[int]
     token: pulumi.Output[str]
     stale: pulumi.Output[Any]
+    weight: pulumi.Output[int]
 
     def __init__(self, name, opts=None, **inputs):
         outputs = dict.fromkeys(("path", "made", "token", "stale"))

@@ -28,6 +28,7 @@ def call(**old: Any) -> Call:
         "subject": plan.to_dict(SUBJECT),
         "roster": plan.to_dict(roster),
         "programs": "p",
+        "rolled": "",
         "fingerprint": "f",
         "signingKey": PRIVATE,
     }

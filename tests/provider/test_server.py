@@ -70,6 +70,25 @@ def test_a_preview_knows_what_stays_and_what_may_change(project: ToyProject) -> 
     assert "2 updated" in project.up()
 
 
+def test_what_an_operation_settles_is_what_counts(project: ToyProject) -> None:
+    """An input that is as the operation left it is no change, whatever was asked for then."""
+    program = """
+        f = File("one", lines=["a"], weight={})
+        File("two", lines=["a"], labels={{"weight": f.weight}})
+    """
+    project.write(program.format(3))
+    project.up()
+    assert project.state()["two"]["inputs"]["labels"] == {"weight": 10}
+    project.write(program.format(10))
+    assert "3 unchanged" in project.up()
+    project.write(program.format(13))
+    shown = project.run("preview").stdout
+    assert "one update [diff: ~weight]" in shown
+    assert "two update [diff: ~labels]" in shown
+    assert "2 updated" in project.up()
+    assert project.state()["two"]["inputs"]["labels"] == {"weight": 20}
+
+
 def test_secrets_stay_secret(project: ToyProject) -> None:
     """A secret, and what the table says is secret, is encrypted in the state and masked in errors and progress."""
     given = 'password=pulumi.Output.secret("hunter22")'

@@ -33,6 +33,7 @@ class File(Handler):
         "password": Property("string", "never shown", required=False),
         "mode": Property("string", "how to behave", required=False),
         "labels": Property("object", "whatever", required=False),
+        "weight": Property("integer", "in tens: it is rounded up", required=False, settled=True),
     }
     outputs: ClassVar[Mapping[str, Property]] = {
         "path": Property("string", "where it is", stable=True),
@@ -83,7 +84,9 @@ class File(Handler):
         path = self._path(call)
         if not path.exists():
             return None
+        weight = call.inputs.get("weight")
         return {
+            **({} if weight is None else {"weight": -(-weight // 10) * 10}),
             "path": str(path),
             "made": int(path.with_suffix(".made").read_text()),
             "token": f"derived from {call.inputs.get('password', '')}",

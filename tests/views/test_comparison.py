@@ -59,6 +59,8 @@ WORDS = {
     "proof.level": ["proof level: standard in a, quick in b"],
     "proof.budget_minutes": ["proof budget: 10 min in a, 20 min in b"],
     "proof.failed_nodes_max": ["proof failed nodes max: 0 in a, 1 in b"],
+    "roll.max_unavailable_percent": [],
+    "roll.jobs": ["roll jobs: wait in a, requeue in b"],
     "extras.roles[].groups": ["role motd groups: gpu in a, head in b"],
     "extras.roles[].variables": ['role motd variables: {"motd_text": "hello"} in a, {"motd_text": "hallo"} in b'],
     "extras.checks[].pools": ["check scratch pools: gpu in a, cpu in b"],

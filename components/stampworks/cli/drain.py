@@ -34,7 +34,7 @@ def drain_nodes(arguments: argparse.Namespace) -> int:
     from stampworks import operations
     from stampworks.cli.output import Progress
 
-    reason = operations.said_by(_login(), arguments.reason)
+    reason = operations.said_by(login(), arguments.reason)
     plan, roster = stacks.cluster_of(arguments.stack)
     with Progress(f"draining {len(arguments.nodes)} of the nodes of stack {arguments.stack}") as progress:
         operations.drain(plan, roster, arguments.nodes, reason)
@@ -44,7 +44,7 @@ def drain_nodes(arguments: argparse.Namespace) -> int:
     return exits.FINE
 
 
-def _login() -> str:
+def login() -> str:
     """Who asks, also when they ask as root; nobody where this machine has no name for them."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()

@@ -24,6 +24,7 @@ from stampworks.cli import (
     qualify,
     reach,
     report,
+    roll,
     status,
     sweep,
 )
@@ -67,7 +68,8 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    for module in (declared, new, compare, facts, image, status, reach, drain, qualify, report, fault, sweep, audit):
+    modules = (declared, new, compare, facts, image, status, reach, drain, roll, qualify, report, fault, sweep, audit)
+    for module in modules:
         module.add_verbs(verbs)
     return top
 

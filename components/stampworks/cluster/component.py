@@ -17,8 +17,10 @@ from stampworks.cluster.stack import plan_of_declaration
 from stampworks.declaration import Declaration
 from stampworks.plan import Group, Plan, fingerprint, to_dict
 from stampworks.plan import Roster as RosterData
-from stampworks.resources import Keyring, Playbook, Qualification, Roster, SigningKey
+from stampworks.resources import Keyring, Playbook, Qualification, Roll, Roster, SigningKey
 from stampworks.schedulers import slurm
+
+_PLAYBOOK, _PLAYBOOK_MINUTES = "site.yml", 60
 
 
 class Cluster(pulumi.ComponentResource):
@@ -73,9 +75,12 @@ class Cluster(pulumi.ComponentResource):
         controller = self._group(plan.controller, network, depends_on=[*storage, *volumes])
         groups = {plan.controller: controller}
         groups |= {pool: self._group(pool, network, depends_on=[controller]) for pool in plan.pools}
-        roster = self._roster(groups)
+        proven = plan.proof.level != "none" and bool(plan.pools)
+        signing_key = SigningKey(name, cluster=plan.name, opts=self._child()) if proven else None
+        roll = self._roll(groups, keyring, signing_key)
+        roster = self._roster(roll)
         playbook = self._playbook(roster, keyring)
-        self._prove(roster, playbook)
+        self._prove(roll, roster, playbook, signing_key)
         self._register(roster)
 
     def _child(self, **more: Any) -> ResourceOptions:
@@ -102,34 +107,59 @@ class Cluster(pulumi.ComponentResource):
             cluster=plan.name,
             network=network,
             group=group,
-            rails=plan.fabric.rails,
+            rails=plan.fabric.rails_of(group),
             release=plan.release,
             content=configuration.install_digest(),
             drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
             opts=self._child(**more),
         )
 
-    def _roster(self, groups: Mapping[Group, Any]) -> Roster:
-        return Roster(
+    def _roll(self, groups: Mapping[Group, Any], keyring: Keyring, signing_key: SigningKey | None) -> Roll:
+        plan, content = self.plan, configuration.install_digest()
+        secrets = self._secrets(keyring) | ({"signing_key": signing_key.private_key} if signing_key else {})
+        return Roll(
             self._base,
-            cluster=self.plan.name,
-            cloud=self.plan.cloud,
+            cluster=plan.name,
+            cloud=plan.cloud,
             groups=[
-                {"name": group.name, "count": group.count, "generation": resource.generation}
+                {
+                    "name": group.name,
+                    "count": group.count,
+                    "generation": resource.generation,
+                    "template": self._cloud.nodes.template(group, plan.fabric.leaf_nodes, plan.release, content),
+                }
                 for group, resource in groups.items()
             ],
-            opts=self._child(),
+            plan=to_dict(plan),
+            content=content,
+            playbook={
+                "name": _PLAYBOOK,
+                "roles": configuration.own_roles(plan.extras),
+                "checks": dict(configuration.check_texts(plan.extras, Path.cwd())),
+                "timeoutMinutes": _PLAYBOOK_MINUTES,
+            },
+            programs=configuration.programs_digest(),
+            fingerprint=fingerprint(plan),
+            secrets=secrets,
+            opts=self._child(depends_on=list(groups.values())),
         )
+
+    def _roster(self, roll: Roll) -> Roster:
+        return Roster(self._base, cluster=self.plan.name, cloud=self.plan.cloud, groups=roll.groups, opts=self._child())
+
+    def _secrets(self, keyring: Keyring) -> dict[str, pulumi.Input[str]]:
+        return {"slurm_key": keyring.slurm_key, "database_password": keyring.database_password}
 
     def _playbook(self, roster: Roster, keyring: Keyring) -> Playbook:
         return Playbook(
             self._base,
-            playbook="site.yml",
+            playbook=_PLAYBOOK,
             inventory=roster.data.apply(self._inventory),
             roster=roster.data.apply(to_dict),
             digest=configuration.content_digest(self.plan.extras, Path.cwd()),
             roles=configuration.own_roles(self.plan.extras),
-            secrets={"slurm_key": keyring.slurm_key, "database_password": keyring.database_password},
+            secrets=self._secrets(keyring),
+            timeout_minutes=_PLAYBOOK_MINUTES,
             drain_timeout_minutes=self.plan.scheduler.drain_timeout_minutes,
             opts=self._child(),
         )
@@ -138,19 +168,19 @@ class Cluster(pulumi.ComponentResource):
         plan, checks = self.plan, configuration.check_texts(self.plan.extras, Path.cwd())
         return json.dumps(configuration.inventory(plan, roster, slurm.files(plan, roster), checks))
 
-    def _prove(self, roster: Roster, playbook: Playbook) -> None:
+    def _prove(self, roll: Roll, roster: Roster, playbook: Playbook, key: SigningKey | None) -> None:
         """Whatever uses what the cluster outputs waits for the proof."""
         plan = self.plan
         self.verdict, self.certificate, self.verification_key = map(Output.from_input, ("unknown", "", ""))
         self._proof: Playbook | Qualification = playbook
-        if plan.proof.level == "none" or not plan.pools:
+        if not key:
             return
-        key = SigningKey(self._base, cluster=plan.name, opts=self._child())
         proof = Qualification(
             self._base,
             subject=to_dict(qualification.subject_of(plan)),
             roster=roster.data.apply(to_dict),
             programs=configuration.programs_digest(),
+            rolled=roll.certificate,
             fingerprint=fingerprint(plan),
             signing_key=key.private_key,
             opts=self._child(depends_on=[playbook]),

@@ -12,7 +12,7 @@ from typing import Any
 
 from stampworks.configuration.own import check_programs, host_checks
 from stampworks.plan import Group, Member, Plan, Release, Roster, to_dict
-from stampworks.reasons import prefix
+from stampworks.reasons import UNPROVEN, prefix, written
 
 PACKAGES_PORT = 8000
 PACKAGES_DIRECTORY = "/exports/.packages"
@@ -24,12 +24,17 @@ def inventory(
     roster: Roster,
     scheduler_files: Mapping[str, str],
     check_texts: Mapping[str, str] = MappingProxyType({}),
+    partial: bool = False,
 ) -> dict[str, Any]:
-    """Ansible's YAML inventory structure, in an order that never depends on chance."""
+    """Ansible's YAML inventory structure, in an order that never depends on chance.
+
+    A partial run is for some of the hosts: nobody waits for the others.
+    """
     groups = {group.name: group for group in plan.groups}
     hosts = {member.name: host(plan, groups[member.group], member) for member in roster.members}
     roles = {role: names for role, names in members_by_role(plan, roster).items() if names}
     variables = role_variables(plan, roster, scheduler_files) | check_programs(plan.extras, check_texts)
+    variables["slurm_controller_ready_nodes"] = [] if partial else roles.get("slurm_worker", [])
     return {
         "all": {
             "vars": connection(roster) | cluster(plan, roster) | variables,
@@ -149,6 +154,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         "storage_mounts": mounts,
         "slurm_controller_files": controller_files,
         "slurm_controller_own_reason": prefix("stampworks"),
+        "slurm_controller_new_reason": "" if plan.proof.level == "none" else written(UNPROVEN),
         "slurm_controller_state": plan.scheduler.queue_directory,
         "health_mounts": [mount["path"] for mount in mounts],
     }

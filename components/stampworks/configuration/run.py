@@ -74,12 +74,14 @@ async def play(
     on_progress: OnProgress,
     timeout_minutes: float = 30,
     roles: Sequence[Mapping[str, str]] = (),
+    hosts: Collection[str] | None = None,
 ) -> Recap:
-    """Runs one of our playbooks to its end; raises PlaybookFailed with everything that went wrong.
+    """Runs one of our playbooks to its end, on all hosts or some; raises PlaybookFailed with all that went wrong.
 
     The roles are the user's own ({name, path, variables}), which run where the playbook has a place for them.
     """
-    work = _Work(playbook, inventory, tuple(inventory["all"]["hosts"]), check=False, roles=tuple(roles))
+    everywhere = inventory["all"]["hosts"]
+    work = _Work(playbook, inventory, tuple(everywhere if hosts is None else hosts), check=False, roles=tuple(roles))
     state = await _run(work, reach, secrets, on_progress, timeout_minutes)
     if state.failures or state.broken or not state.finished:
         raise PlaybookFailed(playbook, state.recap(), state.broken)

@@ -341,6 +341,23 @@ class Proof(Section):
     )
 
 
+class Roll(Section):
+    """How nodes that run get what they can only boot with, a new release for one: in waves, each within one leaf."""
+
+    max_unavailable_percent: int = Field(
+        default=25,
+        ge=1,
+        le=100,
+        description="How many of a pool's nodes may be out of service at once, in percent; one always may.",
+        json_schema_extra=IN_PLACE,
+    )
+    jobs: Literal["wait", "requeue"] = Field(
+        default="wait",
+        description="What happens to jobs on a node whose turn has come: they end first, or start anew elsewhere.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
 class Declaration(Section):
     """A training cluster, as a person declares it."""
 
@@ -384,4 +401,5 @@ class Declaration(Section):
     proof: Proof = Field(
         default=Proof(), description="How it is proven before anything may rely on it.", json_schema_extra=IN_PLACE
     )
+    roll: Roll = Field(default=Roll(), description="How nodes that run are made anew.", json_schema_extra=IN_PLACE)
     extras: Extras = Field(default=Extras(), description="Roles and checks of your own.", json_schema_extra=IN_PLACE)

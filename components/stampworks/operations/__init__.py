@@ -5,6 +5,7 @@ from stampworks.operations.errors import InputError, OperationError, UnknownErro
 from stampworks.operations.members import members, patience_s
 from stampworks.operations.qualify import qualify, to_prove
 from stampworks.operations.remote import ssh_command
+from stampworks.operations.roll import Order, Play, RollStoppedError, condemn, instructions, outdated, roll
 from stampworks.operations.status import Status, status
 
 __all__ = [
@@ -12,13 +13,20 @@ __all__ = [
     "HeldError",
     "InputError",
     "OperationError",
+    "Order",
+    "Play",
+    "RollStoppedError",
     "Status",
     "UnknownError",
+    "condemn",
     "drain",
     "give_back",
+    "instructions",
     "members",
+    "outdated",
     "patience_s",
     "qualify",
+    "roll",
     "said_by",
     "ssh_command",
     "status",

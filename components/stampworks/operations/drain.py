@@ -14,7 +14,6 @@ from stampworks.reasons import BYTES_MAX, DrainReason, written
 
 LEAVES = DrainReason("stampworks", "", "leaves the cluster")
 RENEWED = DrainReason("stampworks", "", "gets a new disk")
-UNSCHEDULED = DrainReason("stampworks", "", "waits for a new head")
 
 Progress = Callable[[str], None]
 _ANSWER_S = 30.0
@@ -50,14 +49,14 @@ def said_by(who: str, text: str) -> DrainReason:
 
 def drain(plan: Plan, roster: Roster, names: Sequence[str], reason: DrainReason) -> None:
     """Nodes of the plan take no new jobs, those on them go on. It takes over what was drained for another reason."""
-    _check(plan, roster, names, slurm.nodes(roster))
+    check_nodes(plan, roster, names, slurm.nodes(roster))
     hold(roster, dict.fromkeys(names, reason))
 
 
 def give_back(plan: Plan, roster: Roster, names: Sequence[str], force: bool = False) -> None:
     """Nodes take jobs again, all of the named or none; what the toolkit holds itself only by force."""
     known = slurm.nodes(roster)
-    _check(plan, roster, names, known)
+    check_nodes(plan, roster, names, known)
     out = [name for name in dict.fromkeys(names) if _OUT.intersection(known[name].states)]
     held = {name: known[name].reason for name in out if known[name].reason.by in _WHOSE}
     if held and not force:
@@ -68,11 +67,14 @@ def give_back(plan: Plan, roster: Roster, names: Sequence[str], force: bool = Fa
             "it passes; where none is at work, `pulumi up --refresh` does, and --force at once",
         )
     _set_state(roster, out, "resume")
-    _wait_for_answers(roster, out)
+    wait_for_answers(roster, out)
 
 
-def _wait_for_answers(roster: Roster, names: Sequence[str]) -> None:
-    """A node that is given back counts as silent until slurmctld has asked it; one that stays silent shows itself."""
+def wait_for_answers(roster: Roster, names: Sequence[str]) -> None:
+    """A node that is given back, and any after a restart of slurmctld, counts as silent until that has asked it.
+
+    One that stays silent shows itself.
+    """
     until = time.monotonic() + _ANSWER_S
     while time.monotonic() < until:
         known = slurm.nodes(roster)
@@ -87,8 +89,9 @@ def vacate(
     timeout_minutes: float,
     progress: Progress,
     poll_s: float = 1.0,
+    requeue: bool = False,
 ) -> None:
-    """Drains nodes that will go, and returns once no job runs on them.
+    """Drains nodes that will go, and returns once no job runs on them. Jobs that may be requeued are, where asked for.
 
     When it cannot get there, for time, for an interrupt or because Slurm stopped answering, the nodes it drained take
     jobs again: a change that failed leaves the cluster as it was. What others drained keeps their reason.
@@ -101,10 +104,12 @@ def vacate(
     own = [name for name in there if "drain" not in known[name].states or known[name].reason.by == "stampworks"]
     try:
         hold(roster, {name: reasons[name] for name in own})
+        if requeue:
+            _requeue(roster, there)
         wait_until_free(roster, there, timeout_minutes, progress, poll_s, _AS_BEFORE)
     except BaseException:
         with contextlib.suppress(OperationError):
-            _undo(roster, own)
+            give_back_own(roster, own)
         raise
 
 
@@ -127,7 +132,7 @@ def wait_until_free(
         time.sleep(poll_s)
 
 
-def _check(plan: Plan, roster: Roster, names: Sequence[str], known: Mapping[str, slurm.Node]) -> None:
+def check_nodes(plan: Plan, roster: Roster, names: Sequence[str], known: Mapping[str, slurm.Node]) -> None:
     """Refuses what is no node that runs jobs: the plan's names, and those that it has no names for yet."""
     pools = {pool.name for pool in plan.pools}
     nodes = {node.name for pool in plan.pools for node in pool.nodes}
@@ -183,8 +188,15 @@ def hold(roster: Roster, reasons: Mapping[str, DrainReason]) -> None:
         _set_state(roster, names, "drain", f'reason="{written(reason)}"')
 
 
-def _undo(roster: Roster, names: Sequence[str]) -> None:
-    """Only what is still ours: somebody may have found a reason of their own in the meantime."""
+def _requeue(roster: Roster, names: Sequence[str]) -> None:
+    """Has jobs start anew elsewhere; those that must not, or cannot, come to their end here."""
+    for number in sorted({job.id for _, job in _busy(roster, names)}):
+        with contextlib.suppress(OperationError):
+            remote.ask(roster, remote.head(roster).name, ["scontrol", "requeue", str(number)])
+
+
+def give_back_own(roster: Roster, names: Iterable[str]) -> None:
+    """Nodes take jobs again; only what is still ours: somebody may have found a reason of their own in the meantime."""
     known = slurm.nodes(roster)
     _set_state(roster, [name for name in names if name in known and known[name].reason.by == "stampworks"], "undrain")
 

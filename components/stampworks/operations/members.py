@@ -25,6 +25,12 @@ def patience_s(cloud: str) -> float:
     return float(_cloud(cloud).PATIENCE_S)
 
 
+def renewal(cloud: str) -> ModuleType:
+    """The cloud's module that knows outdated nodes and makes them anew."""
+    _cloud(cloud)
+    return importlib.import_module(f"stampworks.clouds.{cloud}.renewal")
+
+
 def _cloud(name: str) -> ModuleType:
     known = [path.parent.name for path in _CLOUDS.glob("*/members.py")]
     if name not in known:

@@ -36,6 +36,7 @@ PROGRAMS = "/usr/local/lib/stampworks/workloads"
 PORT_FIRST, PORTS = 20_000, 10_000
 _READY_S, _ANSWER_S = 60.0, 30.0
 """How long a node is waited for that registers just now: before all, and after a start that has failed."""
+QUICK_ONLY = "proven at the quick level only, when it was made anew: it has had jobs since"
 WORDS_MAX = 200
 _START_S = 10.0
 """The nodes are free and nobody else's: what does not start by then does not start."""
@@ -74,12 +75,14 @@ def qualify(
     progress: Progress,
     names: Sequence[str] | None = None,
     earlier: Certificate | None = None,
+    rolled: Certificate | None = None,
     fingerprint: str = "",
     programs: str = "",
 ) -> Certificate:
     """Measures the named nodes, or all, and says what was found. Nodes that failed take no jobs when this returns.
 
-    Of nodes that are not measured, the earlier certificate's word stands as long as they are the same machines.
+    Of nodes that are not measured, the earlier certificate's word stands as long as they are the same machines; so does
+    that of a roll, for those that it gave back and that have jobs again.
     """
     members = {member.name: member for member in roster.members if member.name in subject.nodes}
     if unknown := [name for name in names or () if name not in members]:
@@ -89,7 +92,7 @@ def qualify(
     evidence = Evidence()
     found, lease = _reserved(subject, roster, wanted, [name for name in members if name not in wanted], progress)
     wanted += [name for name in found.ready if name not in wanted]
-    still = _still_proven(subject, level, programs, earlier, members)
+    still = _rolled(rolled, members) | _still_proven(subject, level, programs, earlier, members)
     with _taken_aside(roster, found, lease, progress) as release:
         if lease:
             _measure(_Work(subject, lease, level, evidence, progress), found.ready)
@@ -123,7 +126,20 @@ def to_prove(subject: Subject, roster: Roster, earlier: Certificate | None, leve
     still = _still_proven(subject, level, programs, earlier, members)
     if not earlier or any(finding.verdict != "pass" and not finding.nodes for finding in earlier.findings):
         return list(members)
-    return [name for name in members if name not in still or still[name].verdict != "pass"]
+    held = _held_back(roster)
+    return [
+        name
+        for name in members
+        if name in held or name not in still or (still[name].verdict, still[name].why) != ("pass", ())
+    ]
+
+
+def _held_back(roster: Roster) -> set[str]:
+    """Nodes that take no jobs until they have passed, whatever is known of them."""
+    with contextlib.suppress(OperationError):
+        known = slurm.nodes(roster).items()
+        return {name for name, node in known if "drain" in node.states and node.reason.by == "proof"}
+    return set()
 
 
 def _reserved(
@@ -176,7 +192,7 @@ def _sorted_out(look: slurm.Look, wanted: Sequence[str]) -> _Nodes:
             found.aside[name] = _Aside("unknown", "Slurm does not know it")
         elif name in busy:
             found.aside[name] = _Aside("unknown", f"job {busy[name]} runs on it", busy=True)
-        elif "drain" in node.states and _by_somebody(node.reason):
+        elif "drain" in node.states and node.reason.personal:
             found.aside[name] = _Aside("unknown", f"held by {node.reason.who}: {node.reason.text}", held=True)
             found.set_apart.add(name)
         elif "drain" in node.states and node.reason.by == "proof":
@@ -187,11 +203,6 @@ def _sorted_out(look: slurm.Look, wanted: Sequence[str]) -> _Nodes:
         else:
             found.ready.append(name)
     return found
-
-
-def _by_somebody(reason: DrainReason) -> bool:
-    """Whether a person wants it so, with our commands or with Slurm's."""
-    return reason.by == "person" or (reason.by == "slurm" and reason.who not in ("", "root", "slurm"))
 
 
 def _partners(subject: Subject, look: slurm.Look, found: _Nodes, others: Sequence[str]) -> list[str]:
@@ -419,8 +430,21 @@ def _still_proven(
         return {}
     if (earlier.proven, earlier.level) != (qualification.proven_digest(subject, programs), level):
         return {}
+    return _of_same_machines(earlier, members)
+
+
+def _rolled(certificate: Certificate | None, members: Mapping[str, Member]) -> dict[str, NodeVerdict]:
+    """What a roll has proven of machines that are still the same. That is something, but less than is declared."""
+    found = _of_same_machines(certificate, members)
+    passed = {name: each for name, each in found.items() if each.verdict == "pass"}
+    return {name: replace(each, why=(QUICK_ONLY,)) for name, each in passed.items()}
+
+
+def _of_same_machines(certificate: Certificate | None, members: Mapping[str, Member]) -> dict[str, NodeVerdict]:
     now = {name: member.instance for name, member in members.items()}
-    return {each.name: each for each in earlier.nodes if now.get(each.name) == each.instance}
+    return {
+        each.name: each for each in (certificate.nodes if certificate else ()) if now.get(each.name) == each.instance
+    }
 
 
 def _verdicts(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stampworks.declaration import Declaration, Source
-from stampworks.plan import BUDGET_MINUTES, PLAN_VERSION, Plan, Proof, Storage, User
+from stampworks.plan import BUDGET_MINUTES, PLAN_VERSION, Group, Plan, Proof, Roll, Storage, User
 from stampworks.planning import expectations, extras, fabric, layout, release, scheduler
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.notes import Notes
@@ -34,6 +36,7 @@ def plan(source: Source) -> Plan:
         users=tuple(User(each.name, each.uid, each.accounts) for each in declaration.users),
         extras=extras.build(declaration),
         proof=_proof(declaration, notes),
+        roll=_roll(declaration, places.groups),
         reasons=notes.reasons(),
         expectations=expectations.expect(planned_fabric, places.groups),
     )
@@ -49,3 +52,9 @@ def _proof(declaration: Declaration, notes: Notes) -> Proof:
         notes.reason("proof.budget_minutes", "a burn-in goes on for hours: what fails when it is warm fails late")
     budget_minutes = declared.budget_minutes or BUDGET_MINUTES[declared.level]
     return Proof(declared.level, budget_minutes, declared.failed_nodes_max)
+
+
+def _roll(declaration: Declaration, groups: Sequence[Group]) -> Roll:
+    percent = declaration.roll.max_unavailable_percent
+    pools = [group for group in groups if group.role == "worker"]
+    return Roll(tuple((pool.name, max(1, pool.count * percent // 100)) for pool in pools), declaration.roll.jobs)

@@ -29,6 +29,8 @@ class Property:
     """Another value means another resource."""
     silent: bool = False
     """Told along: another value alone is no change."""
+    settled: bool = False
+    """An input that its own operation settles: another value is one that differs from what that left."""
     stable: bool = False
     """An output that an update does not change, so that a preview can show it."""
 

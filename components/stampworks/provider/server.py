@@ -97,10 +97,10 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
     async def Diff(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
         handler = await self._handler(request.urn, context)
         silent = {name for name, row in handler.inputs.items() if row.silent}
-        inputs = [
-            one for one in changes(decode(request.old_inputs), decode(request.news)) if _top(one.path) not in silent
-        ]
-        drifted = [Change(path, "update") for path in handler.drift(decode(request.olds))]
+        olds, before = decode(request.olds), decode(request.old_inputs)
+        before |= {name: olds[name] for name, row in handler.inputs.items() if row.settled and name in olds}
+        inputs = [one for one in changes(before, decode(request.news)) if _top(one.path) not in silent]
+        drifted = [Change(path, "update") for path in handler.drift(olds)]
         # an input of an earlier version may be one that the table no longer has
         replaces = [one.path for one in inputs if (row := handler.inputs.get(_top(one.path))) and row.replaces]
         detailed = {change.path: _difference(change, replaces, of_input=True) for change in inputs}
@@ -257,9 +257,9 @@ class _Work:
     def preview(self) -> Struct:
         """The inputs, and every output as not known yet that the coming operation may change."""
         old = self.call.old_outputs
-        return self.state(
-            {name: old.get(name, UNKNOWN) if row.stable else UNKNOWN for name, row in self.handler.outputs.items()}
-        )
+        settled = {name: row for name, row in self.handler.inputs.items() if row.settled}
+        coming = {**self.handler.outputs, **settled}
+        return self.state({name: old.get(name, UNKNOWN) if row.stable else UNKNOWN for name, row in coming.items()})
 
     def failure(self, failure: Failure) -> pb.CheckFailure:
         if _top(failure.path) in self._secrets:  # the engine shows the value of the property that it is told

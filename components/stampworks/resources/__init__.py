@@ -1,6 +1,6 @@
 """The Python face of our own Pulumi resources."""
 
-from stampworks.resources.cluster import Keyring, Playbook, Qualification, Roster, SigningKey
+from stampworks.resources.cluster import Keyring, Playbook, Qualification, Roll, Roster, SigningKey
 from stampworks.resources.local import LocalGroup, LocalNetwork, LocalRoom, LocalVolume, SharedDirectory
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "LocalVolume",
     "Playbook",
     "Qualification",
+    "Roll",
     "Roster",
     "SharedDirectory",
     "SigningKey",

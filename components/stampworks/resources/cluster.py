@@ -27,6 +27,57 @@ class Keyring(Resource):
         super().__init__(name, {"cluster": cluster}, opts)
 
 
+class Roll(Resource):
+    """Makes nodes anew, in waves, that run on an earlier image or were given up."""
+
+    token = "stampworks:cluster:Roll"  # noqa: S105
+
+    cluster: Output[str]
+    cloud: Output[str]
+    groups: Output[Any]
+    plan: Output[Any]
+    content: Output[str]
+    playbook: Output[Any]
+    programs: Output[str]
+    fingerprint: Output[str]
+    secrets: Output[Any]
+    certificate: Output[str]
+    drift: Output[Any]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        cluster: Input[str],
+        cloud: Input[str],
+        groups: Input[Sequence[Input[Mapping[str, Any]]]],
+        plan: Input[Mapping[str, Any]],
+        content: Input[str],
+        playbook: Input[Mapping[str, Any]],
+        programs: Input[str],
+        fingerprint: Input[str],
+        secrets: Input[Mapping[str, Input[str]]],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Each group is {name, template, count, generation}; nodes with another template are made anew.
+
+        The playbook is {name, roles, checks, timeoutMinutes}; secrets may have the key that certificates are signed
+        with, as `signing_key`.
+        """
+        inputs = {
+            "cluster": cluster,
+            "cloud": cloud,
+            "groups": groups,
+            "plan": plan,
+            "content": content,
+            "playbook": playbook,
+            "programs": programs,
+            "fingerprint": fingerprint,
+            "secrets": Output.secret(secrets),
+        }
+        super().__init__(name, inputs, opts)
+
+
 class Roster(Resource):
     """Waits until all members of all groups are there, and says who they are."""
 
@@ -129,6 +180,7 @@ class Qualification(Resource):
     subject: Output[Any]
     roster: Output[Any]
     programs: Output[str]
+    rolled: Output[str]
     fingerprint: Output[str]
     signing_key: Output[str]
     verdict: Output[str]
@@ -141,6 +193,7 @@ class Qualification(Resource):
         subject: Input[Mapping[str, Any]],
         roster: Input[Mapping[str, Any]],
         programs: Input[str],
+        rolled: Input[str],
         fingerprint: Input[str],
         signing_key: Input[str],
         opts: pulumi.ResourceOptions | None = None,
@@ -150,6 +203,7 @@ class Qualification(Resource):
             "subject": subject,
             "roster": roster,
             "programs": programs,
+            "rolled": rolled,
             "fingerprint": fingerprint,
             "signing_key": Output.secret(signing_key),
         }

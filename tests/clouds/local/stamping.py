@@ -50,6 +50,12 @@ class Stamp:
         declared = rails(count, **rates)
         return room.ensure_nodes(self.cluster, group(count, volumes), declared, self.image, self.said.append)
 
+    def renew_nodes(self, count: int, *names: str, volumes: tuple[Volume, ...] = ()) -> None:
+        room.renew_nodes(self.cluster, group(count, volumes), rails(count), self.image, names, self.said.append)
+
+    def outdated(self, count: int) -> dict[str, str]:
+        return room.outdated_nodes(self.cluster, group(count), self.image)
+
     def ensure_folder(self, kind: room.Kind, name: str) -> Path:
         return room.ensure_folder(self.cluster, self.claim, kind, name)
 
@@ -65,7 +71,7 @@ class Stamp:
         declared, found = rails(count, **rates), {node.name: node for node in room.read_nodes(self.cluster)}
         wrong = [*room.room_drift(room.read_room(self.cluster), NETWORK, declared)]
         for node in nodes(count):
-            said = room.node_drift(found[node.name], node, declared, self.image.digest)
+            said = room.node_drift(found[node.name], declared)
             wrong += [f"{node.name}: {what}" for what in said]
         return wrong
 

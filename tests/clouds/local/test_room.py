@@ -307,7 +307,7 @@ def test_a_volume_outlives_its_node(stamp: Stamp) -> None:
     stamp.ensure_nodes(1, volumes=state)
     assert stamp.run("gpu-001", "cat", "/var/lib/state/file", "/root/mine") == "kept\n"
     stamp.image = room.Image("another", stamp.image.layers, stamp.image.packages)
-    stamp.ensure_nodes(1, volumes=state)
+    stamp.renew_nodes(1, "gpu-001", volumes=state)
     assert stamp.run("gpu-001", "cat", "/var/lib/state/file") == "kept\n"
     with pytest.raises(AssertionError, match="No such file"):
         stamp.run("gpu-001", "ls", "/root/mine")
@@ -377,15 +377,46 @@ def test_a_link_on_a_node_leads_nowhere_on_this_host(
     assert list((tmp_path / "victim").iterdir()) == []
 
 
-def test_a_node_of_another_image_gets_a_new_disk(stamp: Stamp) -> None:
-    """A disk was made for one image and one set of addresses; another of either means another disk."""
-    instances = stamp.up(1)
+def test_a_node_of_another_image_runs_on_until_it_is_its_turn(stamp: Stamp) -> None:
+    """A disk was made for one image: it is outdated, said so, left alone, and renewed when asked to."""
+    instances = stamp.up(2)
     stamp.run("gpu-001", "touch", "/root/mine")
     stamp.image = room.Image("another", stamp.image.layers, stamp.image.packages)
-    assert stamp.ensure_nodes(1) != instances
+    assert stamp.ensure_nodes(2) == instances
+    assert stamp.outdated(2) == dict.fromkeys(["gpu-001", "gpu-002"], "it runs another image")
+    stamp.renew_nodes(2, "gpu-001")
+    assert stamp.outdated(2) == {"gpu-002": "it runs another image"}
+    assert stamp.state("gpu-002").instance == instances["gpu-002"]
     with pytest.raises(AssertionError, match="No such file"):
         stamp.run("gpu-001", "ls", "/root/mine")
-    assert stamp.drift(1) == []
+    assert stamp.drift(2) == []
+
+
+def test_a_dead_node_of_another_image_gets_a_new_disk_at_once(stamp: Stamp) -> None:
+    """Nothing runs on it that could be disturbed."""
+    stamp.up(1)
+    stamp.run("gpu-001", "touch", "/root/mine")
+    os.kill(stamp.state("gpu-001").pid, signal.SIGKILL)
+    _wait(lambda: not stamp.state("gpu-001").alive)
+    stamp.image = room.Image("another", stamp.image.layers, stamp.image.packages)
+    assert stamp.outdated(1) == {}, "nobody has to wait for its turn"
+    stamp.ensure_nodes(1)
+    assert stamp.state("gpu-001").image == "another"
+    with pytest.raises(AssertionError, match="No such file"):
+        stamp.run("gpu-001", "ls", "/root/mine")
+
+
+def test_a_node_can_be_given_up(stamp: Stamp) -> None:
+    """It counts as outdated until it has a new disk, or until somebody thinks better of it."""
+    instances = stamp.up(2)
+    room.condemn_nodes(stamp.cluster, ["gpu-001", "gpu-002", "gpu-009"], "alice says: fans")
+    room.condemn_nodes(stamp.cluster, ["gpu-002"], "")
+    assert stamp.outdated(2) == {"gpu-001": "alice says: fans"}
+    assert stamp.ensure_nodes(2) == instances
+    stamp.renew_nodes(2, "gpu-001", "gpu-002")
+    assert stamp.outdated(2) == {}
+    assert stamp.state("gpu-001").instance != instances["gpu-001"]
+    assert stamp.state("gpu-002").instance == instances["gpu-002"], "it was not outdated"
 
 
 def test_shared_directories_appear_in_running_nodes(stamp: Stamp) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
+import hashlib
+import json
 from collections.abc import Sequence
 
 import pulumi
@@ -24,16 +25,20 @@ def create(
     opts: pulumi.ResourceOptions,
 ) -> LocalGroup:
     """The members of one pool; content is a digest of what the image's installation does."""
-    # Trunks are the network's, and not every machine has a NIC on every rail: neither may look like a change in here.
-    own_rails = [dataclasses.replace(rail, trunks=()) for rail in rails[: len(group.nodes[0].rail_addresses)]]
     return LocalGroup(
         name,
         cluster=cluster,
         claim=network.claim,
         network_instance=network.instance,
         group=to_dict(group),
-        rails=[to_dict(rail) for rail in own_rails],
+        rails=[to_dict(rail) for rail in rails],
         image={"release": to_dict(release), "content": content},
         drain_timeout_minutes=drain_timeout_minutes,
         opts=opts,
     )
+
+
+def template(group: Group, leaf_nodes: int, release: Release, content: str) -> str:
+    """A digest of what a member can only boot with, whoever it is: another one, and those that run are outdated."""
+    of = [to_dict(group.machine), [to_dict(each) for each in group.volumes], leaf_nodes, to_dict(release), content]
+    return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:12]

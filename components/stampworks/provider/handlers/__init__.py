@@ -13,6 +13,7 @@ from stampworks.provider.handlers.local_network import LocalNetwork
 from stampworks.provider.handlers.local_room import LocalRoom
 from stampworks.provider.handlers.playbook import Playbook
 from stampworks.provider.handlers.qualification import NotProvenError, Qualification
+from stampworks.provider.handlers.roll import Roll
 from stampworks.provider.handlers.roster import MembersMissingError, Roster
 from stampworks.provider.handlers.signing_key import SigningKey
 
@@ -27,6 +28,7 @@ PACKAGE = Package(
         SharedDirectory(),
         LocalNetwork(),
         LocalGroup(),
+        Roll(),
         Roster(),
         Playbook(),
         SigningKey(),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from stampworks import operations, plan
 from stampworks.clouds.local import room
 from stampworks.configuration import drift
-from stampworks.operations.drain import LEAVES, RENEWED, UNSCHEDULED
+from stampworks.operations.drain import LEAVES
 from stampworks.provider.handler import Call, Handler, Property
 from stampworks.provider.node_image import ensure_node_image
 
@@ -40,9 +38,9 @@ class LocalGroup(Handler):
     async def ensure(self, call: Call) -> dict[str, Any]:
         cluster, group, rails = call.inputs["cluster"], _group(call.inputs), _rails(call.inputs)
         image = await call.thread(ensure_node_image, *_image(call.inputs), call.progress, call.waiter())
-        await call.thread(_drain_and_shrink, call, group, image)
+        await call.thread(_shrink, call, group)
         instances = await call.thread(room.ensure_nodes, cluster, group, rails, image, call.progress)
-        return {"generation": _generation(instances), "drift": []}
+        return {"generation": plan.generation(instances), "drift": []}
 
     async def read(self, call: Call) -> dict[str, Any] | None:
         cluster, _, name = call.id.partition("/")
@@ -52,7 +50,7 @@ class LocalGroup(Handler):
         if not members:
             return None
         instances = {member.name: member.instance for member in members}
-        return {"generation": _generation(instances), "drift": _drift(members, call.inputs)}
+        return {"generation": plan.generation(instances), "drift": await call.thread(_drift, members, call.inputs)}
 
     async def delete(self, call: Call) -> None:
         """Ends the nodes without waiting for jobs: the playbook has drained a pool that leaves, `destroy` means it."""
@@ -79,41 +77,30 @@ def _of(group: str, states: Sequence[room.NodeState]) -> list[room.NodeState]:
     return [state for state in states if state.group == group]
 
 
-def _drain_and_shrink(call: Call, group: plan.Group, image: room.Image) -> None:
-    """Lets jobs on nodes that leave or get a new disk come to their end, and removes those that leave."""
+def _shrink(call: Call, group: plan.Group) -> None:
+    """Lets jobs on nodes that leave come to their end, and removes those nodes."""
     cluster = call.inputs["cluster"]
-    states = room.read_nodes(cluster)
     kept = {node.name for node in group.nodes}
-    alive = {state.name for state in states if state.alive}
-    leaving = [state.name for state in _of(group.name, states) if state.name not in kept]
-    reasons = dict.fromkeys(leaving, LEAVES)
-    reasons |= dict.fromkeys(room.nodes_to_renew(cluster, group, image), RENEWED)
-    ending = {name: reason for name, reason in sorted(reasons.items()) if name in alive}
-    if group.role == "controller" and ending:
-        # Jobs can go on without a controller. But what gives it a new disk, a release for one, mostly gives the pools
-        # new ones next, and then a scheduler has to answer.
-        ending = dict.fromkeys(sorted(alive), UNSCHEDULED) | ending
-    if ending:
+    leaving = {state.name: state.alive for state in _of(group.name, room.read_nodes(cluster)) if state.name not in kept}
+    if ending := sorted(name for name, alive in leaving.items() if alive):
         roster = operations.members("local", cluster)
-        operations.vacate(roster, ending, call.inputs["drainTimeoutMinutes"], call.progress)
-    room.end_nodes(cluster, call.inputs["claim"], leaving, call.progress)
-
-
-def _generation(instances: Mapping[str, str]) -> str:
-    return hashlib.sha256(json.dumps(instances, sort_keys=True).encode()).hexdigest()[:12]
+        timeout = call.inputs["drainTimeoutMinutes"]
+        operations.vacate(roster, dict.fromkeys(ending, LEAVES), timeout, call.progress)
+    room.end_nodes(cluster, call.inputs["claim"], list(leaving), call.progress)
 
 
 def _drift(members: list[room.NodeState], inputs: Mapping[str, Any]) -> list[str]:
     """What the members are not that they should be; nothing where nobody said what they should be, as in an import."""
     if "group" not in inputs:
         return []
-    group, rails, image = _group(inputs), _rails(inputs), room.image_of(*_image(inputs))
+    group, rails = _group(inputs), _rails(inputs)
     found = {member.name: member for member in members}
+    late = room.outdated_nodes(inputs["cluster"], group, room.image_of(*_image(inputs)))  # the roll's to tell of
     wrong = [(name, "the node is not declared") for name in found if name not in {node.name for node in group.nodes}]
     for node in group.nodes:
         if node.name not in found:
             wrong.append((node.name, "the node is missing"))
             continue
-        drifted = room.node_drift(found[node.name], node, rails, image.digest)
-        wrong += [(node.name, what) for what in drifted]
+        if node.name not in late:
+            wrong += [(node.name, what) for what in room.node_drift(found[node.name], rails)]
     return drift.lines("cloud", wrong)

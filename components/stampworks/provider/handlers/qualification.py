@@ -22,6 +22,7 @@ class Qualification(Handler):
         "subject": Property("object", "what is proven: the part of the plan that a proof depends on"),
         "roster": Property("object", "who is in the cluster"),
         "programs": Property("string", "a digest of the programs that measure"),
+        "rolled": Property("string", "the certificate of the last roll: of nodes that have jobs again", silent=True),
         "fingerprint": Property("string", "of the plan, for the certificate", silent=True),
         "signingKey": Property("string", "with which the certificate is signed, as PEM", secret=True),
     }
@@ -32,14 +33,15 @@ class Qualification(Handler):
 
     def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         """Nodes that were not proven the last time: the next `up` measures them again."""
-        earlier = _read(outputs)
+        earlier = read_certificate(outputs)
         lines = qualification.open_questions(earlier) if earlier else ["nothing is known of it yet"]
         return {"verdict": [f"proof: {line}" for line in lines]} if lines else {}
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         subject = plan.from_dict(Subject, call.inputs["subject"])
         roster = plan.from_dict(plan.Roster, call.inputs["roster"])
-        earlier = _read(call.old_outputs, qualification.public_key(call.inputs["signingKey"]))
+        public_key = qualification.public_key(call.inputs["signingKey"])
+        earlier = read_certificate(call.old_outputs, public_key)
         programs = call.inputs["programs"]
         names = operations.to_prove(subject, roster, earlier, subject.proof.level, programs)
         certificate = await call.thread(
@@ -50,6 +52,7 @@ class Qualification(Handler):
             call.progress,
             names=names,
             earlier=earlier,
+            rolled=read_certificate({"certificate": call.inputs["rolled"]}, public_key),
             fingerprint=call.inputs["fingerprint"],
             programs=programs,
         )
@@ -70,7 +73,7 @@ class Qualification(Handler):
         pass  # the nodes go, and with them whatever was measured
 
 
-def _read(outputs: Mapping[str, Any], key: str = "") -> Certificate | None:
+def read_certificate(outputs: Mapping[str, Any], key: str = "") -> Certificate | None:
     """The certificate of the last time, when the state has one that can still be read, and that the key has signed."""
     try:
         checked = qualification.verify(outputs["certificate"], key)

@@ -12,11 +12,13 @@ from stampworks.clouds.local.room.image import ensure_image as ensure_image
 from stampworks.clouds.local.room.image import image_of as image_of
 from stampworks.clouds.local.room.nodes import NodeState as NodeState
 from stampworks.clouds.local.room.nodes import RailState as RailState
+from stampworks.clouds.local.room.nodes import condemn_nodes as condemn_nodes
 from stampworks.clouds.local.room.nodes import end_nodes as end_nodes
 from stampworks.clouds.local.room.nodes import ensure_nodes as ensure_nodes
 from stampworks.clouds.local.room.nodes import node_drift as node_drift
-from stampworks.clouds.local.room.nodes import nodes_to_renew as nodes_to_renew
+from stampworks.clouds.local.room.nodes import outdated_nodes as outdated_nodes
 from stampworks.clouds.local.room.nodes import read_nodes as read_nodes
+from stampworks.clouds.local.room.nodes import renew_nodes as renew_nodes
 from stampworks.clouds.local.room.nodes import run_in_node as run_in_node
 from stampworks.clouds.local.room.room import Progress as Progress
 from stampworks.clouds.local.room.rooms import RoomEntry as RoomEntry

@@ -81,6 +81,15 @@ class Disk:
             return None
 
     @property
+    def condemned(self) -> str:
+        """Why somebody wants a new disk in place of this one; empty when nobody does."""
+        return files.read_regular(self.condemned_file, CONDEMNED_BYTES_MAX)
+
+    @property
+    def condemned_file(self) -> Path:
+        return self.folder / "condemned"
+
+    @property
     def host_key(self) -> str:
         """The node's public ssh host key, type and key without a comment: as made, whatever its disk says now."""
         return self.host_key_file.read_text()
@@ -96,7 +105,7 @@ class Disk:
 
 AUTHORIZED_KEYS = Path("root/.ssh/authorized_keys")
 HOST_KEY = Path("etc/ssh/ssh_host_ed25519_key")
-KEY_BYTES_MAX = 1 << 14
+KEY_BYTES_MAX = CONDEMNED_BYTES_MAX = 1 << 14
 
 
 def disk_of(room: Room, name: str) -> Disk:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -65,28 +65,52 @@ class NodeState:
 def ensure_nodes(cluster: str, group: Group, rails: Sequence[Rail], image: Image, progress: Progress) -> dict[str, str]:
     """Makes each node of the group run as declared and returns their instances.
 
-    A missing node gets a new disk, and so does one whose addresses, machine, volumes or image are others now. One that
-    is dead or frozen or has lost a mount is started again with the disk it has. The interfaces of one that runs are put
-    right without disturbing it.
+    A missing node gets a new disk. One that is dead or frozen or has lost a mount is started again with the disk it
+    has, or with a new one if it is outdated. The interfaces of one that runs are put right without disturbing it; one
+    that runs and is outdated is left alone, for jobs may run on it: renew_nodes is for those.
     """
     room = of_cluster(cluster)
     with room.locked():
         retention.claim(room, image)
-        return keep_running(room, group, rails, image, progress)
+        late = _outdated(room, group, image)
+        keep_running(room, _without(group, [name for name in late if _runs(room, name)]), rails, image, progress)
+        return {node.name: _running(room, node.name).instance for node in group.nodes}
 
 
-def nodes_to_renew(cluster: str, group: Group, image: Image) -> tuple[str, ...]:
-    """The nodes to which ensure_nodes would give a new disk in place of the one they have."""
+def renew_nodes(
+    cluster: str, group: Group, rails: Sequence[Rail], image: Image, names: Collection[str], progress: Progress
+) -> None:
+    """Gives these nodes of the group new disks where they are outdated, whether they run or not."""
     room = of_cluster(cluster)
-    wanted = [disks.commission(node, group, image) for node in group.nodes]
-    return tuple(one.node.name for one in wanted if _is_for_another(disk_of(room, one.node.name), one))
+    with room.locked():
+        retention.claim(room, image)
+        others = [node.name for node in group.nodes if node.name not in names]
+        keep_running(room, _without(group, others), rails, image, progress)
 
 
-def keep_running(room: Room, group: Group, rails: Sequence[Rail], image: Image, progress: Progress) -> dict[str, str]:
-    """What ensure_nodes does, for any room; the caller holds its lock."""
+def outdated_nodes(cluster: str, group: Group, image: Image) -> dict[str, str]:
+    """The running nodes of a group that need a new disk, and why."""
+    room = of_cluster(cluster)
+    return {name: why for name, why in _outdated(room, group, image).items() if _runs(room, name)}
+
+
+def condemn_nodes(cluster: str, names: Collection[str], why: str) -> None:
+    """Has nodes count as outdated until they get a new disk; without a reason, no longer."""
+    room = of_cluster(cluster)
+    with room.locked():
+        for name in names:
+            disk = disk_of(room, name)
+            if not why:
+                disk.condemned_file.unlink(missing_ok=True)
+            elif disk.commission:
+                files.write(disk.condemned_file, why)
+
+
+def keep_running(room: Room, group: Group, rails: Sequence[Rail], image: Image, progress: Progress) -> None:
+    """Makes every node of the group run on a disk that is up to date, in any room; the caller holds its lock."""
     nodes = group.nodes
     commissions = {node.name: disks.commission(node, group, image) for node in nodes}
-    _remove(room, [name for name, wanted in commissions.items() if _is_for_another(disk_of(room, name), wanted)])
+    _remove(room, list(_outdated(room, group, image)))
     off = [node for node in nodes if not _is_whole(disk_of(room, node.name))]
     for node in off:
         _power_off(disk_of(room, node.name))
@@ -94,7 +118,6 @@ def keep_running(room: Room, group: Group, rails: Sequence[Rail], image: Image, 
     _authorize(room, [node for node in nodes if node not in off])
     _plug_in(room, nodes, rails)
     _boot(room, [_boot_of(room, commissions[node.name], image) for node in off], len(nodes), progress)
-    return {node.name: _running(room, node.name).instance for node in nodes}
 
 
 def power_on(room: Room, name: str) -> None:
@@ -143,15 +166,11 @@ def run_inside(room: Room, node: str, argv: Sequence[str], timeout: float) -> su
         raise RoomError(node, f"{argv[0]} did not finish within {timeout:g} s") from late
 
 
-def node_drift(state: NodeState, node: Node, rails: Sequence[Rail], image: str) -> tuple[str, ...]:
-    """In words, what a node is not that it should be; nothing when all is well."""
+def node_drift(state: NodeState, rails: Sequence[Rail]) -> tuple[str, ...]:
+    """In words, what a node that is not outdated is not that it should be; nothing when all is well."""
     if state.state != "up":
         return (f"the node is {state.state}",)
     drift = []
-    if (state.address, state.rail_addresses) != (node.address, node.rail_addresses):
-        drift.append("the node has other addresses")
-    if state.image != image:
-        drift.append("the node runs another image")
     drift += [f"the node has lost what is mounted on {point}" for point in state.lost]
     for rail, found in zip(rails, state.rails, strict=False):
         if not found.up:
@@ -275,9 +294,31 @@ def _power_off(disk: Disk) -> None:
 # -- looking
 
 
-def _is_for_another(disk: Disk, wanted: Commission) -> bool:
+def _outdated(room: Room, group: Group, image: Image) -> dict[str, str]:
+    """The nodes that have a disk and need another one, and why."""
+    wanted = {node.name: disks.commission(node, group, image) for node in group.nodes}
+    reasons = {name: _why_outdated(disk_of(room, name), one) for name, one in wanted.items()}
+    return {name: why for name, why in reasons.items() if why}
+
+
+def _why_outdated(disk: Disk, wanted: Commission) -> str:
     found = disk.commission
-    return found is not None and found != wanted
+    if found is None:
+        return ""
+    if disk.condemned:
+        return disk.condemned
+    if found.image != wanted.image:
+        return "it runs another image"
+    return "" if found == wanted else "its machine, volumes or place in the network are others now"
+
+
+def _runs(room: Room, name: str) -> bool:
+    process = disk_of(room, name).process
+    return process is not None and not process.frozen
+
+
+def _without(group: Group, names: Collection[str]) -> Group:
+    return replace(group, nodes=tuple(node for node in group.nodes if node.name not in names))
 
 
 def _is_whole(disk: Disk) -> bool:

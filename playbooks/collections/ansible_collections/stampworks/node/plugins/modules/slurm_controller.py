@@ -45,7 +45,12 @@ options:
   directory: {description: Where it goes., type: str, default: /etc/slurm}
   user: {description: Whom slurmctld runs as., type: str, default: slurm}
   service: {description: Its service., type: str, default: slurmctld}
+  state: {description: Where it keeps the queue., type: str, default: /var/lib/slurm/slurmctld}
   trial_s: {description: How long the trial may take., type: float, default: 20}
+  new_reason:
+    description: Why a node that Slurm never heard of takes no jobs yet; without it, it takes them when it answers.
+    type: str
+    default: ""
 """
 
 PROGRAM = "/usr/sbin/slurmctld"
@@ -60,6 +65,8 @@ TRIAL_REPLACES = (
 # a network.
 ALONE = 'mount -t tmpfs none /run && ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec "$@"'
 COMPLAINTS_MAX = 5
+KNOWN = "stampworks-nodes"
+ACCOUNTED = re.compile(r"(?im)^AccountingStorageType=accounting_storage/slurmdbd$")
 READY = re.compile(r"Running as primary controller")
 # what every controller says that starts without a state, and what is no error of the configuration
 NOISE = re.compile(r"state file|state save|fed_mgr|MailProg", re.IGNORECASE)
@@ -73,12 +80,15 @@ def work(
     user: str,
     service: str,
     trial_s: float,
+    state: str = "/var/lib/slurm/slurmctld",
+    new_reason: str = "",
 ) -> dict[str, Any]:
     home = Path(directory)
     owner = (user_id(user), group_id(user))
     before = {name: (home / name).read_text() if (home / name).exists() else None for name in files}
     changed = [name for name in files if files[name] != before[name]]
     services = supervisor()
+    first = not (Path(state) / "node_state").exists()
     running = bool(services.running(service))
     stale = running and outdated(service, [str(home / "slurm.key"), PROGRAM])
     if changed and not check:  # who only looks starts nothing
@@ -86,11 +96,15 @@ def work(
     if not check:
         for name in changed:
             write(home / name, files[name].encode(), mode_of(name), *owner)
+        if (changed or not running or stale) and ACCOUNTED.search(files.get("slurm.conf", "")):
+            forget_number(Path(state) / "clustername")
         try:
             bring_up(service, running, stale, bool(changed))
         except Refused:
             put_back(home, {name: before[name] for name in changed}, owner, service)
             raise
+        if new_reason:
+            hold_new(Path(state), new_reason, first)
     drift = [f"{home / name} {'differs' if before[name] is not None else 'is missing'}" for name in changed]
     if not running:
         drift.append(f"{service} does not run")
@@ -156,6 +170,15 @@ def complaint(said: str, trial_s: float) -> str:
     return "; ".join(list(dict.fromkeys(lines))[:COMPLAINTS_MAX]) or silence
 
 
+def forget_number(file: Path) -> None:
+    """A queue that began without accounting has a number of its own, and slurmctld dies when its database has another.
+
+    That guards a directory that two clusters share. This one belongs to one cluster, and the name is compared still.
+    """
+    if file.is_file() and "|" in (said := file.read_text(errors="replace")):
+        file.write_text(said.partition("|")[0])  # a line break would count as part of the name
+
+
 def bring_up(service: str, running: bool, stale: bool, changed: bool) -> None:
     services = supervisor()
     if not running:
@@ -176,6 +199,22 @@ def await_ping(service: str, limit_s: float = 30) -> None:
             reply = (said.stderr or said.stdout).strip()
             raise Refused(f"slurmctld does not answer: {reply}; its last words are:\n{last_words(service)}")
         time.sleep(0.1)
+
+
+def hold_new(state: Path, reason: str, first: bool) -> None:
+    """Before their slurmd starts: one that Slurm has heard of may get a job the same moment.
+
+    After a restart Slurm takes every node for unknown, so that whom it knew is kept beside its queue.
+    """
+    record = state / KNOWN
+    said = run(["sinfo", "--noheader", "--Node", "--format=%N|%T"], check=False).stdout
+    states = dict(line.split("|", 1) for line in said.splitlines() if "|" in line)
+    known = set(record.read_text().split()) if record.is_file() else set() if first else set(states)
+    new = sorted(name for name in states if name not in known and states[name].rstrip("*") == "unknown")
+    if new:  # scontrol takes one quotation mark off either end of the reason
+        run(["scontrol", "update", f"nodename={','.join(new)}", "state=drain", f'reason="{reason}"'])
+    if known != set(states):
+        write(record, "".join(f"{name}\n" for name in sorted(states)).encode(), 0o644)
 
 
 def put_back(home: Path, before: Mapping[str, str | None], owner: tuple[int, int], service: str) -> None:

@@ -1,0 +1,52 @@
+"""`stampworks roll`: nodes that the next `up` makes anew, whatever they were made from."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from stampworks.cli import exits, stacks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def add_verbs(verbs: Any) -> None:
+    roll = verbs.add_parser("roll", help="have the next `pulumi up` make nodes anew", allow_abbrev=False)
+    stacks.add_stack_option(roll)
+    roll.add_argument("nodes", metavar="NODE", nargs="+", help="names from `stampworks status`")
+    why = roll.add_mutually_exclusive_group(required=True)
+    why.add_argument("--reason", metavar="TEXT", help="why, in a few words; everybody sees it")
+    why.add_argument("--cancel", action="store_true", help="let them stay as they are after all")
+    roll.add_argument("--json", action="store_true", help="print what the next `up` makes anew as JSON")
+    roll.set_defaults(call=roll_nodes)
+
+
+def roll_nodes(arguments: argparse.Namespace) -> int:
+    """Fine when the next `up` knows of it."""
+    from stampworks import configuration, operations
+    from stampworks.cli.drain import login
+
+    why = ""
+    if not arguments.cancel:
+        said = operations.said_by(login(), arguments.reason)
+        why = f"{said.who} says: {said.text}"
+    plan, roster = stacks.cluster_of(arguments.stack)
+    operations.condemn(plan, roster, arguments.nodes, why)
+    found = operations.outdated(plan, configuration.install_digest())
+    print(json.dumps({"outdated": dict(found)}, indent=2) if arguments.json else _words(found, arguments.stack))
+    return exits.FINE
+
+
+def _words(found: Mapping[str, str], stack: str) -> str:
+    from stampworks.names import fold
+    from stampworks.printable import printable
+
+    if not found:
+        return "the next up makes no node anew"
+    reasons: dict[str, list[str]] = {}
+    for name, why in sorted(found.items()):
+        reasons.setdefault(why, []).append(name)
+    lines = [f"{fold(names)}: {printable(why)}" for why, names in reasons.items()]
+    return "\n".join([*lines, f"pulumi up -s {stack} makes them anew when their jobs are through"])

@@ -1,0 +1,32 @@
+"""Nodes of a local cluster that run on what is no longer theirs: which they are, and new disks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from stampworks.clouds.local import room
+from stampworks.clouds.local.room import Progress
+from stampworks.plan import Plan
+
+
+def outdated(plan: Plan, content: str) -> dict[str, str]:
+    """The running nodes that need a new disk, and why; content is a digest of what the image's installation does."""
+    image = room.image_of(plan.release, content)
+    return {
+        name: why
+        for group in (plan.controller, *plan.pools)
+        for name, why in room.outdated_nodes(plan.name, group, image).items()
+    }
+
+
+def renew(plan: Plan, content: str, names: Collection[str], progress: Progress) -> None:
+    """Ends these nodes and starts them on new disks; volumes and shared directories stay."""
+    image = room.image_of(plan.release, content)
+    for group in (plan.controller, *plan.pools):
+        if own := [node.name for node in group.nodes if node.name in names]:
+            room.renew_nodes(plan.name, group, plan.fabric.rails_of(group), image, own, progress)
+
+
+def condemn(cluster: str, names: Collection[str], why: str) -> None:
+    """Has nodes count as outdated; without a reason, no longer."""
+    room.condemn_nodes(cluster, names, why)

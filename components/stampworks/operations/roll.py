@@ -1,0 +1,251 @@
+"""Making nodes that run anew without an end to the cluster: in waves, each of which is proven before the next begins.
+
+A wave is a few nodes of one leaf. Its nodes take no more jobs, get a new disk when those they have are through, are
+configured and measured, and take jobs again. The first that does not pass is the last: all others are as before.
+What was begun is written down only in Slurm, as the reason for which a node takes no jobs, so that the next roll goes
+on with one that was killed anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from stampworks import configuration, qualification
+from stampworks.names import fold
+from stampworks.operations import slurm
+from stampworks.operations.drain import RENEWED, check_nodes, give_back_own, hold, vacate, wait_for_answers
+from stampworks.operations.errors import OperationError
+from stampworks.operations.members import members, renewal
+from stampworks.operations.qualify import qualify
+from stampworks.operations.status import TAKES_JOBS
+from stampworks.plan import Plan, Roster
+from stampworks.qualification import Certificate, NodeVerdict
+from stampworks.reasons import UNPROVEN
+from stampworks.schedulers import slurm as slurm_files
+
+Progress = Callable[[str], None]
+Play = Callable[[Roster, Collection[str]], None]
+"""Runs the cluster's playbook on some of its nodes."""
+
+
+class RollStoppedError(OperationError):
+    """Some nodes are not made anew; those whose turn did not come are as they were."""
+
+    def __init__(self, what: str, hint: str, certificate: Certificate | None) -> None:
+        super().__init__(what, hint)
+        self.certificate = certificate
+        """What was measured until then."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What nodes are to be made from, and how they are proven."""
+
+    plan: Plan
+    content: str
+    """A digest of what the image's installation does."""
+    programs: str
+    """A digest of the programs that measure."""
+    fingerprint: str
+
+
+@dataclass
+class _Work:
+    """A roll, and how far it has come."""
+
+    order: Order
+    progress: Progress
+    play: Play
+    pending: dict[str, str]
+    """The nodes whose turn has not come, and why they are made anew."""
+    begun: list[str]
+    """Nodes that an earlier roll has made anew and not given back."""
+    done: list[str] = field(default_factory=list)
+    """They take jobs again, or did not when they were made anew."""
+    certificate: Certificate | None = None
+
+    @property
+    def plan(self) -> Plan:
+        return self.order.plan
+
+    def roster(self) -> Roster:
+        return members(self.plan.cloud, self.plan.name)
+
+
+def outdated(plan: Plan, content: str) -> Mapping[str, str]:
+    """The nodes that a roll would make anew, and why."""
+    found: Mapping[str, str] = renewal(plan.cloud).outdated(plan, content)
+    return found
+
+
+def condemn(plan: Plan, roster: Roster, names: Sequence[str], why: str) -> None:
+    """Has the next roll make these nodes anew, whatever they were made from; without a reason, no longer."""
+    heads = {node.name for node in plan.controller.nodes}
+    check_nodes(plan, roster, [name for name in names if name not in heads], slurm.nodes(roster))
+    renewal(plan.cloud).condemn(plan.name, names, why)
+
+
+def instructions(plan: Plan, roster: Roster, checks: Mapping[str, str]) -> dict[str, Any]:
+    """The inventory with which the playbook configures some nodes of the roster, the others being as they are."""
+    files = slurm_files.files(plan, roster)
+    return configuration.inventory(plan, roster, files, checks, partial=True)
+
+
+def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Play) -> Certificate | None:
+    """Makes all nodes anew that are outdated, and returns what was measured of them; None where none was.
+
+    A node that failed the last time, as the earlier certificate says, has to pass before others are begun.
+    """
+    plan = order.plan
+    pending = dict(outdated(plan, order.content))
+    work = _Work(order, progress, play, pending, _begun(members(plan.cloud, plan.name), plan, pending, earlier))
+    if not pending and not work.begun:
+        return None
+    _make_head_anew(work)
+    while wave := _next_wave(work):
+        _make_anew(work, wave)
+    return work.certificate
+
+
+def _begun(roster: Roster, plan: Plan, pending: Collection[str], earlier: Certificate | None) -> list[str]:
+    try:
+        known = slurm.nodes(roster)
+    except OperationError:  # a head that was not configured yet: then nothing was begun
+        return []
+    instances = {member.name: member.instance for member in roster.members}
+    failed = [each.name for each in (earlier.nodes if earlier else ()) if instances.get(each.name) == each.instance]
+    begun = []
+    for name in [node.name for pool in plan.pools for node in pool.nodes if node.name not in pending]:
+        node = known.get(name)
+        if node and name in instances and "drain" in node.states:
+            ours = node.reason.text.startswith((RENEWED.text, UNPROVEN.text)) or name in failed
+            begun += [name] if ours and node.reason.by in ("stampworks", "proof") else []
+    return begun
+
+
+def _make_head_anew(work: _Work) -> None:
+    """Jobs go on without it. It comes first: a newer scheduler gets on with older nodes, not the other way round."""
+    plan = work.plan
+    heads = [node.name for node in plan.controller.nodes]
+    if late := [name for name in heads if name in work.pending]:
+        work.progress(f"making {fold(late)} anew: {work.pending[late[0]]}")
+        renewal(plan.cloud).renew(plan, work.order.content, late, work.progress)
+        for name in late:
+            del work.pending[name]
+    work.play(work.roster(), heads)
+    wait_for_answers(work.roster(), [node.name for pool in plan.pools for node in pool.nodes])
+
+
+def _next_wave(work: _Work) -> list[str]:
+    """Whose turn it is, none when all are through. Too many nodes that are out of service already are an error."""
+    if work.begun or not work.pending:
+        return work.begun
+    roster = work.roster()
+    known, jobs = slurm.nodes(roster), slurm.jobs(roster)
+    out = {name: node for name, node in known.items() if not TAKES_JOBS.issuperset(node.states)}
+    if wave := next_wave(work.plan, work.pending, out, {name for job in jobs for name in job.nodes}):
+        return wave
+    lines = [f"{name} is {'+'.join(node.states)}: {node.reason.text}" for name, node in sorted(out.items())]
+    hint = "return or repair them, make them anew as well (stampworks roll NODE), or allow more by "
+    hint += "roll.max_unavailable_percent; then run pulumi up"
+    raise _stopped(work, "as many nodes are out of service as may be at once", lines, hint)
+
+
+def next_wave(plan: Plan, pending: Collection[str], out: Collection[str], busy: Collection[str]) -> list[str]:
+    """First nodes that are out of service anyway, then idle ones, then those with jobs; each time of one leaf only.
+
+    What goes wrong with a wave does so in one place, which is what leaves are for.
+    """
+    most = dict(plan.roll.unavailable_max)
+    for pool in plan.pools:
+        if missed_by_nobody := [node.name for node in pool.nodes if node.name in pending and node.name in out]:
+            return missed_by_nobody[: most[pool.name]]
+    for pool in plan.pools:
+        room = most[pool.name] - sum(1 for node in pool.nodes if node.name in out)
+        late = [node for node in pool.nodes if node.name in pending]
+        if late and room > 0:
+            chosen = [node for node in late if node.name not in busy] or late
+            return [node.name for node in chosen if node.leaf == chosen[0].leaf][:room]
+    return []
+
+
+def _make_anew(work: _Work, wave: Sequence[str]) -> None:
+    plan, late = work.plan, [name for name in wave if name in work.pending]
+    others = len(work.pending) - len(late)
+    work.progress(f"{fold(wave)}: {work.pending.get(wave[0], 'begun earlier')}; {others} more after this")
+    ours = _vacated(work, wave)
+    renewal(plan.cloud).renew(plan, work.order.content, late, work.progress)
+    for name in late:
+        del work.pending[name]
+    work.begun = []
+    roster = work.roster()
+    work.play(roster, wave)
+    if plan.proof.level == "none":
+        give_back_own(roster, ours)
+    elif ours:
+        _prove(work, roster, ours)
+    work.done += wave
+
+
+def _vacated(work: _Work, wave: Sequence[str]) -> list[str]:
+    """Has the nodes free of jobs, and returns those that are ours to give back; others are held by somebody else."""
+    plan, roster = work.plan, work.roster()
+    try:
+        vacate(
+            roster,
+            dict.fromkeys(wave, RENEWED),
+            plan.scheduler.drain_timeout_minutes,
+            work.progress,
+            requeue=plan.roll.jobs == "requeue",
+        )
+    except OperationError as error:
+        what, _, hint = str(error).partition("\n  hint: ")
+        raise _stopped(work, what, [], hint) from error
+    known = slurm.nodes(roster)
+    ours = [
+        name
+        for name in wave
+        if name in known and not known[name].reason.personal and known[name].reason.by != "health"  # it looks by itself
+    ]
+    if plan.proof.level != "none":
+        hold(roster, dict.fromkeys(ours, UNPROVEN))
+    return ours
+
+
+def _prove(work: _Work, roster: Roster, names: Sequence[str]) -> None:
+    order = work.order
+    subject = qualification.subject_of(order.plan)
+    found = qualify(
+        subject,
+        roster,
+        "quick",
+        work.progress,
+        names=names,
+        fingerprint=order.fingerprint,
+        programs=order.programs,
+    )
+    own = tuple(each for each in found.nodes if each.name in names)
+    so_far = tuple(each for each in (work.certificate.nodes if work.certificate else ()) if each.name not in names)
+    work.certificate = replace(found, nodes=(*so_far, *own), verdict=qualification.worst(n.verdict for n in own))
+    failed = [each for each in work.certificate.nodes if each.verdict == "fail"]
+    unknown = [each for each in own if each.verdict == "unknown"]
+    if unknown or len(failed) > subject.proof.failed_nodes_max:
+        raise _not_passed(work, [each for each in own if each.verdict != "pass"], names)
+
+
+def _not_passed(work: _Work, bad: Sequence[NodeVerdict], wave: Sequence[str]) -> RollStoppedError:
+    lines = [f"{each.name} ({each.verdict}): {why}" for each in bad for why in each.why]
+    names = fold([each.name for each in bad])
+    work.done += [name for name in wave if name not in {each.name for each in bad}]
+    hint = f"repair what is named and run pulumi up, which proves {names} again and goes on; for another new disk: "
+    hint += f"stampworks roll {' '.join(each.name for each in bad)}; to go back, undo the change and run pulumi up"
+    return _stopped(work, f"{names} did not pass after the new disk and takes no jobs", lines, hint)
+
+
+def _stopped(work: _Work, what: str, lines: Sequence[str], hint: str) -> RollStoppedError:
+    said = [f"the roll has stopped: {what}", *(f"  {line}" for line in lines)]
+    said += [f"  made anew: {fold(sorted(work.done))}"] if work.done else []
+    said += [f"  as before: {fold(sorted(work.pending))}"] if work.pending else []
+    return RollStoppedError("\n".join(said), hint, work.certificate)

@@ -1,0 +1,98 @@
+"""Nodes that run on what was declared before, made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
+
+from stampworks import configuration, operations, plan, qualification
+from stampworks.configuration import drift
+from stampworks.provider.handler import Call, Handler, Property
+from stampworks.provider.handlers.qualification import read_certificate
+
+
+class Roll(Handler):
+    """Makes nodes anew, in waves, that run on an earlier image or were given up; the others go on with their jobs."""
+
+    token = "stampworks:cluster:Roll"  # noqa: S105
+    refresh = True
+    inputs: ClassVar[Mapping[str, Property]] = {
+        "cluster": Property("string", "the cluster's name", replaces=True),
+        "cloud": Property("string", "the cloud that it is on", replaces=True),
+        "groups": Property(
+            "array", "of each group its name, template, how many members it has, and its generation", settled=True
+        ),
+        "plan": Property("object", "the plan", silent=True),
+        "content": Property("string", "a digest of what the image's installation does", silent=True),
+        "playbook": Property("object", "what a run of the cluster's playbook needs besides the plan", silent=True),
+        "programs": Property("string", "a digest of the programs that measure", silent=True),
+        "fingerprint": Property("string", "of the plan, for the certificate", silent=True),
+        "secrets": Property("object", "variables that must not be seen, and the signing key", secret=True, silent=True),
+    }
+    outputs: ClassVar[Mapping[str, Property]] = {
+        "certificate": Property("string", "what was measured of the nodes that the last roll made anew; may be empty"),
+        "drift": Property("array", "the nodes that the next roll makes anew, and why, in words"),
+    }
+
+    def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
+        return f"{inputs['cloud']}/{inputs['cluster']}"
+
+    async def ensure(self, call: Call) -> dict[str, Any]:
+        secrets, key = _secrets(call)
+        earlier = read_certificate(call.old_outputs, qualification.public_key(key)) if key else None
+        order = _order(call.inputs)
+        try:
+            found = await call.thread(operations.roll, order, earlier, call.progress, _play(call, secrets))
+        except operations.RollStoppedError as error:
+            if error.certificate and key:
+                call.left = {"certificate": qualification.signed(error.certificate, key)}
+            raise
+        certificate = qualification.signed(found, key) if found and key else call.old_outputs.get("certificate", "")
+        return {**await _now(call), "certificate": certificate}
+
+    async def read(self, call: Call) -> dict[str, Any] | None:
+        earlier = {"certificate": call.old_outputs.get("certificate", "")}
+        return {**await _now(call), **earlier, **call.left} if "plan" in call.inputs else earlier
+
+    async def delete(self, call: Call) -> None:
+        pass  # the nodes go
+
+
+def _order(inputs: Mapping[str, Any]) -> operations.Order:
+    whole = plan.from_dict(plan.Plan, inputs["plan"])
+    return operations.Order(whole, inputs["content"], inputs["programs"], inputs["fingerprint"])
+
+
+def _secrets(call: Call) -> tuple[dict[str, str], str]:
+    """Those of the playbook, and the key to sign with; empty where nothing is proven."""
+    given = dict(call.inputs["secrets"])
+    return {name: given[name] for name in given if name != "signing_key"}, given.get("signing_key", "")
+
+
+async def _now(call: Call) -> dict[str, Any]:
+    """The groups' generations and the outdated nodes, as they are now."""
+    known = await call.thread(operations.members, call.inputs["cloud"], call.inputs["cluster"])
+    groups = [
+        {
+            **group,
+            "generation": plan.generation({m.name: m.instance for m in known.members if m.group == group["name"]}),
+        }
+        for group in call.inputs["groups"]
+    ]
+    late = await call.thread(operations.outdated, _order(call.inputs).plan, call.inputs["content"])
+    return {
+        "groups": groups,
+        "drift": drift.lines("cloud", [(name, f"to be made anew: {late[name]}") for name in late]),
+    }
+
+
+def _play(call: Call, secrets: Mapping[str, str]) -> operations.Play:
+    """Runs the cluster's playbook on some of its nodes, as the plan and the roster of that moment have them."""
+    whole, wait, told = plan.from_dict(plan.Plan, call.inputs["plan"]), call.waiter(), call.inputs["playbook"]
+
+    def play(roster: plan.Roster, hosts: Collection[str]) -> None:
+        inventory = operations.instructions(whole, roster, told["checks"])
+        more = {"timeout_minutes": told["timeoutMinutes"], "roles": told["roles"], "hosts": hosts}
+        wait(configuration.play(told["name"], inventory, roster.reach, secrets, call.progress, **more))
+
+    return play

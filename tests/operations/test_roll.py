@@ -1,0 +1,287 @@
+"""A roll: whose turn it is, what comes before what, and what is said when it stops."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+from stampworks import planning
+from stampworks.declaration import load_value
+from stampworks.operations import Order, RollStoppedError, condemn, roll
+from stampworks.operations.errors import InputError
+from stampworks.operations.roll import next_wave
+from stampworks.plan import Plan, Roster
+from stampworks.qualification import Certificate, NodeVerdict, subject_of
+from stampworks.reasons import UNPROVEN, DrainReason, written
+
+from tests.operations.standin import StandIn, job, node
+
+NAMES = [f"gpu-{n:03}" for n in range(1, 9)]
+
+
+def the_plan(count: int = 8, level: str = "quick", **more: Any) -> Plan:
+    declared = {
+        "version": 1,
+        "name": "local",
+        "cloud": "local",
+        "pools": [{"name": "gpu", "machine": "sim-h100", "count": count}],
+        "fabric": {"rail_rate_mbps": 200, "leaf_nodes": 4},
+        "proof": {"level": level},
+        **more,
+    }
+    return planning.plan(load_value(declared, "test"))
+
+
+# -- whose turn it is
+
+
+def test_a_wave_is_of_one_leaf() -> None:
+    """However many may be out at once: what goes wrong does so in one place."""
+    plan = the_plan(roll={"max_unavailable_percent": 100})
+    assert next_wave(plan, NAMES, (), ()) == NAMES[:4]
+    assert next_wave(plan, NAMES[3:], (), ()) == [NAMES[3]]
+    assert next_wave(plan, NAMES[4:], (), ()) == NAMES[4:]
+    assert next_wave(plan, (), (), ()) == []
+
+
+def test_no_more_are_out_than_may_be() -> None:
+    """Nodes that are out of service already count, whoever took them out."""
+    plan = the_plan()  # 25% of 8
+    assert next_wave(plan, NAMES, (), ()) == NAMES[:2]
+    assert next_wave(plan, NAMES[:7], (NAMES[7],), ()) == NAMES[:1]
+    assert next_wave(plan, NAMES[:6], NAMES[6:], ()) == []
+
+
+def test_nodes_that_nobody_misses_come_first() -> None:
+    """Then those without jobs, and those with jobs last: nobody waits for a job while others could be done."""
+    plan = the_plan()
+    assert next_wave(plan, NAMES, (NAMES[5],), ()) == [NAMES[5]]
+    assert next_wave(plan, NAMES, (), NAMES[:5]) == NAMES[5:7]
+    assert next_wave(plan, NAMES[:3], (), NAMES[:3]) == NAMES[:2]
+
+
+def test_one_node_may_always_be_out() -> None:
+    """A pool of one could never be made anew otherwise."""
+    assert dict(the_plan(1).roll.unavailable_max) == {"gpu": 1}
+    assert dict(the_plan(6).roll.unavailable_max) == {"gpu": 1}
+    assert dict(the_plan(8).roll.unavailable_max) == {"gpu": 2}
+
+
+# -- how it goes
+
+
+class Cloud:
+    """Stands in for a cloud's module `renewal`: knows who is outdated, and notes in which order what is done."""
+
+    def __init__(self, late: dict[str, str], happened: list[str]) -> None:
+        self.late, self.happened = late, happened
+
+    def outdated(self, _plan: Plan, _content: str) -> dict[str, str]:
+        return dict(self.late)
+
+    def renew(self, _plan: Plan, _content: str, names: Collection[str], _progress: Any) -> None:
+        self.happened.append(f"renew {','.join(names)}")
+        for name in names:
+            self.late.pop(name, None)
+
+    def condemn(self, _cluster: str, names: Collection[str], why: str) -> None:
+        self.late |= dict.fromkeys(names, why)
+
+
+class World:
+    """A cluster of two nodes whose cloud, playbook and proof are the test's."""
+
+    def __init__(self, cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cluster, self.happened = cluster, list[str]()
+        self.cloud = Cloud({"gpu-001": "old", "gpu-002": "old"}, self.happened)
+        self.verdicts: dict[str, NodeVerdict] = {}
+        module = importlib.import_module("stampworks.operations.roll")  # the function of this name hides it
+        monkeypatch.setattr(module, "renewal", lambda _: self.cloud)
+        monkeypatch.setattr(module, "members", lambda *_: cluster.roster)
+        monkeypatch.setattr(module, "qualify", self.qualify)
+
+    def qualify(self, subject: Any, roster: Roster, level: str, _: Any, names: Collection[str], **__: Any) -> Any:
+        self.happened.append(f"prove {','.join(names)}")
+        assert (level, roster) == ("quick", self.cluster.roster)
+        known = {each["name"]: each["reason"] for each in self.nodes()}
+        assert all(known[name] == written(UNPROVEN) for name in names), "nobody may take a job before it has passed"
+        for name in names:
+            self.cluster_update(name, "resume")
+        nodes = [self.verdicts.get(name) or verdict(name, "pass") for name in names]
+        return dataclasses.replace(EMPTY, cluster=subject.cluster, nodes=tuple(nodes))
+
+    def cluster_update(self, name: str, state: str) -> None:
+        items = [
+            {**each, "state": ["IDLE"]} if each["name"] == name and state == "resume" else each for each in self.nodes()
+        ]
+        self.cluster.nodes(*items)
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return list(json.loads((self.cluster.folder / "nodes.json").read_text())["nodes"])
+
+    def play(self, _roster: Roster, hosts: Collection[str]) -> None:
+        self.happened.append(f"play {','.join(hosts)}")
+
+    def roll(self, plan: Plan, earlier: Certificate | None = None) -> Certificate | None:
+        return roll(Order(plan, "content", "programs", "fingerprint"), earlier, print, self.play)
+
+
+EMPTY = Certificate(1, "local", "local", "", "", "", "quick", "pass", "", "", (), (), (), (), "")
+
+
+def verdict(name: str, what: Any, *why: str) -> NodeVerdict:
+    return NodeVerdict(name, "1", what, what == "fail", "", why)
+
+
+@pytest.fixture
+def world(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(cluster, monkeypatch)
+
+
+def test_each_wave_is_proven_before_the_next(world: World) -> None:
+    """The head's configuration first, then drain, new disk, configuration, proof, node by node."""
+    found = world.roll(the_plan(2))
+    assert found
+    assert [each.name for each in found.nodes] == ["gpu-001", "gpu-002"]
+    assert world.happened == [
+        "play head",
+        *("renew gpu-001", "play gpu-001", "prove gpu-001"),
+        *("renew gpu-002", "play gpu-002", "prove gpu-002"),
+    ]
+    assert [line.split(" ", 2)[1] for line in world.cluster.updates] == ["nodename=gpu-001"] * 2 + [
+        "nodename=gpu-002"
+    ] * 2
+
+
+def test_nothing_is_done_where_nothing_is_outdated(world: World) -> None:
+    """Not even the head is looked at."""
+    world.cloud.late = {}
+    assert world.roll(the_plan(2)) is None
+    assert world.happened == []
+
+
+def test_the_head_is_made_anew_before_all_others(world: World) -> None:
+    """A newer scheduler gets on with older nodes."""
+    world.cloud.late["head"] = "old"
+    world.roll(the_plan(2))
+    assert world.happened[:3] == ["renew head", "play head", "renew gpu-001"]
+
+
+def test_without_a_proof_nodes_are_given_back_as_they_are(world: World) -> None:
+    """That is what the declaration says."""
+    assert world.roll(the_plan(2, "none")) is None
+    assert "prove gpu-001" not in world.happened
+    assert [each["state"] for each in world.nodes()] == [["IDLE"], ["IDLE"]]
+
+
+def test_a_node_that_fails_stops_it(world: World) -> None:
+    """Who is done, who is untouched, how to go on and how to go back; what was measured is kept."""
+    world.verdicts["gpu-001"] = verdict("gpu-001", "fail", "rail1 is slow")
+    with pytest.raises(RollStoppedError) as caught:
+        world.roll(the_plan(2))
+    assert str(caught.value) == (
+        "the roll has stopped: gpu-001 did not pass after the new disk and takes no jobs\n"
+        "  gpu-001 (fail): rail1 is slow\n"
+        "  as before: gpu-002\n"
+        "  hint: repair what is named and run pulumi up, which proves gpu-001 again and goes on; for another new disk: "
+        "stampworks roll gpu-001; to go back, undo the change and run pulumi up"
+    )
+    assert "renew gpu-002" not in world.happened
+    assert caught.value.certificate
+    assert [each.verdict for each in caught.value.certificate.nodes] == ["fail"]
+
+
+def test_as_many_may_fail_as_declared(world: World) -> None:
+    """They are held back like those of any proof; an unknown is no failure that was allowed."""
+    world.verdicts["gpu-001"] = verdict("gpu-001", "fail", "rail1 is slow")
+    plan = the_plan(2, proof={"level": "quick", "failed_nodes_max": 1})
+    assert world.roll(plan)
+    world.cloud.late = {"gpu-001": "old"}
+    world.verdicts["gpu-001"] = verdict("gpu-001", "unknown", "no answer")
+    with pytest.raises(RollStoppedError, match=r"gpu-001 \(unknown\): no answer"):
+        world.roll(plan)
+
+
+def test_the_next_roll_proves_first_who_failed(world: World) -> None:
+    """It has its new disk; only the others are still to be made anew."""
+    world.cloud.late = {"gpu-002": "old"}
+    world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="proof: rail1 is slow"), node("gpu-002"))
+    earlier = dataclasses.replace(EMPTY, nodes=(verdict("gpu-001", "fail", "rail1 is slow"),))
+    world.roll(the_plan(2), earlier)
+    first = world.happened.index("prove gpu-001")
+    assert world.happened[:first] == ["play head", "renew ", "play gpu-001"]
+    assert "renew gpu-002" in world.happened[first:]
+
+
+@pytest.mark.parametrize("reason", ["stampworks: gets a new disk", "proof: not proven yet"])
+def test_one_that_was_killed_is_gone_on_with(world: World, reason: str) -> None:
+    """Slurm knows who was on its way."""
+    world.cloud.late = {}
+    world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=reason), node("gpu-002"))
+    world.roll(the_plan(2))
+    assert "prove gpu-001" in world.happened
+
+
+@pytest.mark.parametrize("reason", ["person alice: fans", "health: disk full", "proof: rail1 is slow"])
+def test_what_others_hold_is_not_its_own(world: World, reason: str) -> None:
+    """A person's, the health check's, or that of a proof which no roll asked for."""
+    world.cloud.late = {}
+    world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=reason), node("gpu-002"))
+    assert world.roll(the_plan(2)) is None
+
+
+def test_a_person_keeps_a_node_through_its_new_disk(world: World) -> None:
+    """It is made anew, and given back by nobody."""
+    mine = written(DrainReason("person", "alice", "fans"))
+    world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=mine), node("gpu-002"))
+    del world.cloud.late["gpu-002"]
+    world.roll(the_plan(2))
+    assert "renew gpu-001" in world.happened
+    assert "prove gpu-001" not in world.happened
+    assert world.nodes()[0]["reason"] == mine
+
+
+def test_too_many_out_of_service_stop_it(world: World) -> None:
+    """Who they are and why, and what to do about it."""
+    world.cloud.late = {"gpu-002": "old"}
+    world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="person alice: fans"), node("gpu-002"))
+    with pytest.raises(RollStoppedError) as caught:
+        world.roll(the_plan(2))
+    assert str(caught.value).startswith(
+        "the roll has stopped: as many nodes are out of service as may be at once\n"
+        "  gpu-001 is idle+drain: fans\n"
+        "  as before: gpu-002\n"
+        "  hint: return or repair them"
+    )
+
+
+def test_jobs_that_do_not_end_stop_it(world: World) -> None:
+    """The node takes jobs again; with `requeue` the job is asked to start anew first."""
+    world.cluster.jobs([job(7, "alice", "gpu-001")])
+    plan = the_plan(2, roll={"jobs": "requeue"})
+    plan = dataclasses.replace(plan, scheduler=dataclasses.replace(plan.scheduler, drain_timeout_minutes=0))
+    world.cloud.late = {"gpu-001": "old"}
+    with pytest.raises(RollStoppedError) as caught:
+        world.roll(plan)
+    assert "the roll has stopped: gpu-001 did not become free within 0 minutes" in str(caught.value)
+    assert "gpu-001: job 7 of alice" in str(caught.value)
+    assert "scontrol requeue 7" in (world.cluster.folder / "slurm").read_text()
+    assert [each["state"] for each in world.nodes()] == [["IDLE"], ["IDLE"]]
+
+
+def test_a_person_can_name_nodes(world: World) -> None:
+    """Those that there are, the head among them."""
+    condemn(the_plan(2), world.cluster.roster, ["head", "gpu-001"], "alice says: fans")
+    assert world.cloud.late["head"] == "alice says: fans"
+    with pytest.raises(InputError, match="no node is called 'gpu-009'"):
+        condemn(the_plan(2), world.cluster.roster, ["gpu-009"], "alice says: fans")
+
+
+def test_what_is_proven_is_the_plan() -> None:
+    """How nodes are made anew is no part of what a proof holds for."""
+    slow, fast = the_plan(roll={"max_unavailable_percent": 1}), the_plan(roll={"max_unavailable_percent": 100})
+    assert subject_of(slow) == subject_of(fast)
