@@ -161,7 +161,7 @@ def test_a_new_node_takes_no_job_before_it_is_proven(stamped: Stack) -> None:
     stamped.edit("count: 3", "count: 4")
     with stamped.started(*UP) as up:
         assert up.stdout is not None
-        seen = [state(stamped, waits) for line in up.stdout if "asking the nodes whether they are well" in line]
+        seen = [state(stamped, waits) for line in up.stdout if "asking Slurm about the nodes" in line]
         up.communicate(timeout=300)
     assert up.returncode == 0
     assert seen
