@@ -174,7 +174,8 @@ def next_wave(plan: Plan, pending: Collection[str], out: Collection[str], busy: 
 def _make_anew(work: _Work, wave: Sequence[str]) -> None:
     plan, late = work.plan, [name for name in wave if name in work.pending]
     others = len(work.pending) - len(late)
-    work.progress(f"{fold(wave)}: {work.pending.get(wave[0], 'begun earlier')}; {others} more after this")
+    after = f"; {others} more after this" if others else ""
+    work.progress(f"{fold(wave)}: {work.pending.get(wave[0], 'begun earlier')}{after}")
     ours = _vacated(work, wave)
     renewal(plan.cloud).renew(plan, work.order.content, late, work.progress)
     for name in late:

@@ -79,7 +79,10 @@ async def _now(call: Call) -> dict[str, Any]:
         }
         for group in call.inputs["groups"]
     ]
-    late = await call.thread(operations.outdated, _order(call.inputs).plan, call.inputs["content"])
+    try:
+        late = await call.thread(operations.outdated, _order(call.inputs).plan, call.inputs["content"])
+    except ValueError:  # the plan of an earlier version of the toolkit, which cannot be read: `up` brings a new one
+        late = {}
     return {
         "groups": groups,
         "drift": drift.lines("cloud", [(name, f"to be made anew: {late[name]}") for name in late]),
