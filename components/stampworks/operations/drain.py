@@ -16,7 +16,6 @@ LEAVES = DrainReason("stampworks", "", "leaves the cluster")
 RENEWED = DrainReason("stampworks", "", "gets a new disk")
 
 Progress = Callable[[str], None]
-_ANSWER_S = 30.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _OUT = {"drain", "down", "fail"}
 """States from which Slurm takes a node back when it is told to."""
@@ -67,20 +66,7 @@ def give_back(plan: Plan, roster: Roster, names: Sequence[str], force: bool = Fa
             "it passes; where none is at work, `pulumi up --refresh` does, and --force at once",
         )
     _set_state(roster, out, "resume")
-    wait_for_answers(roster, out)
-
-
-def wait_for_answers(roster: Roster, names: Sequence[str]) -> None:
-    """A node that is given back, and any after a restart of slurmctld, counts as silent until that has asked it.
-
-    One that stays silent shows itself.
-    """
-    until = time.monotonic() + _ANSWER_S
-    while time.monotonic() < until:
-        known = slurm.nodes(roster)
-        if not any("not_responding" in known[name].states for name in names if name in known):
-            return
-        time.sleep(0.5)
+    slurm.answered(roster, out)
 
 
 def vacate(

@@ -34,8 +34,8 @@ Progress = Callable[[str], None]
 
 PROGRAMS = "/usr/local/lib/stampworks/workloads"
 PORT_FIRST, PORTS = 20_000, 10_000
-_READY_S, _ANSWER_S = 60.0, 30.0
-"""How long a node is waited for that registers just now: before all, and after a start that has failed."""
+_READY_S = 60.0
+"""How long a node is waited for before all: it may have been made anew just now."""
 QUICK_ONLY = "proven at the quick level only, when it was made anew: it has had jobs since"
 WORDS_MAX = 200
 _START_S = 10.0
@@ -402,7 +402,7 @@ def _lost_by(work: _Work, job: str, nodes: Sequence[str]) -> dict[str, str]:
     """After a job that has failed: which of its nodes take none any more, and why."""
     with contextlib.suppress(OperationError):
         remote.ask(work.roster, remote.head(work.roster).name, ["scancel", f"--name={job}"])
-    return _lost(work.roster, nodes, _ANSWER_S, work.progress)
+    return _lost(work.roster, nodes, slurm.ANSWER_S, work.progress)
 
 
 def _packed(options: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from stampworks import configuration, qualification
 from stampworks.names import fold
 from stampworks.operations import slurm
-from stampworks.operations.drain import RENEWED, check_nodes, give_back_own, hold, vacate, wait_for_answers
+from stampworks.operations.drain import RENEWED, check_nodes, give_back_own, hold, vacate
 from stampworks.operations.errors import OperationError
 from stampworks.operations.members import members, renewal
 from stampworks.operations.qualify import qualify
@@ -135,7 +135,7 @@ def _make_head_anew(work: _Work) -> None:
         for name in late:
             del work.pending[name]
     work.play(work.roster(), heads)
-    wait_for_answers(work.roster(), [node.name for pool in plan.pools for node in pool.nodes])
+    slurm.answered(work.roster(), [node.name for pool in plan.pools for node in pool.nodes], waiting=work.progress)
 
 
 def _next_wave(work: _Work) -> list[str]:

@@ -25,6 +25,8 @@ _TEXT_MAX = 16384
 """Nothing that Slurm writes into one field is as long; a longer one is not worth the time that patterns take on it."""
 _BRACKETS_MAX = 8
 _POLL_S = 0.5
+ANSWER_S = 30.0
+"""How long a node is waited for that is about to answer."""
 _TIME_END = 1 << 37  # beyond, there is no such date
 
 
@@ -80,10 +82,16 @@ def look(roster: Roster) -> Look:
     return Look(nodes(roster), jobs(roster))
 
 
-def answered(roster: Roster, names: Collection[str], limit_s: float, waiting: Callable[[str], None]) -> dict[str, Node]:
+def answered(
+    roster: Roster,
+    names: Collection[str],
+    limit_s: float = ANSWER_S,
+    waiting: Callable[[str], object] = lambda _: None,
+) -> dict[str, Node]:
     """What Slurm says of all nodes once none of these is silent, or when the time is up.
 
-    A node that registers anew, or is given back, counts as silent until slurmctld has heard of it.
+    A node that registers anew or is given back, and any after a restart of slurmctld, counts as silent until that has
+    heard of it.
     """
     until = time.monotonic() + limit_s
     while True:
