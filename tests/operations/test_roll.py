@@ -62,6 +62,7 @@ def test_nodes_that_nobody_misses_come_first() -> None:
     assert next_wave(plan, NAMES, (NAMES[5],), ()) == [NAMES[5]]
     assert next_wave(plan, NAMES, (), NAMES[:5]) == NAMES[5:7]
     assert next_wave(plan, NAMES[:3], (), NAMES[:3]) == NAMES[:2]
+    assert next_wave(plan, NAMES[:2], NAMES[:1], NAMES[:1]) == NAMES[:1], "one that is silent and has a job waits"
 
 
 def test_one_node_may_always_be_out() -> None:
@@ -257,6 +258,20 @@ def test_too_many_out_of_service_stop_it(world: World) -> None:
         "  as before: gpu-002\n"
         "  hint: return or repair them"
     )
+
+
+def test_nodes_that_join_at_the_same_time_count_for_nothing(world: World) -> None:
+    """They were never in service; the playbook that runs after the roll makes them part of the cluster."""
+    world.cloud.late = {"gpu-001": "old"}
+    world.cluster.nodes(node("gpu-001"), node("gpu-002"))
+
+    def play(_roster: Roster, hosts: Collection[str]) -> None:
+        if "head" in hosts:  # Slurm hears of them with the head's new configuration
+            new = [node(name, "UNKNOWN", "DRAIN", "NOT_RESPONDING", reason=written(UNPROVEN)) for name in NAMES[2:]]
+            world.cluster.nodes(*world.nodes(), *new)
+
+    world.play = play  # type: ignore[method-assign]
+    assert world.roll(the_plan(8))
 
 
 def test_jobs_that_do_not_end_stop_it(world: World) -> None:

@@ -8,6 +8,7 @@ on with one that was killed anywhere.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,6 +29,10 @@ from stampworks.schedulers import slurm as slurm_files
 Progress = Callable[[str], None]
 Play = Callable[[Roster, Collection[str]], None]
 """Runs the cluster's playbook on some of its nodes."""
+
+
+_ANSWER_S = 120.0
+"""A scheduler that has just started takes its nodes for silent. Those that still are by then are out of service."""
 
 
 class RollStoppedError(OperationError):
@@ -62,6 +67,8 @@ class _Work:
     """The nodes whose turn has not come, and why they are made anew."""
     begun: list[str]
     """Nodes that an earlier roll has made anew and not given back."""
+    strangers: frozenset[str]
+    """Nodes that have joined just now, whom the playbook makes part of the cluster afterwards: nobody misses them."""
     done: list[str] = field(default_factory=list)
     """They take jobs again, or did not when they were made anew."""
     certificate: Certificate | None = None
@@ -100,7 +107,11 @@ def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Pl
     """
     plan = order.plan
     pending = dict(outdated(plan, order.content))
-    work = _Work(order, progress, play, pending, _begun(members(plan.cloud, plan.name), plan, pending, earlier))
+    roster = members(plan.cloud, plan.name)
+    known = _known(roster)
+    strangers = {node.name for pool in plan.pools for node in pool.nodes} - set(known) if known else set[str]()
+    begun = _begun(known, roster, plan, pending, earlier)
+    work = _Work(order, progress, play, pending, begun, frozenset(strangers))
     if not pending and not work.begun:
         return None
     _make_head_anew(work)
@@ -109,11 +120,20 @@ def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Pl
     return work.certificate
 
 
-def _begun(roster: Roster, plan: Plan, pending: Collection[str], earlier: Certificate | None) -> list[str]:
-    try:
-        known = slurm.nodes(roster)
-    except OperationError:  # a head that was not configured yet: then nothing was begun
-        return []
+def _known(roster: Roster) -> dict[str, slurm.Node]:
+    """Nothing where the head was not configured yet: then nothing was begun either."""
+    with contextlib.suppress(OperationError):
+        return slurm.nodes(roster)
+    return {}
+
+
+def _begun(
+    known: Mapping[str, slurm.Node],
+    roster: Roster,
+    plan: Plan,
+    pending: Collection[str],
+    earlier: Certificate | None,
+) -> list[str]:
     instances = {member.name: member.instance for member in roster.members}
     failed = [each.name for each in (earlier.nodes if earlier else ()) if instances.get(each.name) == each.instance]
     begun = []
@@ -135,7 +155,8 @@ def _make_head_anew(work: _Work) -> None:
         for name in late:
             del work.pending[name]
     work.play(work.roster(), heads)
-    slurm.answered(work.roster(), [node.name for pool in plan.pools for node in pool.nodes], waiting=work.progress)
+    nodes = [node.name for pool in plan.pools for node in pool.nodes if node.name not in work.strangers]
+    slurm.answered(work.roster(), nodes, _ANSWER_S, waiting=work.progress)
 
 
 def _next_wave(work: _Work) -> list[str]:
@@ -144,7 +165,11 @@ def _next_wave(work: _Work) -> list[str]:
         return work.begun
     roster = work.roster()
     known, jobs = slurm.nodes(roster), slurm.jobs(roster)
-    out = {name: node for name, node in known.items() if not TAKES_JOBS.issuperset(node.states)}
+    out = {
+        name: node
+        for name, node in known.items()
+        if not TAKES_JOBS.issuperset(node.states) and name not in work.strangers
+    }
     if wave := next_wave(work.plan, work.pending, out, {name for job in jobs for name in job.nodes}):
         return wave
     lines = [f"{name} is {'+'.join(node.states)}: {node.reason.text}" for name, node in sorted(out.items())]
@@ -160,8 +185,9 @@ def next_wave(plan: Plan, pending: Collection[str], out: Collection[str], busy: 
     """
     most = dict(plan.roll.unavailable_max)
     for pool in plan.pools:
-        if missed_by_nobody := [node.name for node in pool.nodes if node.name in pending and node.name in out]:
-            return missed_by_nobody[: most[pool.name]]
+        missed_by_nobody = (set(pending) & set(out)) - set(busy)
+        if first := [node.name for node in pool.nodes if node.name in missed_by_nobody]:
+            return first[: most[pool.name]]
     for pool in plan.pools:
         room = most[pool.name] - sum(1 for node in pool.nodes if node.name in out)
         late = [node for node in pool.nodes if node.name in pending]

@@ -1,0 +1,67 @@
+"""`stampworks roll` against a stand-in for a cluster, and for the cloud that it is on."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+from stampworks.cli import exits
+from stampworks.cli.main import main
+
+from tests.operations.standin import StandIn, node
+
+
+class Renewal:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.late: dict[str, str] = {}
+
+    def outdated(self, _plan: Any, _content: str) -> dict[str, str]:
+        return self.late
+
+    def condemn(self, _cluster: str, names: Collection[str], why: str) -> None:
+        for name in names:
+            self.late.pop(name, None)
+            self.late |= {name: why} if why else {}
+
+
+@pytest.fixture(autouse=True)
+def cloud(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> Renewal:
+    monkeypatch.setenv("LOGNAME", "alice")
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    cluster.nodes(node("gpu-001"), node("gpu-002"), node("cpu-001"))
+    found = Renewal()
+    monkeypatch.setattr(importlib.import_module("stampworks.operations.roll"), "renewal", lambda _: found)
+    return found
+
+
+def test_nodes_are_named_and_forgiven(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who named them and why; the head may be among them, and one can think better of it."""
+    assert main(["roll", "head", "gpu-001", "gpu-002", "--reason", "new \x1b[31mfans"]) == exits.WRONG_INPUT
+    assert "U+001B" in capsys.readouterr().err
+    assert main(["roll", "head", "gpu-001", "gpu-002", "--reason", "new fans"]) == exits.FINE
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "gpu-[001-002], head: alice says: new fans"
+    assert said[1].endswith("makes them anew when their jobs are through")
+    assert main(["roll", "head", "gpu-002", "--cancel", "--json"]) == exits.FINE
+    assert json.loads(capsys.readouterr().out) == {"outdated": {"gpu-001": "alice says: new fans"}}
+    assert main(["roll", "gpu-001", "--cancel"]) == exits.FINE
+    assert capsys.readouterr().out == "the next up makes no node anew\n"
+
+
+def test_a_node_that_is_not_there(cloud: Renewal, capsys: pytest.CaptureFixture[str]) -> None:
+    """None of the named is given up then."""
+    assert main(["roll", "gpu-001", "gpu-01", "--reason", "x"]) == exits.WRONG_INPUT
+    assert "no node is called 'gpu-01'" in capsys.readouterr().err
+    assert cloud.late == {}
+
+
+def test_a_word_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Why, or that it is not so after all."""
+    with pytest.raises(SystemExit):
+        main(["roll", "gpu-001"])
+    assert "one of the arguments --reason --cancel is required" in capsys.readouterr().err
