@@ -18,7 +18,9 @@ from stampworks.physics.rails import collective_on_rails
 
 relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
 
-MACHINES = [row for row in catalog.machines().values() if not row.simulated]
+MACHINES = [
+    row for row in catalog.machines().values() if not row.simulated and row.fabric_reduces is not catalog.UNKNOWN
+]
 OF_A_NODE = [row for row in MACHINES if row.nvlink_nodes == 1]
 SIMULATED = catalog.fabrics()["simulated"]
 MIB = 1 << 20

@@ -18,7 +18,9 @@ from tests.physics.published import PUBLISHED, PUBLISHED_OF_OTHERS
 relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
 
 NAMES = catalog.machine_names()
-REAL = sorted(row.name for row in catalog.machines().values() if not row.simulated)
+REAL = [
+    name for name, row in catalog.machines().items() if not row.simulated and row.fabric_reduces is not catalog.UNKNOWN
+]
 MIB, GIB = 1 << 20, 1 << 30
 OPERATIONS: list[Operation] = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]
 
@@ -147,3 +149,10 @@ def test_simulated_machines_have_no_ceiling() -> None:
     """Their rails have the rate that a declaration gives them."""
     with pytest.raises(UnknownFactError, match=r"^the catalog does not know the rate of a rail of sim-h100: it is "):
         collective_on_machines("all_reduce", 2, None, NAMES["sim-h100"])
+
+
+def test_a_fabric_of_which_nobody_knows_whether_it_adds_up() -> None:
+    """An all-reduce has no ceiling on it; nothing else has to do with that."""
+    with pytest.raises(UnknownFactError, match=r"^the catalog does not know whether the fabric of a3-ultragpu-8g adds"):
+        collective_on_machines("all_reduce", 2, None, NAMES["a3-ultragpu-8g"])
+    assert collective_on_machines("all_gather", 2, None, NAMES["a3-ultragpu-8g"]).ceiling.value > 300

@@ -293,6 +293,14 @@ def test_what_is_refused(
             20,
             "the catalog does not know what a storage client on ND96isr_H100_v5 reaches",
         ),
+        ("p4d", "storage_read", "GB/s", 40, "the catalog does not know what a storage client on p4d reaches"),
+        (
+            "a3-megagpu-8g",
+            "h2d_bandwidth",
+            "GB/s",
+            50,
+            "the catalog does not know what links the accelerators of a3-megagpu-8g to their host",
+        ),
         (
             "sim-h100",
             "all_reduce_busbw",
@@ -308,6 +316,14 @@ def test_what_cannot_be_told(machine: str, quantity: str, unit: str, value: floa
     """The missing fact is named, and nothing is guessed in its place."""
     judgement = judged(machine, 2, quantity, 0, unit, value)
     assert (judgement.verdict, judgement.reason) == ("cannot-tell", reason)
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(50, "refused"), (350, "ok"), (440, "cannot-tell"), (600, "refused")])
+def test_what_is_the_same_whatever_the_fabric_does(value: float, verdict: str) -> None:
+    """That nobody looked up whether it adds up matters only between what it reaches with and without."""
+    judgement = judged("a3-ultragpu-8g", 16, "all_reduce_busbw", 0, "GB/s", value)
+    assert judgement.verdict == verdict, judgement.reason
+    assert ("if the fabric adds up, which nobody looked up, still less" in judgement.reason) == (verdict == "ok")
 
 
 def test_the_reason_of_one_that_is_fine() -> None:
@@ -414,7 +430,7 @@ def test_generous_to_what_lies_well_below_the_ceiling(machine: str, nodes: int, 
     """From 55 to 95 % of what can be reached, nothing is refused."""
     reason = judged(machine, nodes, "all_reduce_busbw", size_bytes, "GB/s", 1e12).reason
     ceiling = float(reason.split(" can reach, ")[1].split(" ")[0])
-    assert judged(machine, nodes, "all_reduce_busbw", size_bytes, "GB/s", share * ceiling).verdict == "ok"
+    assert judged(machine, nodes, "all_reduce_busbw", size_bytes, "GB/s", share * ceiling).verdict != "refused"
 
 
 LABELLED = labelled()

@@ -161,8 +161,10 @@ def _across(operation: Operation, run: _Run) -> Bound:
     if operation == "all_to_all":
         value = data_gbs * (n - 1) / (n - g)
         return Bound(value, f"{run.nics}; of {n - 1} parts {n - g} leave for other {places}: x {n - 1}/{n - g}")
-    reduces = known(run.machine.fabric_reduces, f"whether the fabric of {run.machine.name} adds up")
-    if operation == "all_reduce" and reduces:
+    reduces = operation == "all_reduce" and known(
+        run.machine.fabric_reduces, f"whether the fabric of {run.machine.name} adds up"
+    )
+    if reduces:
         value = data_gbs * g * 2 * (n - 1) / n
         return Bound(
             value, f"{run.nics}; switches add up, so each carries 1/{g} of the data: x {figure(2 * g * (n - 1) / n)}"

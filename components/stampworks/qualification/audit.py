@@ -130,8 +130,19 @@ def _judged(threshold: Threshold, meanings: Sequence[Meaning]) -> Judgement:
 
 
 def _unknown(threshold: Threshold, machine: catalog.Machine, fact: str) -> Judgement:
-    """Without a ceiling, what no storage reaches and what every one does can still be refused."""
-    if threshold.quantity.startswith("storage") and not machine.simulated:
+    """What is wrong whatever the fact may be is refused still, and what is right either way is fine."""
+    if machine.simulated:
+        return Judgement(threshold, "cannot-tell", fact)
+    if threshold.quantity == "all_reduce_busbw" and isinstance(machine.fabric_reduces, catalog.Unknown):
+        plain, reduced = (
+            _judged(threshold, _meanings(threshold, replace(machine, fabric_reduces=reduces)))
+            for reduces in (False, True)
+        )
+        if plain.verdict == reduced.verdict == "ok":
+            return replace(plain, reason=f"{plain.reason}; if the fabric adds up, which nobody looked up, still less")
+        if plain.verdict == reduced.verdict:
+            return reduced
+    if threshold.quantity.startswith("storage"):
         floor = Bound(devices.LEAST_STORAGE_GBS, "a link of 1 Gb/s carries that")
         bounds = Bounds(devices.network_storage_ceiling(machine, threshold.nodes), floor)
         if (judgement := _judged(threshold, [Meaning(_nodes(threshold), bounds)])).verdict == "refused":
