@@ -11,6 +11,14 @@ from stampworks.qualification.results import Heard
 
 LOOKS = 3
 """How often a suspect has to be slow beside a peer, where chance rarely makes it so."""
+
+
+class Undecided(str):
+    """Why it could not be told whether a node is as it should be: it neither passes nor fails."""
+
+    __slots__ = ()
+
+
 Complaints = Iterator[tuple[str, str]]
 """(node, what is wrong with it)"""
 Looks = Generator[Ask, Heard, list[tuple[str, str]]]
@@ -39,7 +47,9 @@ def conclude(
         of_node.setdefault(node, []).append(why)
     for node, reasons in of_node.items():
         about = (node,) if node else ()
-        evidence.add([finding("fail", about, "; ".join(dict.fromkeys(reasons)))])
+        certain = [why for why in reasons if not isinstance(why, Undecided)]
+        verdict: Verdict = "fail" if certain else "unknown"
+        evidence.add([finding(verdict, about, "; ".join(dict.fromkeys(certain or reasons)))])
     if silent := tuple(node for node in peers.missing(heard, check, nodes, needed) if node not in of_node):
         evidence.add([finding("unknown", silent, "; ".join(heard.unreadable[:2]) or "no answer")])
     if well := tuple(node for node in nodes if node not in of_node and node not in silent):
@@ -60,7 +70,10 @@ def beside(
     words: Callable[[float, str, float], str],
     looks: int = LOOKS,
 ) -> Looks:
-    """What is wrong with a node that is slower than a peer beside it, each time: a host's noise hits either."""
+    """What is wrong with a node that is slower than a peer beside it, each time: a host's noise hits either.
+
+    It stays undecided where the peer was held back too often.
+    """
     node, peer, slow = suspect.node, suspect.peer, 0
     for _ in range(2 * looks):
         again = rates((yield ask))
@@ -73,7 +86,8 @@ def beside(
                 return [(node, f"{why}; among all, {suspect.why}" if suspect.why else why)]
         elif again[peer] >= suspect.part_min * suspect.peer_reached:
             return []  # else the peer was held back, and says nothing about the node
-    return []
+    why = f"it was slower than its peers, and beside it {peer} was held back too: {2 * looks} looks did not tell"
+    return [(node, Undecided(why))]
 
 
 def measured(heard: Heard, quantity: str) -> Iterator[Measured]:

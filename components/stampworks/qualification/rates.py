@@ -17,7 +17,7 @@ from stampworks.physics.machines import collective_on_machines
 from stampworks.qualification import peers
 from stampworks.qualification.asking import Ask, Campaign, Evidence
 from stampworks.qualification.certificate import Finding, Measured, Verdict
-from stampworks.qualification.concluding import Looks, beside, conclude, measured, problems
+from stampworks.qualification.concluding import Looks, Undecided, beside, conclude, measured, problems
 from stampworks.qualification.rails import SHARE_MIN
 from stampworks.qualification.results import Heard, Value
 from stampworks.qualification.subject import Subject
@@ -101,7 +101,8 @@ def _judged(subject: Subject, ask: Ask, evidence: Evidence) -> Campaign:
         rates = [rate for rate in _RATES if rate.program == program]
         for rate in rates:
             again = replace(ask, programs=(program,))
-            complaints += yield from _beside_peers(rate, again, heard, {node for node, _ in complaints})
+            known = {node for node, why in complaints if not isinstance(why, Undecided)}
+            complaints += yield from _beside_peers(rate, again, heard, known)
         if nodes:
             conclude(program, heard, nodes, "" if program == "tools" else rates[0].quantity, complaints, evidence)
         for rate in rates:
