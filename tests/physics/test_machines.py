@@ -156,3 +156,20 @@ def test_a_fabric_of_which_nobody_knows_whether_it_adds_up() -> None:
     with pytest.raises(UnknownFactError, match=r"^the catalog does not know whether the fabric of a3-ultragpu-8g adds"):
         collective_on_machines("all_reduce", 2, None, NAMES["a3-ultragpu-8g"])
     assert collective_on_machines("all_gather", 2, None, NAMES["a3-ultragpu-8g"]).ceiling.value > 300
+
+
+@pytest.mark.parametrize(
+    ("operation", "nodes", "size_bytes", "healthy_gbs"),
+    [
+        ("all_gather", 128, 256 * MIB, 61.6),
+        ("all_gather", 1024, 1024 * MIB, 33.4),
+        ("all_to_all", 1024, 256 * MIB, 8.5),
+    ],
+)
+def test_the_floor_of_rings_and_of_sends_to_everybody(
+    operation: Operation, nodes: int, size_bytes: int, healthy_gbs: float
+) -> None:
+    """They have a step for each rank, which on many nodes takes more than the bytes."""
+    floor = collective_on_machines(operation, nodes, size_bytes, NAMES["p5"]).floor
+    assert floor.value < healthy_gbs
+    assert f"mostly latency: up to 5 us with each of {8 * nodes} ranks" in floor.why

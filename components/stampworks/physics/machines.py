@@ -19,9 +19,12 @@ BROKEN_NVLINK_SHARE = 0.45
 """The same of NVLink, of which protocols leave a tenth or more unused."""
 BROKEN_ALL_TO_ALL_SHARE = 0.35
 """Healthy fabrics lose much more of an all-to-all than of a ring."""
+_STEP_BY_STEP = ("all_gather", "reduce_scatter", "all_to_all")
 NEARLY_ALL = 0.98
 SLOW_START_US = 150.0
 """What a healthy but slow fabric takes to begin, once and again with each doubling of the nodes."""
+SLOW_STEP_US = 5.0
+"""Or with each rank, where data goes round a ring or to everybody: only an all-reduce goes over trees."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +69,20 @@ def collective_on_machines(
         return Bounds(highest, plainest.floor)
     moved = bus_factor(operation, run.ranks) * size_bytes
     quickest_us = latency.time_us(moved / highest.value / 1000)
-    slow = SLOW_INSIDE if nodes == 1 else Latency(SLOW_START_US * (1 + ceil(log2(nodes))), 0, 0)
+    steps_us = SLOW_STEP_US * (run.ranks - 1) if operation in _STEP_BY_STEP else 0
+    begin_us = SLOW_START_US + max(SLOW_START_US * ceil(log2(nodes)), steps_us)
+    slow = SLOW_INSIDE if nodes == 1 else Latency(begin_us, 0, 0)
     slow_us = slow.time_us(moved / plainest.gbs / 1000)
+    steps = (
+        f": up to {figure(SLOW_STEP_US)} us with each of {run.ranks} ranks"
+        if slow.start_us == SLOW_START_US + steps_us
+        else ""
+    )
     return Bounds(
         _of_size(highest, size_bytes, moved / quickest_us / 1000, f"which takes {figure(quickest_us)} us or more"),
-        _of_size(plainest.floor, size_bytes, plainest.share * moved / slow_us / 1000, "which is mostly latency"),
+        _of_size(
+            plainest.floor, size_bytes, plainest.share * moved / slow_us / 1000, f"which is mostly latency{steps}"
+        ),
     )
 
 
