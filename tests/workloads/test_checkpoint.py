@@ -72,6 +72,32 @@ def test_who_reads_wrongly_is_to_blame(tmp_path: Path) -> None:
     assert judged(readings(tmp_path, 2), {0: doubts[0], 1: []}) == ([], [Problem(why, "")])
 
 
+def test_a_part_that_is_not_there(tmp_path: Path) -> None:
+    """Its writer's fault when nobody finds it; that of its reader when others do."""
+    each = readings(tmp_path)
+    where = f"it is not there: is {tmp_path} the same directory on all nodes?"
+    elsewhere = Reading(each[0].ranks, each[0].options, each[0].answer, tmp_path / "other", 0, each[0].saved)
+    what = "part 1 of node-1 is not what it wrote and synced"
+    why = f"it reads that {what}: {where}; node-2 reads it as it was written"
+    assert judged(each, {0: doubt(elsewhere), 1: [], 2: []}) == ([], [Problem(why, "node-0")])
+    each = readings(tmp_path)
+    (tmp_path / "part-1-0").unlink()
+    assert judged(each) == ([1], [Problem(f"{what}: {where}", "node-1")])
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_who_cannot_read_settles_nothing(tmp_path: Path, world: int) -> None:
+    """Neither the writer nor its first reader is to blame for it."""
+    each, other = readings(tmp_path, world), world - 1
+    (tmp_path / "part-1-0").unlink()
+    (tmp_path / "part-1-0").mkdir()
+    torn, problems = judged(each, {0: [1, "other bytes are there"], **{rank: [] for rank in range(1, world)}})
+    why = "part 1 of node-1 is not what it wrote and synced, node-0 says: other bytes are there; "
+    why += f"node-{other} could not read it, so that who is to blame cannot be told"
+    own = Problem(f"{tmp_path}: Is a directory", f"node-{other}")
+    assert (torn, problems) == ([], [own, Problem(why, "")])
+
+
 def test_what_is_loaded_is_what_was_saved(tmp_path: Path) -> None:
     """By digest and size, and no draft is left."""
     _, digest = save(tmp_path / "part", "seed", SIZE)

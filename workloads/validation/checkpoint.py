@@ -83,15 +83,20 @@ class Reading:
     number: int
     saved: Mapping[int, Sequence[Any] | None]
 
-    def differs(self, writer: int) -> str:
-        """How a part is not what its writer says it wrote; nothing when it is, or cannot be read at all."""
+    def differs(self, writer: int) -> str | None:
+        """How a part is not what its writer says it wrote; nothing when it is, and None when that cannot be told."""
         said = self.saved.get(writer)
         path = self.folder / f"part-{writer}-{self.number}"
-        read = _tried(functools.partial(load, path), self.options, self.answer) if said else None
-        if not said or not read or read[1] == said[1]:
+        read = _tried(functools.partial(_load_if_there, path), self.options, self.answer) if said else None
+        if not said or not read:
+            return None
+        _, digest, size = read
+        if size is None:
+            return f"it is not there: is {self.options.directory} the same directory on all nodes?"
+        if digest == said[1]:
             return ""
-        size = self.options.bytes
-        return f"{read[2]} of {size} bytes are there" if read[2] != size else "other bytes are there"
+        wanted = self.options.bytes
+        return f"{size} of {wanted} bytes are there" if size != wanted else "other bytes are there"
 
 
 def doubt(reading: Reading) -> list[Any]:
@@ -113,7 +118,11 @@ def second_look(reading: Reading, doubts: Mapping[int, Sequence[Any]]) -> list[i
         if others[reader % len(others)] != reading.ranks.rank:
             continue
         what = f"part {reading.number + 1} of {names[writer]} is not what it wrote and synced"
-        if again := reading.differs(writer):
+        again = reading.differs(writer)
+        if again is None:
+            own = f"{names[reading.ranks.rank]} could not read it, so that who is to blame cannot be told"
+            reading.answer.problem(f"{what}, {names[reader]} says: {how}; {own}", node="")
+        elif again:
             torn.append(writer)
             reading.answer.problem(f"{what}: {again}", node=names[writer])
         elif others == [writer]:
@@ -166,3 +175,11 @@ def load(path: Path) -> tuple[float, str, int]:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return time.perf_counter() - begun, digest, file.tell()
+
+
+def _load_if_there(path: Path) -> tuple[float, str, int | None]:
+    """The same; no size when there is no such part."""
+    try:
+        return load(path)
+    except FileNotFoundError:
+        return 0.0, "", None
