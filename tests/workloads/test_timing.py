@@ -106,3 +106,12 @@ def test_windows_are_parts_of_the_time() -> None:
     assert timing.windows_of(took, [1 / each for each in took], 2) == [[1.0] * 6, [0.5] * 3]
     assert timing.windows_of([1.0, 9.0], [1.0, 1.0], 5) == []
     assert timing.windows_of([1.0], [1.0], 1) == []
+
+
+def test_windows_of_a_clock_that_goes_back_a_little() -> None:
+    """A round that took no time, or less, is in the window where it began."""
+    assert timing.windows_of([1.0, -0.5, 1.0, 1.0, -0.5, 1.0], [1.0] * 6, 2) == [[1.0] * 3, [1.0] * 3]
+    assert timing.windows_of([-1.0, 2.0, 2.0, -1.0], [1.0] * 4, 2) == [[1.0] * 2, [1.0] * 2]
+    assert timing.windows_of([0.0, 0.0], [1.0, 1.0], 2) == []
+    assert timing.paces([1.0, -0.5, 1.0], 2.0) == [1.5]
+    assert timing.paces([-1.0, 0.0], 2.0) == []

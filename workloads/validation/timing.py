@@ -49,7 +49,11 @@ def quantile(ordered: Sequence[float], part: float) -> float:
 
 
 def without_waiting() -> float:
-    """Seconds on a clock that stands still while this thread, ready to go on, waits for a processor."""
+    """Seconds on a clock that stands still while this thread, ready to go on, waits for a processor.
+
+    A CPU quota makes a thread wait as well, so that it is not seen on this clock. The kernel adds up the waiting now
+    and then: this clock may go back a little.
+    """
     try:
         waited = int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
     except OSError:  # a kernel that does not count it
@@ -73,11 +77,11 @@ def paces(took: Sequence[float], width: float) -> list[float]:
     """Rounds a second in one sample of this width after the other, from how long each round took."""
     found, count, seconds = list[float](), 0, 0.0
     for each in took:
-        count, seconds = count + 1, seconds + each
+        count, seconds = count + 1, seconds + max(0.0, each)
         if seconds >= width:
             found.append(count / seconds)
             count, seconds = 0, 0.0
-    return found or [count / seconds]
+    return found or ([count / seconds] if seconds else [])
 
 
 def rates(marks: Sequence[tuple[float, int]], windows: int) -> list[float]:
@@ -100,8 +104,11 @@ def rates(marks: Sequence[tuple[float, int]], windows: int) -> list[float]:
 def windows_of(took: Sequence[float], rates: Sequence[float], count: int) -> list[list[float]]:
     """The rates in each of so many parts of the time, in order; none when one of them would have none."""
     parts: list[list[float]] = [[] for _ in range(count)]
+    took = [max(0.0, each) for each in took]  # a clock without waiting may go back a little
     whole, begun = sum(took), 0.0
+    if not whole:
+        return []
     for each, rate in zip(took, rates, strict=True):
-        parts[int(count * (begun + each / 2) / whole)].append(rate)
+        parts[min(count - 1, int(count * (begun + each / 2) / whole))].append(rate)
         begun += each
     return parts if count > 1 and all(parts) else []

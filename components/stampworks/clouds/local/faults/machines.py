@@ -42,7 +42,8 @@ def _is_frozen(site: Site, one: Injected) -> bool:
 FROZEN = Means(inject=_signal_all(signal.SIGSTOP), clear=_signal_all(signal.SIGCONT), there=_is_frozen)
 
 
-# -- slow: its processes are stopped for a part of every few milliseconds, as a CPU quota does it
+# -- slow: its processes are stopped for a part of every few milliseconds. Unlike a CPU quota, under which they would be
+# ready and wait: what is measured here leaves waiting out, for simulated nodes share their processors
 
 _ROUND_S = 0.04
 _THROTTLE = """
