@@ -235,6 +235,15 @@ def test_what_others_hold_is_not_its_own(world: World, reason: str) -> None:
     assert world.roll(the_plan(2)) is None
 
 
+@pytest.mark.parametrize("level", ["none", "quick"])
+@pytest.mark.parametrize("reason", ["health: disk full", "proof: rail1 is slow", "Kill task failed"])
+def test_what_was_wrong_with_the_old_disk_is_over(world: World, reason: str, level: str) -> None:
+    """Whoever held the node for it: with the new one it takes jobs again."""
+    world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=reason), node("gpu-002"))
+    world.roll(the_plan(2, level))
+    assert [each["state"] for each in world.nodes()] == [["IDLE"], ["IDLE"]]
+
+
 def test_a_person_keeps_a_node_through_its_new_disk(world: World) -> None:
     """It is made anew, and given back by nobody."""
     mine = written(DrainReason("person", "alice", "fans"))

@@ -217,7 +217,10 @@ def _make_anew(work: _Work, wave: Sequence[str]) -> None:
 
 
 def _vacated(work: _Work, wave: Sequence[str]) -> list[str]:
-    """Has the nodes free of jobs, and returns those that are ours to give back; others are held by somebody else."""
+    """Has the nodes free of jobs, and returns those that are ours to give back: all but what a person holds.
+
+    What the health check, a proof or Slurm itself had against a node was about the old disk.
+    """
     plan, roster = work.plan, work.roster()
     try:
         vacate(
@@ -231,13 +234,8 @@ def _vacated(work: _Work, wave: Sequence[str]) -> list[str]:
         what, _, hint = str(error).partition("\n  hint: ")
         raise _stopped(work, what, [], hint) from error
     known = slurm.nodes(roster)
-    ours = [
-        name
-        for name in wave
-        if name in known and not known[name].reason.personal and known[name].reason.by != "health"  # it looks by itself
-    ]
-    if plan.proof.level != "none":
-        hold(roster, dict.fromkeys(ours, UNPROVEN))
+    ours = [name for name in wave if name in known and not known[name].reason.personal]
+    hold(roster, dict.fromkeys(ours, RENEWED if plan.proof.level == "none" else UNPROVEN))
     return ours
 
 
