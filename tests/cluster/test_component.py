@@ -32,6 +32,7 @@ class Recorder(mocks.Mocks):
         outputs: dict[str, dict[str, Any]] = {
             "Keyring": {name: name for name in ("sshPublicKey", "sshPrivateKey", "slurmKey", "databasePassword")},
             "SigningKey": {"publicKey": "public", "privateKey": "private"},
+            "Roll": {"certificate": ""},
             "Qualification": {"verdict": "pass", "certificate": "signed"},
             "LocalRoom": {"claim": "ours"},
             "LocalNetwork": {"instance": "1-1"},
@@ -116,6 +117,7 @@ def test_children_are_named_from_the_cluster_and_its_pools(tmp_path: Path) -> No
         ("LocalGroup", "local-head"),
         ("LocalGroup", "local-gpu"),
         ("SharedDirectory", "local-shared"),
+        ("Roll", "local"),
         ("Roster", "local"),
         ("Playbook", "local"),
         ("SigningKey", "local"),
@@ -173,12 +175,43 @@ def test_a_new_leaf_is_no_change_of_the_groups(tmp_path: Path) -> None:
 
 
 def test_the_roster_hangs_on_every_group(tmp_path: Path) -> None:
-    """Another generation of any group is another roster."""
+    """Another generation of any group is another roll, and what that leaves is the roster's."""
     recorder, _ = stamp(planned(tmp_path))
-    assert recorder.inputs("Roster", "local")["groups"] == [
-        {"name": "head", "count": 1, "generation": "generation of local-head"},
-        {"name": "gpu", "count": 4, "generation": "generation of local-gpu"},
+    groups = recorder.inputs("Roll", "local")["groups"]
+    assert [(group["name"], group["count"], group["generation"]) for group in groups] == [
+        ("head", 1, "generation of local-head"),
+        ("gpu", 4, "generation of local-gpu"),
     ]
+    assert recorder.inputs("Roster", "local")["groups"] == groups
+
+
+@pytest.mark.parametrize(
+    ("edit", "rolls"),
+    [
+        (("count: 4", "count: 8"), []),
+        (("      - {name: bob, uid: 2002}\n", ""), []),
+        (("leaf_nodes: 2", "leaf_nodes: 4"), ["gpu", "head"]),
+        (("machine: sim-h100", "machine: sim-a100-small"), ["gpu"]),
+        (("      kind: slurm\n", "      kind: slurm\n      accounting: true\n"), ["gpu", "head"]),
+    ],
+)
+def test_what_nodes_can_only_boot_with_is_their_template(
+    tmp_path: Path, edit: tuple[str, str], rolls: list[str]
+) -> None:
+    """Growth and users are no reason to make a node anew; the image, the machine and its place are."""
+    before, after = (
+        {group["name"]: group["template"] for group in stamp(made)[0].inputs("Roll", "local")["groups"]}
+        for made in (planned(tmp_path), planned(tmp_path, edit))
+    )
+    assert sorted(name for name in before if before[name] != after[name]) == rolls
+
+
+def test_the_roll_shows_no_secret(tmp_path: Path) -> None:
+    """It has those of the playbook and the key to sign with, apart from all else."""
+    secrets = stamp(planned(tmp_path))[0].inputs("Roll", "local")["secrets"]
+    assert set(secrets["value"]) == {"slurm_key", "database_password", "signing_key"}
+    unproven = stamp(planned(tmp_path, ("    users:\n", "    proof: {level: none}\n    users:\n")))[0]
+    assert set(unproven.inputs("Roll", "local")["secrets"]["value"]) == {"slurm_key", "database_password"}
 
 
 def test_the_playbook_gets_the_inventory_of_the_roster(tmp_path: Path) -> None:
@@ -213,6 +246,7 @@ def test_what_keeps_state_is_guarded_as_declared(
         "LocalRoom": False,
         "LocalNetwork": False,
         "LocalGroup": False,
+        "Roll": False,
         "Roster": False,
         "Playbook": False,
         "SigningKey": False,

@@ -294,7 +294,7 @@ def test_what_the_toolkit_holds_is_returned_by_force_only(cluster: StandIn) -> N
         "gpu-002 is held by an `up`: leaves the cluster\n"
         "no node was returned\n"
         "  hint: the health check returns it when it is well again, an `up` when it is through, `stampworks qualify` "
-        "when it passes; where none is at work, `pulumi up --refresh` does, and --force at once"
+        "when it passes; what an `up` held that was killed, `pulumi up --refresh` returns; --force does at once"
     )
     assert cluster.updates == []
     give_back(the_plan(count=3), cluster.roster, three, force=True)

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 from stampworks import planning
+from stampworks.configuration import PlaybookFailed
+from stampworks.configuration.run import Failure, Recap
 from stampworks.declaration import load_value
 from stampworks.operations import Order, RollStoppedError, condemn, roll
 from stampworks.operations.errors import InputError
 from stampworks.operations.roll import next_wave
 from stampworks.plan import Plan, Roster
-from stampworks.qualification import Certificate, NodeVerdict, subject_of
+from stampworks.qualification import Certificate, NodeVerdict, proven_digest, subject_of
 from stampworks.reasons import UNPROVEN, DrainReason, written
 
 from tests.operations.standin import StandIn, job, node
@@ -90,7 +92,9 @@ class Cloud:
             self.late.pop(name, None)
 
     def condemn(self, _cluster: str, names: Collection[str], why: str) -> None:
-        self.late |= dict.fromkeys(names, why)
+        for name in names:
+            self.late.pop(name, None)
+        self.late |= dict.fromkeys(names, why) if why else {}
 
 
 class World:
@@ -100,20 +104,25 @@ class World:
         self.cluster, self.happened = cluster, list[str]()
         self.cloud = Cloud({"gpu-001": "old", "gpu-002": "old"}, self.happened)
         self.verdicts: dict[str, NodeVerdict] = {}
+        self.kept: list[Certificate] = []
+        self.without: list[list[str]] = []
         module = importlib.import_module("stampworks.operations.roll")  # the function of this name hides it
         monkeypatch.setattr(module, "renewal", lambda _: self.cloud)
         monkeypatch.setattr(module, "members", lambda *_: cluster.roster)
         monkeypatch.setattr(module, "qualify", self.qualify)
 
-    def qualify(self, subject: Any, roster: Roster, level: str, _: Any, names: Collection[str], **__: Any) -> Any:
+    def qualify(self, subject: Any, _: Roster, level: str, __: Any, names: Collection[str], **more: Any) -> Any:
         self.happened.append(f"prove {','.join(names)}")
-        assert (level, roster) == ("quick", self.cluster.roster)
+        self.without.append(sorted(more["without"]))
+        assert level == "quick"
+        assert set(names) <= set(self.cloud.late), "if it is killed now, they are made anew"
         known = {each["name"]: each["reason"] for each in self.nodes()}
         assert all(known[name] == written(UNPROVEN) for name in names), "nobody may take a job before it has passed"
         for name in names:
             self.cluster_update(name, "resume")
         nodes = [self.verdicts.get(name) or verdict(name, "pass") for name in names]
-        return dataclasses.replace(EMPTY, cluster=subject.cluster, nodes=tuple(nodes))
+        terms = proven_digest(subject, more["programs"])
+        return dataclasses.replace(EMPTY, cluster=subject.cluster, proven=terms, nodes=tuple(nodes))
 
     def cluster_update(self, name: str, state: str) -> None:
         items = [
@@ -127,11 +136,16 @@ class World:
     def play(self, _roster: Roster, hosts: Collection[str]) -> None:
         self.happened.append(f"play {','.join(hosts)}")
 
-    def roll(self, plan: Plan, earlier: Certificate | None = None) -> Certificate | None:
-        return roll(Order(plan, "content", "programs", "fingerprint"), earlier, print, self.play)
+    def roll(self, plan: Plan, earlier: Certificate | None = None) -> dict[str, str]:
+        """Returns what was measured, by node."""
+        roll(Order(plan, "content", "programs", "fingerprint"), earlier, print, self.play, self.kept.append)
+        return {each.name: each.verdict for each in self.kept[-1].nodes} if self.kept else {}
 
 
 EMPTY = Certificate(1, "local", "local", "", "", "", "quick", "pass", "", "", (), (), (), (), "")
+
+
+PASSED = dataclasses.replace(EMPTY, nodes=(NodeVerdict("gpu-001", "1", "pass", False, "", ()),))
 
 
 def verdict(name: str, what: Any, *why: str) -> NodeVerdict:
@@ -145,9 +159,8 @@ def world(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> World:
 
 def test_each_wave_is_proven_before_the_next(world: World) -> None:
     """The head's configuration first, then drain, new disk, configuration, proof, node by node."""
-    found = world.roll(the_plan(2))
-    assert found
-    assert [each.name for each in found.nodes] == ["gpu-001", "gpu-002"]
+    assert world.roll(the_plan(2)) == {"gpu-001": "pass", "gpu-002": "pass"}
+    assert world.without == [["gpu-002"], []], "what runs on the others is something else"
     assert world.happened == [
         "play head",
         *("renew gpu-001", "play gpu-001", "prove gpu-001"),
@@ -161,7 +174,7 @@ def test_each_wave_is_proven_before_the_next(world: World) -> None:
 def test_nothing_is_done_where_nothing_is_outdated(world: World) -> None:
     """Not even the head is looked at."""
     world.cloud.late = {}
-    assert world.roll(the_plan(2)) is None
+    assert world.roll(the_plan(2)) == {}
     assert world.happened == []
 
 
@@ -174,7 +187,7 @@ def test_the_head_is_made_anew_before_all_others(world: World) -> None:
 
 def test_without_a_proof_nodes_are_given_back_as_they_are(world: World) -> None:
     """That is what the declaration says."""
-    assert world.roll(the_plan(2, "none")) is None
+    assert world.roll(the_plan(2, "none")) == {}
     assert "prove gpu-001" not in world.happened
     assert [each["state"] for each in world.nodes()] == [["IDLE"], ["IDLE"]]
 
@@ -192,8 +205,7 @@ def test_a_node_that_fails_stops_it(world: World) -> None:
         "stampworks roll gpu-001; to go back, undo the change and run pulumi up"
     )
     assert "renew gpu-002" not in world.happened
-    assert caught.value.certificate
-    assert [each.verdict for each in caught.value.certificate.nodes] == ["fail"]
+    assert [each.verdict for each in world.kept[-1].nodes] == ["fail"]
 
 
 def test_as_many_may_fail_as_declared(world: World) -> None:
@@ -232,16 +244,88 @@ def test_what_others_hold_is_not_its_own(world: World, reason: str) -> None:
     """A person's, the health check's, or that of a proof which no roll asked for."""
     world.cloud.late = {}
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=reason), node("gpu-002"))
-    assert world.roll(the_plan(2)) is None
+    assert world.roll(the_plan(2), PASSED) == {}
+    assert world.happened == []
 
 
 @pytest.mark.parametrize("level", ["none", "quick"])
-@pytest.mark.parametrize("reason", ["health: disk full", "proof: rail1 is slow", "Kill task failed"])
+@pytest.mark.parametrize("reason", ["health: disk full", "Kill task failed"])
 def test_what_was_wrong_with_the_old_disk_is_over(world: World, reason: str, level: str) -> None:
     """Whoever held the node for it: with the new one it takes jobs again."""
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=reason), node("gpu-002"))
     world.roll(the_plan(2, level))
     assert [each["state"] for each in world.nodes()] == [["IDLE"], ["IDLE"]]
+
+
+def test_what_a_proof_has_found_is_no_matter_of_disks(world: World) -> None:
+    """A slow rail is slow with a new disk, too: the proof that comes after the roll is the one to take it back."""
+    world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="proof: rail1 is slow"), node("gpu-002"))
+    del world.cloud.late["gpu-002"]
+    world.roll(the_plan(2), PASSED)
+    assert "renew gpu-001" in world.happened
+    assert "prove gpu-001" not in world.happened
+    assert world.nodes()[0]["reason"] == "proof: rail1 is slow"
+
+
+@pytest.mark.parametrize("reason", ["stampworks: gets a new disk", "proof: not proven yet"])
+def test_the_wave_in_which_it_was_killed_comes_first(world: World, reason: str) -> None:
+    """Its nodes are out of service by the roll's own doing, also while they still have jobs to wait for."""
+    world.cluster.nodes(node("gpu-001"), node("gpu-002", "MIXED", "DRAIN", reason=reason))
+    world.cluster.jobs([job(7, "alice", "gpu-002")], [job(7, "alice", "gpu-002")], [])
+    world.roll(the_plan(2))
+    assert [line for line in world.happened if "renew" in line] == ["renew gpu-002", "renew gpu-001"]
+
+
+def test_what_was_proven_is_kept_whatever_comes_after(world: World) -> None:
+    """Also by the roll after: a node that has jobs again is believed for it. Under other terms it is not."""
+    world.cloud.late = {"gpu-001": "old"}
+    world.roll(the_plan(2))
+    first = world.kept[-1]
+    world.cloud.late = {"gpu-002": "old"}
+    assert world.roll(the_plan(2), first) == {"gpu-001": "pass", "gpu-002": "pass"}
+    world.cloud.late = {"gpu-002": "old"}
+    assert world.roll(the_plan(2, "standard"), first) == {"gpu-002": "pass"}
+
+
+def test_a_playbook_that_fails_says_how_far_the_roll_has_come(world: World) -> None:
+    """The node is held until the next roll has configured and proven it."""
+
+    def play(_roster: Roster, hosts: Collection[str]) -> None:
+        if "gpu-002" in hosts:
+            raise PlaybookFailed("site.yml", Recap(1, 0, (Failure("gpu-002", "base : x", "no room"),)))
+
+    world.play = play  # type: ignore[method-assign]
+    with pytest.raises(RollStoppedError) as caught:
+        world.roll(the_plan(2))
+    assert "the roll has stopped: site.yml failed on 1 host" in str(caught.value)
+    assert "made anew: gpu-001" in str(caught.value)
+    assert "run pulumi up, which goes on" in str(caught.value)
+    assert world.nodes()[1]["reason"] == written(UNPROVEN)
+    assert [each.name for each in world.kept[-1].nodes] == ["gpu-001"]
+
+
+def test_a_pool_that_is_taken_out_lets_its_jobs_end(world: World) -> None:
+    """Before the head's new configuration forgets it. Its nodes are in nobody's inventory any more."""
+    gone = dataclasses.replace(world.cluster.roster.members[2], group="old")
+    world.cluster.roster = dataclasses.replace(world.cluster.roster, members=(*world.cluster.roster.members[:2], gone))
+    seen: list[list[str]] = []
+
+    def play(roster: Roster, _hosts: Collection[str]) -> None:
+        seen.append([member.name for member in roster.members])
+
+    world.play = play  # type: ignore[assignment, method-assign]
+    world.cloud.late = {"gpu-001": "old"}
+    world.roll(the_plan(1))
+    assert world.cluster.updates[0] == 'update nodename=gpu-002 state=drain reason="stampworks: leaves the cluster"'
+    assert seen[0] == ["gpu-001", "head"]
+
+
+def test_all_have_to_be_there_before_anything_is_done(world: World) -> None:
+    """What is configured must not depend on who has just died."""
+    world.cluster.roster = world.cluster.without("gpu-002")
+    with pytest.raises(RollStoppedError, match=r"not all nodes are up\n  gpu: 1 of 2 members"):
+        world.roll(the_plan(2))
+    assert world.happened == []
 
 
 def test_a_person_keeps_a_node_through_its_new_disk(world: World) -> None:
@@ -280,7 +364,10 @@ def test_nodes_that_join_at_the_same_time_count_for_nothing(world: World) -> Non
             world.cluster.nodes(*world.nodes(), *new)
 
     world.play = play  # type: ignore[method-assign]
-    assert world.roll(the_plan(8))
+    others = [dataclasses.replace(world.cluster.roster.members[2], name=name) for name in NAMES[2:]]
+    members = (*world.cluster.roster.members, *others)
+    world.cluster.roster = dataclasses.replace(world.cluster.roster, members=members)
+    assert world.roll(the_plan(8)) == {"gpu-001": "pass"}
 
 
 def test_jobs_that_do_not_end_stop_it(world: World) -> None:

@@ -63,7 +63,7 @@ def give_back(plan: Plan, roster: Roster, names: Sequence[str], force: bool = Fa
         raise HeldError(
             "\n".join([*lines, "no node was returned"]),
             "the health check returns it when it is well again, an `up` when it is through, `stampworks qualify` when "
-            "it passes; where none is at work, `pulumi up --refresh` does, and --force at once",
+            "it passes; what an `up` held that was killed, `pulumi up --refresh` returns; --force does at once",
         )
     _set_state(roster, out, "resume")
     slurm.answered(roster, out)

@@ -12,7 +12,7 @@ import json
 import secrets
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -76,10 +76,13 @@ def qualify(
     names: Sequence[str] | None = None,
     earlier: Certificate | None = None,
     rolled: Certificate | None = None,
+    without: Collection[str] = (),
     fingerprint: str = "",
     programs: str = "",
 ) -> Certificate:
-    """Measures the named nodes, or all, and says what was found. Nodes that failed take no jobs when this returns.
+    """Measures the named nodes, or all, beside others than those `without`, and says what was found.
+
+    Nodes that failed take no jobs when this returns.
 
     Of nodes that are not measured, the earlier certificate's word stands as long as they are the same machines; so does
     that of a roll, for those that it gave back and that have jobs again.
@@ -90,9 +93,12 @@ def qualify(
     wanted = list(members if names is None else dict.fromkeys(names))
     started = _now()
     evidence = Evidence()
-    found, lease = _reserved(subject, roster, wanted, [name for name in members if name not in wanted], progress)
+    others = [name for name in members if name not in wanted and name not in without]
+    found, lease = _reserved(subject, roster, wanted, others, progress)
     wanted += [name for name in found.ready if name not in wanted]
-    still = _rolled(rolled, members) | _still_proven(subject, level, programs, earlier, members)
+    still = _rolled(rolled, members, qualification.proven_digest(subject, programs)) | _still_proven(
+        subject, level, programs, earlier, members
+    )
     with _taken_aside(roster, found, lease, progress) as release:
         if lease:
             _measure(_Work(subject, lease, level, evidence, progress), found.ready)
@@ -433,8 +439,10 @@ def _still_proven(
     return _of_same_machines(earlier, members)
 
 
-def _rolled(certificate: Certificate | None, members: Mapping[str, Member]) -> dict[str, NodeVerdict]:
+def _rolled(certificate: Certificate | None, members: Mapping[str, Member], terms: str) -> dict[str, NodeVerdict]:
     """What a roll has proven of machines that are still the same. That is something, but less than is declared."""
+    if not certificate or certificate.proven != terms:
+        return {}
     found = _of_same_machines(certificate, members)
     passed = {name: each for name, each in found.items() if each.verdict == "pass"}
     return {name: replace(each, why=(QUICK_ONLY,)) for name, each in passed.items()}

@@ -16,12 +16,12 @@ from typing import Any
 from stampworks import configuration, qualification
 from stampworks.names import fold
 from stampworks.operations import slurm
-from stampworks.operations.drain import RENEWED, check_nodes, give_back_own, hold, vacate
+from stampworks.operations.drain import LEAVES, RENEWED, check_nodes, give_back_own, hold, vacate
 from stampworks.operations.errors import OperationError
 from stampworks.operations.members import members, renewal
 from stampworks.operations.qualify import qualify
 from stampworks.operations.status import TAKES_JOBS
-from stampworks.plan import Plan, Roster
+from stampworks.plan import Member, Plan, Roster
 from stampworks.qualification import Certificate, NodeVerdict
 from stampworks.reasons import UNPROVEN
 from stampworks.schedulers import slurm as slurm_files
@@ -29,6 +29,8 @@ from stampworks.schedulers import slurm as slurm_files
 Progress = Callable[[str], None]
 Play = Callable[[Roster, Collection[str]], None]
 """Runs the cluster's playbook on some of its nodes."""
+Keep = Callable[[Certificate], None]
+"""Is given what was measured so far, wave by wave: it outlives whatever comes after."""
 
 
 _ANSWER_S = 120.0
@@ -37,11 +39,6 @@ _ANSWER_S = 120.0
 
 class RollStoppedError(OperationError):
     """Some nodes are not made anew; those whose turn did not come are as they were."""
-
-    def __init__(self, what: str, hint: str, certificate: Certificate | None) -> None:
-        super().__init__(what, hint)
-        self.certificate = certificate
-        """What was measured until then."""
 
 
 @dataclass(frozen=True)
@@ -63,22 +60,31 @@ class _Work:
     order: Order
     progress: Progress
     play: Play
+    keep: Keep
     pending: dict[str, str]
     """The nodes whose turn has not come, and why they are made anew."""
-    begun: list[str]
+    failed: frozenset[str] = frozenset()
+    """Nodes that did not pass when an earlier roll had made them anew."""
+    begun: list[str] = field(default_factory=list)
     """Nodes that an earlier roll has made anew and not given back."""
-    strangers: frozenset[str]
+    strangers: frozenset[str] = frozenset()
     """Nodes that have joined just now, whom the playbook makes part of the cluster afterwards: nobody misses them."""
     done: list[str] = field(default_factory=list)
     """They take jobs again, or did not when they were made anew."""
-    certificate: Certificate | None = None
+    proven: dict[str, NodeVerdict] = field(default_factory=dict)
+    """What rolls have found of nodes that are still the same: this one and, under the same terms, the one before."""
+    seen: dict[str, Member] = field(default_factory=dict)
 
     @property
     def plan(self) -> Plan:
         return self.order.plan
 
     def roster(self) -> Roster:
-        return members(self.plan.cloud, self.plan.name)
+        """All members, one that has died since as it was last: what is configured must not depend on who is down."""
+        now = members(self.plan.cloud, self.plan.name)
+        groups = {group.name for group in self.plan.groups}  # a group that was taken out goes at the end of the `up`
+        self.seen |= {member.name: member for member in now.members if member.group in groups}
+        return replace(now, members=tuple(self.seen[name] for name in sorted(self.seen)))
 
 
 def outdated(plan: Plan, content: str) -> Mapping[str, str]:
@@ -100,24 +106,35 @@ def instructions(plan: Plan, roster: Roster, checks: Mapping[str, str]) -> dict[
     return configuration.inventory(plan, roster, files, checks, partial=True)
 
 
-def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Play) -> Certificate | None:
-    """Makes all nodes anew that are outdated, and returns what was measured of them; None where none was.
+def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Play, keep: Keep) -> None:
+    """Makes all nodes anew that are outdated.
 
     A node that failed the last time, as the earlier certificate says, has to pass before others are begun.
     """
     plan = order.plan
-    pending = dict(outdated(plan, order.content))
-    roster = members(plan.cloud, plan.name)
-    known = _known(roster)
-    strangers = {node.name for pool in plan.pools for node in pool.nodes} - set(known) if known else set[str]()
-    begun = _begun(known, roster, plan, pending, earlier)
-    work = _Work(order, progress, play, pending, begun, frozenset(strangers))
-    if not pending and not work.begun:
-        return None
+    work = _Work(order, progress, play, keep, dict(outdated(plan, order.content)))
+    before = members(plan.cloud, plan.name)
+    instances = {member.name: member.instance for member in work.roster().members}
+    same = [each for each in (earlier.nodes if earlier else ()) if instances.get(each.name) == each.instance]
+    work.failed = frozenset(each.name for each in same if each.verdict != "pass")
+    known = _known(before)
+    work.begun = _begun(work, known)
+    if not work.pending and not work.begun:
+        return
+    _expect_all(work)
+    if earlier and earlier.proven == _terms(order):
+        work.proven = {each.name: each for each in same}
+    if known:
+        work.strangers = frozenset({node.name for pool in plan.pools for node in pool.nodes} - set(known))
+        leaving = [member.name for member in before.members if member.name not in instances]
+        vacate(before, dict.fromkeys(leaving, LEAVES), plan.scheduler.drain_timeout_minutes, progress)
     _make_head_anew(work)
     while wave := _next_wave(work):
         _make_anew(work, wave)
-    return work.certificate
+
+
+def _terms(order: Order) -> str:
+    return qualification.proven_digest(qualification.subject_of(order.plan), order.programs)
 
 
 def _known(roster: Roster) -> dict[str, slurm.Node]:
@@ -127,22 +144,26 @@ def _known(roster: Roster) -> dict[str, slurm.Node]:
     return {}
 
 
-def _begun(
-    known: Mapping[str, slurm.Node],
-    roster: Roster,
-    plan: Plan,
-    pending: Collection[str],
-    earlier: Certificate | None,
-) -> list[str]:
-    instances = {member.name: member.instance for member in roster.members}
-    failed = [each.name for each in (earlier.nodes if earlier else ()) if instances.get(each.name) == each.instance]
-    begun = []
-    for name in [node.name for pool in plan.pools for node in pool.nodes if node.name not in pending]:
-        node = known.get(name)
-        if node and name in instances and "drain" in node.states:
-            ours = node.reason.text.startswith((RENEWED.text, UNPROVEN.text)) or name in failed
-            begun += [name] if ours and node.reason.by in ("stampworks", "proof") else []
-    return begun
+def _expect_all(work: _Work) -> None:
+    there = [member.group for member in work.seen.values()]
+    short = [
+        f"{group.name}: {there.count(group.name)} of {group.count} members"
+        for group in (work.plan.controller, *work.plan.pools)
+        if there.count(group.name) < group.count
+    ]
+    if short:
+        raise _stopped(work, "not all nodes are up", short, "pulumi up starts what is dead, and goes on")
+
+
+def _begun(work: _Work, known: Mapping[str, slurm.Node]) -> list[str]:
+    nodes = [node.name for pool in work.plan.pools for node in pool.nodes if node.name not in work.pending]
+    return [name for name in nodes if name in work.seen and name in known and _on_its_way(work, known[name])]
+
+
+def _on_its_way(work: _Work, node: slurm.Node) -> bool:
+    """Whether a roll holds it: since it waited for its jobs, since it was made anew, or since it did not pass then."""
+    by_roll = node.reason.text.startswith((RENEWED.text, UNPROVEN.text)) or node.name in work.failed
+    return "drain" in node.states and node.reason.by in ("stampworks", "proof") and by_roll
 
 
 def _make_head_anew(work: _Work) -> None:
@@ -165,6 +186,8 @@ def _next_wave(work: _Work) -> list[str]:
         return work.begun
     roster = work.roster()
     known, jobs = slurm.nodes(roster), slurm.jobs(roster)
+    if waiting := [name for name in sorted(work.pending) if name in known and _on_its_way(work, known[name])]:
+        return waiting  # the wave in which an earlier roll was killed
     out = {
         name: node
         for name, node in known.items()
@@ -186,8 +209,8 @@ def next_wave(plan: Plan, pending: Collection[str], out: Collection[str], busy: 
     most = dict(plan.roll.unavailable_max)
     for pool in plan.pools:
         missed_by_nobody = (set(pending) & set(out)) - set(busy)
-        if first := [node.name for node in pool.nodes if node.name in missed_by_nobody]:
-            return first[: most[pool.name]]
+        if first := [node for node in pool.nodes if node.name in missed_by_nobody]:
+            return [node.name for node in first if node.leaf == first[0].leaf][: most[pool.name]]
     for pool in plan.pools:
         room = most[pool.name] - sum(1 for node in pool.nodes if node.name in out)
         late = [node for node in pool.nodes if node.name in pending]
@@ -198,12 +221,24 @@ def next_wave(plan: Plan, pending: Collection[str], out: Collection[str], busy: 
 
 
 def _make_anew(work: _Work, wave: Sequence[str]) -> None:
-    plan, late = work.plan, [name for name in wave if name in work.pending]
+    late = [name for name in wave if name in work.pending]
     others = len(work.pending) - len(late)
     after = f"; {others} more after this" if others else ""
     work.progress(f"{fold(wave)}: {work.pending.get(wave[0], 'begun earlier')}{after}")
+    try:
+        _carry_out(work, wave, late)
+    except RollStoppedError:
+        raise
+    except (OperationError, configuration.PlaybookFailed) as error:
+        what, _, hint = str(error).partition("\n  hint: ")
+        raise _stopped(work, what, [], hint or "repair what is named and run pulumi up, which goes on") from error
+    work.done += wave
+
+
+def _carry_out(work: _Work, wave: Sequence[str], late: Sequence[str]) -> None:
+    plan, cloud = work.plan, renewal(work.plan.cloud)
     ours = _vacated(work, wave)
-    renewal(plan.cloud).renew(plan, work.order.content, late, work.progress)
+    cloud.renew(plan, work.order.content, late, work.progress)
     for name in late:
         del work.pending[name]
     work.begun = []
@@ -212,30 +247,25 @@ def _make_anew(work: _Work, wave: Sequence[str]) -> None:
     if plan.proof.level == "none":
         give_back_own(roster, ours)
     elif ours:
+        # A proof takes nodes back into service to measure them. If it is killed, nothing else says that they are new.
+        cloud.condemn(plan.name, ours, "it was never proven: its roll was interrupted")
         _prove(work, roster, ours)
-    work.done += wave
 
 
 def _vacated(work: _Work, wave: Sequence[str]) -> list[str]:
-    """Has the nodes free of jobs, and returns those that are ours to give back: all but what a person holds.
+    """Has the nodes free of jobs, and returns those that are given back when they pass.
 
-    What the health check, a proof or Slurm itself had against a node was about the old disk.
+    A person's are that person's. What a proof had against a node is for a proof to take back, which comes after the
+    roll; what the health check or Slurm itself had was about the old disk.
     """
     plan, roster = work.plan, work.roster()
-    try:
-        vacate(
-            roster,
-            dict.fromkeys(wave, RENEWED),
-            plan.scheduler.drain_timeout_minutes,
-            work.progress,
-            requeue=plan.roll.jobs == "requeue",
-        )
-    except OperationError as error:
-        what, _, hint = str(error).partition("\n  hint: ")
-        raise _stopped(work, what, [], hint) from error
-    known = slurm.nodes(roster)
+    limit, again = plan.scheduler.drain_timeout_minutes, plan.roll.jobs == "requeue"
+    vacate(roster, dict.fromkeys(wave, RENEWED), limit, work.progress, requeue=again)
+    known, proves = slurm.nodes(roster), plan.proof.level != "none"
     ours = [name for name in wave if name in known and not known[name].reason.personal]
-    hold(roster, dict.fromkeys(ours, RENEWED if plan.proof.level == "none" else UNPROVEN))
+    if proves:
+        ours = [name for name in ours if known[name].reason.by != "proof" or _on_its_way(work, known[name])]
+    hold(roster, dict.fromkeys(ours, UNPROVEN if proves else RENEWED))
     return ours
 
 
@@ -248,16 +278,19 @@ def _prove(work: _Work, roster: Roster, names: Sequence[str]) -> None:
         "quick",
         work.progress,
         names=names,
+        without=work.pending,  # what runs on them is something else
         fingerprint=order.fingerprint,
         programs=order.programs,
     )
-    own = tuple(each for each in found.nodes if each.name in names)
-    so_far = tuple(each for each in (work.certificate.nodes if work.certificate else ()) if each.name not in names)
-    work.certificate = replace(found, nodes=(*so_far, *own), verdict=qualification.worst(n.verdict for n in own))
-    failed = [each for each in work.certificate.nodes if each.verdict == "fail"]
-    unknown = [each for each in own if each.verdict == "unknown"]
-    if unknown or len(failed) > subject.proof.failed_nodes_max:
-        raise _not_passed(work, [each for each in own if each.verdict != "pass"], names)
+    own = [each for each in found.nodes if each.name in names]
+    renewal(order.plan.cloud).condemn(order.plan.name, names, "")
+    work.proven |= {each.name: each for each in own}
+    nodes = tuple(work.proven.values())
+    work.keep(replace(found, nodes=nodes, verdict=qualification.worst(each.verdict for each in nodes)))
+    bad = [each for each in own if each.verdict != "pass"]
+    failed = [each for each in nodes if each.verdict == "fail"]
+    if len(failed) > subject.proof.failed_nodes_max or any(each.verdict == "unknown" for each in own):
+        raise _not_passed(work, bad, names)
 
 
 def _not_passed(work: _Work, bad: Sequence[NodeVerdict], wave: Sequence[str]) -> RollStoppedError:
@@ -273,4 +306,4 @@ def _stopped(work: _Work, what: str, lines: Sequence[str], hint: str) -> RollSto
     said = [f"the roll has stopped: {what}", *(f"  {line}" for line in lines)]
     said += [f"  made anew: {fold(sorted(work.done))}"] if work.done else []
     said += [f"  as before: {fold(sorted(work.pending))}"] if work.pending else []
-    return RollStoppedError("\n".join(said), hint, work.certificate)
+    return RollStoppedError("\n".join(said), hint)

@@ -40,15 +40,15 @@ class Roll(Handler):
     async def ensure(self, call: Call) -> dict[str, Any]:
         secrets, key = _secrets(call)
         earlier = read_certificate(call.old_outputs, qualification.public_key(key)) if key else None
-        order = _order(call.inputs)
-        try:
-            found = await call.thread(operations.roll, order, earlier, call.progress, _play(call, secrets))
-        except operations.RollStoppedError as error:
-            if error.certificate and key:
-                call.left = {"certificate": qualification.signed(error.certificate, key)}
-            raise
-        certificate = qualification.signed(found, key) if found and key else call.old_outputs.get("certificate", "")
-        return {**await _now(call), "certificate": certificate}
+        kept = {"certificate": call.old_outputs.get("certificate", "")}
+
+        def keep(certificate: qualification.Certificate) -> None:
+            kept["certificate"] = qualification.signed(certificate, key)
+
+        call.left = kept  # what was measured outlives whatever ends the roll
+        order, play = _order(call.inputs), _play(call, secrets)
+        await call.thread(operations.roll, order, earlier, call.progress, play, keep)
+        return {**await _now(call), **kept}
 
     async def read(self, call: Call) -> dict[str, Any] | None:
         earlier = {"certificate": call.old_outputs.get("certificate", "")}
