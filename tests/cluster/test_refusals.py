@@ -30,7 +30,7 @@ def diagnostics(stack: Stack, *argv: str) -> str:
 def test_a_preview_of_a_good_declaration_creates_nothing(stack: Stack) -> None:
     """All resources show as creations, and the machine is as before."""
     shown = stack.preview()
-    assert "+ 11 to create" in shown
+    assert "+ 12 to create" in shown
     assert stack.traces() == []
 
 
