@@ -66,6 +66,22 @@ def test_what_a_queue_drops_is_no_loss() -> None:
     assert failures(Queues(of)) == []
 
 
+def test_loss_that_nobody_counted_is_not_none() -> None:
+    """The rate alone passes, and the finding says that it is the rate alone."""
+
+    class Uncounted(SimulatedCluster):
+        def pairs(self, asked: Ask) -> Result:
+            said = super().pairs(asked)
+            of_one = ("pair_resent", "gpu-002", "rail1")
+            left = [each for each in said.values if (each.quantity, each.node, each.rail) != of_one]
+            return replace(said, values=tuple(left))
+
+    of_rails = {each.rail: each for each in Uncounted(subject(4)).prove() if each.check == "rails"}
+    assert {each.verdict for each in of_rails.values()} == {"pass"}
+    assert of_rails["rail1"].why == "rail1: 0.191 of 0.191 Gb/s in pairs; loss not counted"
+    assert of_rails["rail0"].why == "rail0: 0.191 of 0.191 Gb/s in pairs"
+
+
 def test_a_little_that_is_sent_again_is_no_fault() -> None:
     """One packet of a transfer may be late."""
     assert failures(SimulatedCluster(subject(4), loss={("gpu-002", "rail0"): 0.4})) == []

@@ -43,6 +43,8 @@ class Measure:
     """Why nothing arrived, where that is so."""
     lost: tuple[Value, ...] = ()
     """What was sent again, of each direction; none where a queue before something narrower may drop some."""
+    uncounted: bool = False
+    """Whether what was sent again should be known and is not."""
 
     @property
     def gbps(self) -> float | None:
@@ -181,6 +183,7 @@ class _Search:
         if well:
             usual = self.measures[well[len(well) // 2]]
             why = f"{self.rail.interface} across leaves: {_number(usual.gbps)} of {_number(usual.expected_gbps)} Gb/s"
+            why += _uncounted(self.measures[pair] for pair in well)
             evidence.add([self._finding("trunks", "pass", (), usual, why)])
 
     def _between(self, leaves: Pair) -> Iterable[Pair]:
@@ -202,9 +205,10 @@ class _Search:
             ]
         expected = links.gbs(min(shares), self.kind) * 8
         ways = self._said(heard, pair, QUANTITY, UNIT)
-        lost = self._said(heard, pair, RESENT, RESENT_UNIT) if min(shares) == self.rail.rate_mbps else ()
+        undisturbed = min(shares) == self.rail.rate_mbps
+        lost = self._said(heard, pair, RESENT, RESENT_UNIT) if undisturbed else ()
         why = next((p.what for p in _problems(heard, self.rail.interface) if p.node in pair), "nothing arrived")
-        return Measure(ways, expected, why, lost)
+        return Measure(ways, expected, why, lost, undisturbed and len(lost) < len(ways))
 
     def _said(self, heard: Heard, pair: Pair, quantity: str, unit: str) -> tuple[Value, ...]:
         """What was measured in each direction."""
@@ -246,6 +250,7 @@ class _Search:
         well = well or [measure for measure in self.measures.values() if not measure.bad]
         usual = sorted(well, key=lambda measure: measure.gbps or 0.0)[len(well) // 2]
         why = f"{self.rail.interface}: {_number(usual.gbps)} of {_number(usual.expected_gbps)} Gb/s in pairs"
+        why += _uncounted(well)
         return self._finding("rails", "pass", tuple(good), usual, why)
 
     def _finding(self, check: str, verdict: Verdict, nodes: tuple[str, ...], measure: Measure, why: str) -> Finding:
@@ -292,6 +297,10 @@ def _shortfall(measure: Measure) -> str:
     if not measure.slow:
         return f"{measure.resent:.2g} % of what is sent is lost and sent again"
     return f"{_number(measure.gbps)} of {_number(measure.expected_gbps)} Gb/s"
+
+
+def _uncounted(measures: Iterable[Measure]) -> str:
+    return "; loss not counted" if any(measure.uncounted for measure in measures) else ""
 
 
 def _sound(measure: Measure) -> str:
