@@ -66,6 +66,13 @@ def test_who_comes_back_has_not_fallen() -> None:
     assert slowing(series(60, {"gpu-002": lambda turn: 0.6 if 20 < turn < 45 else 0.88 if turn >= 45 else 1.0})) == {}
 
 
+def test_who_is_overtaken_has_not_fallen() -> None:
+    """Of three, one that gets faster moves what the others are measured by."""
+    three = NODES[:3]
+    assert slowing(series(60, {"gpu-001": lambda turn: 1 + 0.01 * turn}, three)) == {}
+    assert list(slowing(series(60, {"gpu-001": lambda turn: 1 - 0.005 * turn}, three))) == ["gpu-001"]
+
+
 def test_too_little_tells_nothing() -> None:
     """Too few windows, one node alone, or a window without a rate."""
     falls = {"gpu-002": lambda turn: 1 - 0.01 * turn}

@@ -23,7 +23,7 @@ BLOCKS = 5
 WINDOWS_MIN = 8 * BLOCKS
 """Below, the noise is not known well enough."""
 FALL_MIN = 0.1
-"""Of what it reached in the beginning, beside its peers."""
+"""Of what it reached in the beginning, both beside its peers and by itself: of few, one may only have got faster."""
 FALL_DEVIATIONS_MIN = 6.0
 """Of the noise between parts: neighbours on a host come and go, and a few parts tell little of how much."""
 
@@ -93,12 +93,18 @@ def slowing(series: Series) -> dict[str, str]:
         return {}
     blocks = {node: _blocks(_beside_others(series, node)) for node in series}
     noise = statistics.median(abs(bend) for its in blocks.values() for bend in _bends(its)) / math.sqrt(3)
-    falls = {node: 1 - its[-1] / its[0] for node, its in blocks.items()}
+    falls = {node: _fall(its) for node, its in blocks.items()}
     return {
         node: f"it fell by {fall:.0%} of what it reached beside its peers, over {len(series[node])} windows"
         for node, fall in falls.items()
-        if fall >= FALL_MIN and fall >= FALL_DEVIATIONS_MIN * noise and blocks[node][-1] == min(blocks[node])
+        if min(fall, _fall(_blocks(series[node]))) >= FALL_MIN
+        and fall >= FALL_DEVIATIONS_MIN * noise
+        and blocks[node][-1] == min(blocks[node])
     }
+
+
+def _fall(blocks: Sequence[float]) -> float:
+    return 1 - blocks[-1] / blocks[0]
 
 
 def _of_one_length(series: Series) -> bool:
