@@ -318,6 +318,17 @@ def test_what_cannot_be_told(machine: str, quantity: str, unit: str, value: floa
     assert (judgement.verdict, judgement.reason) == ("cannot-tell", reason)
 
 
+@pytest.mark.parametrize(
+    ("gbs", "verdict"), [(0.1, "refused"), (0.2, "cannot-tell"), (18, "cannot-tell"), (19, "ok"), (151, "refused")]
+)
+def test_storage_that_may_be_small(gbs: float, verdict: str) -> None:
+    """Below an eighth of what a client reaches, bytes taken for bits look like a file system of that size."""
+    judgement = judged("p5", 1, "storage_read", 0, "GB/s", gbs)
+    assert judgement.verdict == verdict, judgement.reason
+    words = ": how large the file system is decides, and 8 times this would fit as well"
+    assert judgement.reason.endswith(words) == (verdict == "cannot-tell")
+
+
 @pytest.mark.parametrize(("value", "verdict"), [(50, "refused"), (350, "ok"), (440, "cannot-tell"), (600, "refused")])
 def test_what_is_the_same_whatever_the_fabric_does(value: float, verdict: str) -> None:
     """That nobody looked up whether it adds up matters only between what it reaches with and without."""

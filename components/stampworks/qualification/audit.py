@@ -29,6 +29,8 @@ COMPUTE: Final = {"TFLOP/s": 1.0, "GFLOP/s": 1e-3, "PFLOP/s": 1e3}
 BANDWIDTH_FACTORS: Final = (8.0, 1 / 8, 1e3, 1e-3)
 COMPUTE_FACTORS: Final = (1e3, 1e-3)
 """By which numbers are off that were converted once too often."""
+STORAGE_SHARE_MIN: Final = 1 / 8
+"""Of what clients reach: below, a file system may be as small as that, or somebody took bytes for bits."""
 ABOUT: Final = 1.1
 """People copy specifications, which are a little above what can be reached."""
 
@@ -116,6 +118,9 @@ def _judged(threshold: Threshold, meanings: Sequence[Meaning]) -> Judgement:
             slips = [factor for factor in _factors(threshold) if usual.holds(value * factor)]
             if meaning is not usual and slips:
                 return Judgement(threshold, "refused", _either(threshold, usual, slips[0], meaning))
+            if threshold.quantity.startswith("storage") and value < STORAGE_SHARE_MIN * meaning.bounds.ceiling.value:
+                why = "how large the file system is decides, and 8 times this would fit as well"
+                return Judgement(threshold, "cannot-tell", f"{_fits(threshold, meaning)}: {why}")
             return Judgement(threshold, "ok", _fits(threshold, meaning))
     closest = min(meanings, key=lambda meaning: meaning.distance(value))
     if value > closest.bounds.ceiling.value:
