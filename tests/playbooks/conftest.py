@@ -39,6 +39,7 @@ DECLARATION = {
             {"name": "urgent", "pools": ["gpu"], "priority": "high"},
         ],
     },
+    "proof": {"level": "none"},  # playbooks alone prove nothing, and what waits for a proof takes no jobs
 }
 CLAIM = "stack test of project test"
 Edit = Callable[[dict[str, Any]], None]
