@@ -97,7 +97,7 @@ def followed(why: str) -> float:
         return min(peak, more * best)
     if found := re.match(r"([\d.]+) x the best published, ([\d.]+) TFLOP/s", why):
         return float(found[1]) * float(found[2])
-    if found := re.match(r"\S+: ([\d.]+) GB/s x ([\d.]+), the part", why):
+    if found := re.match(r"\S+: ([\d.]+) GB/s x ([\d.]+), the (?:part|most)", why):
         return float(found[1]) * float(found[2])
     found = re.match(r"([\d.]+) x ([\d.]+) (G[Bb])/s(?: / (\d+))?", why)
     assert found, why

@@ -49,7 +49,7 @@ class HostLink:
     name: str
     rate_gbs: float
     """In one direction."""
-    data_share: float
+    data_share: float | Unknown
     """What part of it can be data."""
     accelerators: int
     """How many may have to share it."""

@@ -39,12 +39,16 @@ def host_to_device(machine: catalog.Machine) -> Bounds:
     link = catalog.host_links()[
         known(machine.host_link, f"what links the accelerators of {machine.name} to their host")
     ]
-    data_gbs = link.rate_gbs * link.data_share
+    if isinstance(link.data_share, catalog.Unknown):
+        share, why = WIRE_SHARE, "the most that any link carries as data"
+    else:
+        share, why = link.data_share, "the part of a packet that is data"
+    data_gbs = link.rate_gbs * share
     shared = f" / {link.accelerators}, for so many accelerators share it" if link.accelerators > 1 else ""
     return Bounds(
         Bound(
             data_gbs,
-            f"{link.name}: {figure(link.rate_gbs)} GB/s x {link.data_share:g}, the part of a packet that is data",
+            f"{link.name}: {figure(link.rate_gbs)} GB/s x {share:g}, {why}",
         ),
         Bound(
             BROKEN_SHARE * data_gbs / link.accelerators,
