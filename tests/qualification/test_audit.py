@@ -328,6 +328,16 @@ def test_what_cannot_be_told(machine: str, quantity: str, unit: str, value: floa
 
 
 @pytest.mark.parametrize(
+    ("size_bytes", "hinted"), [(256 * MIB, True), (GIB, True), (2 * GIB, False), (32 * GIB, False)]
+)
+def test_a_large_payload_is_no_hint_for_one_as_good(size_bytes: int, hinted: bool) -> None:
+    """A payload with which nearly all is reached is large itself."""
+    judgement = judged("p5", 1, "all_gather_busbw", size_bytes, "GB/s", 445.4)
+    assert judgement.verdict == "refused"
+    assert ("perhaps it is that of a large payload" in judgement.reason) == hinted, judgement.reason
+
+
+@pytest.mark.parametrize(
     ("gbs", "verdict"), [(0.1, "refused"), (0.2, "cannot-tell"), (18, "cannot-tell"), (19, "ok"), (151, "refused")]
 )
 def test_storage_that_may_be_small(gbs: float, verdict: str) -> None:

@@ -11,7 +11,7 @@ from stampworks import catalog
 from stampworks.physics import devices
 from stampworks.physics.bounds import Bound, Bounds, UnknownFactError, figure
 from stampworks.physics.collectives import Operation
-from stampworks.physics.machines import collective_on_machines, share_nvlink
+from stampworks.physics.machines import NEARLY_ALL, collective_on_machines, share_nvlink
 from stampworks.qualification.thresholds import NoThreshold, Threshold, nearest
 
 Verdict = Literal["ok", "refused", "cannot-tell"]
@@ -125,7 +125,7 @@ def _judged(threshold: Threshold, meanings: Sequence[Meaning]) -> Judgement:
     closest = min(meanings, key=lambda meaning: meaning.distance(value))
     if value > closest.bounds.ceiling.value:
         said = f"no healthy machine passes: {_fits(threshold, closest)}"
-        if elsewhere := _elsewhere(threshold):
+        if elsewhere := _elsewhere(threshold, closest):
             return Judgement(threshold, "refused", f"{said}; perhaps it is that of {elsewhere}")
     else:
         floor = closest.bounds.floor
@@ -174,11 +174,12 @@ def _either(threshold: Threshold, usual: Meaning, factor: float, other: Meaning)
     )
 
 
-def _elsewhere(threshold: Threshold) -> str:
-    """Where the same number would be right."""
+def _elsewhere(threshold: Threshold, closest: Meaning) -> str:
+    """Where the same number would be right; not where the size makes no difference to speak of."""
     large, one_node = replace(threshold, size_bytes=0), replace(threshold, size_bytes=0, nodes=1)
+    nearly = NEARLY_ALL * _base(threshold, threshold.unit) <= closest.bounds.ceiling.value
     for other, what in ((large, "a large payload"), (one_node, "one node")):
-        if other != threshold and audit(other).verdict == "ok":
+        if not (nearly and other is large) and other != threshold and audit(other).verdict == "ok":
             return what
     return ""
 
