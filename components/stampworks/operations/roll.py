@@ -185,7 +185,8 @@ def _next_wave(work: _Work) -> list[str]:
     if work.begun or not work.pending:
         return work.begun
     roster = work.roster()
-    known, jobs = slurm.nodes(roster), slurm.jobs(roster)
+    look = slurm.look(roster)
+    known, jobs = look.nodes, look.jobs
     if waiting := [name for name in sorted(work.pending) if name in known and _on_its_way(work, known[name])]:
         return waiting  # the wave in which an earlier roll was killed
     out = {

@@ -55,18 +55,19 @@ class Status:
 def status(plan: Plan, roster: Roster) -> Status:
     """Asks the scheduler on the head; what it does not answer is unknown, never guessed."""
     try:
-        known, jobs = slurm.nodes(roster), slurm.jobs(roster)
+        look = slurm.look(roster)
     except OperationError as error:
         silent = str(error).splitlines()[0]
         return _judged(plan, roster, silent, [_unknown(member) for member in roster.members], {})
     running: dict[str, list[int]] = {}
-    for job in jobs:
+    for job in look.jobs:
         for name in job.nodes:
             running.setdefault(name, []).append(job.id)
     rows = [
-        _row(plan, member, known.get(member.name), tuple(running.get(member.name, ()))) for member in roster.members
+        _row(plan, member, look.nodes.get(member.name), tuple(running.get(member.name, ())))
+        for member in roster.members
     ]
-    return _judged(plan, roster, "", rows, known)
+    return _judged(plan, roster, "", rows, look.nodes)
 
 
 def _unknown(member: Member) -> NodeStatus:

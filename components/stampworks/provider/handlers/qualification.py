@@ -43,7 +43,7 @@ class Qualification(Handler):
         public_key = qualification.public_key(call.inputs["signingKey"])
         earlier = read_certificate(call.old_outputs, public_key)
         programs = call.inputs["programs"]
-        names = operations.to_prove(subject, roster, earlier, subject.proof.level, programs)
+        names = await call.thread(operations.to_prove, subject, roster, earlier, subject.proof.level, programs)
         certificate = await call.thread(
             operations.qualify,
             subject,

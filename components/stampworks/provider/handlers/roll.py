@@ -46,7 +46,8 @@ class Roll(Handler):
             kept["certificate"] = qualification.signed(certificate, key)
 
         call.left = kept  # what was measured outlives whatever ends the roll
-        order, play = _order(call.inputs), _play(call, secrets)
+        order = _order(call.inputs)
+        play = _play(call, order.plan, secrets)
         await call.thread(operations.roll, order, earlier, call.progress, play, keep)
         return {**await _now(call), **kept}
 
@@ -89,9 +90,9 @@ async def _now(call: Call) -> dict[str, Any]:
     }
 
 
-def _play(call: Call, secrets: Mapping[str, str]) -> operations.Play:
+def _play(call: Call, whole: plan.Plan, secrets: Mapping[str, str]) -> operations.Play:
     """Runs the cluster's playbook on some of its nodes, as the plan and the roster of that moment have them."""
-    whole, wait, told = plan.from_dict(plan.Plan, call.inputs["plan"]), call.waiter(), call.inputs["playbook"]
+    wait, told = call.waiter(), call.inputs["playbook"]
 
     def play(roster: plan.Roster, hosts: Collection[str]) -> None:
         inventory = operations.instructions(whole, roster, told["checks"])
