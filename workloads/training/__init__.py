@@ -1,0 +1,1 @@
+"""A training job that survives failures and accounts for every second."""

@@ -1,0 +1,165 @@
+"""What a run is told: one object, whose parts are options of their own. Everything wrong is refused before it starts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from validation.ranks import Cluster
+
+LAYOUTS = ("ddp", "fsdp", "hsdp", "tp")
+TRACKERS = ("files", "mlflow", "wandb")
+PRECISIONS = ("auto", "float32", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A decoder-only transformer."""
+
+    layers: int = 4
+    width: int = 128
+    heads: int = 4
+    length: int = 128
+    """Tokens of a sample."""
+    vocabulary: int = 256
+    """Bytes, unless the shards hold something else."""
+
+    def __post_init__(self) -> None:
+        if min(self.layers, self.width, self.heads, self.length, self.vocabulary) < 1:
+            raise ValueError("layers, width, heads, length and vocabulary must be 1 or more")
+        if self.width % (2 * self.heads):
+            whole = f"{self.width} / {self.heads} = {self.width / self.heads:g}"
+            raise ValueError(f"a head has width / heads = {whole} numbers, which must be even: they turn in pairs")
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the shape of what is trained: a checkpoint of another one does not fit."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where samples come from."""
+
+    source: str = "corpus"
+    """`corpus` (the bundled one), `synthetic`, or a directory or URL of shards."""
+    cache: str = ""
+    """A folder on a local disk for shards that come from elsewhere; none without it."""
+    seed: int = 0
+    """Of the order."""
+    prefetch: int = 2
+    """Steps that are read ahead."""
+
+    def __post_init__(self) -> None:
+        if self.prefetch < 1:
+            raise ValueError("prefetch must be 1 or more")
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Durable states of the run."""
+
+    directory: str = ""
+    """Without it, `checkpoints` in the run's folder."""
+    keep: int = 3
+    every_s: float = 0.0
+    """Seconds between two; 0: chosen by what they cost and how often something fails."""
+    wait_s: float = 600.0
+    """How long one may take before it counts as failed."""
+
+    def __post_init__(self) -> None:
+        if self.keep < 1 or self.every_s < 0 or self.wait_s <= 0:
+            raise ValueError("keep must be 1 or more, every_s not less than 0, wait_s more than 0")
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """Who else is told how the run goes."""
+
+    kind: str = "files"
+    url: str = ""
+    experiment: str = "stampworks"
+
+    def __post_init__(self) -> None:
+        if self.kind not in TRACKERS:
+            raise ValueError(f"knows no tracker {self.kind!r}: it has {', '.join(TRACKERS)}")
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long somebody may be silent before they count as gone, in seconds."""
+
+    start: float = 120.0
+    """For all nodes to come."""
+    node: float = 4.0
+    """Between two signs of life of a node."""
+    step: float = 300.0
+    """For a step, and for a new generation until it is ready."""
+    failures: int = 100
+    """So many in a run, and it gives up: something is wrong that starting again does not mend."""
+
+    def __post_init__(self) -> None:
+        if min(self.start, self.node, self.step) <= 0 or self.failures < 0:
+            raise ValueError("start, node and step must be more than 0, failures not less")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One run."""
+
+    name: str
+    folder: str
+    """Of the run, in a directory that all nodes share."""
+    steps: int = 100
+    batch: int = 16
+    """Samples of one step, of all ranks together: the same whatever the number of ranks is."""
+    micro: int = 0
+    """Samples that one rank computes at once; 0: all of its own."""
+    seed: int = 0
+    learning_rate: float = 3e-3
+    warmup: int = 10
+    decay: float = 0.1
+    """Of the weights."""
+    clip: float = 1.0
+    """The norm that gradients are cut down to."""
+    layout: str = "fsdp"
+    tensor_parallel: int = 1
+    precision: str = "auto"
+    """`auto`: bfloat16 on accelerators that have it, else float32."""
+    compile: bool = False
+    ranks: int = 0
+    """On each node; 0: one for each accelerator, or one."""
+    snapshots: bool = True
+    """Kept in the memory of two nodes, after each step."""
+    peak_tflops: float = 0.0
+    """Of one rank's device, as its maker says; 0: not known."""
+    price: float = 0.0
+    """Of one node for an hour; 0: not known."""
+    model: Model = Model()
+    data: Data = Data()
+    checkpoints: Checkpoints = Checkpoints()
+    tracking: Tracking = Tracking()
+    patience: Patience = Patience()
+    cluster: Cluster = Cluster()
+
+    def __post_init__(self) -> None:
+        if not self.name or not self.folder:
+            raise ValueError("name and folder must be given")
+        if self.layout not in LAYOUTS:
+            raise ValueError(f"knows no layout {self.layout!r}: it has {', '.join(LAYOUTS)}")
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"knows no precision {self.precision!r}: it has {', '.join(PRECISIONS)}")
+        if min(self.steps, self.batch, self.tensor_parallel) < 1 or min(self.micro, self.warmup, self.ranks) < 0:
+            raise ValueError(
+                "steps, batch and tensor_parallel must be 1 or more; micro, warmup and ranks not less than 0"
+            )
+        if self.learning_rate <= 0 or self.clip <= 0 or min(self.decay, self.peak_tflops, self.price) < 0:
+            raise ValueError("learning_rate and clip must be more than 0; decay, peak_tflops and price not less")
+        if self.tensor_parallel > 1 and self.layout != "tp":
+            raise ValueError(f"tensor_parallel is of the layout tp, not of {self.layout}")
+
+    def told(self) -> dict[str, Any]:
+        """As a plain object, without what is about the cluster."""
+        return {name: value for name, value in asdict(self).items() if name != "cluster"}
