@@ -8,8 +8,8 @@ STACK := local
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-prepare: ## Set this machine up: programs, Python packages, Pulumi engine, node image
-	@$(PREPARE) --image
+prepare: ## Set this machine up: programs, Python packages, Pulumi engine, node image, torch
+	@$(PREPARE) --image --training
 
 demo: ## Stamp the stack "local" into a cluster on this machine and show it
 	@$(PREPARE) --image
@@ -20,12 +20,12 @@ demo-down: ## Take that cluster down again, with all that belongs to it
 	@. tools/env.sh && tools/demo down
 
 test: ## Run the tests that fit into minutes
-	@$(PREPARE) --image
-	@. tools/env.sh && pytest -m 'not long and not gpu and not cloud' $(ARGS)
+	@$(PREPARE) --image --training
+	@. tools/env.sh && python -m tools.suites -m 'not long and not gpu and not cloud' $(ARGS)
 
 test-long: ## Run the long campaigns
-	@$(PREPARE) --image --long
-	@. tools/env.sh && pytest -m 'long and not gpu and not cloud' $(ARGS)
+	@$(PREPARE) --image --training --long
+	@. tools/env.sh && python -m tools.suites -m 'long and not gpu and not cloud' $(ARGS)
 
 lint: ## Run every static check, all of them even when one fails
 	@$(PREPARE) --python
@@ -35,10 +35,10 @@ format: ## Format the Python code and fix what can be fixed without thought
 	@$(PREPARE) --python
 	@. tools/env.sh && ruff check --fix --quiet; ruff format
 
-lock: ## Write requirements.lock anew from pyproject.toml
+lock: ## Write the locks of Python packages anew
 	@$(PREPARE) --python
 	@. tools/env.sh && tools/lock
 
 bench: ## Measure; one row with ONLY=name
-	@$(PREPARE) --image
+	@$(PREPARE) --image --training
 	@. tools/env.sh && python -m bench $(ONLY)

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+collect_ignore = ["training"]
+"""They need torch, and have a pytest of their own: tools/suites.py."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--regenerate", action="store_true", help="write golden files anew instead of comparing them")

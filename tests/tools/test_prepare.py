@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 from stampworks.clouds.local.room import commands, privileges
 
-from tools.prepare import ROOT, engine, python_packages, system
+from tools.prepare import ROOT, engine, python_packages, shared, system, training
 from tools.prepare.__main__ import prepare
 from tools.prepare.progress import Step, StepError, step
 
@@ -40,7 +40,7 @@ def clone(tmp_path: Path) -> Path:
     """The files that set-up reads, elsewhere."""
     root = tmp_path / "clone"
     shutil.copytree(ROOT / "tools" / "engine", root / "tools" / "engine")
-    for name in python_packages.INSTALLED:
+    for name in (*python_packages.INSTALLED, training.LOCK):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, root / name)
     return root
@@ -245,12 +245,12 @@ def test_an_engine_goes_with_the_last_clone_that_uses_it(clone: Path, programs: 
     old, unknown = cache / "engine-3.249.0-0123456789ab", cache / "engine-3.248.0-0123456789ab"
     for folder in (own, old, unknown):
         (folder / "bin").mkdir(parents=True)
-    (old / engine.CLONES).write_text(f"{other}\n{clone}\n")
+    (old / shared.CLONES).write_text(f"{other}\n{clone}\n")
     (other / ".venv").mkdir(parents=True)
     (other / ".venv" / "engine").symlink_to(old / "bin")
     for _ in range(2):
         engine.ensure_engine(quiet(), clone, cache)
-    assert (own / engine.CLONES).read_text() == f"{clone}\n"
+    assert (own / shared.CLONES).read_text() == f"{clone}\n"
     assert {folder.name for folder in cache.iterdir()} == {own.name, old.name, unknown.name}
     shutil.rmtree(other)
     engine.ensure_engine(quiet(), clone, cache)
@@ -284,6 +284,44 @@ def test_an_engine_of_ours_on_path_is_not_the_users_own(clone: Path, programs: P
         engine.ensure_engine(quiet(), clone, cache=tmp_path)
 
 
+def test_the_environment_of_training_is_made_once_for_all_clones(clone: Path, programs: Path, tmp_path: Path) -> None:
+    """And anew when its lock changes; the old one goes with the last clone that uses it."""
+    uv = provide(programs, "uv", f'echo $1 >>{programs}/calls\nif [ $1 = venv ]; then /bin/mkdir -p "$6"; fi')
+    cache, other = tmp_path / "cache", tmp_path / "other"
+    cache.mkdir()
+    shutil.copytree(clone, other)
+    for root in (clone, other, clone):
+        training.ensure_training(quiet(), root, uv, cache)
+    assert (programs / "calls").read_text().split() == ["venv", "pip"]
+    [old] = cache.iterdir()
+    assert (clone / ".venv/training").resolve() == (other / ".venv/training").resolve() == old
+
+    for root, kept in ((clone, 2), (other, 1)):
+        (root / training.LOCK).write_text("other==1\n")
+        training.ensure_training(quiet(), root, uv, cache)
+        assert len(list(cache.iterdir())) == kept
+    assert not old.exists()
+
+
+def test_an_environment_of_training_that_cannot_be_filled_says_what_works_without(
+    clone: Path, programs: Path, tmp_path: Path
+) -> None:
+    script = 'case $1 in venv) /bin/mkdir -p "$6" ;; pip) echo no route to the index >&2; exit 2 ;; esac'
+    uv = provide(programs, "uv", script)
+    cache = tmp_path / "cache"
+    for _ in range(2):
+        with pytest.raises(StepError) as raised:
+            training.ensure_training(quiet(), clone, uv, cache)
+    assert re.sub("'.*'(?= ended)", "'...'", str(raised.value)) == (
+        "torch and what else the training workload is tested with cannot be installed: "
+        "'...' ended with exit status 2:\n  no route to the index\n"
+        "It takes 6 GB in the cache, once, and an index of Python packages that can be reached.\n"
+        "Without it these still work: make demo, make lint, and after '. tools/env.sh' stampworks and pytest,\n"
+        "which is all of make test except for tests/training."
+    )
+    assert not (clone / ".venv" / "training").exists()
+
+
 def test_the_engine_and_the_sdk_have_one_version() -> None:
     """tools/engine/go.mod says what is built, pyproject.toml what programs are written against."""
     dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
@@ -291,9 +329,10 @@ def test_the_engine_and_the_sdk_have_one_version() -> None:
     assert f"pulumi=={version}" in dependencies
 
 
-def test_the_lock_names_no_index() -> None:
+@pytest.mark.parametrize("lock", ["requirements.lock", training.LOCK])
+def test_the_locks_name_no_index(lock: str) -> None:
     """Each machine has its own place to get packages from."""
-    assert "://" not in (ROOT / "requirements.lock").read_text()
+    assert "://" not in (ROOT / lock).read_text()
 
 
 def test_set_up_needs_the_standard_library_alone() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from stampworks.paths import cache_dir
 
-from . import ROOT, engine, image, python_packages, system
+from . import ROOT, engine, image, python_packages, system, training
 from .progress import StepError, step
 
 
@@ -24,18 +24,33 @@ def main() -> int:
     extent = parser.add_mutually_exclusive_group()
     extent.add_argument("--python", action="store_true", help="only the virtual environment")
     extent.add_argument("--image", action="store_true", help="also the image that local nodes start from")
+    parser.add_argument("--training", action="store_true", help="also the environment with torch that tests need")
     parser.add_argument("--long", action="store_true", help="also the programs that only long tests need")
     asked = parser.parse_args()
 
     cache = cache_dir()
     with _alone(cache):
-        problems = prepare(ROOT, cache, everything=not asked.python, with_image=asked.image, of_long_tests=asked.long)
+        problems = prepare(
+            ROOT,
+            cache,
+            everything=not asked.python,
+            with_image=asked.image,
+            with_training=asked.training,
+            of_long_tests=asked.long,
+        )
     for problem in problems:
         print(f"\n{problem}", file=sys.stderr)
     return 4 if problems else 0
 
 
-def prepare(root: Path, cache: Path, everything: bool, with_image: bool, of_long_tests: bool = False) -> list[str]:
+def prepare(
+    root: Path,
+    cache: Path,
+    everything: bool,
+    with_image: bool,
+    with_training: bool = False,
+    of_long_tests: bool = False,
+) -> list[str]:
     """Do all the steps that can be done, and return what is wrong with the others: all problems at once."""
     problems = Problems()
     if everything:
@@ -51,6 +66,9 @@ def prepare(root: Path, cache: Path, everything: bool, with_image: bool, of_long
             uv = python_packages.ensure_uv(shown, cache)
         with step("python packages") as shown:
             python_packages.ensure_environment(shown, root, uv)
+        if with_training:
+            with step("training") as shown:
+                training.ensure_training(shown, root, uv, cache)
     if everything:
         with problems.collected(), step("pulumi engine") as shown:
             engine.ensure_engine(shown, root, cache)

@@ -10,16 +10,13 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from . import system
+from . import shared, system
 from .progress import Step, StepError, run
 
 MODULE = "github.com/pulumi/pulumi/pkg/v3"
 SDK_MODULE = "github.com/pulumi/pulumi/sdk/v3"
 HOST = "pulumi-language-python"
 EXECUTOR = "pulumi-language-python-exec"
-
-CLONES = "clones"
-"""The file in an engine's folder that names the clones which use it."""
 
 Version = tuple[int, ...]
 
@@ -38,9 +35,7 @@ def ensure_engine(step: Step, root: Path, cache: Path) -> None:
     folder = cache / f"engine-{_text(version)}-{_digest(root, version)}"
     if not folder.exists():
         _build(step, root, version, folder)
-    _point(link, folder / "bin")
-    _claim(folder, root)
-    _sweep(cache)
+    shared.use(folder, root, link, folder / "bin")
     step.note(_text(version))
 
 
@@ -74,8 +69,7 @@ def _build(step: Step, root: Path, version: Version, folder: Path) -> None:
     """Build beside the final place and rename, so that an interrupted build leaves nothing that looks finished."""
     go = _go(version)
     source = root / "tools" / "engine"
-    for leftover in folder.parent.glob("engine-unfinished-*"):
-        shutil.rmtree(leftover)
+    shared.clear(folder.parent, "engine")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="engine-unfinished-") as temporary:
         target = Path(temporary, "engine", "bin")
         target.mkdir(parents=True)
@@ -164,38 +158,6 @@ def _digest(root: Path, version: Version) -> str:
 def _copy_program(source: Path, folder: Path) -> None:
     shutil.copyfile(source, folder / source.name)
     (folder / source.name).chmod(0o755)
-
-
-def _point(link: Path, folder: Path) -> None:
-    """Make the link lead to the folder, in one step for whoever looks meanwhile."""
-    if link.is_symlink() and link.readlink() == folder:
-        return
-    link.parent.mkdir(exist_ok=True)
-    fresh = link.with_name("engine.new")
-    fresh.unlink(missing_ok=True)
-    fresh.symlink_to(folder)
-    fresh.replace(link)
-
-
-def _claim(folder: Path, root: Path) -> None:
-    """Note that a clone uses an engine, for clones can be anywhere."""
-    users = _users(folder)
-    if str(root) not in users:
-        (folder / CLONES).write_text("".join(f"{one}\n" for one in [*users, root]))
-
-
-def _sweep(cache: Path) -> None:
-    """Remove engines that clones used and use no longer: each is a hundred megabytes."""
-    for folder in cache.glob("engine-[0-9]*"):
-        users, engine = _users(folder), (folder / "bin").resolve()
-        if users and not any((Path(user) / ".venv" / "engine").resolve() == engine for user in users):
-            # under a name that the next build clears away: half an engine must not look like one
-            shutil.rmtree(folder.rename(folder.with_name(f"engine-unfinished-{folder.name}")))
-
-
-def _users(folder: Path) -> list[str]:
-    record = folder / CLONES
-    return record.read_text().splitlines() if record.exists() else []
 
 
 def _version(text: str) -> Version:
