@@ -1,0 +1,175 @@
+"""What a rank trains on: the tokens of its rows, step by step, read ahead of it.
+
+Which samples a step has depends on the seed, the step and how many rows there are, and on nothing else: not on which
+ranks take them, how often they began anew, or what they read before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from . import corpus
+from .order import Order, key, mixed
+from .settings import Data
+from .shards import AHEAD, Shards
+from .store import DataError as DataError
+from .store import Store
+
+CORPUS, SYNTHETIC = "corpus", "synthetic"
+SYNTHETIC_SAMPLES = 2**48
+JUMPS = 4
+"""One of so many synthetic tokens is not the one after its predecessor."""
+CLOSING = 5.0
+"""Seconds that close() waits for what is under way. What hangs in a file system is left to itself."""
+
+
+class Samples(Protocol):
+    """Where samples come from."""
+
+    vocabulary: int
+    where: str
+
+    @property
+    def counts(self) -> Sequence[int]:
+        """Of each shard."""
+
+    @property
+    def notices(self) -> list[str]: ...
+
+    def want(self, shards: set[int], step: int, until: int) -> None: ...
+    def tokens(self, shard: int, sample: int) -> np.ndarray: ...
+    def end(self) -> None:
+        """Whoever waits for a sample waits no longer."""
+
+    def close(self) -> None: ...
+
+
+class Stream:
+    """Steps from `start` on, without an end. Steps count from 1, rows of a step from 0."""
+
+    def __init__(self, data: Data, batch: int, length: int, rows: Sequence[int], start: int) -> None:
+        if start < 1 or not all(0 <= row < batch for row in rows):
+            raise ValueError(f"steps count from 1 and rows from 0 to {batch - 1}, not from {start} and {list(rows)}")
+        self._samples = _samples(data, length)
+        self._order = Order(self._samples.counts, batch, data.seed)
+        if not self._order.steps:
+            self._samples.close()
+            raise DataError(
+                f"{self._samples.where}: has {sum(self._samples.counts):,} samples of {length:,} tokens, and a step "
+                f"takes {batch:,}: give more of them, or train with a smaller batch or length"
+            )
+        self.vocabulary = self._samples.vocabulary
+        """One more than the largest token there may be."""
+        self.notices = self._samples.notices
+        """What a person should know, each said once; they come while it is read."""
+        self.waited_s = 0.0
+        """How long the last step had to be waited for."""
+        self._rows, self._shape, self._ahead = list(rows), (len(rows), length + 1), data.prefetch
+        self._ready: deque[tuple[int, np.ndarray]] = deque()
+        self._failed: Exception | None = None
+        self._closed = False
+        self._changed = threading.Condition()
+        self._reader = threading.Thread(target=self._run, args=(start,), name="data", daemon=True)
+        self._reader.start()
+
+    def __iter__(self) -> Iterator[tuple[int, np.ndarray]]:
+        return self
+
+    def __next__(self) -> tuple[int, np.ndarray]:
+        """The next step; what went wrong while it was read, each time it is asked for."""
+        begun = time.perf_counter()
+        with self._changed:
+            self._changed.wait_for(lambda: self._ready or self._failed or self._closed)
+            self.waited_s = time.perf_counter() - begun
+            if self._closed:
+                raise StopIteration
+            if self._failed and not self._ready:
+                raise self._failed
+            found = self._ready.popleft()
+            self._changed.notify_all()
+        return found
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._samples.end()
+        self._reader.join(CLOSING)
+
+    def _run(self, start: int) -> None:
+        try:
+            for step in itertools.count(start):
+                tokens = self._read(step)
+                with self._changed:
+                    self._changed.wait_for(lambda: len(self._ready) < self._ahead or self._closed)
+                    if self._closed:
+                        return
+                    self._ready.append((step, tokens))
+                    self._changed.notify_all()
+        except Exception as error:
+            with self._changed:
+                self._failed = error
+                self._changed.notify_all()
+        finally:
+            self._samples.close()
+
+    def _read(self, step: int) -> np.ndarray:
+        self._samples.want(self._order.shards(step, self._rows), step, step)
+        self._samples.want(self._order.shards(step + AHEAD, self._rows), step, step + AHEAD)
+        found = np.empty(self._shape, np.int64)
+        shards, samples = self._order.of(step, self._rows)
+        for row, (shard, sample) in enumerate(zip(shards.tolist(), samples.tolist(), strict=True)):
+            found[row] = self._samples.tokens(shard, sample)
+        return found
+
+
+class Corpus:
+    """The bundled one: a sample is the beginning of a page."""
+
+    counts = (corpus.PAGES,)
+    vocabulary = 256
+    where = "the bundled corpus"
+
+    def __init__(self, length: int) -> None:
+        self.notices: list[str] = []
+        self._length = length
+
+    def want(self, shards: set[int], step: int, until: int) -> None:
+        pass
+
+    def tokens(self, shard: int, sample: int) -> np.ndarray:  # noqa: ARG002 (there is one)
+        return np.frombuffer(corpus.page(sample, self._length + 1), np.uint8)
+
+    def end(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Synthetic(Corpus):
+    """As many samples as anybody needs, out of nothing: each token is mostly the one after its predecessor."""
+
+    counts = (SYNTHETIC_SAMPLES,)
+    where = "the synthetic source"
+
+    def tokens(self, shard: int, sample: int) -> np.ndarray:  # noqa: ARG002
+        drawn = mixed(key(sample) + np.arange(self._length + 1, dtype=np.uint64))
+        jumps = drawn % np.uint64(JUMPS) == 0
+        jumps[0] = True
+        return (np.cumsum(np.where(jumps, drawn >> np.uint64(56), np.uint64(1)), dtype=np.uint64)) % np.uint64(256)
+
+
+def _samples(data: Data, length: int) -> Samples:
+    if data.source == CORPUS:
+        return Corpus(length)
+    if data.source == SYNTHETIC:
+        return Synthetic(length)
+    return Shards(Store(data.source, data.cache), length)

@@ -1,0 +1,340 @@
+"""Shards: tar files of samples, as WebDataset has them, and an index with the size, digest and samples of each.
+
+    python3 -m training.shards FROM TO [--tokens N] [--bytes N] [--type uint8|uint16|uint32]
+
+FROM is a file or a folder of them, all of whose bytes are tokens, in the order of their names: text, or with --type
+what another tokenizer wrote, little-endian. It is cut into samples of N tokens that overlap by one, which are dealt out
+to the shards like cards, so that each shard has something of everything. Equal input makes equal digests. TO can be
+copied to any store as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bisect
+import hashlib
+import io
+import json
+import re
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from validation.options import OptionError, read
+
+from .order import SAMPLES_MAX
+from .store import DataError, Held, Store
+
+VERSION = 1
+INDEX = "index.json"
+INDEX_MAX = 2**28
+TOKENS = 4097
+BYTES = 64 * 2**20
+TYPES = ("uint8", "uint16", "uint32")
+SHARD_MAX = 2**36
+AHEAD = 100
+"""Steps before it is needed, a shard is opened."""
+OPENERS = 4
+"""Shards that are opened at once."""
+BLOCK = 512
+ENDING = ".tokens"
+
+
+@dataclass(frozen=True)
+class Shard:
+    name: str
+    bytes: int
+    sha256: str
+    samples: int
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"\w[\w.-]{0,250}", self.name, re.ASCII):
+            raise ValueError(f"name: {self.name!r} is no plain file name")
+        if not re.fullmatch(r"[0-9a-f]{64}", self.sha256):
+            raise ValueError(f"sha256: {self.sha256!r} is none: 64 digits of 0-9a-f")
+        if not 1 <= self.bytes <= SHARD_MAX or not 1 <= self.samples <= self.bytes // (2 * BLOCK):
+            raise ValueError(
+                f"{self.samples:,} samples in {self.bytes:,} bytes cannot be: a sample takes {2 * BLOCK} bytes or "
+                f"more, a shard at most {SHARD_MAX:,}"
+            )
+
+
+@dataclass(frozen=True)
+class Index:
+    version: int
+    tokens: int
+    """Of one sample."""
+    type: str
+    vocabulary: int
+    """One more than the largest token."""
+    shards: tuple[Shard, ...]
+
+    def __post_init__(self) -> None:
+        if self.type not in TYPES:
+            raise ValueError(f"knows no type {self.type!r}: it has {', '.join(TYPES)}")
+        if self.tokens < 2 or not 1 <= self.vocabulary <= 2 ** (8 * self.width):
+            raise ValueError("tokens must be 2 or more, vocabulary from 1 to what the type can hold")
+        if not self.shards:
+            raise ValueError("has no shards")
+        if sum(shard.samples for shard in self.shards) * self.tokens > SAMPLES_MAX:
+            raise ValueError("has more samples than can be counted")
+
+    @property
+    def width(self) -> int:
+        """Bytes of a token."""
+        return int(np.dtype(self.type).itemsize)
+
+    @property
+    def size(self) -> int:
+        """Bytes of a sample."""
+        return self.tokens * self.width
+
+
+def index_of(store: Store) -> Index:
+    where = f"{store.shown}/{INDEX}"
+    try:
+        given = json.loads(store.content(INDEX, INDEX_MAX))
+        version = given.get("version") if isinstance(given, dict) else None
+        if isinstance(version, int) and version > VERSION:
+            raise DataError(
+                f"{where}: has version {version}, newer than the {VERSION} that is known here: "
+                "bring the workload up to date, or make the shards anew with this one"
+            )
+        found = read(Index, given, where)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: not JSON: {error}") from None
+    except OptionError as error:
+        raise DataError(str(error)) from None
+    if found.version != VERSION:
+        raise DataError(f"{where}: has version {found.version}, and {VERSION} is the first there was")
+    return found
+
+
+class Shards:
+    """Samples of a given length, out of shards that are opened as they are needed."""
+
+    def __init__(self, store: Store, length: int) -> None:
+        self.index = index_of(store)
+        self.vocabulary = self.index.vocabulary
+        self.where = store.shown
+        self.length = length
+        if self.index.tokens < length + 1:
+            raise DataError(
+                f"{store.shown}/{INDEX}: its samples have {self.index.tokens:,} tokens, and a length of {length:,} "
+                f"needs {length + 1:,}: make the shards with --tokens {length + 1}, or train with a length of at most "
+                f"{self.index.tokens - 1:,}"
+            )
+        self.pieces = (self.index.tokens - 1) // length
+        self.counts = [shard.samples * self.pieces for shard in self.index.shards]
+        self._store = store
+        self._open: dict[int, Future[_Members]] = {}
+        self._until: dict[int, int] = {}
+        self._openers = threading.Semaphore(OPENERS)
+
+    @property
+    def notices(self) -> list[str]:
+        return self._store.notices
+
+    def want(self, shards: set[int], step: int, until: int) -> None:
+        """Begins to open these; those that are needed no more at `step` are closed."""
+        for shard in shards:
+            self._until[shard] = max(until, self._until.get(shard, 0))
+            if shard not in self._open:
+                future: Future[_Members] = Future()
+                self._open[shard] = future
+                threading.Thread(target=self._opened, args=(shard, future), name=f"shard-{shard}", daemon=True).start()
+        for shard in [shard for shard, last in self._until.items() if last < step]:
+            del self._until[shard]
+            _close(self._open.pop(shard))
+
+    def tokens(self, shard: int, sample: int) -> np.ndarray:
+        member, piece = divmod(sample, self.pieces)
+        width = self.index.width
+        found = self._open[shard].result().read(member, piece * self.length * width, (self.length + 1) * width)
+        return np.frombuffer(found, np.dtype(self.index.type).newbyteorder("<"))
+
+    def end(self) -> None:
+        self._store.end()
+
+    def close(self) -> None:
+        for future in self._open.values():
+            _close(future)
+        self._open.clear()
+
+    def _opened(self, number: int, future: Future[_Members]) -> None:
+        shard = self.index.shards[number]
+        with self._openers:
+            try:
+                held = self._store.open(shard.name, shard.bytes, shard.sha256)
+                try:
+                    future.set_result(_Members(held, shard.samples, self.index.size))
+                except BaseException:
+                    held.close()
+                    raise
+            except Exception as error:
+                future.set_exception(error)
+
+
+def _close(future: Future[_Members]) -> None:
+    future.add_done_callback(lambda done: None if done.exception() else done.result().held.close())
+
+
+class _Members:
+    """The samples of one shard, by number. Nothing is ever unpacked, so that their names are only names."""
+
+    def __init__(self, held: Held, samples: int, size: int) -> None:
+        self.held, self._size = held, size
+        self._offsets: list[int] = []
+        for name, offset, length in _members(held):
+            if not name.endswith(ENDING):
+                continue  # what else belongs to a sample, such as where it is from
+            if length != size:
+                raise DataError(
+                    f"{held.where}: {name}: has {length:,} bytes, and a sample of this index has {size:,}: "
+                    "make the shards anew"
+                )
+            self._offsets.append(offset)
+        if len(self._offsets) != samples:
+            raise DataError(
+                f"{held.where}: has {len(self._offsets):,} samples (members that end in {ENDING}), and its index says "
+                f"{samples:,}: make the shards anew"
+            )
+
+    def read(self, member: int, offset: int, size: int) -> bytes:
+        return self.held.read(self._offsets[member] + offset, size)
+
+
+def _members(held: Held) -> Iterator[tuple[str, int, int]]:
+    """Name, place and size of each plain file. A tar is a chain of headers: none may point out of the file."""
+    at = 0
+    while at + BLOCK <= held.size:
+        header = held.read(at, BLOCK)
+        if not header.strip(b"\0"):
+            return
+        try:
+            member = tarfile.TarInfo.frombuf(header, "utf-8", "backslashreplace")
+        except tarfile.HeaderError as error:
+            raise DataError(f"{held.where}: byte {at:,}: no header of a tar file: {error}") from None
+        begin = at + BLOCK
+        if not 0 <= member.size <= held.size - begin:
+            raise DataError(
+                f"{held.where}: {member.name!r} at byte {at:,} is said to have {member.size:,} bytes, and "
+                f"{held.size - begin:,} are left"
+            )
+        if member.isreg():
+            yield member.name, begin, member.size
+        at = begin + -(-member.size // BLOCK) * BLOCK
+
+
+def make(source: Path, target: Path, tokens: int = TOKENS, most: int = BYTES, kind: str = "uint8") -> tuple[Index, int]:
+    """Makes shards of at most so many bytes; the index, and the tokens at the end that fill no sample."""
+    text = _Text(source, np.dtype(kind).newbyteorder("<"))
+    samples = (text.tokens - 1) // (tokens - 1)
+    if samples < 1:
+        raise DataError(
+            f"{source}: has {text.tokens:,} tokens, and a sample takes {tokens:,}: give more text, or fewer --tokens"
+        )
+    each = BLOCK + -(-tokens * text.kind.itemsize // BLOCK) * BLOCK
+    if most < each + tarfile.RECORDSIZE:
+        raise DataError(
+            f"--bytes: {most:,} are fewer than the {each + tarfile.RECORDSIZE:,} of one sample in a tar file"
+        )
+    count = -(-samples // ((most - tarfile.RECORDSIZE) // each))
+    target.mkdir(parents=True, exist_ok=True)
+    if (target / INDEX).exists():
+        raise DataError(f"{target}: has shards already: name another folder, or remove it")
+    made, largest = [], 0
+    for number in range(count):
+        shard, top = _make_one(text, range(number, samples, count), tokens, target / f"shard-{number:06d}.tar")
+        made.append(shard)
+        largest = max(largest, top)
+    vocabulary = 256 if kind == "uint8" else largest + 1
+    index = Index(VERSION, tokens, kind, vocabulary, tuple(made))
+    draft = target / f"{INDEX}.draft"
+    draft.write_text(json.dumps(asdict(index), indent=1) + "\n")
+    draft.replace(target / INDEX)  # the last thing that is written: without it there are no shards
+    return index, text.tokens - 1 - samples * (tokens - 1)
+
+
+def _make_one(text: _Text, numbers: range, tokens: int, path: Path) -> tuple[Shard, int]:
+    largest = 0
+    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+        for number in numbers:
+            content = text.read(number * (tokens - 1), tokens)
+            largest = max(largest, int(np.frombuffer(content, text.kind).max()))
+            member = tarfile.TarInfo(f"{number:012d}{ENDING}")  # no time, no owner: the same for everybody
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Shard(path.name, path.stat().st_size, digest, len(numbers)), largest
+
+
+class _Text:
+    """The tokens of all files, one after the other."""
+
+    def __init__(self, source: Path, kind: np.dtype) -> None:
+        self.kind = kind
+        self.paths = [source]
+        if source.is_dir():
+            inside = (path for path in source.rglob("*") if not path.name.startswith(".") and path.is_file())
+            self.paths = sorted(inside, key=lambda path: path.relative_to(source).as_posix())
+        self._ends: list[int] = []
+        for path in self.paths:
+            size = path.stat().st_size
+            if size % kind.itemsize:
+                raise DataError(f"{path}: has {size:,} bytes, which are no whole number of tokens of {kind.itemsize}")
+            self._ends.append(size + (self._ends[-1] if self._ends else 0))
+        self.tokens = (self._ends[-1] if self._ends else 0) // kind.itemsize
+
+    def read(self, first: int, count: int) -> bytes:
+        at, left = first * self.kind.itemsize, count * self.kind.itemsize
+        found = bytearray()
+        number = bisect.bisect_right(self._ends, at)
+        while left:
+            begin = self._ends[number - 1] if number else 0
+            with self.paths[number].open("rb") as file:
+                file.seek(at - begin)
+                piece = file.read(min(left, self._ends[number] - at))
+            if len(piece) < min(left, self._ends[number] - at):
+                raise DataError(f"{self.paths[number]}: has become shorter while it was read")
+            found += piece
+            at, left, number = at + len(piece), left - len(piece), number + 1
+        return bytes(found)
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="training.shards", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("source", metavar="FROM", type=Path, help="a file of text, or a folder of them")
+    parser.add_argument("target", metavar="TO", type=Path, help="a folder that has no shards yet")
+    parser.add_argument(
+        "--tokens", type=int, default=TOKENS, help="of a sample: one more than the longest to train with"
+    )
+    parser.add_argument("--bytes", type=int, default=BYTES, help="of a shard, at most")
+    parser.add_argument("--type", choices=TYPES, default=TYPES[0], help="of a token")
+    arguments = parser.parse_args(argv)
+    if arguments.tokens < 2:
+        parser.error("--tokens: must be 2 or more: something, and what comes after it")
+    try:
+        index, left = make(arguments.source, arguments.target, arguments.tokens, arguments.bytes, arguments.type)
+    except DataError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"{error.filename or arguments.target}: {error.strerror}", file=sys.stderr)
+        return 2
+    samples = sum(shard.samples for shard in index.shards)
+    print(
+        f"{arguments.target}: {len(index.shards):,} shards, {samples:,} samples of {index.tokens:,} tokens; "
+        f"the last {left:,} tokens fill no sample and are left out"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

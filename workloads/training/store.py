@@ -1,0 +1,277 @@
+"""Files of shards, wherever they lie: a directory, or any URL that fsspec knows. None is read without its digest.
+
+With a cache, a file is fetched once for all ranks of a node and kept on its disk under its digest. A cached file counts
+when its content has that digest, so that nobody needs to trust the disk, or whoever else writes there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import io
+import os
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+PIECE = 2**20
+TRIES = 3
+PAUSE = 0.5
+"""Seconds before the second try; before the third it is twice as long."""
+LOCKS = 64
+ENDING, PART = ".shard", ".part"
+
+
+class DataError(Exception):
+    """Where, what, why, and what to do."""
+
+
+class _CacheError(Exception):
+    """The cache cannot be used; the data may be well."""
+
+
+class Held:
+    """A file that had its digest when it was opened."""
+
+    def __init__(self, where: str, file: BinaryIO, size: int) -> None:
+        self.where, self._file, self.size = where, file, size
+
+    def read(self, offset: int, size: int) -> bytes:
+        if isinstance(self._file, io.BytesIO):
+            found = bytes(self._file.getbuffer()[offset : offset + size])
+        else:
+            found = os.pread(self._file.fileno(), size, offset)
+        if len(found) < size:
+            raise DataError(
+                f"{self.where}: has become shorter while it was read: shards that are in use must stay as they are"
+            )
+        return found
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Store:
+    """A place with files, and a cache of them."""
+
+    def __init__(self, source: str, cache: str = "", room: int = 0) -> None:
+        self.source, self.shown = source, shown(source)
+        self.notices: list[str] = []
+        """What a person should know, each said once."""
+        self.cache: Path | None = Path(cache) if cache else None
+        self._room = room
+        self._filesystem: Any = None
+        self._root = source
+        if "://" in source:
+            self._filesystem, self._root = _reach(source)
+        self._ended = threading.Event()
+        self._giving_up = threading.Lock()
+
+    def content(self, name: str, limit: int) -> bytes:
+        """All of a small file."""
+        with self._opened(name) as file:
+            found = self._told(name, lambda: file.read(limit + 1))
+        if len(found) > limit:
+            raise DataError(f"{self.shown}/{name}: has more than {limit:,} bytes, which no such file needs")
+        return bytes(found)
+
+    def open(self, name: str, size: int, digest: str) -> Held:
+        """That file, which has this size and digest."""
+        if self.cache:
+            try:
+                return self._cached(self.cache, name, size, digest)
+            except (_CacheError, OSError) as error:  # whatever is wrong with the source itself is a DataError
+                self._give_up(self.cache, error)
+        if self._filesystem is None:
+            file = self._opened(name)
+            try:
+                self._copy(name, file, None, size, digest)
+            except BaseException:
+                file.close()
+                raise
+            return Held(f"{self.shown}/{name}", file, size)
+        memory = io.BytesIO()
+        self._fetch(name, memory, size, digest)
+        return Held(f"{self.shown}/{name}", memory, size)
+
+    def end(self) -> None:
+        """What is under way stops at its next piece."""
+        self._ended.set()
+
+    def _opened(self, name: str) -> Any:
+        if self._filesystem is None:
+            return self._told(name, lambda: (Path(self._root) / name).open("rb", buffering=0))
+        return self._told(name, lambda: self._filesystem.open(f"{self._root}/{name}", "rb"))
+
+    def _told(self, name: str, work: Callable[[], Any]) -> Any:
+        """What `work` returns; what it cannot reach is told with its place. Libraries have errors of every kind."""
+        try:
+            return work()
+        except (FileNotFoundError, NotADirectoryError):
+            raise DataError(f"{self.shown}/{name}: is missing: {self._again()}") from None
+        except Exception as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else _said(error, self.source)
+            raise _UnreadError(f"{self.shown}/{name}: cannot be read: {why}") from None
+
+    def _again(self) -> str:
+        return "bring it there again, or make the shards anew (python3 -m training.shards)"
+
+    def _fetch(self, name: str, to: BinaryIO, size: int, digest: str) -> None:
+        """Storage across a network fails for a moment now and then, and is asked again."""
+        for number in range(1, TRIES + 1):
+            try:
+                to.seek(0)
+                to.truncate()
+                with self._opened(name) as file:
+                    self._copy(name, file, to, size, digest)
+            except _UnreadError as error:
+                if number == TRIES or self._ended.wait(PAUSE * number):
+                    raise DataError(f"{error}; tried {number} times") from None
+            else:
+                return
+
+    def _copy(self, name: str, file: Any, to: BinaryIO | None, size: int, digest: str) -> None:
+        """All of the file, when it is what it should be. Never more than was announced."""
+        found, left = hashlib.sha256(), size
+        while left:
+            if self._ended.is_set():
+                raise DataError(f"{self.shown}/{name}: not read, the stream was closed")
+            piece = self._told(name, functools.partial(file.read, min(PIECE, left)))
+            if not piece:
+                raise DataError(
+                    f"{self.shown}/{name}: truncated: it has {size - left:,} bytes, and its index says {size:,}: "
+                    f"{self._again()}"
+                )
+            found.update(piece)
+            left -= len(piece)
+            if to is not None:
+                to.write(piece)
+        if self._told(name, lambda: file.read(1)):
+            raise DataError(f"{self.shown}/{name}: has more than the {size:,} bytes of its index: {self._again()}")
+        if found.hexdigest() != digest:
+            raise DataError(
+                f"{self.shown}/{name}: corrupt: its sha256 is {found.hexdigest()[:12]}…, and its index says "
+                f"{digest[:12]}…: {self._again()}"
+            )
+
+    def _cached(self, cache: Path, name: str, size: int, digest: str) -> Held:
+        path = cache / f"{digest}{ENDING}"
+        cache.mkdir(parents=True, exist_ok=True)
+        with self._locked(cache, digest):
+            if held := self._kept(path, name, size, digest):
+                return held
+            if size > self._limit(cache):
+                raise _CacheError(f"{name} has {size:,} bytes, more than the {self._limit(cache):,} that it may take")
+            descriptor, draft = tempfile.mkstemp(PART, f"{digest}.", cache)
+            try:
+                with open(descriptor, "w+b", buffering=0) as file:  # noqa: PTH123 (of a descriptor)
+                    self._fetch(name, file, size, digest)
+                Path(draft).replace(path)
+            except BaseException:
+                Path(draft).unlink(missing_ok=True)
+                raise
+            held = self._kept(path, name, size, digest)
+        self._make_room(cache, path)
+        if not held:
+            raise _CacheError("what was written there came back other than it was")
+        return held
+
+    def _kept(self, path: Path, name: str, size: int, digest: str) -> Held | None:
+        """The cached file, if it is there and whole."""
+        try:
+            file = path.open("rb", buffering=0)
+        except FileNotFoundError:
+            return None
+        try:
+            self._copy(name, file, None, size, digest)
+        except DataError:
+            file.close()
+            if self._ended.is_set():
+                raise
+            path.unlink(missing_ok=True)
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)  # the one that was wanted longest ago is the first to go
+        return Held(f"{self.shown}/{name}", file, size)
+
+    @contextlib.contextmanager
+    def _locked(self, cache: Path, digest: str) -> Iterator[None]:
+        """One process at a time fetches a file. Locks are few and stay; they end with whoever held them."""
+        number = int(digest[:4], 16) % LOCKS
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(cache / f"lock-{number:02d}", flags, 0o600)
+        try:
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if self._ended.wait(0.02):
+                        raise DataError(f"{self.shown}: not read, the stream was closed") from None
+            for left in cache.glob(f"{digest}.*{PART}"):
+                left.unlink(missing_ok=True)  # whoever wrote it held this lock, and is dead
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _limit(self, cache: Path) -> int:
+        """Bytes that the cache may take: half of what would be free without it."""
+        return self._room or (shutil.disk_usage(cache).free + sum(size for _, size, _ in _kept_files(cache))) // 2
+
+    def _make_room(self, cache: Path, but: Path) -> None:
+        """Whoever has a file open that goes can read it to its end."""
+        files = sorted(_kept_files(cache))
+        over = sum(size for _, size, _ in files) - self._limit(cache)
+        for _, size, path in files:
+            if over > 0 and path != but:
+                path.unlink(missing_ok=True)
+                over -= size
+
+    def _give_up(self, cache: Path, error: Exception) -> None:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        with self._giving_up:  # several may open shards at once
+            if self.cache:
+                self.notices.append(f"{cache}: cannot be used as a cache: {why}: shards are read without one")
+            self.cache = None
+
+
+class _UnreadError(DataError):
+    """May go better the next time."""
+
+
+def _kept_files(cache: Path) -> Iterator[tuple[float, int, Path]]:
+    for path in cache.glob(f"*{ENDING}"):
+        with contextlib.suppress(FileNotFoundError):
+            about = path.stat()
+            yield about.st_mtime, about.st_size, path
+
+
+def _reach(source: str) -> tuple[Any, str]:
+    try:
+        import fsspec
+
+        filesystem, root = fsspec.core.url_to_fs(source)
+    except Exception as error:  # of every kind: an unknown protocol, a missing package, refused credentials
+        hint = "pip install fsspec, and what it asks for, in the environment that trains"
+        raise DataError(f"{shown(source)}: cannot be reached: {_said(error, source)}: {hint}") from None
+    return filesystem, str(root).rstrip("/")
+
+
+def shown(source: str) -> str:
+    """Without what may be a secret: user, password, query."""
+    plain = re.sub(r"(://)[^/@]*@", r"\1…@", source)
+    return re.sub(r"\?.*", "?…", plain).rstrip("/")
+
+
+def _said(error: Exception, source: str) -> str:
+    text = f"{type(error).__name__}: {error}"
+    for secret in re.findall(r"://([^/@]*)@|\?(.*)", source):
+        for each in filter(None, secret):
+            text = text.replace(each, "…")
+    return text
