@@ -16,7 +16,7 @@ import pytest
 from stampworks import planning
 from stampworks.declaration import load_value
 from stampworks.operations import InputError, OperationError, qualify, reservation, to_prove
-from stampworks.operations.qualify import _by_queue
+from stampworks.operations.qualify import _by_queue, _job
 from stampworks.plan import Roster
 from stampworks.qualification import Certificate, Subject, subject_of
 
@@ -407,3 +407,12 @@ def test_a_node_that_is_not_well_is_not_waited_for(cluster: StandIn, said: Any) 
     assert verdicts(certificate) == {"gpu-001": "pass", "gpu-002": "fail"}
     assert certificate.nodes[1].why == ("drain: rail1 has no carrier",)
     assert [line for line in cluster.updates if "proof" in line] == []
+
+
+def test_a_proof_has_all_accelerators_of_its_nodes() -> None:
+    """They are asked for: what a job has only because nobody else is there, its programs do not see."""
+    [pool] = SUBJECT.pools
+    real = dataclasses.replace(pool, machine=dataclasses.replace(pool.machine, simulated=False))
+    of_real = dataclasses.replace(SUBJECT, pools=(real,))
+    asked = [[word for word in _job(each, "gpu", ["gpu-001"])[1] if "gres" in word] for each in (SUBJECT, of_real)]
+    assert asked == [[], ["--gres=gpu:8"]]

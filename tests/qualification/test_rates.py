@@ -100,23 +100,69 @@ def test_without_shared_storage_there_is_no_checkpoint_of_all() -> None:
     assert [asked.programs for asked in cluster.asked] == [("tools",)]
 
 
+def on_accelerators(quantity: str, value: float, slowest: float) -> Measuring:
+    """Four machines with eight accelerators each; those of all have the first value, but for the sixth of gpu-003."""
+
+    class Eight(Measuring):
+        def besides(self, program: str, node: str) -> list[Value]:  # noqa: ARG002 (as the other one)
+            return [
+                self.value(
+                    quantity, "GB/s", slowest if (node, number) == ("gpu-003", 5) else value, "", node, "", 1 << 28,
+                    f"cuda:{number}",
+                )
+                for number in range(8)
+            ]  # fmt: skip
+
+    return Eight(of_machine("p5"), more={"copies": []})
+
+
 @pytest.mark.parametrize(("value", "verdict"), [(52.0, "pass"), (20.0, "fail"), (90.0, "unknown")])
 def test_what_is_known_of_a_machine(value: float, verdict: str) -> None:
     """All alike may be slow, or measured wrongly: physics says so, with its arithmetic."""
-    more = {"copies": [("h2d_bandwidth", "GB/s", value, "cuda:0", 1 << 28)]}
-    evidence = carried_out(of_devices, Measuring(of_machine("p5"), more=more))
-    [found] = [each for each in about(evidence, "copies") if each.quantity]
-    assert (found.verdict, found.measured, len(found.nodes)) == (verdict, value, 4)
-    assert found.why.startswith(f"to the accelerator: {value:.3g} of at most 57.6 GB/s")
-    assert "pcie5-x16: 63 GB/s x 0.914" in found.derivation
+    evidence = carried_out(of_devices, on_accelerators("h2d_bandwidth", value, value))
+    found = [each for each in about(evidence, "copies") if each.quantity]
+    assert {(each.verdict, each.measured) for each in found} == {(verdict, value)}
+    assert sorted(node for each in found for node in each.nodes) == [f"gpu-00{number}" for number in (1, 2, 3, 4)]
+    all_of_them = ", ".join(f"accelerator {number}" for number in range(8))
+    which = "" if verdict == "pass" else f"{all_of_them}: "
+    assert found[0].why.startswith(f"{which}to the accelerator: {value:.3g} of at most 57.6 GB/s")
+    assert "pcie5-x16: 63 GB/s x 0.914" in found[0].derivation
     assert {each.expected for each in evidence.measured if each.quantity == "h2d_bandwidth"} == {57.582}
 
 
+def test_one_accelerator_of_many_below_what_its_machine_can() -> None:
+    """It is named with its number; the node's others, and the other nodes, have passed."""
+    evidence = carried_out(of_devices, on_accelerators("h2d_bandwidth", 52.0, 20.0))
+    passed, failed = [each for each in about(evidence, "copies") if each.quantity]
+    assert (passed.verdict, passed.nodes) == ("pass", ("gpu-001", "gpu-002", "gpu-004"))
+    assert (failed.verdict, failed.nodes, failed.measured) == ("fail", ("gpu-003",), 20.0)
+    assert failed.why == "accelerator 5: to the accelerator: 20 of at most 57.6 GB/s"
+
+
 def test_a_processor_is_not_an_accelerator() -> None:
-    """Its memory is not that of the machine's accelerators, of which the catalog speaks."""
+    """Its memory is not that of the machine's accelerators, of which the catalog speaks, and proves nothing of them."""
     evidence = carried_out(of_devices, Measuring(of_machine("p5")))
     assert {each.expected for each in evidence.measured if each.quantity == "memory_copy"} == {None}
-    assert {each.verdict for each in about(evidence, "memory")} == {"pass"}
+    assert {(each.verdict, each.why) for each in about(evidence, "memory")} == {
+        ("unknown", "none of its 8 accelerators was measured: torch does not see them")
+    }
+
+
+def test_a_smaller_size_than_that_of_the_peers_is_no_pass() -> None:
+    """It cannot be compared with theirs, and is not passed over either."""
+
+    class Smaller(SimulatedCluster):
+        def value(
+            self, quantity: str, unit: str, value: float, rail: str, node: str = "", *more: Any, **named: Any
+        ) -> Value:
+            made = super().value(quantity, unit, value, rail, node, *more, **named)
+            size = 1 << 20 if node == "gpu-003" else 1 << 26
+            return dataclasses.replace(made, bytes=size) if quantity == "memory_triad" else made
+
+    evidence = carried_out(of_devices, Smaller(subject(4)))
+    [found] = [each for each in about(evidence, "memory") if each.verdict != "pass"]
+    assert (found.verdict, found.nodes) == ("unknown", ("gpu-003",))
+    assert found.why == "adding in memory: measured with 1048576 bytes, and its peers with 67108864"
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(0.19, "pass"), (0.1, "fail")])

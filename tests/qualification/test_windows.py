@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from random import Random
 
@@ -17,6 +18,10 @@ def steady(turn: int) -> float:
     return 1.0
 
 
+def falling(part: float, turn: int) -> float:
+    return part
+
+
 def series(count: int, of: Mapping[str, Rate], nodes: tuple[str, ...] = NODES, seed: int = 1) -> dict[str, list[float]]:
     chance = Random(seed)  # noqa: S311
     return {node: [100 * of.get(node, steady)(turn) * chance.gauss(1, 0.02) for turn in range(count)] for node in nodes}
@@ -30,15 +35,31 @@ def a_round(of: Mapping[str, Rate], seed: int) -> Evidence:
 
 
 @pytest.mark.parametrize(
-    ("rounds", "found"), [("s", []), ("sw", []), ("sws", []), ("ss", ["gpu-003"]), ("wss", ["gpu-003"])]
+    ("rounds", "found"),
+    [("s", []), ("sw", []), ("sws", []), ("ss", ["gpu-003"]), ("wss", ["gpu-003"]), ("s-", []), ("s-s", ["gpu-003"])],
 )
 def test_once_may_be_a_neighbour(rounds: str, found: list[str]) -> None:
-    """A node is named when it was slow in this round and in the one before it."""
+    """A node is named when it was slow in this round and in the one before it that it has windows of."""
     over_time = OverTime([NODES])
     said: list[str] = []
     for seed, each in enumerate(rounds):
-        said = list(over_time.end_of_round(a_round({"gpu-003": lambda _: 0.8} if each == "s" else {}, seed)))
+        measured = a_round({"gpu-003": lambda _: 0.8} if each == "s" else {}, seed)
+        said = list(over_time.end_of_round(without("gpu-003", measured) if each == "-" else measured))
     assert said == found
+
+
+@pytest.mark.parametrize("missed", [(), (1,), (1, 2)])
+def test_a_missed_round_does_not_end_the_watch(missed: tuple[int, ...]) -> None:
+    """One that was faster than all others and falls back among them is found over the rounds that it was there in."""
+    over_time, said = OverTime([NODES]), list[str]()
+    for turn in range(6):
+        measured = a_round({"gpu-003": functools.partial(falling, 1.4 - 0.08 * turn)}, turn)
+        said += over_time.end_of_round(without("gpu-003", measured) if turn in missed else measured)
+    assert set(said) == {"gpu-003"}
+
+
+def without(node: str, evidence: Evidence) -> Evidence:
+    return Evidence([], [each for each in evidence.measured if each.node != node])
 
 
 def test_windows_are_summed_up() -> None:

@@ -1,12 +1,14 @@
-"""How fast data moves between this host's memory and its accelerator, and within the accelerator."""
+"""How fast data moves between this host's memory and each accelerator, and within the accelerator: all at once."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import torch
 
-from .device import device_of, done
+from .device import done, on_all, opened
+from .each import Begin
 from .ranks import Ranks
 from .result import Answer
 from .timing import repeat, spread
@@ -24,21 +26,26 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
-    device = device_of(ranks, answer)
+    on_all(ranks, answer, functools.partial(copy, options), 3 * options.seconds)
+
+
+def copy(options: Options, name: str, answer: Answer, begin: Begin) -> None:
+    device = opened(name, answer)
     if device.type != "cuda":
         answer.text("skipped", "copies", "there is no accelerator to copy to")
         return
     # pinned: the rate of the link, and not that of copying into a buffer first
     host = torch.randint(0, 255, (options.bytes,), dtype=torch.uint8).pin_memory()
     there, beside = (torch.empty(options.bytes, dtype=torch.uint8, device=device) for _ in range(2))
+    begin()
     ways = (("h2d_bandwidth", there, host, 1), ("d2h_bandwidth", host, there, 1), ("d2d_bandwidth", beside, there, 2))
     for quantity, target, source, moved in ways:
 
-        def copy(target: torch.Tensor = target, source: torch.Tensor = source) -> None:
+        def once(target: torch.Tensor = target, source: torch.Tensor = source) -> None:
             target.copy_(source, non_blocking=True)
             done(device)
 
-        repeat(copy, 0, least=2)
-        took = repeat(copy, options.seconds)
+        repeat(once, 0, least=2)
+        took = repeat(once, options.seconds)
         found = spread([moved * options.bytes / each / 1e9 for each in took])
         answer.value(quantity, "GB/s", found, device=answer.device, bytes=options.bytes)

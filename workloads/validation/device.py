@@ -1,29 +1,85 @@
-"""Where torch computes: this rank's accelerator where there is one, else the processor. The same code for both."""
+"""Where torch computes: on a node's accelerators if there are some, else on its processor. The same code for both."""
 
 from __future__ import annotations
 
+import os
 import platform
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from .each import Begin, on_each
 from .ranks import Ranks
 from .result import Answer
 
+PCI = Path("/sys/bus/pci/devices")
+
+
+def devices() -> dict[str, str]:
+    """All that this node computes on, by name: its accelerators, in the order of their driver, or its processor."""
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return {name: name for name in (f"cuda:{number}" for number in range(count))} or {"cpu": "cpu"}
+
+
+def on_all(ranks: Ranks, answer: Answer, work: Callable[[str, Answer, Begin], None], seconds: float) -> None:
+    """Does it on all devices of this node at the same time; `seconds` is what that takes."""
+    found = devices()
+    if list(found) == ["cpu"]:
+        answer.device = "cpu"
+        work("cpu", answer, lambda: None)
+    elif ranks.local:
+        answer.text("skipped", "accelerators", "the first rank of its node measures all of them")
+    else:
+        answer.device = "cuda"
+        on_each(found, work, answer, seconds)
+
+
+def opened(name: str, answer: Answer) -> torch.device:
+    """A device that a process is about to use, and no other one, and of which the answer tells."""
+    device = _told(name, answer)
+    if device.type == "cuda":
+        _move_near(device)
+    return device
+
 
 def device_of(ranks: Ranks, answer: Answer) -> torch.device:
-    """This rank's device, of which the answer tells."""
+    """The one device of a rank that works together with others."""
+    names = list(devices())
+    answer.device = names[ranks.local % len(names)]
+    return _told(answer.device, answer)
+
+
+def _told(name: str, answer: Answer) -> torch.device:
+    device = torch.device(name)
     answer.versions["torch"] = str(torch.__version__)
-    if torch.cuda.is_available():
-        device = torch.device("cuda", ranks.local % torch.cuda.device_count())
+    if device.type == "cuda":
         torch.cuda.set_device(device)
-        answer.device = str(device)
         answer.versions["cuda"] = str(torch.version.cuda)
         answer.text("device_name", answer.device, torch.cuda.get_device_name(device))
-        return device
-    answer.device = "cpu"
-    answer.text("device_name", "cpu", f"{platform.machine()}, {torch.get_num_threads()} threads")
-    return torch.device("cpu")
+    else:
+        answer.text("device_name", answer.device, f"{platform.machine()}, {torch.get_num_threads()} threads")
+    return device
+
+
+def _move_near(device: torch.device) -> None:
+    """To the processors beside an accelerator: from the far side of the host all memory is slow."""
+    its = torch.cuda.get_device_properties(device)
+    try:
+        place = f"{its.pci_domain_id:04x}:{its.pci_bus_id:02x}:{its.pci_device_id:02x}.0"
+        near = cpus((PCI / place / "local_cpulist").read_text()) & os.sched_getaffinity(0)
+        if near:
+            os.sched_setaffinity(0, near)
+    except (AttributeError, OSError, ValueError):  # neither every torch nor every host says where it is
+        return
+
+
+def cpus(listed: str) -> set[int]:
+    """The numbers of a list of the kernel: 0-3,8."""
+    ranges = (part.partition("-") for part in listed.strip().split(",") if part)
+    return {number for first, _, last in ranges for number in range(int(first), int(last or first) + 1)}
 
 
 def done(device: torch.device) -> None:

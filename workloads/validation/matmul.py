@@ -1,4 +1,4 @@
-"""How fast this rank's device multiplies matrices, and whether it always comes to the same result.
+"""How fast each device of a node multiplies matrices, and whether it always comes to the same result.
 
 A device that computes wrong now and then says nothing of it. So the same product is made again and again from the same
 random matrices, and each is compared with the first, bit by bit.
@@ -9,6 +9,7 @@ for which a product waited for one is left out. What remains is slow when the no
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import time
@@ -18,7 +19,8 @@ from typing import Any
 
 import torch
 
-from .device import device_of, done, random
+from .device import done, on_all, opened, random
+from .each import Begin
 from .ranks import Ranks
 from .result import Answer
 from .timing import paces, spread, windows_of, without_waiting
@@ -52,14 +54,21 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
-    device = device_of(ranks, answer)
+    work = functools.partial(multiply, options, ranks.cluster.shared)
+    on_all(ranks, answer, work, options.warmup + options.seconds)
+
+
+def multiply(options: Options, shared: bool, name: str, answer: Answer, begin: Begin) -> None:
+    device = opened(name, answer)
     accelerated = device.type == "cuda"
     size = options.size or (8192 if accelerated else 1024)
     kind = options.kind or ("bfloat16" if accelerated else "float32")
     one, other = (random((size, size), device, getattr(torch, kind), options.seed + number) for number in (0, 1))
     first = one @ other
-    clock = without_waiting if ranks.cluster.shared else time.perf_counter
+    clock = without_waiting if shared else time.perf_counter
     work = Work(one, other, first, device, clock)
+    done(device)
+    begin()
     work.done_for(options.warmup, 0)
     took, wrong = work.done_for(options.seconds, SAMPLES_MIN, turn=os.environ.get(REHEARSED) == "1")
 

@@ -1,12 +1,14 @@
-"""How fast this rank's device reads and writes its memory: a copy, and a sum of two arrays of which one is scaled."""
+"""How fast each device of a node reads and writes its memory: a copy, and a sum of two arrays, one of them scaled."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import torch
 
-from .device import device_of, done, random
+from .device import done, on_all, opened, random
+from .each import Begin
 from .ranks import Ranks
 from .result import Answer
 from .timing import repeat, spread
@@ -25,7 +27,11 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
-    device = device_of(ranks, answer)
+    on_all(ranks, answer, functools.partial(move, options), 2 * options.seconds)
+
+
+def move(options: Options, name: str, answer: Answer, begin: Begin) -> None:
+    device = opened(name, answer)
     size = (options.bytes or (2**30 if device.type == "cuda" else 2**26)) // 4
     one, other = (random((size,), device, torch.float32, seed) for seed in (1, 2))
     target = torch.empty_like(one)
@@ -38,6 +44,8 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
         torch.add(one, other, alpha=3.0, out=target)
         done(device)
 
+    done(device)
+    begin()
     where = {"device": answer.device, "bytes": 4 * size}
     for quantity, work, moved in (("memory_copy", copy, 2), ("memory_triad", triad, 3)):
         repeat(work, 0, least=2)  # the pages of the target are there from now on

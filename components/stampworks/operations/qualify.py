@@ -343,7 +343,7 @@ def _roll_call(work: _Work, queue: str, nodes: tuple[str, ...]) -> tuple[str, ..
     """
     work.progress("calling the roll")
     while nodes:
-        job, srun = _job(queue, nodes)
+        job, srun = _job(work.subject, queue, nodes)
         # where a node is not well, srun may wait long for those that are: who is not is drained by then
         code, _, _ = _heard(work.roster, [*_within(_START_S), *srun, "true"], _LOOK_S)
         if not code or not (lost := _lost_by(work, job, nodes)):
@@ -359,7 +359,7 @@ def _run(work: _Work, queue: str, asked: Ask) -> Heard:
     work.lease.extend(asked.seconds)
     members = {member.name: member for member in work.roster.members}
     options = {**asked.options, "cluster": _cluster(work.subject, [members[name] for name in asked.nodes])}
-    job, srun = _job(queue, asked.nodes)
+    job, srun = _job(work.subject, queue, asked.nodes)
     program = ["env", f"PYTHONPATH={PROGRAMS}", "python3", "-m", "validation", *asked.programs]
     command = [*_within(asked.seconds), *srun, *program, "--options", _packed(options)]
     code, output, said = _heard(work.roster, command, asked.seconds + 15)
@@ -375,9 +375,12 @@ def _within(seconds: float) -> list[str]:
     return ["timeout", "--kill-after=5", f"{seconds:.0f}"]
 
 
-def _job(queue: str, nodes: Sequence[str]) -> tuple[str, list[str]]:
+def _job(subject: Subject, queue: str, nodes: Sequence[str]) -> tuple[str, list[str]]:
     """The name of a job of ours with a rank on each node, and how it begins."""
     name = f"{reservation.NAME}-{secrets.token_hex(4)}"
+    machines = [subject.pool_of[node].machine for node in nodes]
+    # a job that has a node for itself has its accelerators too, but its programs see none that were not asked for
+    accelerators = min((0 if machine.simulated else machine.accelerators for machine in machines), default=0)
     return name, [
         "srun",
         f"--reservation={reservation.NAME}",
@@ -387,6 +390,7 @@ def _job(queue: str, nodes: Sequence[str]) -> tuple[str, list[str]]:
         f"--nodes={len(nodes)}",
         "--ntasks-per-node=1",
         "--exclusive",
+        *([f"--gres=gpu:{accelerators}"] if accelerators else []),
         "--chdir=/tmp",
         "--input=none",
         "--label",

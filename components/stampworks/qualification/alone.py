@@ -9,7 +9,7 @@ from typing import Any
 from stampworks import catalog
 from stampworks.qualification import hardware, peers
 from stampworks.qualification.asking import Ask, Campaign, Evidence
-from stampworks.qualification.concluding import Complaints, Looks, beside, conclude, measured, problems
+from stampworks.qualification.concluding import Complaints, Looks, beside, conclude, left_out, measured, problems
 from stampworks.qualification.results import Heard, Result
 from stampworks.qualification.subject import Subject
 from stampworks.qualification.windows import WINDOW
@@ -49,13 +49,13 @@ def standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Ca
 def arithmetic(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
     """How fast it is, and whether it comes out the same each time."""
     for same in subject.by_machine(nodes):
-        yield from _matmul(same, {"seconds": 1.0}, evidence)
+        yield from _matmul(subject, same, {"seconds": 1.0}, evidence)
 
 
 def burn_in(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
     """The same for a minute, window by window: what fails, or gets slower, only when it is warm."""
     for same in subject.by_machine(nodes):
-        yield from _matmul(same, {"seconds": 60.0, "windows": 20}, evidence)
+        yield from _matmul(subject, same, {"seconds": 60.0, "windows": 20}, evidence)
 
 
 def _quick(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
@@ -85,15 +85,14 @@ def _standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> C
     evidence.add([], [*measured(heard, "storage_write"), *measured(heard, "clock_offset")])
 
 
-def _matmul(nodes: tuple[str, ...], options: Mapping[str, Any], evidence: Evidence) -> Campaign:
-    """All at once; who is slower than its peers is measured again beside the median one."""
-    options, seconds = {"matmul": options}, options["seconds"]
-    heard = yield Ask(("matmul",), nodes, options, _TORCH_S + 3 * len(nodes) + 2 * seconds, "matrix multiplication")
-    complaints = [*problems(heard, "matmul"), *_arithmetic(heard)]
+def _matmul(subject: Subject, nodes: tuple[str, ...], options: Mapping[str, Any], evidence: Evidence) -> Campaign:
+    """All at once; whatever is slower than its peers is measured again beside the median one."""
+    options, seconds = {"matmul": options}, _TORCH_S + subject.waking_s(nodes[0]) + 2 * options["seconds"]
+    heard = yield Ask(("matmul",), nodes, options, seconds + 3 * len(nodes), "matrix multiplication")
+    complaints = [*problems(heard, "matmul"), *_arithmetic(heard), *left_out(subject, heard, "matmul")]
     for suspect in peers.suspects(_rates(heard), MATMUL_PART_MIN):
         if suspect.node not in dict(complaints):
-            pair = (suspect.node, suspect.peer)
-            ask = Ask(("matmul",), pair, options, _TORCH_S + 6 + 2 * seconds, " beside ".join(pair))
+            ask = Ask(("matmul",), suspect.pair, options, seconds + 6, f"{suspect.name} beside {suspect.peer}")
             complaints += yield from beside(suspect, ask, _rates, _multiplies)
     conclude("matmul", heard, nodes, "matmul_mismatches", complaints, evidence)
     for quantity in ("matmul_fp32", "matmul_bf16"):
@@ -209,9 +208,8 @@ def _directory(directory: str, found: Mapping[str, float], options: Mapping[str,
         return f"{directory} takes {its:.3g} MB/s, where that of {peer} takes {usual:.3g}"
 
     for suspect in peers.suspects(found, STORAGE_PART_MIN):
-        pair = (suspect.node, suspect.peer)
-        ask = Ask(("storage",), pair, here, _DISKS_S, f"{directory} of {' beside '.join(pair)}")
-        looks = FAR_BELOW_LOOKS if suspect.node in far_below else STORAGE_LOOKS
+        ask = Ask(("storage",), suspect.pair, here, _DISKS_S, f"{directory} of {' beside '.join(suspect.pair)}")
+        looks = FAR_BELOW_LOOKS if suspect.name in far_below else STORAGE_LOOKS
         complaints += yield from beside(suspect, ask, rates, words, looks)
     return complaints
 
@@ -227,29 +225,29 @@ def _writes(heard: Heard) -> dict[str, dict[str, float]]:
 def _arithmetic(heard: Heard) -> Complaints:
     for value in peers.values(heard, "matmul_mismatches"):
         if value.value:
-            yield value.node, f"{value.value:.0f} products {value.note}, of the same matrices, came out different"
+            node, before = peers.at_home(peers.place(value.node, value.device))
+            yield node, f"{before}{value.value:.0f} products {value.note}, of the same matrices, came out different"
     digests: dict[str, dict[str, str]] = {}
     for result in heard.of("matmul"):
         for text in result.texts:
             if text.quantity == "matmul_digest":
-                digests.setdefault(text.name, {})[text.node] = text.text
-    for of_node in digests.values():
-        usual = peers.usual(of_node)
+                matrices, _, device = text.name.rpartition(" ")
+                digests.setdefault(matrices, {})[peers.place(text.node, device)] = text.text
+    for of_place in digests.values():
+        usual = peers.usual(of_place)
         if usual is None:
-            yield "", f"the product of the same matrices differs, and none has a majority: {_listed(of_node)}"
+            yield "", f"the product of the same matrices differs, and none has a majority: {_listed(of_place)}"
             continue
-        for node, its in of_node.items():
+        for place, its in of_place.items():
             if its != usual:
-                yield node, "its product of the same matrices is not that of its peers"
+                node, before = peers.at_home(place)
+                yield node, f"{before}its product of the same matrices is not that of its peers"
 
 
 def _rates(heard: Heard) -> dict[str, float]:
-    """The slowest device of each node: it is what the others wait for."""
+    """Of each device: the slowest of all is what the others wait for."""
     found = peers.values(heard, "matmul_bf16") or peers.values(heard, "matmul_fp32")
-    rates: dict[str, float] = {}
-    for value in found:
-        rates[value.node] = min(value.value, rates.get(value.node, math.inf))
-    return rates
+    return {peers.place(value.node, value.device): value.value for value in found}
 
 
 def _multiplies(its: float, peer: str, usual: float) -> str:

@@ -8,6 +8,7 @@ from stampworks.qualification import peers
 from stampworks.qualification.asking import Ask, Evidence
 from stampworks.qualification.certificate import Finding, Measured, Verdict, finding_without_number
 from stampworks.qualification.results import Heard
+from stampworks.qualification.subject import Subject
 
 LOOKS = 3
 """How often a suspect has to be slow beside a peer, where chance rarely makes it so."""
@@ -63,6 +64,21 @@ def problems(heard: Heard, check: str) -> Complaints:
             yield problem.node, where + problem.what
 
 
+def left_out(subject: Subject, heard: Heard, check: str) -> Complaints:
+    """Nodes that have answered, and not of all the accelerators that were declared: the others are unproven."""
+    found: dict[str, set[str]] = {}
+    for result in heard.of(check):
+        found.setdefault(result.node, set()).update(value.device for value in result.values)
+    for node, its in found.items():  # who measured nothing at all has said why
+        machine = subject.pool_of[node].machine if node in subject.nodes else None
+        wanted = machine.accelerators if machine and not machine.simulated else 0
+        count = sum(device.startswith(peers.ACCELERATOR) for device in its)
+        if its and wanted and not count:
+            yield node, Undecided(f"none of its {wanted} accelerators was measured: torch does not see them")
+        elif count and wanted and count != wanted:
+            yield node, f"{count} of {wanted} accelerators were measured"
+
+
 def beside(
     suspect: peers.Suspect,
     ask: Ask,
@@ -70,24 +86,24 @@ def beside(
     words: Callable[[float, str, float], str],
     looks: int = LOOKS,
 ) -> Looks:
-    """What is wrong with a node that is slower than a peer beside it, each time: a host's noise hits either.
+    """What is wrong with one that is slower than a peer beside it, each time: a host's noise hits either.
 
     It stays undecided where the peer was held back too often.
     """
-    node, peer, slow = suspect.node, suspect.peer, 0
+    (node, before), name, peer, slow = peers.at_home(suspect.name), suspect.name, suspect.peer, 0
     for _ in range(2 * looks):
         again = rates((yield ask))
-        if node not in again or peer not in again:
-            return [(node, f"it was slower than its peers, and gave no answer beside {peer}")]
-        if again[node] < suspect.part_min * again[peer]:
+        if name not in again or peer not in again:
+            return [(node, f"{before}it was slower than its peers, and gave no answer beside {peer}")]
+        if again[name] < suspect.part_min * again[peer]:
             slow += 1
             if slow == looks:
-                why = words(again[node], peer, again[peer])
+                why = before + words(again[name], peer, again[peer])
                 return [(node, f"{why}; among all, {suspect.why}" if suspect.why else why)]
         elif again[peer] >= suspect.part_min * suspect.peer_reached:
-            return []  # else the peer was held back, and says nothing about the node
+            return []  # else the peer was held back, and says nothing about the other
     why = f"it was slower than its peers, and beside it {peer} was held back too: {2 * looks} looks did not tell"
-    return [(node, Undecided(why))]
+    return [(node, Undecided(before + why))]
 
 
 def measured(heard: Heard, quantity: str) -> Iterator[Measured]:

@@ -14,12 +14,15 @@ from stampworks.qualification.results import Heard, Value
 PART_MIN = 0.5
 """A limit below this part of what is usual among the peers is one that somebody has set by mistake."""
 
+ACCELERATOR = "cuda:"
+"""How the name of a device begins that is one of a node's accelerators."""
+
 
 @dataclass(frozen=True)
 class Suspect:
-    """One that is slower than its peers, as long as a second look says the same."""
+    """One that is slower than its peers, as long as a second look says the same: a node, or one of its accelerators."""
 
-    node: str
+    name: str
     peer: str
     """The median one of those that are not suspected: whom to measure it beside."""
     peer_reached: float
@@ -29,10 +32,30 @@ class Suspect:
     why: str
     """Where it stands among all; nothing when they are too few to have a baseline."""
 
+    @property
+    def node(self) -> str:
+        return at_home(self.name)[0]
+
+    @property
+    def pair(self) -> tuple[str, ...]:
+        """The nodes to measure for that: one when its peer is beside it."""
+        return tuple(dict.fromkeys((self.node, at_home(self.peer)[0])))
+
 
 def values(heard: Heard, quantity: str) -> list[Value]:
     """What every node says of one quantity; an entry without a node is about the rank that said it."""
     return [value for result in heard.results for value in result.values if value.quantity == quantity]
+
+
+def place(node: str, device: str) -> str:
+    """Which of a node's accelerators, in words: `gpu-003 accelerator 5`; the node itself where it is none of them."""
+    return f"{node} accelerator {device.removeprefix(ACCELERATOR)}" if device.startswith(ACCELERATOR) else node
+
+
+def at_home(found: str) -> tuple[str, str]:
+    """The node of such a place, and what to say before whatever is said of it."""
+    node, _, accelerator = found.partition(" ")
+    return node, f"{accelerator}: " if accelerator else ""
 
 
 def usual(of: Mapping[str, str]) -> str | None:
@@ -53,13 +76,13 @@ def suspects(of: Mapping[str, float], part: float) -> list[Suspect]:
     """Those that the baseline finds slow, and those below this part of the median, whatever the baseline says."""
     slow = baseline.slow(of)
     found = list(dict.fromkeys([*slow, *low(of, part)[0]]))
-    others = sorted((node for node in of if node not in found), key=of.__getitem__)
+    others = sorted((name for name in of if name not in found), key=of.__getitem__)
     peer = others[len(others) // 2] if others else ""
     return [
-        Suspect(node, peer, of[peer], max(part, slow[node].part_min), slow[node].why)
-        if node in slow
-        else Suspect(node, peer, of[peer], part, "")
-        for node in found
+        Suspect(name, peer, of[peer], max(part, slow[name].part_min), slow[name].why)
+        if name in slow
+        else Suspect(name, peer, of[peer], part, "")
+        for name in found
     ]
 
 

@@ -6,7 +6,7 @@ nothing is concluded from that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,8 +16,8 @@ from stampworks.physics.bounds import Bounds, UnknownFactError
 from stampworks.physics.machines import collective_on_machines
 from stampworks.qualification import peers
 from stampworks.qualification.asking import Ask, Campaign, Evidence
-from stampworks.qualification.certificate import Finding, Measured, Verdict
-from stampworks.qualification.concluding import Looks, Undecided, beside, conclude, measured, problems
+from stampworks.qualification.certificate import Finding, Measured, Verdict, worst
+from stampworks.qualification.concluding import Looks, Undecided, beside, conclude, left_out, measured, problems
 from stampworks.qualification.rails import SHARE_MIN
 from stampworks.qualification.results import Heard, Value
 from stampworks.qualification.subject import Subject
@@ -29,6 +29,7 @@ _MEMORY_PART_MIN = 0.7
 _LINK_PART_MIN = 0.85
 _OWN = ("/tmp",)  # noqa: S108 (the one directory that every node has for itself)
 LINK = "ib_write_bandwidth"
+_ON_ACCELERATORS = ("memory", "copies")
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ def of_devices(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> 
     """Memory, accelerators and the way from disks into training."""
     options = {"loading": {"directories": list(subject.mounts or _OWN)}}
     for same in subject.by_machine(nodes):
-        ask = Ask(("memory", "copies", "loading"), same, options, _STARTUP_S + 8 * len(same), "memory, copies, loading")
+        seconds = _STARTUP_S + 8 * len(same) + 2 * subject.waking_s(same[0])
+        ask = Ask(("memory", "copies", "loading"), same, options, seconds, "memory, copies, loading")
         yield from _judged(subject, ask, evidence)
 
 
@@ -98,8 +100,10 @@ def _judged(subject: Subject, ask: Ask, evidence: Evidence) -> Campaign:
     for program in ask.programs:
         nodes = _had_something_to_do(heard, program, ask.nodes)
         complaints = [*problems(heard, program), *(_links(subject, heard) if program == "tools" else ())]
+        complaints += left_out(subject, heard, program) if program in _ON_ACCELERATORS else ()
         rates = [rate for rate in _RATES if rate.program == program]
         for rate in rates:
+            complaints += _smaller_only(rate, heard)
             again = replace(ask, programs=(program,))
             known = {node for node, why in complaints if not isinstance(why, Undecided)}
             complaints += yield from _beside_peers(rate, again, heard, known)
@@ -136,57 +140,81 @@ def _declared_gbps(subject: Subject) -> float | None:
 
 def _beside_peers(rate: _Rate, ask: Ask, heard: Heard, known: Collection[str]) -> Looks:
     complaints: list[tuple[str, str]] = []
-    for place, of in _by_place(rate, heard).items():
-        left = {node: value for node, value in of.items() if node not in known}
-        complaints += yield from _at_place(rate, ask, place, left)
+    for directory, of in _by_directory(rate, heard).items():
+        left = {place: value for place, value in of.items() if value.node not in known}
+        complaints += yield from _in_directory(rate, ask, directory, left)
     return complaints
 
 
-def _at_place(rate: _Rate, ask: Ask, place: str, of: Mapping[str, Value]) -> Looks:
-    """Who is slower than the others is measured again beside one of them."""
+def _in_directory(rate: _Rate, ask: Ask, directory: str, of: Mapping[str, Value]) -> Looks:
+    """What is slower than the others is measured again beside one of them."""
 
     def rates(again: Heard) -> Mapping[str, float]:
-        return {node: value.value for node, value in _by_place(rate, again).get(place, {}).items()}
+        return {place: value.value for place, value in _by_directory(rate, again).get(directory, {}).items()}
 
     def words(its: float, peer: str, usual: float) -> str:
-        return f"{rate.words}{f' on {place}' if place else ''}: {its:.3g} {rate.unit}, where {peer} has {usual:.3g}"
+        where = f" on {directory}" if directory else ""
+        return f"{rate.words}{where}: {its:.3g} {rate.unit}, where {peer} has {usual:.3g}"
 
     complaints: list[tuple[str, str]] = []
-    for suspect in peers.suspects({node: value.value for node, value in of.items()}, rate.part_min):
-        pair = (suspect.node, suspect.peer)
-        again = replace(ask, nodes=pair, what=f"{rate.words}: {' beside '.join(pair)}")
-        complaints += yield from beside(suspect, again, rates, words)
+    for suspect in peers.suspects({place: value.value for place, value in of.items()}, rate.part_min):
+        if suspect.node not in dict(complaints):
+            again = replace(ask, nodes=suspect.pair, what=f"{rate.words}: {suspect.name} beside {suspect.peer}")
+            complaints += yield from beside(suspect, again, rates, words)
     return complaints
 
 
-def _by_place(rate: _Rate, heard: Heard) -> dict[str, dict[str, Value]]:
-    """Of each directory what each node has there; of accelerators the slowest of a node, which is waited for."""
+def _by_directory(rate: _Rate, heard: Heard) -> dict[str, dict[str, Value]]:
+    """What each node has in each directory; under no directory what each accelerator has, or each processor."""
     values = [value for value in peers.values(heard, rate.quantity) if value.node]
     largest = max((value.bytes for value in values), default=0)
     found: dict[str, dict[str, Value]] = {}
     for value in values:
-        of = found.setdefault(value.device if value.device.startswith("/") else "", {})
-        if value.bytes == largest and (value.node not in of or value.value < of[value.node].value):
-            of[value.node] = value
-    return {place: of for place, of in found.items() if of}
+        if value.bytes == largest:
+            of = found.setdefault(value.device if value.device.startswith("/") else "", {})
+            of[peers.place(value.node, value.device)] = value
+    return found
+
+
+def _smaller_only(rate: _Rate, heard: Heard) -> Iterator[tuple[str, str]]:
+    """Who was measured at a smaller size than others cannot be compared with them."""
+    most: dict[str, int] = {}
+    for value in peers.values(heard, rate.quantity):
+        place = peers.place(value.node, value.device)
+        most[place] = max(value.bytes, most.get(place, 0))
+    largest = max(most.values(), default=0)
+    for place, size in most.items():
+        if size < largest:
+            node, before = peers.at_home(place)
+            yield node, Undecided(f"{before}{rate.words}: measured with {size} bytes, and its peers with {largest}")
 
 
 def _findings(subject: Subject, rate: _Rate, heard: Heard) -> Iterator[Finding]:
-    """What is known of the machine says more than its peers: all of them may be slow."""
-    found: dict[Verdict, list[tuple[Value, Bounds]]] = {}
-    for of in _by_place(rate, heard).values():
-        for value in of.values():
-            if bounds := _bounds(subject, rate, value):
-                found.setdefault(_verdict(value.value, bounds), []).append((value, bounds))
-    for verdict, about in found.items():
-        value, bounds = min(about, key=lambda each: each[0].value)
-        ceiling, floor = bounds.ceiling, bounds.floor
-        why = f"{rate.words}: {value.value:.3g} of at most {ceiling.value:.3g} {value.unit}"
-        why += ": more than can be, so that something else was measured" if verdict == "unknown" else ""
-        yield Finding(
-            rate.program, verdict, tuple(each.node for each, _ in about), "", rate.quantity, value.unit, value.bytes,
-            value.value, round(floor.value, 6), why, value.simulated, f"at most: {ceiling.why}; at least: {floor.why}",
-        )  # fmt: skip
+    """What is known of the machine says more than its peers: all of them may be slow. Of a node its worst devices."""
+    judged: dict[str, dict[Verdict, list[tuple[Value, Bounds]]]] = {}
+    for value in (value for of in _by_directory(rate, heard).values() for value in of.values()):
+        if bounds := _bounds(subject, rate, value):
+            judged.setdefault(value.node, {}).setdefault(_verdict(value.value, bounds), []).append((value, bounds))
+    well = [node for node, its in judged.items() if worst(its) == "pass"]
+    if well:
+        yield _finding(rate, "pass", well, [each for node in well for each in judged[node]["pass"]])
+    for node, its in judged.items():
+        if node not in well:
+            yield _finding(rate, worst(its), [node], its[worst(its)])
+
+
+def _finding(rate: _Rate, verdict: Verdict, nodes: Sequence[str], its: Sequence[tuple[Value, Bounds]]) -> Finding:
+    """With the number of the slowest of these."""
+    value, bounds = min(its, key=lambda each: each[0].value)
+    ceiling, floor = bounds.ceiling, bounds.floor
+    places = [peers.at_home(peers.place(each.node, each.device))[1].removesuffix(": ") for each, _ in its]
+    which = f"{', '.join(filter(None, places))}: " if verdict != "pass" and any(places) else ""
+    why = f"{which}{rate.words}: {value.value:.3g} of at most {ceiling.value:.3g} {value.unit}"
+    why += ": more than can be, so that something else was measured" if verdict == "unknown" else ""
+    return Finding(
+        rate.program, verdict, tuple(nodes), "", rate.quantity, value.unit, value.bytes,
+        value.value, round(floor.value, 6), why, value.simulated, f"at most: {ceiling.why}; at least: {floor.why}",
+    )  # fmt: skip
 
 
 def _verdict(value: float, bounds: Bounds) -> Verdict:

@@ -11,6 +11,9 @@ from functools import cached_property
 from stampworks import plan
 from stampworks.plan import Fabric, Group, Node, Plan, Queue, Rail
 
+ACCELERATORS_S = 120.0
+"""More than the programs wait for one that wakes, and for one that does not answer."""
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -32,6 +35,11 @@ class Subject:
     @cached_property
     def pool_of(self) -> Mapping[str, Group]:
         return {node.name: pool for pool in self.pools for node in pool.nodes}
+
+    def waking_s(self, node: str) -> float:
+        """What a start may take longer where accelerators wake, one of which may never answer."""
+        machine = self.pool_of[node].machine
+        return ACCELERATORS_S if machine.accelerators and not machine.simulated else 0.0
 
     def leaf(self, node: str) -> str:
         return self.nodes[node].leaf

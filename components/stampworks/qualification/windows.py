@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from stampworks.qualification import peers
 from stampworks.qualification.asking import Evidence
 from stampworks.qualification.baseline import middle, slow_over_time
 from stampworks.qualification.certificate import Measured
@@ -28,7 +29,9 @@ FALL_DEVIATIONS_MIN = 6.0
 """Of the noise between parts: neighbours on a host come and go, and a few parts tell little of how much."""
 
 Series = Mapping[str, Sequence[float]]
-"""node -> what it reached in each window, all at the same times."""
+"""What each reached in each window, all at the same times: nodes, or their accelerators."""
+Round = Mapping[str, Sequence[Measured]]
+"""The windows of one round, of each that has as many as any other."""
 
 
 class OverTime:
@@ -36,29 +39,34 @@ class OverTime:
 
     def __init__(self, groups: Sequence[Sequence[str]]) -> None:
         self._groups = groups
-        self._said: dict[str, list[Measured]] = {}
-        """Window by window, by node."""
+        self._rounds: list[Round] = []
         self._suspects: dict[str, str] = {}
 
     def end_of_round(self, evidence: Evidence) -> dict[str, str]:
-        """Who was slow in this round and in the one before it, and why.
+        """Which node was slow in this round and in the last one before it that it has windows of, and why.
 
         Takes the windows out of what was measured: they are many, and say something only together.
         """
-        latest: dict[str, list[Measured]] = {}
-        for each in evidence.measured:
-            if each.quantity.endswith(WINDOW):
-                latest.setdefault(each.node, []).append(each)
+        self._rounds.append(_round(evidence.measured))
         evidence.measured[:] = [each for each in evidence.measured if not each.quantity.endswith(WINDOW)]
-        for node, its in latest.items():
-            self._said.setdefault(node, []).extend(its)
-        before, self._suspects = self._suspects, {}
+        before = self._suspects
+        # of whom nothing was heard, nothing new is known
+        self._suspects = {place: why for place, why in before.items() if place not in self._rounds[-1]}
+        found: dict[str, list[str]] = {}
         for group in self._groups:
-            self._suspects |= slowing(_series(self._said, group)) | slow(_series(latest, group))
-        return {node: why for node, why in self._suspects.items() if node in before}
+            for place, why in _slow_now(self._rounds, group).items():
+                self._suspects[place] = why
+                if place in before:
+                    node, accelerator = peers.at_home(place)
+                    found.setdefault(node, []).append(accelerator + why)
+        return {node: "; ".join(its) for node, its in found.items()}
 
     def measured(self) -> list[Measured]:
-        """The median of all windows of each node, with the least and the greatest."""
+        """The median of all windows of each, with the least and the greatest."""
+        said: dict[str, list[Measured]] = {}
+        for each in self._rounds:
+            for place, its in each.items():
+                said.setdefault(place, []).extend(its)
         return [
             replace(
                 its[0],
@@ -68,15 +76,38 @@ class OverTime:
                 high=max(each.value for each in its),
                 samples=len(its),
             )
-            for its in self._said.values()
+            for its in said.values()
         ]
 
 
-def _series(said: Mapping[str, Sequence[Measured]], group: Sequence[str]) -> Series:
-    """Of those of a group that were there all the time."""
-    its = {node: [each.value for each in said[node]] for node in group if node in said}
-    longest = max(map(len, its.values()), default=0)
-    return {node: values for node, values in its.items() if len(values) == longest}
+def _round(measured: Sequence[Measured]) -> Round:
+    said: dict[str, list[Measured]] = {}
+    for each in measured:
+        if each.quantity.endswith(WINDOW):
+            said.setdefault(peers.place(each.node, each.device), []).append(each)
+    most = max(map(len, said.values()), default=0)
+    return {place: its for place, its in said.items() if len(its) == most}
+
+
+def _slow_now(rounds: Sequence[Round], group: Sequence[str]) -> dict[str, str]:
+    """Who in this group was slow in the latest round, or is slowing: over the rounds that it was there in.
+
+    Each is compared with those that were there at the same times, so that one missed round ends no watch.
+    """
+    attended: dict[str, tuple[int, ...]] = {}
+    for place in rounds[-1]:
+        if peers.at_home(place)[0] in group:
+            attended[place] = tuple(number for number, each in enumerate(rounds) if place in each)
+    found = slow(_series(rounds[-1:], list(attended)))
+    for times in dict.fromkeys(attended.values()):
+        those = [place for place, its in attended.items() if set(times) <= set(its)]
+        its = slowing(_series([rounds[number] for number in times], those))
+        found |= {place: why for place, why in its.items() if attended[place] == times and place not in found}
+    return found
+
+
+def _series(rounds: Sequence[Round], places: Sequence[str]) -> Series:
+    return {place: [each.value for its in rounds for each in its[place]] for place in places}
 
 
 def slow(series: Series) -> dict[str, str]:

@@ -239,3 +239,18 @@ def test_simulated_values_say_so() -> None:
     assert report_html(found).count('<span class="simulated">simulated</span>') == 4
     assert 'class="point simulated"' in report_html(found)
     assert report_markdown(found).count("(simulated)") == 3
+
+
+def test_accelerators_are_one_row_and_its_ends_have_their_number(recorded: Certificate) -> None:
+    """Of many that do the same, who is at either end is what somebody looks for."""
+    one = dataclasses.replace(recorded.measured[0], quantity="matmul_bf16", unit="TFLOP/s", rail="", peer="", bytes=0)
+    each = [
+        dataclasses.replace(one, node=node, device=f"cuda:{number}", value=700.0 + 10 * number + of)
+        for of, node in enumerate(("gpu-001", "gpu-002"))
+        for number in range(8)
+    ]
+    text = report_markdown(report_of(checked(dataclasses.replace(recorded, measured=tuple(each)))))
+    [row] = [line for line in text.splitlines() if "matmul bf16" in line]
+    assert "| 16 |" in row
+    assert "700 (gpu-001 accelerator 0)" in row
+    assert "771 (gpu-002 accelerator 7)" in row

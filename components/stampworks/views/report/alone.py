@@ -1,4 +1,4 @@
-"""What each node reached by itself: the spread over all of them, and who is at its ends."""
+"""What each node, and each of its accelerators, reached by itself: the spread over all, and who is at its ends."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from stampworks.qualification import Certificate, Measured
+from stampworks.qualification.peers import ACCELERATOR, place
 from stampworks.qualification.rails import QUANTITY
 from stampworks.views.report import curves, tree
 from stampworks.views.report.markdown import plain, table
@@ -24,6 +25,12 @@ _WIDTH, _HEIGHT = 150.0, 16.0
 class Value:
     node: str
     value: float
+    device: str
+    """Which of a node's accelerators."""
+
+    @property
+    def where(self) -> str:
+        return place(self.node, self.device) or "all together"
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,7 @@ class Spread:
     unit: str
     rail: str
     device: str
-    """Which accelerator or directory, where a node has several."""
+    """Which directory, where a node has several."""
     simulated: bool
     expected: float | None
     """What it can reach at most, where something is known of the machine."""
@@ -45,22 +52,24 @@ def of(certificate: Certificate) -> tuple[Spread, ...]:
     by_quantity: dict[tuple[str, str, str, str, bool, float | None], list[Measured]] = {}
     for each in certificate.measured:
         if each.quantity != QUANTITY and not curves.is_point(each):
-            key = (each.quantity, each.unit, each.rail, each.device, each.simulated, each.expected)
+            directory = "" if each.device.startswith(ACCELERATOR) else each.device
+            key = (each.quantity, each.unit, each.rail, directory, each.simulated, each.expected)
             by_quantity.setdefault(key, []).append(each)
     return tuple(
         Spread(
             *key,
             median=statistics.median(each.value for each in its),
-            values=tuple(Value(each.node, each.value) for each in sorted(its, key=lambda each: each.value)),
+            values=tuple(
+                Value(each.node, each.value, each.device if each.device.startswith(ACCELERATOR) else "")
+                for each in sorted(its, key=lambda each: each.value)
+            ),
         )
         for key, its in by_quantity.items()
     )
 
 
 def _words(spread: Spread) -> tuple[str, ...]:
-    lowest, highest = (
-        f"{number(each.value)} ({each.node or 'all together'})" for each in (spread.values[0], spread.values[-1])
-    )
+    lowest, highest = (f"{number(each.value)} ({each.where})" for each in (spread.values[0], spread.values[-1]))
     expected = "" if spread.expected is None else number(spread.expected)
     return str(len(spread.values)), lowest, number(spread.median), highest, expected
 
@@ -85,7 +94,7 @@ def html(spreads: tuple[Spread, ...]) -> Element:
 
 
 def _strip(values: Sequence[float]) -> Element:
-    """A tick for each node, as far along as its value is between the lowest and the highest."""
+    """A tick for each, as far along as its value is between the lowest and the highest."""
     extent = values[-1] - values[0]
     ticks = []
     for value in values:

@@ -1,0 +1,107 @@
+"""Some work on every accelerator of a node at the same time, each in a process of its own.
+
+So it is in training, where heat and power are those of all of them. And one that breaks, or never answers, takes
+nothing along of what the others have measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from .result import Answer
+
+COMING_S = 60.0
+"""Until torch is loaded, the accelerator is awake and its data are there: the driver lets them wake one by one."""
+LATE_S = 30.0
+"""Later than the work takes, nothing comes any more."""
+
+Begin = Callable[[], None]
+"""Returns when all others are ready, too."""
+Work = Callable[[str, Answer, Begin], None]
+"""Something to do on one device; it can be pickled, for another process does it."""
+
+
+@dataclass(frozen=True)
+class _Child:
+    process: BaseProcess
+    pipe: Connection
+
+
+def on_each(devices: Mapping[str, str], work: Work, answer: Answer, seconds: float, coming: float = COMING_S) -> None:
+    """Does it on each of these (name -> what torch calls it), and brings together what all have found.
+
+    `seconds` is what the work takes from where all begin. A device without an answer is a problem that names it.
+    """
+    context = multiprocessing.get_context("spawn")  # a driver that is awake does not survive a fork
+    children = dict[str, _Child]()
+    for name, device in devices.items():
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_alone, args=(theirs, work, answer.node, name, device), daemon=True)
+        process.start()
+        theirs.close()
+        children[name] = _Child(process, ours)
+    said = _heard(children, coming)
+    ready = {name: children[name] for name, found in said.items() if found is None}
+    for child in ready.values():
+        with contextlib.suppress(OSError):  # one that is gone by now is found to be so below
+            child.pipe.send(None)
+    said |= _heard(ready, seconds + LATE_S)
+    for name, child in children.items():
+        child.process.kill()  # one that waits for its driver may outlive even that
+        _take_over(answer, name, said.get(name))
+
+
+def _alone(pipe: Connection, work: Work, node: str, name: str, device: str) -> None:
+    """In a process of its own: says that it is ready, waits for its turn, and answers."""
+    answer = Answer(node, device=name)
+
+    def begin() -> None:
+        pipe.send(None)
+        pipe.recv()
+
+    try:
+        work(device, answer, begin)
+    except EOFError:  # whoever asked is gone
+        return
+    except Exception as error:
+        answer.values.clear()  # what was measured before it broke may be half of something
+        answer.texts.clear()
+        answer.problem(f"{type(error).__name__}: {error}")
+    with contextlib.suppress(OSError):
+        pipe.send(answer)
+
+
+def _heard(children: Mapping[str, _Child], seconds: float) -> dict[str, Answer | str | None]:
+    """What each of them says next: that it is ready, its answer, or in words why there is none."""
+    said: dict[str, Answer | str | None] = dict.fromkeys(children, f"no answer within {seconds:g} s")
+    pending: dict[Any, str] = {child.pipe: name for name, child in children.items()}
+    deadline = time.monotonic() + seconds
+    while pending and (left := deadline - time.monotonic()) > 0:
+        for pipe in wait(list(pending), left):
+            name = pending.pop(pipe)
+            try:
+                said[name] = children[name].pipe.recv()
+            except (EOFError, OSError):
+                process = children[name].process
+                process.join(1)
+                said[name] = f"no answer: its process ended with code {process.exitcode}"
+    return said
+
+
+def _take_over(answer: Answer, name: str, found: Answer | str | None) -> None:
+    accelerator = f"accelerator {name.rpartition(':')[2]}"
+    if not isinstance(found, Answer):
+        answer.problem(f"{accelerator}: {found}")
+        return
+    answer.values += found.values
+    answer.texts += found.texts
+    answer.versions |= found.versions
+    for problem in found.problems:
+        answer.problem(f"{accelerator}: {problem.what}", problem.node, problem.rail)
