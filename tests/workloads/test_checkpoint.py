@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from validation.checkpoint import Options, Reading, doubt, load, save, second_look
+from validation.checkpoint import Options, Reading, clean, doubt, load, save, second_look
 from validation.result import Answer, Problem
 
 from tests.workloads.conftest import Starter
@@ -113,3 +114,45 @@ def test_all_ranks_write_at_once(start: Starter, tmp_path: Path) -> None:
     torn = {value.node: (value.value, value.note) for value in result.values if value.quantity == "checkpoint_torn"}
     assert torn == dict.fromkeys(NAMES.values(), (0.0, "of 2 parts"))
     assert not list(tmp_path.glob("stampworks*"))
+
+
+def test_what_killed_starts_have_left_is_cleaned_away(tmp_path: Path) -> None:
+    """Only what is ours by its name and its owner, and older than any start can get; no link is followed."""
+    precious, own = tmp_path / "precious", tmp_path / "stampworks-12.0-20001"
+    gone, young, strange = (
+        tmp_path / name for name in ("stampworks-7.0-20002", "stampworks-8.0-20003", "stampworks-x")
+    )
+    for folder in (precious, own, gone, young, strange):
+        save(folder / "part-0-0", "seed", 10)
+    link, file = tmp_path / "stampworks-9.0-20004", tmp_path / "stampworks-10.0-20005"
+    link.symlink_to(precious)
+    file.touch()
+    (gone / "away").symlink_to(precious)
+    now = own.stat().st_mtime
+    for path in (precious, gone, strange, link, file):
+        os.utime(path, (now - 700, now - 700), follow_symlinks=False)
+    os.utime(young, (now - 500, now - 500))
+    clean(own, 600.0)
+    assert {path.name for path in tmp_path.iterdir()} == {each.name for each in (precious, young, strange, link, file)}
+    assert (precious / "part-0-0").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder away")
+def test_what_somebody_else_owns_is_left_alone(tmp_path: Path) -> None:
+    """Whatever it is called."""
+    own, other = tmp_path / "stampworks-12.0-20001", tmp_path / "stampworks-7.0-20002"
+    for folder in (own, other):
+        folder.mkdir()
+    os.utime(other, (1, 1))
+    os.chown(other, 4711, 4711)
+    clean(own, 600.0)
+    assert list(tmp_path.iterdir()) == [other]
+
+
+def test_without_a_folder_of_its_own_nothing_is_cleaned(tmp_path: Path) -> None:
+    """There is nothing then by which to tell what is old."""
+    other = tmp_path / "stampworks-7.0-20002"
+    other.mkdir()
+    os.utime(other, (1, 1))
+    clean(tmp_path / "stampworks-12.0-20001", 600.0)
+    assert other.exists()

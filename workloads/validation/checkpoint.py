@@ -12,7 +12,9 @@ import functools
 import hashlib
 import os
 import random
+import re
 import shutil
+import stat
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +26,9 @@ from .ranks import Ranks
 from .result import Answer
 from .storage import BLOCK, MB
 from .timing import spread
+
+FOLDER = re.compile(r"stampworks-\d+\.\d+-\d+")
+"""What the folder of a start is called: by its job and step, and its port."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
     meeting.exchange(None, options.seconds)  # until then somebody may read
     if not ranks.rank:
         with contextlib.suppress(OSError):
-            within(options.seconds, functools.partial(shutil.rmtree, folder, ignore_errors=True), str(folder))
+            within(options.seconds, functools.partial(clean, folder, ranks.cluster.limit), str(folder))
 
 
 @dataclass(frozen=True)
@@ -131,6 +136,27 @@ def second_look(reading: Reading, doubts: Mapping[int, Sequence[Any]]) -> list[i
             own = f"{names[reading.ranks.rank]} reads it as it was written"
             reading.answer.problem(f"it reads that {what}: {how}; {own}", node=names[reader])
     return torn
+
+
+def clean(folder: Path, limit: float) -> None:
+    """Removes this start's folder, and what starts that were killed have left beside it: none lives beyond the limit.
+
+    How old something is says the file system, whose clock need not be this node's.
+    """
+    left = list[Path]()
+    with contextlib.suppress(OSError):
+        latest = folder.lstat().st_mtime - limit
+        left = [path for path in folder.parent.iterdir() if FOLDER.fullmatch(path.name) and _ours(path, latest)]
+    for path in (folder, *left):
+        shutil.rmtree(path, ignore_errors=True)  # which follows no link
+
+
+def _ours(path: Path, latest: float) -> bool:
+    try:
+        its = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(its.st_mode) and its.st_uid == os.geteuid() and its.st_mtime < latest
 
 
 def _tried(work: functools.partial[Found], options: Options, answer: Answer) -> Found | None:
