@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from stampworks.qualification import Ask, Evidence, Finding, Heard, Result, campaign
+from stampworks.qualification import Ask, Evidence, Finding, Heard, Result, Subject, campaign
 
 from tests.qualification.conftest import SimulatedCluster, subject
 
@@ -102,3 +102,26 @@ def test_nobody_is_believed_about_others() -> None:
             return [dataclasses.replace(each, values=(*each.values, *lies)) if each.rank else each for each in found]
 
     assert open_findings(Slander(subject(4))) == []
+
+
+def with_rails(nodes: Subject, rails: dict[str, int]) -> Subject:
+    """As if some nodes had only their first rails."""
+    [pool] = nodes.pools
+    cut = tuple(
+        dataclasses.replace(node, rail_addresses=node.rail_addresses[: rails.get(node.name, 2)]) for node in pool.nodes
+    )
+    return dataclasses.replace(nodes, pools=(dataclasses.replace(pool, nodes=cut),))
+
+
+@pytest.mark.parametrize("level", ["standard", "burn-in"])
+def test_a_rail_that_not_all_nodes_have(level: str) -> None:
+    """Its collective is that of those who have it; a node with none at all keeps nobody's from being measured."""
+    found = subject(5, leaf_nodes=8, proof={"budget_minutes": 30})
+    cluster = SimulatedCluster(with_rails(found, {"gpu-004": 1, "gpu-005": 0}), together=0.5)
+    failed = [each for each in cluster.prove(level) if each.check == "collectives" and not each.why.startswith("in a")]
+    assert {(each.rail, each.verdict) for each in failed} == {("rail0", "fail"), ("rail1", "fail")}
+    asked = [each for each in cluster.asked if each.programs == ("collectives",)]
+    assert {(each.nodes, *each.options["collectives"]["rails"]) for each in asked} == {
+        (("gpu-001", "gpu-002", "gpu-003", "gpu-004"), "rail0"),
+        (("gpu-001", "gpu-002", "gpu-003"), "rail1"),
+    }

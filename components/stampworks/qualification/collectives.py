@@ -51,30 +51,32 @@ class _Sweep:
 
 def standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
     """One all-reduce of each rail in leaf order, and in the worst order where there are trunks to feel."""
-    if not (rails := _rails(subject, nodes)):
-        return
-    size = max(_size(rail, len(nodes)) for rail in rails)
-    sizes = (size >> 6, size >> 3, size)
-    yield from _swept(subject, rails, _Sweep(("all_reduce",), sizes, _leaf_order(subject, nodes), False), evidence)
-    if len({subject.leaf(node) for node in nodes}) > 1:
-        worst = _Sweep(("all_reduce",), (size,), _worst_order(subject, nodes), True)
-        yield from _swept(subject, rails, worst, evidence)
+    for those, rails in _meeting(subject, nodes).items():
+        size = max(_size(rail, len(those)) for rail in rails)
+        sizes = (size >> 6, size >> 3, size)
+        yield from _swept(subject, rails, _Sweep(("all_reduce",), sizes, _leaf_order(subject, those), False), evidence)
+        if len({subject.leaf(node) for node in those}) > 1:
+            worst = _Sweep(("all_reduce",), (size,), _worst_order(subject, those), True)
+            yield from _swept(subject, rails, worst, evidence)
 
 
 def burn_in(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
     """Every collective over many sizes, in both orders."""
-    if not (rails := _rails(subject, nodes)):
-        return
-    size = max(_size(rail, len(nodes)) for rail in rails)
-    sizes = (size >> 6, size >> 4, size >> 2, size, min(SIZE_MAX, size << 2))
-    yield from _swept(subject, rails, _Sweep(OPERATIONS, sizes, _leaf_order(subject, nodes), False), evidence)
-    if len({subject.leaf(node) for node in nodes}) > 1:
-        yield from _swept(subject, rails, _Sweep(OPERATIONS, sizes, _worst_order(subject, nodes), True), evidence)
+    for those, rails in _meeting(subject, nodes).items():
+        size = max(_size(rail, len(those)) for rail in rails)
+        sizes = (size >> 6, size >> 4, size >> 2, size, min(SIZE_MAX, size << 2))
+        yield from _swept(subject, rails, _Sweep(OPERATIONS, sizes, _leaf_order(subject, those), False), evidence)
+        if len({subject.leaf(node) for node in those}) > 1:
+            yield from _swept(subject, rails, _Sweep(OPERATIONS, sizes, _worst_order(subject, those), True), evidence)
 
 
-def _rails(subject: Subject, nodes: tuple[str, ...]) -> list[Rail]:
-    """Those that all of these nodes meet."""
-    return [rail for rail in subject.fabric.rails if len(subject.on_rail(rail, nodes)) == len(nodes) > 1]
+def _meeting(subject: Subject, nodes: tuple[str, ...]) -> dict[tuple[str, ...], list[Rail]]:
+    """Who meets on which rails: a machine may have fewer than others, or none."""
+    found: dict[tuple[str, ...], list[Rail]] = {}
+    for rail in subject.fabric.rails:
+        if len(those := subject.on_rail(rail, nodes)) > 1:
+            found.setdefault(those, []).append(rail)
+    return found
 
 
 def _swept(subject: Subject, rails: Sequence[Rail], sweep: _Sweep, evidence: Evidence) -> Campaign:
