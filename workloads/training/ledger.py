@@ -1,0 +1,447 @@
+"""Where every second of a run went, from its file of events.
+
+Each second of wall time is in exactly one of BINS. Time is counted in whole microseconds, so that the bins sum to the
+wall time exactly. What a step cost is known when it is complete, whether it counts only when none after it is done
+again: so steps are kept until the end, and those that a generation begins before are moved to what was lost.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from validation.result import plain
+
+Event = Mapping[str, Any]
+
+BINS = {
+    "productive": "steps that count",
+    "data": "steps waited for samples",
+    "snapshot": "steps waited for a snapshot in memory",
+    "checkpoint": "steps waited for a checkpoint, or the run did before it ended",
+    "restart": "ranks were started, for the first time or after a failure was noticed, until all had their state",
+    "lost": "work that was done again, and steps that a failure broke off",
+    "waiting": "in the queue, between attempts, until nodes had met, and what no step accounts for",
+}
+STALLS = ("data", "snapshot", "checkpoint")
+FLOPS = (
+    "6 N + 12 L H S for a token, forwards and backwards: N parameters without the input embedding, L layers of width H,"
+    " samples of S tokens; attention counted in full"
+)
+LINE_MAX = 2**20
+US = 1_000_000
+LATEST = 10**11
+"""Seconds since 1970 that no clock shows before the year 5138."""
+KNOWN = ("start", "generation", "ready", "step", "checkpoint", "failure", "notice", "preempted", "end")
+
+
+@dataclass
+class Events:
+    """What a file of events holds, in its order; of what could not be read there is only the number of lines."""
+
+    found: list[Event] = field(default_factory=list)
+    unreadable: int = 0
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.found)
+
+
+def read(path: Path) -> Events:
+    """The events of a file that may end in the middle of a line, because its writer was killed there."""
+    events = Events()
+    with path.open("rb") as file:
+        while line := file.readline(LINE_MAX + 1):
+            if (event := _event(line)) is not None:
+                events.found.append(event)
+            elif line.strip():
+                events.unreadable += 1
+    return events
+
+
+def _event(line: bytes) -> Event | None:
+    """The event of a line, also where it stands behind a torn one."""
+    for start in (0, line.rfind(b'{"at"')):
+        try:
+            event = json.loads(line[start:]) if start >= 0 else None
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(event, dict) and isinstance(event.get("what"), str) and _at(event) is not None:
+            return event
+    return None
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step that was completed, and what of it was spent waiting."""
+
+    step: int
+    at_us: int
+    """When it was complete, after the run's begin."""
+    took_us: int
+    stalls_us: tuple[int, int, int]
+    world: int
+    event: Event
+
+
+@dataclass
+class Failure:
+    """What went wrong once, and what that cost."""
+
+    at_us: int
+    kind: str
+    """rank, node or hang; job: an attempt that ended without a word."""
+    node: str
+    rank: int | None
+    step: int
+    text: str
+    lost_steps: int = 0
+    """Complete ones, done again."""
+    lost_us: int = 0
+    """With the step that it broke off."""
+    restart_us: int = 0
+    """Until all ranks had their state, or something else failed."""
+    until_step_us: int | None = None
+    """From its notice to the next complete step."""
+    source: str = ""
+    """Where the state came from afterwards."""
+
+
+@dataclass
+class Attempt:
+    """One start of the job; `end` is empty for one that was killed, or still goes on."""
+
+    number: int
+    job: str
+    nodes: int
+    begun_us: int
+    wall_us: int = 0
+    end: str = ""
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a run did with its time. A figure that needs something nobody told is None."""
+
+    begun: float
+    """Seconds since 1970, by the clock of the first attempt."""
+    bins_us: Mapping[str, int]
+    steps: tuple[Step, ...]
+    """Those that count."""
+    lost_steps: int
+    attempts: tuple[Attempt, ...]
+    failures: tuple[Failure, ...]
+    settings: Mapping[str, Any]
+    parameters: int | None
+    remarks: tuple[str, ...]
+    """What makes these numbers less sure than they look."""
+
+    @property
+    def wall_us(self) -> int:
+        return sum(self.bins_us.values())
+
+    @property
+    def goodput(self) -> float | None:
+        """The part of the wall time that was productive."""
+        return _ratio(self.bins_us["productive"], self.wall_us)
+
+    @property
+    def tokens(self) -> int:
+        return sum(_whole(step.event, "tokens") or 0 for step in self.steps)
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """While steps were done that count, with what these waited for."""
+        return _ratio(self.tokens * US, sum(step.took_us for step in self.steps))
+
+    @property
+    def flops_per_token(self) -> float | None:
+        """As FLOPS says; needs the number of parameters, which a rank tells when it is ready."""
+        model = self.settings.get("model")
+        if not isinstance(model, Mapping) or not self.parameters:
+            return None
+        layers, width, length = (_whole(model, name) for name in ("layers", "width", "length"))
+        return flops_per_token(self.parameters, layers, width, length) if layers and width and length else None
+
+    @property
+    def share_of_peak(self) -> float | None:
+        """Of what the devices of the ranks could have computed while steps were done that count."""
+        flops, peak = self.flops_per_token, _number(self.settings, "peak_tflops")
+        device_us = sum(step.took_us * step.world for step in self.steps)
+        return _ratio(self.tokens * flops * US, device_us * peak * 1e12) if flops and peak else None
+
+    @property
+    def cost(self) -> float | None:
+        """In the money of the price: all nodes of each attempt, from its begin to its end."""
+        price = _number(self.settings, "price")
+        return price * sum(each.nodes * each.wall_us for each in self.attempts) / US / 3600 if price else None
+
+    @property
+    def cost_per_million_tokens(self) -> float | None:
+        return None if self.cost is None else _ratio(self.cost * 1e6, self.tokens)
+
+
+def flops_per_token(parameters: int, layers: int, width: int, length: int) -> float:
+    """Floating-point operations of training, as FLOPS says."""
+    return 6.0 * parameters + 12.0 * layers * width * length
+
+
+def account(events: Iterable[Event]) -> Account:
+    """Every second from the first event to the last; of a run that still goes on, as far as it has come."""
+    book = _Book()
+    for attempt in _attempts(events):
+        book.enter(attempt)
+    if isinstance(events, Events) and events.unreadable:
+        book.remarks.append(f"{events.unreadable} lines of the events could not be read")
+    return book.account()
+
+
+def _attempts(events: Iterable[Event]) -> list[list[Event]]:
+    """The events of each attempt by its own clock: another node's may show something else."""
+    attempts: list[list[Event]] = []
+    for event in events:
+        if _at(event) is None or not isinstance(event.get("what"), str):
+            continue
+        if event["what"] == "start" or not attempts:
+            attempts.append([])
+        attempts[-1].append(event)
+    return [
+        [each[0], *sorted(each[1:], key=_us_of)] if _starts(each) else sorted(each, key=_us_of) for each in attempts
+    ]
+
+
+def _starts(attempt: list[Event]) -> bool:
+    return str(attempt[0]["what"]) == "start"
+
+
+class _Book:
+    """Goes through the events once.
+
+    `mark` is how far the time is accounted for, `state` what the run does: waiting, restart or step.
+    """
+
+    def __init__(self) -> None:
+        self.begun: int | None = None
+        self.shift = 0
+        self.mark = 0
+        self.state = "waiting"
+        self.spent = Counter[str]()
+        self.steps: list[Step] = []
+        self.lost_steps = 0
+        self.attempts: list[Attempt] = []
+        self.failures: list[Failure] = []
+        self.outage: list[Failure] = []
+        """Failures after which no step is complete yet."""
+        self.saved: int | None = None
+        """When a checkpoint was published after the mark."""
+        self.early = 0
+        """How much earlier than their seconds say the last steps came."""
+        self.world = 1
+        self.settings: Mapping[str, Any] = {}
+        self.parameters: int | None = None
+        self.remarks: list[str] = []
+        self.strange = Counter[str]()
+
+    def enter(self, events: list[Event]) -> None:
+        """One attempt. The time since the last one was waited, whoever was to blame."""
+        self._start(events[0], min(map(_us_of, events)))
+        for event in events:
+            now = _us_of(event) + self.shift
+            match str(event["what"]):
+                case "generation":
+                    self._generation(event, now)
+                case "ready":
+                    self._until(now)
+                    self.state, self.early = "step", 0
+                    self.parameters = _whole(event, "parameters") or self.parameters
+                case "step":
+                    self._step(event, now)
+                case "checkpoint":
+                    self.saved = now
+                case "failure":
+                    self._failure(event, now)
+                case "preempted" | "end" as what:
+                    self._close(event, what, now)
+                case what if what not in KNOWN:
+                    self.strange[plain(what)[:40]] += 1
+        self._until(max(map(_us_of, events)) + self.shift)
+        self.attempts[-1].wall_us = self.mark - self.attempts[-1].begun_us
+
+    def _start(self, event: Event, first: int) -> None:
+        starts = str(event["what"]) == "start"
+        self.shift = 0
+        if self.begun is None:
+            submitted = _us(event, "submitted") if starts else None
+            self.begun = self.mark = first if submitted is None else min(first, submitted)
+        if first < self.mark:
+            behind = (self.mark - first) / US
+            self.remarks.append(
+                f"attempt {len(self.attempts) + 1} began {behind:.3f} s before the last event of the one before it, so"
+                " their clocks differ: what was waited between them is not known, and counts as nothing"
+            )
+            self.shift = self.mark - first
+        if self.attempts and not self.attempts[-1].end:
+            self._fail(Failure(self.mark, "job", "", None, self._last(), "it ended without a word"))
+        self._spend(first + self.shift, "waiting")
+        self.state, self.saved = "waiting", None
+        number = (_whole(event, "attempt") if starts else None) or len(self.attempts) + 1
+        nodes = event.get("nodes")
+        count = len(nodes) if isinstance(nodes, list) else _whole(event, "nodes") or 1
+        self.attempts.append(Attempt(number, plain(str(event.get("job") or "")), count, self.mark))
+        if starts and isinstance(told := event.get("settings"), Mapping):
+            self.settings = told
+
+    def _generation(self, event: Event, now: int) -> None:
+        """Steps from its first one on are done again, wherever they were done before."""
+        self._break_off(now)
+        self.state = "restart"
+        self.world = _whole(event, "world") or 1
+        for failure in self.outage:
+            failure.source = plain(str(event.get("source") or ""))
+        if first := _whole(event, "step"):
+            self._lose(first)
+
+    def _failure(self, event: Event, now: int) -> None:
+        if self.state != "step":
+            self._until(now)
+        kind, node, text = (plain(str(event.get(name) or "")) for name in ("kind", "node", "text"))
+        self._fail(Failure(now, kind, node, _whole(event, "rank"), _whole(event, "step") or self._last(), text))
+        self._break_off(now)
+        self.state = "restart"
+
+    def _fail(self, failure: Failure) -> None:
+        self.failures.append(failure)
+        self.outage.append(failure)
+
+    def _step(self, event: Event, now: int) -> None:
+        """Its last seconds are the step; what was before them, since the mark, is as it was.
+
+        Messages come early and late by turns: what a step came too early may be taken by those after it.
+        """
+        step = _whole(event, "step")
+        if step is None:
+            self.strange["step without its number"] += 1
+            return
+        since = now - self.mark
+        seconds = _us(event, "seconds")
+        seconds = since if seconds is None else seconds
+        going_on = self.state == "step"
+        took = min(since, seconds + self.early)
+        self.early = max(0, seconds + self.early - since) if going_on else 0
+        self._spend(now - took, "waiting" if going_on else self.state)
+        self.mark, self.saved = now, None
+        self._lose(step)
+        self.steps.append(Step(step, now, took, _stalls(event, took), self.world, event))
+        for failure in self.outage:
+            failure.until_step_us = now - failure.at_us
+        self.outage = []
+        self.state = "step"
+
+    def _close(self, event: Event, what: str, now: int) -> None:
+        why = "preempted" if what == "preempted" else plain(str(event.get("why") or "ended"))
+        if why == "failed":
+            self._break_off(now)
+        self._until(now)
+        self.state = "waiting"
+        self.attempts[-1].end = why
+
+    def _until(self, now: int) -> None:
+        """To where the state says; steps that have ended wait for what is still written."""
+        if self.state != "restart" and self.saved is not None:
+            self._spend(self.saved, "checkpoint")
+        self._spend(now, "restart" if self.state == "restart" else "waiting")
+
+    def _break_off(self, now: int) -> None:
+        """The step that was being done, if one was, is lost."""
+        if self.state == "step":
+            if self.outage:
+                self.outage[-1].lost_us += now - self.mark
+            self._spend(now, "lost")
+        self._until(now)
+
+    def _spend(self, until: int, kind: str) -> None:
+        if kind == "restart" and self.outage:
+            self.outage[-1].restart_us += until - self.mark
+        self.spent[kind] += until - self.mark
+        self.mark, self.saved = until, None
+
+    def _lose(self, first: int) -> None:
+        """Steps from this one on do not count any more."""
+        while self.steps and self.steps[-1].step >= first:
+            took = self.steps.pop().took_us
+            self.lost_steps += 1
+            self.spent["lost"] += took
+            if self.outage:
+                self.outage[-1].lost_steps += 1
+                self.outage[-1].lost_us += took
+
+    def _last(self) -> int:
+        return self.steps[-1].step if self.steps else 0
+
+    def account(self) -> Account:
+        bins = {name: self.spent[name] for name in BINS}
+        for step in self.steps:
+            for name, stall in zip(STALLS, step.stalls_us, strict=True):
+                bins[name] += stall
+            bins["productive"] += step.took_us - sum(step.stalls_us)
+        begun = self.begun or 0
+        unknown = [f"{count} events {name!r} are of no known kind" for name, count in self.strange.most_common(10)]
+        return Account(
+            begun / US,
+            bins,
+            tuple(replace(step, at_us=step.at_us - begun) for step in self.steps),
+            self.lost_steps,
+            tuple(replace(attempt, begun_us=attempt.begun_us - begun) for attempt in self.attempts),
+            tuple(replace(failure, at_us=failure.at_us - begun) for failure in self.failures),
+            self.settings,
+            self.parameters,
+            (*self.remarks, *unknown),
+        )
+
+
+def _stalls(event: Event, took: int) -> tuple[int, int, int]:
+    """What a step waited for, and no more than it took."""
+    told, left, found = event.get("stalled"), took, []
+    for name in STALLS:
+        found.append(min(left, (_us(told, name) or 0) if isinstance(told, Mapping) else 0))
+        left -= found[-1]
+    return found[0], found[1], found[2]
+
+
+def _at(event: Event) -> float | None:
+    at = _number(event, "at")
+    return at if at is not None and at < LATEST else None
+
+
+def _us_of(event: Event) -> int:
+    return round((_at(event) or 0.0) * US)
+
+
+def _us(event: Event, name: str) -> int | None:
+    """A time or a duration in microseconds."""
+    seconds = _number(event, name)
+    return round(seconds * US) if seconds is not None and seconds < LATEST else None
+
+
+def _number(event: Event, name: str) -> float | None:
+    """A finite one that is not less than 0."""
+    value = event.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) and value >= 0 else None
+    except OverflowError:
+        return None
+
+
+def _whole(event: Event, name: str) -> int | None:
+    value = event.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
