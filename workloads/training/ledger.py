@@ -35,8 +35,8 @@ FLOPS = (
 )
 LINE_MAX = 2**20
 US = 1_000_000
-LATEST = 10**11
-"""Seconds since 1970 that no clock shows before the year 5138."""
+LATEST = 2 * 10**11
+"""Seconds since 1970 that no clock shows before the year 8307."""
 KNOWN = ("start", "generation", "ready", "step", "checkpoint", "failure", "notice", "preempted", "end")
 
 
@@ -135,6 +135,8 @@ class Account:
     lost_steps: int
     attempts: tuple[Attempt, ...]
     failures: tuple[Failure, ...]
+    told: tuple[tuple[int, Event], ...]
+    """The events that are no steps and no failures, with their microseconds after the run's begin."""
     settings: Mapping[str, Any]
     parameters: int | None
     remarks: tuple[str, ...]
@@ -151,7 +153,7 @@ class Account:
 
     @property
     def tokens(self) -> int:
-        return sum(_whole(step.event, "tokens") or 0 for step in self.steps)
+        return sum(tokens_of(step.event) for step in self.steps)
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -164,7 +166,7 @@ class Account:
         model = self.settings.get("model")
         if not isinstance(model, Mapping) or not self.parameters:
             return None
-        layers, width, length = (_whole(model, name) for name in ("layers", "width", "length"))
+        layers, width, length = (whole(model, name) for name in ("layers", "width", "length"))
         return flops_per_token(self.parameters, layers, width, length) if layers and width and length else None
 
     @property
@@ -241,6 +243,7 @@ class _Book:
         self.early = 0
         """How much earlier than their seconds say the last steps came."""
         self.world = 1
+        self.told: list[tuple[int, Event]] = []
         self.settings: Mapping[str, Any] = {}
         self.parameters: int | None = None
         self.remarks: list[str] = []
@@ -251,13 +254,15 @@ class _Book:
         self._start(events[0], min(map(_us_of, events)))
         for event in events:
             now = _us_of(event) + self.shift
+            if event["what"] not in ("step", "failure"):
+                self.told.append((now, event))
             match str(event["what"]):
                 case "generation":
                     self._generation(event, now)
                 case "ready":
                     self._until(now)
                     self.state, self.early = "step", 0
-                    self.parameters = _whole(event, "parameters") or self.parameters
+                    self.parameters = whole(event, "parameters") or self.parameters
                 case "step":
                     self._step(event, now)
                 case "checkpoint":
@@ -288,9 +293,9 @@ class _Book:
             self._fail(Failure(self.mark, "job", "", None, self._last(), "it ended without a word"))
         self._spend(first + self.shift, "waiting")
         self.state, self.saved = "waiting", None
-        number = (_whole(event, "attempt") if starts else None) or len(self.attempts) + 1
+        number = (whole(event, "attempt") if starts else None) or len(self.attempts) + 1
         nodes = event.get("nodes")
-        count = len(nodes) if isinstance(nodes, list) else _whole(event, "nodes") or 1
+        count = len(nodes) if isinstance(nodes, list) else whole(event, "nodes") or 1
         self.attempts.append(Attempt(number, plain(str(event.get("job") or "")), count, self.mark))
         if starts and isinstance(told := event.get("settings"), Mapping):
             self.settings = told
@@ -299,17 +304,17 @@ class _Book:
         """Steps from its first one on are done again, wherever they were done before."""
         self._break_off(now)
         self.state = "restart"
-        self.world = _whole(event, "world") or 1
+        self.world = whole(event, "world") or 1
         for failure in self.outage:
             failure.source = plain(str(event.get("source") or ""))
-        if first := _whole(event, "step"):
+        if first := whole(event, "step"):
             self._lose(first)
 
     def _failure(self, event: Event, now: int) -> None:
         if self.state != "step":
             self._until(now)
         kind, node, text = (plain(str(event.get(name) or "")) for name in ("kind", "node", "text"))
-        self._fail(Failure(now, kind, node, _whole(event, "rank"), _whole(event, "step") or self._last(), text))
+        self._fail(Failure(now, kind, node, whole(event, "rank"), whole(event, "step") or self._last(), text))
         self._break_off(now)
         self.state = "restart"
 
@@ -322,7 +327,7 @@ class _Book:
 
         Messages come early and late by turns: what a step came too early may be taken by those after it.
         """
-        step = _whole(event, "step")
+        step = whole(event, "step")
         if step is None:
             self.strange["step without its number"] += 1
             return
@@ -397,6 +402,7 @@ class _Book:
             self.lost_steps,
             tuple(replace(attempt, begun_us=attempt.begun_us - begun) for attempt in self.attempts),
             tuple(replace(failure, at_us=failure.at_us - begun) for failure in self.failures),
+            tuple((at - begun, event) for at, event in self.told),
             self.settings,
             self.parameters,
             (*self.remarks, *unknown),
@@ -438,7 +444,11 @@ def _number(event: Event, name: str) -> float | None:
         return None
 
 
-def _whole(event: Event, name: str) -> int | None:
+def tokens_of(step: Event) -> int:
+    return whole(step, "tokens") or 0
+
+
+def whole(event: Event, name: str) -> int | None:
     value = event.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None
 

@@ -1,0 +1,249 @@
+"""What a run leaves behind: one JSON object, made from its events alone, from which reports are made.
+
+    python3 -m training.record FOLDER
+
+writes `record.json` in the folder of a run anew, also of one that was killed or still goes on. The shape is that of
+workloads/record.schema.json; times are seconds after the run's begin. What nobody told is null.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from validation.result import plain
+
+from . import ledger
+from .ledger import US, Account, Attempt, Event, Failure, Step
+
+VERSION = 1
+EVENTS = "events.jsonl"
+RECORD = "record.json"
+POINTS_MAX = 1000
+"""Of the curve."""
+ITEMS_MAX = 200
+"""Of any other list: what a report can show."""
+CREDENTIALS = re.compile(r"://[^/@\s]+@")
+SIGNED = re.compile(r"([?&][^=&\s]*(?:sig|token|key|secret|password|credential)[^=&\s]*)=[^&\s]+", re.IGNORECASE)
+
+
+def write(folder: Path) -> Path:
+    """The record of the run in this folder; whoever reads it finds a whole one, this or the one before."""
+    found = record(ledger.read(folder / EVENTS))
+    path = folder / RECORD
+    draft = folder / f"{RECORD}.{os.getpid()}.draft"
+    try:
+        with draft.open("w") as file:
+            file.write(json.dumps(found, indent=1, allow_nan=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return path
+
+
+def record(events: Iterable[Event]) -> dict[str, Any]:
+    """As the schema says."""
+    account = ledger.account(events)
+    starts = _told(account, "start")
+    ready = [event for _, event in _told(account, "ready")]
+    failures = account.failures[-ITEMS_MAX:]
+    checkpoints = _told(account, "checkpoint")
+    notices = _told(account, "notice")
+    generations = _told(account, "generation")
+    return {
+        "version": VERSION,
+        "name": plain(str(starts[-1][1].get("name", ""))) if starts else "",
+        "begun": _date(account.begun),
+        "state": (account.attempts[-1].end if account.attempts else "") or "open",
+        "settings": without_secrets(account.settings),
+        "versions": _texts([event for _, event in starts] + ready),
+        "device": _latest(ready, "device"),
+        "backend": _latest(ready, "backend"),
+        "digest": _latest([event for _, event in _told(account, "end")], "digest"),
+        "account": _figures(account),
+        "curve": curve(account),
+        "checkpoints": [_checkpoint(at, event) for at, event in checkpoints[-ITEMS_MAX:]],
+        "failures": [_failure(each) for each in failures],
+        "generations": [_generation(at, event) for at, event in generations[-ITEMS_MAX:]],
+        "attempts": [_attempt(each) for each in account.attempts[-ITEMS_MAX:]],
+        "notices": [{"at": at / US, "text": _word(event, "text")} for at, event in notices[-ITEMS_MAX:]],
+        "remarks": list(account.remarks),
+        "counts": {
+            "steps": len(account.steps),
+            "checkpoints": len(checkpoints),
+            "failures": len(account.failures),
+            "generations": len(generations),
+            "attempts": len(account.attempts),
+            "notices": len(notices),
+        },
+    }
+
+
+def _figures(account: Account) -> dict[str, Any]:
+    return {
+        "wall_s": account.wall_us / US,
+        "bins": {name: us / US for name, us in account.bins_us.items()},
+        "meanings": ledger.BINS,
+        "goodput": account.goodput,
+        "step": account.steps[-1].step if account.steps else 0,
+        "steps_lost": account.lost_steps,
+        "tokens": account.tokens,
+        "tokens_per_s": account.tokens_per_s,
+        "parameters": account.parameters,
+        "flops_per_token": account.flops_per_token,
+        "flops_formula": ledger.FLOPS,
+        "share_of_peak": account.share_of_peak,
+        "cost": account.cost,
+        "cost_per_million_tokens": account.cost_per_million_tokens,
+    }
+
+
+def curve(account: Account) -> list[dict[str, Any]]:
+    """The steps that count. A rate is that of all steps since the point before."""
+    points: list[dict[str, Any]] = []
+    before = -1
+    for place in _kept(account.steps, account.failures):
+        since = account.steps[before + 1 : place + 1]
+        took = sum(step.took_us for step in since) / US
+        event = account.steps[place].event
+        points.append({
+            "step": account.steps[place].step,
+            "at": account.steps[place].at_us / US,
+            "loss": _finite(event.get("loss")),
+            "tokens_per_s": sum(ledger.tokens_of(step.event) for step in since) / took if took else None,
+            "rate": _finite(event.get("rate")),
+            "norm": _finite(event.get("norm")),
+        })  # fmt: skip
+        before = place
+    return points
+
+
+def _kept(steps: Sequence[Step], failures: Sequence[Failure]) -> list[int]:
+    """The places of the first and the last, of what stands out, of those beside failures, and of some between."""
+    if len(steps) <= POINTS_MAX:
+        return list(range(len(steps)))
+    losses = [_finite(step.event.get("loss")) for step in steps]
+    unknown = next((place for place, loss in enumerate(losses) if loss is None), 0)
+    kept = {0, len(steps) - 1, unknown, *_extremes(losses, 0, len(steps))}
+    for failure in failures[-ITEMS_MAX:]:
+        after = _place(steps, failure.at_us)
+        kept |= {max(0, after - 1), min(after, len(steps) - 1)}
+    pieces = (POINTS_MAX - len(kept)) // 2
+    for piece in range(pieces):
+        kept |= _extremes(losses, piece * len(steps) // pieces, (piece + 1) * len(steps) // pieces)
+    return sorted(kept)
+
+
+def _extremes(losses: Sequence[float | None], begin: int, end: int) -> set[int]:
+    """The places of the least and the greatest."""
+    known = [(loss, place) for place in range(begin, end) if (loss := losses[place]) is not None]
+    return {min(known)[1], max(known)[1]} if known else {begin}
+
+
+def _place(steps: Sequence[Step], at_us: int) -> int:
+    """Of the first step after that time."""
+    low, high = 0, len(steps)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if steps[middle].at_us <= at_us else (low, middle)
+    return low
+
+
+def _checkpoint(at: int, event: Event) -> dict[str, Any]:
+    figures = {name: _finite(event.get(name)) for name in ("blocked_s", "seconds", "bytes")}
+    return {"at": at / US, "step": ledger.whole(event, "step"), **figures, "folder": _word(event, "folder")}
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    told = {name: getattr(attempt, name) for name in ("number", "job", "nodes", "end")}
+    return told | {"at": attempt.begun_us / US, "seconds": attempt.wall_us / US}
+
+
+def _failure(failure: Failure) -> dict[str, Any]:
+    told = {name: getattr(failure, name) for name in ("kind", "node", "rank", "step", "source", "lost_steps")}
+    return {
+        "at": failure.at_us / US,
+        "text": without_secrets(failure.text),
+        "lost_s": failure.lost_us / US,
+        "restart_s": failure.restart_us / US,
+        "until_step_s": None if failure.until_step_us is None else failure.until_step_us / US,
+        **told,
+    }
+
+
+def _generation(at: int, event: Event) -> dict[str, Any]:
+    wholes = {name: ledger.whole(event, name) for name in ("number", "world", "step")}
+    nodes = event.get("nodes")
+    count = len(nodes) if isinstance(nodes, list) else ledger.whole(event, "nodes")
+    return {"at": at / US, **wholes, "nodes": count, "why": _word(event, "why"), "source": _word(event, "source")}
+
+
+def without_secrets(told: Any) -> Any:
+    """The same without what opens anything: users and signatures in addresses."""
+    if isinstance(told, Mapping):
+        return {str(name): without_secrets(value) for name, value in told.items()}
+    if isinstance(told, list | tuple):
+        return [without_secrets(value) for value in told]
+    if isinstance(told, str):
+        return SIGNED.sub(r"\1=...", CREDENTIALS.sub("://...@", told))
+    return told if not isinstance(told, float) or math.isfinite(told) else None
+
+
+def _told(account: Account, what: str) -> list[tuple[int, Event]]:
+    return [(at, event) for at, event in account.told if event["what"] == what]
+
+
+def _texts(events: Sequence[Event]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for event in events:
+        if isinstance(versions := event.get("versions"), Mapping):
+            found |= {plain(str(name)): plain(str(version)) for name, version in versions.items()}
+    return dict(list(found.items())[:ITEMS_MAX])
+
+
+def _latest(events: Sequence[Event], name: str) -> str:
+    return next((_word(event, name) for event in reversed(events) if event.get(name)), "")
+
+
+def _word(event: Event, name: str) -> str:
+    word: str = without_secrets(plain(str(event.get(name) or "")))
+    return word
+
+
+def _finite(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def _date(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="training.record", description="Writes the record of a run from its events.")
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="of the run")
+    folder = parser.parse_args(argv).folder
+    try:
+        print(write(folder))
+    except OSError as error:
+        print(f"record: {error.filename or folder}: {error.strerror}: no record is written", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
