@@ -98,7 +98,7 @@ RULES = (
     Rule("stampworks.cli", ours=ANY, others=ANY),
     Rule("stampworks", ours=("cluster", "declaration", "plan"), exact=True),
     Rule("stacks", ours=ANY, others=ANY),
-    Rule("workloads.training", others=("torch", "numpy", "fsspec", "validation")),
+    Rule("workloads.training", others=("torch", "numpy", "fsspec", "validation", "wandb")),
     Rule("workloads", others=("torch", "numpy", "fsspec", "tensorboard")),
     # modules run on the nodes, action plugins here beside Ansible, which brings yaml
     Rule("playbooks", others=("ansible", "ansible_collections.stampworks", "yaml")),
