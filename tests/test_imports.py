@@ -67,12 +67,13 @@ RULES = (
     Rule("stampworks.names", pure=True),
     Rule("stampworks.printable", pure=True),
     Rule("stampworks.reasons", pure=True),
+    Rule("stampworks.layouts", pure=True),
     Rule("stampworks.faults"),
     Rule("stampworks.plan", others=("yaml",), pure=True),
     Rule("stampworks.catalog", others=("yaml",), pure=True),
     Rule("stampworks.physics", ours=("catalog",), pure=True),
     Rule("stampworks.declaration", ours=("catalog",), others=("pydantic", "pydantic_core", "yaml")),
-    Rule("stampworks.planning", ours=("declaration", "catalog", "physics", "plan"), pure=True),
+    Rule("stampworks.planning", ours=("declaration", "catalog", "physics", "plan", "layouts"), pure=True),
     Rule("stampworks.facts", ours=("planning",)),
     Rule("stampworks.schedulers", ours=("plan",), others=("jinja2",), pure=True),
     Rule("stampworks.resources", ours=("plan",), others=("pulumi",)),
@@ -83,7 +84,7 @@ RULES = (
     Rule(
         "stampworks.operations",
         ours=(
-            *("plan", "reasons", "faults", "configuration", "qualification", "schedulers"),
+            *("plan", "reasons", "layouts", "faults", "configuration", "qualification", "schedulers"),
             *("clouds.*.members", "clouds.*.faults", "clouds.*.renewal"),
         ),
     ),

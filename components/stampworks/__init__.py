@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from stampworks.declaration import (
         Account,
         Check,
+        Checkpoints,
         Declaration,
         Extras,
         Fabric,
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
         Role,
         Scheduler,
         Storage,
+        Tracker,
+        Training,
         User,
     )
     from stampworks.plan import Plan, to_json
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Account",
     "Check",
+    "Checkpoints",
     "Cluster",
     "Declaration",
     "Extras",
@@ -41,6 +45,8 @@ __all__ = [
     "Role",
     "Scheduler",
     "Storage",
+    "Tracker",
+    "Training",
     "User",
     "plan_of_stack",
     "to_json",

@@ -26,6 +26,8 @@ SchedulerKind = Literal["slurm", "kubernetes"]
 Preemption = Literal["off", "requeue", "cancel"]
 Level = Literal["none", "quick", "standard", "burn-in"]
 RollJobs = Literal["wait", "requeue"]
+Layout = Literal["ddp", "fsdp", "hsdp", "tp"]
+TrackerKind = Literal["files", "mlflow", "wandb"]
 
 # What two stamps of one cluster may differ in says so beside the field: the fingerprint leaves it out, and what
 # compares plans does not count it. A field without a mark counts.
@@ -282,6 +284,38 @@ class Roll:
 
 
 @dataclass(frozen=True)
+class Tracker:
+    """Who else is told how a training run goes."""
+
+    kind: TrackerKind
+    url: str
+    experiment: str
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    directory: str
+    """Below it each run has a directory of its own; empty: in the run's folder."""
+    keep: int
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a training run takes where nobody says it."""
+
+    layout: Layout
+    tensor_parallel: int
+    steps: int
+    batch: int
+    tracker: Tracker
+    checkpoints: Checkpoints
+    ranks: tuple[tuple[str, int], ...]
+    """Of each pool, how many ranks a node has."""
+    peak_tflops: tuple[tuple[str, float], ...]
+    """What one accelerator reaches in bfloat16 as its maker says; a pool that is not there: not known, or simulated."""
+
+
+@dataclass(frozen=True)
 class Expectation:
     """A predicted number with its derivation."""
 
@@ -315,6 +349,7 @@ class Plan:
     extras: Extras
     proof: Proof
     roll: Roll
+    training: Training
     expectations: tuple[Expectation, ...]
     reasons: tuple[Reason, ...] = field(metadata=WORDS)
 

@@ -120,6 +120,48 @@ REFERENCES = {
     ),
 }
 
+TRAINING = {
+    "another-layout": (
+        "{layout: ring}",
+        "29:20: training.layout: must be ddp, fsdp, hsdp or tp, not 'ring'",
+    ),
+    "degree-of-another-layout": (
+        "{layout: fsdp, tensor_parallel: 2}",
+        "29:43: training.tensor_parallel: it is of the layout tp, not of fsdp",
+    ),
+    "mlflow-is-nowhere": (
+        "{tracker: {kind: mlflow}}",
+        "29:28: training.tracker.kind: mlflow needs a server, and no url is written",
+    ),
+    "files-are-nowhere-else": (
+        "{tracker: {url: http://10.0.0.5:5000}}",
+        "29:27: training.tracker.url: files lie in the run's folder and have no server",
+    ),
+    "a-login-in-a-url": (
+        "{tracker: {kind: mlflow, url: 'http://bob:secret@10.0.0.5'}}",
+        "29:41: training.tracker.url: there is a login in it, and a declaration keeps no secrets",
+    ),
+    "no-url": (
+        "{tracker: {kind: mlflow, url: 'file:///x'}}",
+        "29:41: training.tracker.url: 'file:///x' is not the URL of a server",
+    ),
+    "a-strange-experiment": (
+        "{tracker: {experiment: -x}}",
+        "29:34: training.tracker.experiment: '-x' is not a plain name",
+    ),
+    "checkpoints-on-one-node": (
+        "{checkpoints: {directory: /scratch/run}}",
+        "29:37: training.checkpoints.directory: /scratch/run is on no storage, so that each node would have its own",
+    ),
+    "checkpoints-somewhere": (
+        "{checkpoints: {directory: runs}}",
+        "29:37: training.checkpoints.directory: 'runs' is not an absolute path",
+    ),
+    "checkpoints-that-climb": (
+        "{checkpoints: {directory: /shared/..}}",
+        "29:37: training.checkpoints.directory: '/shared/..' is not a plain path",
+    ),
+}
 NOT_SUPPRESSED = {
     "a wrong pool hides no other list": (
         [("count: 4", "count: x"), ("name: bob", "name: alice"), ("name: short", "name: main")],
@@ -175,6 +217,14 @@ def test_value(old: str, new: str, expected: str, complaint: Complaint) -> None:
 def test_reference(old: str, new: str, expected: list[str], complaint: Complaint) -> None:
     """What does not fit together is named at the field that has to change."""
     assert outline(complaint(changed(old, new))) == expected
+
+
+@pytest.mark.parametrize(("section", "expected"), TRAINING.values(), ids=TRAINING)
+def test_training(section: str, expected: str, complaint: Complaint) -> None:
+    """What a run would only find out on the nodes, and a login that would be in the clear in every plan."""
+    text = complaint(f"{EXAMPLE}training: {section}\n")
+    assert outline(text) == [expected]
+    assert "hint: " in text
 
 
 @pytest.mark.parametrize(("changes", "paths"), NOT_SUPPRESSED.values(), ids=NOT_SUPPRESSED)

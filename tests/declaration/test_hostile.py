@@ -51,6 +51,11 @@ DATA["extras"] = {
 }
 DATA["proof"] = {"level": "standard"}
 DATA["roll"] = {"jobs": "wait"}
+DATA["training"] = {
+    "layout": "fsdp",
+    "tracker": {"kind": "mlflow", "url": "http://10.0.0.5:5000", "experiment": "demo"},
+    "checkpoints": {"directory": "/data/checkpoints"},
+}
 
 
 def texts(value: Any, path: Place = ()) -> Iterator[Place]:

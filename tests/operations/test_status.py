@@ -30,6 +30,13 @@ def the_plan(count: int = 2, named: bool = True) -> plan.Plan:
         extras=plan.Extras((), ()),
         proof=plan.Proof("none", 1, 0),
         roll=plan.Roll((("gpu", 1),), "wait"),
+        training=plan.Training(
+            *("fsdp", 1, 100, 16),
+            tracker=plan.Tracker("files", "", "stampworks"),
+            checkpoints=plan.Checkpoints("", 3),
+            ranks=(("gpu", 1),),
+            peak_tflops=(),
+        ),
         expectations=(),
         reasons=(),
     )

@@ -47,6 +47,13 @@ scheduler:
   accounts: [{name: research, share: 1, accelerators_max: 0}, {name: product}]
 proof: {level: standard, budget_minutes: 10, failed_nodes_max: 0}
 roll: {max_unavailable_percent: 10, jobs: wait}
+training:
+  layout: tp
+  tensor_parallel: 1
+  steps: 100
+  batch: 16
+  tracker: {kind: wandb, url: "http://10.0.0.5:5000", experiment: demo}
+  checkpoints: {directory: /shared/checkpoints, keep: 3}
 extras:
   roles: [{path: motd, groups: [gpu], variables: {motd_text: hello}}]
   checks: [{path: scratch.sh, pools: [gpu], timeout_seconds: 10}]
@@ -95,6 +102,15 @@ OTHERS: dict[str, Any] = {
     "proof.failed_nodes_max": 1,
     "roll.max_unavailable_percent": 100,
     "roll.jobs": "requeue",
+    "training.layout": "ddp",
+    "training.tensor_parallel": 2,
+    "training.steps": 200,
+    "training.batch": 32,
+    "training.tracker.kind": "mlflow",
+    "training.tracker.url": "http://10.0.0.5:6000",
+    "training.tracker.experiment": "other",
+    "training.checkpoints.directory": "/shared/other",
+    "training.checkpoints.keep": 5,
     "extras.roles[].groups": ["head"],
     "extras.roles[].variables": {"motd_text": "hallo"},
     "extras.checks[].pools": ["cpu"],
@@ -116,6 +132,7 @@ FOLLOW: dict[str, list[tuple[str, Any]]] = {  # what has to change with a field,
         ("extras.roles[].groups", ["cpu"]),
         ("extras.checks[].pools", ["cpu"]),
     ],
+    "storage[].mount": [("training.checkpoints.directory", "/data/checkpoints")],
     "users[].accounts": [],
     "scheduler.queues[].default": [("scheduler.queues.1.default", True)],
     "scheduler.accounting": [("scheduler.accounts", []), ("users[].accounts", [])],
@@ -189,8 +206,12 @@ def test_every_other_declared_field_counts(path: str, value: Any) -> None:
 @pytest.mark.parametrize("path", [path for path, field in fields().items() if path + "[].name" in fields()])
 def test_one_entry_less_counts(path: str) -> None:
     """And so does an entry of any list."""
-    unnamed = {"pools": "scheduler.queues", "scheduler.accounts": "users[].accounts"}
-    data = changed(unnamed[path], []) if path in unnamed else copy.deepcopy(DECLARED)
+    unnamed: dict[str, tuple[str, Any]] = {
+        "pools": ("scheduler.queues", []),
+        "scheduler.accounts": ("users[].accounts", []),
+        "storage": ("training.checkpoints", {}),
+    }
+    data = changed(*unnamed[path]) if path in unnamed else copy.deepcopy(DECLARED)
     before = of(data)
     at(data, path.split(".")).pop()
     assert of(data) != before

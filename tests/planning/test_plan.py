@@ -206,3 +206,12 @@ def test_a_burn_in_has_hours(plan_of: Any, proof: Any, minutes: int) -> None:
     plan = plan_of(pools=[GPU], proof=proof)
     assert plan.proof.budget_minutes == minutes
     assert ("proof.budget_minutes" in reasons(plan)) is (minutes == 240)
+
+
+def test_a_layout_for_fewer_nodes(plan_of: Any) -> None:
+    """A pool may have more nodes than a run can take: the plan says how many that are."""
+    plan = plan_of(pools=[GPU | {"count": 5}], training={"layout": "tp", "tensor_parallel": 2})
+    assert reasons(plan)["training.tensor_parallel"] == (
+        "gpu: 5 nodes x 1 ranks = 5 ranks; in groups of tensor_parallel 5 / 2 = 2.5, which is not whole: "
+        "runs take 4 nodes of it at most"
+    )

@@ -254,3 +254,17 @@ def test_a_default_that_does_not_fit_points_at_what_is_around_it(plan_text_of: P
         "cluster.yaml:1:1: network.cidr: 10.77.0.0/16 is too small: a slot of it has 1024 addresses, and pool last "
         "needs 1024 (the last slot has 2 less)\n"
     )
+
+
+def test_a_layout_that_no_number_of_nodes_can_have(plan_text_of: PlanText) -> None:
+    """The arithmetic is said where the degree is written."""
+    text = "pools:\n  - {name: gpu, machine: sim-h100, count: 4}\ntraining: {layout: tp, tensor_parallel: 8}\n"
+    assert refusal(plan_text_of, text) == (
+        "cluster.yaml:6:41: training.tensor_parallel: pool gpu: 4 nodes x 1 ranks = 4 ranks; in groups of "
+        "tensor_parallel 4 / 8 = 0.5, which is not whole\n"
+        "    training: {layout: tp, tensor_parallel: 8}\n"
+        "                                            ^\n"
+        "  hint: write a tensor_parallel that divides 4, or another layout\n"
+        "\n"
+        "1 problem in cluster.yaml: nothing was changed."
+    )

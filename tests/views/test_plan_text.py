@@ -54,6 +54,7 @@ def test_a_cluster_without_rails_has_no_fabric_to_show() -> None:
         "Groups",
         "Networks in 10.77.0.0/16",
         "Scheduler slurm: topology flat, preemption off, accounting off, drains wait 10 min",
+        "Training by default: layout fsdp, 100 steps of 16 samples, tracker files, 3 checkpoints in each",
         "Why",
     ]
 

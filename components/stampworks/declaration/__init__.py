@@ -6,6 +6,7 @@ from stampworks.declaration.models import (
     Account,
     Change,
     Check,
+    Checkpoints,
     Declaration,
     Extras,
     Fabric,
@@ -18,6 +19,8 @@ from stampworks.declaration.models import (
     Roll,
     Scheduler,
     Storage,
+    Tracker,
+    Training,
     User,
 )
 from stampworks.declaration.schema import change_of, schema
@@ -28,6 +31,7 @@ __all__ = [
     "Account",
     "Change",
     "Check",
+    "Checkpoints",
     "Declaration",
     "DeclarationError",
     "Extras",
@@ -43,6 +47,8 @@ __all__ = [
     "Scheduler",
     "Source",
     "Storage",
+    "Tracker",
+    "Training",
     "User",
     "change_of",
     "check_name",

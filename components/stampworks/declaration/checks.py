@@ -49,6 +49,7 @@ def check(data: Entry) -> Iterator[Finding]:
     yield from _preemption(scheduler)
     yield from _accounts(data, scheduler)
     yield from _accounting(scheduler)
+    yield from _training(data.get("training", {}), data.get("storage", ()))
     yield from _extras(data, data.get("extras", {}))
 
 
@@ -169,6 +170,30 @@ def _accounting(scheduler: Entry) -> Iterator[Finding]:
     if scheduler.get("accounts"):
         hint = "write accounting: true in scheduler, or take the accounts out"
         yield Finding(("scheduler", "accounts"), "accounts need accounting, which is off", hint)
+
+
+def _training(training: Entry, storage: Sequence[Entry]) -> Iterator[Finding]:
+    layout, tracker = training.get("layout"), training.get("tracker", {})
+    if layout not in (None, "tp") and training.get("tensor_parallel", 1) > 1:
+        hint = "write layout: tp, or take tensor_parallel out"
+        yield Finding(("training", "tensor_parallel"), f"it is of the layout tp, not of {layout}", hint)
+    if tracker.get("kind") == "mlflow" and tracker.get("url") == "":
+        hint = "write the url of its server, like http://10.0.0.5:5000"
+        yield Finding(("training", "tracker", "kind"), "mlflow needs a server, and no url is written", hint)
+    if tracker.get("kind") == "files" and tracker.get("url"):
+        hint = "take the url out, or write kind: mlflow or kind: wandb"
+        yield Finding(("training", "tracker", "url"), "files lie in the run's folder and have no server", hint)
+    yield from _on_storage(training.get("checkpoints", {}).get("directory", ""), storage)
+
+
+def _on_storage(directory: str, storage: Sequence[Entry]) -> Iterator[Finding]:
+    """All nodes must see it."""
+    mounts = [entry.get("mount") for entry in storage]
+    above = {directory, *map(str, PurePosixPath(directory).parents)}
+    if directory and None not in mounts and not above.intersection(mounts):
+        there = f"mounted are {', '.join(map(str, mounts))}" if mounts else "declare a storage, which all nodes mount"
+        path = ("training", "checkpoints", "directory")
+        yield Finding(path, f"{directory} is on no storage, so that each node would have its own", there)
 
 
 def _extras(data: Entry, extras: Entry) -> Iterator[Finding]:

@@ -14,6 +14,8 @@ from stampworks.declaration.values import (
     AccountName,
     Cidr,
     Cloud,
+    Directory,
+    Experiment,
     MachineName,
     Mount,
     Name,
@@ -22,6 +24,7 @@ from stampworks.declaration.values import (
     PoolName,
     QueueName,
     ReleaseName,
+    Url,
     UserName,
     Whole,
 )
@@ -358,6 +361,68 @@ class Roll(Section):
     )
 
 
+class Tracker(Section):
+    """Who else is told how a run goes. What it wants to know of its user stands in the environment of the job."""
+
+    kind: Literal["files", "mlflow", "wandb"] = Field(
+        default="files",
+        description="What keeps the values: a file in the run's folder, MLflow, or Weights & Biases.",
+        json_schema_extra=IN_PLACE,
+    )
+    url: Url = Field(default="", description="Where its server is; MLflow needs it.", json_schema_extra=IN_PLACE)
+    experiment: Experiment = Field(
+        default="stampworks",
+        description="What the tracker calls all runs of this cluster together.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Checkpoints(Section):
+    """Where runs save what they have learned."""
+
+    directory: Directory = Field(
+        default="",
+        description="A directory on a mounted storage, below which each run has its own; without it, the run's folder.",
+        json_schema_extra=IN_PLACE,
+    )
+    keep: int = Field(
+        default=3, ge=1, le=1000, description="How many of the newest are kept.", json_schema_extra=IN_PLACE
+    )
+
+
+class Training(Section):
+    """What `stampworks submit training` takes where nobody says it; `--set` says it for one run."""
+
+    layout: Literal["ddp", "fsdp", "hsdp", "tp"] = Field(
+        default="fsdp",
+        description="How a model is spread over ranks: copied, split, split within a node, or split in each layer.",
+        json_schema_extra=IN_PLACE,
+    )
+    tensor_parallel: int = Field(
+        default=1,
+        ge=1,
+        le=1024,
+        description="Among how many ranks the layout tp splits each layer.",
+        json_schema_extra=IN_PLACE,
+    )
+    steps: int = Field(
+        default=100, ge=1, le=100_000_000, description="How many steps a run has.", json_schema_extra=IN_PLACE
+    )
+    batch: int = Field(
+        default=16,
+        ge=1,
+        le=100_000_000,
+        description="How many samples a step has, of all ranks together.",
+        json_schema_extra=IN_PLACE,
+    )
+    tracker: Tracker = Field(
+        default=Tracker(), description="Who else is told how a run goes.", json_schema_extra=IN_PLACE
+    )
+    checkpoints: Checkpoints = Field(
+        default=Checkpoints(), description="Where checkpoints lie, and how many of them.", json_schema_extra=IN_PLACE
+    )
+
+
 class Declaration(Section):
     """A training cluster, as a person declares it."""
 
@@ -402,4 +467,9 @@ class Declaration(Section):
         default=Proof(), description="How it is proven before anything may rely on it.", json_schema_extra=IN_PLACE
     )
     roll: Roll = Field(default=Roll(), description="How nodes that run are made anew.", json_schema_extra=IN_PLACE)
+    training: Training = Field(
+        default=Training(),
+        description="What a training run takes where nobody says it.",
+        json_schema_extra=IN_PLACE,
+    )
     extras: Extras = Field(default=Extras(), description="Roles and checks of your own.", json_schema_extra=IN_PLACE)

@@ -30,4 +30,13 @@ def schema() -> dict[str, Any]:
         for field in section["properties"].values():
             if field.get("default") == "":  # "not given"; as a value it would be refused
                 del field["default"]
+            elif "default" in field:
+                field["default"] = _given(field["default"])
     return {"$schema": _Untitled.schema_dialect, **document}
+
+
+def _given(default: Any) -> Any:
+    """A section's defaults without those that stand for nothing."""
+    if not isinstance(default, dict):
+        return default
+    return {name: _given(value) for name, value in default.items() if value != ""}

@@ -23,6 +23,8 @@ NAME_PATTERN = rf"^[a-z]([a-z0-9-]{{0,{NAME_LENGTH_MAX - 2}}}[a-z0-9])?$"
 USER_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
 MOUNT_LENGTH_MAX = 255
 MOUNT_PATTERN = r"^(/[A-Za-z0-9_][A-Za-z0-9._-]*)+$"
+URL_PATTERN = r"^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~%+/-]*)?$"
+EXPERIMENT_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._/-]{0,127}$"
 CIDR_PATTERN = r"^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/[0-9]+$"
 
 # From the folder of the file that names it, and without what means something to a shell, a template or a terminal.
@@ -148,6 +150,33 @@ def mount(value: str) -> str:
     return value
 
 
+def directory(value: str) -> str:
+    """Refuse what is no absolute path, or hard to quote."""
+    if not value.startswith("/"):
+        raise _wrong(f"{shown(value)} is not an absolute path", f"write it like /shared/{_plain(value) or 'folder'}")
+    if len(value) > MOUNT_LENGTH_MAX or not re.fullmatch(MOUNT_PATTERN, value):
+        hint = "name a directory with letters, digits, '.', '_' and '-', without '..' and without '/' at the end"
+        raise _wrong(f"{shown(value)} is not a plain path", hint)
+    return value
+
+
+def url(value: str) -> str:
+    """Refuse all but the plain address of a server: a login in it would be in the clear wherever a plan is."""
+    if "@" in value:
+        raise _wrong("there is a login in it, and a declaration keeps no secrets", "put the login where jobs run")
+    if not re.fullmatch(URL_PATTERN, value):
+        raise _wrong(f"{shown(value)} is not the URL of a server", "write it like http://10.0.0.5:5000")
+    return value
+
+
+def experiment(value: str) -> str:
+    """Refuse what a tracker could take for something else than a name."""
+    if not re.fullmatch(EXPERIMENT_PATTERN, value):
+        hint = "a name is 1 to 128 letters, digits, blanks and . _ / -, and begins with a letter or digit"
+        raise _wrong(f"{shown(value)} is not a plain name", hint)
+    return value
+
+
 def own_role(value: str) -> str:
     """Refuse what is no relative path, or leads to a folder whose name cannot be a role's."""
     name = role_name(_relative(value, "roles/motd"))
@@ -240,6 +269,9 @@ AccountName = Annotated[str, _Form(account_name, NAME_PATTERN)]
 UserName = Annotated[str, _Form(user_name, USER_PATTERN)]
 Cidr = Annotated[str, _Form(cidr, CIDR_PATTERN)]
 Mount = Annotated[str, _Form(mount, MOUNT_PATTERN)]
+Directory = Annotated[str, _Form(directory, MOUNT_PATTERN)]
+Url = Annotated[str, _Form(url, URL_PATTERN)]
+Experiment = Annotated[str, _Form(experiment, EXPERIMENT_PATTERN)]
 OwnRole = Annotated[str, _Form(own_role, PATH_PATTERN)]
 OwnCheck = Annotated[str, _Form(own_check, PATH_PATTERN)]
 # Their names are data that grows with the catalog: a schema that listed them would refuse tomorrow's.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from stampworks.declaration import Declaration, Source
 from stampworks.plan import BUDGET_MINUTES, PLAN_VERSION, Group, Plan, Proof, Roll, Storage, User
-from stampworks.planning import expectations, extras, fabric, layout, release, scheduler
+from stampworks.planning import expectations, extras, fabric, layout, release, scheduler, training
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.notes import Notes
 
@@ -23,6 +23,7 @@ def plan(source: Source) -> Plan:
     places = layout.lay_out(declaration, choices, notes)
     planned_fabric = fabric.build(declaration, places, notes)
     planned_scheduler = scheduler.build(declaration, places.groups, notes)
+    planned_training = training.build(declaration, places.groups, planned_scheduler, notes)
     return Plan(
         version=PLAN_VERSION,
         name=declaration.name,
@@ -37,6 +38,7 @@ def plan(source: Source) -> Plan:
         extras=extras.build(declaration),
         proof=_proof(declaration, notes),
         roll=_roll(declaration, places.groups),
+        training=planned_training,
         reasons=notes.reasons(),
         expectations=expectations.expect(planned_fabric, places.groups),
     )

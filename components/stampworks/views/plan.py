@@ -173,6 +173,18 @@ def _accounts(plan: Plan, width: int) -> list[str]:
     return ["Accounts", *table(("account", "share", "accelerators at most", "users"), rows, width)]
 
 
+def _training(plan: Plan, width: int) -> list[str]:
+    told = plan.training
+    among = f" among {told.tensor_parallel} ranks" if told.layout == "tp" else ""
+    tracker = f"{told.tracker.kind}{told.tracker.url and f' at {told.tracker.url}'}"
+    where = told.checkpoints.directory or "each run's folder"
+    text = (
+        f"Training by default: layout {told.layout}{among}, {told.steps} steps of {told.batch} samples, "
+        f"tracker {tracker}, {told.checkpoints.keep} checkpoints in {where}"
+    )
+    return paragraph(text, width, "")
+
+
 def _users(plan: Plan, width: int) -> list[str]:
     if not plan.users:
         return []
@@ -230,6 +242,7 @@ SECTIONS: tuple[Callable[[Plan, int], list[str]], ...] = (
     _priorities,
     _accounts,
     _users,
+    _training,
     _extras,
     _expectations,
 )

@@ -1,0 +1,55 @@
+"""What training runs take by default, and whether the declared layout can be had on the declared nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stampworks import catalog
+from stampworks.declaration import Declaration
+from stampworks.layouts import fitting, misfit
+from stampworks.plan import Checkpoints, Group, Machine, Scheduler, Tracker, Training
+from stampworks.planning.notes import Notes
+
+
+def build(declaration: Declaration, groups: Sequence[Group], scheduler: Scheduler, notes: Notes) -> Training:
+    declared = declaration.training
+    pools = [group for group in groups if group.role == "worker"]
+    training = Training(
+        layout=declared.layout,
+        tensor_parallel=declared.tensor_parallel,
+        steps=declared.steps,
+        batch=declared.batch,
+        tracker=Tracker(declared.tracker.kind, declared.tracker.url, declared.tracker.experiment),
+        checkpoints=Checkpoints(declared.checkpoints.directory, declared.checkpoints.keep),
+        ranks=tuple((pool.name, _ranks(pool.machine)) for pool in pools),
+        peak_tflops=tuple((pool.name, peak) for pool in pools if (peak := _peak_tflops(pool.machine))),
+    )
+    default = next((queue.pools for queue in scheduler.queues if queue.default), ())
+    _check_layout(training, [pool for pool in pools if pool.name in default], notes)
+    return training
+
+
+def _ranks(machine: Machine) -> int:
+    """One for each accelerator. Those of a simulated machine compute nothing: its nodes have one rank."""
+    return 1 if machine.simulated else machine.accelerators or 1
+
+
+def _peak_tflops(machine: Machine) -> float | None:
+    row = catalog.machines().get(machine.name)
+    if machine.simulated or row is None or not row.accelerator:
+        return None
+    peak = catalog.accelerators()[row.accelerator].bf16_dense_tflops
+    return None if isinstance(peak, catalog.Unknown) else float(peak)
+
+
+def _check_layout(training: Training, pools: Sequence[Group], notes: Notes) -> None:
+    """Refuses a layout that no number of nodes can have, and says it where not all nodes can have it."""
+    ranks = dict(training.ranks)
+    found = [(pool, fitting(training.layout, training.tensor_parallel, pool.count, ranks[pool.name])) for pool in pools]
+    for pool, largest in found:
+        why = misfit(training.layout, training.tensor_parallel, pool.count, ranks[pool.name])
+        if why and largest:
+            notes.reason("training.tensor_parallel", f"{pool.name}: {why}: runs take {largest} nodes of it at most")
+        elif why and not any(fits for _, fits in found):
+            hint = f"write a tensor_parallel that divides {pool.count * ranks[pool.name]}, or another layout"
+            notes.problem("training.tensor_parallel", f"pool {pool.name}: {why}", hint)
