@@ -12,23 +12,26 @@ from __future__ import annotations
 
 import argparse
 import bisect
+import contextlib
 import hashlib
 import io
 import json
+import os
 import re
 import sys
 import tarfile
 import threading
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from validation.options import OptionError, read
 
-from .order import SAMPLES_MAX
-from .store import DataError, Held, Store
+from .store import AGAIN, DataError, Held, Store
 
 VERSION = 1
 INDEX = "index.json"
@@ -36,13 +39,13 @@ INDEX_MAX = 2**28
 TOKENS = 4097
 BYTES = 64 * 2**20
 TYPES = ("uint8", "uint16", "uint32")
-SHARD_MAX = 2**36
+SHARD_MAX = 2**32
 AHEAD = 100
 """Steps before it is needed, a shard is opened."""
 OPENERS = 4
 """Shards that are opened at once."""
 BLOCK = 512
-ENDING = ".tokens"
+NAME = re.compile(rb"\d{12}-([0-9a-f]{8})\.tokens\0")
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,8 @@ class Shard:
             raise ValueError(f"name: {self.name!r} is no plain file name")
         if not re.fullmatch(r"[0-9a-f]{64}", self.sha256):
             raise ValueError(f"sha256: {self.sha256!r} is none: 64 digits of 0-9a-f")
-        if not 1 <= self.bytes <= SHARD_MAX or not 1 <= self.samples <= self.bytes // (2 * BLOCK):
-            raise ValueError(
-                f"{self.samples:,} samples in {self.bytes:,} bytes cannot be: a sample takes {2 * BLOCK} bytes or "
-                f"more, a shard at most {SHARD_MAX:,}"
-            )
+        if not 1 <= self.bytes <= SHARD_MAX or self.samples < 1:
+            raise ValueError(f"a shard has 1 sample or more in at most {SHARD_MAX:,} bytes")
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,9 @@ class Index:
             raise ValueError("tokens must be 2 or more, vocabulary from 1 to what the type can hold")
         if not self.shards:
             raise ValueError("has no shards")
-        if sum(shard.samples for shard in self.shards) * self.tokens > SAMPLES_MAX:
-            raise ValueError("has more samples than can be counted")
+        for shard in self.shards:
+            if (least := shard.samples * self.stride) > shard.bytes:
+                raise ValueError(f"{shard.name}: {shard.samples:,} samples take {least:,} bytes, not {shard.bytes:,}")
 
     @property
     def width(self) -> int:
@@ -93,6 +94,15 @@ class Index:
     def size(self) -> int:
         """Bytes of a sample."""
         return self.tokens * self.width
+
+    @property
+    def stride(self) -> int:
+        return stride(self.size)
+
+
+def stride(size: int) -> int:
+    """Bytes from one sample of this size to the next, in a tar file."""
+    return BLOCK + -(-size // BLOCK) * BLOCK
 
 
 def index_of(store: Store) -> Index:
@@ -145,9 +155,7 @@ class Shards:
         for shard in shards:
             self._until[shard] = max(until, self._until.get(shard, 0))
             if shard not in self._open:
-                future: Future[_Members] = Future()
-                self._open[shard] = future
-                threading.Thread(target=self._opened, args=(shard, future), name=f"shard-{shard}", daemon=True).start()
+                self._begin(shard)
         for shard in [shard for shard, last in self._until.items() if last < step]:
             del self._until[shard]
             _close(self._open.pop(shard))
@@ -155,7 +163,16 @@ class Shards:
     def tokens(self, shard: int, sample: int) -> np.ndarray:
         member, piece = divmod(sample, self.pieces)
         width = self.index.width
-        found = self._open[shard].result().read(member, piece * self.length * width, (self.length + 1) * width)
+        place = piece * self.length * width, (self.length + 1) * width
+        members = self._open[shard].result()
+        try:
+            found = members.read(member, *place)
+        except DataError:
+            if not members.held.forget():
+                raise
+            del self._open[shard]  # only the cached copy was wrong
+            self._begin(shard)
+            found = self._open[shard].result().read(member, *place)
         return np.frombuffer(found, np.dtype(self.index.type).newbyteorder("<"))
 
     def end(self) -> None:
@@ -166,16 +183,16 @@ class Shards:
             _close(future)
         self._open.clear()
 
+    def _begin(self, shard: int) -> None:
+        future: Future[_Members] = Future()
+        self._open[shard] = future
+        threading.Thread(target=self._opened, args=(shard, future), name=f"shard-{shard}", daemon=True).start()
+
     def _opened(self, number: int, future: Future[_Members]) -> None:
         shard = self.index.shards[number]
         with self._openers:
             try:
-                held = self._store.open(shard.name, shard.bytes, shard.sha256)
-                try:
-                    future.set_result(_Members(held, shard.samples, self.index.size))
-                except BaseException:
-                    held.close()
-                    raise
+                future.set_result(_Members(self._store.open(shard.name, shard.bytes, shard.sha256), self.index))
             except Exception as error:
                 future.set_exception(error)
 
@@ -185,50 +202,27 @@ def _close(future: Future[_Members]) -> None:
 
 
 class _Members:
-    """The samples of one shard, by number. Nothing is ever unpacked, so that their names are only names."""
+    """The samples of one shard, by number: each where the index has it, with its own checksum in its name.
 
-    def __init__(self, held: Held, samples: int, size: int) -> None:
-        self.held, self._size = held, size
-        self._offsets: list[int] = []
-        for name, offset, length in _members(held):
-            if not name.endswith(ENDING):
-                continue  # what else belongs to a sample, such as where it is from
-            if length != size:
-                raise DataError(
-                    f"{held.where}: {name}: has {length:,} bytes, and a sample of this index has {size:,}: "
-                    "make the shards anew"
-                )
-            self._offsets.append(offset)
-        if len(self._offsets) != samples:
-            raise DataError(
-                f"{held.where}: has {len(self._offsets):,} samples (members that end in {ENDING}), and its index says "
-                f"{samples:,}: make the shards anew"
-            )
+    So a shard on a disk is opened without reading it, and what is read is known to be right. Nothing is ever unpacked,
+    so that names are only names.
+    """
+
+    def __init__(self, held: Held, index: Index) -> None:
+        self.held, self._size, self._stride = held, index.size, index.stride
 
     def read(self, member: int, offset: int, size: int) -> bytes:
-        return self.held.read(self._offsets[member] + offset, size)
-
-
-def _members(held: Held) -> Iterator[tuple[str, int, int]]:
-    """Name, place and size of each plain file. A tar is a chain of headers: none may point out of the file."""
-    at = 0
-    while at + BLOCK <= held.size:
-        header = held.read(at, BLOCK)
-        if not header.strip(b"\0"):
-            return
-        try:
-            member = tarfile.TarInfo.frombuf(header, "utf-8", "backslashreplace")
-        except tarfile.HeaderError as error:
-            raise DataError(f"{held.where}: byte {at:,}: no header of a tar file: {error}") from None
-        begin = at + BLOCK
-        if not 0 <= member.size <= held.size - begin:
+        both = self.held.read(member * self._stride, BLOCK + self._size)
+        header, content = both[:BLOCK], both[BLOCK:]
+        name = NAME.match(header)
+        if not name or header[124:136].strip(b"\0 ") != b"%011o" % self._size:
             raise DataError(
-                f"{held.where}: {member.name!r} at byte {at:,} is said to have {member.size:,} bytes, and "
-                f"{held.size - begin:,} are left"
+                f"{self.held.where}: sample {member:,}: is not where its index has it: make the shards anew"
             )
-        if member.isreg():
-            yield member.name, begin, member.size
-        at = begin + -(-member.size // BLOCK) * BLOCK
+        if (found := b"%08x" % zlib.crc32(content)) != name[1]:
+            told = f"its crc32 is {found.decode()}, and its name says {name[1].decode()}"
+            raise DataError(f"{self.held.where}: sample {member:,}: corrupt: {told}: {AGAIN}")
+        return content[offset : offset + size]
 
 
 def make(source: Path, target: Path, tokens: int = TOKENS, most: int = BYTES, kind: str = "uint8") -> tuple[Index, int]:
@@ -239,22 +233,22 @@ def make(source: Path, target: Path, tokens: int = TOKENS, most: int = BYTES, ki
         raise DataError(
             f"{source}: has {text.tokens:,} tokens, and a sample takes {tokens:,}: give more text, or fewer --tokens"
         )
-    each = BLOCK + -(-tokens * text.kind.itemsize // BLOCK) * BLOCK
-    if most < each + tarfile.RECORDSIZE:
+    least = stride(tokens * text.kind.itemsize) + tarfile.RECORDSIZE
+    if not least <= most <= SHARD_MAX:
         raise DataError(
-            f"--bytes: {most:,} are fewer than the {each + tarfile.RECORDSIZE:,} of one sample in a tar file"
+            f"--bytes: {most:,} are not from {least:,}, which a tar file of one sample may take, to {SHARD_MAX:,}"
         )
-    count = -(-samples // ((most - tarfile.RECORDSIZE) // each))
+    count = -(-samples // ((most - tarfile.RECORDSIZE) // stride(tokens * text.kind.itemsize)))
     target.mkdir(parents=True, exist_ok=True)
     if (target / INDEX).exists():
         raise DataError(f"{target}: has shards already: name another folder, or remove it")
     made, largest = [], 0
-    for number in range(count):
-        shard, top = _make_one(text, range(number, samples, count), tokens, target / f"shard-{number:06d}.tar")
-        made.append(shard)
-        largest = max(largest, top)
-    vocabulary = 256 if kind == "uint8" else largest + 1
-    index = Index(VERSION, tokens, kind, vocabulary, tuple(made))
+    with contextlib.closing(text):
+        for number in range(count):
+            shard, top = _make_one(text, range(number, samples, count), tokens, target / f"shard-{number:06d}.tar")
+            made.append(shard)
+            largest = max(largest, top)
+    index = Index(VERSION, tokens, kind, 256 if kind == "uint8" else largest + 1, tuple(made))
     draft = target / f"{INDEX}.draft"
     draft.write_text(json.dumps(asdict(index), indent=1) + "\n")
     draft.replace(target / INDEX)  # the last thing that is written: without it there are no shards
@@ -267,7 +261,8 @@ def _make_one(text: _Text, numbers: range, tokens: int, path: Path) -> tuple[Sha
         for number in numbers:
             content = text.read(number * (tokens - 1), tokens)
             largest = max(largest, int(np.frombuffer(content, text.kind).max()))
-            member = tarfile.TarInfo(f"{number:012d}{ENDING}")  # no time, no owner: the same for everybody
+            # no time and no owner: the same for everybody
+            member = tarfile.TarInfo(f"{number:012d}-{zlib.crc32(content):08x}.tokens")
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
     with path.open("rb") as file:
@@ -284,6 +279,8 @@ class _Text:
         if source.is_dir():
             inside = (path for path in source.rglob("*") if not path.name.startswith(".") and path.is_file())
             self.paths = sorted(inside, key=lambda path: path.relative_to(source).as_posix())
+        self._file: BinaryIO = io.BytesIO()
+        self._number = -1
         self._ends: list[int] = []
         for path in self.paths:
             size = path.stat().st_size
@@ -298,14 +295,18 @@ class _Text:
         number = bisect.bisect_right(self._ends, at)
         while left:
             begin = self._ends[number - 1] if number else 0
-            with self.paths[number].open("rb") as file:
-                file.seek(at - begin)
-                piece = file.read(min(left, self._ends[number] - at))
+            if self._number != number:
+                self.close()
+                self._file, self._number = self.paths[number].open("rb"), number
+            piece = os.pread(self._file.fileno(), min(left, self._ends[number] - at), at - begin)
             if len(piece) < min(left, self._ends[number] - at):
                 raise DataError(f"{self.paths[number]}: has become shorter while it was read")
             found += piece
             at, left, number = at + len(piece), left - len(piece), number + 1
         return bytes(found)
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def main(argv: Sequence[str]) -> int:

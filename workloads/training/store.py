@@ -1,7 +1,7 @@
-"""Files of shards, wherever they lie: a directory, or any URL that fsspec knows. None is read without its digest.
+"""Files of shards, wherever they lie: a directory, or any URL that fsspec knows.
 
-With a cache, a file is fetched once for all ranks of a node and kept on its disk under its digest. A cached file counts
-when its content has that digest, so that nobody needs to trust the disk, or whoever else writes there.
+A directory is read in place. From elsewhere a file is fetched as a whole, and refused when it has not its digest: into
+memory, or with a cache once for all ranks of a node, onto its disk.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 PIECE = 2**20
+ASKED = 2**24
+"""Bytes that a request to a store is for: each takes a while before the first of them comes."""
 TRIES = 3
 PAUSE = 0.5
 """Seconds before the second try; before the third it is twice as long."""
 LOCKS = 64
+AGAIN = "bring it there again, or make the shards anew (python3 -m training.shards)"
 ENDING, PART = ".shard", ".part"
+Found = TypeVar("Found")
 
 
 class DataError(Exception):
@@ -37,10 +41,19 @@ class _CacheError(Exception):
 
 
 class Held:
-    """A file that had its digest when it was opened."""
+    """An open file of the size that it should have."""
 
-    def __init__(self, where: str, file: BinaryIO, size: int) -> None:
-        self.where, self._file, self.size = where, file, size
+    def __init__(self, where: str, file: BinaryIO, size: int, cached: Path | None = None) -> None:
+        self.where, self._file, self.size, self._cached = where, file, size, cached
+
+    def forget(self) -> bool:
+        """Takes it out of the cache, so that it is fetched again; whether it came from there."""
+        if self._cached:
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(self._cached.stat(), os.fstat(self._file.fileno())):  # nobody else was faster
+                    self._cached.unlink()
+        self.close()
+        return self._cached is not None
 
     def read(self, offset: int, size: int) -> bytes:
         if isinstance(self._file, io.BytesIO):
@@ -75,11 +88,15 @@ class Store:
 
     def content(self, name: str, limit: int) -> bytes:
         """All of a small file."""
-        with self._opened(name) as file:
-            found = self._told(name, lambda: file.read(limit + 1))
+
+        def work() -> bytes:
+            with self._opened(name) as file:
+                return bytes(self._told(name, lambda: file.read(limit + 1)))
+
+        found = self._patiently(work)
         if len(found) > limit:
             raise DataError(f"{self.shown}/{name}: has more than {limit:,} bytes, which no such file needs")
-        return bytes(found)
+        return found
 
     def open(self, name: str, size: int, digest: str) -> Held:
         """That file, which has this size and digest."""
@@ -89,12 +106,10 @@ class Store:
             except (_CacheError, OSError) as error:  # whatever is wrong with the source itself is a DataError
                 self._give_up(self.cache, error)
         if self._filesystem is None:
-            file = self._opened(name)
-            try:
-                self._copy(name, file, None, size, digest)
-            except BaseException:
+            file = self._patiently(lambda: self._opened(name))
+            if problem := _other_size(os.fstat(file.fileno()).st_size, size):
                 file.close()
-                raise
+                raise DataError(f"{self.shown}/{name}: {problem}: {AGAIN}")
             return Held(f"{self.shown}/{name}", file, size)
         memory = io.BytesIO()
         self._fetch(name, memory, size, digest)
@@ -107,98 +122,89 @@ class Store:
     def _opened(self, name: str) -> Any:
         if self._filesystem is None:
             return self._told(name, lambda: (Path(self._root) / name).open("rb", buffering=0))
-        return self._told(name, lambda: self._filesystem.open(f"{self._root}/{name}", "rb"))
+        return self._told(name, lambda: self._filesystem.open(f"{self._root}/{name}", "rb", block_size=ASKED))
 
     def _told(self, name: str, work: Callable[[], Any]) -> Any:
         """What `work` returns; what it cannot reach is told with its place. Libraries have errors of every kind."""
         try:
             return work()
         except (FileNotFoundError, NotADirectoryError):
-            raise DataError(f"{self.shown}/{name}: is missing: {self._again()}") from None
+            raise DataError(f"{self.shown}/{name}: is missing: {AGAIN}") from None
         except Exception as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else _said(error, self.source)
             raise _UnreadError(f"{self.shown}/{name}: cannot be read: {why}") from None
 
-    def _again(self) -> str:
-        return "bring it there again, or make the shards anew (python3 -m training.shards)"
-
     def _fetch(self, name: str, to: BinaryIO, size: int, digest: str) -> None:
-        """Storage across a network fails for a moment now and then, and is asked again."""
-        for number in range(1, TRIES + 1):
-            try:
-                to.seek(0)
-                to.truncate()
-                with self._opened(name) as file:
-                    self._copy(name, file, to, size, digest)
-            except _UnreadError as error:
-                if number == TRIES or self._ended.wait(PAUSE * number):
-                    raise DataError(f"{error}; tried {number} times") from None
-            else:
-                return
+        def work() -> None:
+            to.seek(0)
+            to.truncate()
+            with self._opened(name) as file:
+                self._copy(name, file, to, size, digest)
 
-    def _copy(self, name: str, file: Any, to: BinaryIO | None, size: int, digest: str) -> None:
+        self._patiently(work)
+
+    def _patiently(self, work: Callable[[], Found]) -> Found:
+        """Storage across a network fails for a moment now and then, and is asked again."""
+        for number in range(1, TRIES):
+            try:
+                return work()
+            except _UnreadError:
+                self._ended.wait(PAUSE * number)
+        try:
+            return work()
+        except _UnreadError as error:
+            raise DataError(f"{error}; tried {TRIES} times") from None
+
+    def _copy(self, name: str, file: Any, to: BinaryIO, size: int, digest: str) -> None:
         """All of the file, when it is what it should be. Never more than was announced."""
-        found, left = hashlib.sha256(), size
-        while left:
+        where, found, left = f"{self.shown}/{name}", hashlib.sha256(), size + 1
+        while piece := self._told(name, functools.partial(file.read, min(PIECE, left))):
             if self._ended.is_set():
-                raise DataError(f"{self.shown}/{name}: not read, the stream was closed")
-            piece = self._told(name, functools.partial(file.read, min(PIECE, left)))
-            if not piece:
-                raise DataError(
-                    f"{self.shown}/{name}: truncated: it has {size - left:,} bytes, and its index says {size:,}: "
-                    f"{self._again()}"
-                )
+                raise DataError(f"{where}: not read, the stream was closed")
             found.update(piece)
             left -= len(piece)
-            if to is not None:
-                to.write(piece)
-        if self._told(name, lambda: file.read(1)):
-            raise DataError(f"{self.shown}/{name}: has more than the {size:,} bytes of its index: {self._again()}")
+            to.write(piece)
+        if problem := _other_size(size + 1 - left, size):
+            raise DataError(f"{where}: {problem}: {AGAIN}")
         if found.hexdigest() != digest:
-            raise DataError(
-                f"{self.shown}/{name}: corrupt: its sha256 is {found.hexdigest()[:12]}…, and its index says "
-                f"{digest[:12]}…: {self._again()}"
-            )
+            told = f"its sha256 is {found.hexdigest()[:12]}…, and its index says {digest[:12]}…"
+            raise DataError(f"{where}: corrupt: {told}: {AGAIN}")
 
     def _cached(self, cache: Path, name: str, size: int, digest: str) -> Held:
         path = cache / f"{digest}{ENDING}"
-        cache.mkdir(parents=True, exist_ok=True)
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # what is cached is believed
         with self._locked(cache, digest):
-            if held := self._kept(path, name, size, digest):
+            if held := self._kept(path, name, size):
                 return held
             if size > self._limit(cache):
                 raise _CacheError(f"{name} has {size:,} bytes, more than the {self._limit(cache):,} that it may take")
             descriptor, draft = tempfile.mkstemp(PART, f"{digest}.", cache)
             try:
-                with open(descriptor, "w+b", buffering=0) as file:  # noqa: PTH123 (of a descriptor)
+                with open(descriptor, "wb") as file:  # noqa: PTH123 (of a descriptor)
                     self._fetch(name, file, size, digest)
                 Path(draft).replace(path)
             except BaseException:
                 Path(draft).unlink(missing_ok=True)
                 raise
-            held = self._kept(path, name, size, digest)
+            held = self._kept(path, name, size)
         self._make_room(cache, path)
         if not held:
             raise _CacheError("what was written there came back other than it was")
         return held
 
-    def _kept(self, path: Path, name: str, size: int, digest: str) -> Held | None:
+    def _kept(self, path: Path, name: str, size: int) -> Held | None:
         """The cached file, if it is there and whole."""
         try:
             file = path.open("rb", buffering=0)
         except FileNotFoundError:
             return None
-        try:
-            self._copy(name, file, None, size, digest)
-        except DataError:
+        if os.fstat(file.fileno()).st_size != size:
             file.close()
-            if self._ended.is_set():
-                raise
             path.unlink(missing_ok=True)
             return None
         with contextlib.suppress(OSError):
             os.utime(path)  # the one that was wanted longest ago is the first to go
-        return Held(f"{self.shown}/{name}", file, size)
+        return Held(f"{self.shown}/{name}", file, size, path)
 
     @contextlib.contextmanager
     def _locked(self, cache: Path, digest: str) -> Iterator[None]:
@@ -243,6 +249,14 @@ class Store:
 
 class _UnreadError(DataError):
     """May go better the next time."""
+
+
+def _other_size(found: int, size: int) -> str:
+    if found < size:
+        return f"truncated: it has {found:,} bytes, and its index says {size:,}"
+    if found > size:
+        return f"has more than the {size:,} bytes that its index says"
+    return ""
 
 
 def _kept_files(cache: Path) -> Iterator[tuple[float, int, Path]]:
