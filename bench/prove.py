@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
+from stampworks.plan import Level
 from stampworks.qualification import Threshold
 from stampworks.qualification.baseline import slow_over_time
 from stampworks.qualification.localise import Located, localise
 
 from bench.rows import Row, counted, measured
-from tests.qualification.faulty import KINDS, broken, named, sound
+from tests.qualification.faulty import KINDS, Fault, NoisyCluster, broken, named, sound
 from tests.qualification.labelled import labelled
 from tests.qualification.series import (
     NOISE,
@@ -34,13 +35,19 @@ SIZES = (8, 9, 64, 100, 512, 1000, 1024)
 SEARCHES = 60
 CLUSTERS = 1000
 CLEAN = 1000
+COMPARED = 250
+"""Clusters judged at both levels: every check takes ten times as long to simulate."""
+LATE = 40
+"""Of those with a fault that only shows later, or where only a burn-in looks."""
 WINDOWS = 1000
+
+LEVELS: dict[Level, str] = {"standard": "standard level", "burn-in": "every check"}
 
 
 def rows() -> list[Row]:
     chance = Random(1)  # noqa: S311
     simulated = [*_searches(chance), *_clusters(chance), *_made_up(chance)]
-    return [*_thresholds(), *simulated, *_recorded(), *_beyond_reach(chance)]
+    return [*_thresholds(), *simulated, *_against_everything(), *_recorded(), *_beyond_reach(chance)]
 
 
 def _thresholds() -> Iterator[Row]:
@@ -106,6 +113,45 @@ def _clusters(chance: Random) -> Iterator[Row]:
     for kind in KINDS:
         if missed[kind]:
             yield counted(f"  of it: {kind}", "faults", missed[kind], of_kind[kind])
+
+
+def _against_everything() -> Iterator[Row]:
+    """The same clusters at the standard level and with every check, round by round: what the time that is saved costs.
+
+    Noise is drawn anew for each, as in a cluster that is proven twice.
+    """
+    missed, only = Counter[Level](), Counter[Level]()
+    alarms = Counter[Level]()
+    for number in range(COMPARED):
+        found = {level: _at(level, number) for level in LEVELS}
+        alarms.update(level for level, (_, alarm) in found.items() if alarm)
+        missing = [level for level, (caught, _) in found.items() if not caught]
+        missed.update(missing)
+        only.update(missing if len(missing) == 1 else [])
+    for level, name in LEVELS.items():
+        yield counted(f"the same faults, {name}: missed", "faults", missed[level], COMPARED, 0.02)
+        yield counted(f"  missed by {name} only", "faults", only[level], COMPARED)
+        yield counted(f"the same clean clusters, {name}: an alarm", "clusters", alarms[level], COMPARED, 0)
+        late = sum(not fault.caught(cluster.prove(level)) for cluster, fault in map(_late, range(LATE)))
+        yield counted(f"slow memory, or slow when warm, {name}: missed", "faults", late, LATE)
+
+
+def _at(level: Level, number: int) -> tuple[bool, bool]:
+    """Whether a fault is caught, and whether a sound cluster raises an alarm."""
+    cluster, [fault] = broken(Random(number), 1)  # noqa: S311
+    well = sound(Random(-1 - number)).prove(level)  # noqa: S311
+    return fault.caught(cluster.prove(level)), any(each.verdict != "pass" for each in well)
+
+
+def _late(number: int) -> tuple[NoisyCluster, Fault]:
+    chance = Random(number)  # noqa: S311
+    cluster = sound(chance)
+    node = chance.choice(sorted(cluster.subject.nodes))
+    if number % 2:
+        cluster.fades = {node: chance.uniform(0.99, 0.998)}
+        return cluster, Fault("slow when warm", node)
+    cluster.says = {(node, "memory_copy"): 3 * chance.uniform(0.3, 0.65)}
+    return cluster, Fault("slow memory", node)
 
 
 def _made_up(chance: Random) -> Iterator[Row]:

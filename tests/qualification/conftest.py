@@ -172,7 +172,7 @@ class SimulatedCluster:
             self.value(
                 f"{operation}_busbw",
                 "GB/s",
-                DONE.get(operation, 1.0) * self.together * self.ring(ring, rail) * EFFICIENCY / 8000,
+                DONE.get(operation, 1.0) * self.together * self.carried(operation, ring, rail) * EFFICIENCY / 8000,
                 rail,
                 size=4 * len(order) * (size // 4 // len(order)),
             )
@@ -181,6 +181,21 @@ class SimulatedCluster:
             for size in options["bytes"]
         ]
         return self.result("collectives", asked, values, [])
+
+    def carried(self, operation: str, ring: Sequence[tuple[str, str]], rail: str) -> float:
+        return self.exchange([one for one, _ in ring], rail) if operation == "all_to_all" else self.ring(ring, rail)
+
+    def exchange(self, nodes: Sequence[str], rail: str) -> float:
+        """Everybody with everybody: the nodes of a leaf send to all others through its trunk, in whatever order."""
+        declared = next(each for each in self.subject.fabric.rails if each.interface == rail)
+        there = Counter(map(self.subject.leaf, nodes))
+        shares = [declared.rate_mbps * self.links.get((node, rail), 1.0) for node in nodes]
+        shares += [
+            trunk.rate_mbps * self.trunks.get((trunk.leaf, rail), 1.0) * (len(nodes) - 1) / (inside * outside)
+            for trunk in declared.trunks
+            if (inside := there[trunk.leaf]) and (outside := len(nodes) - inside)
+        ]
+        return min(shares)
 
     def ring(self, ring: Sequence[tuple[str, str]], rail: str) -> float:
         """The slowest link of a ring; each trunk is crossed in each direction by its own links."""
