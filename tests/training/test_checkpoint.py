@@ -1,0 +1,541 @@
+"""Checkpoints: what comes back, what is refused, and that nothing that happens on the way costs the one before."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+from training import checkpoint
+from training.checkpoint import CheckpointError, Checkpoints, Found
+
+from tests.training.ranks import Trained, alone, begun, start, together
+
+MODEL = "0123456789abcdef"
+
+
+def saved_on(world: int, folder: Path, steps: int, keep: int = 3) -> str:
+    """Trains and saves on so many ranks; the digest of what was saved last."""
+
+    def work(rank: int) -> str:
+        trained = Trained(world)
+        checkpoints = Checkpoints(folder, keep, rank, world, MODEL)
+        for step in range(1, steps + 1):
+            trained.step(step)
+            checkpoints.save(trained.state(), step, {"seed": 7})
+        digest = trained.digest()
+        checkpoints.finish()
+        assert checkpoints.problem() is None
+        return digest
+
+    [digest] = set(together(world, work))
+    return str(digest)
+
+
+def loaded_on(world: int, folder: Path, save_as: int = 0) -> Any:
+    """What so many ranks find and read, and the digest of that; saved again by them where a step is given."""
+
+    def work(rank: int) -> tuple[Found, str]:
+        trained = Trained(world, seed=1)
+        checkpoints = Checkpoints(folder, 3, rank, world, MODEL)
+        found = checkpoints.newest()
+        assert found
+        state = trained.state()
+        assert checkpoints.load(found, state) == found.told
+        trained.take(state)
+        if save_as:
+            checkpoints.save(trained.state(), save_as, {})
+            checkpoints.finish()
+        return found, trained.digest()
+
+    results = together(world, work)
+    assert all(result == results[0] for result in results)
+    return results[0]
+
+
+def test_a_state_comes_back_bit_by_bit_on_any_number_of_ranks(tmp_path: Path) -> None:
+    """From eight to four to sixteen: some ranks have empty shards then."""
+    digest = saved_on(8, tmp_path, steps=2)
+    found, on_four = loaded_on(4, tmp_path, save_as=3)
+    assert (found.step, found.world, found.told, found.passed_over) == (2, 8, {"seed": 7}, ())
+    found, on_sixteen = loaded_on(16, tmp_path)
+    assert (found.step, found.world) == (3, 4)
+    assert on_four == on_sixteen == digest
+
+
+def test_what_changes_after_a_save_is_not_saved(tmp_path: Path) -> None:
+    """Also by the next save, which uses the same memory again."""
+
+    def work(rank: int) -> list[bool]:
+        trained = Trained(2)
+        checkpoints = Checkpoints(tmp_path, 9, rank, 2, MODEL)
+        digests = []
+        for step in (1, 2, 3):
+            trained.step(step)
+            digests.append(trained.digest())
+            checkpoints.save(trained.state(), step, {})
+            trained.step(100 + step)
+        checkpoints.finish()
+        same = []
+        for step, digest in zip((1, 2, 3), digests, strict=True):
+            state = trained.state()
+            checkpoints.load(Found(step, tmp_path / f"step-{step:08}", 2, {}, ()), state)
+            trained.take(state)
+            same.append(trained.digest() == digest)
+        return same
+
+    assert together(2, work) == [[True] * 3] * 2
+
+
+def test_a_save_is_told_once_and_says_what_it_was(tmp_path: Path) -> None:
+    def work(rank: int) -> list[Any]:
+        trained = Trained(2)
+        trained.step(1)
+        checkpoints = Checkpoints(tmp_path / "new" / "folder", 3, rank, 2, MODEL)
+        blocked = checkpoints.save(trained.state(), 1, {})
+        checkpoints.finish()
+        return [blocked, checkpoints.done(), checkpoints.done(), checkpoints.problem()]
+
+    for blocked, saved, again, problem in together(2, work):
+        assert 0 < blocked <= saved.seconds
+        assert (saved.step, saved.folder) == (1, tmp_path / "new/folder/step-00000001")
+        files = [path for path in saved.folder.iterdir() if path.name != checkpoint.MANIFEST]
+        assert saved.bytes == sum(path.stat().st_size for path in files)
+        assert again is None
+        assert problem is None
+
+
+def test_the_tools_of_torch_read_a_checkpoint(tmp_path: Path) -> None:
+    saved_on(2, tmp_path, steps=1)
+
+    def work() -> set[str]:
+        dcp_to_torch_save(tmp_path / "step-00000001", tmp_path / "whole.pt")
+        return set(torch.load(tmp_path / "whole.pt")["model"])
+
+    assert alone(work) == {"0.weight", "0.bias", "2.weight"}
+
+
+def test_only_the_newest_few_are_kept(tmp_path: Path) -> None:
+    saved_on(2, tmp_path, steps=5, keep=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000004", "step-00000005"]
+
+
+# -- what is not whole
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Checkpoints of the steps 1 to 3, by two ranks."""
+    folder = tmp_path_factory.mktemp("three")
+    saved_on(2, folder, steps=3)
+    return folder
+
+
+@pytest.fixture
+def folder(three: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(three, tmp_path / "checkpoints"))
+
+
+def found_in(folder: Path, model: str = MODEL) -> Found | str | None:
+    """What one process finds there, or says of it."""
+
+    def work() -> Found | str | None:
+        try:
+            return Checkpoints(folder, 3, 0, 1, model).newest()
+        except CheckpointError as error:
+            return str(error)
+
+    return alone(work)  # type: ignore[no-any-return]
+
+
+def manifest(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
+    """Changes what a manifest says."""
+
+    def damage(newest: Path) -> None:
+        path = newest / "manifest.json"
+        said = json.loads(path.read_text())
+        change(said)
+        path.write_text(json.dumps(said))
+
+    return damage
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def cut(path: Path, by: int = 1) -> None:
+    os.truncate(path, path.stat().st_size - by)
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda newest: flip(newest / "__1_0.distcp"), "/__1_0.distcp: has not the digest that manifest.json says: "
+         "its bytes have changed since"),
+        (lambda newest: flip(newest / ".metadata"), "/.metadata: has not the digest that manifest.json says: "
+         "its bytes have changed since"),
+        (lambda newest: cut(newest / "__0_0.distcp"), r"/__0_0.distcp: has \d+ bytes, and manifest.json says \d+"),
+        (lambda newest: (newest / "__0_0.distcp").unlink(), "/__0_0.distcp: cannot be read: No such file or directory"),
+        (lambda newest: (newest / "manifest.json").unlink(), "/manifest.json: cannot be read: No such file or "
+         "directory"),
+        (lambda newest: cut(newest / "manifest.json", 2),
+         "/manifest.json: is not JSON: it was cut off or overwritten"),
+        (lambda newest: (newest / "manifest.json").write_text("[" * 100_000),
+         "/manifest.json: is not JSON: it was cut off or overwritten"),
+        (manifest(lambda said: said.update(version=2)), "/manifest.json: is of version 2, and this program reads up to "
+         "1: use a newer one"),
+        (manifest(lambda said: said.update(version="1")), "/manifest.json: does not say what a manifest of version 1 "
+         "says"),
+        (manifest(lambda said: said["files"].update({"../x": said["files"][".metadata"]})), "/manifest.json: does not "
+         "say what a manifest of version 1 says"),
+        (manifest(lambda said: said.update(files=[])), "/manifest.json: does not say what a manifest of version 1 "
+         "says"),
+        (manifest(lambda said: said.update(step=2)), "/manifest.json: does not say what a manifest of version 1 says"),
+        (manifest(lambda said: said.update(model="f" * 16)), r": is of another model \(f{16}\) than this run's "
+         rf"\({MODEL}\)"),
+    ],
+)  # fmt: skip
+def test_what_is_not_whole_is_passed_over_for_the_one_before(
+    damage: Callable[[Path], object], why: str, folder: Path
+) -> None:
+    newest = folder / "step-00000003"
+    damage(newest)
+    found = found_in(folder)
+    assert isinstance(found, Found)
+    assert (found.step, found.folder) == (2, folder / "step-00000002")
+    [said] = found.passed_over
+    assert re.fullmatch(re.escape(str(newest)) + why, said)
+
+
+def test_ranks_share_the_look_at_files(folder: Path) -> None:
+    """Each sees a part of them, and all know what one has seen."""
+    flip(folder / "step-00000003" / "__1_0.distcp")
+    cut(folder / "step-00000002" / "__0_0.distcp")
+    found, _ = loaded_on(3, folder)
+    assert found.step == 1
+    one, other = found.passed_over
+    assert "/step-00000003/__1_0.distcp: has not the digest" in one
+    assert "/step-00000002/__0_0.distcp: has " in other
+
+
+def test_a_run_does_not_begin_anew_where_nothing_can_be_used(folder: Path) -> None:
+    """It would replace, step by step, what somebody may still want."""
+    shutil.rmtree(folder / "step-00000001")
+    flip(folder / "step-00000003" / "__1_0.distcp")
+    manifest(lambda said: said.update(version=9))(folder / "step-00000002")
+    assert found_in(folder) == (
+        f"{folder}: none of 2 checkpoints can be used:\n"
+        f"  {folder}/step-00000003/__1_0.distcp: has not the digest that manifest.json says: "
+        "its bytes have changed since\n"
+        f"  {folder}/step-00000002/manifest.json: is of version 9, and this program reads up to 1: use a newer one\n"
+        "Name another directory to begin anew, or move them away."
+    )
+
+
+def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
+    assert found_in(tmp_path / "not there") is None
+    assert found_in(tmp_path) is None
+
+
+def test_a_damaged_one_is_replaced_when_its_step_comes_again(folder: Path) -> None:
+    """Until then it counts neither as one of those that are kept, nor as newer than what is saved."""
+    flip(folder / "step-00000003" / "__1_0.distcp")
+
+    def work() -> tuple[list[str], Found | None]:
+        trained = Trained(1)
+        trained.step(1)
+        checkpoints = Checkpoints(folder, 1, 0, 1, MODEL)
+        checkpoints.newest()
+        checkpoints.save(trained.state(), 2, {"anew": True})
+        checkpoints.finish()
+        names = sorted(path.name for path in folder.iterdir())
+        checkpoints.save(trained.state(), 3, {"anew": True})
+        checkpoints.finish()
+        assert checkpoints.problem() is None
+        return names, checkpoints.newest()
+
+    names, found = alone(work)
+    assert names == ["step-00000002", "step-00000003"]
+    assert (found.step, found.told, found.passed_over) == (3, {"anew": True}, ())
+    assert [path.name for path in folder.iterdir()] == ["step-00000003"]
+
+
+def test_checkpoints_of_another_model_are_left_alone(folder: Path) -> None:
+    def work() -> str | None:
+        trained = Trained(1)
+        trained.step(1)
+        checkpoints = Checkpoints(folder, 1, 0, 1, "f" * 16)
+        for step in (4, 5, 3):
+            checkpoints.save(trained.state(), step, {})
+        checkpoints.finish()
+        return checkpoints.problem()
+
+    assert alone(work) == (
+        f"{folder}/step-00000003: was not saved, and training goes on: {folder}/step-00000003: is there already, and "
+        "is not of this model: move it away. Earlier ones are kept, and the next one is tried again."
+    )
+    assert sorted(path.name for path in folder.iterdir()) == [f"step-0000000{step}" for step in (1, 2, 3, 5)]
+
+
+def test_a_checkpoint_that_does_not_fit_says_where(folder: Path) -> None:
+    """The fingerprint is the caller's, and may be of less than decides."""
+
+    def work() -> str:
+        checkpoints = Checkpoints(folder, 3, 0, 1, MODEL)
+        found = checkpoints.newest()
+        assert found
+        with pytest.raises(CheckpointError) as raised:
+            checkpoints.load(found, Trained(1, width=22).state())
+        return str(raised.value)
+
+    assert alone(work).startswith(f"{folder}/step-00000003: does not fit this state: rank 0: ValueError: Size mismatch")
+
+
+def test_what_killed_writers_left_is_cleared(folder: Path) -> None:
+    """One that was taken out of the way of its successor gets its name again."""
+    (folder / "step-00000003").rename(folder / "step-00000003.replaced")
+    shutil.copytree(folder / "step-00000002", folder / "step-00000002.replaced")
+    shutil.copytree(folder / "step-00000002", folder / "step-00000004.partial")
+    shutil.copytree(folder / "step-00000001", folder / "step-00000000.removed")
+    (folder / "notes.txt").touch()
+    found = found_in(folder)
+    assert isinstance(found, Found)
+    assert (found.step, found.passed_over) == (3, ())
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "notes.txt",
+        *(f"step-0000000{step}" for step in (1, 2, 3)),
+    ]
+
+
+def test_a_save_clears_what_a_killed_one_left(folder: Path) -> None:
+    """Ranks that had their state from memory have not looked for a checkpoint."""
+    shutil.copytree(folder / "step-00000002", folder / "step-00000004.partial")
+    shutil.copytree(folder / "step-00000002", folder / "step-00000005.partial")
+
+    def work() -> str | None:
+        checkpoints = Checkpoints(folder, 9, 0, 1, MODEL)
+        checkpoints.save({"model": {"weight": torch.ones(3)}}, 4, {})
+        checkpoints.finish()
+        return checkpoints.problem()
+
+    assert alone(work) is None
+    assert sorted(path.name for path in folder.iterdir()) == [f"step-0000000{step}" for step in (1, 2, 3, 4)]
+
+
+# -- disks and folders
+
+
+def troubled(folder: Path, world: int, trouble: Callable[[int], None], mend: Callable[[int], None]) -> list[list[Any]]:
+    """What each rank says of four saves: the second and third in trouble."""
+
+    def work(rank: int) -> list[Any]:
+        trained = Trained(world, width=64)
+        trained.step(1)
+        checkpoints = Checkpoints(folder, 9, rank, world, MODEL)
+        said: list[Any] = []
+        for step in (1, 2, 3, 4):
+            if step == 2:
+                trouble(rank)
+            if step == 4:
+                mend(rank)
+            checkpoints.save(trained.state(), step, {})
+            checkpoints.finish()
+            said.append((checkpoints.done() is not None, checkpoints.problem()))
+        return said
+
+    return together(world, work)
+
+
+def assert_told_once(said: list[list[Any]], why: str) -> None:
+    for each in said:
+        assert [saved for saved, _ in each] == [True, False, False, True]
+        assert [problem is not None for _, problem in each] == [False, True, False, False]
+        assert re.search(why, each[1][1]), each[1][1]
+        assert each[1][1] == said[0][1][1]
+
+
+def test_a_file_that_cannot_grow_on_one_rank_costs_one_checkpoint_and_is_told_once(tmp_path: Path) -> None:
+    """The limit of a process does what a full disk does, for somebody who may not mount one."""
+
+    def limited(most: int) -> Callable[[int], None]:
+        return lambda rank: resource.setrlimit(resource.RLIMIT_FSIZE, (most, -1)) if rank == 1 else None
+
+    said = troubled(tmp_path, 2, limited(50_000), limited(-1))
+    host = re.escape(os.uname().nodename)
+    path = re.escape(str(tmp_path))
+    assert_told_once(
+        said,
+        rf"^{path}/step-00000002: was not saved, and training goes on: rank 1 on {host}: "
+        rf"{path}/step-00000002.partial/__1_0.distcp: File too large: raise the greatest size of a file "
+        r"\(ulimit -f\)\. Earlier ones are kept, and the next one is tried again.$",
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000001", "step-00000004"]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    if os.geteuid():
+        pytest.skip("mounts a small file system, which root may")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(disk)], check=True)
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_costs_one_checkpoint_and_is_told_once(small_disk: Path) -> None:
+    ballast = small_disk / "ballast"
+
+    def fill(rank: int) -> None:
+        if not rank:
+            free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_bsize
+            ballast.write_bytes(bytes(free - 100_000))
+
+    said = troubled(small_disk, 2, fill, lambda rank: None if rank else ballast.unlink())
+    assert_told_once(said, r"rank 0 on \S+: .*/__0_0.distcp: No space left on device: free some space, or keep fewer")
+    assert sorted(path.name for path in small_disk.iterdir()) == ["step-00000001", "step-00000004"]
+    assert found_in(small_disk).step == 4  # type: ignore[union-attr]
+
+
+def test_a_folder_that_one_rank_may_not_write_is_located(tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("lets one rank be another user, which root may")
+
+    def nobody(rank: int) -> None:
+        if rank == 1:
+            os.seteuid(65534)
+
+    for path in (tmp_path, *tmp_path.parents):
+        if path.stat().st_mode & 0o005 != 0o005:
+            path.chmod(path.stat().st_mode | 0o005)
+    said = troubled(tmp_path, 2, nobody, lambda rank: os.seteuid(0))
+    assert_told_once(
+        said, r"rank 1 on \S+: \S+/__1_0.distcp: Permission denied: it must be writable on every node, for the user of"
+    )
+
+
+def test_a_folder_that_ranks_do_not_share_is_located(tmp_path: Path) -> None:
+    def work(rank: int) -> str | None:
+        trained = Trained(2)
+        checkpoints = Checkpoints(tmp_path / f"of-{rank}", 3, rank, 2, MODEL)
+        checkpoints.save(trained.state(), 1, {})
+        checkpoints.finish()
+        return checkpoints.problem()
+
+    one, other = together(2, work)
+    assert one
+    assert other
+    assert re.search(
+        r"rank 1 on \S+: \S+/of-1/\S+: No such file or directory: checkpoints must be in a directory that all nodes",
+        one,
+    )
+
+
+# -- killed on the way
+
+
+def killing(at: int) -> None:
+    """From now on this process ends itself, as if killed, before the so many-th thing it does to a disk."""
+    left = [at]
+
+    def wrapped(work: Callable[..., Any]) -> Callable[..., Any]:
+        def instead(*given: Any, **named: Any) -> Any:
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            left[0] -= 1
+            return work(*given, **named)
+
+        return instead
+
+    for name in ("open", "write", "fsync", "unlink", "rmdir", "rename", "mkdir"):
+        setattr(os, name, wrapped(getattr(os, name)))
+
+
+def test_a_kill_at_any_point_costs_at_most_what_was_being_written(folder: Path, tmp_path: Path) -> None:
+    """Before each single thing that a save, a replacement and a removal do to the disk, in turn."""
+    for at in range(200):
+        trial, published = tmp_path / f"trial-{at}", tmp_path / f"published-{at}"
+        shutil.copytree(folder, trial)
+        published.write_text("3")
+        process, _ = start(functools.partial(saves_until, at, trial, published))
+        process.join(60)
+        found = found_in(trial)
+        assert isinstance(found, Found), found
+        assert found.step >= int(published.read_text())
+        assert found.passed_over == ()
+        assert not [problem for each in checkpoint._published(trial) for problem in problems_of(trial / each)]
+        shutil.rmtree(trial)
+        if process.exitcode == 0:
+            break
+        assert process.exitcode == -signal.SIGKILL
+    assert process.exitcode == 0
+    assert at > 40
+
+
+def problems_of(folder: Path) -> list[str]:
+    said = checkpoint._manifest(folder)
+    return [problem for name, file in said.files.items() if (problem := checkpoint._difference(folder / name, file))]
+
+
+def saves_until(at: int, folder: Path, published: Path) -> None:
+    """One in the place of another, and one after it, for which older ones go."""
+    state = {"model": {"weight": torch.ones(3, 5)}}
+    checkpoints = Checkpoints(folder, 1, 0, 1, MODEL)
+    killing(at)
+    for step in (3, 4):
+        checkpoints.save(state, step, {})
+        checkpoints.finish()
+        if saved := checkpoints.done():
+            published.write_text(str(saved.step))
+
+
+def test_ranks_killed_at_any_time_leave_a_whole_checkpoint(tmp_path: Path) -> None:
+    """The clock decides when, a few times, with two ranks; the test above has every point of one."""
+    chance = random.Random(6)  # noqa: S311  (no secret)
+    checkpoints, published = tmp_path / "checkpoints", tmp_path / "published"
+    published.write_text("0")
+
+    def work(rank: int) -> None:
+        trained = Trained(2, width=64)
+        trained.step(1)
+        state = trained.state()
+        saving = Checkpoints(checkpoints, 2, rank, 2, MODEL)
+        found = saving.newest()
+        for step in range(found.step + 1 if found else 1, 1_000_000):
+            saving.save(state, step, {})
+            if (saved := saving.done()) and not rank:
+                published.with_suffix(".new").write_text(str(saved.step))
+                published.with_suffix(".new").rename(published)
+
+    before = 0
+    for _ in range(4):
+        started = begun(2, work)
+        deadline = time.monotonic() + 60
+        while int(published.read_text()) <= before and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, 0.2))
+        for process, _pipe in started:
+            process.kill()
+        for process, _pipe in started:
+            process.join()
+        found = found_in(checkpoints)
+        assert isinstance(found, Found)
+        assert found.passed_over == ()
+        assert found.step >= int(published.read_text()) > before
+        before = found.step
