@@ -11,7 +11,20 @@ from pathlib import Path
 from bench import machine
 from bench.rows import Row
 
-NAMES = ("plan", "unchanged", "up", "scale", "ansible", "memory", "fabric", "levels", "prove", "demo")
+NAMES = (
+    "plan",
+    "unchanged",
+    "up",
+    "scale",
+    "ansible",
+    "memory",
+    "fabric",
+    "levels",
+    "prove",
+    "demo",
+    "checkpoint",
+    "interval",
+)
 LONG = ("campaign",)
 """These take more than an hour, and run by their names alone."""
 BUILD = Path(__file__).parents[1] / "build" / "bench"

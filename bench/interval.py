@@ -1,0 +1,90 @@
+"""How near the best interval between checkpoints is chosen, in simulated runs whose failures nobody announces."""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.rows import Row, counted, measured
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "workloads"))
+from training.interval import Chooser
+
+SEEDS = 1000
+FAILURES = 5
+DRIFT = 3.0
+"""The factor by which failures may come to be more or less frequent, at most, in the time of five of them."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run until its last failure: what a checkpoint costs, when something failed, and the rate at the end."""
+
+    cost: float
+    failures: tuple[float, ...]
+    rate: float
+
+
+def rows() -> list[Row]:
+    runs = [simulated(seed) for seed in range(SEEDS)]
+    found = []
+    for after in (1, FAILURES):
+        target = 1.0 if after == FAILURES else None
+        missing = [100 * short_of(run, after) for run in runs]
+        found.append(measured(f"goodput below the best interval's, after failure {after}", "%", missing, target))
+    found.append(
+        counted(f"seeds that miss more than 1 % after failure {FAILURES}", "seeds", beyond(missing), SEEDS, 0.05)
+    )
+    return found
+
+
+def beyond(missing: list[float]) -> int:
+    return sum(each > 1.0 for each in missing)
+
+
+def simulated(seed: int) -> Run:
+    """Checkpoints of 10 ms to 10 s, failures from as often as training still makes sense to a thousand times rarer."""
+    chance = random.Random(seed)  # noqa: S311  (no secret)
+    cost = 10 ** chance.uniform(-2, 1)
+    mean = max(60.0, 100 * cost) * 10 ** chance.uniform(0, 3)
+    drift = chance.uniform(-1, 1) * math.log(DRIFT) / (FAILURES * mean)
+    # how many were to be expected until a time is (e^(drift t) - 1) / (drift mean): its inverse gives the times
+    at, expected, failures = 0.0, 0.0, list[float]()
+    while len(failures) < FAILURES:
+        expected += chance.expovariate(1.0)
+        grown = 1 + drift * mean * expected
+        if grown <= 0.1:  # they fade out, and there will be no more
+            return simulated(seed + SEEDS)
+        at = math.log(grown) / drift
+        failures.append(at)
+    return Run(cost, tuple(failures), math.exp(drift * at) / mean)
+
+
+def short_of(run: Run, after: int) -> float:
+    """The part of the best goodput that the interval chosen after so many failures does not reach."""
+    chooser = Chooser(0.0)
+    chooser.blocked(run.cost)
+    for at in run.failures[:after]:
+        chooser.failed(at)
+    chosen = chooser.interval(run.failures[after - 1]).seconds
+    return 1 - goodput(chosen, run) / best(run)
+
+
+def goodput(interval: float, run: Run) -> float:
+    """The useful part of all time: failures at random lose what was done since the last checkpoint."""
+    return interval * run.rate / math.expm1(run.rate * (interval + run.cost))
+
+
+def best(run: Run) -> float:
+    """By trial, so that nothing depends on the formula that the chooser uses."""
+    low, high = math.log(run.cost / 10), math.log(100 / run.rate)
+    for _ in range(100):
+        third = (high - low) / 3
+        if goodput(math.exp(low + third), run) < goodput(math.exp(high - third), run):
+            low += third
+        else:
+            high -= third
+    return goodput(math.exp(low), run)

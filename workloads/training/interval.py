@@ -1,0 +1,76 @@
+"""How often to save: what saving costs against what a failure loses, from what was seen of both.
+
+With a checkpoint every T seconds, each of which blocks for C, and a failure every M on average, C / T of all time goes
+into saving and T / 2M into work that is done again. The sum is least at T = √(2 C M) (Young, and Daly after him).
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+import statistics
+from dataclasses import dataclass
+
+COST_FIRST = 1.0
+"""Seconds that a checkpoint is taken to block before one was made."""
+COST_LEAST = 1e-3
+RECENT = 9
+"""So many checkpoints say what one costs: the state, or the disk, may change."""
+FADING = 0.8
+"""What a failure counts, with the time before it, when another one comes: how often they come changes."""
+BEFORE = 0.5
+"""The failures that are taken to have been seen before the first one: neither none nor one."""
+BEFORE_COSTS, BEFORE_LEAST = 100, 60.0
+"""The time in which two of those were seen: so many times what a checkpoint costs, at least so many seconds."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Seconds from one checkpoint to the next, and the arithmetic."""
+
+    seconds: float
+    why: str
+
+
+class Chooser:
+    """Hears what checkpoints cost and when something failed; times are seconds on any one clock."""
+
+    def __init__(self, begun: float) -> None:
+        self._since = begun
+        self._failures = 0
+        self._weight = 0.0
+        """Of all failures, of which earlier ones count less."""
+        self._time = 0.0
+        """Between these failures, each by its failure's weight."""
+        self._costs: collections.deque[float] = collections.deque(maxlen=RECENT)
+
+    def blocked(self, seconds: float) -> None:
+        """A checkpoint kept training waiting for so long."""
+        self._costs.append(max(seconds, COST_LEAST))
+
+    def failed(self, at: float) -> None:
+        """Something failed that only a checkpoint mends."""
+        gap = max(0.0, at - self._since)
+        self._since = max(self._since, at)
+        self._failures += 1
+        self._weight = self._weight * FADING + 1
+        self._time = self._time * FADING + gap
+
+    def interval(self, now: float) -> Interval:
+        """What loses least, by what is known now."""
+        cost = statistics.median(self._costs) if self._costs else COST_FIRST
+        before = max(BEFORE_COSTS * cost, BEFORE_LEAST) * BEFORE
+        time = self._time + max(0.0, now - self._since) + before
+        mean = time / (self._weight + BEFORE)
+        seconds = math.sqrt(2 * cost * mean)
+        return Interval(seconds, self._why(cost, mean, time, seconds))
+
+    def _why(self, cost: float, mean: float, time: float, seconds: float) -> str:
+        made = len(self._costs)
+        blocks = f"blocks {cost:.3g} s (median of the last {made})" if made else f"is taken to block {cost:g} s"
+        fading = f", of which later ones count more ({self._weight:.3g} in all)" if self._failures > 1 else ""
+        seen = f"{self._failures} failure{'' if self._failures == 1 else 's'}{fading}"
+        return (
+            f"a checkpoint {blocks}; {seen} and {BEFORE:g} assumed in {time:.4g} s are one in {mean:.4g} s; "
+            f"√(2 · {cost:.3g} s · {mean:.4g} s) = {seconds:.3g} s from one to the next"
+        )
