@@ -13,7 +13,9 @@ from stampworks.cli.main import main
 from stampworks.plan import Plan, fingerprint, from_json
 from stampworks.qualification import new_key, signed
 
+from tests.operations.standin import StandIn
 from tests.views.report.proven import certificate_of, plan_of
+from tests.views.report.trained import a_run
 
 PRIVATE, PUBLIC = new_key()
 CERTIFICATE = certificate_of(plan_of(2), level="quick")
@@ -122,3 +124,49 @@ def test_what_is_no_certificate(tmp_path: Path, project: Path, capsys: pytest.Ca
     with pytest.raises(SystemExit):
         main(["report", "-s", "other", "cert.json"])
     assert "not allowed with argument" in capsys.readouterr().err
+
+
+def test_of_a_run_from_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a certificate's file; what is no record is refused, since it was asked for."""
+    monkeypatch.chdir(tmp_path)
+    Path("cert.json").write_text(FILE)
+    Path("record.json").write_text(json.dumps(a_run()))
+    assert main(["report", "cert.json", "--record", "record.json", "--format", "markdown"]) == exits.FINE
+    assert "### Run demo\n" in capsys.readouterr().out
+    Path("record.json").write_text('{"version": 2}')
+    assert main(["report", "cert.json", "--record", "record.json"]) == exits.WRONG_INPUT
+    assert capsys.readouterr().err == (
+        "record.json: Its record cannot be shown: it is of version 2, and this release reads version 1: a newer release"
+        " of Stampworks may read it\n  hint: a run leaves one as runs/NAME/record.json in the directory that all nodes"
+        " share\n"
+    )
+    assert main(["report", "cert.json", "--run", "demo"]) == exits.WRONG_INPUT
+    assert "--run asks a cluster, and a certificate's file leads to none" in capsys.readouterr().err
+
+
+def test_of_the_runs_of_a_cluster(
+    backend: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All of them, or one; a cluster that is down makes no report impossible, unless a run was asked for."""
+    (backend / "local.json").write_text(state(proof(FILE)))
+    assert main(["report", "--format", "markdown"]) == exits.FINE
+    assert "What was trained is unknown: cluster local is not running." in capsys.readouterr().out
+    assert main(["report", "--run", "demo"]) == exits.WRONG_INPUT
+    assert capsys.readouterr().err.startswith("cluster local is not running\n")
+
+    (tmp_path / "standin").mkdir()
+    cluster = StandIn(tmp_path / "standin")
+    monkeypatch.setattr("stampworks.operations.members", lambda *_: cluster.roster)
+    with (project / "stacks" / "Pulumi.local.yaml").open("a") as file:
+        file.write("    storage:\n      - {name: shared, kind: directory, mount: /shared}\n")
+    answer = {"names": ["demo", "torn"], "told": {"demo": {"text": json.dumps(a_run())}, "torn": {"text": "{"}}}
+    cluster.program("python3", f"#!/bin/sh\ncat {tmp_path}/answer\n")
+    (tmp_path / "answer").write_text(json.dumps(answer))
+    assert main(["report", "--format", "json"]) == exits.FINE
+    training = json.loads(capsys.readouterr().out)["training"]
+    assert [(run["name"], run["record"] is None) for run in training["runs"]] == [("demo", False), ("torn", True)]
+    assert training["runs"][1]["why"].startswith("Its record cannot be shown: it is not JSON: ")
+    assert main(["report", "--run", "dem"]) == exits.WRONG_INPUT
+    assert "no run of cluster local is called 'dem'\n  hint: did you mean demo?" in capsys.readouterr().err

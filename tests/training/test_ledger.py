@@ -233,6 +233,7 @@ EVENTS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(EVENTS)
 def test_bins_sum_to_the_wall_time(events: list[Event]) -> None:
     """Whatever the events are: from first to last in each attempt, and what lies between attempts."""
@@ -260,6 +261,7 @@ def _is_time(given: Any) -> bool:
     return isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given < ledger.LATEST
 
 
+@settings(deadline=None)
 @given(EVENTS, st.floats(0, 100), st.integers(0, 40))
 def test_more_failures_make_no_run_more_productive(events: list[Event], at: float, place: int) -> None:
     """One more, anywhere, with or without a generation that begins anew."""
@@ -297,6 +299,7 @@ def runs(draw: st.DrawFn) -> tuple[list[Event], int, int]:
     return events, done, again
 
 
+@settings(deadline=None)
 @given(runs(), st.integers(0, 2**32))
 def test_work_is_lost_once(run: tuple[list[Event], int, int], seed: int) -> None:
     """However often it is done again, each complete step either counts or was lost; and order does not matter."""
@@ -313,7 +316,7 @@ def test_work_is_lost_once(run: tuple[list[Event], int, int], seed: int) -> None
     assert account([apart[0], *mixed]) == account(apart)
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(runs(), st.integers(1, 2000))
 def test_any_beginning_of_a_file_can_be_read(run: tuple[list[Event], int, int], cut: int) -> None:
     """The writer may be killed after any byte, and a run that goes on is a file like that."""

@@ -1,4 +1,4 @@
-"""`stampworks report`: what was proven, as a page, as Markdown or as JSON."""
+"""`stampworks report`: what was proven and trained, as a page, as Markdown or as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from stampworks.cli import exits, qualify, stacks, state
 
 if TYPE_CHECKING:
-    from stampworks.views import Event, Report
+    from stampworks.plan import Plan
+    from stampworks.views import Event, Left, Report
 
 FORMATS = ("html", "markdown", "json")
 _OURS = "stampworks:"
@@ -25,6 +26,21 @@ def add_verbs(verbs: Any) -> None:
     of = report.add_mutually_exclusive_group()
     stacks.add_stack_option(of)
     of.add_argument("certificate", metavar="CERT", nargs="?", help="instead of a stack: the file of a certificate")
+    runs = report.add_mutually_exclusive_group()
+    runs.add_argument(
+        "--run",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="with this training run of the stack's cluster alone; may be said again (default: the newest 20)",
+    )
+    runs.add_argument(
+        "--record",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="with a training run's record from a file instead; may be said again",
+    )
     report.add_argument("--key", metavar="PUB", help="file of the public key (default: the one in the stack's state)")
     report.add_argument("--format", metavar="FORMAT", choices=FORMATS, default="html", help="html, markdown or json")
     report.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: standard output)")
@@ -49,8 +65,12 @@ def _of_file(arguments: argparse.Namespace) -> Report:
     from stampworks import views
 
     file = arguments.certificate
+    if arguments.run:
+        hint = "name the stack with -s, or the file of its record with --record"
+        raise exits.CliError("--run asks a cluster, and a certificate's file leads to none", hint)
     key = qualify.text_of(arguments.key) if arguments.key else ""
-    return views.report_of(qualify.verified(file, qualify.text_of(file), key))
+    checked = qualify.verified(file, qualify.text_of(file), key)
+    return views.report_of(checked, runs=_left(arguments)) if arguments.record else views.report_of(checked)
 
 
 def _of_stack(arguments: argparse.Namespace) -> Report:
@@ -74,7 +94,41 @@ def _of_stack(arguments: argparse.Namespace) -> Report:
         hint = f"pulumi up -s {stack} ends with a proof, unless proof.level is none"
         raise exits.CliError(f"stack {stack!r} has no certificate", hint, exits.NO)
     key = qualify.text_of(arguments.key) if arguments.key else _key(resources)
-    return views.report_of(qualify.verified(f"stack {stack!r}", certificate, key), plan, _stamping(resources))
+    checked = qualify.verified(f"stack {stack!r}", certificate, key)
+    runs = _left(arguments) if arguments.record else _runs(plan, arguments.run)
+    return views.report_of(checked, plan, _stamping(resources), runs)
+
+
+def _left(arguments: argparse.Namespace) -> list[Left]:
+    """A file that is no record is refused: it was asked for."""
+    from stampworks import views
+
+    found = [views.left(Path(file).stem, qualify.text_of(file)) for file in arguments.record]
+    for file, left in zip(arguments.record, found, strict=True):
+        if left.record is None:
+            hint = "a run leaves one as runs/NAME/record.json in the directory that all nodes share"
+            raise exits.CliError(f"{file}: {left.why.removesuffix('.')}", hint)
+    return found
+
+
+def _runs(plan: Plan, names: Sequence[str]) -> list[Left] | str:
+    """What runs of the cluster have left; where it cannot be asked, why, unless somebody wants these runs."""
+    from stampworks import operations, views
+    from stampworks.cli.output import Progress
+
+    try:
+        roster = operations.members(plan.cloud, plan.name)
+        if not roster.members:
+            raise operations.InputError(
+                f"cluster {plan.name} is not running", "runs are read from its shared directory"
+            )
+        with Progress("asking the cluster what was trained"):
+            found = operations.records(plan, roster, names)
+    except operations.OperationError as error:
+        if names:
+            raise
+        return f"What was trained is unknown: {str(error).partition(chr(10))[0]}."
+    return [views.Left(each.name, None, each.why) if each.why else views.left(each.name, each.text) for each in found]
 
 
 def _key(resources: Sequence[Mapping[str, Any]]) -> str:

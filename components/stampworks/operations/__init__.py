@@ -4,6 +4,7 @@ from stampworks.operations.drain import BusyError, HeldError, drain, give_back, 
 from stampworks.operations.errors import InputError, OperationError, UnknownError
 from stampworks.operations.members import members, patience_s
 from stampworks.operations.qualify import qualify, to_prove
+from stampworks.operations.records import records
 from stampworks.operations.remote import ssh_command
 from stampworks.operations.roll import Order, Play, RollStoppedError, condemn, instructions, outdated, roll
 from stampworks.operations.status import Status, status
@@ -26,6 +27,7 @@ __all__ = [
     "outdated",
     "patience_s",
     "qualify",
+    "records",
     "roll",
     "said_by",
     "ssh_command",

@@ -3,15 +3,17 @@
 from stampworks.views.certificate import certificate_text
 from stampworks.views.comparison import Side, comparison_data, comparison_text, verdict
 from stampworks.views.plan import plan_text
-from stampworks.views.report import Event, Report, report_html, report_json, report_markdown, report_of
+from stampworks.views.report import Event, Left, Report, left, report_html, report_json, report_markdown, report_of
 
 __all__ = [
     "Event",
+    "Left",
     "Report",
     "Side",
     "certificate_text",
     "comparison_data",
     "comparison_text",
+    "left",
     "plan_text",
     "report_html",
     "report_json",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,10 +11,11 @@ from pathlib import Path
 
 import pytest
 from stampworks.qualification import Checked
-from stampworks.views import report_html, report_of
+from stampworks.views import left, report_html, report_of
 
 from tests.views.report.browser import Page, browser, pixels
 from tests.views.report.proven import certificate_of, plan_of
+from tests.views.report.trained import a_run
 
 SCREEN, A4 = 1120, 688
 """Points of a window, and of a page of paper between its margins."""
@@ -36,14 +38,20 @@ def test_a_report_in_a_browser(tmp_path: Path) -> None:
     odd = dataclasses.replace(all_of_it.nodes[0], name="n" * 300, why=("<script>alert(1)</script>" + "w" * 500,))
     strange = dataclasses.replace(all_of_it, cluster="c" * 300, nodes=(odd, *all_of_it.nodes[1:]))
     usual, wide = tmp_path / "usual.html", tmp_path / "wide.html"
-    usual.write_text(report_html(report_of(Checked("unknown", "no key", certificate), plan)), encoding="utf-8")
-    wide.write_text(report_html(report_of(Checked("unknown", "no key", strange))), encoding="utf-8")
+    odd_run = a_run(300) | {"device": "d" * 500, "remarks": ["r" * 500]}
+    runs = [[left("a", json.dumps(each))] for each in (a_run(), odd_run)]
+    of_usual = report_of(Checked("unknown", "no key", certificate), plan, runs=runs[0])
+    of_wide = report_of(Checked("unknown", "no key", strange), runs=runs[1])
+    usual.write_text(report_html(of_usual), encoding="utf-8")
+    wide.write_text(report_html(of_wide), encoding="utf-8")
 
     with browser(tmp_path) as page:
         page.show(usual, SCREEN)
         fits(page)
         text = page.tell("document.body.innerText")
-        assert all(said in text for said in ("acceptance", "FAIL", "gpu-003", "held by ann: new fans", "simulated"))
+        assert all(
+            said in text for said in ("acceptance", "FAIL", "gpu-003", "held by ann: new fans", "simulated", "Run demo")
+        )
         good, bad = (shades(page.picture(**page.tell(CELL % node))) for node in ("gpu-002", "gpu-003"))
         assert mean(good) - mean(bad) > 0.3 * 255
         assert changes(good[2]) == 0  # above the number: nothing, and in the other one stripes

@@ -17,9 +17,10 @@ import pytest
 from stampworks.plan import from_dict, to_dict, to_json
 from stampworks.printable import printable
 from stampworks.qualification import Certificate, Checked, Measured
-from stampworks.views import Event, Report, report_html, report_json, report_markdown, report_of
+from stampworks.views import Event, Report, left, report_html, report_json, report_markdown, report_of
 
 from tests.views.report.proven import certificate_of, plan_of
+from tests.views.report.trained import a_run
 
 GOLDEN = Path(__file__).parent / "golden"
 PLAN = plan_of(8, oversubscription=2)
@@ -82,7 +83,10 @@ def recorded(regenerate: bool, monkeypatch: pytest.MonkeyPatch) -> Certificate:
 @pytest.mark.parametrize(("name", "form"), [("report.json", report_json), ("report.md", report_markdown)])
 def test_the_recorded_one(name: str, form: Callable[[Report], str], recorded: Certificate, regenerate: bool) -> None:
     """As data and as Markdown, what was reviewed."""
-    text = form(report_of(checked(recorded), PLAN, STAMPING))
+    if regenerate:
+        (GOLDEN / "record.json").write_text(json.dumps(a_run(), indent=1) + "\n", encoding="utf-8")
+    run = left("demo", (GOLDEN / "record.json").read_text(encoding="utf-8"))
+    text = form(report_of(checked(recorded), PLAN, STAMPING, [run]))
     if regenerate:
         (GOLDEN / name).write_text(text, encoding="utf-8")
     assert text.splitlines() == (GOLDEN / name).read_text(encoding="utf-8").splitlines()

@@ -15,11 +15,25 @@ from xml.etree.ElementTree import Element
 
 from stampworks.plan import Plan, fingerprint, to_dict
 from stampworks.qualification import Certificate, Checked, Finding, Measured
-from stampworks.views.report import alone, curves, failures, findings, headline, pairs, planned, rails, timeline, tree
+from stampworks.views.report import (
+    alone,
+    curves,
+    failures,
+    findings,
+    headline,
+    pairs,
+    planned,
+    rails,
+    timeline,
+    training,
+    tree,
+)
+from stampworks.views.report import record as records
 from stampworks.views.report.timeline import Event
+from stampworks.views.report.training import Left
 from stampworks.views.report.tree import e
 
-__all__ = ["Event", "Report", "report_html", "report_json", "report_markdown", "report_of"]
+__all__ = ["Event", "Left", "Report", "left", "report_html", "report_json", "report_markdown", "report_of"]
 
 VERSION = 1
 _STYLE = Path(__file__).with_name("style.css")
@@ -36,6 +50,7 @@ class Report:
     pairs: pairs.Pairs
     collectives: tuple[curves.Point, ...]
     nodes: tuple[alone.Spread, ...]
+    training: training.Training
     timeline: timeline.Timeline
     findings: tuple[Finding, ...]
     plan: planned.Planned
@@ -43,12 +58,29 @@ class Report:
 
 _SECTIONS = (
     (failures, "failures"), (rails, "rails"), (pairs, "pairs"), (curves, "collectives"), (alone, "nodes"),
-    (timeline, "timeline"), (findings, "findings"), (planned, "plan"),
+    (training, "training"), (timeline, "timeline"), (findings, "findings"), (planned, "plan"),
 )  # fmt: skip
 
 
-def report_of(checked: Checked, plan: Plan | None = None, stamping: Sequence[Event] | None = None) -> Report:
-    """All that a report says. A plan that is not the one that was proven is left out, with a note."""
+def left(name: str, text: str) -> Left:
+    """What a run has left, from the text of its record, which may be anybody's."""
+    try:
+        found = records.read(text)
+    except records.RecordError as error:
+        return Left(name, None, f"Its record cannot be shown: {error}.")
+    return Left(found.name or name, found)
+
+
+def report_of(
+    checked: Checked,
+    plan: Plan | None = None,
+    stamping: Sequence[Event] | None = None,
+    runs: Sequence[Left] | str = training.UNKNOWN,
+) -> Report:
+    """All that a report says. A plan that is not the one that was proven is left out, with a note.
+
+    Runs are what they have left, or why nothing is known of any.
+    """
     certificate, notes = _sound(checked.certificate)
     if plan and fingerprint(plan) != certificate.fingerprint:
         notes += (
@@ -65,6 +97,7 @@ def report_of(checked: Checked, plan: Plan | None = None, stamping: Sequence[Eve
         pairs=measured,
         collectives=curves.of(certificate),
         nodes=alone.of(certificate),
+        training=training.of(certificate, plan, runs),
         timeline=timeline.of(certificate, stamping),
         findings=findings.of(certificate),
         plan=planned.of(certificate, plan),

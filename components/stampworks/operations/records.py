@@ -1,0 +1,90 @@
+"""What training runs have left in the directories that all nodes share, asked of the head.
+
+A run's folder is its user's. What lies there is read as a file of bounded size or not at all: no link is followed, and
+nothing that could be waited for is opened.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stampworks.operations import remote
+from stampworks.operations.errors import InputError, UnknownError, nearest
+from stampworks.plan import Plan, Roster
+
+RUNS = "runs"
+"""The folder of a shared directory below which each run has its own."""
+NEWEST_MAX = 20
+"""Of runs that nobody asked for by name."""
+BYTES_MAX = 2 << 20
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_TIMEOUT_S = 60.0
+# prints a JSON object: the names of all runs, and what those wanted have left; the newest of all where none are wanted
+_READ = """
+import json, os, stat, sys
+most, size, folders, wanted = json.loads(sys.argv[1])
+found, told = [], {}
+for folder in folders:
+    try:
+        entries = [each for each in os.scandir(folder) if each.is_dir(follow_symlinks=False)]
+    except OSError:
+        continue
+    for entry in entries:
+        try:
+            found.append((os.stat(os.path.join(entry.path, "record.json")).st_mtime, entry.name, entry.path))
+        except OSError:
+            if entry.name in wanted:
+                told[entry.name] = {"why": "it has left no record yet"}
+found.sort(reverse=True)
+for _, name, path in [each for each in found if each[1] in wanted] if wanted else found[:most]:
+    try:
+        handle = os.open(os.path.join(path, "record.json"), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise OSError(0, "it is no file")
+            told.setdefault(name, {"text": file.read(size + 1).decode(errors="replace")})
+    except OSError as error:
+        told.setdefault(name, {"why": error.strerror})
+print(json.dumps({"names": sorted({name for _, name, _ in found}), "told": told}))
+"""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The text of a run's record, or why there is none."""
+
+    name: str
+    text: str
+    why: str = ""
+
+
+def records(plan: Plan, roster: Roster, names: Sequence[str] = ()) -> tuple[Found, ...]:
+    """What the named runs have left, or the newest of all. A name that is no run's is an error."""
+    for name in names:
+        if not NAME.fullmatch(name):
+            raise InputError(f"{name!r} is no name of a run", "letters, digits, dots, dashes and underscores make one")
+    folders = [f"{storage.mount}/{RUNS}" for storage in plan.storage]
+    if not folders:
+        raise InputError(f"cluster {plan.name} has no shared directory", "declare one under storage: for runs to be in")
+    told = json.dumps([NEWEST_MAX, BYTES_MAX, folders, [*names]])
+    head = remote.head(roster).name
+    answer = remote.ask(roster, head, ["python3", "-c", _READ, told], _TIMEOUT_S)
+    known, found = _understood(answer, head)
+    for name in names:
+        if name not in known and name not in {each.name for each in found}:
+            raise InputError(f"no run of cluster {plan.name} is called {name!r}", nearest(name, known))
+    return found
+
+
+def _understood(answer: str, head: str) -> tuple[list[str], tuple[Found, ...]]:
+    try:
+        said = json.loads(answer)
+        known = [str(name) for name in said["names"]]
+        told = {str(name): dict(each) for name, each in said["told"].items()}
+        found = tuple(Found(name, str(each.get("text", "")), str(each.get("why", ""))) for name, each in told.items())
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise UnknownError(f"{head}: what it says of runs is not to be read", f"look: stampworks ssh {head}") from None
+    return known, found

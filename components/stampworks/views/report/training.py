@@ -1,0 +1,329 @@
+"""What runs of the cluster have learned, what they lost, and where every second went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+from xml.etree.ElementTree import Element
+
+from stampworks.plan import Plan
+from stampworks.qualification import Certificate
+from stampworks.views.report import timeline, tree
+from stampworks.views.report.markdown import items, plain, table
+from stampworks.views.report.marks import figures, number, simulated_mark
+from stampworks.views.report.record import Checkpoint, Failure, Point, Record
+from stampworks.views.report.tree import e
+
+TITLE = "Training"
+_SIMULATED = (
+    "The nodes are simulated and share the processors of one machine: what was lost and saved is real, and the speed "
+    "says nothing about accelerators."
+)
+_EXPLAINED = "A dashed line with a triangle is a failure; a square below the curve is a checkpoint."
+_BINS = ("where the time went", "time", "part", "what that is")
+_FAILURES = (
+    *("when", "what", "where", "after step", "steps lost", "time lost", "restart", "to next step", "state from"),
+    "what was said",
+)
+_CHECKPOINTS = ("when", "step", "training waited", "until it was safe", "size")
+_ATTEMPTS = ("attempt", "job", "nodes", "began", "lasted", "ended")
+_LOSSES = ("step", "loss", "tokens/s")
+_FEW = 10
+"""Rows of a table of what happened often; the JSON has more."""
+_WIDTH, _HEIGHT = 478.0, 220.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 58.0, 462.0, 12.0, 180.0
+_BAR = 150.0
+_STATES = {"open": "open: it goes on, or was killed", "": "unknown"}
+
+
+@dataclass(frozen=True)
+class Left:
+    """What was found of a run: its record, or why there is none that can be shown."""
+
+    name: str
+    record: Record | None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Training:
+    why: str
+    """Why nothing is known of any run; empty where something is."""
+    simulated: bool
+    runs: tuple[Left, ...]
+    """The latest first."""
+
+
+UNKNOWN = "What was trained is unknown: a certificate does not say. The report of a stack does, or that of a record."
+_NONE = "No run has left a record yet: stampworks submit training NAME."
+
+
+def of(certificate: Certificate, plan: Plan | None, runs: Sequence[Left] | str) -> Training:
+    """Of runs, or of the reason why none are known."""
+    pools = [pool.machine.simulated for pool in plan.pools] if plan else []
+    simulated = any(pools or [each.simulated for each in certificate.measured])
+    if isinstance(runs, str):
+        return Training(runs, simulated, ())
+    return Training("" if runs else _NONE, simulated, tuple(runs))
+
+
+def _span(seconds: float) -> str:
+    return number(seconds, "s") if seconds < 120 else timeline.span(round(seconds))
+
+
+def _part(share: float | None) -> str:
+    """In tenths of a percent: the last points are the dear ones."""
+    return "unknown" if share is None else f"{100 * share:.1f} %"
+
+
+def _count(value: int) -> str:
+    return f"{value:,}"
+
+
+def _facts(run: Record) -> list[tuple[str, str]]:
+    account, counts = run.account, run.counts
+    lost = f", {_count(account.steps_lost)} lost and done again" if account.steps_lost else ""
+    planned = dict(run.settings).get("steps", "")
+    world = next((str(each.world) for each in reversed(run.generations) if each.world), "unknown")
+    device = " ".join(filter(None, (run.device, f"({run.backend})" if run.backend else "")))
+    facts = [
+        ("State", _STATES.get(run.state, run.state)),
+        ("Time", f"{run.begun}, {_span(account.wall_s)} until its {'last event' if run.state == 'open' else 'end'}"),
+        ("Steps", f"{_count(account.step)}{f' of {planned}' if planned else ''}{lost}"),
+        ("Goodput", f"{_part(account.goodput)}: productive over wall time"),
+        ("Throughput", number(account.tokens_per_s, "tokens/s")),
+        ("Tokens", _count(account.tokens)),
+        ("Share of peak", _share_of_peak(run)),
+        ("Cost", f"{number(account.cost_per_million_tokens)} for a million tokens, in the money of the price"),
+        ("Ranks", f"{world} on {device}" if device else world),
+        ("Happened", f"failures {counts.failures}, checkpoints {counts.checkpoints}, attempts {counts.attempts}"),
+        ("Settings", ", ".join(f"{name} {value}" for name, value in run.settings)),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in run.versions)),
+        ("Weights", run.digest),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _share_of_peak(run: Record) -> str:
+    account = run.account
+    share = "unknown" if account.share_of_peak is None else f"{100 * account.share_of_peak:.3g} %"
+    each = "" if account.flops_per_token is None else f"; {number(account.flops_per_token / 1e9)} GFLOP a token"
+    return f"{share}{each} ({account.flops_formula})"
+
+
+def _bins(run: Record) -> list[tuple[str, str, str, str]]:
+    wall = run.account.wall_s
+    rows = [(each.name, each.seconds, each.meaning) for each in run.bins]
+    rows.append(("all of it", wall, "wall time"))
+    return [(name, _span(took), _part(took / wall if wall else None), meaning) for name, took, meaning in rows]
+
+
+def _failure(failure: Failure) -> tuple[str, ...]:
+    where = " ".join(filter(None, (failure.node, "" if failure.rank is None else f"rank {failure.rank}")))
+    until = "never" if failure.until_step_s is None else _span(failure.until_step_s)
+    return (
+        *(_span(failure.at), failure.kind, where or "-", str(failure.step), str(failure.lost_steps)),
+        *(_span(failure.lost_s), _span(failure.restart_s), until, failure.source or "-", failure.text or "-"),
+    )
+
+
+def _checkpoint(each: Checkpoint) -> tuple[str, ...]:
+    waited = "unknown" if each.blocked_s is None else _span(each.blocked_s)
+    took = "unknown" if each.seconds is None else _span(each.seconds)
+    size = "unknown" if each.bytes is None else number(each.bytes / 1e6, "MB")
+    return _span(each.at), "unknown" if each.step is None else str(each.step), waited, took, size
+
+
+def _attempts(run: Record) -> list[tuple[str, ...]]:
+    return [
+        (str(each.number), each.job or "-", str(each.nodes), _span(each.at), _span(each.seconds), each.end or "open")
+        for each in run.attempts[-_FEW:]
+    ]
+
+
+def _tables(run: Record) -> list[tuple[str, Sequence[str], list[tuple[str, ...]]]]:
+    """What happened, the latest of each kind."""
+    found: list[tuple[str, Sequence[str], list[tuple[str, ...]]]] = [
+        (_titled("Failures", run.counts.failures), _FAILURES, [_failure(each) for each in run.failures[-_FEW:]]),
+        (
+            _titled("Checkpoints", run.counts.checkpoints),
+            _CHECKPOINTS,
+            [_checkpoint(each) for each in run.checkpoints[-_FEW:]],
+        ),
+        (_titled("Attempts", run.counts.attempts), _ATTEMPTS, _attempts(run)),
+    ]
+    return [each for each in found if each[2]]
+
+
+def _titled(what: str, count: int) -> str:
+    return what if count <= _FEW else f"{what}: the last {_FEW} of {count}"
+
+
+def _said(run: Record) -> list[str]:
+    notices = [f"{_span(each.at)}: {each.text}" for each in run.notices[-_FEW:]]
+    return [*run.remarks[:_FEW], *notices]
+
+
+def html(training: Training) -> Element:
+    section = e("section", e("h2", TITLE), e("p", training.why) if training.why else None)
+    if training.simulated and training.runs:
+        tree.into(section, [e("p", simulated_mark(True), " ", _SIMULATED)])
+    for left in training.runs:
+        tree.into(section, _run(left, training.simulated))
+    return section
+
+
+def _run(left: Left, simulated: bool) -> Iterator[Element]:
+    yield e("h3", f"Run {left.name}")
+    if left.record is None:
+        yield e("p", left.why, class_="note")
+        return
+    run = left.record
+    facts = _facts(run)
+    marked = [simulated_mark(simulated and name == "Throughput") for name, _ in facts]
+    yield e("dl", *(
+        part
+        for (name, value), mark in zip(facts, marked, strict=True)
+        for part in (e("dt", name), e("dd", value, " " if mark is not None else None, mark))
+    ))  # fmt: skip
+    charts = [_chart(run, "loss"), _chart(run, "tokens_per_s")]
+    if drawn := [chart for chart in charts if chart is not None]:
+        yield figures(drawn)
+        yield e("p", _EXPLAINED, class_="legend")
+    wall = run.account.wall_s
+    shares = [each.seconds / wall if wall else 0.0 for each in run.bins]
+    rows = [
+        (e("th", name), tree.figure(took), tree.figure(part), e("td", _bar(share)), meaning)
+        for (name, took, part, meaning), share in zip(_bins(run), [*shares, 1.0], strict=True)
+    ]
+    yield tree.table((*_BINS[:3], "", _BINS[3]), rows, "bins")
+    for title, header, lines in _tables(run):
+        yield e("h4", title)
+        yield tree.table(header, lines)
+    if said := _said(run):
+        yield e("ul", *(e("li", line) for line in said))
+
+
+def _bar(share: float) -> Element:
+    """As long as its part of the whole."""
+    whole = e("rect", x=0, y=1, width=_BAR, height=10, class_="field")
+    part = e("rect", x=0, y=1, width=f"{_BAR * min(share, 1):.1f}", height=10, class_="bar")
+    return e("svg", part, whole, viewBox=f"0 0 {_BAR:.0f} 12", width=f"{_BAR:.0f}", height=12, aria_hidden="true")
+
+
+def _chart(run: Record, what: str) -> Element | None:
+    """A value by step, with what happened to the run."""
+    known = [(point.step, value) for point in run.curve if (value := _value(point, what)) is not None]
+    if len(known) < 2:
+        return None
+    title = "loss by step" if what == "loss" else "tokens/s by step"
+    first, last = known[0][0], max(known[-1][0], known[0][0] + 1)
+    values = [value for _, value in known] + [0.0] * (what != "loss")  # a rate has a natural zero
+    ticks = _ticks(min(values), max(values))
+    low, high = ticks[0], ticks[-1]
+
+    def x(step: float) -> float:
+        return _LEFT + (min(max(step, first), last) - first) / (last - first) * (_RIGHT - _LEFT)
+
+    def y(value: float) -> float:
+        return _BOTTOM - (value - low) / (high - low) * (_BOTTOM - _TOP)
+
+    drawing = e(
+        "svg",
+        e("rect", x=_LEFT, y=_TOP, width=_RIGHT - _LEFT, height=_BOTTOM - _TOP, class_="field"),
+        *(part for tick in ticks for part in _rule(tick, y(tick))),
+        *(e("text", _count(step), x=f"{x(step):.1f}", y=_BOTTOM + 26, class_="middle") for step in (first, last)),
+        *(_failed(x(failure.step)) for failure in run.failures),
+        *(_saved(x(each.step)) for each in run.checkpoints if each.step is not None),
+        *(
+            e("polyline", points=" ".join(f"{x(step):.1f},{y(value):.1f}" for step, value in line), class_="curve")
+            for line in _lines(run.curve, what)
+        ),
+        viewBox=f"0 0 {_WIDTH:.0f} {_HEIGHT:.0f}",
+        width=f"{_WIDTH:.0f}",
+        role="img",
+        aria_label=f"{title}, from {number(known[0][1])} to {number(known[-1][1])}",
+    )
+    return e("figure", e("figcaption", title), drawing, class_="chart wide")
+
+
+def _value(point: Point, what: str) -> float | None:
+    value = point.loss if what == "loss" else point.tokens_per_s
+    if value is None or abs(value) > 1e18:
+        return None
+    return value if abs(value) > 1e-18 else 0.0
+
+
+def _lines(points: Sequence[Point], what: str) -> Iterator[list[tuple[int, float]]]:
+    """Without what is no number: there the line is broken."""
+    line: list[tuple[int, float]] = []
+    for point in points:
+        value = _value(point, what)
+        if value is not None:
+            line.append((point.step, value))
+        elif line:
+            yield line
+            line = []
+    if line:
+        yield line
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers from below the lowest to above the highest."""
+    extent = high - low if high - low > 1e-9 * max(abs(low), abs(high)) else abs(high) or 1.0
+    power = 10.0 ** floor(log10(extent / 2))
+    step = next(lead * power for lead in (0.5, 1, 2, 5, 10) if extent / (lead * power) <= 6)
+    return [at * step for at in range(floor(low / step), max(ceil(high / step), floor(low / step) + 1) + 1)]
+
+
+def _rule(value: float, at: float) -> tuple[Element, Element]:
+    return (
+        e("line", x1=_LEFT, x2=_RIGHT, y1=f"{at:.1f}", y2=f"{at:.1f}", class_="rule"),
+        e("text", number(value), x=_LEFT - 5, y=f"{at:.1f}", class_="row"),
+    )
+
+
+def _failed(at: float) -> Element:
+    line = e("line", x1=f"{at:.1f}", x2=f"{at:.1f}", y1=_TOP, y2=_BOTTOM, class_="failed")
+    return e("g", line, e("path", d=f"M{at - 4:.1f} {_TOP - 8}h8l-4 7z", class_="failed mark"))
+
+
+def _saved(at: float) -> Element:
+    return e("rect", x=f"{at - 2:.1f}", y=_BOTTOM + 5, width=4, height=4, class_="saved")
+
+
+def markdown(training: Training) -> list[str]:
+    lines = [f"## {TITLE}"]
+    if training.why:
+        lines += ["", plain(training.why)]
+    if training.simulated and training.runs:
+        lines += ["", plain(f"(simulated) {_SIMULATED}")]
+    for left in training.runs:
+        lines += ["", f"### Run {plain(left.name)}", "", *_markdown_of(left, training.simulated)]
+    return lines
+
+
+def _markdown_of(left: Left, simulated: bool) -> list[str]:
+    if left.record is None:
+        return [plain(left.why)]
+    run = left.record
+    marks = {"Throughput": " (simulated)"} if simulated else {}
+    lines = items(f"{name}: {value}{marks.get(name, '')}" for name, value in _facts(run))
+    lines += ["", *table(_BINS, _bins(run))]
+    if run.curve:
+        lines += ["", *table(_LOSSES, [_loss(run.curve[at]) for at in _some(len(run.curve))])]
+    for title, header, rows in _tables(run):
+        lines += ["", f"#### {plain(title)}", "", *table(header, rows)]
+    if said := _said(run):
+        lines += ["", *items(said)]
+    return lines
+
+
+def _some(count: int) -> list[int]:
+    """The first, the last, and some between."""
+    return sorted({round(part * (count - 1) / (_FEW - 1)) for part in range(_FEW)})
+
+
+def _loss(point: Point) -> tuple[str, ...]:
+    return str(point.step), "no number" if point.loss is None else number(point.loss), number(point.tokens_per_s)

@@ -1,0 +1,108 @@
+"""What runs have left on a cluster's shared directory, which their users may have filled with anything."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+from stampworks.operations import InputError, UnknownError, records
+from stampworks.operations.records import BYTES_MAX, NEWEST_MAX, Found
+from stampworks.plan import Plan, Storage
+
+from tests.operations.standin import StandIn
+from tests.operations.test_status import the_plan
+
+
+class Shared:
+    """Two shared directories, of which one has runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.runs = folder / "shared" / "runs"
+        self.runs.mkdir(parents=True)
+        storage = tuple(Storage(name, "local", str(folder / name), False) for name in ("empty", "shared"))
+        self.plan: Plan = dataclasses.replace(the_plan(), storage=storage)
+
+    def run(self, name: str, text: str | None, at: int) -> Path:
+        folder = self.runs / name
+        folder.mkdir()
+        if text is not None:
+            (folder / "record.json").write_text(text)
+            os.utime(folder / "record.json", (at, at))
+        return folder
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Shared:
+    return Shared(tmp_path)
+
+
+def test_the_newest_come_first(shared: Shared, cluster: StandIn) -> None:
+    """Of many runs those that somebody may want to see."""
+    for number in range(NEWEST_MAX + 5):
+        shared.run(f"run-{number}", f"record {number}", number)
+    found = records(shared.plan, cluster.roster)
+    last = NEWEST_MAX + 4
+    assert found[0] == Found(f"run-{last}", f"record {last}")
+    assert [each.name for each in found] == [f"run-{last - number}" for number in range(NEWEST_MAX)]
+    assert records(shared.plan, cluster.roster, ["run-0"]) == (Found("run-0", "record 0"),)
+
+
+def test_what_nobody_should_read_is_not_read(shared: Shared, cluster: StandIn, tmp_path: Path) -> None:
+    """A link out of the folder, a pipe that nobody writes to, a file without an end."""
+    (tmp_path / "secret").write_text("secret")
+    (shared.run("link", None, 0) / "record.json").symlink_to(tmp_path / "secret")
+    os.mkfifo(shared.run("pipe", None, 0) / "record.json")
+    (shared.run("endless", None, 0) / "record.json").symlink_to("/dev/zero")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "record.json").write_text("secret")
+    (shared.runs / "folder").symlink_to(tmp_path / "elsewhere")
+    shared.run("large", "x" * (BYTES_MAX + 100), 0)
+    found = {each.name: each for each in records(shared.plan, cluster.roster)}
+    assert found["link"] == Found("link", "", "Too many levels of symbolic links")
+    assert found["endless"].why == "Too many levels of symbolic links"
+    assert found["pipe"] == Found("pipe", "", "it is no file")
+    assert "folder" not in found
+    assert len(found["large"].text) == BYTES_MAX + 1
+
+
+def test_a_run_may_have_no_record_yet(shared: Shared, cluster: StandIn) -> None:
+    """That is said where it was asked for; a name of no run is an error with its neighbours."""
+    shared.run("begun", None, 0)
+    shared.run("demo", "{}", 0)
+    assert records(shared.plan, cluster.roster) == (Found("demo", "{}"),)
+    assert records(shared.plan, cluster.roster, ["begun"]) == (Found("begun", "", "it has left no record yet"),)
+    with pytest.raises(InputError, match=r"no run of cluster local is called 'dmo'\n  hint: did you mean demo\?"):
+        records(shared.plan, cluster.roster, ["dmo"])
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a b", "-rf", "x" * 101, "a\n"])
+def test_a_name_is_one(shared: Shared, cluster: StandIn, name: str) -> None:
+    """Nothing that leads elsewhere gets to the cluster."""
+    with pytest.raises(InputError, match="is no name of a run"):
+        records(shared.plan, cluster.roster, [name])
+    assert not (cluster.folder / "sent").exists()
+
+
+def test_a_cluster_without_a_shared_directory_has_no_runs(cluster: StandIn) -> None:
+    """And says what to declare."""
+    with pytest.raises(InputError, match="has no shared directory\n  hint: declare one under storage:"):
+        records(the_plan(), cluster.roster)
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "{}", "[]", '{"names": [], "told": []}', '{"names": 1, "told": {"a": 1}}', "[" * 9999]
+)
+def test_a_head_that_says_nonsense_is_not_believed(shared: Shared, cluster: StandIn, answer: str) -> None:
+    """It is unknown what was trained."""
+    cluster.program("python3", f"#!/bin/sh\necho '{answer}'\n")
+    with pytest.raises(UnknownError, match="what it says of runs is not to be read"):
+        records(shared.plan, cluster.roster)
+
+
+def test_a_head_that_is_silent_is_not_waited_for(shared: Shared, cluster: StandIn) -> None:
+    """As everywhere."""
+    cluster.unreachable()
+    with pytest.raises(UnknownError, match="head cannot be reached"):
+        records(shared.plan, cluster.roster)
