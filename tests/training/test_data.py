@@ -63,6 +63,10 @@ def test_a_step_is_the_same_for_any_number_of_ranks(source: str) -> None:
         assert np.array_equal(np.concatenate(parts, axis=1), alone)
 
 
+def test_a_rank_may_have_no_rows(source: str) -> None:
+    assert taken(source, 12, range(0), 1, 3).shape == (3, 0, 17)
+
+
 def test_it_goes_on_from_any_step_as_if_it_had_never_stopped(source: str) -> None:
     alone = taken(source, 12, range(12), 1, 400)
     for start in (1, 2, 57, 350):  # the shards have 85 steps an epoch

@@ -137,6 +137,21 @@ def test_a_store_that_goes_on_failing_is_told() -> None:
         there.content("a.tar", 5000)
 
 
+def test_a_server_that_does_not_answer_is_not_a_missing_file() -> None:
+    """Which fsspec makes of it."""
+    not_found = FileNotFoundError("from/a.tar")
+    not_found.__cause__ = ConnectionError("Cannot connect to host")
+    there = Store(in_memory())
+    Troubled.failures = [not_found]
+    assert opened(there).read(0, 4096) == CONTENT
+    Troubled.failures = [not_found] * 3
+    said = "is not found: ConnectionError: Cannot connect to host; tried 3 times"
+    assert refused(there) == f"troubled://bucket/from/a.tar: {said}"
+    not_found.__cause__ = FileNotFoundError("404")
+    Troubled.failures = [not_found]
+    assert refused(there) == f"troubled://bucket/from/a.tar: is missing: {AGAIN}"
+
+
 def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(*arguments: object, **options: object) -> None:
         raise PermissionError(13, "Permission denied", "x")

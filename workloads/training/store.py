@@ -128,8 +128,12 @@ class Store:
         """What `work` returns; what it cannot reach is told with its place. Libraries have errors of every kind."""
         try:
             return work()
-        except (FileNotFoundError, NotADirectoryError):
-            raise DataError(f"{self.shown}/{name}: is missing: {AGAIN}") from None
+        except (FileNotFoundError, NotADirectoryError) as error:
+            cause = error.__cause__
+            if cause is None or isinstance(cause, FileNotFoundError):
+                raise DataError(f"{self.shown}/{name}: is missing: {AGAIN}") from None
+            # fsspec says so of a server that did not answer, too
+            raise _UnreadError(f"{self.shown}/{name}: is not found: {_said(cause, self.source)}") from None
         except Exception as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else _said(error, self.source)
             raise _UnreadError(f"{self.shown}/{name}: cannot be read: {why}") from None
@@ -283,7 +287,7 @@ def shown(source: str) -> str:
     return re.sub(r"\?.*", "?…", plain).rstrip("/")
 
 
-def _said(error: Exception, source: str) -> str:
+def _said(error: BaseException, source: str) -> str:
     text = f"{type(error).__name__}: {error}"
     for secret in re.findall(r"://([^/@]*)@|\?(.*)", source):
         for each in filter(None, secret):
