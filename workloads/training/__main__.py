@@ -1,0 +1,37 @@
+"""Trains on this node together with the others of the job, and goes on when some of them are lost.
+
+    python3 -m training --options FILE-OR-JSON
+
+Started once on each node, by Slurm's srun; started by hand there is one node alone. What happens is told in
+`events.jsonl` in the run's folder, and on standard output of the first node for a person.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from validation.options import OptionError, load, read
+from validation.ranks import Ranks
+
+from .agent import Agent
+from .settings import Settings
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="training", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--options", metavar="FILE-OR-JSON", required=True, help="the run's settings, see settings.py")
+    try:
+        settings = read(Settings, load(parser.parse_args(argv).options), "training")
+        Path(settings.folder).mkdir(parents=True, exist_ok=True)
+    except (OptionError, OSError) as error:
+        print(f"training: {error}", file=sys.stderr)
+        return 2
+    return asyncio.run(Agent(settings, Ranks(settings.cluster)).run())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

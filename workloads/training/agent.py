@@ -1,0 +1,331 @@
+"""The agent of one node: it starts ranks, keeps what they leave in memory, and carries messages. Without torch."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import multiprocessing
+import os
+import secrets
+import shutil
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from validation.ranks import Ranks
+
+from .coordinator import BEAT_S, FAILED, STOPPED, Coordinator
+from .journal import Journal
+from .keeper import Keeper, Kept
+from .settings import Settings
+from .shape import Seat
+from .wire import Wire, connect
+
+MEMORY = Path("/dev/shm")  # noqa: S108 (memory of this node that outlives a process)
+AGAIN_S = 0.1
+FROM_RANK = ("store", "ready", "step", "checkpoint", "finished", "stopped", "fatal", "broke")
+
+
+@dataclass
+class Child:
+    """A rank that runs."""
+
+    seat: Seat
+    process: Any
+    pipe: Connection
+    pieces: list[Any] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    sending: asyncio.Task[None] | None = None
+
+
+@dataclass
+class Form:
+    """The generation that this node takes part in."""
+
+    number: int
+    world: int
+    step: int
+    shards: list[int]
+    homes: dict[str, list[Any]]
+    same: bool
+    buddies: dict[str, list[Any]]
+
+
+class Agent:
+    def __init__(self, settings: Settings, ranks: Ranks) -> None:
+        self.settings, self.ranks = settings, ranks
+        node = settings.cluster.named(ranks.node)
+        self.address = node.address if node else "127.0.0.1"
+        self.children: dict[int, Child] = {}
+        self.form = Form(0, 0, 0, [], {}, False, {})
+        self.stop_asked = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def run(self) -> int:
+        """Until the run is through, here or with its coordinator."""
+        _prepare(self.settings)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
+            loop.add_signal_handler(number, self._ask_to_stop)
+        first = self.ranks.rank == 0
+        secret = secrets.token_hex(16) if first else ""
+        coordinating: asyncio.Task[int] | None = None
+        if first:
+            journal = Journal(self.settings)
+            coordinator = Coordinator(self.settings, journal, secret, self.ranks.world)
+            port = await coordinator.open(self.address)
+            _publish(self._meeting, {"address": self.address, "port": port, "secret": secret})
+            journal.write("start", **_started(self.settings, self.ranks))
+            coordinating = asyncio.create_task(coordinator.run())
+        else:
+            told = await self._told_where()
+            port, secret = int(told["port"]), str(told["secret"])
+        self.context = multiprocessing.get_context("forkserver")
+        self.context.set_forkserver_preload(["training.rank"])
+        folder = MEMORY / f"stampworks-{os.getuid()}-{self.ranks.start.split()[1]}-{self.ranks.node}-{self.ranks.rank}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o700)
+        self.keeper = Keeper(folder, self.address, secret)
+        try:
+            await self.keeper.open()
+            devices = await asyncio.to_thread(self._devices)  # whoever forks from now on need not wait for torch
+            count = self.settings.ranks or max(1, devices)
+            address = self.address if first else str(told["address"])
+            self.wire = await connect(address, port, secret, self.settings.patience.start)
+            keeper = [self.address, self.keeper.port]
+            self.wire.say({"node": self.ranks.node, "place": self.ranks.rank, "ranks": count, "keeper": keeper})
+            if self.stop_asked:
+                self.wire.say({"what": "stop asked"})
+            code = await self._obey()
+            self.wire.close()
+        finally:
+            await self._end_children()
+            self.keeper.close()
+        return await coordinating if coordinating else code
+
+    @property
+    def _meeting(self) -> Path:
+        start = self.ranks.start.split()[1]
+        attempt = os.environ.get("SLURM_RESTART_COUNT", "0")
+        return Path(self.settings.folder) / f"meeting-{start}-{attempt}.json"
+
+    async def _told_where(self) -> dict[str, Any]:
+        """Where the coordinator listens: the first agent writes it into the run's folder."""
+        deadline = time.monotonic() + self.settings.patience.start
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError, ValueError):
+                found: dict[str, Any] = json.loads(self._meeting.read_text())
+                probe = await connect(str(found["address"]), int(found["port"]), "", 1.0)  # not one left from before
+                probe.close()
+                return found
+            await asyncio.sleep(AGAIN_S)
+        where = f"{self._meeting}: the first node has not written within {self.settings.patience.start:g} s"
+        raise TimeoutError(f"{where}: is the folder the same directory on all nodes?")
+
+    def _devices(self) -> int:
+        """Accelerators of this node: asked in a process of its own, for a fork cannot use what its parent has begun."""
+        ours, its = self.context.Pipe()
+        process = self.context.Process(target=_tell_devices, args=(its,), daemon=True)
+        process.start()
+        its.close()
+        with contextlib.suppress(EOFError):
+            return int(ours.recv())
+        return 0
+
+    def _ask_to_stop(self) -> None:
+        self.stop_asked = True
+        if hasattr(self, "wire"):
+            self.wire.say({"what": "stop asked"})
+
+    async def _obey(self) -> int:
+        """Does what the coordinator says, until it says how the run has ended."""
+        beat = asyncio.create_task(self._beats())
+        try:
+            while True:
+                async with asyncio.timeout(2 * self.settings.patience.node):
+                    message = await self.wire.hear()
+                if message is None:
+                    raise ConnectionError("the coordinator is gone")
+                if message["do"] == "form":
+                    self._start(message)
+                elif message["do"] == "tell":
+                    self._tell(message)
+                elif message["do"] == "stop":
+                    await self._end_children()
+                    self.wire.say({"what": "ended", "held": self.keeper.told()})
+                elif message["do"] == "end":
+                    return int(message["code"])
+        except (TimeoutError, ConnectionError) as error:
+            print(f"training: {self.ranks.node}: the coordinator does not answer: {error}", file=sys.stderr)
+            return FAILED
+        finally:
+            beat.cancel()
+
+    async def _beats(self) -> None:
+        while True:
+            self.wire.say({"what": "alive"})
+            await asyncio.sleep(BEAT_S)
+
+    # -- ranks
+
+    def _start(self, message: dict[str, Any]) -> None:
+        number, step = int(message["generation"]), int(message["step"])
+        same, shards = bool(message["same"]), [int(each) for each in message["shards"]]
+        self.form = Form(number, message["world"], step, shards, message["homes"], same, message["buddies"])
+        self.keeper.forget_after(step)
+        seats = [Seat(**seat) for seat in message["seats"]]
+        firsts = {seat.shard: seat.rank for seat in reversed(seats)}
+        for seat in seats:
+            ours, its = self.context.Pipe()
+            place = {
+                "settings": self.settings,
+                "generation": number,
+                "seat": seat,
+                "address": self.address,
+                "world": self.form.world,
+                "on_node": len(seats),
+                "memory": str(self.keeper.folder),
+                "step": step,
+                "shards": tuple(shards),
+                "same": same,
+                "keeps": firsts[seat.shard] == seat.rank,
+            }
+            process = self.context.Process(target=_be_rank, args=(place, its), daemon=True)
+            process.start()
+            its.close()
+            child = self.children[seat.rank] = Child(seat, process, ours)
+            asyncio.get_running_loop().add_reader(ours.fileno(), self._hear, child)
+
+    def _hear(self, child: Child) -> None:
+        """What a rank says, or that it has ended."""
+        try:
+            while child.pipe.poll():
+                self._heard(child, child.pipe.recv())
+        except (EOFError, OSError):
+            asyncio.get_running_loop().remove_reader(child.pipe.fileno())
+            child.process.join(1.0)
+            code = child.process.exitcode
+            text = f"killed by {signal.Signals(-code).name}" if code and code < 0 else f"ended with {code}"
+            self._pass_on(child, {"what": "gone", "text": text})
+
+    def _heard(self, child: Child, message: dict[str, Any]) -> None:
+        what, shard = message["what"], child.seat.shard
+        if what in FROM_RANK:
+            self._pass_on(child, message)
+        elif what == "pieces":
+            child.pieces, child.paths = message["pieces"], message["paths"]
+        elif what == "writing":
+            self.keeper.writing(shard, message["step"])
+        elif what == "written":
+            step = message["step"]
+            path = Path(child.paths[step % len(child.paths)])
+            self.keeper.written(shard, step, Kept(path, child.pieces, self.form.number))
+            child.sending = self._begin(self._second_copy(child, step))
+            if step == self.form.step + 2:
+                self.keeper.tidy(self.form.number)
+        elif what == "want":
+            self._begin(self._brought(child, message["shards"], bool(message["pieces"])))
+
+    def _pass_on(self, child: Child, message: dict[str, Any]) -> None:
+        self.wire.say({"generation": self.form.number, "rank": child.seat.rank, **message})
+
+    async def _second_copy(self, child: Child, step: int) -> None:
+        """To the node that keeps it; a node that does not take it is the coordinator's to notice."""
+        buddy = self.form.buddies.get(str(child.seat.rank))
+        if buddy:
+            await self.keeper.send((str(buddy[0]), int(buddy[1])), child.seat.shard, step)
+        child.pipe.send({"kept": step})
+
+    async def _brought(self, child: Child, shards: list[int], pieces_only: bool) -> None:
+        """Parts of the state that a rank goes on with, from here or from the node that has them."""
+        found: dict[int, Any] = {}
+        for shard in shards:
+            kept = self.keeper.held.get((shard, self.form.step))
+            if kept is None:
+                address, port = self.form.homes[str(shard)]
+                kept = await self.keeper.fetch((str(address), int(port)), shard, self.form.step, not pieces_only)
+            found[shard] = kept.pieces if pieces_only else (str(kept.path), kept.pieces)
+        child.pipe.send({"answer": {"pieces" if pieces_only else "have": found}})
+
+    def _begin(self, work: Any) -> asyncio.Task[None]:
+        task = asyncio.create_task(_quietly(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        told = {key: value for key, value in message.items() if key in ("wanted", "answer")}
+        for rank, child in self.children.items():
+            if message.get("rank", rank) == rank:
+                with contextlib.suppress(OSError):
+                    child.pipe.send(told)
+
+    async def _end_children(self) -> None:
+        """Ends them, whatever they do, and hears what they had said before."""
+        for task in list(self._tasks):
+            task.cancel()
+        for child in self.children.values():
+            child.process.kill()
+        for child in self.children.values():
+            asyncio.get_running_loop().remove_reader(child.pipe.fileno())
+            with contextlib.suppress(EOFError, OSError):
+                while child.pipe.poll():
+                    self._heard(child, child.pipe.recv())
+            child.process.join()
+            child.pipe.close()
+        for task in list(self._tasks):
+            task.cancel()
+        self.children.clear()
+        self.keeper.hang_up()
+
+
+async def _quietly(work: Any) -> None:
+    with contextlib.suppress(OSError, TimeoutError, KeyError):
+        await work
+
+
+def _prepare(settings: Settings) -> None:
+    """The environment that ranks inherit."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    if settings.cluster.rails:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", settings.cluster.rails[0])
+    elif not settings.cluster.nodes:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+
+
+def _publish(path: Path, content: dict[str, Any]) -> None:
+    draft = path.with_suffix(".draft")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump(content, file)
+    draft.replace(path)
+
+
+def _started(settings: Settings, ranks: Ranks) -> dict[str, Any]:
+    return {
+        "name": settings.name,
+        "job": os.environ.get("SLURM_JOB_ID", ""),
+        "attempt": int(os.environ.get("SLURM_RESTART_COUNT", "0")) + 1,
+        "nodes": ranks.world,
+        "settings": settings.told(),
+    }
+
+
+def _tell_devices(pipe: Connection) -> None:
+    from .rank import devices
+
+    pipe.send(devices())
+
+
+def _be_rank(place: dict[str, Any], pipe: Connection) -> None:
+    from .rank import Place, run
+
+    run(Place(**place), pipe)
+
+
+__all__ = ["FAILED", "STOPPED", "Agent"]

@@ -1,0 +1,358 @@
+"""Who takes part in a run, and from where it goes on when somebody is lost. It lives in the agent of the first node."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .journal import Journal
+from .settings import Settings
+from .shape import Seat, buddies, misfit, seats
+from .wire import LINE_MAX, Wire, admitted
+
+BEAT_S = 0.5
+WHO_WAS_FIRST_S = 1.0
+"""After a collective has broken: the one whose fault it is says so itself, or its agent does."""
+IN_VAIN_MAX = 3
+"""Generations one after the other that complete no step."""
+FINISHED, FAILED, STOPPED = 0, 1, 75
+"""How an agent ends. 75: it left a checkpoint and wants to be started again (EX_TEMPFAIL)."""
+WANTS_CHECKPOINT, WANTS_STOP = 1, 2
+
+
+@dataclass(eq=False)
+class Member:
+    """A node with its agent."""
+
+    wire: Wire
+    node: str
+    place: int
+    """Its place among the nodes of the job."""
+    ranks: int
+    keeper: tuple[str, int]
+    heard: float = 0.0
+    held: list[list[int]] = field(default_factory=list)
+    """Shard, step and cut of the snapshots in its memory."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a generation has ended before the run."""
+
+    kind: str
+    text: str
+    node: str = ""
+    rank: int | None = None
+    mends: bool = True
+    """Whether starting again may help."""
+
+
+@dataclass
+class Generation:
+    number: int
+    seats: list[Seat]
+    members: list[Member]
+    began: float
+    step: int
+    ready: set[int] = field(default_factory=set)
+    through: dict[int, str] = field(default_factory=dict)
+    """Ranks that have come to an end, finished or stopped."""
+    progress: float = 0.0
+    steps: int = 0
+
+    def member(self, rank: int) -> Member:
+        return self.members[self.seats[rank].node]
+
+
+class Coordinator:
+    """Forms a generation, watches over it, and forms the next one until the run is through."""
+
+    def __init__(self, settings: Settings, journal: Journal, secret: str, nodes: int) -> None:
+        self.settings, self.journal, self.secret, self.nodes = settings, journal, secret, nodes
+        self.members: list[Member] = []
+        self.heard: asyncio.Queue[tuple[Member, dict[str, Any] | None]] = asyncio.Queue()
+        self.cuts: dict[int, int] = {}
+        """Of how many parts the snapshots of a generation consist."""
+        self.step = 0
+        self.stopping = False
+        self._meetings: set[asyncio.Task[None]] = set()
+
+    async def open(self, address: str) -> int:
+        self.server = await asyncio.start_server(self._meet, address, 0, limit=LINE_MAX)
+        port: int = self.server.sockets[0].getsockname()[1]
+        return port
+
+    async def run(self) -> int:
+        """The whole run. How it ended is in the journal."""
+        code = FAILED
+        try:
+            await self._gather()
+            code = await self._generations()
+        except _GaveUpError as error:
+            self.journal.write("end", why="failed", step=self.step, text=str(error))
+        for member in self.members:
+            member.wire.say({"do": "end", "code": code})
+        if self._meetings:
+            await asyncio.wait(self._meetings, timeout=self.settings.patience.node)  # until all have gone
+        self.server.close()
+        return code
+
+    # -- who is here
+
+    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        wire = Wire(reader, writer)
+        if await admitted(wire, self.secret, self.settings.patience.node):
+            task = asyncio.create_task(self._member(wire))
+            self._meetings.add(task)
+
+    async def _member(self, wire: Wire) -> None:
+        hello = await wire.hear()
+        if not hello:
+            return
+        keeper = (str(hello["keeper"][0]), int(hello["keeper"][1]))
+        member = Member(wire, str(hello["node"]), int(hello["place"]), int(hello["ranks"]), keeper, time.monotonic())
+        await self.heard.put((member, {"what": "here"}))
+        while message := await wire.hear():
+            member.heard = time.monotonic()
+            if message.get("what") != "alive":
+                await self.heard.put((member, message))
+        await self.heard.put((member, None))
+
+    async def _gather(self) -> None:
+        """All nodes of the job, or those that came."""
+        deadline = time.monotonic() + self.settings.patience.start
+        while len(self.members) < self.nodes and (left := deadline - time.monotonic()) > 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    member, message = await self.heard.get()
+                    self._note(member, message)
+        if len(self.members) < self.nodes:
+            came = ", ".join(member.node for member in self.members)
+            waited = f"{self.settings.patience.start:g} s"
+            raise _GaveUpError(f"{self.nodes} nodes were to come within {waited}, and there are: {came or 'none'}")
+        if wrong := misfit(self.settings, [member.ranks for member in self.members]):
+            raise _GaveUpError(f"the layout does not fit: {wrong}")
+        self._beat = asyncio.create_task(self._beats())
+
+    async def _beats(self) -> None:
+        while True:
+            for member in self.members:
+                member.wire.say({"do": "nothing"})
+            await asyncio.sleep(BEAT_S)
+
+    def _note(self, member: Member, message: dict[str, Any] | None) -> None:
+        """What matters in every state."""
+        if message is None:
+            if member in self.members:
+                self.members.remove(member)
+        elif message["what"] == "here":
+            self.members = sorted([*self.members, member], key=lambda each: each.place)
+        elif message["what"] == "stop asked":
+            self.stopping = True
+
+    # -- generations
+
+    async def _generations(self) -> int:
+        in_vain = failures = 0
+        why = "the run begins"
+        for number in range(1, self.settings.patience.failures + 2):
+            generation = self._formed(number, why)
+            ended = await self._through(generation)
+            if isinstance(ended, str):
+                return FINISHED if ended == "finished" else STOPPED
+            self.journal.write(
+                "failure", kind=ended.kind, node=ended.node, rank=ended.rank, step=self.step, text=ended.text
+            )
+            failures += 1
+            in_vain = 0 if generation.steps else in_vain + 1
+            if not ended.mends:
+                raise _GaveUpError(ended.text)
+            if in_vain == IN_VAIN_MAX:
+                raise _GaveUpError(f"{in_vain} times in a row no step was completed; the last time: {ended.text}")
+            await self._stopped()
+            if not self.members:
+                raise _GaveUpError("no node is left")
+            why = ended.text
+        raise _GaveUpError(f"{failures} failures, which is as many as patience.failures allows")
+
+    def _formed(self, number: int, why: str) -> Generation:
+        members = list(self.members)
+        found = seats(self.settings, [member.ranks for member in members])
+        if not found:
+            raise _GaveUpError(f"{sum(member.ranks for member in members)} ranks are left, too few for the layout")
+        step, cut = self._newest()
+        generation = Generation(number, found, members, time.monotonic(), step)
+        generation.progress = time.monotonic()
+        shards = sorted({shard for member in members for shard, at, by in member.held if (at, by) == (step, cut)})
+        homes = {
+            str(shard): [*member.keeper]
+            for member in members
+            for shard, at, by in member.held
+            if (at, by) == (step, cut)
+        }
+        second = buddies(found) if self.settings.snapshots else {}
+        self.cuts[number] = len({seat.shard for seat in found})
+        self.journal.write(
+            "generation",
+            number=number,
+            world=len(found),
+            nodes=sorted({members[seat.node].node for seat in found}),
+            why=why,
+            source="memory" if step else "storage",
+            step=step + 1,
+        )
+        for place, member in enumerate(members):
+            member.wire.say(
+                {
+                    "do": "form",
+                    "generation": number,
+                    "world": len(found),
+                    "seats": [vars(seat) for seat in found if seat.node == place],
+                    "step": step,
+                    "shards": shards,
+                    "homes": homes,
+                    "same": cut > 0 and self._alike(found, cut),
+                    "buddies": {
+                        str(rank): [*members[node].keeper] for rank, node in second.items() if found[rank].node == place
+                    },
+                }
+            )
+        self._seats_of[number] = found
+        return generation
+
+    def _newest(self) -> tuple[int, int]:
+        """The newest step of which all parts are in the memory of nodes that are here, and who cut it; 0 for none."""
+        parts: dict[tuple[int, int], set[int]] = {}
+        for member in self.members:
+            for shard, step, cut in member.held:
+                parts.setdefault((step, cut), set()).add(shard)
+        whole = [key for key, shards in parts.items() if len(shards) == self.cuts.get(key[1])]
+        return max(whole, default=(0, 0))
+
+    def _alike(self, found: Sequence[Seat], cut: int) -> bool:
+        """Whether an earlier generation had as many ranks, so that it cut the state in the same way."""
+        return len(found) == len(self._seats_of[cut])
+
+    @property
+    def _seats_of(self) -> dict[int, list[Seat]]:
+        return self.__dict__.setdefault("_seats", {})
+
+    async def _through(self, generation: Generation) -> str | Failure:
+        """Until the generation has finished or stopped, or something is wrong with it."""
+        patience = self.settings.patience
+        broken: tuple[float, Failure] | None = None
+        if self.stopping:
+            self._want(generation, WANTS_STOP)
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(BEAT_S):
+                    member, message = await self.heard.get()
+                    self._note(member, message)
+                    if self.stopping and message and message["what"] == "stop asked":
+                        self._want(generation, WANTS_STOP)
+                    found = self._told(generation, member, message)
+                    if isinstance(found, Failure) and found.kind == "broken":
+                        broken = broken or (time.monotonic(), found)
+                    elif found:
+                        return found
+            now = time.monotonic()
+            silent = [member for member in generation.members if now - member.heard > patience.node]
+            if silent:
+                self.members = [member for member in self.members if member not in silent]
+                names = ", ".join(member.node for member in silent)
+                return Failure("node", f"no sign of life for {patience.node:g} s", names)
+            if broken and now - broken[0] > WHO_WAS_FIRST_S + patience.node:
+                return Failure("rank", broken[1].text, broken[1].node, broken[1].rank)
+            if now - generation.progress > patience.step:
+                what = "is not ready" if len(generation.ready) < len(generation.seats) else "makes no step"
+                return Failure("hang", f"it {what} for {patience.step:g} s")
+
+    def _told(self, generation: Generation, member: Member, message: dict[str, Any] | None) -> str | Failure | None:
+        """What a message means for the generation."""
+        if message is None:
+            return Failure("node", "its agent is gone", member.node) if member in generation.members else None
+        if message.get("generation") != generation.number:
+            return None
+        rank, what = int(message["rank"]), str(message["what"])
+        if what == "store":
+            first = generation.member(0).keeper[0]
+            for each in generation.members:
+                each.wire.say({"do": "tell", "answer": {"store": [first, message["port"]]}})
+        elif what == "ready":
+            self._ready(generation, rank, message)
+        elif what == "step":
+            self._stepped(generation, message)
+        elif what == "checkpoint":
+            self.journal.saved(message)
+        elif what in ("finished", "stopped"):
+            return self._ended(generation, rank, what, message)
+        elif what == "fatal":
+            return Failure("rank", str(message["text"]), member.node, rank, mends=False)
+        elif what == "broke":
+            return Failure("broken", str(message["text"]), member.node, rank)
+        elif what == "gone" and rank not in generation.through:
+            return Failure("rank", str(message["text"]), member.node, rank)
+        return None
+
+    def _ready(self, generation: Generation, rank: int, message: dict[str, Any]) -> None:
+        generation.ready.add(rank)
+        if not rank:
+            generation.step = int(message["step"])
+            for text in message["passed_over"]:
+                self.journal.write("notice", text=text)
+        if len(generation.ready) == len(generation.seats):
+            generation.progress = time.monotonic()
+            self.journal.write("ready", number=generation.number, step=generation.step, source=message["source"])
+
+    def _stepped(self, generation: Generation, message: dict[str, Any]) -> None:
+        generation.progress = time.monotonic()
+        generation.steps += 1
+        self.step = int(message["step"])
+        self.journal.stepped(generation.number, message)
+        if self.journal.wants_checkpoint():
+            self._want(generation, WANTS_CHECKPOINT)
+
+    def _ended(self, generation: Generation, rank: int, what: str, message: dict[str, Any]) -> str | None:
+        generation.through[rank] = what
+        if not rank and what == "finished":
+            self.digest = str(message["digest"])
+        if len(generation.through) < len(generation.seats):
+            return None
+        if what == "stopped":
+            self.journal.write("preempted", step=message["step"])
+            self.journal.write("end", why="preempted", step=message["step"], text="it was asked to stop")
+        else:
+            self.journal.write("end", why="finished", step=message["step"], text="", digest=self.digest)
+        return what
+
+    def _want(self, generation: Generation, wanted: int) -> None:
+        generation.member(0).wire.say({"do": "tell", "rank": 0, "wanted": wanted})
+
+    async def _stopped(self) -> None:
+        """All ranks are ended, and it is known what is in memory; who does not answer is gone."""
+        for member in self.members:
+            member.held = []
+            member.wire.say({"do": "stop"})
+        waiting = set(self.members)
+        deadline = time.monotonic() + self.settings.patience.node
+        while waiting and (left := deadline - time.monotonic()) > 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    member, message = await self.heard.get()
+                    self._note(member, message)
+                    if message is None:
+                        waiting.discard(member)
+                    elif message["what"] == "ended":
+                        member.held = message["held"]
+                        waiting.discard(member)
+        for member in waiting:
+            self.members.remove(member)
+            self.journal.write("failure", kind="node", node=member.node, rank=None, step=self.step, text="no answer")
+
+
+class _GaveUpError(Exception):
+    """The run cannot go on, and why."""

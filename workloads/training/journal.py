@@ -1,0 +1,51 @@
+"""What happened in a run, as it happens: events.jsonl in its folder, and whoever else wants to know."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from .interval import Chooser
+from .settings import Settings
+
+
+class Journal:
+    """One writer, the coordinator; a started again run goes on in the same file."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.path = Path(settings.folder) / "events.jsonl"
+        self.chooser = Chooser()
+        self.last_checkpoint = time.monotonic()
+        self.blocked: dict[int, float] = {}
+        self.asked = False
+
+    def write(self, what: str, **told: Any) -> None:
+        line = json.dumps({"at": time.time(), "what": what, **told})
+        with self.path.open("a") as file:
+            file.write(line + "\n")
+        if what == "failure":
+            self.chooser.failed(time.monotonic())
+
+    def stepped(self, generation: int, message: dict[str, Any]) -> None:
+        told = {key: message[key] for key in ("step", "loss", "tokens", "seconds", "stalled", "rate", "norm")}
+        self.write("step", number=generation, **told)
+        if blocked := message["stalled"]["checkpoint"]:
+            self.blocked[message["step"]] = blocked
+            self.chooser.blocked(blocked)
+            self.last_checkpoint = time.monotonic()
+            self.asked = False
+
+    def saved(self, message: dict[str, Any]) -> None:
+        told = {key: message[key] for key in ("step", "seconds", "bytes", "folder")}
+        self.write("checkpoint", blocked_s=self.blocked.pop(message["step"], 0.0), **told)
+
+    def wants_checkpoint(self) -> bool:
+        """Whether it is time for the next one; asked for once."""
+        now = time.monotonic()
+        every = self.settings.checkpoints.every_s or self.chooser.interval(now).seconds
+        due = not self.asked and now - self.last_checkpoint >= every
+        self.asked = self.asked or due
+        return due

@@ -1,0 +1,161 @@
+"""The snapshots that a node has in memory: those of its own ranks, and second copies of another node's.
+
+They are files in shared memory, which outlive the ranks that write them, and not the agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import mmap
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .wire import LINE_MAX, Wire, admitted, connect
+
+WAIT_S = 10.0
+SLOTS = 2
+
+
+@dataclass
+class Kept:
+    """One part of the state after one step."""
+
+    path: Path
+    pieces: list[Any]
+    cut: int
+    """The generation that wrote it: all its parts together are the state."""
+
+
+@dataclass
+class Keeper:
+    folder: Path
+    address: str
+    secret: str
+    held: dict[tuple[int, int], Kept] = field(default_factory=dict)
+    """By shard and step; only what is whole."""
+    port: int = 0
+    _ways: dict[tuple[str, int], Wire] = field(default_factory=dict)
+
+    async def open(self) -> None:
+        self.server = await asyncio.start_server(self._serve, self.address, 0, limit=LINE_MAX)
+        self.port = self.server.sockets[0].getsockname()[1]
+
+    def close(self) -> None:
+        self.server.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # -- what its own ranks write
+
+    def writing(self, shard: int, step: int) -> None:
+        """What lay where this one comes to lie is no more."""
+        for known in [key for key in self.held if key[0] == shard and key[1] % SLOTS == step % SLOTS]:
+            del self.held[known]
+
+    def written(self, shard: int, step: int, kept: Kept) -> None:
+        """One step back is as far as anybody ever goes."""
+        self.held[shard, step] = kept
+        for key in [key for key in self.held if key[1] < step - 1]:
+            del self.held[key]
+
+    def told(self) -> list[tuple[int, int, int]]:
+        """Shard, step and cut of all that is whole."""
+        return [(shard, step, kept.cut) for (shard, step), kept in self.held.items()]
+
+    def hang_up(self) -> None:
+        """Whatever was under way to others is broken off."""
+        for wire in self._ways.values():
+            wire.close()
+        self._ways.clear()
+
+    def forget_after(self, step: int) -> None:
+        """Of a generation that begins after this step: what others have done beyond it does not count."""
+        for key in [key for key in self.held if key[1] > step]:
+            del self.held[key]
+
+    def tidy(self, generation: int) -> None:
+        """Removes what earlier generations wrote and nobody goes back to any more."""
+        used = {kept.path for kept in self.held.values()}
+        for path in self.folder.iterdir():
+            if path not in used and not path.name.startswith((f"own-{generation}-", f"copy-{generation}-")):
+                path.unlink(missing_ok=True)
+
+    # -- between nodes
+
+    async def send(self, to: tuple[str, int], shard: int, step: int) -> None:
+        """A second copy, for another node to keep."""
+        kept = self.held[shard, step]
+        wire = self._ways.get(to)
+        if wire is None:
+            wire = self._ways[to] = await connect(*to, self.secret, WAIT_S)
+        with _mapped(kept.path) as content:
+            wire.say({"keep": [shard, step], "bytes": len(content), "pieces": kept.pieces, "cut": kept.cut})
+            with memoryview(content) as seen:
+                await wire.send(seen)
+        answer = await wire.hear()
+        if not answer or answer.get("kept") != [shard, step]:
+            self._ways.pop(to).close()
+            raise ConnectionError(f"{to[0]} does not keep a copy")
+
+    async def fetch(self, of: tuple[str, int], shard: int, step: int, whole: bool) -> Kept:
+        """What another node has: its pieces, and where it is `whole`, all of it."""
+        wire = await connect(*of, self.secret, WAIT_S)
+        try:
+            wire.say({"give": [shard, step], "whole": whole})
+            answer = await wire.hear()
+            if not answer or "pieces" not in answer:
+                raise ConnectionError(f"{of[0]} has lost its copy of part {shard} of step {step}")
+            path = self.folder / f"fetched-{step}-{shard}"
+            if whole:
+                await _written(path, wire, int(answer["bytes"]))
+            return Kept(path, answer["pieces"], int(answer["cut"]))
+        finally:
+            wire.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        wire = Wire(reader, writer)
+        if not await admitted(wire, self.secret, WAIT_S):
+            return
+        with contextlib.suppress(OSError, asyncio.CancelledError):
+            while message := await wire.hear():
+                if "keep" in message:
+                    await self._keep(wire, message)
+                else:
+                    await self._give(wire, message)
+        wire.close()
+
+    async def _keep(self, wire: Wire, message: dict[str, Any]) -> None:
+        shard, step = (int(each) for each in message["keep"])
+        cut = int(message["cut"])
+        self.writing(shard, step)
+        path = self.folder / f"copy-{cut}-{shard}-{step % SLOTS}"
+        await _written(path, wire, int(message["bytes"]))
+        self.written(shard, step, Kept(path, message["pieces"], cut))
+        wire.say({"kept": [shard, step]})
+
+    async def _give(self, wire: Wire, message: dict[str, Any]) -> None:
+        shard, step = (int(each) for each in message["give"])
+        kept = self.held.get((shard, step))
+        if kept is None:
+            wire.say({"lost": [shard, step]})
+            return
+        with _mapped(kept.path) as content:
+            wire.say({"bytes": len(content), "pieces": kept.pieces, "cut": kept.cut})
+            if message.get("whole"):
+                with memoryview(content) as seen:
+                    await wire.send(seen)
+
+
+async def _written(path: Path, wire: Wire, size: int) -> None:
+    with path.open("w+b") as file:
+        os.truncate(file.fileno(), size)
+        with mmap.mmap(file.fileno(), size) as content:
+            await wire.take(content, size)
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

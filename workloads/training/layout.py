@@ -1,0 +1,123 @@
+"""How a model lies on the ranks: a whole copy each (ddp), a part each (fsdp), a copy a node (hsdp), cut heads (tp)."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, Replicate
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.nn.parallel import DistributedDataParallel
+
+from .model import Block, Transformer
+from .settings import Settings
+
+
+@dataclass(frozen=True)
+class Laid:
+    """A model on its ranks, and which part of each step's samples this rank takes."""
+
+    model: nn.Module
+    part: int
+    parts: int
+    """Parts the samples are cut into: the ranks, but that tensor-parallel ones share theirs."""
+    narrow: bool
+    """Whether it computes with bfloat16."""
+
+    def accumulating(self, last: bool) -> contextlib.AbstractContextManager[None]:
+        """Gradients are brought together with the last of several."""
+        if isinstance(self.model, DistributedDataParallel):
+            return contextlib.nullcontext() if last else self.model.no_sync()
+        self.model.set_requires_gradient_sync(last)
+        return contextlib.nullcontext()
+
+
+def laid_out(model: Transformer, settings: Settings, device: torch.device, on_node: int) -> Laid:
+    """`on_node`: how many ranks a node has."""
+    world, rank, kind = dist.get_world_size(), dist.get_rank(), device.type
+    narrow = settings.precision == "bfloat16" or (
+        settings.precision == "auto" and kind == "cuda" and torch.cuda.is_bf16_supported()
+    )
+    if settings.compile:
+        for block in model.blocks:
+            block.compile()
+    if settings.layout == "ddp":
+        return Laid(DistributedDataParallel(model), rank, world, narrow)
+    if settings.layout == "tp":
+        mesh = init_device_mesh(kind, (world // settings.tensor_parallel, settings.tensor_parallel), mesh_dim_names=TP)
+        for block in model.blocks:
+            parallelize_module(block, mesh["cut"], CUTS)
+        _sharded(model, mesh["copies"], narrow)
+        return Laid(model, mesh.get_local_rank("copies"), mesh["copies"].size(), narrow)
+    if settings.layout == "hsdp":
+        _sharded(model, init_device_mesh(kind, (world // on_node, on_node), mesh_dim_names=("nodes", "ranks")), narrow)
+    else:
+        _sharded(model, init_device_mesh(kind, (world,)), narrow)
+    return Laid(model, rank, world, narrow)
+
+
+TP = ("copies", "cut")
+CUTS = {
+    "attention.query": ColwiseParallel(),
+    "attention.key": ColwiseParallel(),
+    "attention.value": ColwiseParallel(),
+    "attention.out": RowwiseParallel(),
+    "feed.gate": ColwiseParallel(),
+    "feed.up": ColwiseParallel(),
+    "feed.down": RowwiseParallel(),
+}
+
+
+def _sharded(model: Transformer, mesh: DeviceMesh, narrow: bool) -> None:
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if narrow else None
+    more = {"mp_policy": policy} if policy else {}
+    for block in model.blocks:
+        assert isinstance(block, Block)
+        fully_shard(block, mesh=mesh, **more)
+    fully_shard(model, mesh=mesh, **more)
+
+
+def clipped(model: nn.Module, most: float) -> float:
+    """The norm of all gradients, which are cut down to `most`; the same on all ranks.
+
+    Summed here, for torch cannot add norms of weights that lie on different meshes.
+    """
+    gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
+    total = torch.zeros((), dtype=torch.float64)
+    for gradient in gradients:
+        total += local(gradient).double().square().sum().cpu() / _copies(gradient)
+    total = total.to(local(gradients[0]).device)
+    dist.all_reduce(total)
+    norm = float(total.sqrt())
+    if norm > most:
+        for gradient in gradients:
+            local(gradient).mul_(most / norm)
+    return norm
+
+
+def local(value: Tensor) -> Tensor:
+    """The part of it that is here."""
+    if isinstance(value, DTensor):
+        here: Tensor = value.to_local()
+        return here
+    return value
+
+
+def _copies(value: Tensor) -> int:
+    """How many ranks hold this very part."""
+    world = dist.get_world_size()
+    if not isinstance(value, DTensor):
+        return world
+    mesh = value.device_mesh
+    parts = 1
+    for dimension, placement in enumerate(value.placements):
+        if not isinstance(placement, Replicate):
+            parts *= mesh.size(dimension)
+    return world // parts
+
+

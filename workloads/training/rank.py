@@ -1,0 +1,358 @@
+"""One rank of one generation: it takes the state from where it is, trains, and leaves snapshots and checkpoints.
+
+It is a process that may be killed at any time. What it finds goes to its agent through a pipe.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import math
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._dynamo  # what layouts would import in each rank anew, for seconds: whoever forks ranks has it
+import torch.distributed as dist
+import torch.nn.functional as F  # noqa: N812 (as everybody calls it)
+from torch.distributed.tensor import DTensor
+
+from .checkpoint import CheckpointError, Checkpoints
+from .data import DataError, Stream
+from .layout import Laid, clipped, laid_out
+from .model import Transformer
+from .settings import Settings
+from .shape import Seat
+from .state import Memory, State, die_with_parent, overlaps, sources_of
+
+SLOTS = 2
+"""Snapshots that are kept: one is whole while the next is written and sent."""
+WANTS_CHECKPOINT, WANTS_STOP = 1, 2
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a rank is told."""
+
+    settings: Settings
+    generation: int
+    seat: Seat
+    address: str
+    """Of its node."""
+    world: int
+    on_node: int
+    """How many ranks this node has."""
+    memory: str
+    """A folder in shared memory that outlives the rank."""
+    step: int
+    """Of the snapshots to go on from; 0: from a checkpoint, or from the beginning."""
+    shards: tuple[int, ...] = ()
+    """Those that the snapshots consist of."""
+    same: bool = False
+    """Whether they were cut as this generation cuts."""
+    keeps: bool = True
+    """Whether it leaves snapshots: of ranks of a node that hold the same, one does."""
+
+
+def run(place: Place, pipe: Connection) -> None:
+    """The whole life of a rank."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the agent decides when to end
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    try:
+        Rank(place, pipe).live()
+    except (DataError, CheckpointError, ValueError, MemoryError, torch.OutOfMemoryError) as error:
+        pipe.send({"what": "fatal", "text": f"{error}"})
+    except Exception as error:  # a peer that is gone breaks collectives in many ways
+        pipe.send({"what": "broke", "text": f"{type(error).__name__}: {error}"})
+        signal.pause()  # who was first to go is found out, and then all are ended
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # threads of gloo may wait for each other for ever
+
+
+@dataclass
+class Stalls:
+    """Seconds of the current step that were not spent on training."""
+
+    data: float = 0.0
+    snapshot: float = 0.0
+    checkpoint: float = 0.0
+
+
+@dataclass
+class Rank:
+    place: Place
+    pipe: Connection
+    wanted: int = 0
+    kept: int = 0
+    """The newest step whose snapshot is safe."""
+    answers: dict[str, Any] = field(default_factory=dict)
+
+    def live(self) -> None:
+        settings = self.place.settings
+        self.device = self._device()
+        self._join()
+        model = Transformer(settings.model).to(self.device)
+        model.begin(settings.seed)
+        self.laid = laid_out(model, settings, self.device, self.place.on_node)
+        self.state = State(self.laid.model, settings)
+        folder = Path(settings.checkpoints.directory or Path(settings.folder) / "checkpoints")
+        self.checkpoints = Checkpoints(
+            folder, settings.checkpoints.keep, self.place.seat.rank, self.place.world, settings.model.fingerprint
+        )
+        step = self._restored()
+        self._train(step)
+
+    # -- the beginning
+
+    def _device(self) -> torch.device:
+        if not torch.cuda.is_available():
+            return torch.device("cpu")
+        device = torch.device("cuda", self.place.seat.local)
+        torch.cuda.set_device(device)
+        return device
+
+    def _join(self) -> None:
+        """All ranks of the generation meet at the first one's store."""
+        settings, rank, world = self.place.settings, self.place.seat.rank, self.place.world
+        patience = datetime.timedelta(seconds=settings.patience.step)
+        more = {"timeout": patience, "wait_for_workers": False, "use_libuv": False}  # which Debian's torch has not
+        if not rank:
+            listening = socket.create_server((self.place.address, 0))  # torch itself would listen everywhere
+            port = listening.getsockname()[1]
+            store = dist.TCPStore(self.place.address, port, world, True, **more, master_listen_fd=listening.detach())
+            self.pipe.send({"what": "store", "port": port})
+        else:
+            address, port = self._answer("store")
+            store = dist.TCPStore(address, port, world, False, **more)
+        backend = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
+        dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=patience)
+
+    def _restored(self) -> int:
+        """The step that the state is of, from memory, else from a checkpoint, else from the beginning."""
+        place = self.place
+        if place.step:
+            self.state.read(sources_of(self._snapshots()))
+            self.state.made(place.step)
+            self._ready(place.step, "memory", [])
+            return place.step
+        found = self.checkpoints.newest()
+        if found is None:
+            self._ready(0, "nothing", [])
+            return 0
+        self.checkpoints.load(found, self.state.durable())
+        self.state.made(found.step)
+        self._ready(found.step, "checkpoint", [str(each) for each in found.passed_over])
+        return int(found.step)
+
+    def _snapshots(self) -> dict[int, tuple[Any, torch.Tensor]]:
+        """Those parts of the state that this rank needs."""
+        place = self.place
+        needed = [place.seat.shard]
+        if not place.same:
+            tables = self._ask({"what": "want", "shards": list(place.shards), "pieces": True}, "pieces")
+            needed = [
+                int(shard)
+                for shard, pieces in tables.items()
+                if any(piece[0] == own[0] and overlaps(piece, own) for piece in pieces for own in self.state.pieces)
+            ]
+        have = self._ask({"what": "want", "shards": needed, "pieces": False}, "have")
+        return {int(shard): (pieces, Memory(Path(path), 0).tensor) for shard, (path, pieces) in have.items()}
+
+    def _ready(self, step: int, source: str, passed_over: list[str]) -> None:
+        dist.barrier()
+        dist.barrier()  # the connections of both directions are there
+        self.pipe.send({"what": "ready", "step": step, "source": source, "passed_over": passed_over})
+
+    # -- the steps
+
+    def _train(self, done: int) -> None:
+        settings, place = self.place.settings, self.place
+        pinned = self.device.type == "cuda"
+        paths = [Path(place.memory) / f"own-{place.generation}-{place.seat.rank}-{slot}" for slot in range(SLOTS)]
+        slots = [Memory(path, self.state.bytes, pinned) for path in paths] if settings.snapshots and place.keeps else []
+        self.pipe.send({"what": "pieces", "pieces": self.state.pieces, "paths": [str(path) for path in paths]})
+        rows = rows_of(settings.batch, self.laid.part, self.laid.parts)
+        real = [row for row in rows if row is not None]
+        stream = Stream(settings.data, settings.batch, settings.model.length, real, done + 1)
+        self.kept = done
+        for step in range(done + 1, settings.steps + 1):
+            begun = time.perf_counter()
+            stalls = Stalls()
+            tokens = torch.from_numpy(next(stream)[1]) if real else torch.zeros((0, settings.model.length + 1)).long()
+            stalls.data = stream.waited_s if real else 0.0
+            rate = learning_rate(settings, step)
+            loss, norm = self._step(tokens.to(self.device), rate, len(rows))
+            told = self._together(loss)
+            if slots:
+                stalls.snapshot = self._snapshot(slots[step % SLOTS], step)
+            if told.wanted or step == settings.steps:
+                stalls.checkpoint = self._save(step)
+            self._tell_of(step, told.loss, norm, rate, time.perf_counter() - begun, stalls)
+            if told.wanted & WANTS_STOP:
+                self._finish_saving()
+                self.pipe.send({"what": "stopped", "step": step})
+                return
+        self._finish_saving()
+        stream.close()
+        self.pipe.send({"what": "finished", "step": settings.steps, "digest": self._digest()})
+        dist.barrier()
+
+    def _step(self, tokens: torch.Tensor, rate: float, rows: int) -> tuple[torch.Tensor, float]:
+        """The loss of this rank's samples, summed over their tokens, and the norm of all gradients."""
+        settings = self.place.settings
+        whole = settings.batch * settings.model.length
+        total = torch.zeros((), device=self.device)
+        size = settings.micro or rows
+        starts = range(0, rows, size)
+        for start in starts:
+            part = tokens[start : start + size]
+            with self.laid.accumulating(start + size >= rows):
+                # gradients become the mean over all ranks, and shall be the mean over all tokens
+                loss = self._loss(part)
+                (loss * (self.laid.parts / whole)).backward()
+            total += loss.detach()
+        norm = clipped(self.laid.model, settings.clip)
+        self.state.step(rate)
+        return total, norm
+
+    def _loss(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Summed over tokens; a rank that has no sample left computes one that counts nothing, for the others wait."""
+        weight = 1.0
+        if not len(tokens):
+            tokens = torch.zeros((1, self.place.settings.model.length + 1), dtype=torch.long, device=self.device)
+            weight = 0.0
+        autocast = self.laid.narrow and self.place.settings.layout == "ddp"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=autocast):
+            scores = self.laid.model(tokens[:, :-1])
+        loss = F.cross_entropy(scores.float().flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum")
+        return loss * weight
+
+    def _together(self, loss: torch.Tensor) -> Together:
+        """What all ranks know after a step: the mean loss, and what the first one was asked for."""
+        while self.pipe.poll():
+            self._hear()
+        wanted = self.wanted if not self.place.seat.rank else 0
+        values = torch.tensor([float(loss), float(wanted)], dtype=torch.float64)
+        dist.all_reduce(values)
+        settings = self.place.settings
+        copies = self.place.world // self.laid.parts
+        self.wanted = 0
+        return Together(float(values[0]) / copies / (settings.batch * settings.model.length), round(float(values[1])))
+
+    def _snapshot(self, slot: Memory, step: int) -> float:
+        """Seconds it took. The one before must be safe before the one before that is written over."""
+        begun = time.perf_counter()
+        while self.kept < step - 1:
+            self._hear()
+        self.pipe.send({"what": "writing", "step": step})
+        self.state.write(slot.tensor)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        self.pipe.send({"what": "written", "step": step})
+        return time.perf_counter() - begun
+
+    def _save(self, step: int) -> float:
+        """Seconds that training waits for it; the rest goes on beside it."""
+        begun = time.perf_counter()
+        self.checkpoints.save(self.state.durable(), step, {"settings": self.place.settings.told()})
+        return time.perf_counter() - begun
+
+    def _finish_saving(self) -> None:
+        self.checkpoints.finish()
+        self._tell_saved()
+
+    def _tell_saved(self) -> None:
+        if (saved := self.checkpoints.done()) and not self.place.seat.rank:
+            self.pipe.send(
+                {
+                    "what": "checkpoint",
+                    "step": saved.step,
+                    "seconds": saved.seconds,
+                    "bytes": saved.bytes,
+                    "folder": str(saved.folder),
+                }
+            )
+
+    def _tell_of(self, step: int, loss: float, norm: float, rate: float, seconds: float, stalls: Stalls) -> None:
+        self._tell_saved()
+        if self.place.seat.rank:
+            return
+        settings = self.place.settings
+        tokens = settings.batch * settings.model.length
+        if not math.isfinite(loss):
+            raise ValueError(f"step {step}: the loss is {loss}: try a lower learning_rate than {settings.learning_rate}")
+        self.pipe.send(
+            {
+                "what": "step",
+                "step": step,
+                "loss": loss,
+                "tokens": tokens,
+                "seconds": seconds,
+                "stalled": vars(stalls),
+                "rate": rate,
+                "norm": norm,
+            }
+        )
+
+    def _digest(self) -> str:
+        """Of all weights, the same however they are cut."""
+        digest = hashlib.sha256()
+        for name, weight in sorted(self.state.weights.items()):
+            whole = weight.full_tensor() if isinstance(weight, DTensor) else weight.data
+            digest.update(name.encode())
+            digest.update(whole.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+    # -- the pipe
+
+    def _hear(self) -> None:
+        message = self.pipe.recv()
+        self.wanted |= message.get("wanted", 0)
+        self.kept = max(self.kept, message.get("kept", 0))
+        self.answers.update(message.get("answer", {}))
+
+    def _ask(self, question: dict[str, Any], name: str) -> Any:
+        self.pipe.send(question)
+        return self._answer(name)
+
+    def _answer(self, name: str) -> Any:
+        while name not in self.answers:
+            self._hear()
+        return self.answers.pop(name)
+
+
+@dataclass(frozen=True)
+class Together:
+    loss: float
+    wanted: int
+
+
+def learning_rate(settings: Settings, step: int) -> float:
+    """Up to the full one, and along half a cosine down to a tenth of it."""
+    if step <= settings.warmup:
+        return settings.learning_rate * step / settings.warmup
+    way = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
+    return settings.learning_rate * (0.55 + 0.45 * math.cos(math.pi * way))
+
+
+def rows_of(batch: int, part: int, parts: int) -> list[int | None]:
+    """A step's samples that one part takes: as many for each, so that some have none in the last place."""
+    return [row if row < batch else None for row in range(part, parts * math.ceil(batch / parts), parts)]
+
+
+def devices() -> int:
+    """Accelerators that this node has; asked in a process of its own, for a fork cannot use what its parent has begun."""
+    return torch.cuda.device_count()
+
+
