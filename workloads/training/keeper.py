@@ -39,6 +39,7 @@ class Keeper:
     """By shard and step; only what is whole."""
     port: int = 0
     _ways: dict[tuple[str, int], Wire] = field(default_factory=dict)
+    _turns: dict[tuple[str, int], asyncio.Lock] = field(default_factory=dict)
 
     async def open(self) -> None:
         self.server = await asyncio.start_server(self._serve, self.address, 0, limit=LINE_MAX)
@@ -87,6 +88,10 @@ class Keeper:
 
     async def send(self, to: tuple[str, int], shard: int, step: int) -> None:
         """A second copy, for another node to keep."""
+        async with self._turns.setdefault(to, asyncio.Lock()):
+            await self._send(to, shard, step)
+
+    async def _send(self, to: tuple[str, int], shard: int, step: int) -> None:
         kept = self.held[shard, step]
         wire = self._ways.get(to)
         if wire is None:

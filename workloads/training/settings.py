@@ -1,4 +1,4 @@
-"""What a run is told: one object, whose parts are options of their own. Everything wrong is refused before it starts."""
+"""What a run is told: one object, whose parts are options of their own. What is wrong is refused before it starts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from validation.ranks import Cluster
 
 LAYOUTS = ("ddp", "fsdp", "hsdp", "tp")
 TRACKERS = ("files", "mlflow", "wandb")
+ALONE = Cluster()
 PRECISIONS = ("auto", "float32", "bfloat16")
 
 
@@ -91,7 +92,7 @@ class Tracking:
 class Patience:
     """How long somebody may be silent before they count as gone, in seconds."""
 
-    start: float = 120.0
+    start: float = 300.0
     """For all nodes to come."""
     node: float = 4.0
     """Between two signs of life of a node."""
@@ -142,7 +143,7 @@ class Settings:
     checkpoints: Checkpoints = Checkpoints()
     tracking: Tracking = Tracking()
     patience: Patience = Patience()
-    cluster: Cluster = Cluster()
+    cluster: Cluster = ALONE
 
     def __post_init__(self) -> None:
         if not self.name or not self.folder:
