@@ -18,6 +18,7 @@ from validation.options import OptionError, load, read
 from validation.ranks import Ranks
 
 from .agent import Agent
+from .coordinator import FAILED
 from .settings import Settings
 
 
@@ -30,7 +31,11 @@ def main(argv: Sequence[str]) -> int:
     except (OptionError, OSError) as error:
         print(f"training: {error}", file=sys.stderr)
         return 2
-    return asyncio.run(Agent(settings, Ranks(settings.cluster)).run())
+    try:
+        return asyncio.run(Agent(settings, Ranks(settings.cluster)).run())
+    except OSError as error:  # and what nobody came for in time
+        print(f"training: {error}", file=sys.stderr)
+        return FAILED
 
 
 if __name__ == "__main__":

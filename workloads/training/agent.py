@@ -19,16 +19,16 @@ from typing import Any
 
 from validation.ranks import Ranks
 
-from .coordinator import BEAT_S, FAILED, STOPPED, Coordinator
+from .coordinator import BEAT_S, FAILED, Coordinator
 from .journal import Journal
 from .keeper import Keeper, Kept
 from .settings import Settings
 from .shape import Seat
-from .wire import Wire, connect
+from .wire import connect
 
 MEMORY = Path("/dev/shm")  # noqa: S108 (memory of this node that outlives a process)
 AGAIN_S = 0.1
-FROM_RANK = ("store", "ready", "step", "checkpoint", "finished", "stopped", "fatal", "broke")
+FROM_RANK = ("store", "ready", "step", "checkpoint", "finished", "stopped", "fatal", "broke", "notice")
 
 
 @dataclass
@@ -326,6 +326,3 @@ def _be_rank(place: dict[str, Any], pipe: Connection) -> None:
     from .rank import Place, run
 
     run(Place(**place), pipe)
-
-
-__all__ = ["FAILED", "STOPPED", "Agent"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +21,9 @@ IN_VAIN_MAX = 3
 FINISHED, FAILED, STOPPED = 0, 1, 75
 """How an agent ends. 75: it left a checkpoint and wants to be started again (EX_TEMPFAIL)."""
 WANTS_CHECKPOINT, WANTS_STOP = 1, 2
+BROKEN = "broken"
+FAILURES = {"gone": ("rank", True), "broke": (BROKEN, True), "fatal": ("rank", False)}
+"""What a rank or its agent says of its end: the kind of failure, and whether starting again may help."""
 
 
 @dataclass(eq=False)
@@ -50,6 +52,11 @@ class Failure:
     mends: bool = True
     """Whether starting again may help."""
 
+    @property
+    def where(self) -> str:
+        rank = "" if self.rank is None else f"rank {self.rank} on "
+        return f"{rank}{self.node or 'the run'}:"
+
 
 @dataclass
 class Generation:
@@ -58,7 +65,8 @@ class Generation:
     members: list[Member]
     began: float
     step: int
-    ready: set[int] = field(default_factory=set)
+    ready: dict[int, int] = field(default_factory=dict)
+    """Process ids of the ranks that have their state."""
     through: dict[int, str] = field(default_factory=dict)
     """Ranks that have come to an end, finished or stopped."""
     progress: float = 0.0
@@ -77,6 +85,8 @@ class Coordinator:
         self.heard: asyncio.Queue[tuple[Member, dict[str, Any] | None]] = asyncio.Queue()
         self.cuts: dict[int, int] = {}
         """Of how many parts the snapshots of a generation consist."""
+        self.worlds: dict[int, int] = {}
+        """How many ranks a generation had: as many again cut the state in the same way."""
         self.step = 0
         self.stopping = False
         self._meetings: set[asyncio.Task[None]] = set()
@@ -88,11 +98,11 @@ class Coordinator:
 
     async def run(self) -> int:
         """The whole run. How it ended is in the journal."""
-        code = FAILED
         try:
             await self._gather()
             code = await self._generations()
         except _GaveUpError as error:
+            code = FAILED
             self.journal.write("end", why="failed", step=self.step, text=str(error))
         for member in self.members:
             member.wire.say({"do": "end", "code": code})
@@ -170,13 +180,15 @@ class Coordinator:
             failures += 1
             in_vain = 0 if generation.steps else in_vain + 1
             if not ended.mends:
-                raise _GaveUpError(ended.text)
+                raise _GaveUpError(f"{ended.where} {ended.text}")
             if in_vain == IN_VAIN_MAX:
-                raise _GaveUpError(f"{in_vain} times in a row no step was completed; the last time: {ended.text}")
+                raise _GaveUpError(
+                    f"{in_vain} times in a row no step was completed; the last time: {ended.where} {ended.text}"
+                )
             await self._stopped()
             if not self.members:
                 raise _GaveUpError("no node is left")
-            why = ended.text
+            why = f"{ended.where} {ended.text}"
         raise _GaveUpError(f"{failures} failures, which is as many as patience.failures allows")
 
     def _formed(self, number: int, why: str) -> Generation:
@@ -196,6 +208,7 @@ class Coordinator:
         }
         second = buddies(found) if self.settings.snapshots else {}
         self.cuts[number] = len({seat.shard for seat in found})
+        self.worlds[number] = len(found)
         self.journal.write(
             "generation",
             number=number,
@@ -215,13 +228,12 @@ class Coordinator:
                     "step": step,
                     "shards": shards,
                     "homes": homes,
-                    "same": cut > 0 and self._alike(found, cut),
+                    "same": cut > 0 and self.worlds[cut] == len(found),
                     "buddies": {
                         str(rank): [*members[node].keeper] for rank, node in second.items() if found[rank].node == place
                     },
                 }
             )
-        self._seats_of[number] = found
         return generation
 
     def _newest(self) -> tuple[int, int]:
@@ -232,14 +244,6 @@ class Coordinator:
                 parts.setdefault((step, cut), set()).add(shard)
         whole = [key for key, shards in parts.items() if len(shards) == self.cuts.get(key[1])]
         return max(whole, default=(0, 0))
-
-    def _alike(self, found: Sequence[Seat], cut: int) -> bool:
-        """Whether an earlier generation had as many ranks, so that it cut the state in the same way."""
-        return len(found) == len(self._seats_of[cut])
-
-    @property
-    def _seats_of(self) -> dict[int, list[Seat]]:
-        return self.__dict__.setdefault("_seats", {})
 
     async def _through(self, generation: Generation) -> str | Failure:
         """Until the generation has finished or stopped, or something is wrong with it."""
@@ -255,7 +259,7 @@ class Coordinator:
                     if self.stopping and message and message["what"] == "stop asked":
                         self._want(generation, WANTS_STOP)
                     found = self._told(generation, member, message)
-                    if isinstance(found, Failure) and found.kind == "broken":
+                    if isinstance(found, Failure) and found.kind == BROKEN:
                         broken = broken or (time.monotonic(), found)
                     elif found:
                         return found
@@ -278,35 +282,38 @@ class Coordinator:
         if message.get("generation") != generation.number:
             return None
         rank, what = int(message["rank"]), str(message["what"])
+        if what in FAILURES:
+            kind, mends = FAILURES[what]
+            over = what == "gone" and rank in generation.through
+            return None if over else Failure(kind, str(message["text"]), member.node, rank, mends)
+        if what in ("finished", "stopped"):
+            return self._ended(generation, rank, what, message)
         if what == "store":
-            first = generation.member(0).keeper[0]
+            told = {"store": [generation.member(0).keeper[0], message["port"]]}
             for each in generation.members:
-                each.wire.say({"do": "tell", "answer": {"store": [first, message["port"]]}})
+                each.wire.say({"do": "tell", "answer": told})
         elif what == "ready":
             self._ready(generation, rank, message)
         elif what == "step":
             self._stepped(generation, message)
         elif what == "checkpoint":
             self.journal.saved(message)
-        elif what in ("finished", "stopped"):
-            return self._ended(generation, rank, what, message)
-        elif what == "fatal":
-            return Failure("rank", str(message["text"]), member.node, rank, mends=False)
-        elif what == "broke":
-            return Failure("broken", str(message["text"]), member.node, rank)
-        elif what == "gone" and rank not in generation.through:
-            return Failure("rank", str(message["text"]), member.node, rank)
+        elif what == "notice":
+            self.journal.write("notice", text=message["text"])
         return None
 
     def _ready(self, generation: Generation, rank: int, message: dict[str, Any]) -> None:
-        generation.ready.add(rank)
+        generation.ready[rank] = int(message["pid"])
         if not rank:
             generation.step = int(message["step"])
             for text in message["passed_over"]:
                 self.journal.write("notice", text=text)
         if len(generation.ready) == len(generation.seats):
             generation.progress = time.monotonic()
-            self.journal.write("ready", number=generation.number, step=generation.step, source=message["source"])
+            at = [[generation.member(each).node, generation.ready[each]] for each in range(len(generation.seats))]
+            self.journal.write(
+                "ready", number=generation.number, step=generation.step, source=message["source"], ranks=at
+            )
 
     def _stepped(self, generation: Generation, message: dict[str, Any]) -> None:
         generation.progress = time.monotonic()

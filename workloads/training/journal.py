@@ -10,6 +10,9 @@ from typing import Any
 from .interval import Chooser
 from .settings import Settings
 
+SAY_S = 5.0
+"""Between two lines about steps for a person."""
+
 
 class Journal:
     """One writer, the coordinator; a started again run goes on in the same file."""
@@ -21,11 +24,15 @@ class Journal:
         self.last_checkpoint = time.monotonic()
         self.blocked: dict[int, float] = {}
         self.asked = False
+        self._said = 0.0
 
     def write(self, what: str, **told: Any) -> None:
         line = json.dumps({"at": time.time(), "what": what, **told})
         with self.path.open("a") as file:
             file.write(line + "\n")
+        if what != "step" or time.monotonic() - self._said > SAY_S:
+            print(_readable(what, told), flush=True)
+            self._said = time.monotonic()
         if what == "failure":
             self.chooser.failed(time.monotonic())
 
@@ -49,3 +56,21 @@ class Journal:
         due = not self.asked and now - self.last_checkpoint >= every
         self.asked = self.asked or due
         return due
+
+
+def _readable(what: str, told: dict[str, Any]) -> str:
+    """One line of the run's log."""
+    if what == "step":
+        rate = told["tokens"] / told["seconds"]
+        return f"step {told['step']}: loss {told['loss']:.4f}, {rate:.0f} tokens/s"
+    if what == "start":
+        return f"{told['name']} begins, attempt {told['attempt']}, nodes: {told['nodes']}"
+    if what == "generation":
+        return f"generation {told['number']}: {told['world']} ranks on {', '.join(told['nodes'])}: {told['why']}"
+    if what == "ready":
+        return f"goes on after step {told['step']}, state from {told['source']}" if told["step"] else "begins anew"
+    if what == "checkpoint":
+        return f"checkpoint of step {told['step']}: {told['bytes'] / 1e6:.1f} MB in {told['seconds']:.1f} s"
+    if what == "failure":
+        return f"failure of a {told['kind']} after step {told['step']}: {told['node']} {told['text']}"
+    return f"{what}: {', '.join(f'{key} {value}' for key, value in told.items() if value not in ('', None))}"

@@ -14,7 +14,7 @@ from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
-from .model import Block, Transformer
+from .model import Transformer
 from .settings import Settings
 
 
@@ -77,7 +77,6 @@ def _sharded(model: Transformer, mesh: DeviceMesh, narrow: bool) -> None:
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if narrow else None
     more = {"mp_policy": policy} if policy else {}
     for block in model.blocks:
-        assert isinstance(block, Block)
         fully_shard(block, mesh=mesh, **more)
     fully_shard(model, mesh=mesh, **more)
 
@@ -110,14 +109,12 @@ def local(value: Tensor) -> Tensor:
 
 def _copies(value: Tensor) -> int:
     """How many ranks hold this very part."""
-    world = dist.get_world_size()
+    world: int = dist.get_world_size()
     if not isinstance(value, DTensor):
         return world
     mesh = value.device_mesh
-    parts = 1
+    parts: int = 1
     for dimension, placement in enumerate(value.placements):
         if not isinstance(placement, Replicate):
             parts *= mesh.size(dimension)
     return world // parts
-
-

@@ -13,7 +13,6 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -27,7 +26,7 @@ from torch.distributed.tensor import DTensor
 
 from .checkpoint import CheckpointError, Checkpoints
 from .data import DataError, Stream
-from .layout import Laid, clipped, laid_out
+from .layout import clipped, laid_out
 from .model import Transformer
 from .settings import Settings
 from .shape import Seat
@@ -108,7 +107,12 @@ class Rank:
         self.state = State(self.laid.model, settings)
         folder = Path(settings.checkpoints.directory or Path(settings.folder) / "checkpoints")
         self.checkpoints = Checkpoints(
-            folder, settings.checkpoints.keep, self.place.seat.rank, self.place.world, settings.model.fingerprint
+            folder,
+            settings.checkpoints.keep,
+            self.place.seat.rank,
+            self.place.world,
+            settings.model.fingerprint,
+            settings.checkpoints.wait_s,
         )
         step = self._restored()
         self._train(step)
@@ -172,7 +176,8 @@ class Rank:
     def _ready(self, step: int, source: str, passed_over: list[str]) -> None:
         dist.barrier()
         dist.barrier()  # the connections of both directions are there
-        self.pipe.send({"what": "ready", "step": step, "source": source, "passed_over": passed_over})
+        told = {"step": step, "source": source, "passed_over": passed_over, "pid": os.getpid()}
+        self.pipe.send({"what": "ready", **told})
 
     # -- the steps
 
@@ -273,6 +278,8 @@ class Rank:
         self._tell_saved()
 
     def _tell_saved(self) -> None:
+        if problem := self.checkpoints.problem():
+            self.pipe.send({"what": "notice", "text": problem})
         if (saved := self.checkpoints.done()) and not self.place.seat.rank:
             self.pipe.send(
                 {
@@ -291,7 +298,9 @@ class Rank:
         settings = self.place.settings
         tokens = settings.batch * settings.model.length
         if not math.isfinite(loss):
-            raise ValueError(f"step {step}: the loss is {loss}: try a lower learning_rate than {settings.learning_rate}")
+            raise ValueError(
+                f"step {step}: the loss is {loss}: try a lower learning_rate than {settings.learning_rate}"
+            )
         self.pipe.send(
             {
                 "what": "step",
@@ -352,7 +361,6 @@ def rows_of(batch: int, part: int, parts: int) -> list[int | None]:
 
 
 def devices() -> int:
-    """Accelerators that this node has; asked in a process of its own, for a fork cannot use what its parent has begun."""
-    return torch.cuda.device_count()
-
-
+    """Accelerators of this node. Asked in a process of its own: a fork cannot use what its parent has begun."""
+    count: int = torch.cuda.device_count()
+    return count

@@ -31,8 +31,8 @@ Piece = tuple[str, list[int], list[int], str, int]
 class State:
     """The weights, and the optimizer with what it remembers of each; its steps are the run's.
 
-    The optimizer works on the parts that are here: as distributed tensors torch would think about each operation anew in
-    each rank, for seconds, and could not mix weights of different meshes.
+    The optimizer works on the parts that are here: with distributed tensors torch would think about each operation anew
+    in each rank, for seconds, and could not mix weights of different meshes.
     """
 
     def __init__(self, model: nn.Module, settings: Settings) -> None:
@@ -76,7 +76,10 @@ class State:
         """What is here: its name, the weight that it is of, and the tensor that holds it."""
         for name, weight in self.weights.items():
             here = self.here[name]
-            for kind, value in (("weight", here.detach()), *((each, self.optimizer.state[here][each]) for each in MOMENTS)):
+            for kind, value in (
+                ("weight", here.detach()),
+                *((each, self.optimizer.state[here][each]) for each in MOMENTS),
+            ):
                 if value.numel():
                     yield f"{name}/{kind}", weight, value
 
@@ -93,8 +96,8 @@ class State:
         for (_, _, shape, kind, at), (_, _, here) in zip(self.pieces, self.parts(), strict=True):
             seen(into, at, shape, kind).copy_(here, non_blocking=True)
 
-    def read(self, sources: Callable[[str], Iterable[tuple[Piece, Tensor]]]) -> None:
-        """Takes all of it from snapshots: `sources` gives the pieces of one name and the snapshot each lies in."""
+    def read(self, sources: Sources) -> None:
+        """Takes all of it from snapshots, of this cut or another."""
         with torch.no_grad():
             for (name, start, shape, _, _), (_, _, value) in zip(self.pieces, self.parts(), strict=True):
                 missing = value.numel()
@@ -134,14 +137,13 @@ def _overlaid(value: Tensor, start: Sequence[int], shape: Sequence[int], piece: 
         there.append(slice(first - other, end - other))
     target = value[tuple(here)]
     target.copy_(seen(snapshot, at, other_shape, kind)[tuple(there)])
-    return target.numel()
+    copied: int = target.numel()
+    return copied
 
 
 def overlaps(one: Piece, other: Piece) -> bool:
     """Whether two pieces of the same name have a number in common."""
-    return all(
-        max(a, b) < min(a + m, b + n) for a, m, b, n in zip(one[1], one[2], other[1], other[2], strict=True)
-    )
+    return all(max(a, b) < min(a + m, b + n) for a, m, b, n in zip(one[1], one[2], other[1], other[2], strict=True))
 
 
 def seen(snapshot: Tensor, at: int, shape: Sequence[int], kind: str) -> Tensor:
@@ -168,7 +170,9 @@ class Memory:
                 raise MemoryError(f"{path}: {self.tensor.numel()} bytes cannot be pinned: is `ulimit -l` large enough?")
 
 
-def sources_of(snapshots: Mapping[int, tuple[Sequence[Piece], Tensor]]) -> Callable[[str], Iterable[tuple[Piece, Tensor]]]:
+def sources_of(
+    snapshots: Mapping[int, tuple[Sequence[Piece], Tensor]],
+) -> Callable[[str], Iterable[tuple[Piece, Tensor]]]:
     """The pieces of all snapshots by name, each once: some are held by several ranks."""
     by_name: dict[str, dict[str, tuple[Piece, Tensor]]] = {}
     for pieces, tensor in snapshots.values():
