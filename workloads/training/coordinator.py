@@ -20,6 +20,7 @@ IN_VAIN_MAX = 3
 """Generations one after the other that complete no step."""
 FINISHED, FAILED, STOPPED = 0, 1, 75
 """How an agent ends. 75: it left a checkpoint and wants to be started again (EX_TEMPFAIL)."""
+ENDS = {FINISHED: "finished", FAILED: "failed", STOPPED: "preempted"}
 WANTS_CHECKPOINT, WANTS_STOP = 1, 2
 BROKEN = "broken"
 FAILURES = {"gone": ("rank", True), "broke": (BROKEN, True), "fatal": ("rank", False)}
@@ -69,6 +70,7 @@ class Generation:
     """Process ids of the ranks that have their state."""
     through: dict[int, str] = field(default_factory=dict)
     """Ranks that have come to an end, finished or stopped."""
+    about: dict[str, Any] = field(default_factory=dict)
     progress: float = 0.0
     steps: int = 0
 
@@ -98,6 +100,7 @@ class Coordinator:
 
     async def run(self) -> int:
         """The whole run. How it ended is in the journal."""
+        self._beat = asyncio.create_task(self._beats())
         try:
             await self._gather()
             code = await self._generations()
@@ -106,6 +109,8 @@ class Coordinator:
             self.journal.write("end", why="failed", step=self.step, text=str(error))
         for member in self.members:
             member.wire.say({"do": "end", "code": code})
+        self._beat.cancel()
+        await asyncio.to_thread(self.journal.close, ENDS[code])
         if self._meetings:
             await asyncio.wait(self._meetings, timeout=self.settings.patience.node)  # until all have gone
         self.server.close()
@@ -146,7 +151,6 @@ class Coordinator:
             raise _GaveUpError(f"{self.nodes} nodes were to come within {waited}, and there are: {came or 'none'}")
         if wrong := misfit(self.settings, [member.ranks for member in self.members]):
             raise _GaveUpError(f"the layout does not fit: {wrong}")
-        self._beat = asyncio.create_task(self._beats())
 
     async def _beats(self) -> None:
         while True:
@@ -215,8 +219,7 @@ class Coordinator:
             world=len(found),
             nodes=sorted({members[seat.node].node for seat in found}),
             why=why,
-            source="memory" if step else "storage",
-            step=step + 1,
+            **({"source": "memory", "step": step + 1} if step else {}),
         )
         for place, member in enumerate(members):
             member.wire.say(
@@ -288,10 +291,14 @@ class Coordinator:
             return None if over else Failure(kind, str(message["text"]), member.node, rank, mends)
         if what in ("finished", "stopped"):
             return self._ended(generation, rank, what, message)
-        if what == "store":
+        self._take(generation, rank, what, message)
+        return None
+
+    def _take(self, generation: Generation, rank: int, what: str, message: dict[str, Any]) -> None:
+        if what == "store":  # where the ranks meet
             told = {"store": [generation.member(0).keeper[0], message["port"]]}
-            for each in generation.members:
-                each.wire.say({"do": "tell", "answer": told})
+            for member in generation.members:
+                member.wire.say({"do": "tell", "answer": told})
         elif what == "ready":
             self._ready(generation, rank, message)
         elif what == "step":
@@ -300,20 +307,19 @@ class Coordinator:
             self.journal.saved(message)
         elif what == "notice":
             self.journal.write("notice", text=message["text"])
-        return None
 
     def _ready(self, generation: Generation, rank: int, message: dict[str, Any]) -> None:
         generation.ready[rank] = int(message["pid"])
         if not rank:
             generation.step = int(message["step"])
+            generation.about = dict(message["about"])
             for text in message["passed_over"]:
                 self.journal.write("notice", text=text)
         if len(generation.ready) == len(generation.seats):
             generation.progress = time.monotonic()
             at = [[generation.member(each).node, generation.ready[each]] for each in range(len(generation.seats))]
-            self.journal.write(
-                "ready", number=generation.number, step=generation.step, source=message["source"], ranks=at
-            )
+            told = {"number": generation.number, "step": generation.step, "source": message["source"]}
+            self.journal.write("ready", **told, ranks=at, **generation.about)
 
     def _stepped(self, generation: Generation, message: dict[str, Any]) -> None:
         generation.progress = time.monotonic()

@@ -7,19 +7,23 @@ import time
 from pathlib import Path
 from typing import Any
 
+from . import record
 from .interval import Chooser
 from .settings import Settings
+from .trackers import tracker
 
 SAY_S = 5.0
 """Between two lines about steps for a person."""
 
 
 class Journal:
-    """One writer, the coordinator; a started again run goes on in the same file."""
+    """One writer, the coordinator; a run that is started again goes on in the same file."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.path = Path(settings.folder) / "events.jsonl"
+        self.folder = Path(settings.folder)
+        self.path = self.folder / record.EVENTS
+        self.tracker = tracker(settings.tracking, self.folder)
         self.chooser = Chooser()
         self.last_checkpoint = time.monotonic()
         self.blocked: dict[int, float] = {}
@@ -33,12 +37,31 @@ class Journal:
         if what != "step" or time.monotonic() - self._said > SAY_S:
             print(_readable(what, told), flush=True)
             self._said = time.monotonic()
-        if what == "failure":
+        if what == "start":
+            self.tracker.start(self.settings.name, self.settings.told())
+        elif what == "failure":
             self.chooser.failed(time.monotonic())
+        for text in self.tracker.said():
+            self.write("notice", text=text)
+
+    def close(self, status: str) -> None:
+        """The run is over for now: its record is written, and the tracker has that, too."""
+        self.tracker.artifact(record.write(self.folder))
+        self.tracker.end(status)
+        for text in self.tracker.said():
+            self.write("notice", text=text)
 
     def stepped(self, generation: int, message: dict[str, Any]) -> None:
         told = {key: message[key] for key in ("step", "loss", "tokens", "seconds", "stalled", "rate", "norm")}
         self.write("step", number=generation, **told)
+        rate = told["tokens"] / told["seconds"]
+        values = {
+            "loss": told["loss"],
+            "tokens_per_s": rate,
+            "learning_rate": told["rate"],
+            "gradient_norm": told["norm"],
+        }
+        self.tracker.step(told["step"], values)
         if blocked := message["stalled"]["checkpoint"]:
             self.blocked[message["step"]] = blocked
             self.chooser.blocked(blocked)

@@ -260,9 +260,7 @@ class _Book:
                 case "generation":
                     self._generation(event, now)
                 case "ready":
-                    self._until(now)
-                    self.state, self.early = "step", 0
-                    self.parameters = whole(event, "parameters") or self.parameters
+                    self._ready(event, now)
                 case "step":
                     self._step(event, now)
                 case "checkpoint":
@@ -309,6 +307,16 @@ class _Book:
             failure.source = plain(str(event.get("source") or ""))
         if first := whole(event, "step"):
             self._lose(first)
+
+    def _ready(self, event: Event, now: int) -> None:
+        """All ranks have their state: where it comes from storage, only they know which."""
+        self._until(now)
+        self.state, self.early = "step", 0
+        self.parameters = whole(event, "parameters") or self.parameters
+        for failure in self.outage:
+            failure.source = plain(str(event.get("source") or failure.source))
+        if (step := whole(event, "step")) is not None:
+            self._lose(step + 1)
 
     def _failure(self, event: Event, now: int) -> None:
         if self.state != "step":

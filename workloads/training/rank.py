@@ -9,6 +9,7 @@ import datetime
 import hashlib
 import math
 import os
+import platform
 import signal
 import socket
 import sys
@@ -177,7 +178,18 @@ class Rank:
         dist.barrier()
         dist.barrier()  # the connections of both directions are there
         told = {"step": step, "source": source, "passed_over": passed_over, "pid": os.getpid()}
-        self.pipe.send({"what": "ready", **told})
+        self.pipe.send({"what": "ready", **told, "about": self._about() if not self.place.seat.rank else {}})
+
+    def _about(self) -> dict[str, Any]:
+        """What is worth knowing about whom the run is done by."""
+        weights = {name: weight for name, weight in self.state.weights.items() if not name.startswith("embedding.")}
+        device = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else platform.machine()
+        return {
+            "parameters": sum(weight.numel() for weight in weights.values()),
+            "device": device,
+            "backend": dist.get_backend(),
+            "versions": {"torch": str(torch.__version__), "python": platform.python_version()},
+        }
 
     # -- the steps
 

@@ -26,6 +26,8 @@ ALIGNMENT = 64
 
 Piece = tuple[str, list[int], list[int], str, int]
 """Name, where it begins in its whole, its shape, its kind of number, where its bytes begin in a snapshot."""
+Sources = Callable[[str], Iterable[tuple[Piece, Tensor]]]
+"""The pieces of one name, and the snapshot each lies in."""
 
 
 class State:
@@ -170,9 +172,7 @@ class Memory:
                 raise MemoryError(f"{path}: {self.tensor.numel()} bytes cannot be pinned: is `ulimit -l` large enough?")
 
 
-def sources_of(
-    snapshots: Mapping[int, tuple[Sequence[Piece], Tensor]],
-) -> Callable[[str], Iterable[tuple[Piece, Tensor]]]:
+def sources_of(snapshots: Mapping[int, tuple[Sequence[Piece], Tensor]]) -> Sources:
     """The pieces of all snapshots by name, each once: some are held by several ranks."""
     by_name: dict[str, dict[str, tuple[Piece, Tensor]]] = {}
     for pieces, tensor in snapshots.values():

@@ -1,0 +1,135 @@
+"""Whole runs: they finish with the same weights whoever is killed on the way, stop when asked, and say what is wrong."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.training.runs import Run, finished, running
+
+STEPS, BATCH = 24, 10
+SETTINGS: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "checkpoints": {"every_s": 600.0}}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return finished(tmp_path_factory.mktemp("undisturbed"), ranks=4, **SETTINGS)
+
+
+def losses(run: Run) -> dict[int, float]:
+    return {event["step"]: event["loss"] for event in run.events("step")}
+
+
+def test_a_run_learns(undisturbed: Run) -> None:
+    """Every step is told once, in order; the loss falls; what is left behind says so."""
+    assert [event["step"] for event in undisturbed.events("step")] == list(range(1, STEPS + 1))
+    found = losses(undisturbed)
+    assert found[STEPS] < 0.8 * found[1]
+    assert undisturbed.last()["why"] == "finished"
+    record = json.loads((undisturbed.folder / "record.json").read_text())
+    assert record["state"] == "finished"
+    assert record["account"]["parameters"] > 0
+    assert [path.name for path in (undisturbed.folder / "checkpoints").iterdir()] == [f"step-{STEPS:08}"]
+
+
+def test_killed_ranks_cost_a_step_each_and_nothing_else(undisturbed: Run, tmp_path: Path) -> None:
+    """Whichever rank, whenever: at most one completed step comes again, and the weights are the same bit for bit."""
+    chance = random.Random()
+    with running(tmp_path, ranks=4, **SETTINGS) as run:
+        for step in (5, 11, 17):
+            run.until_step(step)
+            run.kill_rank(chance.randrange(4))
+            run.until(lambda: len(run.events("ready")) > len(run.events("failure")))
+        codes, said = run.end()
+    assert codes == [0], said
+    assert run.last()["digest"] == undisturbed.last()["digest"]
+    told = [event["step"] for event in run.events("step")]
+    again = [step for step, before in zip(told[1:], told, strict=False) if step != before + 1]
+    assert len(again) <= 3
+    assert len(told) <= STEPS + 3
+    failures = run.events("failure")
+    assert [event["kind"] for event in failures] == ["rank"] * 3
+    assert all("SIGKILL" in event["text"] for event in failures)
+    assert [event["source"] for event in run.events("ready")] == ["nothing", "memory", "memory", "memory"]
+    assert losses(run) == losses(undisturbed)
+
+
+def test_a_lost_node_is_left_behind(undisturbed: Run, tmp_path: Path) -> None:
+    """Its part of the state is in the memory of another one, so that the rest go on, with fewer ranks."""
+    with running(tmp_path, nodes=2, ranks=2, **SETTINGS) as run:
+        run.until_step(8)
+        run.agents[1].kill()
+        codes, said = run.end()
+    assert codes == [0, -signal.SIGKILL], said
+    [failure] = run.events("failure")
+    assert (failure["kind"], failure["node"]) == ("node", "n1")
+    before, after = run.events("ready")
+    assert (len(before["ranks"]), len(after["ranks"])) == (4, 2)
+    assert after["source"] == "memory"
+    assert after["step"] >= failure["step"] - 1
+    expected = losses(undisturbed)
+    for step, loss in losses(run).items():
+        assert loss == pytest.approx(expected[step], rel=1e-3), step
+
+
+def test_a_run_that_is_asked_to_stop_goes_on_later(undisturbed: Run, tmp_path: Path) -> None:
+    """It leaves a checkpoint, ends with 75, and started again becomes what it would have been."""
+    with running(tmp_path, ranks=4, **SETTINGS) as run:
+        run.until_step(6)
+        run.agents[0].send_signal(signal.SIGTERM)
+        codes, said = run.end()
+        assert codes == [75], said
+        assert run.last()["why"] == "preempted"
+        stopped = run.last()["step"]
+        run.start()
+        codes, said = run.end()
+    assert codes == [0], said
+    assert run.events("ready")[-1]["source"] == "checkpoint"
+    assert run.events("ready")[-1]["step"] == stopped
+    assert run.last()["digest"] == undisturbed.last()["digest"]
+    record = json.loads((run.folder / "record.json").read_text())
+    assert [attempt["end"] for attempt in record["attempts"]] == ["preempted", "finished"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "more"), [("ddp", {}), ("tp", {"tensor_parallel": 2}), ("hsdp", {}), ("fsdp", {"micro": 1})]
+)
+def test_layouts_learn_the_same(undisturbed: Run, tmp_path: Path, layout: str, more: dict[str, Any]) -> None:
+    """However the model lies on the ranks, and however many samples are computed at once."""
+    run = finished(tmp_path, ranks=4, layout=layout, **{**SETTINGS, "steps": 3, "warmup": 10}, **more)
+    expected = losses(undisturbed)
+    assert losses(run)[1] == pytest.approx(expected[1], rel=1e-5)
+
+
+REFUSED = [
+    (
+        {"layout": "tp", "tensor_parallel": 3},
+        "the layout does not fit: tensor_parallel 3 must divide the model's heads: 4 / 3 = 1.33333",
+    ),
+    (
+        {"layout": "tp", "tensor_parallel": 4},
+        "the layout does not fit: tensor_parallel 4 must divide the number of ranks: 2 / 4 = 0.5",
+    ),
+    (
+        {"layout": "hsdp", "ranks": 1},
+        "the layout does not fit: hsdp cuts the state up within a node, and each has 1 rank: fsdp cuts it up between nodes",
+    ),
+    ({"learning_rate": 1e9, "clip": 1e9, "warmup": 0}, "try a lower learning_rate than 1000000000.0"),
+    ({"data": {"source": "/nowhere"}}, "/nowhere"),
+]
+
+
+@pytest.mark.parametrize(("settings", "words"), REFUSED)
+def test_what_cannot_go_on_says_why(tmp_path: Path, settings: dict[str, Any], words: str) -> None:
+    """It is not tried again and again, and whose fault it is stands in the end."""
+    with running(tmp_path, **{**SETTINGS, **settings}) as run:
+        codes, said = run.end()
+    assert codes == [1], said
+    assert run.last()["why"] == "failed"
+    assert words in run.last()["text"]
+    assert len(run.events("generation")) <= 1
+    assert words in said
