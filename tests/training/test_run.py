@@ -1,4 +1,4 @@
-"""Whole runs: they finish with the same weights whoever is killed on the way, stop when asked, and say what is wrong."""
+"""Whole runs: they end with the same weights whoever is killed on the way, stop when asked, and say what is wrong."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_run_learns(undisturbed: Run) -> None:
 
 def test_killed_ranks_cost_a_step_each_and_nothing_else(undisturbed: Run, tmp_path: Path) -> None:
     """Whichever rank, whenever: at most one completed step comes again, and the weights are the same bit for bit."""
-    chance = random.Random()
+    chance = random.Random()  # noqa: S311
     with running(tmp_path, ranks=4, **SETTINGS) as run:
         for step in (5, 11, 17):
             run.until_step(step)
@@ -116,7 +116,7 @@ REFUSED = [
     ),
     (
         {"layout": "hsdp", "ranks": 1},
-        "the layout does not fit: hsdp cuts the state up within a node, and each has 1 rank: fsdp cuts it up between nodes",
+        "hsdp cuts the state up within a node, and each has 1 rank: fsdp cuts it up between nodes",
     ),
     ({"learning_rate": 1e9, "clip": 1e9, "warmup": 0}, "try a lower learning_rate than 1000000000.0"),
     ({"data": {"source": "/nowhere"}}, "/nowhere"),

@@ -326,7 +326,7 @@ class Written:
     file: File
 
 
-class Writer(StorageWriter):  # type: ignore[misc]
+class Writer(StorageWriter):
     """Writes one checkpoint: each rank one file, rank 0 what describes it, and the name when everything is there."""
 
     def __init__(self, checkpoints: Checkpoints, step: int, told: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import record
+from . import ledger, record
 from .interval import Chooser
 from .settings import Settings
 from .trackers import tracker
@@ -24,10 +24,11 @@ class Journal:
         self.folder = Path(settings.folder)
         self.path = self.folder / record.EVENTS
         self.tracker = tracker(settings.tracking, self.folder)
-        self.chooser = Chooser()
-        self.last_checkpoint = time.monotonic()
-        self.blocked: dict[int, float] = {}
-        self.asked = False
+        self._chooser = _experienced(self.path)
+        self._saved = time.time()
+        self._failed = 0.0
+        self._blocked: dict[int, float] = {}
+        self._asked = False
         self._said = 0.0
 
     def write(self, what: str, **told: Any) -> None:
@@ -40,7 +41,9 @@ class Journal:
         if what == "start":
             self.tracker.start(self.settings.name, self.settings.told())
         elif what == "failure":
-            self.chooser.failed(time.monotonic())
+            self._failed = time.time()
+        elif what == "ready" and self._failed and told["source"] != "memory":
+            self._chooser.failed(self._failed)  # what memory mends costs no checkpoint
         for text in self.tracker.said():
             self.write("notice", text=text)
 
@@ -55,30 +58,45 @@ class Journal:
         told = {key: message[key] for key in ("step", "loss", "tokens", "seconds", "stalled", "rate", "norm")}
         self.write("step", number=generation, **told)
         rate = told["tokens"] / told["seconds"]
-        values = {
-            "loss": told["loss"],
-            "tokens_per_s": rate,
-            "learning_rate": told["rate"],
-            "gradient_norm": told["norm"],
-        }
-        self.tracker.step(told["step"], values)
+        figures = {"learning_rate": told["rate"], "gradient_norm": told["norm"]}
+        self.tracker.step(told["step"], {"loss": told["loss"], "tokens_per_s": rate, **figures})
         if blocked := message["stalled"]["checkpoint"]:
-            self.blocked[message["step"]] = blocked
-            self.chooser.blocked(blocked)
-            self.last_checkpoint = time.monotonic()
-            self.asked = False
+            self._blocked[message["step"]] = blocked
+            self._chooser.blocked(blocked)
+            self._saved, self._asked = time.time(), False
 
     def saved(self, message: dict[str, Any]) -> None:
         told = {key: message[key] for key in ("step", "seconds", "bytes", "folder")}
-        self.write("checkpoint", blocked_s=self.blocked.pop(message["step"], 0.0), **told)
+        self.write("checkpoint", blocked_s=self._blocked.pop(message["step"], 0.0), **told)
 
     def wants_checkpoint(self) -> bool:
         """Whether it is time for the next one; asked for once."""
-        now = time.monotonic()
-        every = self.settings.checkpoints.every_s or self.chooser.interval(now).seconds
-        due = not self.asked and now - self.last_checkpoint >= every
-        self.asked = self.asked or due
-        return due
+        now = time.time()
+        given = self.settings.checkpoints.every_s
+        interval = None if given else self._chooser.interval(now)
+        every = interval.seconds if interval else given
+        if self._asked or now - self._saved < every:
+            return False
+        if interval:
+            self.write("interval", seconds=interval.seconds, why=interval.why)
+        self._asked = True
+        return True
+
+
+def _experienced(path: Path) -> Chooser:
+    """Who knows what checkpoints have cost in earlier attempts of the run, and which of these nobody ended."""
+    try:
+        account = ledger.account(ledger.read(path))
+    except OSError:
+        return Chooser(time.time())
+    chooser = Chooser(account.begun)
+    for step in account.steps:
+        if blocked := step.stalls_us[ledger.STALLS.index("checkpoint")]:
+            chooser.blocked(blocked / ledger.US)
+    for attempt in account.attempts:
+        if attempt.end not in ("finished", "preempted"):
+            chooser.failed(account.begun + (attempt.begun_us + attempt.wall_us) / ledger.US)
+    return chooser
 
 
 def _readable(what: str, told: dict[str, Any]) -> str:
@@ -96,4 +114,6 @@ def _readable(what: str, told: dict[str, Any]) -> str:
         return f"checkpoint of step {told['step']}: {told['bytes'] / 1e6:.1f} MB in {told['seconds']:.1f} s"
     if what == "failure":
         return f"failure of a {told['kind']} after step {told['step']}: {told['node']} {told['text']}"
+    if what == "interval":
+        return f"a checkpoint is due, {told['seconds']:.3g} s after the last: {told['why']}"
     return f"{what}: {', '.join(f'{key} {value}' for key, value in told.items() if value not in ('', None))}"

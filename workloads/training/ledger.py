@@ -37,7 +37,7 @@ LINE_MAX = 2**20
 US = 1_000_000
 LATEST = 2 * 10**11
 """Seconds since 1970 that no clock shows before the year 8307."""
-KNOWN = ("start", "generation", "ready", "step", "checkpoint", "failure", "notice", "preempted", "end")
+KNOWN = ("start", "generation", "ready", "step", "interval", "checkpoint", "failure", "notice", "preempted", "end")
 
 
 @dataclass
