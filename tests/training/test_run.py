@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.training.runs import Run, finished, running
 
 STEPS, BATCH = 24, 10
