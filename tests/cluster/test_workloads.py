@@ -124,7 +124,7 @@ def test_rails_carry_what_was_declared(whole: Heard) -> None:
 
 
 def test_a_ring_reaches_nearly_what_a_pair_does(whole: Heard) -> None:
-    """By the usual definition of bus bandwidth, from some MiB on: a busy host takes from most runs, not from the best."""
+    """By the usual definition of bus bandwidth, from some MiB on. On a busy host the best run says what can be."""
     pair = min(value.value for value in values(whole, "pair_bandwidth")) / 8
     for value in values(whole, "all_reduce_busbw"):
         assert 0.9 * pair < value.high, value
