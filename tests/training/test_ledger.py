@@ -154,6 +154,13 @@ def test_clocks_of_two_attempts_may_differ() -> None:
     )
 
 
+def test_events_far_out_of_order_move_no_clock_back() -> None:
+    """Those beyond the window come when they come."""
+    many = [step(106 + number, number + 1) for number in range(2000)]
+    early = event(105.5, "notice", text="late")
+    assert account([*BEGUN, *many, early]).bins_us == account([*BEGUN, *many]).bins_us
+
+
 def test_a_file_may_end_in_the_middle_of_a_line(tmp_path: Path) -> None:
     """And the next attempt may have gone on in it."""
     lines = [json.dumps(each) for each in BEGUN]
@@ -162,11 +169,11 @@ def test_a_file_may_end_in_the_middle_of_a_line(tmp_path: Path) -> None:
     path.write_bytes(
         "\n".join([*lines, '{"at": 106, "what": "st' + again, "[]", "\udcff", ""]).encode(errors="replace")
     )
-    events = ledger.read(path)
+    events = ledger.Events(path)
     assert [each["what"] for each in events] == ["start", "generation", "ready", "start"]
     assert account(events).remarks == ("2 lines of the events could not be read",)
     path.write_bytes(path.read_bytes() + b'{"at": 111, "what"')
-    assert len(ledger.read(path).found) == 4
+    assert len(list(ledger.Events(path))) == 4
 
 
 @pytest.mark.parametrize("line", ["1", '{"at": "now", "what": "start"}', '{"at": 1e400, "what": "x"}', '{"at": true}',
@@ -175,7 +182,9 @@ def test_what_is_no_event_is_counted(tmp_path: Path, line: str) -> None:
     """Whoever wrote it."""
     path = tmp_path / "events.jsonl"
     path.write_text(line + "\n")
-    assert (ledger.read(path).found, ledger.read(path).unreadable) == ([], 1)
+    events = ledger.Events(path)
+    assert list(events) == []
+    assert events.unreadable == 1
 
 
 def test_unknown_events_change_nothing() -> None:

@@ -7,11 +7,13 @@ again: so steps are kept until the end, and those that a generation begins befor
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,33 +36,30 @@ FLOPS = (
     " samples of S tokens; attention counted in full"
 )
 LINE_MAX = 2**20
+WINDOW = 1000
+"""Lines within which events may be out of order."""
 US = 1_000_000
 LATEST = 2 * 10**11
 """Seconds since 1970 that no clock shows before the year 8307."""
 KNOWN = ("start", "generation", "ready", "step", "interval", "checkpoint", "failure", "notice", "preempted", "end")
 
 
-@dataclass
 class Events:
-    """What a file of events holds, in its order; of what could not be read there is only the number of lines."""
+    """The events of a file, in its order; it may end in the middle of a line, because its writer was killed there."""
 
-    found: list[Event] = field(default_factory=list)
-    unreadable: int = 0
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.unreadable = 0
+        """Lines that the last reading could make nothing of."""
 
     def __iter__(self) -> Iterator[Event]:
-        return iter(self.found)
-
-
-def read(path: Path) -> Events:
-    """The events of a file that may end in the middle of a line, because its writer was killed there."""
-    events = Events()
-    with path.open("rb") as file:
-        while line := file.readline(LINE_MAX + 1):
-            if (event := _event(line)) is not None:
-                events.found.append(event)
-            elif line.strip():
-                events.unreadable += 1
-    return events
+        self.unreadable = 0
+        with self.path.open("rb") as file:
+            while line := file.readline(LINE_MAX + 1):
+                if (event := _event(line)) is not None:
+                    yield event
+                elif line.strip():
+                    self.unreadable += 1
 
 
 def _event(line: bytes) -> Event | None:
@@ -75,7 +74,7 @@ def _event(line: bytes) -> Event | None:
     return None
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Step:
     """A step that was completed, and what of it was spent waiting."""
 
@@ -85,7 +84,11 @@ class Step:
     took_us: int
     stalls_us: tuple[int, int, int]
     world: int
-    event: Event
+    tokens: int
+    loss: float | None
+    """None for what is no finite number, as the other two."""
+    rate: float | None
+    norm: float | None
 
 
 @dataclass
@@ -153,7 +156,7 @@ class Account:
 
     @property
     def tokens(self) -> int:
-        return sum(tokens_of(step.event) for step in self.steps)
+        return sum(step.tokens for step in self.steps)
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -195,29 +198,38 @@ def flops_per_token(parameters: int, layers: int, width: int, length: int) -> fl
 def account(events: Iterable[Event]) -> Account:
     """Every second from the first event to the last; of a run that still goes on, as far as it has come."""
     book = _Book()
-    for attempt in _attempts(events):
-        book.enter(attempt)
+    for first, attempt in _attempts(events):
+        book.enter(first, attempt)
     if isinstance(events, Events) and events.unreadable:
         book.remarks.append(f"{events.unreadable} lines of the events could not be read")
     return book.account()
 
 
-def _attempts(events: Iterable[Event]) -> list[list[Event]]:
-    """The events of each attempt by its own clock: another node's may show something else."""
-    attempts: list[list[Event]] = []
-    for event in events:
-        if _at(event) is None or not isinstance(event.get("what"), str):
-            continue
-        if event["what"] == "start" or not attempts:
-            attempts.append([])
-        attempts[-1].append(event)
-    return [
-        [each[0], *sorted(each[1:], key=_us_of)] if _starts(each) else sorted(each, key=_us_of) for each in attempts
-    ]
+def _attempts(events: Iterable[Event]) -> Iterator[tuple[Event, Iterator[Event]]]:
+    """The event that each attempt begins with in the file, and all of its events by its own clock."""
+    starts = itertools.count()
+    number = next(starts)
+
+    def attempt(event: Event) -> int:
+        nonlocal number
+        number = next(starts) if event["what"] == "start" else number
+        return number
+
+    sound = (event for event in events if _at(event) is not None and isinstance(event.get("what"), str))
+    for _, of_one in itertools.groupby(sound, attempt):
+        first = next(of_one)
+        yield first, _in_order(itertools.chain([first], of_one))  # noqa: B031 (the rest of it)
 
 
-def _starts(attempt: list[Event]) -> bool:
-    return str(attempt[0]["what"]) == "start"
+def _in_order(events: Iterable[Event]) -> Iterator[Event]:
+    """By their time, as far as none is more than WINDOW lines away from its place."""
+    waiting: list[tuple[int, int, Event]] = []
+    for place, event in enumerate(events):
+        heapq.heappush(waiting, (_us_of(event), place, event))
+        if len(waiting) > WINDOW:
+            yield heapq.heappop(waiting)[2]
+    while waiting:
+        yield heapq.heappop(waiting)[2]
 
 
 class _Book:
@@ -229,6 +241,7 @@ class _Book:
     def __init__(self) -> None:
         self.begun: int | None = None
         self.shift = 0
+        """From an attempt's clock to the time after the run's begin."""
         self.mark = 0
         self.state = "waiting"
         self.spent = Counter[str]()
@@ -249,11 +262,13 @@ class _Book:
         self.remarks: list[str] = []
         self.strange = Counter[str]()
 
-    def enter(self, events: list[Event]) -> None:
+    def enter(self, first: Event, events: Iterator[Event]) -> None:
         """One attempt. The time since the last one was waited, whoever was to blame."""
-        self._start(events[0], min(map(_us_of, events)))
-        for event in events:
-            now = _us_of(event) + self.shift
+        earliest = next(events)
+        self._start(first, _us_of(earliest))
+        now = self.mark
+        for event in itertools.chain([earliest], events):
+            now = max(now, _us_of(event) + self.shift)
             if event["what"] not in ("step", "failure"):
                 self.told.append((now, event))
             match str(event["what"]):
@@ -271,17 +286,17 @@ class _Book:
                     self._close(event, what, now)
                 case what if what not in KNOWN:
                     self.strange[plain(what)[:40]] += 1
-        self._until(max(map(_us_of, events)) + self.shift)
+        self._until(now)
         self.attempts[-1].wall_us = self.mark - self.attempts[-1].begun_us
 
     def _start(self, event: Event, first: int) -> None:
         starts = str(event["what"]) == "start"
-        self.shift = 0
         if self.begun is None:
             submitted = _us(event, "submitted") if starts else None
-            self.begun = self.mark = first if submitted is None else min(first, submitted)
-        if first < self.mark:
-            behind = (self.mark - first) / US
+            self.begun = first if submitted is None else min(first, submitted)
+        self.shift = -self.begun
+        if first + self.shift < self.mark:
+            behind = (self.mark - first - self.shift) / US
             self.remarks.append(
                 f"attempt {len(self.attempts) + 1} began {behind:.3f} s before the last event of the one before it, so"
                 " their clocks differ: what was waited between them is not known, and counts as nothing"
@@ -348,7 +363,8 @@ class _Book:
         self._spend(now - took, "waiting" if going_on else self.state)
         self.mark, self.saved = now, None
         self._lose(step)
-        self.steps.append(Step(step, now, took, _stalls(event, took), self.world, event))
+        values = [finite(event.get(name)) for name in ("loss", "rate", "norm")]
+        self.steps.append(Step(step, now, took, _stalls(event, took), self.world, whole(event, "tokens") or 0, *values))
         for failure in self.outage:
             failure.until_step_us = now - failure.at_us
         self.outage = []
@@ -401,16 +417,15 @@ class _Book:
             for name, stall in zip(STALLS, step.stalls_us, strict=True):
                 bins[name] += stall
             bins["productive"] += step.took_us - sum(step.stalls_us)
-        begun = self.begun or 0
         unknown = [f"{count} events {name!r} are of no known kind" for name, count in self.strange.most_common(10)]
         return Account(
-            begun / US,
+            (self.begun or 0) / US,
             bins,
-            tuple(replace(step, at_us=step.at_us - begun) for step in self.steps),
+            tuple(self.steps),
             self.lost_steps,
-            tuple(replace(attempt, begun_us=attempt.begun_us - begun) for attempt in self.attempts),
-            tuple(replace(failure, at_us=failure.at_us - begun) for failure in self.failures),
-            tuple((at - begun, event) for at, event in self.told),
+            tuple(self.attempts),
+            tuple(self.failures),
+            tuple(self.told),
             self.settings,
             self.parameters,
             (*self.remarks, *unknown),
@@ -443,22 +458,23 @@ def _us(event: Event, name: str) -> int | None:
 
 def _number(event: Event, name: str) -> float | None:
     """A finite one that is not less than 0."""
-    value = event.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value) if math.isfinite(value) and value >= 0 else None
-    except OverflowError:
-        return None
-
-
-def tokens_of(step: Event) -> int:
-    return whole(step, "tokens") or 0
+    value = finite(event.get(name))
+    return value if value is not None and value >= 0 else None
 
 
 def whole(event: Event, name: str) -> int | None:
     value = event.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None
+
+
+def finite(value: Any) -> float | None:
+    """A number that is one, of either sign."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
 
 
 def _ratio(part: float, whole: float) -> float | None:
