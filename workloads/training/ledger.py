@@ -62,6 +62,10 @@ class Events:
                     self.unreadable += 1
 
 
+def read(path: Path) -> Events:
+    return Events(path)
+
+
 def _event(line: bytes) -> Event | None:
     """The event of a line, also where it stands behind a torn one."""
     for start in (0, line.rfind(b'{"at"')):
