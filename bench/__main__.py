@@ -23,6 +23,7 @@ NAMES = (
     "prove",
     "demo",
     "checkpoint",
+    "checkpoint",
     "interval",
 )
 LONG = ("campaign",)

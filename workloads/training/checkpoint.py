@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import ctypes
 import datetime
 import errno
 import functools
@@ -48,6 +49,10 @@ BLOCK = 2**23
 """What is written or read at once."""
 SMALL = 2**16
 """Below it bytes wait for more of them."""
+
+LIBC = ctypes.CDLL(None)
+SYNC_FILE_RANGE_WRITE = 2
+"""Begin, and do not wait: fsync tells how it went."""
 
 Result = TypeVar("Result")
 
@@ -528,7 +533,9 @@ class Stream:
         self._other = concurrent.futures.ThreadPoolExecutor(1)
         self._held = bytearray()
         self._failed: OSError | None = None
+        self._written = 0
         self.bytes = 0
+        """Of these some may be held."""
 
     def __enter__(self) -> Stream:
         return self
@@ -575,15 +582,19 @@ class Stream:
     def _put(self, view: memoryview) -> None:
         digested = self._other.submit(self._digest.update, view)
         try:
-            _all(self._fd, view)
+            _all(self._fd, view, self._written)
         except OSError as error:
             self._failed = error
+        self._written += view.nbytes
         digested.result()
 
 
-def _all(fd: int, view: memoryview) -> None:
+def _all(fd: int, view: memoryview, at: int) -> None:
+    """Writes all of it, and lets the disk begin at once: else it stands still until fsync, and then everybody waits."""
     while view:
-        view = view[os.write(fd, view[:BLOCK]) :]
+        size = os.write(fd, view[:BLOCK])
+        LIBC.sync_file_range(fd, ctypes.c_int64(at), ctypes.c_int64(size), SYNC_FILE_RANGE_WRITE)
+        view, at = view[size:], at + size
 
 
 def _write(path: Path, content: bytes) -> File:

@@ -1,0 +1,102 @@
+"""The ranks of bench/checkpoint.py, where there is torch: a line of input says how to save, the answer what it took.
+
+python -m bench.saving FOLDER RANKS MIB      async | plain
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Shard
+from training.checkpoint import Checkpoints
+
+TENSORS = 32
+KEPT = 1
+
+
+def main(folder: Path, ranks: int, size: int) -> None:
+    store = Path(tempfile.mkdtemp()) / "store"
+    fork = multiprocessing.get_context("fork")
+    others = [fork.Process(target=live, args=(store, folder, rank, ranks, size)) for rank in range(1, ranks)]
+    for each in others:
+        each.start()
+    live(store, folder, 0, ranks, size)
+    for each in others:
+        each.join()
+
+
+def live(store: Path, folder: Path, rank: int, world: int, size: int) -> None:
+    """One rank, until the input ends, which only the first one reads."""
+    torch.set_num_threads(1)
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    dist.init_process_group("gloo", store=dist.FileStore(str(store), world), rank=rank, world_size=world)
+    mesh = init_device_mesh("cpu", (world,))
+    rows = size * 2**20 // TENSORS // 4 // 1024
+    local = [torch.randn(rows // world, 1024) for _ in range(TENSORS)]
+    state = {"model": {str(number): DTensor.from_local(each, mesh, [Shard(0)]) for number, each in enumerate(local)}}
+    saver = Saver(Checkpoints(folder / "ours", KEPT, rank, world, "bench"), folder / "torch", state, rank)
+    while word := told(sys.stdin.readline().strip() if not rank else ""):
+        dist.barrier()
+        begun, used = time.perf_counter(), cpu()
+        blocked = getattr(saver, f"save_{word}")()
+        answer = {"blocked": blocked, "seconds": time.perf_counter() - begun, "cpu": cpu() - used}
+        answers: list[Any] = [None] * world
+        dist.all_gather_object(answers, answer)
+        if not rank:
+            said = {key: max(each[key] for each in answers) for key in ("blocked", "seconds")}
+            print(json.dumps({**said, "cpu": sum(each["cpu"] for each in answers)}), flush=True)
+
+
+class Saver:
+    """The same tensors, saved in one way or the other; each returns for how long it blocked."""
+
+    def __init__(self, checkpoints: Checkpoints, plain: Path, state: dict[str, Any], rank: int) -> None:
+        self.checkpoints, self.plain, self.state, self.rank = checkpoints, plain, state, rank
+        self.step = 0
+        self.group = dist.new_group(backend="gloo")
+
+    def save_async(self) -> float:
+        self.step += 1
+        blocked = self.checkpoints.save(self.state, self.step, {})
+        self.checkpoints.finish()
+        if problem := self.checkpoints.problem():
+            raise SystemExit(problem)
+        return blocked
+
+    def save_plain(self) -> float:
+        """What torch does by itself, which waits for the disk and takes no digests."""
+        if not self.rank:
+            shutil.rmtree(self.plain, ignore_errors=True)
+        dist.barrier(self.group)
+        begun = time.perf_counter()
+        dcp.save(self.state, storage_writer=dcp.FileSystemWriter(self.plain), process_group=self.group)
+        return time.perf_counter() - begun
+
+
+def told(word: str) -> str:
+    """What rank 0 was told, on every rank."""
+    words = [word]
+    dist.broadcast_object_list(words, 0)
+    return words[0]
+
+
+def cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
