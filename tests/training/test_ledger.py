@@ -101,6 +101,16 @@ def test_a_job_that_was_killed_is_a_failure() -> None:
     assert [(each.number, each.end, each.wall_us // US) for each in found.attempts] == [(1, "", 7), (2, "", 3)]
 
 
+def test_where_a_state_is_from_may_be_known_late() -> None:
+    """When ranks are ready: that of a checkpoint is after the step they say."""
+    found = account([
+        *BEGUN, step(106, 1), step(107, 2), event(108, "failure", kind="node", node="gpu-002"),
+        event(109, "generation", number=2, world=2), event(110, "ready", step=1, source="checkpoint"), step(111, 2),
+    ])  # fmt: skip
+    assert seconds(found) == {"productive": 2, "restart": 5, "lost": 2, "waiting": 2}
+    assert [(each.lost_steps, each.source) for each in found.failures] == [(1, "checkpoint")]
+
+
 def test_a_run_that_was_preempted_loses_nothing() -> None:
     """It waited for its checkpoint, and then for its turn."""
     found = account([

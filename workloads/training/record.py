@@ -62,6 +62,7 @@ def record(events: Iterable[Event]) -> dict[str, Any]:
     failures = account.failures[-ITEMS_MAX:]
     checkpoints = _told(account, "checkpoint")
     notices = _told(account, "notice")
+    intervals = _told(account, "interval")
     generations = _told(account, "generation")
     return {
         "version": VERSION,
@@ -75,6 +76,7 @@ def record(events: Iterable[Event]) -> dict[str, Any]:
         "digest": _latest([event for _, event in _told(account, "end")], "digest"),
         "account": _figures(account),
         "curve": curve(account),
+        "interval": _interval(intervals[-1][1]) if intervals else None,
         "checkpoints": [_checkpoint(at, event) for at, event in checkpoints[-ITEMS_MAX:]],
         "failures": [_failure(each) for each in failures],
         "generations": [_generation(at, event) for at, event in generations[-ITEMS_MAX:]],
@@ -162,6 +164,11 @@ def _place(steps: Sequence[Step], at_us: int) -> int:
 def _checkpoint(at: int, event: Event) -> dict[str, Any]:
     figures = {name: ledger.finite(event.get(name)) for name in ("blocked_s", "seconds", "bytes")}
     return {"at": at / US, "step": ledger.whole(event, "step"), **figures, "folder": _word(event, "folder")}
+
+
+def _interval(event: Event) -> dict[str, Any]:
+    seconds = ledger.finite(event.get("seconds"))
+    return {"seconds": seconds if seconds is not None and seconds >= 0 else None, "why": _word(event, "why")}
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:

@@ -60,6 +60,7 @@ def test_what_a_run_did() -> None:
     assert "| 7.7 s | rank | gpu-002 rank 3 | 9 | 1 | 0.7 s | 0.9 s | 1.4 s | memory | ended by signal 9 |" in markdown
     assert "| 14.8 s | 20 | 0.1 s | 0.8 s | 9.6 MB |" in markdown
     assert "tracking: mlflow was not told of 3 steps" in page
+    assert "a checkpoint every 5 s: sqrt(2 x 0.1 s x 125 s) = 5 s" in page
 
 
 def test_simulated_nodes_are_marked() -> None:

@@ -30,6 +30,7 @@ def a_run(steps: int = 24, failing: int = 9, name: str = "demo") -> dict[str, An
         told = {"loss": round(1.5 + 4 * math.exp(-step / 8), 4), "tokens": 2048, "seconds": 0.5, "stalled": stalled}
         events.append({"at": at, "what": "step", "number": 1, "step": step, **told, "rate": 0.003, "norm": 1.0})
         if step % 10 == 0:
+            events.append({"at": at, "what": "interval", "seconds": 5.0, "why": "sqrt(2 x 0.1 s x 125 s) = 5 s"})
             saved = {"blocked_s": 0.1, "seconds": 0.8, "bytes": 9_600_000, "folder": f"step-{step:08}"}
             events.append({"at": at + 0.2, "what": "checkpoint", "step": step, **saved})
         if step == failing and not failed:

@@ -64,6 +64,12 @@ class Point:
 
 
 @dataclass(frozen=True)
+class Interval:
+    seconds: float | None
+    why: str
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     at: float
     step: int | None
@@ -139,6 +145,7 @@ class Record:
     account: Figures
     bins: tuple[Bin, ...]
     curve: tuple[Point, ...]
+    interval: Interval | None
     checkpoints: tuple[Checkpoint, ...]
     failures: tuple[Failure, ...]
     generations: tuple[Generation, ...]

@@ -12,7 +12,7 @@ from stampworks.qualification import Certificate
 from stampworks.views.report import timeline, tree
 from stampworks.views.report.markdown import items, plain, table
 from stampworks.views.report.marks import figures, number, simulated_mark
-from stampworks.views.report.record import Checkpoint, Failure, Point, Record
+from stampworks.views.report.record import Checkpoint, Failure, Interval, Point, Record
 from stampworks.views.report.tree import e
 
 TITLE = "Training"
@@ -98,11 +98,17 @@ def _facts(run: Record) -> list[tuple[str, str]]:
         ("Cost", f"{number(account.cost_per_million_tokens)} for a million tokens, in the money of the price"),
         ("Ranks", f"{world} on {device}" if device else world),
         ("Happened", f"failures {counts.failures}, checkpoints {counts.checkpoints}, attempts {counts.attempts}"),
+        ("Interval", f"a checkpoint {_every(run.interval)}" if run.interval else ""),
         ("Settings", ", ".join(f"{name} {value}" for name, value in run.settings)),
         ("Versions", ", ".join(f"{name} {version}" for name, version in run.versions)),
         ("Weights", run.digest),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def _every(interval: Interval) -> str:
+    every = "when somebody asks" if interval.seconds is None else f"every {_span(interval.seconds)}"
+    return f"{every}: {interval.why}"
 
 
 def _share_of_peak(run: Record) -> str:
