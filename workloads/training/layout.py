@@ -18,6 +18,17 @@ from .model import Transformer
 from .settings import Settings
 
 
+TORCH = str(torch.__version__)
+GATHERS_AGAIN = True
+"""Whether weights are gathered a second time for the backward pass, which saves memory."""
+if not hasattr(torch.cpu.Stream, "record_event"):
+    # torch 2.6 asks this of a processor's stream in fully_shard, and has it not; there is nothing to wait for. Weights
+    # that it gathers again on a processor count as changed, so that it refuses the backward pass.
+    GATHERS_AGAIN = False
+    torch.cpu.Stream.record_event = lambda _: torch.cpu.Event()
+    torch.cpu.Stream.wait_event = lambda *_: None
+
+
 @dataclass(frozen=True)
 class Laid:
     """A model on its ranks, and which part of each step's samples this rank takes."""
@@ -55,6 +66,8 @@ def laid_out(model: Transformer, settings: Settings, device: torch.device, on_no
         _sharded(model, mesh["copies"], narrow)
         return Laid(model, mesh.get_local_rank("copies"), mesh["copies"].size(), narrow)
     if settings.layout == "hsdp":
+        if kind == "cpu" and not GATHERS_AGAIN:
+            raise ValueError(f"layout hsdp on processors needs torch 2.7 or later, whose gloo averages: it is {TORCH}")
         _sharded(model, init_device_mesh(kind, (world // on_node, on_node), mesh_dim_names=("nodes", "ranks")), narrow)
     else:
         _sharded(model, init_device_mesh(kind, (world,)), narrow)
@@ -75,7 +88,10 @@ CUTS = {
 
 def _sharded(model: Transformer, mesh: DeviceMesh, narrow: bool) -> None:
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if narrow else None
-    more = {"mp_policy": policy} if policy else {}
+    more = {
+        "reshard_after_forward": GATHERS_AGAIN or mesh.device_type != "cpu",
+        **({"mp_policy": policy} if policy else {}),
+    }
     for block in model.blocks:
         fully_shard(block, mesh=mesh, **more)
     fully_shard(model, mesh=mesh, **more)

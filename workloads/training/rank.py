@@ -203,6 +203,11 @@ class Rank:
         real = [row for row in rows if row is not None]
         stream = Stream(settings.data, settings.batch, settings.model.length, real, done + 1)
         self.kept = done
+        if stream.vocabulary > settings.model.vocabulary:
+            raise ValueError(
+                f"{settings.data.source}: its tokens go up to {stream.vocabulary - 1}, and model.vocabulary is "
+                f"{settings.model.vocabulary}: make it {stream.vocabulary} or more"
+            )
         for step in range(done + 1, settings.steps + 1):
             begun = time.perf_counter()
             stalls = Stalls()
