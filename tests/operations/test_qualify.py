@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from stampworks import planning
 from stampworks.declaration import load_value
-from stampworks.operations import InputError, OperationError, qualify, reservation, to_prove
+from stampworks.operations import InputError, OperationError, held_back, qualify, reservation, to_prove
 from stampworks.operations.qualify import _by_queue, _job
 from stampworks.plan import Roster
 from stampworks.qualification import Certificate, Subject, subject_of
@@ -140,6 +140,18 @@ def test_who_passes_again_takes_jobs_again(cluster: StandIn, said: Any) -> None:
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="proof: /shared is not mounted"))
     assert verdicts(prove(cluster)) == {"gpu-001": "pass", "gpu-002": "pass"}
     assert cluster.updates == ["update nodename=gpu-002 state=resume"]
+
+
+def test_who_is_held_back_by_a_proof(cluster: StandIn) -> None:
+    """Neither who is free again nor who is held by somebody else; and nobody where Slurm says nothing."""
+    cluster.nodes(
+        node("gpu-001", "IDLE", reason="proof: memlock is small"),
+        node("gpu-002", "IDLE", "DRAIN", reason="proof: /shared is not mounted"),
+        node("gpu-003", "IDLE", "DRAIN", reason="alice: new cable"),
+    )
+    assert held_back(cluster.roster) == {"gpu-002": "/shared is not mounted"}
+    cluster.program("scontrol", "#!/bin/sh\nexit 1\n")
+    assert held_back(cluster.roster) == {}
 
 
 def test_jobs_are_left_alone(cluster: StandIn, said: Any) -> None:

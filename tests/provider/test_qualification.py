@@ -98,6 +98,28 @@ def test_a_certificate_that_somebody_changed_is_not_believed(found: list[Any]) -
     assert found[-1]["earlier"] is None
 
 
+def test_who_is_held_back_since_is_drift(found: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that its prolog holds is measured by the next `up`, which sets it free when it passes."""
+    names = [one.name for one in PASSED.nodes]
+    monkeypatch.setattr(operations, "held_back", lambda _: {names[0]: "memlock is small", "stranger": "x"})
+    text = qualification.signed(PASSED, PRIVATE)
+    outputs = asyncio.run(Qualification().read(call(verdict="pass", certificate=text)))
+    assert outputs is not None
+    assert outputs["certificate"] == text
+    assert Qualification().drift(outputs) == {"drift": [f"proof: {names[0]} (held back since): memlock is small"]}
+    found.append(PASSED)
+    monkeypatch.setattr(operations, "to_prove", lambda *_: names)
+    assert Qualification().drift(asyncio.run(Qualification().ensure(call(**outputs)))) == {}
+
+
+def test_who_failed_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The certificate says that it is held back, and why."""
+    monkeypatch.setattr(operations, "held_back", lambda _: {"gpu-001": "rail1 is slow"})
+    outputs = asyncio.run(Qualification().read(call(certificate=qualification.signed(CERTIFICATE, PRIVATE))))
+    assert outputs is not None
+    assert Qualification().drift(outputs) == {"verdict": ["proof: gpu-001 (fail, held back): rail1 is slow"]}
+
+
 def test_what_a_person_holds_is_as_that_person_wants_it() -> None:
     """It is shown by status, and no reason to measure again."""
     held = dataclasses.replace(PASSED.nodes[0], verdict="unknown", held=True, why=("held by alice: new cable",))

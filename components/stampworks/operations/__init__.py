@@ -3,7 +3,7 @@
 from stampworks.operations.drain import BusyError, HeldError, drain, give_back, said_by, vacate, wait_until_free
 from stampworks.operations.errors import InputError, OperationError, UnknownError
 from stampworks.operations.members import members, patience_s
-from stampworks.operations.qualify import qualify, to_prove
+from stampworks.operations.qualify import held_back, qualify, to_prove
 from stampworks.operations.records import records
 from stampworks.operations.remote import ssh_command
 from stampworks.operations.roll import Order, Play, RollStoppedError, condemn, instructions, outdated, roll
@@ -22,6 +22,7 @@ __all__ = [
     "condemn",
     "drain",
     "give_back",
+    "held_back",
     "instructions",
     "members",
     "outdated",

@@ -132,7 +132,7 @@ def to_prove(subject: Subject, roster: Roster, earlier: Certificate | None, leve
     still = _still_proven(subject, level, programs, earlier, members)
     if not earlier or any(finding.verdict != "pass" and not finding.nodes for finding in earlier.findings):
         return list(members)
-    held = _held_back(roster)
+    held = held_back(roster)
     return [
         name
         for name in members
@@ -140,12 +140,12 @@ def to_prove(subject: Subject, roster: Roster, earlier: Certificate | None, leve
     ]
 
 
-def _held_back(roster: Roster) -> set[str]:
-    """Nodes that take no jobs until they have passed, whatever is known of them."""
+def held_back(roster: Roster) -> dict[str, str]:
+    """Nodes that take no jobs until they have passed, whatever is known of them, and why; none if Slurm is silent."""
     with contextlib.suppress(OperationError):
-        known = slurm.nodes(roster).items()
-        return {name for name, node in known if "drain" in node.states and node.reason.by == "proof"}
-    return set()
+        held = [node for node in slurm.nodes(roster).values() if "drain" in node.states and node.reason.by == "proof"]
+        return {node.name: node.reason.text for node in held}
+    return {}
 
 
 def _reserved(

@@ -185,6 +185,7 @@ class Qualification(Resource):
     signing_key: Output[str]
     verdict: Output[str]
     certificate: Output[str]
+    drift: Output[Any]
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from stampworks import operations, plan, qualification
+from stampworks.names import fold
 from stampworks.provider.handler import Call, Handler, Property
 from stampworks.qualification import Certificate, Subject
 
@@ -29,13 +30,15 @@ class Qualification(Handler):
     outputs: ClassVar[Mapping[str, Property]] = {
         "verdict": Property("string", "pass, fail or unknown"),
         "certificate": Property("string", "the signed certificate: what was measured, expected and found, as JSON"),
+        "drift": Property("array", "who is held back since, in words; looked for when the stack is refreshed"),
     }
 
     def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-        """Nodes that were not proven the last time: the next `up` measures them again."""
+        """Nodes that were not proven the last time, or are held back since: the next `up` measures them again."""
         earlier = read_certificate(outputs)
         lines = qualification.open_questions(earlier) if earlier else ["nothing is known of it yet"]
-        return {"verdict": [f"proof: {line}" for line in lines]} if lines else {}
+        since = super().drift(outputs)
+        return {"verdict": [f"proof: {line}" for line in lines], **since} if lines else since
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         subject = plan.from_dict(Subject, call.inputs["subject"])
@@ -59,6 +62,7 @@ class Qualification(Handler):
         outputs = {
             "verdict": certificate.verdict,
             "certificate": qualification.signed(certificate, call.inputs["signingKey"]),
+            "drift": [],
         }
         if certificate.verdict != "pass":
             call.left = outputs  # the evidence outlives the failure
@@ -66,11 +70,27 @@ class Qualification(Handler):
         return outputs
 
     async def read(self, call: Call) -> dict[str, Any] | None:
-        """A look measures nothing: what was found last still is what is known."""
-        return dict(call.left) or {name: call.old_outputs[name] for name in self.outputs if name in call.old_outputs}
+        """A look measures nothing: what was found last still is what is known; Slurm says who is held back since."""
+        known = {name: call.old_outputs[name] for name in self.outputs if name in call.old_outputs}
+        return {**known, "drift": await _held_since(call)} if "roster" in call.inputs else known
+
+    async def remains(self, call: Call) -> dict[str, Any] | None:
+        return dict(call.left) or await self.read(call)
 
     async def delete(self, call: Call) -> None:
         pass  # the nodes go, and with them whatever was measured
+
+
+async def _held_since(call: Call) -> list[str]:
+    """Who has passed and takes no jobs all the same: a node that finds itself changed before a job says so to Slurm."""
+    roster = plan.from_dict(plan.Roster, call.inputs["roster"])
+    certificate = read_certificate(call.old_outputs)
+    passed = {node.name for node in certificate.nodes if node.verdict == "pass"} if certificate else set()
+    reasons: dict[str, list[str]] = {}
+    for name, why in (await call.thread(operations.held_back, roster)).items():
+        if name in passed:
+            reasons.setdefault(why, []).append(name)
+    return [f"proof: {fold(names)} (held back since): {why}" for why, names in reasons.items()]
 
 
 def read_certificate(outputs: Mapping[str, Any], key: str = "") -> Certificate | None:
