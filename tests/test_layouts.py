@@ -9,7 +9,7 @@ from stampworks.layouts import fitting, misfit
 @pytest.mark.parametrize(
     ("layout", "degree", "ranks", "largest"),
     [
-        *(("fsdp", 1, 1, 5), ("hsdp", 1, 8, 5), ("tp", 1, 1, 5), ("tp", 2, 1, 4), ("tp", 8, 8, 5)),
+        *(("fsdp", 1, 1, 5), ("hsdp", 1, 8, 5), ("hsdp", 1, 1, 0), ("tp", 1, 1, 5), ("tp", 2, 1, 4), ("tp", 8, 8, 5)),
         *(("tp", 16, 8, 4), ("tp", 3, 8, 3), ("tp", 12, 8, 3), ("tp", 8, 1, 0)),
     ],
 )

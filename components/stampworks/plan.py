@@ -309,8 +309,10 @@ class Training:
     batch: int
     tracker: Tracker
     checkpoints: Checkpoints
+    node_ranks: int
+    """How many ranks a node has; 0: as many as it has accelerators, or one."""
     ranks: tuple[tuple[str, int], ...]
-    """Of each pool, how many ranks a node has."""
+    """The same of each pool, worked out."""
     peak_tflops: tuple[tuple[str, float], ...]
     """What one accelerator reaches in bfloat16 as its maker says; a pool that is not there: not known, or simulated."""
 

@@ -33,8 +33,8 @@ def usage(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str
         (
             ["plna"],
             "stampworks: argument VERB: invalid choice: 'plna' (choose from 'plan', 'schema', 'new', 'compare', "
-            "'facts', 'image', 'status', 'ssh', 'run', 'drain', 'return', 'roll', 'qualify', "
-            "'verify', 'report', 'fault', 'sweep', 'audit-thresholds')\n"
+            "'facts', 'image', 'status', 'ssh', 'run', 'submit', 'jobs', 'logs', 'cancel', 'drain', 'return', 'roll', "
+            "'qualify', 'verify', 'report', 'fault', 'sweep', 'audit-thresholds')\n"
             "  hint: did you mean plan? `stampworks --help` says more\n",
         ),
         (

@@ -34,6 +34,7 @@ def the_plan(count: int = 2, named: bool = True) -> plan.Plan:
             *("fsdp", 1, 100, 16),
             tracker=plan.Tracker("files", "", "stampworks"),
             checkpoints=plan.Checkpoints("", 3),
+            node_ranks=0,
             ranks=(("gpu", 1),),
             peak_tflops=(),
         ),

@@ -50,6 +50,7 @@ roll: {max_unavailable_percent: 10, jobs: wait}
 training:
   layout: tp
   tensor_parallel: 1
+  ranks: 2
   steps: 100
   batch: 16
   tracker: {kind: wandb, url: "http://10.0.0.5:5000", experiment: demo}
@@ -104,6 +105,7 @@ OTHERS: dict[str, Any] = {
     "roll.jobs": "requeue",
     "training.layout": "ddp",
     "training.tensor_parallel": 2,
+    "training.ranks": 4,
     "training.steps": 200,
     "training.batch": 32,
     "training.tracker.kind": "mlflow",

@@ -268,3 +268,13 @@ def test_a_layout_that_no_number_of_nodes_can_have(plan_text_of: PlanText) -> No
         "\n"
         "1 problem in cluster.yaml: nothing was changed."
     )
+
+
+def test_hsdp_with_one_rank_a_node(plan_text_of: PlanText) -> None:
+    """There is nothing within a node to split a model among."""
+    pools = "pools:\n  - {name: gpu, machine: sim-h100, count: 4}\n"
+    assert refusal(plan_text_of, pools + "training: {layout: hsdp}\n").splitlines()[::3] == [
+        "cluster.yaml:6:20: training.layout: pool gpu: hsdp splits a model within a node, and each has 1 rank",
+        "  hint: write layout: fsdp, or ranks: 2 or more",
+    ]
+    assert plan_text_of(HEAD + pools + "training: {layout: hsdp, ranks: 2}\n").training.ranks == (("gpu", 2),)

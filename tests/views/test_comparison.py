@@ -63,6 +63,7 @@ WORDS = {
     "roll.jobs": ["roll jobs: wait in a, requeue in b"],
     "training.layout": ["training layout: tp in a, ddp in b"],
     "training.tensor_parallel": ["training tensor parallel: 1 in a, 2 in b"],
+    "training.ranks": ["training node ranks: 2 in a, 4 in b"],
     "training.steps": ["training steps: 100 in a, 200 in b"],
     "training.batch": ["training batch: 16 in a, 32 in b"],
     "training.tracker.kind": ["training tracker kind: wandb in a, mlflow in b"],

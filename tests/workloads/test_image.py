@@ -57,8 +57,8 @@ def built(buildah: Buildah, tmp_path_factory: pytest.TempPathFactory) -> str:
     buildah("copy", "--quiet", base, sources, "/etc/apt/sources.list.d/")
     buildah("commit", "--quiet", base, "localhost/base")
     chosen = ["--isolation", "chroot", "--volume", f"{nodes.packages}:/exports/.packages:ro"]
-    buildah("bud", *chosen, "--build-arg", "BASE=localhost/base", "--tag", "localhost/validation", PROGRAMS)
-    return "localhost/validation"
+    buildah("bud", *chosen, "--build-arg", "BASE=localhost/base", "--tag", "localhost/workloads", PROGRAMS)
+    return "localhost/workloads"
 
 
 def test_a_base_must_be_chosen(buildah: Buildah) -> None:
@@ -72,7 +72,7 @@ def test_the_image_runs_the_programs(buildah: Buildah, built: str) -> None:
     container = buildah("from", built)
     entry = json.loads(buildah("inspect", container))["OCIv1"]["config"]["Entrypoint"]
     options = {"matmul": {"size": 64, "seconds": 0.1}}
-    arguments = ["limits", "matmul", "--out", "/tmp/out", "--options", json.dumps(options)]
+    arguments = ["validation", "limits", "matmul", "--out", "/tmp/out", "--options", json.dumps(options)]
     said = buildah("run", "--isolation", "chroot", container, "--", *entry, *arguments)
     results = {result.workload: result for result in read(said).results}
     assert set(results) == {"limits", "matmul"}
@@ -80,3 +80,11 @@ def test_the_image_runs_the_programs(buildah: Buildah, built: str) -> None:
     assert {value.quantity for value in results["matmul"].values} == {"matmul_fp32", "matmul_mismatches"}
     shown = buildah("run", "--isolation", "chroot", container, "--", "cat", "/tmp/out/matmul.0.json")
     jsonschema.validate(json.loads(shown), SCHEMA)
+
+
+def test_the_image_can_train(buildah: Buildah, built: str) -> None:
+    """The other workload starts in the same way, with all that it reads."""
+    container = buildah("from", built)
+    program = "import training.rank, training.data, fsspec, sys; from training.data import Stream"
+    buildah("run", "--isolation", "chroot", container, "--", "python3", "-c", program)
+    assert "settings" in buildah("run", "--isolation", "chroot", container, "--", "python3", "-m", "training", "--help")

@@ -22,6 +22,7 @@ CODES = {
     "stampworks.qualification.thresholds.ThresholdsError": WRONG_INPUT,
     "stampworks.operations.drain.BusyError": NO,
     "stampworks.operations.drain.HeldError": NO,
+    "stampworks.operations.jobs.UsedError": NO,
     "stampworks.operations.errors.InputError": WRONG_INPUT,
     "stampworks.operations.errors.UnknownError": UNKNOWN,
     "stampworks.operations.errors.OperationError": FAILED,

@@ -20,6 +20,7 @@ from stampworks.cli import (
     facts,
     fault,
     image,
+    jobs,
     new,
     qualify,
     reach,
@@ -55,6 +56,8 @@ class Parser(argparse.ArgumentParser):
         for action in self._actions:
             if isinstance(action.choices, dict):
                 words |= {*action.choices, *(word for verb in action.choices.values() for word in verb._words())}
+            elif action.choices:
+                words |= {str(choice) for choice in action.choices}
         return words
 
 
@@ -68,7 +71,23 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    modules = (declared, new, compare, facts, image, status, reach, drain, roll, qualify, report, fault, sweep, audit)
+    modules = (
+        declared,
+        new,
+        compare,
+        facts,
+        image,
+        status,
+        reach,
+        jobs,
+        drain,
+        roll,
+        qualify,
+        report,
+        fault,
+        sweep,
+        audit,
+    )
     for module in modules:
         module.add_verbs(verbs)
     return top

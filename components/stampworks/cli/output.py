@@ -25,14 +25,14 @@ class Progress:
     def __init__(self, what: str, stream: TextIO | None = None) -> None:
         self._what = printable(what)
         self._stream = stream or sys.stderr
-        self._terminal = self._stream.isatty()
+        self.terminal = self._stream.isatty()
         self._started = time.monotonic()
         self._line = ""
         self._over = threading.Event()
         self._ticker = threading.Thread(target=self._tick, daemon=True)
 
     def __enter__(self) -> Progress:
-        if self._terminal:
+        if self.terminal:
             self._ticker.start()
         return self
 
@@ -41,12 +41,18 @@ class Progress:
         if line == self._line:
             return
         self._line = line
-        if not self._terminal:
+        if not self.terminal:
             print(f"{self._what}: {printable(line)}", file=self._stream, flush=True)
+
+    def clear(self) -> None:
+        """Takes its line away, for something else to be printed; it comes back with the next second."""
+        if self.terminal:
+            self._stream.write(_REWRITE)
+            self._stream.flush()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._over.set()
-        if self._terminal:
+        if self.terminal:
             self._ticker.join()
             self._stream.write(_REWRITE)
         elapsed_s = time.monotonic() - self._started

@@ -42,13 +42,13 @@ def add_verbs(verbs: Any) -> None:
         allow_abbrev=False,
     )
     stacks.add_stack_option(run)
-    run.add_argument("--nodes", metavar="N", type=_count, default=0, help="on how many nodes (default: all)")
+    run.add_argument("--nodes", metavar="N", type=count, default=0, help="on how many nodes (default: all)")
     run.add_argument("--pool", metavar="POOL", default="", help="of this pool (default: those of the default queue)")
     run.add_argument("--user", metavar="USER", default="root", help="as this declared user (default: root)")
     run.set_defaults(call=run_job, takes_command=True)
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of nodes: write 1 or more")
     return int(text)

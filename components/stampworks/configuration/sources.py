@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 IMAGE_PLAYBOOK = "image.yml"
+PROGRAMS = ("validation", "training")
+"""Folders of workloads/ that the nodes get."""
 _IGNORED = {".git", "__pycache__"}
 
 
@@ -24,7 +26,8 @@ def playbooks_digest() -> str:
     The programs that the role workloads brings lie beside the playbooks, in a clone and in a wheel.
     """
     root = playbooks_dir()
-    read = [*root.rglob("*"), *(root.parent / "workloads" / "validation").rglob("*")]
+    programs = root.parent / "workloads"
+    read = [*root.rglob("*"), *(path for name in PROGRAMS for path in (programs / name).rglob("*"))]
     files = (path for path in read if path.is_file() and path.suffix != ".md")
     return _digest(root.parent, (path for path in files if "__pycache__" not in path.parts))
 

@@ -405,6 +405,13 @@ class Training(Section):
         description="Among how many ranks the layout tp splits each layer.",
         json_schema_extra=IN_PLACE,
     )
+    ranks: int = Field(
+        default=0,
+        ge=0,
+        le=64,
+        description="How many ranks a node has; 0 for one with each accelerator, or one where there is none.",
+        json_schema_extra=IN_PLACE,
+    )
     steps: int = Field(
         default=100, ge=1, le=100_000_000, description="How many steps a run has.", json_schema_extra=IN_PLACE
     )

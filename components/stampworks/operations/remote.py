@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import selectors
 import shlex
 import subprocess
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from time import monotonic
+from typing import IO
 
 from stampworks.operations.errors import InputError, OperationError, UnknownError, nearest
 from stampworks.plan import Member, Roster
@@ -80,9 +83,9 @@ def ssh_command(roster: Roster, node: str, argv: Sequence[str] = ()) -> list[str
     return command + ([shlex.join(argv)] if argv else [])
 
 
-def ask(roster: Roster, node: str, argv: Sequence[str], timeout_s: float = TIMEOUT_S) -> str:
-    """What a program on a node prints; it gets no input and has a time limit."""
-    code, stdout, said = hear(roster, node, argv, timeout_s)
+def ask(roster: Roster, node: str, argv: Sequence[str], timeout_s: float = TIMEOUT_S, given: str = "") -> str:
+    """What a program on a node prints; it has a time limit, and no other input than what is given."""
+    code, stdout, said = hear(roster, node, argv, timeout_s, given)
     if code != 0:
         raise RemoteError(
             f"{node}: {argv[0]} ended with exit code {code}: {said}", f"look there: stampworks ssh {node}"
@@ -90,10 +93,10 @@ def ask(roster: Roster, node: str, argv: Sequence[str], timeout_s: float = TIMEO
     return stdout
 
 
-def hear(roster: Roster, node: str, argv: Sequence[str], timeout_s: float) -> tuple[int, str, str]:
+def hear(roster: Roster, node: str, argv: Sequence[str], timeout_s: float, given: str = "") -> tuple[int, str, str]:
     """Exit code, output and last line of the errors of a program on a node, however it ended."""
     try:
-        code, stdout, stderr = _heard(ssh_command(roster, node, argv), timeout_s)
+        code, stdout, stderr = _heard(ssh_command(roster, node, argv), timeout_s, given)
     except subprocess.TimeoutExpired:
         raise UnknownError(
             f"{node}: {argv[0]} did not answer within {timeout_s:.0f} s", "`pulumi up` restarts what is dead"
@@ -111,11 +114,12 @@ def hear(roster: Roster, node: str, argv: Sequence[str], timeout_s: float) -> tu
     return code, stdout.decode(errors="replace"), said
 
 
-def _heard(command: list[str], timeout_s: float) -> tuple[int, bytes, bytes]:
+def _heard(command: list[str], timeout_s: float, given: str) -> tuple[int, bytes, bytes]:
     """Exit code, output and errors of a command, which is ended when it says too much or takes too long."""
     pipe, deadline = subprocess.PIPE, monotonic() + timeout_s
     with (
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process,
+        _file(given) as stdin,
+        subprocess.Popen(command, stdin=stdin, stdout=pipe, stderr=pipe) as process,
         selectors.DefaultSelector() as selector,
     ):
         said = (bytearray(), bytearray())
@@ -133,6 +137,15 @@ def _heard(command: list[str], timeout_s: float) -> tuple[int, bytes, bytes]:
         finally:
             process.kill()
     return process.returncode, bytes(said[0]), bytes(said[1])
+
+
+@contextlib.contextmanager
+def _file(text: str) -> Iterator[IO[bytes]]:
+    """To be read from its beginning: a file never makes its writer wait, as a pipe would."""
+    with tempfile.TemporaryFile() as file:
+        file.write(text.encode())
+        file.seek(0)
+        yield file
 
 
 def _left_s(command: list[str], deadline: float) -> float:

@@ -25,7 +25,7 @@ class Run:
 
 def prepare(plan: Plan, roster: Roster, argv: Sequence[str], nodes: int = 0, pool: str = "", user: str = "root") -> Run:
     """One task on each of `nodes` nodes: of a pool, or of the default queue; 0 means all of them."""
-    queue = _queue(plan, pool)
+    queue = queue_of(plan, pool)
     wanted = (pool,) if pool else queue.pools
     there = [member.name for member in roster.members if member.group in wanted]
     others = [member.name for member in roster.members if member.group in queue.pools and member.group not in wanted]
@@ -57,7 +57,8 @@ def reachable(roster: Roster) -> None:
     remote.ask(roster, remote.head(roster).name, ["true"], timeout_s=10)
 
 
-def _queue(plan: Plan, pool: str) -> Queue:
+def queue_of(plan: Plan, pool: str) -> Queue:
+    """The queue of a pool, or the default one."""
     queues = plan.scheduler.queues
     pools = [group.name for group in plan.pools]
     if pool in [group.name for group in plan.scheduling_only]:

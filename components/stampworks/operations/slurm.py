@@ -51,6 +51,26 @@ class Job:
     nodes: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Queued:
+    """A job that Slurm still knows of: it waits, runs, or ended a few minutes ago."""
+
+    id: int
+    name: str
+    user: str
+    queue: str
+    comment: str
+    states: tuple[str, ...]
+    """Base state first, flags behind it, in lower case."""
+    reason: str
+    """Slurm's word for why it waits."""
+    nodes: tuple[str, ...]
+    wanted: int | None
+    """How many nodes it asks for."""
+    started: int | None
+    """Seconds of Unix time; of a job that waits, when Slurm expects it to start."""
+
+
 def nodes(roster: Roster) -> dict[str, Node]:
     """All nodes that Slurm knows, by name."""
     found = [_node(item) for item in _ask(roster, ["scontrol", "show", "nodes", "--json"], "nodes")]
@@ -67,6 +87,28 @@ def jobs(roster: Roster) -> tuple[Job, ...]:
         names += len(found[-1].nodes)
         if names > _NAMES_MAX:
             raise UnknownError(f"jobs that hold more than {_NAMES_MAX} nodes", "look there: stampworks ssh head")
+    return tuple(found)
+
+
+def queue(roster: Roster) -> tuple[Queued, ...]:
+    """All jobs that Slurm still knows of."""
+    found = []
+    for item in _ask(roster, ["squeue", "--json", "--states=all"], "jobs"):
+        holds, states = _job(item), item.get("job_state")
+        found.append(
+            Queued(
+                id=holds.id,
+                name=_text(item.get("name")),
+                user=holds.user,
+                queue=_text(item.get("partition")),
+                comment=_text(item.get("comment")),
+                states=tuple(_text(state).lower() for state in (states if isinstance(states, list) else [states])),
+                reason=_text(item.get("state_reason")),
+                nodes=holds.nodes,
+                wanted=_time(item.get("node_count")),
+                started=_time(item.get("start_time")),
+            )
+        )
     return tuple(found)
 
 

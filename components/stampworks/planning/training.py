@@ -21,7 +21,8 @@ def build(declaration: Declaration, groups: Sequence[Group], scheduler: Schedule
         batch=declared.batch,
         tracker=Tracker(declared.tracker.kind, declared.tracker.url, declared.tracker.experiment),
         checkpoints=Checkpoints(declared.checkpoints.directory, declared.checkpoints.keep),
-        ranks=tuple((pool.name, _ranks(pool.machine)) for pool in pools),
+        node_ranks=declared.ranks,
+        ranks=tuple((pool.name, declared.ranks or _ranks(pool.machine)) for pool in pools),
         peak_tflops=tuple((pool.name, peak) for pool in pools if (peak := _peak_tflops(pool.machine))),
     )
     default = next((queue.pools for queue in scheduler.queues if queue.default), ())
@@ -51,5 +52,7 @@ def _check_layout(training: Training, pools: Sequence[Group], notes: Notes) -> N
         if why and largest:
             notes.reason("training.tensor_parallel", f"{pool.name}: {why}: runs take {largest} nodes of it at most")
         elif why and not any(fits for _, fits in found):
-            hint = f"write a tensor_parallel that divides {pool.count * ranks[pool.name]}, or another layout"
-            notes.problem("training.tensor_parallel", f"pool {pool.name}: {why}", hint)
+            divides = f"write a tensor_parallel that divides {pool.count * ranks[pool.name]}, or another layout"
+            field = "tensor_parallel" if training.layout == "tp" else "layout"
+            hint = divides if training.layout == "tp" else "write layout: fsdp, or ranks: 2 or more"
+            notes.problem(f"training.{field}", f"pool {pool.name}: {why}", hint)

@@ -1,0 +1,195 @@
+"""`stampworks submit`, `jobs`, `logs` and `cancel`: training and validation on a running cluster."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stampworks.cli import exits, stacks
+from stampworks.cli.reach import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stampworks.cli.output import Progress
+    from stampworks.operations.job import Job
+    from stampworks.operations.jobs import Piece
+
+_HEADER = ("run", "workload", "state", "job", "user", "nodes", "since", "why")
+_CODES = {"finished": exits.FINE, "unknown": exits.UNKNOWN}
+_IN_A_PIPE = 10_000
+_TENTHS = 10
+
+
+def add_verbs(verbs: Any) -> None:
+    submit = verbs.add_parser("submit", help="start training or validation as a job", allow_abbrev=False)
+    stacks.add_stack_option(submit)
+    submit.add_argument(
+        "workload", metavar="WORKLOAD", choices=("training", "validation"), help="training or validation"
+    )
+    submit.add_argument("name", metavar="NAME", help="what the run is called; that of an earlier one goes on with it")
+    submit.add_argument("--nodes", metavar="N", type=count, default=0, help="on how many nodes (default: all)")
+    submit.add_argument("--pool", metavar="POOL", default="", help="of this pool (default: those of the default queue)")
+    submit.add_argument("--user", metavar="USER", default="root", help="as this declared user (default: root)")
+    submit.add_argument("--options", metavar="FILE", default="", help="a JSON file of options")
+    submit.add_argument(
+        "--set", metavar="KEY=VALUE", action="append", default=[], help="one option, as in --set model.layers=8"
+    )
+    submit.add_argument("--wait", action="store_true", help="until it has ended")
+    submit.add_argument("--json", action="store_true", help="print what became of it as JSON")
+    submit.set_defaults(call=submit_run)
+    jobs = verbs.add_parser("jobs", help="list runs: those at work, and what became of others", allow_abbrev=False)
+    stacks.add_stack_option(jobs)
+    jobs.add_argument("--json", action="store_true", help="print them as JSON")
+    jobs.set_defaults(call=list_jobs)
+    logs = verbs.add_parser("logs", help="show what a run has said", allow_abbrev=False)
+    stacks.add_stack_option(logs)
+    logs.add_argument("name", metavar="NAME", help="a run from `stampworks jobs`")
+    logs.add_argument("--follow", action="store_true", help="until it has ended")
+    logs.set_defaults(call=show_logs)
+    cancel = verbs.add_parser("cancel", help="end a run; what it has saved stays", allow_abbrev=False)
+    stacks.add_stack_option(cancel)
+    cancel.add_argument("name", metavar="NAME", help="a run from `stampworks jobs`")
+    cancel.add_argument("--json", action="store_true", help="print the job as JSON")
+    cancel.set_defaults(call=cancel_run)
+
+
+def submit_run(arguments: argparse.Namespace) -> int:
+    """Fine when it waits or runs; with --wait, when it has finished."""
+    from stampworks.cli.output import Progress
+    from stampworks.operations import jobs
+    from stampworks.printable import printable
+
+    file = _content(arguments.options) if arguments.options else ""
+    plan, roster = stacks.cluster_of(arguments.stack)
+    with Progress(f"submitting {arguments.name}"):
+        run = jobs.prepare(
+            plan,
+            roster,
+            *(arguments.workload, arguments.name, arguments.nodes, arguments.pool, arguments.user),
+            file=file,
+            settings=tuple(arguments.set),
+        )
+        number = jobs.submit(plan, roster, run)
+    for warning in run.warnings:
+        print(f"warning: {printable(warning)}", file=sys.stderr)
+    found = {"run": run.wanted.name, "job": number, "nodes": run.wanted.nodes, "folder": run.wanted.folder}
+    verb = "goes on" if run.resumes else "is submitted"
+    if not arguments.json:
+        print(f"run {run.wanted.name} {verb}: job {number} on {run.wanted.nodes} nodes, in {run.wanted.folder}")
+        sys.stdout.flush()
+    code = exits.FINE
+    if arguments.wait:
+        job = _watch(jobs.follow(plan, roster, arguments.name, live=True), arguments.name, show=False)
+        found |= {"state": job.state, "why": job.why}
+        code = _CODES.get(job.state, exits.NO)
+        if not arguments.json:
+            print(_ended(job))
+    if arguments.json:
+        print(json.dumps({**found, "resumes": run.resumes, "warnings": run.warnings}, indent=2))
+    return code
+
+
+def list_jobs(arguments: argparse.Namespace) -> int:
+    """Fine whatever became of them."""
+    from stampworks.cli.output import Progress, terminal_width
+    from stampworks.operations import jobs
+    from stampworks.views.table import table
+
+    with Progress(f"asking the scheduler of stack {arguments.stack}"):
+        found = jobs.listed(*stacks.cluster_of(arguments.stack))
+    if arguments.json:
+        print(json.dumps({"jobs": [dataclasses.asdict(job) for job in found]}, indent=2))
+    elif found:
+        width = terminal_width() if sys.stdout.isatty() else _IN_A_PIPE
+        print("\n".join(table(_HEADER, [_cells(job) for job in found], width)))
+    else:
+        print("there are no runs")
+    return exits.FINE
+
+
+def show_logs(arguments: argparse.Namespace) -> int:
+    """Fine when there is such a run; with --follow, when it has finished."""
+    from stampworks.operations import jobs
+
+    plan, roster = stacks.cluster_of(arguments.stack)
+    job = _watch(jobs.follow(plan, roster, arguments.name, arguments.follow), arguments.name, show=True)
+    if not arguments.follow:
+        return exits.FINE
+    print(_ended(job), file=sys.stderr)
+    return _CODES.get(job.state, exits.NO)
+
+
+def cancel_run(arguments: argparse.Namespace) -> int:
+    """Fine when it ends, or had ended before."""
+    from stampworks.cli.output import Progress
+    from stampworks.operations import jobs
+    from stampworks.operations.job import AT_WORK
+
+    plan, roster = stacks.cluster_of(arguments.stack)
+    with Progress(f"cancelling {arguments.name}"):
+        job = jobs.cancel(plan, roster, arguments.name)
+    if arguments.json:
+        print(json.dumps(dataclasses.asdict(job), indent=2))
+    elif job.state in AT_WORK:
+        print(f"run {job.name} is cancelled: job {job.id}; what it has saved stays, and submit goes on with it")
+    else:
+        print(f"there was nothing to cancel: {_ended(job)}")
+    return exits.FINE
+
+
+def _watch(pieces: Iterator[Piece], name: str, show: bool) -> Job:
+    """Shows pieces as they come, and how far the run is beside them; returns what became of it."""
+    from stampworks.cli.output import Progress
+    from stampworks.views.running import Running
+
+    running, half, tenth = Running(), "", -1
+    with Progress(f"run {name}") as progress:
+        for piece in pieces:
+            running.take(piece.events)
+            if show:
+                *lines, half = (half + piece.log).split("\n")
+                _print(lines, progress)
+            if piece.job.state == "waiting":
+                progress(f"waits: {piece.job.why}")
+            elif line := running.line():
+                now = _TENTHS * running.done // running.steps if running.steps else 0
+                if progress.terminal or now != tenth or running.state:  # in a pipe, not every second
+                    progress(line)
+                tenth = now
+        _print([half] if half else [], progress)
+    return piece.job
+
+
+def _print(lines: list[str], progress: Progress) -> None:
+    from stampworks.printable import printable
+
+    if lines:
+        progress.clear()
+        print("\n".join(printable(line.expandtabs()) for line in lines), flush=True)
+
+
+def _ended(job: Job) -> str:
+    from stampworks.printable import printable
+
+    return printable(f"run {job.name}: {job.state}" + (f": {job.why}" if job.why else ""))
+
+
+def _cells(job: Job) -> tuple[object, ...]:
+    from stampworks.names import fold
+
+    since = "-" if job.since is None else f"{datetime.fromtimestamp(job.since, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    nodes = fold(job.nodes) if job.nodes else job.wanted
+    return job.name, job.workload, job.state, job.id or "-", job.user or "-", nodes, since, job.why or "-"
+
+
+def _content(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise exits.CliError(f"{file}: it is no text: {error.reason}", "write a JSON object there") from None

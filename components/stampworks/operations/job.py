@@ -1,0 +1,57 @@
+"""What is asked of a scheduler, and what it says: the same words whichever runs the jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from stampworks.plan import Machine
+
+State = Literal["waiting", "running", "ending", "finished", "failed", "cancelled", "stopped", "unknown"]
+"""`stopped`: it left a checkpoint and can go on; `unknown`: it is gone, and nobody has heard how it ended."""
+AT_WORK = ("waiting", "running", "ending")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A program on some nodes, one on each, with all their accelerators."""
+
+    name: str
+    workload: str
+    folder: str
+    queue: str
+    nodes: int
+    exclude: tuple[str, ...]
+    """Nodes of the queue that are not meant."""
+    machine: Machine
+    path: str
+    """Where Python finds the programs on a node."""
+    program: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run, as far as a scheduler knows it."""
+
+    name: str
+    workload: str
+    state: State
+    id: int | None
+    user: str
+    nodes: tuple[str, ...]
+    """Those that it has; none while it waits."""
+    wanted: int
+    since: int | None
+    """When it started, or is expected to, in seconds of Unix time."""
+    why: str
+    """Why it waits, or how it ended."""
+
+
+class JobScheduler(Protocol):
+    """What runs the jobs."""
+
+    def files(self, wanted: Wanted) -> dict[str, str]: ...
+    def submit(self, wanted: Wanted, user: str) -> int: ...
+    def jobs(self) -> tuple[Job, ...]: ...
+    def cancel(self, job: Job) -> None: ...
+    def taking_none(self, names: tuple[str, ...]) -> dict[str, str]: ...

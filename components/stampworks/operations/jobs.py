@@ -1,0 +1,318 @@
+"""Training and validation as jobs on a running cluster: submitted, listed, followed, cancelled."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from stampworks.layouts import fitting, misfit
+from stampworks.names import fold
+from stampworks.operations import run_options, runs
+from stampworks.operations.errors import InputError, OperationError, nearest
+from stampworks.operations.job import AT_WORK, Job, JobScheduler, State, Wanted
+from stampworks.operations.on_head import RUN
+from stampworks.operations.qualify import PROGRAMS
+from stampworks.operations.run import queue_of
+from stampworks.operations.slurm_jobs import SlurmJobs
+from stampworks.plan import Group, Plan, Roster, SchedulerKind
+
+Workload = Literal["training", "validation"]
+WORKLOADS: tuple[Workload, ...] = ("training", "validation")
+NAME_PATTERN = r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?"
+DERIVED = ("cluster", "peak_tflops", "price", "ranks", "programs")
+"""Options that follow from where a run runs: they may be others when it goes on."""
+_SCHEDULERS: Mapping[SchedulerKind, Callable[[Roster], JobScheduler]] = {"slurm": SlurmJobs}
+_POLL_S = 1.0
+
+
+class UsedError(OperationError):
+    """The name is that of a run which is at work, or which was told something else."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is to be submitted, judged as far as that can be done before."""
+
+    wanted: Wanted
+    user: str
+    options: dict[str, Any]
+    warnings: tuple[str, ...]
+    resumes: bool
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What has come to a run since it was looked at last."""
+
+    job: Job
+    log: str
+    events: str
+
+
+def prepare(
+    plan: Plan,
+    roster: Roster,
+    workload: Workload,
+    name: str,
+    nodes: int = 0,
+    pool: str = "",
+    user: str = "root",
+    file: str = "",
+    settings: tuple[str, ...] = (),
+) -> Run:
+    """A run on `nodes` nodes, of a pool or of the default queue; 0 means all of them. Changes nothing."""
+    _check_name(name)
+    runs_folder = runs.folder_of_all(plan)
+    queue = queue_of(plan, pool)
+    groups = [group for group in plan.pools if (group.name == pool if pool else group.name in queue.pools)]
+    if len({group.machine for group in groups}) > 1:
+        machines = ", ".join(f"{group.name} of {group.machine.name}" for group in groups)
+        raise InputError(f"queue {queue.name} has pools of different machines: {machines}", "choose one: --pool POOL")
+    names = {group.name for group in groups}
+    there = tuple(member.name for member in roster.members if member.group in names)
+    of = f"pool {pool}" if pool else f"queue {queue.name}"
+    if not there or nodes > len(there):
+        hint = f"ask for 1 to {len(there)}" if there else "`pulumi up` starts what is missing"
+        raise InputError(f"{of} has {len(there) or 'no'} nodes now{f', not {nodes}' if there else ''}", hint)
+    if user != "root" and user not in (users := [declared.name for declared in plan.users]):
+        raise InputError(f"no user is called {user!r} in cluster {plan.name}", nearest(user, ["root", *users]))
+    folder = f"{runs_folder}/{name}"
+    options = _options(plan, groups[0], workload, name, folder, nodes or len(there), file, settings)
+    programs = [str(program) for program in options.pop("programs", ())]
+    wanted = Wanted(
+        name=name,
+        workload=workload,
+        folder=folder,
+        queue=queue.name,
+        nodes=nodes or len(there),
+        exclude=tuple(
+            member.name for member in roster.members if member.group in queue.pools and member.name not in there
+        ),
+        machine=groups[0].machine,
+        path=PROGRAMS,
+        program=_program(workload, folder, programs),
+    )
+    scheduler = of_cluster(plan, roster)
+    resumes = _check_free(roster, scheduler, wanted, options)
+    return Run(
+        wanted, user, options | _cluster(plan, roster, there), _warnings(plan, scheduler, there, wanted), resumes
+    )
+
+
+def submit(plan: Plan, roster: Roster, run: Run) -> int:
+    """The number of the job."""
+    wanted, scheduler = run.wanted, of_cluster(plan, roster)
+    told = {"version": 1, "workload": wanted.workload, "nodes": wanted.nodes, "user": run.user, "options": run.options}
+    files = {RUN: _text(told), "options.json": _text(run.options), **scheduler.files(wanted)}
+    folder, _, name = wanted.folder.rpartition("/")
+    runs.write(roster, folder, name, run.user, files)
+    return scheduler.submit(wanted, run.user)
+
+
+def listed(plan: Plan, roster: Roster) -> tuple[Job, ...]:
+    """Those at work first, then what is left of others, the newest first."""
+    queued = {job.name: job for job in of_cluster(plan, roster).jobs()}
+    folders: dict[str, Any] = runs.all_runs(roster, runs.folder_of_all(plan)).get("runs", {}) if plan.storage else {}
+    ended = [_of_folder(name, found, queued.get(name)) for name, found in folders.items()]
+    at_work = [job for job in queued.values() if job.state in AT_WORK]
+    lost = [job for name, job in queued.items() if job.state not in AT_WORK and name not in folders]
+    return (*at_work, *(job for job in ended if job and job.state not in AT_WORK), *lost)
+
+
+def cancel(plan: Plan, roster: Roster, name: str) -> Job:
+    """The job that was cancelled. What the run has saved stays, so that it can go on later."""
+    scheduler = of_cluster(plan, roster)
+    job = _found(plan, roster, name)
+    if job.state in AT_WORK:
+        scheduler.cancel(job)
+    return job
+
+
+def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]:
+    """What a run has said so far; live, also what it says until it has ended, with pauses in between."""
+    folder = f"{runs.folder_of_all(plan)}/{name}"
+    log = events = 0
+    while True:
+        job = _found(plan, roster, name)  # asked first: what it said before its end is read afterwards
+        more = True
+        while more:
+            found = runs.follow(roster, folder, log, events)
+            log, events, more = found["log_next"], found["events_next"], found["more"]
+            yield Piece(job, found["log"], found["events"])
+        if not live or job.state not in AT_WORK:
+            return
+        time.sleep(_POLL_S)
+
+
+def of_cluster(plan: Plan, roster: Roster) -> JobScheduler:
+    return _SCHEDULERS[plan.scheduler.kind](roster)
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch(NAME_PATTERN, name):
+        plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-0123456789")[:40].rstrip("-")
+        example = f", for example {plain}" if plain else ""
+        rule = "a name is 1 to 40 small letters, digits and '-', from a letter to a letter or digit"
+        raise InputError(f"{name!r} is not a legal name of a run", rule + example)
+
+
+def _options(
+    plan: Plan,
+    group: Group,
+    workload: Workload,
+    name: str,
+    folder: str,
+    nodes: int,
+    file: str,
+    settings: tuple[str, ...],
+) -> dict[str, Any]:
+    declared = _declared(plan, group, name, folder) if workload == "training" else {}
+    options = run_options.judged(workload, run_options.merged(declared, file, settings))
+    if workload == "training":
+        _check_layout(options, nodes, options["ranks"] or dict(plan.training.ranks)[group.name])
+    return options
+
+
+def _check_layout(options: Mapping[str, Any], nodes: int, ranks: int) -> None:
+    layout, parallel, heads = options["layout"], options["tensor_parallel"], options["model"]["heads"]
+    if layout == "tp" and heads % parallel:
+        why = f"the model has {heads} heads, and {heads} / {parallel} = {heads / parallel:.4g}, which is not whole"
+        raise InputError(f"tensor_parallel: {why}", f"choose one that divides {heads}, or set model.heads")
+    if why := misfit(layout, parallel, nodes, ranks):
+        largest = fitting(layout, parallel, nodes, ranks)
+        hint = f"--nodes {largest} fits" if largest else "choose another layout, or set ranks: how many a node has"
+        raise InputError(f"layout {layout}: {why}", hint)
+
+
+def _declared(plan: Plan, group: Group, name: str, folder: str) -> dict[str, Any]:
+    """What the plan says a training run takes."""
+    training = plan.training
+    where = training.checkpoints.directory
+    peak = dict(training.peak_tflops).get(group.name)
+    return {
+        "name": name,
+        "folder": folder,
+        "steps": training.steps,
+        "batch": training.batch,
+        "layout": training.layout,
+        "tensor_parallel": training.tensor_parallel,
+        "ranks": training.node_ranks,
+        "tracking": {
+            "kind": training.tracker.kind,
+            "url": training.tracker.url,
+            "experiment": training.tracker.experiment,
+        },
+        "checkpoints": {"directory": f"{where}/{name}" if where else "", "keep": training.checkpoints.keep},
+        **({"peak_tflops": peak} if peak else {}),
+    }
+
+
+def _cluster(plan: Plan, roster: Roster, names: tuple[str, ...]) -> dict[str, Any]:
+    members = [member for member in roster.members if member.name in names]
+    simulated = {group.name for group in plan.pools if group.machine.simulated}
+    return {
+        "cluster": {
+            "nodes": [
+                {"name": member.name, "address": member.address, "rails": list(member.rail_addresses)}
+                for member in members
+            ],
+            "rails": [rail.interface for rail in plan.fabric.rails],
+            "shared": any(member.group in simulated for member in members),
+        }
+    }
+
+
+def _program(workload: Workload, folder: str, programs: list[str]) -> tuple[str, ...]:
+    results = ("--out", f"{folder}/results") if workload == "validation" else ()
+    return ("python3", "-m", workload, *programs, "--options", f"{folder}/options.json", *results)
+
+
+def _check_free(roster: Roster, scheduler: JobScheduler, wanted: Wanted, options: Mapping[str, Any]) -> bool:
+    """Whether a run of this name goes on; refused where it is at work, or was something else."""
+    name = wanted.name
+    busy = next((job for job in scheduler.jobs() if job.name == name and job.state in AT_WORK), None)
+    if busy:
+        hint = f"stampworks logs {name} --follow, or first: stampworks cancel {name}"
+        raise UsedError(f"run {name} is at work: job {busy.id} of {busy.user}, {busy.state}", hint)
+    found = runs.look(roster, wanted.folder)
+    if not found.get("there"):
+        return False
+    before = found.get("run")
+    earlier = before.get("options") if isinstance(before, dict) else None
+    if not isinstance(before, dict) or not isinstance(earlier, dict):
+        raise UsedError(f"{wanted.folder} is there, and no run that submit has made", "take another name")
+    now = {"workload": wanted.workload, **_compared(options)}
+    others = run_options.differences({"workload": before.get("workload"), **_compared(earlier)}, now)
+    if others:
+        lines = "".join(f"\n  {line}" for line in others)
+        hint = "take another name, or ask for the same again, and the run goes on"
+        raise UsedError(f"run {name} is there, and was told something else:{lines}", hint)
+    return True
+
+
+def _compared(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in DERIVED}
+
+
+def _warnings(plan: Plan, scheduler: JobScheduler, names: tuple[str, ...], wanted: Wanted) -> tuple[str, ...]:
+    found = []
+    if plan.proof.level == "none":
+        found.append(f"cluster {plan.name} was never proven: its declaration says proof.level: none")
+    out = scheduler.taking_none(names)
+    if len(names) - len(out) < wanted.nodes:
+        reasons = "; ".join(f"{fold(who)}: {why}" for why, who in _by_reason(out).items())
+        left = len(names) - len(out)
+        found.append(f"it will wait: {left} of {len(names)} nodes take jobs, and it wants {wanted.nodes} ({reasons})")
+    return tuple(found)
+
+
+def _by_reason(out: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, why in out.items():
+        found.setdefault(why, []).append(name)
+    return found
+
+
+def _found(plan: Plan, roster: Roster, name: str) -> Job:
+    _check_name(name)
+    queued = next((job for job in of_cluster(plan, roster).jobs() if job.name == name), None)
+    if queued and queued.state in AT_WORK:
+        return queued
+    if plan.storage:
+        found = runs.look(roster, f"{runs.folder_of_all(plan)}/{name}")
+        if found.get("there") and (job := _of_folder(name, found, queued)):
+            return job
+    if queued:
+        return queued
+    names = [job.name for job in listed(plan, roster)]
+    raise InputError(f"no run is called {name!r} on cluster {plan.name}", nearest(name, names))
+
+
+def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job | None:
+    """How a run ended, by its own word first, then the scheduler's, then its programs' exit code."""
+    if queued and queued.state in AT_WORK:
+        return queued
+    told = found.get("run")
+    if not isinstance(told, dict) or told.get("workload") not in WORKLOADS:
+        return None
+    nodes = told["nodes"] if type(told.get("nodes")) is int else 0
+    job = queued or Job(name, told["workload"], "unknown", None, str(told.get("user", "")), (), nodes, None, "")
+    last = found.get("last")
+    if isinstance(last, dict) and last.get("what") == "end":
+        ways: dict[object, State] = {"finished": "finished", "preempted": "stopped", "failed": "failed"}
+        text = str(last.get("text") or "")
+        return replace(job, state=ways.get(last.get("why"), "failed"), why=text)
+    if queued:
+        return queued
+    codes: dict[object, State] = {None: "unknown", 0: "finished", 75: "stopped"}
+    code = found.get("exit")
+    why = "nobody has heard how it ended" if code is None else f"exit code {code}" if code not in codes else ""
+    return replace(job, state=codes.get(code, "failed"), why=why)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, indent=1) + "\n"

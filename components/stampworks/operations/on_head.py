@@ -1,0 +1,119 @@
+"""What is done with the folders of runs on the node that sees them. Standard library only: it is sent there as it is.
+
+    python3 -c THIS VERB FOLDER [...]
+
+Folders may be anybody's: nothing in here follows a link that stands where a file should.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+RUNS_MAX = 1000
+"""The newest are listed."""
+CHUNK_BYTES = 1 << 18
+"""So much of a file is read at a time."""
+TEXT_BYTES = 1 << 22
+TAIL_BYTES = 1 << 16
+RUN, LOG, EVENTS, EXIT = "run.json", "log", "events.jsonl", "exit"
+
+
+def read(path: Path, start: int = 0, limit: int = TEXT_BYTES) -> bytes:
+    """A part of a plain file; nothing where there is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return b""
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return b""
+        file.seek(start if start >= 0 else max(0, os.fstat(descriptor).st_size + start))
+        return file.read(limit)
+
+
+def parsed(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def look(folder: Path) -> dict[str, Any]:
+    """What a run was told, if there is one."""
+    return {"there": folder.is_dir(), "run": parsed(read(folder / RUN)), **_ended(folder)}
+
+
+def _ended(folder: Path) -> dict[str, Any]:
+    lines = read(folder / EVENTS, -TAIL_BYTES, TAIL_BYTES).splitlines()
+    exit_code = read(folder / EXIT, 0, 16).strip()
+    return {"last": parsed(lines[-1]) if lines else None, "exit": int(exit_code) if exit_code.isdigit() else None}
+
+
+def make(runs: Path) -> dict[str, Any]:
+    """Where the runs of all users lie; each may only touch their own."""
+    if not runs.is_dir():
+        runs.mkdir(parents=True, exist_ok=True)
+        runs.chmod(0o1777)
+    return {}
+
+
+def write(folder: Path, files: dict[str, str]) -> dict[str, Any]:
+    """Each file whole or not at all; in a folder of one's own only."""
+    folder.mkdir(exist_ok=True)
+    if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+        sys.exit(f"{folder} belongs to somebody else")
+    for name, text in files.items():
+        draft = folder / f".{name}.draft"
+        draft.unlink(missing_ok=True)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        draft.replace(folder / name)
+    return {}
+
+
+def runs(folder: Path) -> dict[str, Any]:
+    """All runs by name, the newest of them."""
+    found = []
+    for entry in os.scandir(folder) if folder.is_dir() else ():
+        if entry.is_dir(follow_symlinks=False):
+            found.append((entry.stat(follow_symlinks=False).st_mtime, entry.name))
+    names = [name for _, name in sorted(found, reverse=True)[:RUNS_MAX]]
+    return {"runs": {name: look(folder / name) for name in names}, "left_out": len(found) - len(names)}
+
+
+def follow(folder: Path, log: int, events: int) -> dict[str, Any]:
+    """What has come to log and events since these places; of the log whole lines, where there are some."""
+    said, told = read(folder / LOG, log, CHUNK_BYTES), read(folder / EVENTS, events, CHUNK_BYTES)
+    said = said if len(said) < CHUNK_BYTES else said[: said.rfind(b"\n") + 1] or said
+    told = told[: told.rfind(b"\n") + 1] or (told if len(told) == CHUNK_BYTES else b"")
+    return {
+        "log": said.decode(errors="replace"),
+        "log_next": log + len(said),
+        "events": told.decode(errors="replace"),
+        "events_next": events + len(told),
+        "more": CHUNK_BYTES in (len(said), len(told)),
+        **_ended(folder),
+    }
+
+
+def main(verb: str, folder: Path, *more: str) -> dict[str, Any]:
+    if verb == "write":
+        return write(folder, json.load(sys.stdin))
+    if verb == "follow":
+        return follow(folder, int(more[0]), int(more[1]))
+    return {"look": look, "make": make, "runs": runs}[verb](folder)
+
+
+if __name__ == "__main__":
+    try:
+        print(json.dumps(main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])))
+    except OSError as error:
+        sys.exit(f"{error.filename}: {error.strerror}")

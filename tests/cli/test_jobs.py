@@ -1,0 +1,160 @@
+"""`stampworks submit`, `jobs`, `logs` and `cancel` against a stand-in for a cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks.cli import exits
+from stampworks.cli.main import main
+from stampworks.operations import jobs as operations
+from stampworks.operations import runs
+
+from tests.operations.standin import StandIn, node
+from tests.operations.test_jobs import SBATCH, queued
+
+STACK = """
+    storage:
+      - {name: shared, kind: directory, mount: /shared}
+"""
+TRAIN = ["submit", "training", "demo", "--pool", "gpu"]
+
+
+@pytest.fixture(autouse=True)
+def shared(project: Path, cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A shared directory that is a folder here."""
+    file = project / "stacks" / "Pulumi.local.yaml"
+    file.write_text(file.read_text().replace("    users:\n", STACK.lstrip("\n") + "    users:\n"))
+    folder = tmp_path / "shared"
+    monkeypatch.setattr(runs, "folder_of_all", lambda plan: str(folder))
+    monkeypatch.setattr(operations, "_POLL_S", 0.01)
+    cluster.program("sbatch", SBATCH)
+    cluster.nodes(node("gpu-001"), node("gpu-002"), node("cpu-001"))
+    return folder
+
+
+def test_submit(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line says what became of it; the same again goes on."""
+    assert main(TRAIN) == exits.FINE
+    assert capsys.readouterr().out == f"run demo is submitted: job 7 on 2 nodes, in {shared}/demo\n"
+    assert main(TRAIN) == exits.FINE
+    assert capsys.readouterr().out == f"run demo goes on: job 7 on 2 nodes, in {shared}/demo\n"
+    assert main([*TRAIN, "--set", "steps=7"]) == exits.NO
+    assert "run demo is there, and was told something else:\n  steps: 100 before, 7 now\n" in capsys.readouterr().err
+
+
+def test_submit_as_json(tmp_path: Path, shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Options of a file, and one more."""
+    (tmp_path / "options.json").write_text('{"steps": 5, "batch": 8}')
+    assert main([*TRAIN, "--options", str(tmp_path / "options.json"), "--set", "steps=6", "--json"]) == exits.FINE
+    found = json.loads(capsys.readouterr().out)
+    assert found == {"run": "demo", "job": 7, "nodes": 2, "folder": f"{shared}/demo", "resumes": False, "warnings": []}
+    options = json.loads((shared / "demo" / "options.json").read_text())
+    assert (options["steps"], options["batch"]) == (6, 8)
+
+
+def test_pools_of_different_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    """A run has as many ranks on each node."""
+    assert main(["submit", "training", "demo"]) == exits.WRONG_INPUT
+    assert capsys.readouterr().err == (
+        "queue main has pools of different machines: gpu of sim-h100, cpu of sim-cpu\n  hint: choose one: --pool POOL\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (["submit", "train", "demo"], "did you mean training?"),
+        ([*TRAIN, "--nodes", "0"], "'0' is no number of nodes: write 1 or more"),
+        ([*TRAIN, "--options", "nowhere.json"], "nowhere.json: No such file or directory"),
+        (["logs", "demo"], "no run is called 'demo' on cluster local\n  hint: there are none\n"),
+        (["logs", "../demo"], "'../demo' is not a legal name of a run\n"),
+        (["cancel", "demo"], "no run is called 'demo' on cluster local\n  hint: there are none\n"),
+    ],
+)
+def test_refused(argv: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was typed is not right: what, and what to do."""
+    try:
+        code = main(argv)
+    except SystemExit as error:
+        code = int(str(error.code))
+    assert code in (exits.WRONG_INPUT, exits.FAILED)
+    assert text in capsys.readouterr().err
+
+
+def at_work(cluster: StandIn, *states: tuple[str, str]) -> None:
+    """What squeue says of the run, call by call."""
+    cluster.jobs(*[[queued("demo", state, reason)] for state, reason in states])
+
+
+def test_waiting_for_the_end(cluster: StandIn, shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Why it waits, and how it ended; the exit code says whether it finished."""
+    cluster.jobs([], [queued("demo", "PENDING", "Resources")], [queued("demo", "COMPLETED")])
+    assert main([*TRAIN, "--wait"]) == exits.FINE
+    said = capsys.readouterr()
+    assert said.out.splitlines()[-1] == "run demo: finished"
+    assert "run demo: waits: as many nodes are not free now\n" in said.err
+    cluster.jobs([], [queued("demo", "RUNNING")], [queued("demo", "NODE_FAIL")])
+    assert main([*TRAIN, "--wait"]) == exits.NO
+    assert capsys.readouterr().out.splitlines()[-1] == "run demo: failed: its first node was lost"
+
+
+def test_a_log(cluster: StandIn, shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its words on stdout, how far it is on stderr; what could move a cursor is shown, not obeyed."""
+    assert main(TRAIN) == exits.FINE
+    (shared / "demo" / "log").write_text("0: hello\n0: \x1b[2J\tworld")
+    events: list[dict[str, Any]] = [
+        {"at": 1.0, "what": "start", "settings": {"steps": 100}},
+        {"at": 2.0, "what": "step", "step": 1, "loss": 5.5, "tokens": 64, "seconds": 1.0},
+    ]
+    (shared / "demo" / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    capsys.readouterr()
+    at_work(cluster, ("RUNNING", "None"))
+    assert main(["logs", "demo"]) == exits.FINE
+    assert capsys.readouterr().out == "0: hello\n0: \\x1b[2J world\n"
+    at_work(cluster, ("RUNNING", "None"), ("CANCELLED", "None"))
+    assert main(["logs", "demo", "--follow"]) == exits.NO
+    said = capsys.readouterr()
+    assert said.out == "0: hello\n0: \\x1b[2J world\n"
+    lines = said.err.splitlines()
+    assert (lines[0], lines[-1]) == ("run demo: step 1/100, loss 5.500, goodput 100%", "run demo: cancelled")
+
+
+def test_a_list(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line a run, why it waits at the end."""
+    assert main(["jobs"]) == exits.FINE
+    assert capsys.readouterr().out == "there are no runs\n"
+    waiting = queued("demo", "PENDING", "Dependency", start_time={"set": True, "number": 1795305600})
+    cluster.jobs([waiting, queued("big", "RUNNING", number=8, nodes="gpu-[001-002]")])
+    assert main(["jobs"]) == exits.FINE
+    assert capsys.readouterr().out == (
+        "  run   workload  state    job  user  nodes          since                 why\n"
+        "  demo  training  waiting    7  root  2              2026-11-22T00:00:00Z  "
+        "another job of this run is not through\n"
+        "  big   training  running    8  root  gpu-[001-002]  -                     -\n"
+    )
+    assert main(["jobs", "--json"]) == exits.FINE
+    assert [job["state"] for job in json.loads(capsys.readouterr().out)["jobs"]] == ["waiting", "running"]
+
+
+def test_cancelling(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    """Says what can be done with the run afterwards."""
+    at_work(cluster, ("RUNNING", "None"))
+    assert main(["cancel", "demo"]) == exits.FINE
+    assert (cluster.folder / "scancel").read_text() == "7\n"
+    assert capsys.readouterr().out == (
+        "run demo is cancelled: job 7; what it has saved stays, and submit goes on with it\n"
+    )
+    at_work(cluster, ("COMPLETED", "None"))
+    assert main(["cancel", "demo"]) == exits.FINE
+    assert capsys.readouterr().out == "there was nothing to cancel: run demo: finished\n"
+
+
+def test_a_silent_cluster(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    """Could not tell is an exit code of its own."""
+    cluster.unreachable()
+    for argv in (TRAIN, ["jobs"], ["logs", "demo"], ["cancel", "demo"]):
+        assert main(argv) == exits.UNKNOWN
+        assert "head cannot be reached: " in capsys.readouterr().err

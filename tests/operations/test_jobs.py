@@ -1,0 +1,302 @@
+"""Runs on a stand-in for a cluster: what is sent to Slurm, and what is refused before."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks.operations import InputError, jobs
+from stampworks.operations.jobs import UsedError
+from stampworks.plan import Plan, Queue, Storage, User
+
+from tests.operations.standin import StandIn, node
+from tests.operations.test_status import the_plan
+
+RUNUSER = """#!/bin/sh
+[ "$1" = -l ] && [ "$3" = -c ] && [ $# = 4 ] || exit 99
+echo "$2" >> "$HERE/users"
+exec sh -c "$4"
+"""
+SBATCH = """#!/bin/sh
+echo "$*" >> "$HERE/sbatch"
+echo 7
+"""
+SCANCEL = """#!/bin/sh
+echo "$*" >> "$HERE/scancel"
+"""
+
+
+@pytest.fixture
+def plan(cluster: StandIn, tmp_path: Path) -> Plan:
+    """Two nodes of one rank, and a shared directory that is a folder here."""
+    for name, text in (("runuser", RUNUSER), ("sbatch", SBATCH), ("scancel", SCANCEL)):
+        cluster.program(name, text)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    found = the_plan()
+    queue = Queue("main", ("gpu",), default=True, time_limit_minutes=0, priority="")
+    return dataclasses.replace(
+        found,
+        storage=(Storage("shared", "directory", str(shared), False),),
+        scheduler=dataclasses.replace(found.scheduler, queues=(queue,)),
+        users=(User("alice", 2001, ()),),
+        proof=dataclasses.replace(found.proof, level="standard"),
+    )
+
+
+def queued(name: str, state: str, reason: str = "None", number: int = 7, **more: Any) -> dict[str, Any]:
+    return {
+        "job_id": number,
+        "user_name": "root",
+        "nodes": "",
+        "name": name,
+        "job_state": [state],
+        "state_reason": reason,
+        "comment": "stampworks:training",
+        "partition": "main",
+        "node_count": {"set": True, "number": 2},
+        **more,
+    }
+
+
+def folder(plan: Plan, name: str = "demo") -> Path:
+    return Path(plan.storage[0].mount) / "runs" / name
+
+
+def submitted(cluster: StandIn, plan: Plan, *settings: str, **more: Any) -> jobs.Run:
+    run = jobs.prepare(plan, cluster.roster, "training", "demo", settings=settings, **more)
+    assert jobs.submit(plan, cluster.roster, run) == 7
+    return run
+
+
+def test_a_run_is_written_down_and_queued(cluster: StandIn, plan: Plan) -> None:
+    """What the plan says, what was set, and who the nodes are."""
+    run = submitted(cluster, plan, "steps=20", "model.layers=2", "data.source=synthetic")
+    assert (run.resumes, run.warnings) == (False, ())
+    assert (cluster.folder / "sbatch").read_text() == f"--parsable {folder(plan)}/batch.sh\n"
+    options = json.loads((folder(plan) / "options.json").read_text())
+    assert (options["name"], options["folder"], options["steps"]) == ("demo", str(folder(plan)), 20)
+    assert (options["model"]["layers"], options["data"]["source"], options["layout"]) == (2, "synthetic", "fsdp")
+    assert [(each["name"], each["address"]) for each in options["cluster"]["nodes"]] == [
+        ("gpu-001", "10.77.1.1"),
+        ("gpu-002", "10.77.1.2"),
+    ]
+    assert options["cluster"]["shared"] is True
+    assert folder(plan).parent.stat().st_mode & 0o7777 == 0o1777
+
+
+def test_as_a_user(cluster: StandIn, plan: Plan) -> None:
+    """Folder and job are the user's; the directory of all runs is everybody's."""
+    submitted(cluster, plan, user="alice")
+    assert (cluster.folder / "users").read_text().split() == ["root", "root", "alice", "alice"]
+
+
+def test_the_same_again_goes_on(cluster: StandIn, plan: Plan) -> None:
+    """On another number of nodes, too."""
+    submitted(cluster, plan, "steps=20")
+    assert submitted(cluster, plan, "steps=20", nodes=1).resumes
+
+
+def test_something_else_of_the_same_name(cluster: StandIn, plan: Plan) -> None:
+    """Refused, with what differs, and nothing is overwritten."""
+    submitted(cluster, plan, "steps=20")
+    before = (folder(plan) / "options.json").read_text()
+    with pytest.raises(UsedError) as caught:
+        submitted(cluster, plan, "steps=30", "model.width=64")
+    assert str(caught.value) == (
+        "run demo is there, and was told something else:\n"
+        "  steps: 20 before, 30 now\n"
+        "  model.width: 128 before, 64 now\n"
+        "  hint: take another name, or ask for the same again, and the run goes on"
+    )
+    assert (folder(plan) / "options.json").read_text() == before
+
+
+def test_a_run_at_work_is_left_alone(cluster: StandIn, plan: Plan) -> None:
+    """Also while it waits."""
+    cluster.jobs([queued("demo", "PENDING", "Resources")])
+    with pytest.raises(UsedError) as caught:
+        submitted(cluster, plan)
+    assert str(caught.value) == (
+        "run demo is at work: job 7 of root, waiting\n"
+        "  hint: stampworks logs demo --follow, or first: stampworks cancel demo"
+    )
+
+
+def test_a_folder_of_somebody_else(cluster: StandIn, plan: Plan) -> None:
+    """What submit has not made it does not write into."""
+    folder(plan).mkdir(parents=True)
+    with pytest.raises(UsedError) as caught:
+        submitted(cluster, plan)
+    assert str(caught.value).startswith(f"{folder(plan)} is there, and no run that submit has made")
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a-name-with-a-shell-in-it": (
+        {"name": "Demo; reboot"},
+        "'Demo; reboot' is not a legal name of a run\n"
+        "  hint: a name is 1 to 40 small letters, digits and '-', from a letter to a letter or digit, "
+        "for example demo-reboot",
+    ),
+    "a-name-that-climbs": ({"name": "../demo"}, "'../demo' is not a legal name of a run\n"),
+    "too-many-nodes": ({"nodes": 3}, "queue main has 2 nodes now, not 3\n  hint: ask for 1 to 2"),
+    "another-pool": ({"pool": "gpus"}, "no pool is called 'gpus' in cluster local\n  hint: did you mean gpu?"),
+    "another-user": ({"user": "alise"}, "no user is called 'alise' in cluster local\n  hint: did you mean alice?"),
+    "an-unknown-option": (
+        {"settings": ("model.laers=2", "steps=x")},
+        "training.steps: must be a whole number, not a text\n",
+    ),
+    "a-near-option": (
+        {"settings": ("model.layer=2",)},
+        "training.model: knows no option 'layer': did you mean layers?",
+    ),
+    "what-submit-says-itself": (
+        {"settings": ("folder=/tmp",)},
+        "folder is no option of a run: submit says it itself\n  hint: leave folder out",
+    ),
+    "no-setting": (
+        {"settings": ("steps",)},
+        "'steps' sets nothing\n  hint: write key=value, like --set steps=200 or --set model.layers=8",
+    ),
+    "a-part-and-the-whole": (
+        {"settings": ("model=1", "model.layers=2")},
+        "model.layers is set, and so is model as a whole\n  hint: set one of the two",
+    ),
+    "no-json": ({"file": "steps: 2"}, "the options are not JSON: "),
+    "a-list": ({"file": "[]"}, "the options are no JSON object\n"),
+    "a-layout-for-fewer": (
+        {"settings": ("layout=tp", "tensor_parallel=4", "ranks=3")},
+        "layout tp: 2 nodes x 3 ranks = 6 ranks; in groups of tensor_parallel 6 / 4 = 1.5, which is not whole\n"
+        "  hint: choose another layout, or set ranks: how many a node has",
+    ),
+    "hsdp-with-one-rank": (
+        {"settings": ("layout=hsdp",)},
+        "layout hsdp: hsdp splits a model within a node, and each has 1 rank\n",
+    ),
+    "heads-that-cannot-be-cut": (
+        {"settings": ("layout=tp", "tensor_parallel=3", "ranks=3")},
+        "tensor_parallel: the model has 4 heads, and 4 / 3 = 1.333, which is not whole\n"
+        "  hint: choose one that divides 4, or set model.heads",
+    ),
+}
+
+
+@pytest.mark.parametrize(("asked", "text"), REFUSED.values(), ids=REFUSED)
+def test_refused(cluster: StandIn, plan: Plan, asked: dict[str, Any], text: str) -> None:
+    """Before anything is written or queued: what, why, what to do."""
+    with pytest.raises(InputError) as caught:
+        jobs.prepare(plan, cluster.roster, **{"workload": "training", "name": "demo", **asked})
+    assert text in str(caught.value)
+    assert not folder(plan).parent.exists()
+
+
+def test_how_many_nodes_fit(cluster: StandIn, plan: Plan) -> None:
+    """A layout that fits fewer nodes says how many."""
+    with pytest.raises(InputError) as caught:
+        submitted(cluster, plan, "layout=tp", "tensor_parallel=2", "ranks=1", nodes=1)
+    assert str(caught.value).startswith("layout tp: 1 nodes x 1 ranks = 1 ranks; in groups of tensor_parallel 1 / 2")
+    assert submitted(cluster, plan, "layout=tp", "tensor_parallel=2").wanted.nodes == 2
+
+
+def test_a_cluster_without_storage(cluster: StandIn, plan: Plan) -> None:
+    """A run's folder must be seen by all nodes."""
+    with pytest.raises(InputError) as caught:
+        jobs.prepare(dataclasses.replace(plan, storage=()), cluster.roster, "training", "demo")
+    assert str(caught.value) == (
+        "cluster local has no storage that all nodes see, and a run needs a folder there\n"
+        "  hint: declare one: storage: [{name: shared, kind: directory, mount: /shared}]"
+    )
+
+
+def test_nodes_that_take_no_jobs(cluster: StandIn, plan: Plan) -> None:
+    """The run may wait for them, and its user is told."""
+    cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="rail1 is slow"))
+    unproven = dataclasses.replace(plan, proof=dataclasses.replace(plan.proof, level="none"))
+    assert jobs.prepare(unproven, cluster.roster, "training", "demo").warnings == (
+        "cluster local was never proven: its declaration says proof.level: none",
+        "it will wait: 1 of 2 nodes take jobs, and it wants 2 (gpu-002: rail1 is slow)",
+    )
+    assert jobs.prepare(plan, cluster.roster, "training", "demo", nodes=1).warnings == ()
+
+
+def test_validation(cluster: StandIn, plan: Plan) -> None:
+    """All programs, or those that options are given for; each leaves its results in the run's folder."""
+    run = jobs.prepare(plan, cluster.roster, "validation", "look", settings=("matmul.seconds=1", "limits={}"))
+    assert run.wanted.program == (
+        *("python3", "-m", "validation", "matmul", "limits", "--options", f"{folder(plan, 'look')}/options.json"),
+        *("--out", f"{folder(plan, 'look')}/results"),
+    )
+    assert "pairs" in jobs.prepare(plan, cluster.roster, "validation", "all").wanted.program
+    with pytest.raises(InputError) as caught:
+        jobs.prepare(plan, cluster.roster, "validation", "look", settings=("matmull.seconds=1",))
+    assert "validation: knows no program 'matmull': did you mean matmul?" in str(caught.value)
+
+
+def ended(plan: Plan, name: str, event: Any = None, code: str = "") -> None:
+    folder(plan, name).mkdir(parents=True)
+    told = {"version": 1, "workload": "training", "nodes": 2, "user": "root", "options": {}}
+    (folder(plan, name) / "run.json").write_text(json.dumps(told))
+    if event:
+        (folder(plan, name) / "events.jsonl").write_text('{"what": "start"}\n' + json.dumps(event) + "\n")
+    if code:
+        (folder(plan, name) / "exit").write_text(code)
+
+
+def test_what_became_of_runs(cluster: StandIn, plan: Plan) -> None:
+    """By their own word, then Slurm's, then their exit code; what nobody knows is unknown."""
+    ended(plan, "well", {"what": "end", "why": "finished"})
+    ended(plan, "moved", {"what": "end", "why": "preempted", "text": "its time was up"})
+    ended(plan, "broken", {"what": "end", "why": "failed", "text": "out of memory"})
+    ended(plan, "validated", code="0\n")
+    ended(plan, "crashed", code="139\n")
+    ended(plan, "lost")
+    ended(plan, "late")
+    (folder(plan, "strange")).mkdir()
+    cluster.jobs(
+        [
+            queued("late", "TIMEOUT"),
+            queued("now", "PENDING", "Priority", number=9),
+            queued("other", "RUNNING", comment="mine", number=10),
+        ]
+    )
+    found = {job.name: (job.state, job.why) for job in jobs.listed(plan, cluster.roster)}
+    assert found == {
+        "now": ("waiting", "others are more urgent, or came first"),
+        "well": ("finished", ""),
+        "moved": ("stopped", "its time was up"),
+        "broken": ("failed", "out of memory"),
+        "validated": ("finished", ""),
+        "crashed": ("failed", "exit code 139"),
+        "lost": ("unknown", "nobody has heard how it ended"),
+        "late": ("failed", "its time was up"),
+    }
+
+
+def test_cancel(cluster: StandIn, plan: Plan) -> None:
+    """By number, and only what is at work."""
+    cluster.jobs([queued("demo", "RUNNING", number=12)])
+    assert jobs.cancel(plan, cluster.roster, "demo").id == 12
+    assert (cluster.folder / "scancel").read_text() == "12\n"
+    cluster.jobs([queued("demo", "CANCELLED", number=12)])
+    assert jobs.cancel(plan, cluster.roster, "demo").state == "cancelled"
+    assert (cluster.folder / "scancel").read_text() == "12\n"
+    with pytest.raises(InputError, match="no run is called 'dema' on cluster local\n  hint: did you mean demo"):
+        jobs.cancel(plan, cluster.roster, "dema")
+
+
+def test_following(cluster: StandIn, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each word once, from the beginning to the end, also what was said last of all."""
+    monkeypatch.setattr(jobs, "_POLL_S", 0.01)
+    ended(plan, "demo")
+    log = folder(plan) / "log"
+    log.write_text("one\ntw")
+    running, over = queued("demo", "RUNNING"), queued("demo", "COMPLETED")
+    cluster.jobs([running], [running], [over])
+    said = []
+    for number, piece in enumerate(jobs.follow(plan, cluster.roster, "demo", live=True)):
+        said.append((piece.job.state, piece.log))
+        log.write_text(["one\ntwo\n", "one\ntwo\nthree\n", "one\ntwo\nthree\n"][number])
+    assert said == [("running", "one\ntw"), ("running", "o\n"), ("finished", "three\n")]
