@@ -72,7 +72,9 @@ def test_a_run_may_have_no_record_yet(shared: Shared, cluster: StandIn) -> None:
     shared.run("begun", None, 0)
     shared.run("demo", "{}", 0)
     assert records(shared.plan, cluster.roster) == (Found("demo", "{}"),)
-    assert records(shared.plan, cluster.roster, ["begun"]) == (Found("begun", "", "it has left no record yet"),)
+    assert records(shared.plan, cluster.roster, ["begun"]) == (
+        Found("begun", "", "it has left no record yet: it goes on, or was killed"),
+    )
     with pytest.raises(InputError, match=r"no run of cluster local is called 'dmo'\n  hint: did you mean demo\?"):
         records(shared.plan, cluster.roster, ["dmo"])
 

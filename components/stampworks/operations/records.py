@@ -37,7 +37,7 @@ for folder in folders:
             found.append((os.stat(os.path.join(entry.path, "record.json")).st_mtime, entry.name, entry.path))
         except OSError:
             if entry.name in wanted:
-                told[entry.name] = {"why": "it has left no record yet"}
+                told[entry.name] = {"why": "it has left no record yet: it goes on, or was killed"}
 found.sort(reverse=True)
 for _, name, path in [each for each in found if each[1] in wanted] if wanted else found[:most]:
     try:
