@@ -17,7 +17,6 @@ from torch.nn.parallel import DistributedDataParallel
 from .model import Transformer
 from .settings import Settings
 
-
 TORCH = str(torch.__version__)
 GATHERS_AGAIN = True
 """Whether weights are gathered a second time for the backward pass, which saves memory."""
