@@ -25,6 +25,7 @@ NAMES = (
     "checkpoint",
     "checkpoint",
     "interval",
+    "recovery",
 )
 LONG = ("campaign",)
 """These take more than an hour, and run by their names alone."""

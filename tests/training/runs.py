@@ -7,13 +7,14 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"
+ROOT = Path(__file__).resolve().parents[2]
+WORKLOADS = ROOT / "workloads"
+TORCH = ROOT / ".venv" / "training" / "bin" / "python"
 WAIT_S = 300.0
 SMALL = {"layers": 2, "width": 32, "heads": 4, "length": 32}
 
@@ -25,13 +26,15 @@ class Run:
         self.folder, self.nodes, self.attempt = folder, nodes, 0
         self.settings = {"name": folder.name, "folder": str(folder), "ranks": ranks, "model": SMALL, **settings}
         self.agents: list[subprocess.Popen[str]] = []
+        self.kills: list[float] = []
+        """When something was killed."""
 
     def start(self) -> None:
         told = ["--options", json.dumps(self.settings)]
         mine = {"PYTHONPATH": str(WORKLOADS), "SLURM_RESTART_COUNT": str(self.attempt), "SLURM_JOB_ID": "7"}
         for place in range(self.nodes):
             seat = {"NODE_NAME": f"n{place}", "RANK": str(place), "WORLD_SIZE": str(self.nodes)}
-            command = [sys.executable, "-m", "training", *told]
+            command = [str(TORCH), "-m", "training", *told]
             pipes: Mapping[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
             self.agents.append(subprocess.Popen(command, env={**os.environ, **mine, **seat}, **pipes))
         self.attempt += 1
@@ -69,7 +72,13 @@ class Run:
     def kill_rank(self, rank: int) -> None:
         """Of the generation that trains now."""
         _, pid = self.events("ready")[-1]["ranks"][rank]
+        self.kills.append(time.time())
         os.kill(pid, signal.SIGKILL)
+
+    def kill_node(self, place: int) -> None:
+        """Its agent, and with that all of its ranks."""
+        self.kills.append(time.time())
+        self.agents[place].kill()
 
     def last(self) -> dict[str, Any]:
         [end] = self.events("end")[-1:]

@@ -63,7 +63,7 @@ def test_a_lost_node_is_left_behind(undisturbed: Run, tmp_path: Path) -> None:
     """Its part of the state is in the memory of another one, so that the rest go on, with fewer ranks."""
     with running(tmp_path, nodes=2, ranks=2, **SETTINGS) as run:
         run.until_step(8)
-        run.agents[1].kill()
+        run.kill_node(1)
         codes, said = run.end()
     assert codes == [0, -signal.SIGKILL], said
     [failure] = run.events("failure")
