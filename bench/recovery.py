@@ -28,6 +28,7 @@ WAIT_S = 300.0
 def rows() -> list[Row]:
     if not TORCH.exists():
         raise SystemExit(f"{TORCH} is not there: python3 -m tools.prepare --training")
+    (ROOT / "build").mkdir(exist_ok=True)
     chance = random.Random()  # noqa: S311
     with tempfile.TemporaryDirectory(dir=ROOT / "build") as folder:
         place = Path(folder)

@@ -96,11 +96,14 @@ class Rank:
     wanted: int = 0
     kept: int = 0
     """The newest step whose snapshot is safe."""
+    unwritten: int = 0
+    """The step of a snapshot that is being copied."""
     answers: dict[str, Any] = field(default_factory=dict)
 
     def live(self) -> None:
         settings = self.place.settings
         self.device = self._device()
+        self.copies = torch.cuda.Stream() if self.device.type == "cuda" else None
         self._join()
         model = Transformer(settings.model).to(self.device)
         model.begin(settings.seed)
@@ -157,8 +160,19 @@ class Rank:
             return 0
         self.checkpoints.load(found, self.state.durable())
         self.state.made(found.step)
-        self._ready(found.step, "checkpoint", [str(each) for each in found.passed_over])
+        self._ready(found.step, "checkpoint", [*found.passed_over, *self._other_order(found.told)])
         return int(found.step)
+
+    def _other_order(self, told: dict[str, Any]) -> list[str]:
+        """Why samples come in another order than before the checkpoint: some may come twice, and some not at all."""
+        was, now = told.get("settings", {}), self.place.settings.told()
+        fixed = [("batch",), ("model", "length"), ("data", "source"), ("data", "seed")]
+        changed = [
+            f"{'.'.join(path)} was {_at(was, path)} and is {_at(now, path)}"
+            for path in fixed
+            if _at(was, path) != _at(now, path)
+        ]
+        return [f"samples come in another order than before: {', '.join(changed)}"] if changed else []
 
     def _snapshots(self) -> dict[int, tuple[Any, torch.Tensor]]:
         """Those parts of the state that this rank needs."""
@@ -221,7 +235,10 @@ class Rank:
             if told.wanted or step == settings.steps:
                 stalls.checkpoint = self._save(step)
             self._tell_of(step, told.loss, norm, rate, time.perf_counter() - begun, stalls)
+            while stream.notices:
+                self.pipe.send({"what": "notice", "text": stream.notices.pop(0)})
             if told.wanted & WANTS_STOP:
+                self._end_snapshot()
                 self._finish_saving()
                 self.pipe.send({"what": "stopped", "step": step})
                 return
@@ -245,6 +262,7 @@ class Rank:
                 (loss * (self.laid.parts / whole)).backward()
             total += loss.detach()
         norm = clipped(self.laid.model, settings.clip)
+        self._end_snapshot()
         self.state.step(rate)
         return total, norm
 
@@ -278,11 +296,24 @@ class Rank:
         while self.kept < step - 1:
             self._hear()
         self.pipe.send({"what": "writing", "step": step})
-        self.state.write(slot.tensor)
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-        self.pipe.send({"what": "written", "step": step})
+        if self.copies:
+            self.copies.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self.copies):
+                self.state.write(slot.tensor)
+        else:
+            self.state.write(slot.tensor)
+        self.unwritten = step
+        if not self.copies:
+            self._end_snapshot()
         return time.perf_counter() - begun
+
+    def _end_snapshot(self) -> None:
+        """An accelerator copies beside the next step, and is through with it before the weights change."""
+        if self.unwritten:
+            if self.copies:
+                self.copies.synchronize()
+            self.pipe.send({"what": "written", "step": self.unwritten})
+            self.unwritten = 0
 
     def _save(self, step: int) -> float:
         """Seconds that training waits for it; the rest goes on beside it."""
@@ -362,6 +393,12 @@ class Rank:
 class Together:
     loss: float
     wanted: int
+
+
+def _at(told: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        told = told.get(name) if isinstance(told, dict) else None
+    return told
 
 
 def learning_rate(settings: Settings, step: int) -> float:
