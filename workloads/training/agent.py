@@ -87,10 +87,7 @@ class Agent:
             port, secret = int(told["port"]), str(told["secret"])
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload(["training.rank"])
-        folder = MEMORY / f"stampworks-{os.getuid()}-{self.ranks.start.split()[1]}-{self.ranks.node}-{self.ranks.rank}"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(mode=0o700)
-        self.keeper = Keeper(folder, self.address, secret)
+        self.keeper = Keeper(_place_in_memory(), self.address, secret)
         try:
             await self.keeper.open()
             devices = await asyncio.to_thread(self._devices)  # whoever forks from now on need not wait for torch
@@ -297,6 +294,17 @@ def _prepare(settings: Settings) -> None:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", settings.cluster.rails[0])
     elif not settings.cluster.nodes:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+
+
+def _place_in_memory() -> Path:
+    """A folder of this process; what killed ones have left is cleared away."""
+    ours = f"stampworks-training-{os.getuid()}-"
+    for left in MEMORY.glob(f"{ours}*"):
+        if not Path("/proc", left.name.removeprefix(ours)).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    folder = MEMORY / f"{ours}{os.getpid()}"
+    folder.mkdir(mode=0o700)
+    return folder
 
 
 def _publish(path: Path, content: dict[str, Any]) -> None:

@@ -1,0 +1,53 @@
+"""The state of a run, cut in any way and put together in another."""
+
+from __future__ import annotations
+
+import random
+
+import torch
+from training.state import Piece, overlaps, seen, sources_of
+from training.state import _overlaid as overlaid
+
+
+def cut(whole: torch.Tensor, rows: int, columns: int) -> dict[int, tuple[list[Piece], torch.Tensor]]:
+    """Snapshots of as many ranks as there are tiles."""
+    found: dict[int, tuple[list[Piece], torch.Tensor]] = {}
+    at_row = 0
+    for band in whole.tensor_split(rows):
+        at_column = 0
+        for tile in band.tensor_split(columns, dim=1):
+            if tile.numel():
+                piece: Piece = ("w/weight", [at_row, at_column], list(tile.shape), "float32", 64)
+                snapshot = torch.zeros(64 + 4 * tile.numel(), dtype=torch.uint8)
+                seen(snapshot, 64, tile.shape, "float32").copy_(tile)
+                found[len(found)] = ([piece], snapshot)
+            at_column += tile.shape[1]
+        at_row += band.shape[0]
+    return found
+
+
+def test_parts_of_one_cut_make_up_those_of_another() -> None:
+    """Whatever the numbers of parts are, to the bit; and each number is counted once."""
+    chance = random.Random(7)  # noqa: S311
+    for _ in range(200):
+        whole = torch.randn(chance.randrange(1, 12), chance.randrange(1, 12))
+        sources = sources_of(cut(whole, chance.randrange(1, 5), chance.randrange(1, 5)))
+        for pieces, _ in cut(whole, chance.randrange(1, 5), chance.randrange(1, 5)).values():
+            _, start, shape, _, _ = pieces[0]
+            target = torch.full(shape, float("nan"))
+            copied = sum(overlaid(target, start, shape, piece, snapshot) for piece, snapshot in sources("w/weight"))
+            assert copied == target.numel()
+            assert torch.equal(target, whole[start[0] : start[0] + shape[0], start[1] : start[1] + shape[1]])
+
+
+def test_what_several_ranks_hold_counts_once() -> None:
+    whole = torch.randn(4, 4)
+    twice = {shard: cut(whole, 1, 1)[0] for shard in (0, 1)}
+    assert len(list(sources_of(twice)("w/weight"))) == 1
+    assert list(sources_of(twice)("another")) == []
+
+
+def test_overlaps() -> None:
+    one: Piece = ("w", [0, 0], [2, 4], "float32", 0)
+    assert overlaps(one, ("w", [1, 3], [5, 5], "float32", 0))
+    assert not overlaps(one, ("w", [2, 0], [2, 4], "float32", 0))
