@@ -16,13 +16,13 @@ from tests.operations.test_status import the_plan
 
 
 class Shared:
-    """Two shared directories, of which one has runs."""
+    """A shared directory with runs."""
 
     def __init__(self, folder: Path) -> None:
         self.runs = folder / "shared" / "runs"
         self.runs.mkdir(parents=True)
-        storage = tuple(Storage(name, "local", str(folder / name), False) for name in ("empty", "shared"))
-        self.plan: Plan = dataclasses.replace(the_plan(), storage=storage)
+        storage = Storage("shared", "directory", str(folder / "shared"), False)
+        self.plan: Plan = dataclasses.replace(the_plan(), storage=(storage,))
 
     def run(self, name: str, text: str | None, at: int) -> Path:
         folder = self.runs / name
@@ -79,6 +79,12 @@ def test_a_run_may_have_no_record_yet(shared: Shared, cluster: StandIn) -> None:
         records(shared.plan, cluster.roster, ["dmo"])
 
 
+def test_where_nothing_ever_ran(shared: Shared, cluster: StandIn) -> None:
+    """There is no folder of runs, and none of them."""
+    shared.runs.rmdir()
+    assert records(shared.plan, cluster.roster) == ()
+
+
 @pytest.mark.parametrize("name", ["", "../x", "a b", "-rf", "x" * 101, "a\n"])
 def test_a_name_is_one(shared: Shared, cluster: StandIn, name: str) -> None:
     """Nothing that leads elsewhere gets to the cluster."""
@@ -89,7 +95,7 @@ def test_a_name_is_one(shared: Shared, cluster: StandIn, name: str) -> None:
 
 def test_a_cluster_without_a_shared_directory_has_no_runs(cluster: StandIn) -> None:
     """And says what to declare."""
-    with pytest.raises(InputError, match="has no shared directory\n  hint: declare one under storage:"):
+    with pytest.raises(InputError, match="has no storage that all nodes see"):
         records(the_plan(), cluster.roster)
 
 

@@ -1,4 +1,4 @@
-"""What training runs have left in the directories that all nodes share, asked of the head.
+"""What training runs have left in the directory that all nodes share, asked of the head.
 
 A run's folder is its user's. What lies there is read as a file of bounded size or not at all: no link is followed, and
 nothing that could be waited for is opened.
@@ -11,33 +11,29 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stampworks.operations import remote
+from stampworks.operations import jobs, remote, runs
 from stampworks.operations.errors import InputError, UnknownError, nearest
 from stampworks.plan import Plan, Roster
 
-RUNS = "runs"
-"""The folder of a shared directory below which each run has its own."""
 NEWEST_MAX = 20
 """Of runs that nobody asked for by name."""
 BYTES_MAX = 2 << 20
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TIMEOUT_S = 60.0
 # prints a JSON object: the names of all runs, and what those wanted have left; the newest of all where none are wanted
 _READ = """
 import json, os, stat, sys
-most, size, folders, wanted = json.loads(sys.argv[1])
+most, size, folder, wanted = json.loads(sys.argv[1])
 found, told = [], {}
-for folder in folders:
+try:
+    entries = [each for each in os.scandir(folder) if each.is_dir(follow_symlinks=False)]
+except FileNotFoundError:
+    entries = []
+for entry in entries:
     try:
-        entries = [each for each in os.scandir(folder) if each.is_dir(follow_symlinks=False)]
+        found.append((os.stat(os.path.join(entry.path, "record.json")).st_mtime, entry.name, entry.path))
     except OSError:
-        continue
-    for entry in entries:
-        try:
-            found.append((os.stat(os.path.join(entry.path, "record.json")).st_mtime, entry.name, entry.path))
-        except OSError:
-            if entry.name in wanted:
-                told[entry.name] = {"why": "it has left no record yet: it goes on, or was killed"}
+        if entry.name in wanted:
+            told[entry.name] = {"why": "it has left no record yet: it goes on, or was killed"}
 found.sort(reverse=True)
 for _, name, path in [each for each in found if each[1] in wanted] if wanted else found[:most]:
     try:
@@ -64,12 +60,9 @@ class Found:
 def records(plan: Plan, roster: Roster, names: Sequence[str] = ()) -> tuple[Found, ...]:
     """What the named runs have left, or the newest of all. A name that is no run's is an error."""
     for name in names:
-        if not NAME.fullmatch(name):
-            raise InputError(f"{name!r} is no name of a run", "letters, digits, dots, dashes and underscores make one")
-    folders = [f"{storage.mount}/{RUNS}" for storage in plan.storage]
-    if not folders:
-        raise InputError(f"cluster {plan.name} has no shared directory", "declare one under storage: for runs to be in")
-    told = json.dumps([NEWEST_MAX, BYTES_MAX, folders, [*names]])
+        if not re.fullmatch(jobs.NAME_PATTERN, name):
+            raise InputError(f"{name!r} is no name of a run", "stampworks jobs lists them")
+    told = json.dumps([NEWEST_MAX, BYTES_MAX, runs.folder_of_all(plan), [*names]])
     head = remote.head(roster).name
     answer = remote.ask(roster, head, ["python3", "-c", _READ, told], _TIMEOUT_S)
     known, found = _understood(answer, head)
