@@ -38,6 +38,7 @@ def rows() -> list[Row]:
     written = f"until it is published, against {name} of as many bytes"
     return [
         pairs(stall, "s", of(ours, "blocked"), of(plain, "blocked"), 0.1),
+        pairs("the same without what either waits for a processor", "s", of(ours, "ran"), of(plain, "ran"), 0.1),
         pairs("CPU time of the same, with digests, against without", "s", of(ours, "cpu"), of(plain, "cpu"), None),
         pairs(written, "s", of(ours, "seconds"), disk, 1 / 0.9),
         pairs("the same of torch's own, without digests", "s", of(plain, "seconds"), disk, None),

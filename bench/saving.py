@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 from training.checkpoint import Checkpoints
+from validation.timing import without_waiting
 
 TENSORS = 32
 KEPT = 1
@@ -52,38 +54,44 @@ def live(store: Path, folder: Path, rank: int, world: int, size: int) -> None:
         dist.barrier()
         begun, used = time.perf_counter(), cpu()
         blocked = getattr(saver, f"save_{word}")()
-        answer = {"blocked": blocked, "seconds": time.perf_counter() - begun, "cpu": cpu() - used}
+        answer = {**blocked, "seconds": time.perf_counter() - begun, "cpu": cpu() - used}
         answers: list[Any] = [None] * world
         dist.all_gather_object(answers, answer)
         if not rank:
-            said = {key: max(each[key] for each in answers) for key in ("blocked", "seconds")}
+            said = {key: max(each[key] for each in answers) for key in answer}
             print(json.dumps({**said, "cpu": sum(each["cpu"] for each in answers)}), flush=True)
 
 
 class Saver:
-    """The same tensors, saved in one way or the other; each returns for how long it blocked."""
+    """The same tensors, saved in one way or the other; each returns for how long training waits."""
 
     def __init__(self, checkpoints: Checkpoints, plain: Path, state: dict[str, Any], rank: int) -> None:
         self.checkpoints, self.plain, self.state, self.rank = checkpoints, plain, state, rank
         self.step = 0
         self.group = dist.new_group(backend="gloo")
 
-    def save_async(self) -> float:
+    def save_async(self) -> dict[str, float]:
         self.step += 1
-        blocked = self.checkpoints.save(self.state, self.step, {})
+        blocked = took(lambda: self.checkpoints.save(self.state, self.step, {}))
         self.checkpoints.finish()
         if problem := self.checkpoints.problem():
             raise SystemExit(problem)
         return blocked
 
-    def save_plain(self) -> float:
+    def save_plain(self) -> dict[str, float]:
         """What torch does by itself, which waits for the disk and takes no digests."""
         if not self.rank:
             shutil.rmtree(self.plain, ignore_errors=True)
         dist.barrier(self.group)
-        begun = time.perf_counter()
-        dcp.save(self.state, storage_writer=dcp.FileSystemWriter(self.plain), process_group=self.group)
-        return time.perf_counter() - begun
+        writer = dcp.FileSystemWriter(self.plain)
+        return took(lambda: dcp.save(self.state, storage_writer=writer, process_group=self.group))
+
+
+def took(work: Callable[[], object]) -> dict[str, float]:
+    """Seconds for which training stands still, and how many of them it does not just wait for a processor."""
+    begun, ran = time.perf_counter(), without_waiting()
+    work()
+    return {"blocked": time.perf_counter() - begun, "ran": without_waiting() - ran}
 
 
 def told(word: str) -> str:

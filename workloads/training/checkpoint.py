@@ -296,8 +296,11 @@ class Staging:
         """The same state, of which nothing changes with what it was copied from."""
         pairs: list[tuple[Tensor, Tensor]] = []
         copied = self._copied(state, (), pairs)
-        if pairs:
-            torch._foreach_copy_([mine for mine, _ in pairs], [theirs for _, theirs in pairs], non_blocking=True)
+        for mine, theirs in pairs:
+            if theirs.is_cpu and theirs.is_contiguous():  # half as fast again as a copy of torch, which fills caches
+                ctypes.memmove(mine.data_ptr(), theirs.data_ptr(), theirs.nbytes)
+            else:
+                mine.copy_(theirs, non_blocking=True)
         if any(theirs.is_cuda for _, theirs in pairs):
             torch.cuda.current_stream().synchronize()
         return copied  # type: ignore[no-any-return]
