@@ -247,13 +247,16 @@ def test_the_digest_sees_every_file_but_prose(tmp_path: Path, monkeypatch: pytes
     assert playbooks_digest() != before
 
 
-def test_the_digest_sees_the_programs_that_nodes_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A changed validation program reaches the nodes by the next up, and makes no new image."""
+@pytest.mark.parametrize("program", ["validation/pairs.py", "training/settings.py"])
+def test_the_digest_sees_the_programs_that_nodes_run(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A changed program reaches the nodes by the next up, and makes no new image."""
     for folder in ("playbooks", "workloads"):
         shutil.copytree(playbooks_dir().parent / folder, tmp_path / folder)
     monkeypatch.setattr(sources, "playbooks_dir", lambda: tmp_path / "playbooks")
     before = playbooks_digest(), sources.install_digest()
-    append(tmp_path / "workloads/validation/pairs.py")
+    append(tmp_path / "workloads" / program)
     assert playbooks_digest() != before[0]
     assert sources.install_digest() == before[1]
 
