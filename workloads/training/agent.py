@@ -13,7 +13,9 @@ import signal
 import sys
 import time
 from dataclasses import dataclass, field
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ from .keeper import Keeper, Kept
 from .settings import Settings
 from .shape import Seat
 from .wire import connect
+
+STOPS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 MEMORY = Path("/dev/shm")  # noqa: S108 (memory of this node that outlives a process)
 AGAIN_S = 0.1
@@ -69,8 +73,9 @@ class Agent:
     async def run(self) -> int:
         """Until the run is through, here or with its coordinator."""
         _prepare(self.settings)
+        self.context = _fork_server()
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
+        for number in STOPS:
             loop.add_signal_handler(number, self._ask_to_stop)
         first = self.ranks.rank == 0
         secret = secrets.token_hex(16) if first else ""
@@ -85,8 +90,6 @@ class Agent:
         else:
             told = await self._told_where()
             port, secret = int(told["port"]), str(told["secret"])
-        self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload(["training.rank"])
         self.keeper = Keeper(_place_in_memory(), self.address, secret)
         try:
             await self.keeper.open()
@@ -284,6 +287,16 @@ class Agent:
 async def _quietly(work: Any) -> None:
     with contextlib.suppress(OSError, TimeoutError, KeyError):
         await work
+
+
+def _fork_server() -> ForkServerContext:
+    """Where ranks come from. Slurm signals all processes of a step, and only the agent may end because of that."""
+    for number in STOPS:
+        signal.signal(number, signal.SIG_IGN)  # what is started from here on has this from us
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["training.rank"])
+    forkserver.ensure_running()
+    return context
 
 
 def _prepare(settings: Settings) -> None:
