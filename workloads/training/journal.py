@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,8 @@ from .trackers import tracker
 
 SAY_S = 5.0
 """Between two lines about steps for a person."""
+RECORD_S = 30.0
+"""Between two records of a run that goes on."""
 
 
 class Journal:
@@ -30,9 +35,20 @@ class Journal:
         self._blocked: dict[int, float] = {}
         self._asked = False
         self._said = 0.0
+        self._clock = time.time() - time.monotonic()  # whoever sets the clock changes no duration
+        self._recording: subprocess.Popen[bytes] | None = None
+        self._recorded = 0.0
+        with self.path.open("ab+") as file:
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                if file.read() != b"\n":  # an attempt was killed in the middle of a line
+                    file.write(b"\n")
+
+    def _now(self) -> float:
+        return self._clock + time.monotonic()
 
     def write(self, what: str, **told: Any) -> None:
-        line = json.dumps({"at": time.time(), "what": what, **told})
+        line = json.dumps({"at": self._now(), "what": what, **told})
         with self.path.open("a") as file:
             file.write(line + "\n")
         if what != "step" or time.monotonic() - self._said > SAY_S:
@@ -41,14 +57,26 @@ class Journal:
         if what == "start":
             self.tracker.start(self.settings.name, self.settings.told())
         elif what == "failure":
-            self._failed = time.time()
+            self._failed = self._now()
         elif what == "ready" and self._failed and told["source"] != "memory":
             self._chooser.failed(self._failed)  # what memory mends costs no checkpoint
+        if what in ("ready", "checkpoint") and time.monotonic() - self._recorded > RECORD_S:
+            self._record()
         for text in self.tracker.said():
             self.write("notice", text=text)
 
+    def _record(self) -> None:
+        """How far it is, for whoever looks meanwhile or finds it killed; in a process of its own, for it takes long."""
+        if self._recording is None or self._recording.poll() is not None:
+            command = [sys.executable, "-m", "training.record", str(self.folder)]
+            self._recording = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            self._recorded = time.monotonic()
+
     def close(self, status: str) -> None:
         """The run is over for now: its record is written, and the tracker has that, too."""
+        if self._recording:
+            self._recording.kill()
+            self._recording.wait()
         self.tracker.artifact(record.write(self.folder))
         self.tracker.end(status)
         for text in self.tracker.said():
@@ -63,7 +91,7 @@ class Journal:
         if blocked := message["stalled"]["checkpoint"]:
             self._blocked[message["step"]] = blocked
             self._chooser.blocked(blocked)
-            self._saved, self._asked = time.time(), False
+            self._saved, self._asked = self._now(), False
 
     def saved(self, message: dict[str, Any]) -> None:
         told = {key: message[key] for key in ("step", "seconds", "bytes", "folder")}
@@ -71,7 +99,7 @@ class Journal:
 
     def wants_checkpoint(self) -> bool:
         """Whether it is time for the next one; asked for once."""
-        now = time.time()
+        now = self._now()
         given = self.settings.checkpoints.every_s
         interval = None if given else self._chooser.interval(now)
         every = interval.seconds if interval else given

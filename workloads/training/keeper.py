@@ -39,7 +39,8 @@ class Keeper:
     """By shard and step; only what is whole."""
     port: int = 0
     _ways: dict[tuple[str, int], Wire] = field(default_factory=dict)
-    _turns: dict[tuple[str, int], asyncio.Lock] = field(default_factory=dict)
+    _turns: dict[tuple[Any, ...], asyncio.Lock] = field(default_factory=dict)
+    _fetched: dict[tuple[int, int, bool], Kept] = field(default_factory=dict)
 
     async def open(self) -> None:
         self.server = await asyncio.start_server(self._serve, self.address, 0, limit=LINE_MAX)
@@ -74,6 +75,7 @@ class Keeper:
 
     def forget_after(self, step: int) -> None:
         """Of a generation that begins after this step: what others have done beyond it does not count."""
+        self._fetched.clear()
         for key in [key for key in self.held if key[1] > step]:
             del self.held[key]
 
@@ -106,7 +108,13 @@ class Keeper:
             raise ConnectionError(f"{to[0]} does not keep a copy")
 
     async def fetch(self, of: tuple[str, int], shard: int, step: int, whole: bool) -> Kept:
-        """What another node has: its pieces, and where it is `whole`, all of it."""
+        """What another node has: its pieces, and where it is `whole`, all of it; once for all ranks of this node."""
+        async with self._turns.setdefault((shard, step, whole), asyncio.Lock()):
+            if (shard, step, whole) not in self._fetched:
+                self._fetched[shard, step, whole] = await self._fetch(of, shard, step, whole)
+            return self._fetched[shard, step, whole]
+
+    async def _fetch(self, of: tuple[str, int], shard: int, step: int, whole: bool) -> Kept:
         wire = await connect(*of, self.secret, WAIT_S)
         try:
             wire.say({"give": [shard, step], "whole": whole})
