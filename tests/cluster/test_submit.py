@@ -98,7 +98,7 @@ def test_cancelled_and_gone_on_with(stamped: Stack) -> None:
 
 def test_time_is_up(stamped: Stack) -> None:
     """Slurm tells the batch script, that the agents; the job goes back into the queue and goes on."""
-    asked(stamped, "submit", "training", "long", *TINY, "--set", "steps=3000")
+    asked(stamped, "submit", "training", "long", *TINY, "--set", "steps=1500")
     until(stamped, "long", 5)
     [job] = [each for each in asked(stamped, "jobs")["jobs"] if each["name"] == "long"]
     stamped.shell("head", f"scancel --batch --signal=USR1 {job['id']}")  # what Slurm does a minute before the end
