@@ -156,7 +156,8 @@ def relaunched(folder: Path) -> Iterator[Callable[[], float]]:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'workloads'}", "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         [str(TORCH), *argv, "-m", "bench.relaunched", str(folder)],
-        env={**environment, "GLOO_SOCKET_IFNAME": "lo"},
+        # without the last one, ranks that are started again read the addresses of those that were killed, and hang
+        env={**environment, "GLOO_SOCKET_IFNAME": "lo", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as process:

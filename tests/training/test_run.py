@@ -92,6 +92,7 @@ def test_a_run_that_is_asked_to_stop_goes_on_later(undisturbed: Run, tmp_path: P
     assert run.events("ready")[-1]["source"] == "checkpoint"
     assert run.events("ready")[-1]["step"] == stopped
     assert run.last()["digest"] == undisturbed.last()["digest"]
+    assert [event["attempt"] for event in run.events("start")] == [1, 2]
     record = json.loads((run.folder / "record.json").read_text())
     assert [attempt["end"] for attempt in record["attempts"]] == ["preempted", "finished"]
 

@@ -85,7 +85,7 @@ class Agent:
             coordinator = Coordinator(self.settings, journal, secret, self.ranks.world)
             port = await coordinator.open(self.address)
             _publish(self._meeting, {"address": self.address, "port": port, "secret": secret})
-            journal.write("start", **_started(self.settings, self.ranks))
+            journal.write("start", attempt=journal.attempt, **_started(self.settings, self.ranks))
             coordinating = asyncio.create_task(coordinator.run())
         else:
             told = await self._told_where()
@@ -331,7 +331,6 @@ def _started(settings: Settings, ranks: Ranks) -> dict[str, Any]:
     return {
         "name": settings.name,
         "job": os.environ.get("SLURM_JOB_ID", ""),
-        "attempt": int(os.environ.get("SLURM_RESTART_COUNT", "0")) + 1,
         "nodes": ranks.world,
         "settings": settings.told(),
     }

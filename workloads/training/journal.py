@@ -29,7 +29,7 @@ class Journal:
         self.folder = Path(settings.folder)
         self.path = self.folder / record.EVENTS
         self.tracker = tracker(settings.tracking, self.folder)
-        self._chooser = _experienced(self.path)
+        self._chooser, self.attempt = _experienced(self.path)
         self._saved = time.time()
         self._failed = 0.0
         self._blocked: dict[int, float] = {}
@@ -111,12 +111,12 @@ class Journal:
         return True
 
 
-def _experienced(path: Path) -> Chooser:
-    """Who knows what checkpoints have cost in earlier attempts of the run, and which of these nobody ended."""
+def _experienced(path: Path) -> tuple[Chooser, int]:
+    """Who knows what earlier attempts' checkpoints cost, and which nobody ended; and the number of the next attempt."""
     try:
         account = ledger.account(ledger.read(path))
     except OSError:
-        return Chooser(time.time())
+        return Chooser(time.time()), 1
     chooser = Chooser(account.begun)
     for step in account.steps:
         if blocked := step.stalls_us[ledger.STALLS.index("checkpoint")]:
@@ -124,7 +124,7 @@ def _experienced(path: Path) -> Chooser:
     for attempt in account.attempts:
         if attempt.end not in ("finished", "preempted"):
             chooser.failed(account.begun + (attempt.begun_us + attempt.wall_us) / ledger.US)
-    return chooser
+    return chooser, len(account.attempts) + 1
 
 
 def _readable(what: str, told: dict[str, Any]) -> str:
