@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
@@ -44,7 +45,6 @@ class Child:
     pipe: Connection
     pieces: list[Any] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
-    sending: asyncio.Task[None] | None = None
 
 
 @dataclass
@@ -225,11 +225,11 @@ class Agent:
             step = message["step"]
             path = Path(child.paths[step % len(child.paths)])
             self.keeper.written(shard, step, Kept(path, child.pieces, self.form.number))
-            child.sending = self._begin(self._second_copy(child, step))
+            self._begin(child, self._second_copy(child, step))
             if step == self.form.step + 2:
                 self.keeper.tidy(self.form.number)
         elif what == "want":
-            self._begin(self._brought(child, message["shards"], bool(message["pieces"])))
+            self._begin(child, self._brought(child, message["shards"], bool(message["pieces"])))
 
     def _pass_on(self, child: Child, message: dict[str, Any]) -> None:
         self.wire.say({"generation": self.form.number, "rank": child.seat.rank, **message})
@@ -252,11 +252,17 @@ class Agent:
             found[shard] = kept.pieces if pieces_only else (str(kept.path), kept.pieces)
         child.pipe.send({"answer": {"pieces" if pieces_only else "have": found}})
 
-    def _begin(self, work: Any) -> asyncio.Task[None]:
-        task = asyncio.create_task(_quietly(work))
+    def _begin(self, child: Child, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(self._carried_out(child, work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return task
+
+    async def _carried_out(self, child: Child, work: Coroutine[Any, Any, None]) -> None:
+        """Or the rank, which waits for it, is through; whether a node is gone the coordinator finds out."""
+        try:
+            await work
+        except (OSError, TimeoutError, KeyError) as error:
+            self._pass_on(child, {"what": "broke", "text": f"its snapshots cannot be passed on: {error}"})
 
     def _tell(self, message: dict[str, Any]) -> None:
         told = {key: value for key, value in message.items() if key in ("wanted", "answer")}
@@ -282,11 +288,6 @@ class Agent:
             task.cancel()
         self.children.clear()
         self.keeper.hang_up()
-
-
-async def _quietly(work: Any) -> None:
-    with contextlib.suppress(OSError, TimeoutError, KeyError):
-        await work
 
 
 def _fork_server() -> ForkServerContext:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -44,13 +46,15 @@ class Journal:
                 if file.read() != b"\n":  # an attempt was killed in the middle of a line
                     file.write(b"\n")
 
+        self._lines = queue.SimpleQueue[str | None]()
+        self._writer = threading.Thread(target=self._write, daemon=True)
+        self._writer.start()
+
     def _now(self) -> float:
         return self._clock + time.monotonic()
 
     def write(self, what: str, **told: Any) -> None:
-        line = json.dumps({"at": self._now(), "what": what, **told})
-        with self.path.open("a") as file:
-            file.write(line + "\n")
+        self._lines.put(json.dumps({"at": self._now(), "what": what, **told}) + "\n")
         if what != "step" or time.monotonic() - self._said > SAY_S:
             print(_readable(what, told), flush=True)
             self._said = time.monotonic()
@@ -65,6 +69,12 @@ class Journal:
         for text in self.tracker.said():
             self.write("notice", text=text)
 
+    def _write(self) -> None:
+        """In a thread: a shared directory that does not answer for a while must not look as if nodes were gone."""
+        while (line := self._lines.get()) is not None:
+            with self.path.open("a") as file:
+                file.write(line)
+
     def _record(self) -> None:
         """How far it is, for whoever looks meanwhile or finds it killed; in a process of its own, for it takes long."""
         if self._recording is None or self._recording.poll() is not None:
@@ -77,10 +87,12 @@ class Journal:
         if self._recording:
             self._recording.kill()
             self._recording.wait()
+        self._lines.put(None)
+        self._writer.join()
         self.tracker.artifact(record.write(self.folder))
         self.tracker.end(status)
         for text in self.tracker.said():
-            self.write("notice", text=text)
+            print(_readable("notice", {"text": text}), flush=True)
 
     def stepped(self, generation: int, message: dict[str, Any]) -> None:
         told = {key: message[key] for key in ("step", "loss", "tokens", "seconds", "stalled", "rate", "norm")}

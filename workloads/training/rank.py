@@ -242,6 +242,8 @@ class Rank:
                 self._finish_saving()
                 self.pipe.send({"what": "stopped", "step": step})
                 return
+        if place.step == settings.steps:  # the others were lost while the last checkpoint was written
+            self._save(settings.steps)
         self._finish_saving()
         stream.close()
         self.pipe.send({"what": "finished", "step": settings.steps, "digest": self._digest()})
