@@ -276,6 +276,18 @@ def test_a_damaged_one_is_replaced_when_its_step_comes_again(folder: Path) -> No
     assert [path.name for path in folder.iterdir()] == ["step-00000003"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_another_user_has_left_is_not_read(folder: Path) -> None:
+    """Its metadata would be obeyed: it is passed over with whose it is."""
+    newest, before = sorted(folder.iterdir())[-1:-3:-1]
+    os.chown(newest / ".metadata", 12345, -1)
+    found = found_in(folder)
+    assert isinstance(found, Found)
+    assert found.folder == before
+    [said] = found.passed_over
+    assert said == (f"{newest}/.metadata: belongs to user 12345, and this run's files to 0: is it the right directory?")
+
+
 def test_checkpoints_of_another_model_are_left_alone(folder: Path) -> None:
     def work() -> str | None:
         trained = Trained(1)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training.keeper import Keeper, Kept
+from training.keeper import Keeper, Kept, reserved
 from training.wire import connect
 
 PIECES = [["embedding.weight/weight", [0, 0], [2, 2], "float32", 0]]
@@ -17,6 +17,7 @@ PIECES = [["embedding.weight/weight", [0, 0], [2, 2], "float32", 0]]
 async def _keeper(folder: Path) -> Keeper:
     await asyncio.to_thread(folder.mkdir)
     keeper = Keeper(folder, "127.0.0.1", "secret")
+    keeper.generation = 1
     await keeper.open()
     return keeper
 
@@ -45,7 +46,7 @@ def test_a_second_copy_is_the_first(tmp_path: Path) -> None:
         assert sorted(other.told()) == [(0, 7, 1), (1, 7, 1), (2, 7, 1)]
         for shard, content in contents.items():
             assert other.held[shard, 7].path.read_bytes() == content
-        fetched = await one.fetch(to, 1, 7, whole=True)
+        fetched = await one.fetch(to, 1, 7, 1, whole=True)
         assert fetched.path.read_bytes() == contents[1]
         assert fetched.pieces == PIECES
         one.close()
@@ -75,11 +76,38 @@ def test_a_copy_that_is_gone_is_said(tmp_path: Path) -> None:
     async def story() -> None:
         one, other = await _keeper(tmp_path / "one"), await _keeper(tmp_path / "other")
         with pytest.raises(ConnectionError, match=r"127\.0\.0\.1 has lost its copy of part 3 of step 9"):
-            await one.fetch((other.address, other.port), 3, 9, whole=True)
+            await one.fetch((other.address, other.port), 3, 9, 1, whole=True)
         one.close()
         other.close()
 
     _run(story())
+
+
+def test_other_generations_are_kept_apart(tmp_path: Path) -> None:
+    """A node that slept through a failure neither overwrites what others have now nor takes it."""
+
+    async def story() -> None:
+        one, other = await _keeper(tmp_path / "one"), await _keeper(tmp_path / "other")
+        other.generation = 2
+        _written(other, 0, 7, b"new", cut=2)
+        _written(one, 0, 7, b"old", cut=1)
+        to = (other.address, other.port)
+        with pytest.raises(ConnectionError, match=r"keeps no copy of part 0 of step 7"):
+            await one.send(to, 0, 7)
+        assert other.held[0, 7].path.read_bytes() == b"new"
+        with pytest.raises(ConnectionError, match=r"has lost its copy of part 0 of step 7"):
+            await one.fetch(to, 0, 7, 1, whole=True)
+        one.close()
+        other.close()
+
+    _run(story())
+
+
+def test_memory_that_is_full_says_so(tmp_path: Path) -> None:
+    """Where, how much is needed, how much there is, and what to do: not a signal in the middle of a copy."""
+    path = tmp_path / "snapshot"
+    with path.open("w") as file, pytest.raises(MemoryError, match=r"bytes, and .* are free .* set snapshots to false"):
+        reserved(file.fileno(), 2**60, path)
 
 
 def test_strangers_are_not_listened_to(tmp_path: Path) -> None:
@@ -89,7 +117,7 @@ def test_strangers_are_not_listened_to(tmp_path: Path) -> None:
         keeper = await _keeper(tmp_path / "one")
         _written(keeper, 0, 1, b"state")
         wire = await connect(keeper.address, keeper.port, "guessed", 5.0)
-        wire.say({"give": [0, 1], "whole": True})
+        wire.say({"give": [0, 1, 1], "whole": True})
         assert await wire.hear() is None
         wire.close()
         keeper.close()

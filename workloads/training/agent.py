@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import multiprocessing
 import os
@@ -11,6 +12,7 @@ import secrets
 import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
@@ -24,7 +26,7 @@ from validation.ranks import Ranks
 
 from .coordinator import BEAT_S, FAILED, Coordinator
 from .journal import Journal
-from .keeper import Keeper, Kept
+from .keeper import ALIVE, SLOTS, Keeper, Kept
 from .settings import Settings
 from .shape import Seat
 from .wire import connect
@@ -33,6 +35,8 @@ STOPS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 MEMORY = Path("/dev/shm")  # noqa: S108 (memory of this node that outlives a process)
 AGAIN_S = 0.1
+LOCKS: list[Any] = []
+"""Held as long as this process lives."""
 FROM_RANK = ("store", "ready", "step", "checkpoint", "finished", "stopped", "fatal", "broke", "notice")
 
 
@@ -45,6 +49,8 @@ class Child:
     pipe: Connection
     pieces: list[Any] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
+    written: int = 0
+    """Snapshots."""
 
 
 @dataclass
@@ -55,6 +61,8 @@ class Form:
     world: int
     step: int
     shards: list[int]
+    cut: int
+    """The generation that the snapshots are of."""
     homes: dict[str, list[Any]]
     same: bool
     buddies: dict[str, list[Any]]
@@ -66,7 +74,7 @@ class Agent:
         node = settings.cluster.named(ranks.node)
         self.address = node.address if node else "127.0.0.1"
         self.children: dict[int, Child] = {}
-        self.form = Form(0, 0, 0, [], {}, False, {})
+        self.form = Form(0, 0, 0, [], 0, {}, False, {})
         self.stop_asked = False
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -95,6 +103,7 @@ class Agent:
             await self.keeper.open()
             devices = await asyncio.to_thread(self._devices)  # whoever forks from now on need not wait for torch
             count = self.settings.ranks or max(1, devices)
+            self.devices = devices
             address = self.address if first else str(told["address"])
             self.wire = await connect(address, port, secret, self.settings.patience.start)
             keeper = [self.address, self.keeper.port]
@@ -176,7 +185,9 @@ class Agent:
     def _start(self, message: dict[str, Any]) -> None:
         number, step = int(message["generation"]), int(message["step"])
         same, shards = bool(message["same"]), [int(each) for each in message["shards"]]
-        self.form = Form(number, message["world"], step, shards, message["homes"], same, message["buddies"])
+        homes, second = message["homes"], message["buddies"]
+        self.form = Form(number, message["world"], step, shards, int(message["cut"]), homes, same, second)
+        self.keeper.generation = number
         self.keeper.forget_after(step)
         seats = [Seat(**seat) for seat in message["seats"]]
         firsts = {seat.shard: seat.rank for seat in reversed(seats)}
@@ -193,6 +204,7 @@ class Agent:
                 "step": step,
                 "shards": tuple(shards),
                 "same": same,
+                "accelerators": self.devices,
                 "keeps": firsts[seat.shard] == seat.rank,
             }
             process = self.context.Process(target=_be_rank, args=(place, its), daemon=True)
@@ -226,7 +238,8 @@ class Agent:
             path = Path(child.paths[step % len(child.paths)])
             self.keeper.written(shard, step, Kept(path, child.pieces, self.form.number))
             self._begin(child, self._second_copy(child, step))
-            if step == self.form.step + 2:
+            child.written += 1
+            if child.written == SLOTS:
                 self.keeper.tidy(self.form.number)
         elif what == "want":
             self._begin(child, self._brought(child, message["shards"], bool(message["pieces"])))
@@ -245,10 +258,11 @@ class Agent:
         """Parts of the state that a rank goes on with, from here or from the node that has them."""
         found: dict[int, Any] = {}
         for shard in shards:
-            kept = self.keeper.held.get((shard, self.form.step))
+            step, cut = self.form.step, self.form.cut
+            kept = self.keeper.whole(shard, step, cut)
             if kept is None:
                 address, port = self.form.homes[str(shard)]
-                kept = await self.keeper.fetch((str(address), int(port)), shard, self.form.step, not pieces_only)
+                kept = await self.keeper.fetch((str(address), int(port)), shard, step, cut, not pieces_only)
             found[shard] = kept.pieces if pieces_only else (str(kept.path), kept.pieces)
         child.pipe.send({"answer": {"pieces" if pieces_only else "have": found}})
 
@@ -261,7 +275,7 @@ class Agent:
         """Or the rank, which waits for it, is through; whether a node is gone the coordinator finds out."""
         try:
             await work
-        except (OSError, TimeoutError, KeyError) as error:
+        except (OSError, TimeoutError, KeyError, MemoryError) as error:
             self._pass_on(child, {"what": "broke", "text": f"its snapshots cannot be passed on: {error}"})
 
     def _tell(self, message: dict[str, Any]) -> None:
@@ -282,7 +296,7 @@ class Agent:
             with contextlib.suppress(EOFError, OSError):
                 while child.pipe.poll():
                     self._heard(child, child.pipe.recv())
-            child.process.join()
+            await asyncio.to_thread(child.process.join)  # one with much pinned memory takes its time
             child.pipe.close()
         for task in list(self._tasks):
             task.cancel()
@@ -314,10 +328,12 @@ def _place_in_memory() -> Path:
     """A folder of this process; what killed ones have left is cleared away."""
     ours = f"stampworks-training-{os.getuid()}-"
     for left in MEMORY.glob(f"{ours}*"):
-        if not Path("/proc", left.name.removeprefix(ours)).exists():
+        with contextlib.suppress(OSError), (left / ALIVE).open("r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(left, ignore_errors=True)
-    folder = MEMORY / f"{ours}{os.getpid()}"
-    folder.mkdir(mode=0o700)
+    folder = Path(tempfile.mkdtemp(prefix=ours, dir=MEMORY))
+    LOCKS.append((folder / ALIVE).open("w"))
+    fcntl.flock(LOCKS[-1], fcntl.LOCK_EX)
     return folder
 
 

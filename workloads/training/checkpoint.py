@@ -21,6 +21,7 @@ import pickle
 import re
 import shutil
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -246,6 +247,8 @@ class Checkpoints:
 
     def _described(self, name: str) -> tuple[Manifest | None, str]:
         """The manifest of a checkpoint of this model, else why it is none."""
+        if foreign := self._foreign(self.folder / name):
+            return None, foreign
         try:
             manifest = _manifest(self.folder / name)
         except CheckpointError as error:
@@ -253,6 +256,16 @@ class Checkpoints:
         if manifest.model != self.model:
             return None, f"{self.folder / name}: is of another model ({manifest.model}) than this run's ({self.model})"
         return manifest, ""
+
+    def _foreign(self, folder: Path) -> str:
+        """Why it was not written by whoever runs this: to read its metadata is to do what its writer says."""
+        with tempfile.TemporaryFile(dir=self.folder) as file:  # as whom this file system knows us
+            own = os.fstat(file.fileno()).st_uid
+        for path in (folder, folder / MANIFEST, folder / METADATA):
+            with contextlib.suppress(OSError):
+                if (owner := path.lstat().st_uid) != own:
+                    return f"{path}: belongs to user {owner}, and this run's files to {own}: is it the right directory?"
+        return ""
 
     def _damage(self, name: str, manifest: Manifest) -> str:
         """What is wrong with this rank's part of the files: as many ranks as wrote them look at one each."""

@@ -101,12 +101,15 @@ class Coordinator:
     async def run(self) -> int:
         """The whole run. How it ended is in the journal."""
         self._beat = asyncio.create_task(self._beats())
+        code = FAILED
         try:
             await self._gather()
             code = await self._generations()
         except _GaveUpError as error:
-            code = FAILED
             self.journal.write("end", why="failed", step=self.step, text=str(error))
+        except Exception as error:  # nobody shall go on without a coordinator
+            text = f"the coordinator broke: {type(error).__name__}: {error}"
+            self.journal.write("end", why="failed", step=self.step, text=text)
         for member in self.members:
             member.wire.say({"do": "end", "code": code})
         self._beat.cancel()
@@ -140,11 +143,13 @@ class Coordinator:
     async def _gather(self) -> None:
         """All nodes of the job, or those that came."""
         deadline = time.monotonic() + self.settings.patience.start
-        while len(self.members) < self.nodes and (left := deadline - time.monotonic()) > 0:
+        while len(self.members) < self.nodes and not self.stopping and (left := deadline - time.monotonic()) > 0:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     member, message = await self.heard.get()
                     self._note(member, message)
+        if self.stopping:
+            return
         if len(self.members) < self.nodes:
             came = ", ".join(member.node for member in self.members)
             waited = f"{self.settings.patience.start:g} s"
@@ -171,7 +176,11 @@ class Coordinator:
     # -- generations
 
     async def _generations(self) -> int:
+        if self.stopping:
+            self.journal.write("end", why="preempted", step=0, text="it was asked to stop before it began")
+            return STOPPED
         in_vain = failures = 0
+        blamed = ""
         why = "the run begins"
         for number in range(1, self.settings.patience.failures + 2):
             generation = self._formed(number, why)
@@ -183,6 +192,10 @@ class Coordinator:
             )
             failures += 1
             in_vain = 0 if generation.steps else in_vain + 1
+            if in_vain > 1 and ended.node and ended.node == blamed and len(self.members) > 1:
+                self._leave_behind(ended.node)
+                in_vain = 0
+            blamed = ended.node
             if not ended.mends:
                 raise _GaveUpError(f"{ended.where} {ended.text}")
             if in_vain == IN_VAIN_MAX:
@@ -194,6 +207,13 @@ class Coordinator:
                 raise _GaveUpError("no node is left")
             why = f"{ended.where} {ended.text}"
         raise _GaveUpError(f"{failures} failures, which is as many as patience.failures allows")
+
+    def _leave_behind(self, node: str) -> None:
+        """A node that breaks every generation, one with a broken device for example."""
+        for member in [member for member in self.members if member.node == node]:
+            self.members.remove(member)
+            member.wire.say({"do": "end", "code": FAILED})
+        self.journal.write("notice", text=f"{node} has broken two generations one after the other, and is left behind")
 
     def _formed(self, number: int, why: str) -> Generation:
         members = list(self.members)
@@ -231,6 +251,7 @@ class Coordinator:
                     "step": step,
                     "shards": shards,
                     "homes": homes,
+                    "cut": cut,
                     "same": cut > 0 and self.worlds[cut] == len(found),
                     "buddies": {
                         str(rank): [*members[node].keeper] for rank, node in second.items() if found[rank].node == place
@@ -250,8 +271,8 @@ class Coordinator:
 
     async def _through(self, generation: Generation) -> str | Failure:
         """Until the generation has finished or stopped, or something is wrong with it."""
-        patience = self.settings.patience
         broken: tuple[float, Failure] | None = None
+        looked = time.monotonic()
         if self.stopping:
             self._want(generation, WANTS_STOP)
         while True:
@@ -267,16 +288,28 @@ class Coordinator:
                     elif found:
                         return found
             now = time.monotonic()
-            silent = [member for member in generation.members if now - member.heard > patience.node]
-            if silent:
-                self.members = [member for member in self.members if member not in silent]
-                names = ", ".join(member.node for member in silent)
-                return Failure("node", f"no sign of life for {patience.node:g} s", names)
-            if broken and now - broken[0] > WHO_WAS_FIRST_S + patience.node:
+            if now - looked > 2 * BEAT_S:  # this process was kept waiting, and heard nobody meanwhile
+                for each in self.members:
+                    each.heard = now
+            looked = now
+            if broken and now - broken[0] > WHO_WAS_FIRST_S + self.settings.patience.node:
                 return Failure("rank", broken[1].text, broken[1].node, broken[1].rank)
-            if now - generation.progress > patience.step:
-                what = "is not ready" if len(generation.ready) < len(generation.seats) else "makes no step"
-                return Failure("hang", f"it {what} for {patience.step:g} s")
+            if failure := self._silent(generation, now):
+                return failure
+
+    def _silent(self, generation: Generation, now: float) -> Failure | None:
+        """Who has not been heard of for longer than anybody should be."""
+        patience = self.settings.patience
+        if silent := [member for member in generation.members if now - member.heard > patience.node]:
+            self.members = [member for member in self.members if member not in silent]
+            for member in silent:  # should they wake up
+                member.wire.say({"do": "end", "code": FAILED})
+            names = ", ".join(member.node for member in silent)
+            return Failure("node", f"no sign of life for {patience.node:g} s", names)
+        if now - generation.progress > patience.step:
+            what = "is not ready" if len(generation.ready) < len(generation.seats) else "makes no step"
+            return Failure("hang", f"it {what} for {patience.step:g} s")
+        return None
 
     def _told(self, generation: Generation, member: Member, message: dict[str, Any] | None) -> str | Failure | None:
         """What a message means for the generation."""
@@ -351,10 +384,12 @@ class Coordinator:
             member.held = []
             member.wire.say({"do": "stop"})
         waiting = set(self.members)
-        deadline = time.monotonic() + self.settings.patience.node
-        while waiting and (left := deadline - time.monotonic()) > 0:
+        deadline = time.monotonic() + self.settings.patience.step
+        while waiting and time.monotonic() < deadline:
+            if all(time.monotonic() - member.heard > self.settings.patience.node for member in waiting):
+                break
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(BEAT_S):
                     member, message = await self.heard.get()
                     self._note(member, message)
                     if message is None:

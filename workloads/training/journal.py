@@ -19,6 +19,7 @@ from .trackers import tracker
 
 SAY_S = 5.0
 """Between two lines about steps for a person."""
+AGAIN_S = 1.0
 RECORD_S = 30.0
 """Between two records of a run that goes on."""
 
@@ -46,6 +47,7 @@ class Journal:
                 if file.read() != b"\n":  # an attempt was killed in the middle of a line
                     file.write(b"\n")
 
+        self._closing = False
         self._lines = queue.SimpleQueue[str | None]()
         self._writer = threading.Thread(target=self._write, daemon=True)
         self._writer.start()
@@ -54,6 +56,10 @@ class Journal:
         return self._clock + time.monotonic()
 
     def write(self, what: str, **told: Any) -> None:
+        if what == "generation":
+            self._asked = False  # whoever was asked is gone
+        elif what == "start":
+            told = record.without_secrets(told)
         self._lines.put(json.dumps({"at": self._now(), "what": what, **told}) + "\n")
         if what != "step" or time.monotonic() - self._said > SAY_S:
             print(_readable(what, told), flush=True)
@@ -72,8 +78,17 @@ class Journal:
     def _write(self) -> None:
         """In a thread: a shared directory that does not answer for a while must not look as if nodes were gone."""
         while (line := self._lines.get()) is not None:
-            with self.path.open("a") as file:
-                file.write(line)
+            said = False
+            while not self._closing or not said:
+                try:
+                    with self.path.open("a") as file:
+                        file.write(line)
+                    break
+                except OSError as error:
+                    if not said:
+                        print(f"{self.path}: {error.strerror}: events wait until it can be written", flush=True)
+                    said = True
+                    time.sleep(AGAIN_S)
 
     def _record(self) -> None:
         """How far it is, for whoever looks meanwhile or finds it killed; in a process of its own, for it takes long."""
@@ -87,9 +102,13 @@ class Journal:
         if self._recording:
             self._recording.kill()
             self._recording.wait()
+        self._closing = True
         self._lines.put(None)
         self._writer.join()
-        self.tracker.artifact(record.write(self.folder))
+        try:
+            self.tracker.artifact(record.write(self.folder))
+        except OSError as error:
+            print(f"{self.folder}: {error.strerror}: the record is not written", flush=True)
         self.tracker.end(status)
         for text in self.tracker.said():
             print(_readable("notice", {"text": text}), flush=True)

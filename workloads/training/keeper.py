@@ -17,6 +17,8 @@ from typing import Any
 from .wire import LINE_MAX, Wire, admitted, connect
 
 WAIT_S = 10.0
+ALIVE = "alive"
+"""A file that the agent holds a lock on."""
 SLOTS = 2
 
 
@@ -38,6 +40,8 @@ class Keeper:
     held: dict[tuple[int, int], Kept] = field(default_factory=dict)
     """By shard and step; only what is whole."""
     port: int = 0
+    generation: int = 0
+    """The one that goes on now: nothing is taken from another."""
     _ways: dict[tuple[str, int], Wire] = field(default_factory=dict)
     _turns: dict[tuple[Any, ...], asyncio.Lock] = field(default_factory=dict)
     _fetched: dict[tuple[int, int, bool], Kept] = field(default_factory=dict)
@@ -81,7 +85,7 @@ class Keeper:
 
     def tidy(self, generation: int) -> None:
         """Removes what earlier generations wrote and nobody goes back to any more."""
-        used = {kept.path for kept in self.held.values()}
+        used = {self.folder / ALIVE, *(kept.path for kept in self.held.values())}
         for path in self.folder.iterdir():
             if path not in used and not path.name.startswith((f"own-{generation}-", f"copy-{generation}-")):
                 path.unlink(missing_ok=True)
@@ -105,19 +109,24 @@ class Keeper:
         answer = await wire.hear()
         if not answer or answer.get("kept") != [shard, step]:
             self._ways.pop(to).close()
-            raise ConnectionError(f"{to[0]} does not keep a copy")
+            raise ConnectionError(f"{to[0]} keeps no copy of part {shard} of step {step}: is its /dev/shm full?")
 
-    async def fetch(self, of: tuple[str, int], shard: int, step: int, whole: bool) -> Kept:
+    def whole(self, shard: int, step: int, cut: int) -> Kept | None:
+        """What is here of a part, as that generation wrote it."""
+        kept = self.held.get((shard, step))
+        return kept if kept and kept.cut == cut else None
+
+    async def fetch(self, of: tuple[str, int], shard: int, step: int, cut: int, whole: bool) -> Kept:
         """What another node has: its pieces, and where it is `whole`, all of it; once for all ranks of this node."""
         async with self._turns.setdefault((shard, step, whole), asyncio.Lock()):
             if (shard, step, whole) not in self._fetched:
-                self._fetched[shard, step, whole] = await self._fetch(of, shard, step, whole)
+                self._fetched[shard, step, whole] = await self._fetch(of, shard, step, cut, whole)
             return self._fetched[shard, step, whole]
 
-    async def _fetch(self, of: tuple[str, int], shard: int, step: int, whole: bool) -> Kept:
+    async def _fetch(self, of: tuple[str, int], shard: int, step: int, cut: int, whole: bool) -> Kept:
         wire = await connect(*of, self.secret, WAIT_S)
         try:
-            wire.say({"give": [shard, step], "whole": whole})
+            wire.say({"give": [shard, step, cut], "whole": whole})
             answer = await wire.hear()
             if not answer or "pieces" not in answer:
                 raise ConnectionError(f"{of[0]} has lost its copy of part {shard} of step {step}")
@@ -132,7 +141,7 @@ class Keeper:
         wire = Wire(reader, writer)
         if not await admitted(wire, self.secret, WAIT_S):
             return
-        with contextlib.suppress(OSError, asyncio.CancelledError):
+        with contextlib.suppress(OSError, MemoryError, asyncio.CancelledError):
             while message := await wire.hear():
                 if "keep" in message:
                     await self._keep(wire, message)
@@ -143,6 +152,8 @@ class Keeper:
     async def _keep(self, wire: Wire, message: dict[str, Any]) -> None:
         shard, step = (int(each) for each in message["keep"])
         cut = int(message["cut"])
+        if cut != self.generation:
+            raise ConnectionError(f"a copy of generation {cut}, and this is {self.generation}")
         self.writing(shard, step)
         path = self.folder / f"copy-{cut}-{shard}-{step % SLOTS}"
         await _written(path, wire, int(message["bytes"]))
@@ -150,8 +161,8 @@ class Keeper:
         wire.say({"kept": [shard, step]})
 
     async def _give(self, wire: Wire, message: dict[str, Any]) -> None:
-        shard, step = (int(each) for each in message["give"])
-        kept = self.held.get((shard, step))
+        shard, step, cut = (int(each) for each in message["give"])
+        kept = self.whole(shard, step, cut)
         if kept is None:
             wire.say({"lost": [shard, step]})
             return
@@ -162,9 +173,21 @@ class Keeper:
                     await wire.send(seen)
 
 
+def reserved(file: int, size: int, path: Path) -> None:
+    """All of it at once: what is missing in the middle of a copy would kill whoever writes."""
+    try:
+        os.posix_fallocate(file, 0, size)
+    except OSError as error:
+        free = shutil.disk_usage(path.parent).free
+        raise MemoryError(
+            f"{path.parent} on {os.uname().nodename}: a snapshot needs {size:,} bytes, and {free:,} are free "
+            f"({error.strerror}): make /dev/shm larger, or set snapshots to false"
+        ) from None
+
+
 async def _written(path: Path, wire: Wire, size: int) -> None:
     with path.open("w+b") as file:
-        os.truncate(file.fileno(), size)
+        reserved(file.fileno(), size, path)
         with mmap.mmap(file.fileno(), size) as content:
             await wire.take(content, size)
 

@@ -29,6 +29,7 @@ from .checkpoint import CheckpointError, Checkpoints
 from .data import DataError, Stream
 from .layout import clipped, laid_out
 from .model import Transformer
+from .record import without_secrets
 from .settings import Settings
 from .shape import Seat
 from .state import Memory, State, die_with_parent, overlaps, sources_of
@@ -58,6 +59,8 @@ class Place:
     """Those that the snapshots consist of."""
     same: bool = False
     """Whether they were cut as this generation cuts."""
+    accelerators: int = 0
+    """That the node had when it came."""
     keeps: bool = True
     """Whether it leaves snapshots: of ranks of a node that hold the same, one does."""
 
@@ -96,6 +99,8 @@ class Rank:
     wanted: int = 0
     kept: int = 0
     """The newest step whose snapshot is safe."""
+    done: int = 0
+    saved: int = 0
     unwritten: int = 0
     """The step of a snapshot that is being copied."""
     answers: dict[str, Any] = field(default_factory=dict)
@@ -125,6 +130,8 @@ class Rank:
 
     def _device(self) -> torch.device:
         if not torch.cuda.is_available():
+            if self.place.accelerators:
+                raise RuntimeError(f"the node had {self.place.accelerators} accelerators, and torch sees none any more")
             return torch.device("cpu")
         device = torch.device("cuda", self.place.seat.local)
         torch.cuda.set_device(device)
@@ -160,12 +167,13 @@ class Rank:
             return 0
         self.checkpoints.load(found, self.state.durable())
         self.state.made(found.step)
+        self.saved = found.step
         self._ready(found.step, "checkpoint", [*found.passed_over, *self._other_order(found.told)])
         return int(found.step)
 
     def _other_order(self, told: dict[str, Any]) -> list[str]:
         """Why samples come in another order than before the checkpoint: some may come twice, and some not at all."""
-        was, now = told.get("settings", {}), self.place.settings.told()
+        was, now = told.get("settings", {}), without_secrets(self.place.settings.told())
         fixed = [("batch",), ("model", "length"), ("data", "source"), ("data", "seed")]
         changed = [
             f"{'.'.join(path)} was {_at(was, path)} and is {_at(now, path)}"
@@ -216,7 +224,7 @@ class Rank:
         rows = rows_of(settings.batch, self.laid.part, self.laid.parts)
         real = [row for row in rows if row is not None]
         stream = Stream(settings.data, settings.batch, settings.model.length, real, done + 1)
-        self.kept = done
+        self.kept = self.done = done
         if stream.vocabulary > settings.model.vocabulary:
             raise ValueError(
                 f"{settings.data.source}: its tokens go up to {stream.vocabulary - 1}, and model.vocabulary is "
@@ -229,22 +237,27 @@ class Rank:
             stalls.data = stream.waited_s if real else 0.0
             rate = learning_rate(settings, step)
             loss, norm = self._step(tokens.to(self.device), rate, len(rows))
-            told = self._together(loss)
             if slots:
-                stalls.snapshot = self._snapshot(slots[step % SLOTS], step)
+                stalls.snapshot = self._until_kept(step - 1)
+            told = self._together(loss)
+            if not math.isfinite(told.loss):
+                raise ValueError(_senseless(step, f"the loss is {told.loss}", settings))
+            if slots:
+                stalls.snapshot += self._snapshot(slots[step % SLOTS], step)
             if told.wanted or step == settings.steps:
                 stalls.checkpoint = self._save(step)
+            self.done = step
             self._tell_of(step, told.loss, norm, rate, time.perf_counter() - begun, stalls)
             while stream.notices:
                 self.pipe.send({"what": "notice", "text": stream.notices.pop(0)})
             if told.wanted & WANTS_STOP:
                 self._end_snapshot()
-                self._finish_saving()
+                self._finish_saving(step)
                 self.pipe.send({"what": "stopped", "step": step})
                 return
         if place.step == settings.steps:  # the others were lost while the last checkpoint was written
             self._save(settings.steps)
-        self._finish_saving()
+        self._finish_saving(settings.steps)
         stream.close()
         self.pipe.send({"what": "finished", "step": settings.steps, "digest": self._digest()})
         dist.barrier()
@@ -264,6 +277,8 @@ class Rank:
                 (loss * (self.laid.parts / whole)).backward()
             total += loss.detach()
         norm = clipped(self.laid.model, settings.clip)
+        if not math.isfinite(norm):
+            raise ValueError(_senseless(self.done + 1, f"the gradients' norm is {norm}", settings))
         self._end_snapshot()
         self.state.step(rate)
         return total, norm
@@ -292,11 +307,16 @@ class Rank:
         self.wanted = 0
         return Together(float(values[0]) / copies / (settings.batch * settings.model.length), round(float(values[1])))
 
-    def _snapshot(self, slot: Memory, step: int) -> float:
-        """Seconds it took. The one before must be safe before the one before that is written over."""
+    def _until_kept(self, step: int) -> float:
+        """Seconds until the second copy of this step is safe. What is older may go when all have got this far."""
         begun = time.perf_counter()
-        while self.kept < step - 1:
+        while self.kept < step:
             self._hear()
+        return time.perf_counter() - begun
+
+    def _snapshot(self, slot: Memory, step: int) -> float:
+        """Seconds it took."""
+        begun = time.perf_counter()
         self.pipe.send({"what": "writing", "step": step})
         if self.copies:
             self.copies.wait_stream(torch.cuda.current_stream())
@@ -320,17 +340,26 @@ class Rank:
     def _save(self, step: int) -> float:
         """Seconds that training waits for it; the rest goes on beside it."""
         begun = time.perf_counter()
-        self.checkpoints.save(self.state.durable(), step, {"settings": self.place.settings.told()})
+        told = without_secrets(self.place.settings.told())
+        self.checkpoints.save(self.state.durable(), step, {"settings": told})
         return time.perf_counter() - begun
 
-    def _finish_saving(self) -> None:
+    def _finish_saving(self, step: int) -> None:
+        """Until the checkpoint of the last step is safe: a run that has none must not end as if it had."""
         self.checkpoints.finish()
-        self._tell_saved()
+        if self._tell_saved() != step:
+            where = self.checkpoints.folder
+            raise CheckpointError(
+                f"{where}: the last checkpoint, of step {step}, was not saved: see the notices before"
+            )
 
-    def _tell_saved(self) -> None:
+    def _tell_saved(self) -> int:
+        """The step of the newest checkpoint."""
         if problem := self.checkpoints.problem():
             self.pipe.send({"what": "notice", "text": problem})
-        if (saved := self.checkpoints.done()) and not self.place.seat.rank:
+        if saved := self.checkpoints.done():
+            self.saved = saved.step
+        if saved and not self.place.seat.rank:
             self.pipe.send(
                 {
                     "what": "checkpoint",
@@ -340,6 +369,7 @@ class Rank:
                     "folder": str(saved.folder),
                 }
             )
+        return self.saved
 
     def _tell_of(self, step: int, loss: float, norm: float, rate: float, seconds: float, stalls: Stalls) -> None:
         self._tell_saved()
@@ -347,10 +377,6 @@ class Rank:
             return
         settings = self.place.settings
         tokens = settings.batch * settings.model.length
-        if not math.isfinite(loss):
-            raise ValueError(
-                f"step {step}: the loss is {loss}: try a lower learning_rate than {settings.learning_rate}"
-            )
         self.pipe.send(
             {
                 "what": "step",
@@ -395,6 +421,10 @@ class Rank:
 class Together:
     loss: float
     wanted: int
+
+
+def _senseless(step: int, what: str, settings: Settings) -> str:
+    return f"step {step}: {what}: try a lower learning_rate than {settings.learning_rate}"
 
 
 def _at(told: Any, path: tuple[str, ...]) -> Any:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
+from .keeper import reserved
 from .layout import local
 from .settings import Settings
 
@@ -54,7 +55,10 @@ class State:
     def step(self, rate: float) -> None:
         """Changes the weights by their gradients."""
         for name, weight in self.weights.items():
-            self.here[name].grad = None if weight.grad is None else local(weight.grad)
+            here, current = self.here[name], local(weight.detach())
+            if here.data_ptr() != current.data_ptr():  # torch 2.6 moves what is cut unevenly, once
+                here.data = current
+            here.grad = None if weight.grad is None else local(weight.grad)
             weight.grad = None
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -163,7 +167,7 @@ class Memory:
         self.path = path
         with path.open("r+b" if path.exists() else "w+b") as file:
             if size:
-                file.truncate(size)
+                reserved(file.fileno(), size, path)
             self._map = mmap.mmap(file.fileno(), 0)
         self.tensor = torch.frombuffer(self._map, dtype=torch.uint8)
         if pinned:

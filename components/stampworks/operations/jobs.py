@@ -301,15 +301,15 @@ def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job |
         return None
     nodes = told["nodes"] if type(told.get("nodes")) is int else 0
     job = queued or Job(name, told["workload"], "unknown", None, str(told.get("user", "")), (), nodes, None, "")
-    last = found.get("last")
-    if isinstance(last, dict) and last.get("what") == "end":
+    last, code = found.get("last"), found.get("exit")
+    broke_off = code not in (None, 0, 75) and isinstance(last, dict) and last.get("why") != "failed"
+    if isinstance(last, dict) and last.get("what") == "end" and not broke_off:  # else it is of the attempt before
         ways: dict[object, State] = {"finished": "finished", "preempted": "stopped", "failed": "failed"}
         text = str(last.get("text") or "")
         return replace(job, state=ways.get(last.get("why"), "failed"), why=text)
     if queued:
         return queued
     codes: dict[object, State] = {None: "unknown", 0: "finished", 75: "stopped"}
-    code = found.get("exit")
     why = "nobody has heard how it ended" if code is None else f"exit code {code}" if code not in codes else ""
     return replace(job, state=codes.get(code, "failed"), why=why)
 

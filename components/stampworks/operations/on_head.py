@@ -70,7 +70,7 @@ def write(folder: Path, files: dict[str, str]) -> dict[str, Any]:
     for name, text in files.items():
         draft = folder / f".{name}.draft"
         draft.unlink(missing_ok=True)
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
@@ -92,6 +92,7 @@ def runs(folder: Path) -> dict[str, Any]:
 def follow(folder: Path, log: int, events: int) -> dict[str, Any]:
     """What has come to log and events since these places; of the log whole lines, where there are some."""
     said, told = read(folder / LOG, log, CHUNK_BYTES), read(folder / EVENTS, events, CHUNK_BYTES)
+    more = CHUNK_BYTES in (len(said), len(told))
     said = said if len(said) < CHUNK_BYTES else said[: said.rfind(b"\n") + 1] or said
     told = told[: told.rfind(b"\n") + 1] or (told if len(told) == CHUNK_BYTES else b"")
     return {
@@ -99,7 +100,7 @@ def follow(folder: Path, log: int, events: int) -> dict[str, Any]:
         "log_next": log + len(said),
         "events": told.decode(errors="replace"),
         "events_next": events + len(told),
-        "more": CHUNK_BYTES in (len(said), len(told)),
+        "more": more and bool(said or told),
         **_ended(folder),
     }
 
