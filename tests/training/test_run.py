@@ -31,6 +31,7 @@ def test_a_run_learns(undisturbed: Run) -> None:
     found = losses(undisturbed)
     assert found[STEPS] < 0.8 * found[1]
     assert undisturbed.last()["why"] == "finished"
+    assert not list(undisturbed.folder.glob("meeting-*"))
     record = json.loads((undisturbed.folder / "record.json").read_text())
     assert record["state"] == "finished"
     assert record["account"]["parameters"] > 0

@@ -115,7 +115,10 @@ class Agent:
         finally:
             await self._end_children()
             self.keeper.close()
-        return await coordinating if coordinating else code
+        if not coordinating:
+            return code
+        self._meeting.unlink(missing_ok=True)  # it has the run's secret, and nobody comes any more
+        return await coordinating
 
     @property
     def _meeting(self) -> Path:
