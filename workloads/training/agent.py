@@ -58,13 +58,10 @@ class Form:
     """The generation that this node takes part in."""
 
     number: int
-    world: int
     step: int
-    shards: list[int]
     cut: int
     """The generation that the snapshots are of."""
     homes: dict[str, list[Any]]
-    same: bool
     buddies: dict[str, list[Any]]
 
 
@@ -74,7 +71,7 @@ class Agent:
         node = settings.cluster.named(ranks.node)
         self.address = node.address if node else "127.0.0.1"
         self.children: dict[int, Child] = {}
-        self.form = Form(0, 0, 0, [], 0, {}, False, {})
+        self.form = Form(0, 0, 0, {}, {})
         self.stop_asked = False
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -187,9 +184,7 @@ class Agent:
 
     def _start(self, message: dict[str, Any]) -> None:
         number, step = int(message["generation"]), int(message["step"])
-        same, shards = bool(message["same"]), [int(each) for each in message["shards"]]
-        homes, second = message["homes"], message["buddies"]
-        self.form = Form(number, message["world"], step, shards, int(message["cut"]), homes, same, second)
+        self.form = Form(number, step, int(message["cut"]), message["homes"], message["buddies"])
         self.keeper.generation = number
         self.keeper.forget_after(step)
         seats = [Seat(**seat) for seat in message["seats"]]
@@ -201,12 +196,12 @@ class Agent:
                 "generation": number,
                 "seat": seat,
                 "address": self.address,
-                "world": self.form.world,
+                "world": message["world"],
                 "on_node": len(seats),
                 "memory": str(self.keeper.folder),
                 "step": step,
-                "shards": tuple(shards),
-                "same": same,
+                "shards": tuple(message["shards"]),
+                "same": message["same"],
                 "accelerators": self.devices,
                 "keeps": firsts[seat.shard] == seat.rank,
             }

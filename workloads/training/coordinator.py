@@ -11,7 +11,7 @@ from typing import Any
 from .journal import Journal
 from .settings import Settings
 from .shape import Seat, buddies, misfit, seats
-from .wire import LINE_MAX, Wire, admitted
+from .wire import LINE_MAX, WANTS_CHECKPOINT, WANTS_STOP, Wire, admitted
 
 BEAT_S = 0.5
 WHO_WAS_FIRST_S = 1.0
@@ -21,7 +21,6 @@ IN_VAIN_MAX = 3
 FINISHED, FAILED, STOPPED = 0, 1, 75
 """How an agent ends. 75: it left a checkpoint and wants to be started again (EX_TEMPFAIL)."""
 ENDS = {FINISHED: "finished", FAILED: "failed", STOPPED: "preempted"}
-WANTS_CHECKPOINT, WANTS_STOP = 1, 2
 BROKEN = "broken"
 FAILURES = {"gone": ("rank", True), "broke": (BROKEN, True), "fatal": ("rank", False)}
 """What a rank or its agent says of its end: the kind of failure, and whether starting again may help."""
@@ -64,7 +63,6 @@ class Generation:
     number: int
     seats: list[Seat]
     members: list[Member]
-    began: float
     step: int
     ready: dict[int, int] = field(default_factory=dict)
     """Process ids of the ranks that have their state."""
@@ -72,6 +70,7 @@ class Generation:
     """Ranks that have come to an end, finished or stopped."""
     about: dict[str, Any] = field(default_factory=dict)
     progress: float = 0.0
+    """When it last came further."""
     steps: int = 0
 
     def member(self, rank: int) -> Member:
@@ -221,8 +220,7 @@ class Coordinator:
         if not found:
             raise _GaveUpError(f"{sum(member.ranks for member in members)} ranks are left, too few for the layout")
         step, cut = self._newest()
-        generation = Generation(number, found, members, time.monotonic(), step)
-        generation.progress = time.monotonic()
+        generation = Generation(number, found, members, step, progress=time.monotonic())
         shards = sorted({shard for member in members for shard, at, by in member.held if (at, by) == (step, cut)})
         homes = {
             str(shard): [*member.keeper]

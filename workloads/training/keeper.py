@@ -20,6 +20,7 @@ WAIT_S = 10.0
 ALIVE = "alive"
 """A file that the agent holds a lock on."""
 SLOTS = 2
+"""Snapshots that are kept: one is whole while the next is written and sent."""
 
 
 @dataclass

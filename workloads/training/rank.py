@@ -27,16 +27,14 @@ from torch.distributed.tensor import DTensor
 
 from .checkpoint import CheckpointError, Checkpoints
 from .data import DataError, Stream
+from .keeper import SLOTS
 from .layout import clipped, laid_out
 from .model import Transformer
 from .record import without_secrets
 from .settings import Settings
 from .shape import Seat
 from .state import Memory, State, die_with_parent, overlaps, sources_of
-
-SLOTS = 2
-"""Snapshots that are kept: one is whole while the next is written and sent."""
-WANTS_CHECKPOINT, WANTS_STOP = 1, 2
+from .wire import WANTS_STOP
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,6 @@ class Rank:
     wanted: int = 0
     kept: int = 0
     """The newest step whose snapshot is safe."""
-    done: int = 0
     saved: int = 0
     unwritten: int = 0
     """The step of a snapshot that is being copied."""
@@ -224,7 +221,7 @@ class Rank:
         rows = rows_of(settings.batch, self.laid.part, self.laid.parts)
         real = [row for row in rows if row is not None]
         stream = Stream(settings.data, settings.batch, settings.model.length, real, done + 1)
-        self.kept = self.done = done
+        self.kept = done
         if stream.vocabulary > settings.model.vocabulary:
             raise ValueError(
                 f"{settings.data.source}: its tokens go up to {stream.vocabulary - 1}, and model.vocabulary is "
@@ -235,8 +232,7 @@ class Rank:
             stalls = Stalls()
             tokens = torch.from_numpy(next(stream)[1]) if real else torch.zeros((0, settings.model.length + 1)).long()
             stalls.data = stream.waited_s if real else 0.0
-            rate = learning_rate(settings, step)
-            loss, norm = self._step(tokens.to(self.device), rate, len(rows))
+            loss, norm = self._step(step, tokens.to(self.device), len(rows))
             if slots:
                 stalls.snapshot = self._until_kept(step - 1)
             told = self._together(loss)
@@ -246,8 +242,7 @@ class Rank:
                 stalls.snapshot += self._snapshot(slots[step % SLOTS], step)
             if told.wanted or step == settings.steps:
                 stalls.checkpoint = self._save(step)
-            self.done = step
-            self._tell_of(step, told.loss, norm, rate, time.perf_counter() - begun, stalls)
+            self._tell_of(step, told.loss, norm, time.perf_counter() - begun, stalls)
             while stream.notices:
                 self.pipe.send({"what": "notice", "text": stream.notices.pop(0)})
             if told.wanted & WANTS_STOP:
@@ -262,7 +257,7 @@ class Rank:
         self.pipe.send({"what": "finished", "step": settings.steps, "digest": self._digest()})
         dist.barrier()
 
-    def _step(self, tokens: torch.Tensor, rate: float, rows: int) -> tuple[torch.Tensor, float]:
+    def _step(self, step: int, tokens: torch.Tensor, rows: int) -> tuple[torch.Tensor, float]:
         """The loss of this rank's samples, summed over their tokens, and the norm of all gradients."""
         settings = self.place.settings
         whole = settings.batch * settings.model.length
@@ -278,9 +273,9 @@ class Rank:
             total += loss.detach()
         norm = clipped(self.laid.model, settings.clip)
         if not math.isfinite(norm):
-            raise ValueError(_senseless(self.done + 1, f"the gradients' norm is {norm}", settings))
+            raise ValueError(_senseless(step, f"the gradients' norm is {norm}", settings))
         self._end_snapshot()
-        self.state.step(rate)
+        self.state.step(learning_rate(settings, step))
         return total, norm
 
     def _loss(self, tokens: torch.Tensor) -> torch.Tensor:
@@ -318,14 +313,13 @@ class Rank:
         """Seconds it took."""
         begun = time.perf_counter()
         self.pipe.send({"what": "writing", "step": step})
+        self.unwritten = step
         if self.copies:
             self.copies.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self.copies):
                 self.state.write(slot.tensor)
         else:
             self.state.write(slot.tensor)
-        self.unwritten = step
-        if not self.copies:
             self._end_snapshot()
         return time.perf_counter() - begun
 
@@ -371,7 +365,7 @@ class Rank:
             )
         return self.saved
 
-    def _tell_of(self, step: int, loss: float, norm: float, rate: float, seconds: float, stalls: Stalls) -> None:
+    def _tell_of(self, step: int, loss: float, norm: float, seconds: float, stalls: Stalls) -> None:
         self._tell_saved()
         if self.place.seat.rank:
             return
@@ -385,7 +379,7 @@ class Rank:
                 "tokens": tokens,
                 "seconds": seconds,
                 "stalled": vars(stalls),
-                "rate": rate,
+                "rate": learning_rate(settings, step),
                 "norm": norm,
             }
         )
