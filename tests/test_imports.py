@@ -95,10 +95,11 @@ RULES = (
             *("clouds.*.members", "clouds.*.faults", "clouds.*.renewal"),
         ),
     ),
+    Rule("stampworks.wire", others=("pulumi", "google")),
     Rule(
         "stampworks.provider",
-        ours=("plan", "operations", "configuration", "qualification", "clouds.*.members", "clouds.local.room"),
-        others=("pulumi", "grpc", "google"),
+        ours=("plan", "wire", "operations", "configuration", "qualification", "clouds.*.members", "clouds.local.room"),
+        others=("grpc", "google"),
     ),
     Rule("stampworks.views", ours=("plan", "differences", "review", "physics", "catalog", "qualification"), pure=True),
     Rule("stampworks.rehearsal", ours=("plan",), others=("pulumi", "grpc", "google")),

@@ -10,9 +10,9 @@ from google.protobuf.struct_pb2 import Struct
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from stampworks.provider.handlers import PACKAGE
-from stampworks.provider.protocol import provider_pb2 as pb
 from stampworks.provider.server import Context, Server
-from stampworks.provider.wire import UNKNOWN, decode, encode, is_known, secret_names
+from stampworks.wire.protocol import provider_pb2 as pb
+from stampworks.wire.values import UNKNOWN, decode, encode, is_known, secret_names
 
 relaxed = settings(deadline=None, derandomize=True, max_examples=60)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stampworks.provider.handler import Failure, Handler, Kind, Property
-from stampworks.provider.wire import UNKNOWN, is_known
+from stampworks.wire.values import UNKNOWN, is_known
 
 _TYPES: dict[Kind, tuple[type, ...]] = {
     "string": (str,),

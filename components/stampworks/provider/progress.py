@@ -11,7 +11,7 @@ import grpc
 
 from stampworks.printable import printable_lines
 from stampworks.provider.handler import Progress
-from stampworks.provider.protocol import engine_pb2, engine_pb2_grpc
+from stampworks.wire.protocol import engine_pb2, engine_pb2_grpc
 
 _BETWEEN_LINES_S = 0.3  # without a terminal each one is a line of output
 

@@ -22,10 +22,10 @@ from stampworks.printable import masking, printable_lines
 from stampworks.provider.checks import failures
 from stampworks.provider.handler import Call, Failure, Handler, Package
 from stampworks.provider.progress import Engine
-from stampworks.provider.protocol import plugin_pb2, provider_pb2_grpc, status_pb2
-from stampworks.provider.protocol import provider_pb2 as pb
 from stampworks.provider.schema import schema
-from stampworks.provider.wire import UNKNOWN, Change, changes, decode, encode, secret_names
+from stampworks.wire.protocol import plugin_pb2, provider_pb2_grpc, status_pb2
+from stampworks.wire.protocol import provider_pb2 as pb
+from stampworks.wire.values import UNKNOWN, Change, changes, decode, encode, secret_names
 
 R = TypeVar("R")
 Context = grpc.aio.ServicerContext[Any, Any]

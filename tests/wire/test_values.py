@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.struct_pb2 import Struct
-from stampworks.provider.wire import UNKNOWN, changes, decode, encode, is_known, secret_names
+from stampworks.wire.values import UNKNOWN, changes, decode, encode, is_known, secret_names
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"
