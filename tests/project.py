@@ -61,6 +61,8 @@ class Project:
             "PULUMI_BACKEND_URL": f"file://{self.folder / 'backend'}",
             "PULUMI_CONFIG_PASSPHRASE": "test",
             "PULUMI_SKIP_UPDATE_CHECK": "1",
+            # the SDKs of clouds are installed here, and the engine would fetch their plugins, used or not
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
         }
 
     def exported(self, *flags: str) -> list[dict[str, Any]]:
