@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter, defaultdict
+from math import ceil
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from stampworks import catalog
 from stampworks.catalog.switches import switches
-from stampworks.planning.fat_tree import Cable, FabricError, FatTree, NoFatTreeError, design
+from stampworks.planning.fat_tree import EVEN, Cable, FabricError, FatTree, NoFatTreeError, design
 from stampworks.planning.fat_tree_notes import notes
 
 from tests.planning.published_fabrics import CANNOT_BE_RIGHT, PUBLISHED, Design, Row
@@ -51,8 +52,8 @@ def test_defaults_are_those_of_the_published_designs() -> None:
 
 
 @st.composite
-def trees(draw: st.DrawFn, nodes_max: int) -> FatTree:
-    """Any design that can be built."""
+def trees(draw: st.DrawFn, nodes_max: int) -> tuple[FatTree, float]:
+    """Any design that can be built, and the oversubscription that was asked for."""
     switch = draw(st.sampled_from(sorted(switches())))
     rate = draw(st.sampled_from(sorted(switches()[switch].ports)))
     planes = draw(st.sampled_from([1, 2])) if 2 * rate in switches()[switch].ports else 1
@@ -63,19 +64,30 @@ def trees(draw: st.DrawFn, nodes_max: int) -> FatTree:
     nics = draw(st.sampled_from([1, 2, 4, 8, 16]))
     of = machine(rate * planes, nics)
     try:
-        return design(of, nodes, unit=unit, switch=switch, oversubscription=oversubscription, planes=planes)
+        tree = design(of, nodes, unit=unit, switch=switch, oversubscription=oversubscription, planes=planes)
+        return tree, oversubscription
     except FabricError as error:
         # small units of many rails run out of cores
         assume("three tiers of" not in str(error))
         raise
 
 
-def check(tree: FatTree, asked: float = 4) -> None:
+def check(tree: FatTree, asked: float = 1) -> None:
     cables = [*tree.cables()]
     _check_counts(tree, cables)
     _check_ports(tree, cables)
     _check_paths(tree, cables)
+    _check_spines(tree, asked)
     assert 1 <= tree.oversubscription <= asked
+
+
+def _check_spines(tree: FatTree, asked: float) -> None:
+    """No more uplinks than what was asked for takes, in pairs, and no more spines than they divide evenly over."""
+    assert tree.uplinks <= ceil(tree.unit / asked) + EVEN - 1
+    leaves = tree.group_units if tree.tiers == 3 else tree.units * tree.rails
+    ports = tree.radix // (tree.tiers - 1) if tree.tiers > 1 else 0  # with cores above it, half of a spine goes up
+    fewer = [each for each in range(1, tree.group_spines) if tree.uplinks % each == 0]
+    assert all(leaves * tree.uplinks // each > ports for each in fewer)
 
 
 def _check_counts(tree: FatTree, cables: list[Cable]) -> None:
@@ -138,16 +150,16 @@ def _paths(one: Counter[str], other: Counter[str]) -> int:
 
 @given(trees(nodes_max=200))
 @settings(max_examples=40, deadline=None)
-def test_any_design_is_sound(tree: FatTree) -> None:
-    """Counts are those of the list of cables, no port is used twice, and paths are equal."""
-    check(tree)
+def test_any_design_is_sound(asked: tuple[FatTree, float]) -> None:
+    """Counts are those of the list of cables, no port is used twice, paths are equal, and no spine is one too many."""
+    check(*asked)
 
 
 @pytest.mark.long
 @given(trees(nodes_max=1500))
 @settings(max_examples=400, deadline=None)
-def test_any_larger_design_is_sound(tree: FatTree) -> None:
-    check(tree)
+def test_any_larger_design_is_sound(asked: tuple[FatTree, float]) -> None:
+    check(*asked)
 
 
 @pytest.mark.parametrize(("table", "row"), [each for each in ROWS if each[1].nodes <= 576])
@@ -176,6 +188,29 @@ def test_uplinks_that_are_oversubscribed_divide_over_few_spines() -> None:
     trees = [design(machine(), 64, switch="qm9700", oversubscription=thin) for thin in (2, 4)]
     assert [(tree.unit, tree.uplinks, tree.spines) for tree in trees] == [(40, 20, 5), (48, 12, 3)]
     assert [tree.oversubscription for tree in trees] == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("asked", "unit", "uplinks", "switches"),
+    [
+        (1, 32, 32, (256, 256, 128)), (1.5, 36, 24, (232, 192, 87)), (2, 40, 20, (208, 160, 65)),
+        (3, 48, 16, (176, 128, 44)), (4, 48, 12, (176, 96, 33)), (5, 50, 10, (168, 80, 30)), (8, 48, 6, (176, 48, 22)),
+    ],
+)  # fmt: skip
+def test_spines_of_a_thin_fabric(asked: float, unit: int, uplinks: int, switches: tuple[int, int, int]) -> None:
+    """1,020 nodes: ports of spines stay free because uplinks divide evenly over spines, as they do in NVIDIA's table of
+    DGX B300 (288 nodes leave 16 of 144 ports of each free); the notes say so."""
+    tree = design(machine(), 1020, switch="qm9700", oversubscription=asked)
+    assert (tree.unit, tree.uplinks) == (unit, uplinks)
+    assert (tree.leaves, tree.spines, tree.cores) == switches
+    free = f"{tree.ports_left['spine']:,} ports of spines stay free: the {uplinks} uplinks of a leaf"
+    assert any(note.startswith(free) for note in notes(machine(), tree)) == (tree.ports_left["spine"] > 0)
+
+
+def test_a_small_unit_has_uplinks_for_its_nodes_only() -> None:
+    """18 nodes on a leaf of 64 ports need 18 uplinks, although 32 would divide over more numbers of spines."""
+    tree = design(catalog.machines()["dgx-gb200"], 36)
+    assert (tree.unit, tree.uplinks, tree.oversubscription) == (18, 18, 1)
 
 
 def test_a_unit_has_whole_nvlink_domains_by_default() -> None:

@@ -27,8 +27,9 @@ Boundary: TypeAlias = Literal["node-leaf", "leaf-spine", "spine-core"]
 NODES_MAX: Final = 1_000_000
 """More than any tree of today's switches holds; a larger number is a slip of the keyboard."""
 
-EVEN: Final = 4
-"""Uplinks that are oversubscribed come in fours where there are as many: a prime number takes a spine for each."""
+EVEN: Final = 2
+"""Uplinks of a leaf come in pairs where there is room: an odd number is often prime, and takes a spine for each.
+Larger steps leave ports of leaves idle: in fours, a leaf at 8:1 has four uplinks instead of six, and 16 nodes less."""
 
 
 class FabricError(ValueError):
@@ -357,7 +358,7 @@ def _default_unit(machine: catalog.Machine, radix: int, oversubscription: float)
 
 
 def _uplinks(machine: catalog.Machine, switch: Switch, radix: int, unit: int, oversubscription: float) -> int:
-    """Enough for the leaf's nodes, and as many as divide well over spines where there is room for them."""
+    """Enough for the leaf's nodes, in pairs where there is room for them."""
     if unit < 1:
         raise FabricError(f"a unit of {unit} nodes", "a unit has at least one")
     needed = ceil(unit / oversubscription)
@@ -369,9 +370,8 @@ def _uplinks(machine: catalog.Machine, switch: Switch, radix: int, unit: int, ov
             f"--unit {_default_unit(machine, radix, oversubscription)} or less{relief}, or a switch with "
             f"{unit + needed} ports",
         )
-    if oversubscription > 1 and needed % EVEN == 0:  # fewer cables are what is asked for
-        return needed
-    return next((each for each in _divisors(radix) if each >= needed and unit + each <= radix), needed)
+    even = needed + -needed % EVEN
+    return even if unit + even <= radix else needed
 
 
 def _spines(uplinks: int, leaves: int, ports: int) -> int:

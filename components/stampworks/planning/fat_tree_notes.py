@@ -55,6 +55,11 @@ def _units(tree: FatTree) -> Iterator[str]:
 
 
 def _ports(machine: catalog.Machine, tree: FatTree) -> Iterator[str]:
+    if left := tree.ports_left["spine"]:
+        yield (
+            f"{left:,} ports of spines stay free: the {tree.uplinks} uplinks of a leaf divide evenly over "
+            f"{tree.group_spines} spines, and over none fewer with ports for all their leaves"
+        )
     if tree.switch.kind != "infiniband" or tree.managers:
         return
     published = (machine.name, tree.switch.name) == PUBLISHED_WITH_MANAGERS
