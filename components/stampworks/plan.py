@@ -174,7 +174,7 @@ class Network:
 @dataclass(frozen=True)
 class Fabric:
     kind: str
-    """What its NICs speak; empty where there are none."""
+    """What its NICs speak; empty where there are none, unknown where nobody says."""
     oversubscription: int | None
     """How many times the rails of a leaf exceed its trunk: 1, 2 or 4; None where the fabric is the cloud's own."""
     leaf_nodes: int | None
@@ -186,9 +186,13 @@ class Fabric:
     nvlink_domains: tuple[Domain, ...] | None = None
     """Nodes that share an NVLink fabric, within a leaf; None where nodes are alone."""
 
+    def met_by(self, group: Group) -> tuple[Rail, ...]:
+        """The rails that a group's machine is on: none where nobody says how many."""
+        return self.rails[: group.rails or 0]
+
     def rails_of(self, group: Group) -> list[Rail]:
-        """The rails that a group's machine is on, without their trunks: those are the network's."""
-        return [dataclasses.replace(rail, trunks=()) for rail in self.rails[: group.rails]]
+        """The same without their trunks: those are the network's."""
+        return [dataclasses.replace(rail, trunks=()) for rail in self.met_by(group)]
 
 
 @dataclass(frozen=True)
@@ -230,8 +234,8 @@ class Group:
     nodes: tuple[Node, ...]
     """Empty where the cloud names its nodes itself."""
     volumes: tuple[Volume, ...]
-    rails: int
-    """How many of the fabric's rails, the first ones, each node is on."""
+    rails: int | None
+    """How many of the fabric's rails, the first ones, each node is on; None where nobody says what NICs it has."""
     purchase: Purchase
     zone: str = field(metadata=IDENTITY)
     """Empty where the cloud has none, or chooses."""

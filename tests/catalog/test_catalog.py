@@ -38,6 +38,7 @@ def test_nics_add_up_to_what_the_vendor_says_of_the_node(name: str) -> None:
     """A count, a rate or a total that was copied wrongly does not fit the other two."""
     machine = REAL[name]
     assert isinstance(machine.nic_rate_gbps, int)
+    assert isinstance(machine.nics, int)
     assert machine.nics_rate_gbps == machine.nics * machine.nic_rate_gbps
     assert machine.nic_rate_gbps in (100, 200, 400, 800)  # ports that exist
 
@@ -46,7 +47,7 @@ def test_nics_add_up_to_what_the_vendor_says_of_the_node(name: str) -> None:
 def test_nics_are_shared_out_evenly(name: str) -> None:
     """Each accelerator has as many NICs as any other, or each NIC as many accelerators."""
     machine = REAL[name]
-    if machine.accelerators and machine.nics:
+    if machine.accelerators and isinstance(machine.nics, int) and machine.nics:
         assert machine.accelerators % machine.nics == 0 or machine.nics % machine.accelerators == 0
 
 
@@ -106,9 +107,9 @@ def test_the_nics_of_a_node(names: list[str], nics_gbs: int) -> None:
 def test_the_addresses_of_a_node() -> None:
     """What a node takes of its cloud's networks: EFA-only, InfiniBand and Oracle's RoCE take none on the fabric."""
     taken = {
-        name: (machine.other_nics, machine.nics * catalog.nics()[machine.nic].addresses)
+        name: (machine.other_nics, machine.nics * nic.addresses)
         for name in ("p5", "nd-h100-v5", "BM.GPU.H100.8", "a3-high", "a3-mega", "a3-ultra", "a4", "a2-ultra")
-        if (machine := catalog.machine_names()[name])
+        if isinstance((machine := catalog.machine_names()[name]).nics, int) and (nic := catalog.nic_of(machine))
     }
     assert taken == {
         **dict.fromkeys(("p5", "nd-h100-v5", "BM.GPU.H100.8"), (1, 0)),
@@ -123,7 +124,7 @@ def test_the_addresses_of_a_node() -> None:
 def test_a_nic_for_the_fabric_alone_needs_another_one() -> None:
     """A node that only has RDMA could not be reached."""
     for machine in REAL.values():
-        if machine.nic and catalog.nics()[machine.nic].rdma_only and machine.cloud != "hosts":
+        if (nic := catalog.nic_of(machine)) and nic.rdma_only and machine.cloud != "hosts":
             assert isinstance(machine.other_nics, int)
             assert machine.other_nics >= 1
 
@@ -258,10 +259,10 @@ def test_an_unknown_fact_is_not_zero() -> None:
         ({"nics": None}, "test: new: lacks nics (a fact that nobody has looked up is written unknown)"),
         ({"nicks": 2}, "test: new: knows no nicks"),
         ({3: 2}, "test: new: knows no 3"),
-        ({"nics": "two"}, "test: new: nics: 'two' does not fit: it is a whole number"),
-        ({"nics": "unknown"}, "test: new: nics: 'unknown' does not fit: it is a whole number"),
-        ({"nics": True}, "test: new: nics: True does not fit: it is a whole number"),
-        ({"nics": -1}, "test: new: nics: -1 does not fit: it is a whole number"),
+        ({"nics": "two"}, "test: new: nics: 'two' does not fit: it is a whole number or unknown"),
+        ({"accelerators": "unknown"}, "test: new: accelerators: 'unknown' does not fit: it is a whole number"),
+        ({"nics": True}, "test: new: nics: True does not fit: it is a whole number or unknown"),
+        ({"nics": -1}, "test: new: nics: -1 does not fit: it is a whole number or unknown"),
         ({"power_kw": math.inf}, "test: new: power_kw: inf does not fit: it is a number with a point or unknown"),
         ({"power_kw": math.nan}, "test: new: power_kw: nan does not fit: it is a number with a point or unknown"),
         ({"simulated": "yes"}, "test: new: simulated: 'yes' does not fit: it is true or false"),
@@ -299,6 +300,8 @@ def test_what_is_no_table_of_rows_is_said(data: Any) -> None:
         ({"nic": "token-ring"}, "machines/local.yaml: sim-h100: nic: machines/parts.yaml has no 'token-ring'"),
         ({"accelerators": 0}, "machines/local.yaml: sim-h100: accelerators: 0 does not fit 'h100'"),
         ({"nic": ""}, "machines/local.yaml: sim-h100: nics: 2 does not fit ''"),
+        ({"nic": "unknown"}, "machines/local.yaml: sim-h100: nics: 2 does not fit 'unknown'"),
+        ({"nics": "unknown"}, "machines/local.yaml: sim-h100: nics: unknown does not fit 'simulated'"),
     ],
 )
 def test_facts_that_do_not_fit_together_are_named(

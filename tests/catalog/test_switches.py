@@ -44,6 +44,6 @@ def test_machines_with_nics_that_switches_are_sold_for_have_one(protocol: str) -
     rates = {
         machine.nic_rate_gbps
         for machine in catalog.machines().values()
-        if machine.nic and catalog.nics()[machine.nic].protocol == protocol and machine.nic_rate_gbps != catalog.UNKNOWN
+        if catalog.protocol_of(machine) == protocol and machine.nic_rate_gbps != catalog.UNKNOWN
     }
     assert {rate for rate in rates if not built_with(protocol, int(str(rate)))} <= {100}

@@ -44,7 +44,7 @@ def coverage() -> str:
 
 def facts(machine: catalog.Machine) -> Iterator[object]:
     """What can be known of a machine: of one without accelerators or NICs, nothing about them."""
-    senseless = (set() if machine.accelerators else OF_ACCELERATORS) | (set() if machine.nics else OF_NICS)
+    senseless = (set() if machine.accelerators else OF_ACCELERATORS) | (OF_NICS if machine.nics == 0 else set())
     for field in dataclasses.fields(machine):
         if field.name not in APART | senseless:
             fact = getattr(machine, field.name)
@@ -92,6 +92,8 @@ def _disks(disks: catalog.Disks) -> str:
 
 
 def _nics(machine: catalog.Machine) -> str:
+    if isinstance(machine.nics, catalog.Unknown):
+        return "unknown"
     if not machine.nics:
         return "none"
     shared = machine.accelerators > machine.nics
@@ -101,8 +103,10 @@ def _nics(machine: catalog.Machine) -> str:
 
 
 def _addresses(machine: catalog.Machine) -> str:
-    rails = machine.nics * catalog.nics()[machine.nic].addresses if machine.nic else 0
-    return f"{rails} + {machine.other_nics}"
+    if isinstance(machine.nics, catalog.Unknown):
+        return f"unknown + {machine.other_nics}"
+    nic = catalog.nic_of(machine)
+    return f"{machine.nics * nic.addresses if nic else 0} + {machine.other_nics}"
 
 
 def _limit(machine: catalog.Machine) -> str:

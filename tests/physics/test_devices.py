@@ -52,6 +52,7 @@ def test_nics_of_a_node() -> None:
     for machine in REAL:
         if machine.nic_rate_gbps is catalog.UNKNOWN:
             continue
+        assert isinstance(machine.nics, int)
         assert devices.nics(machine).ceiling.value == pytest.approx(machine.nics * devices.nic(machine).ceiling.value)
 
 
@@ -71,6 +72,8 @@ def test_storage_of_many_clients() -> None:
          "the catalog does not know what a storage client on ND96isr_H100_v5 reaches"),
         (devices.matmul, "sim-h100", "sim-h100 is simulated, which says nothing about speed"),
         (devices.nic, "sim-cpu", "sim-cpu is simulated, which says nothing about speed"),
+        (devices.nic, "together-h100", "the catalog does not know what NICs together-h100 has"),
+        (devices.nics, "m7i", "m7i has no NIC on a fabric"),
     ],
 )  # fmt: skip
 def test_an_unknown_fact_is_named(judge: Callable[[catalog.Machine], Bounds], machine: str, text: str) -> None:

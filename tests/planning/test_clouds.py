@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from ipaddress import IPv4Network
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 from stampworks import catalog, planning
+from stampworks.catalog import UNKNOWN
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan, fingerprint, from_json, to_json
 from stampworks.planning import Facts, Finding
@@ -24,7 +26,7 @@ MACHINES = [machine for machine in catalog.machines().values() if machine.accele
 def count(machine: catalog.Machine) -> int:
     """As many as can be declared: 16 where they are joined, or nobody says that they are not."""
     joined = machine.nvlink_nodes if isinstance(machine.nvlink_nodes, int) else 1
-    return 16 if machine.nics or joined >= 16 or not CLOUDS[machine.cloud].publishes_fabrics else joined
+    return 16 if machine.nics != 0 or joined >= 16 else joined
 
 
 def declared(machine: catalog.Machine, **fields: Any) -> dict[str, Any]:
@@ -66,11 +68,12 @@ def test_every_machine_can_be_planned(machine: catalog.Machine) -> None:
     plan = planned(declared(machine))
     assert from_json(Plan, to_json(plan)) == plan
     [pool] = plan.pools
-    assert (pool.count, pool.machine.name, pool.rails) == (count(machine), machine.name, machine.nics)
+    nics = None if machine.nics is catalog.UNKNOWN else machine.nics
+    assert (pool.count, pool.machine.name, pool.rails) == (count(machine), machine.name, nics)
     known = not isinstance(machine.nic_rate_gbps, catalog.Unknown)
-    if not machine.simulated and machine.nics:
+    if not machine.simulated and nics:
         rails = plan.fabric.rails
-        assert len(rails) == (machine.nics if known or plan.pools[0].nodes else 0)
+        assert len(rails) == (nics if known or plan.pools[0].nodes else 0)
         assert {rail.rate_mbps for rail in rails} <= {1000 * int(str(machine.nic_rate_gbps)) if known else 0}
 
 
@@ -84,7 +87,7 @@ def test_subnets_lie_apart_and_have_room(cloud: str) -> None:
         assert not any(a.overlaps(b) for a, b in itertools.combinations(networks, 2))
         assert all(subnet.room >= 0 for subnet in plan.network.subnets)
         with_addresses = [rail for rail in plan.fabric.rails if rail.cidr]
-        nic = catalog.nics()[machine.nic] if machine.nic else None
+        nic = catalog.nic_of(machine)
         assert len(with_addresses) == (len(plan.fabric.rails) if nic and nic.own_subnet else 0)
 
 
@@ -478,11 +481,46 @@ def test_prices_grow_old() -> None:
     assert unsaid.verdict == "unknown"
 
 
-def test_machines_whose_fabric_nobody_describes() -> None:
-    """Several of them can be planned, and whether they can train together nobody can tell."""
+def test_machines_whose_nics_nobody_describes() -> None:
+    """Several of them can be planned; nothing is said of rails, and what follows from them is unknown, not none."""
     plan = planned(declared(catalog.machines()["together-h100"]))
-    [finding] = found(plan, "fabric.none")
+    [finding] = found(plan, "fabric.nics")
     assert (plan.pools[0].count, finding.verdict, finding.subject) == (16, "unknown", "gpu")
+    assert finding.text == (
+        "whether 16 x together-h100 of pool gpu can train together: nobody says what NICs they have"
+    )
+    assert (plan.pools[0].rails, plan.fabric.kind, plan.fabric.rails) == (None, "unknown", ())
+    assert plan.fabric.met_by(plan.pools[0]) == ()
+    why = {each.path: each.why for each in plan.reasons}
+    assert why["fabric.rails"] == "none: nobody says what NICs together-h100 has"
+    assert why["gpu.allreduce_busbw_gbs"] == "unknown: the catalog does not know what NICs together-h100 has"
+    assert not any(each.name.startswith("gpu.allreduce") for each in plan.expectations)
+    assert "together-h100: cores, memory, NICs; what follows" in found(plan, "machine.facts")[0].text
+    with pytest.raises(DeclarationError, match="what the NICs of together-h100 speak is unknown, not infiniband"):
+        planned(declared(catalog.machines()["together-h100"], fabric={"kind": "infiniband"}))
+
+
+def test_pools_whose_nics_nobody_describes() -> None:
+    """Two pools of one node each may or may not have a fabric; one of a single node needs none."""
+    pools = [{"name": name, "machine": f"together-{name}", "count": 1} for name in ("h100", "b200")]
+    declaration = {"version": 1, "name": "test", "cloud": "together"}
+    [finding] = found(planned({**declaration, "pools": pools}), "fabric.mixed")
+    assert finding.verdict == "unknown"
+    assert finding.text == "whether jobs can share b200, h100: nobody says what NICs b200, h100 have"
+    assert not found(planned({**declaration, "pools": pools[:1]}), "fabric.mixed")
+
+
+def test_a_pool_with_unknown_nics_beside_one_with_rails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rails are those of the other pool; it is not said to be on them."""
+    machine = dataclasses.replace(catalog.machines()["gd-8xh100ib-i128"], name="odd", nic=UNKNOWN, nics=UNKNOWN)
+    machines = MappingProxyType({**catalog.machines(), "odd": machine})
+    monkeypatch.setattr(catalog, "machines", lambda: machines)
+    pools = [{"name": name, "machine": name, "count": 2} for name in ("odd", "gd-8xh200ib-i128")]
+    plan = planned({"version": 1, "name": "test", "cloud": "coreweave", "pools": pools})
+    odd, known = plan.pools
+    assert (odd.rails, plan.fabric.met_by(odd), len(plan.fabric.met_by(known))) == (None, (), 8)
+    [why] = [each.why for each in plan.reasons if each.path == "fabric.rails"]
+    assert why.endswith("has that many NICs on the fabric, and nobody says how many odd has")
 
 
 def test_accelerators_that_are_joined_without_a_nic() -> None:
@@ -492,7 +530,7 @@ def test_accelerators_that_are_joined_without_a_nic() -> None:
     plan = planned(
         {**declared(machine), "pools": [{"name": "a", "machine": machine.name, "count": machine.nvlink_nodes}]}
     )
-    assert not found(plan, "fabric.none")
+    assert not found(plan, "fabric.nics")
     too_many = [{"name": "a", "machine": machine.name, "count": machine.nvlink_nodes + 1}]
     with pytest.raises(DeclarationError, match=f"write count: {machine.nvlink_nodes} or less"):
         planned({**declared(machine), "pools": too_many})

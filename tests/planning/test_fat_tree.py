@@ -290,6 +290,13 @@ def test_no_fat_tree_is_said_of_what_nobody_can_build(name: str) -> None:
         design(catalog.machines()[name], 16)
 
 
+def test_no_fat_tree_is_said_of_nics_that_nobody_knows() -> None:
+    """A rented machine may have any, so that one without is not what is said."""
+    with pytest.raises(NoFatTreeError) as error:
+        design(catalog.machines()["together-h100"], 16)
+    assert str(error.value) == "nobody says what NICs together-h100 has, nor what its nodes are cabled with"
+
+
 def test_design_takes_no_time_and_cables_are_made_one_at_a_time() -> None:
     started = time.perf_counter()
     tree = design(machine(), 2048, switch="qm9700")

@@ -10,7 +10,18 @@ from functools import cache
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from stampworks.catalog.rows import UNKNOWN, Accelerator, CatalogError, HostLink, Machine, Nic, load, rows, text
+from stampworks.catalog.rows import (
+    UNKNOWN,
+    Accelerator,
+    CatalogError,
+    HostLink,
+    Machine,
+    Nic,
+    Unknown,
+    load,
+    rows,
+    text,
+)
 
 Cloud = Literal[
     "local",
@@ -75,7 +86,7 @@ def machines_of(cloud: str) -> Mapping[str, Machine]:
         for fact, name, known in (
             ("accelerator", machine.accelerator, ("", *accelerators())),
             ("host_link", machine.host_link, (UNKNOWN, *host_links())),
-            ("nic", machine.nic, ("", *nics())),
+            ("nic", machine.nic, ("", UNKNOWN, *nics())),
         ):
             if name not in known:
                 raise CatalogError(f"{_file(cloud)}: {machine.name}: {fact}: {PARTS} has no {name!r}")
@@ -83,9 +94,13 @@ def machines_of(cloud: str) -> Mapping[str, Machine]:
             ("accelerators", machine.accelerator, machine.accelerators),
             ("nics", machine.nic, machine.nics),
         ):
-            if bool(part) != (count > 0):
-                raise CatalogError(f"{_file(cloud)}: {machine.name}: {fact}: {count} does not fit {part!r}")
+            if _there(part) != _there(count):
+                raise CatalogError(f"{_file(cloud)}: {machine.name}: {fact}: {count} does not fit '{part}'")
     return table
+
+
+def _there(fact: str | int | Unknown) -> bool | Unknown:
+    return fact if isinstance(fact, Unknown) else bool(fact)
 
 
 @cache
@@ -112,6 +127,17 @@ def host_links() -> Mapping[str, HostLink]:
 @cache
 def nics() -> Mapping[str, Nic]:
     return rows(Nic, load(PARTS)["nics"], f"{PARTS}: nics")
+
+
+def nic_of(machine: Machine) -> Nic | None:
+    """The kind of its NICs on the fabric: None for a machine without, or of which nobody says what it has."""
+    return None if isinstance(machine.nic, Unknown) else nics().get(machine.nic)
+
+
+def protocol_of(machine: Machine) -> str:
+    """What its NICs speak; empty where it has none, or nobody says."""
+    nic = nic_of(machine)
+    return "simulated" if machine.simulated else nic.protocol if nic else ""
 
 
 def _file(cloud: str) -> str:

@@ -104,10 +104,10 @@ class Machine:
     """Of all sockets together; a core that runs two threads is one."""
     memory_mib: int | Unknown
     local_nvme: Disks
-    nic: str
+    nic: str | Unknown
     """Name of the kind of its NICs on the fabric, empty for a machine without."""
-    nics: int
-    """NICs on the fabric, which is the number of rails the machine meets."""
+    nics: int | Unknown
+    """NICs on the fabric, which is the number of rails the machine meets; unknown together with their kind."""
     nic_rate_gbps: int | Unknown
     """Of one NIC, in one direction."""
     nics_rate_gbps: int | Unknown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stampworks import catalog
 from stampworks.physics.bounds import Bound, Bounds, UnknownFactError, figure, known
-from stampworks.physics.machines import BROKEN_SHARE, WIRE_SHARE
+from stampworks.physics.machines import BROKEN_SHARE, WIRE_SHARE, nics_on_fabric
 
 UNTRIED_SHARE = 1.05
 """A better shape or a newer library may beat the best matmul that was published by this much."""
@@ -25,7 +25,7 @@ def nic(machine: catalog.Machine) -> Bounds:
 
 def nics(machine: catalog.Machine) -> Bounds:
     """All NICs of a node on the fabric together."""
-    one, count = nic(machine), machine.nics
+    one, count = nic(machine), nics_on_fabric(machine)
     total = f"{count} NICs x {machine.nic_rate_gbps} Gb/s"
     return Bounds(
         Bound(count * one.ceiling.value, f"{total}, {WIRE_SHARE:g} of it data"),
@@ -108,6 +108,7 @@ def network_storage_ceiling(machine: catalog.Machine, nodes: int) -> Bound:
 
 def _nic_rate_gbps(machine: catalog.Machine) -> int:
     _real(machine)
+    nics_on_fabric(machine)  # says so where there is none
     return known(machine.nic_rate_gbps, f"the rate of a NIC of {machine.name}")
 
 

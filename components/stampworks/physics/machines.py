@@ -106,6 +106,14 @@ def _of_size(bound: Bound, size_bytes: int, value: float, why: str) -> Bound:
     return Bound(value, bound.why + less)
 
 
+def nics_on_fabric(machine: catalog.Machine) -> int:
+    """How many there are, which is one at least."""
+    count = known(machine.nics, f"what NICs {machine.name} has")
+    if not count:
+        raise UnknownFactError(f"{machine.name} has no NIC on a fabric")
+    return count
+
+
 @dataclass(frozen=True)
 class _Run:
     """Nodes in as few NVLink domains as they fit in, all about as large."""
@@ -158,8 +166,9 @@ class _Run:
     @property
     def nic_gbs(self) -> float:
         """The NICs of one accelerator together."""
+        count = nics_on_fabric(self.machine)
         rate_gbps = known(self.machine.nic_rate_gbps, f"the rate of a NIC of {self.machine.name}")
-        return self.machine.nics * rate_gbps / 8 / self.machine.accelerators
+        return count * rate_gbps / 8 / self.machine.accelerators
 
     @property
     def nics(self) -> str:

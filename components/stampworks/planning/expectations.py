@@ -58,13 +58,13 @@ def _of_machines(group: Group, fabric: Fabric, notes: Notes) -> Iterator[Expecta
 def _trunks_of(group: Group, fabric: Fabric) -> list[LeafLoad]:
     """A pool's leaves, each with the trunks of all its rails together; none where the fabric is a cloud's own."""
     trunks: Counter[str] = Counter()
-    for rail in fabric.rails[: group.rails]:
+    for rail in fabric.met_by(group):
         trunks.update({trunk.leaf: trunk.rate_mbps for trunk in rail.trunks})
     return links.leaf_loads((node.leaf for node in group.nodes), trunks)
 
 
 def _of_pool(group: Group, fabric: Fabric, kind: catalog.Fabric) -> Iterator[Expectation]:
-    rails = fabric.rails[: group.rails]
+    rails = fabric.met_by(group)
     if not rails or group.count < 2:
         return
     ceilings = [links.ring_ceiling(rail.rate_mbps, _loads(rail, fabric, (group,)), kind) for rail in rails]

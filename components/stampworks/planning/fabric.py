@@ -7,11 +7,12 @@ from fractions import Fraction
 from math import ceil
 
 from stampworks import catalog
+from stampworks.catalog import UNKNOWN
 from stampworks.declaration import Declaration
 from stampworks.plan import Domain, Fabric, Group, Leaf, Rail, Trunk, declared_pools
 from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.fat_tree import FabricError, NoFatTreeError, design
-from stampworks.planning.layout import Layout, joined_nodes, leaf_size, unit_of
+from stampworks.planning.layout import Layout, joined_nodes, known_nics, leaf_size, unit_of
 from stampworks.planning.notes import Notes
 
 SIMULATED_RAIL_MBPS = 200
@@ -20,7 +21,7 @@ SIMULATED_RAIL_MBPS = 200
 def build(declaration: Declaration, layout: Layout, choices: Choices, notes: Notes) -> Fabric:
     machines = [catalog.machines()[group.machine.name] for group in layout.groups if group.role == "worker"]
     kind = _kind(declaration, machines, notes)
-    _check_accelerators(layout, choices, notes)
+    _check_accelerators(layout, notes)
     rates = _rates(declaration, machines, len(layout.rail_cidrs), notes)
     if not choices.names_nodes:
         return _of_a_cloud(declaration, layout, kind, rates, notes)
@@ -62,7 +63,7 @@ def _trees(declaration: Declaration, leaf_nodes: int, notes: Notes) -> dict[str,
     found = {}
     for index, pool in enumerate(declaration.pools):
         row, thin = catalog.machines()[pool.machine], declaration.fabric.oversubscription
-        if row.simulated or not row.nics or pool.scheduling_only:
+        if row.simulated or not known_nics(row) or pool.scheduling_only:
             continue
         try:  # of a leaf that is not the only one
             uplinks = design(row, leaf_nodes + 1, unit=leaf_nodes, oversubscription=thin).uplinks
@@ -132,7 +133,7 @@ def _of_a_cloud(declaration: Declaration, layout: Layout, kind: str, rates: Sequ
         notes.reason("fabric.leaves", f"{declaration.cloud} joins the rails, and does not publish how")
     if layout.rail_cidrs and not rates:
         notes.reason("fabric.rails", "none is planned: what rate they have is not published")
-    elif layout.rail_cidrs:
+    else:
         _say_rails(layout, notes)
     rails = tuple(
         Rail(index=index, interface=f"rail{index}", cidr=cidr, rate_mbps=rate, trunks=())
@@ -143,26 +144,25 @@ def _of_a_cloud(declaration: Declaration, layout: Layout, kind: str, rates: Sequ
 
 def _kind(declaration: Declaration, machines: Sequence[catalog.Machine], notes: Notes) -> str:
     """What the NICs speak: those of the first pool that has some."""
-    found = [protocol_of(machine) for machine in machines if machine.nics]
-    kind = found[0] if found else "simulated" if all(machine.simulated for machine in machines) else ""
+    there = [machine for machine in machines if known_nics(machine)]
+    unsaid = [machine for machine in machines if machine.nics is UNKNOWN]
+    if there:
+        kind, why = catalog.protocol_of(there[0]), f"the NICs of {there[0].name} speak {catalog.protocol_of(there[0])}"
+    elif unsaid:
+        kind, why = str(UNKNOWN), f"what the NICs of {unsaid[0].name} speak is {UNKNOWN}"
+    else:
+        kind = "simulated" if all(machine.simulated for machine in machines) else ""
+        why = "no pool's machine has a NIC on the fabric"
     declared = declaration.fabric.kind
     if declared and declared != kind:
-        which = next((machine.name for machine in machines if machine.nics), "")
-        what = f"the NICs of {which} speak {kind}" if which else "no pool's machine has a NIC on the fabric"
-        notes.problem("fabric.kind", f"{what}, not {declared}", "take it out, or choose another machine")
+        notes.problem("fabric.kind", f"{why}, not {declared}", "take it out, or choose another machine")
     return kind
-
-
-def protocol_of(machine: catalog.Machine) -> str:
-    if machine.simulated:
-        return "simulated"
-    return catalog.nics()[machine.nic].protocol if machine.nic else ""
 
 
 def _rates(declaration: Declaration, machines: Sequence[catalog.Machine], rails: int, notes: Notes) -> list[int]:
     """Of each rail: that of the slowest NIC on it; none at all where one is not published."""
     declared = declaration.fabric.rail_rate_mbps
-    real = [machine for machine in machines if machine.nics and not machine.simulated]
+    real = [machine for machine in machines if known_nics(machine) and not machine.simulated]
     if not real:
         return [declared or SIMULATED_RAIL_MBPS] * rails
     if declared:
@@ -177,7 +177,7 @@ def _rates(declaration: Declaration, machines: Sequence[catalog.Machine], rails:
         return []
     said = ", ".join(f"a NIC of {name} has {gbps} Gb/s" for name, gbps in known.items())
     notes.reason("fabric.rail_rate_mbps", f"{said}{'; the slowest on a rail counts' if len(known) > 1 else ''}")
-    return [1000 * min(known[machine.name] for machine in real if rail < machine.nics) for rail in range(rails)]
+    return [1000 * min(known[machine.name] for machine in real if rail < known_nics(machine)) for rail in range(rails)]
 
 
 def leaves_of_rail(groups: tuple[Group, ...], leaves: tuple[Leaf, ...], rail: int) -> tuple[Leaf, ...]:
@@ -190,12 +190,12 @@ def _trunks(leaves: tuple[Leaf, ...], rates_mbps: Mapping[str, int]) -> tuple[Tr
     return tuple(Trunk(leaf.name, rates_mbps[leaf.name]) for leaf in leaves) if len(leaves) > 1 else ()
 
 
-def _check_accelerators(layout: Layout, choices: Choices, notes: Notes) -> None:
-    """Refuses pools whose nodes cannot train together; of rented machines a rule says that nobody can tell."""
+def _check_accelerators(layout: Layout, notes: Notes) -> None:
+    """Refuses pools whose nodes cannot train together; where their NICs are unknown, a rule says so."""
     for index, pool in enumerate(declared_pools(layout.groups)):
         row = catalog.machines()[pool.machine.name]
         joined = joined_nodes(row)
-        if not row.accelerators or row.nics or pool.count <= joined:
+        if not row.accelerators or row.nics != 0 or pool.count <= joined:
             continue
         if joined > 1:
             notes.problem(
@@ -204,7 +204,7 @@ def _check_accelerators(layout: Layout, choices: Choices, notes: Notes) -> None:
                 f"fabric: the {pool.count} nodes of pool {pool.name} cannot train together",
                 f"write count: {joined} or less, or choose a machine with NICs",
             )
-        elif choices.publishes_fabrics:
+        else:
             notes.problem(
                 f"pools[{index}].machine",
                 f"{row.name} has {row.accelerators} accelerators and no NIC on the fabric: the {pool.count} nodes of "
@@ -215,19 +215,23 @@ def _check_accelerators(layout: Layout, choices: Choices, notes: Notes) -> None:
 
 def _say_rails(layout: Layout, notes: Notes) -> None:
     rails = len(layout.rail_cidrs)
+    unsaid = next((group.machine.name for group in layout.groups if group.rails is None), "")
+    if not rails:
+        without = f"nobody says what NICs {unsaid} has" if unsaid else "no pool's machine has a NIC on the fabric"
+        notes.reason("fabric.rails", f"none: {without}")
+        return
     widest = next(group for group in layout.groups if group.rails == rails)
+    others = f"nobody says how many {unsaid} has" if unsaid else "no machine has more"
     notes.reason(
         "fabric.rails",
-        f"{rails}: {widest.machine.name} of pool {widest.name} has that many NICs on the fabric, and no machine has "
-        "more",
+        f"{rails}: {widest.machine.name} of pool {widest.name} has that many NICs on the fabric, and {others}",
     )
 
 
 def _say_why(fabric: Fabric, layout: Layout, uplinks: Mapping[str, int], notes: Notes) -> None:
-    if not fabric.rails:
-        notes.reason("fabric.rails", "none: no pool's machine has a NIC on the fabric")
-        return
     _say_rails(layout, notes)
+    if not fabric.rails:
+        return
     notes.reason(
         "fabric.leaves",
         f"the nodes of a pool in runs of {fabric.leaf_nodes}; leaf2-1 is the first leaf of the second pool, so that "

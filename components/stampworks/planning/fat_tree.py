@@ -282,7 +282,7 @@ def design(
 
     Raises FabricError when it cannot be built, NoFatTreeError when nothing can be said.
     """
-    rate = _nic_rate(machine)
+    rails, rate = _nics(machine)
     if not 1 <= nodes <= NODES_MAX:
         raise FabricError(f"a cluster of {nodes} nodes", f"give a number from 1 to {NODES_MAX:,}")
     if not 1 <= oversubscription < inf:
@@ -295,29 +295,30 @@ def design(
     unit = _default_unit(machine, radix, oversubscription) if unit is None else unit
     uplinks = _uplinks(machine, chosen, radix, unit, oversubscription)
     places = ceil(nodes / unit) * unit - nodes + radix - unit - uplinks
-    if not 0 <= managers <= places * machine.nics:
-        what = (
-            f"{managers} subnet managers: the leaves of the last unit have {places * machine.nics} ports left for them"
-        )
+    if not 0 <= managers <= places * rails:
+        what = f"{managers} subnet managers: the leaves of the last unit have {places * rails} ports left for them"
         raise FabricError(what, "fewer managers, or fewer nodes")
-    tiers = _tiers(machine, nodes, chosen, radix, unit, uplinks)
-    return FatTree(nodes, machine.nics, planes, chosen, link, unit, *tiers, managers)
+    tiers = _tiers(rails, nodes, chosen, radix, unit, uplinks)
+    return FatTree(nodes, rails, planes, chosen, link, unit, *tiers, managers)
 
 
-def _nic_rate(machine: catalog.Machine) -> int:
+def _nics(machine: catalog.Machine) -> tuple[int, int]:
+    """How many, and the rate of one."""
+    if machine.nics is UNKNOWN:
+        raise NoFatTreeError(f"nobody says what NICs {machine.name} has, nor what its nodes are cabled with")
     if not machine.nics:
         torus = machine.accelerator and catalog.accelerators()[machine.accelerator].links == "torus"
         why = "; its accelerators are joined to a torus, which is no tree" if torus else ""
         raise NoFatTreeError(f"{machine.name} has no NIC on a fabric between nodes{why}")
     if machine.nic_rate_gbps is UNKNOWN:
         raise NoFatTreeError(f"the rate of a NIC of {machine.name} is not known")
-    return machine.nic_rate_gbps
+    return machine.nics, machine.nic_rate_gbps
 
 
 def _switch(machine: catalog.Machine, name: str, rate: int) -> Switch:
     if name:
         return _named_switch(name)
-    protocol = catalog.nics()[machine.nic].protocol
+    protocol = catalog.protocol_of(machine)
     if protocol not in PROTOCOLS:
         raise NoFatTreeError(
             f"the NICs of {machine.name} speak {protocol}, which only the network of its cloud does, and what that "
@@ -380,17 +381,17 @@ def _spines(uplinks: int, leaves: int, ports: int) -> int:
 
 
 def _tiers(
-    machine: catalog.Machine, nodes: int, switch: Switch, radix: int, unit: int, uplinks: int
+    rails: int, nodes: int, switch: Switch, radix: int, unit: int, uplinks: int
 ) -> tuple[int, int, int, int, int, int]:
     """Uplinks of a leaf, units and spines of a group, uplinks of a spine, sets of cores, cores of a set."""
     units = ceil(nodes / unit)
-    if units * machine.nics == 1:
+    if units * rails == 1:
         return 0, 1, 0, 0, 0, 0
-    if spines := _spines(uplinks, units * machine.nics, radix):
+    if spines := _spines(uplinks, units * rails, radix):
         return uplinks, units, spines, 0, 0, 0
     # half of a spine's ports go down; groups are of equal size, so that their spines are, too
     group_units = ceil(units / ceil(units / (radix // 2)))
-    groups = machine.nics * ceil(units / group_units)
+    groups = rails * ceil(units / group_units)
     spines = _spines(uplinks, group_units, radix // 2)
     spine_uplinks = group_units * uplinks // spines
     cores = [
@@ -400,8 +401,8 @@ def _tiers(
         if groups * (spines // sets) * (spine_uplinks // each) <= radix
     ]
     if not cores:
-        most = (radix // machine.nics) * (radix // 2) * unit
-        what = f"{nodes} nodes with {machine.nics} NICs: three tiers of {switch.name}, with {radix} ports each"
+        most = (radix // rails) * (radix // 2) * unit
+        what = f"{nodes} nodes with {rails} NICs: three tiers of {switch.name}, with {radix} ports each"
         raise FabricError(
             f"{what}, end at {most:,} nodes in units of {unit}",
             "fewer nodes, larger units, or a switch with more ports",

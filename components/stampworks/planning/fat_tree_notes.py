@@ -29,7 +29,7 @@ def _place(machine: catalog.Machine) -> Iterator[str]:
 
 def _nics(machine: catalog.Machine, tree: FatTree) -> Iterator[str]:
     """A switch that somebody named need not be one for these NICs."""
-    protocol = catalog.nics()[machine.nic].protocol
+    protocol = catalog.protocol_of(machine)
     if protocol not in PROTOCOLS:
         yield f"the NICs of {machine.name} speak {protocol}, which no such switch carries: others of that rate would"
     elif (kind := PROTOCOLS[protocol]) != tree.switch.kind:

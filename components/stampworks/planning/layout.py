@@ -93,7 +93,7 @@ def _numbered(declaration: Declaration, machines: Sequence[catalog.Machine], cho
         subnets=(),
     )
     head = _controller(declaration, choices, notes)
-    head = replace(head, nodes=(_node(CONTROLLER, address_map, 0, addresses.HEAD, head.rails, ""),))
+    head = replace(head, nodes=(_node(CONTROLLER, address_map, 0, addresses.HEAD, head.rails or 0, ""),))
     leaf_nodes = leaf_size(declaration)
     pools = [
         replace(
@@ -154,7 +154,7 @@ def _say_needs(groups: Sequence[Group], subnets: Sequence[Subnet], notes: Notes)
 
 
 def _rails_of(group: Group) -> list[str]:
-    return [f"rail{rail}" for rail in range(group.rails)]
+    return [f"rail{rail}" for rail in range(group.rails or 0)]
 
 
 def _on_nodes(
@@ -175,7 +175,7 @@ def _on_nodes(
 def _rails(declaration: Declaration, machines: Sequence[catalog.Machine]) -> int:
     """As many as the machine with the most NICs meets."""
     real = (machine for pool, machine in zip(declaration.pools, machines, strict=True) if not pool.scheduling_only)
-    return max(machine.nics for machine in real)
+    return max(map(known_nics, real))
 
 
 def nics_apart(machine: str) -> tuple[str, ...]:
@@ -194,25 +194,25 @@ def _on_nics_apart(groups: Sequence[Group]) -> list[tuple[str, int]]:
 def node_addresses(machine: str) -> int:
     """What one node takes beside its rails, most of it of the subnet of nodes: for one NIC at least."""
     row = catalog.machines()[machine]
-    nic = catalog.nics()[row.nic] if row.nic else None
+    nic = catalog.nic_of(row)
     others = 1 if isinstance(row.other_nics, catalog.Unknown) else row.other_nics
-    in_it = row.nics * nic.addresses if nic and not nic.own_subnet else 0
+    in_it = known_nics(row) * nic.addresses if nic and not nic.own_subnet else 0
     return max(1, others + in_it)
 
 
 def _subnet_of_rail(rail: int, machines: Sequence[catalog.Machine]) -> bool:
-    return any(rail < row.nics and catalog.nics()[row.nic].own_subnet for row in machines)
+    return any(rail < known_nics(row) and (nic := catalog.nic_of(row)) and nic.own_subnet for row in machines)
 
 
 def _on_rail(groups: Sequence[Group], rail: int) -> int:
-    there = [group for group in groups if rail < group.rails]
+    there = [group for group in groups if rail < (group.rails or 0)]
     return sum(group.count * rail_addresses(group.machine.name) for group in there)
 
 
 def rail_addresses(machine: str) -> int:
     """What one node takes of the subnet of each of its rails."""
-    nic = catalog.nics()[catalog.machines()[machine].nic]
-    return nic.addresses if nic.own_subnet else 0
+    nic = catalog.nic_of(catalog.machines()[machine])
+    return nic.addresses if nic and nic.own_subnet else 0
 
 
 def machine_facts(row: catalog.Machine) -> Machine:
@@ -248,7 +248,7 @@ def _controller(declaration: Declaration, choices: Choices, notes: Notes) -> Gro
         count_min=1,
         nodes=(),
         volumes=(STATE,),
-        rails=row.nics,
+        rails=_known(row.nics),
         purchase=choices.purchases[0],
         zone="",
         reservation="",
@@ -265,7 +265,7 @@ def _pool(declaration: Declaration, index: int, row: catalog.Machine, choices: C
         count_min=pool.count if pool.count_min is None else pool.count_min,
         nodes=(),
         volumes=(),
-        rails=0 if pool.scheduling_only else row.nics,
+        rails=0 if pool.scheduling_only else _known(row.nics),
         purchase=pool.purchase or choices.purchases[0],
         zone=pool.zone,
         reservation=pool.reservation,
@@ -293,12 +293,12 @@ def _nodes(
             f"slot {slot} of every network: the k-th node has the k-th of its {address_map.capacity(slot)} addresses, "
             "so that growth moves no address of this pool or another",
         )
-    leaves = [f"leaf{slot}-{number // leaf_nodes + 1}" if row.nics else "" for number in range(pool.count)]
+    leaves = [f"leaf{slot}-{number // leaf_nodes + 1}" if known_nics(row) else "" for number in range(pool.count)]
     names = [f"{pool.name}-{number:03d}" for number in range(1, pool.count + 1)]
     if pool.scheduling_only:
         return tuple(Node(name, "", (), leaf) for name, leaf in zip(names, leaves, strict=True))
     return tuple(
-        _node(name, address_map, slot, number, row.nics, leaf)
+        _node(name, address_map, slot, number, known_nics(row), leaf)
         for number, (name, leaf) in enumerate(zip(names, leaves, strict=True), 1)
     )
 
@@ -312,12 +312,17 @@ def joined_nodes(row: catalog.Machine) -> int:
     return row.nvlink_nodes if isinstance(row.nvlink_nodes, int) else 1
 
 
+def known_nics(row: catalog.Machine) -> int:
+    """How many NICs of a machine rails can be planned for: none where nobody says how many it has."""
+    return 0 if isinstance(row.nics, catalog.Unknown) else row.nics
+
+
 def leaf_size(declaration: Declaration) -> int:
     """How many nodes of a pool share a leaf: of several kinds of NICs, as many as the smallest of switches takes."""
     if declaration.fabric.leaf_nodes:
         return declaration.fabric.leaf_nodes
     rows = [catalog.machines()[pool.machine] for pool in declaration.pools if not pool.scheduling_only]
-    real = [row for row in rows if row.nics and not row.simulated]
+    real = [row for row in rows if known_nics(row) and not row.simulated]
     return min((unit_of(row, declaration.fabric.oversubscription) for row in real), default=SIMULATED_LEAF_NODES)
 
 

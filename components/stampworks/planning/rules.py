@@ -8,6 +8,7 @@ from ipaddress import IPv4Network
 from typing import Literal
 
 from stampworks import catalog
+from stampworks.catalog import UNKNOWN
 from stampworks.declaration.values import DIRECTORY
 from stampworks.physics.bounds import figure
 from stampworks.physics.failures import mtbf_range_hours
@@ -16,7 +17,7 @@ from stampworks.plan import Group, Plan, Storage, Subnet, declared_pools
 from stampworks.planning import file_systems, model, storage
 from stampworks.planning.addresses import AddressMap
 from stampworks.planning.cost import BOUGHT_BEFORE, NoPrice, price_of
-from stampworks.planning.layout import NODES, joined_nodes, nics_apart, node_addresses, rail_addresses
+from stampworks.planning.layout import NODES, joined_nodes, known_nics, nics_apart, node_addresses, rail_addresses
 from stampworks.review import Outcome
 
 Verdict = Literal["pass", "fail", "unknown"]
@@ -155,7 +156,7 @@ def _of_slot(plan: Plan, pool: Group) -> tuple[int, str, str]:
 
 def _taken(plan: Plan, pool: Group) -> Iterator[tuple[Subnet, int]]:
     """The subnets that a node of a pool is in, and what it takes of each."""
-    rails = {f"rail{rail}" for rail in range(pool.rails)}
+    rails = {f"rail{rail}" for rail in range(pool.rails or 0)}
     apart = {*nics_apart(pool.machine.name)} & {subnet.name for subnet in plan.network.subnets}
     for subnet in plan.network.subnets:
         if subnet.name == NODES:
@@ -247,7 +248,7 @@ def elastic(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
             yield Finding("elastic.purchase", "fail", text, hint, place, "warning", pool.name)
         if plan.proof.level == "none":
             continue
-        if pool.count_min > 1 or (pool.count_min and not pool.rails):
+        if pool.count_min > 1 or (pool.count_min and pool.rails == 0):
             text = (
                 f"{all_}: the first proof measures {pool.count_min}, others are proven before their first job, and "
                 f"what they reach together holds while all {pool.count} run"
@@ -290,25 +291,33 @@ def quotas(plan: Plan, facts: Facts) -> Iterator[Finding]:
 
 
 def fabrics(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
-    """Nodes that are rented without a word about their fabric may not be able to train together."""
+    """Nodes of which nobody says what NICs they have may not be able to train together."""
     for where, pool in _running(plan):
         row = catalog.machines()[pool.machine.name]
-        if row.accelerators and not row.nics and pool.count > joined_nodes(row):
-            text = f"whether {pool.count} x {row.name} of pool {pool.name} can train together: nobody says how"
+        if row.accelerators and row.nics is UNKNOWN and pool.count > joined_nodes(row):
+            text = (
+                f"whether {pool.count} x {row.name} of pool {pool.name} can train together: nobody says what NICs they "
+                "have"
+            )
             hint = f"ask {plan.cloud} for the fabric between them"
-            yield Finding("fabric.none", "unknown", text, hint, f"{where}.machine", subject=pool.name)
+            yield Finding("fabric.nics", "unknown", text, hint, f"{where}.machine", subject=pool.name)
 
 
 def one_fabric(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     """Pools whose NICs do not understand each other are clusters of their own."""
-    rows = {pool.name: catalog.machines()[pool.machine.name] for pool in _by_name(plan) if pool.rails}
+    rows = {pool.name: catalog.machines()[pool.machine.name] for pool in _by_name(plan) if pool.rails != 0}
+    if unsaid := [name for name, row in rows.items() if row.nics is UNKNOWN]:
+        if len(rows) > 1:
+            text = f"whether jobs can share {', '.join(rows)}: nobody says what NICs {', '.join(unsaid)} have"
+            yield Finding("fabric.mixed", "unknown", text, f"ask {plan.cloud} for the fabric between them", "pools")
+        return
     ways = {name: (row.nic, row.nics, row.nic_rate_gbps) for name, row in rows.items() if not row.simulated}
     if len({*ways.values()}) < 2:
         return
     said = ", ".join(f"{name} has {count} x {rate} Gb/s of {nic}" for name, (nic, count, rate) in ways.items())
     text = f"pools have different NICs ({said}): a job over several of them goes at the pace of the slowest, if at all"
     hint = "give each pool a queue of its own, or declare clusters of their own"
-    spoken = {catalog.nics()[nic].protocol for nic, _, _ in ways.values()}
+    spoken = {catalog.protocol_of(rows[name]) for name in ways}
     if len(spoken) > 1 and "infiniband" in spoken:
         others = ", ".join(sorted(spoken - {"infiniband"}))
         text = f"pools have different NICs ({said}): no rail joins InfiniBand with {others}"
@@ -327,7 +336,8 @@ def known_facts_of_machines(plan: Plan, facts: Facts) -> Iterator[Finding]:  # n
         facts_of = {
             "cores": row.cores,
             "memory": row.memory_mib,
-            "rate of a NIC": row.nic_rate_gbps if row.nics else 0,
+            "NICs": row.nics,
+            "rate of a NIC": row.nic_rate_gbps if known_nics(row) else 0,
             "NVLink": row.nvlink_nodes if row.accelerators > 1 else 0,
             "accelerator memory": accelerator.memory_gib if accelerator else 0,
             "accelerator peak": accelerator.bf16_dense_tflops if accelerator else 0,

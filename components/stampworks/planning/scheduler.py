@@ -7,7 +7,7 @@ from typing import Literal
 from stampworks import catalog
 from stampworks.declaration import Declaration
 from stampworks.plan import Account, Fabric, Group, Priority, Queue, Scheduler, declared_pools
-from stampworks.planning.layout import STATE, joined_nodes
+from stampworks.planning.layout import STATE, joined_nodes, known_nics
 from stampworks.planning.notes import Notes
 
 Topology = Literal["flat", "tree", "block"]
@@ -83,7 +83,9 @@ def _topology(
     if declared == "block":
         return declared, _blocks(declaration, fabric, groups, notes)
     if declared == "tree" and not any(_meets_fabric(group) for group in groups):
-        notes.reason("scheduler.topology", "flat: no node has a rail, so that there is no tree to describe")
+        notes.reason(
+            "scheduler.topology", "flat: no node is known to have a rail, so that there is no tree to describe"
+        )
         return "flat", 0
     if declared == "tree" and fabric.leaf_nodes is None:
         notes.reason("scheduler.topology", "a tree of what the cloud says of its nodes when they are there")
@@ -112,7 +114,7 @@ def _blocks(declaration: Declaration, fabric: Fabric, groups: tuple[Group, ...],
 
 
 def _meets_fabric(group: Group) -> bool:
-    return catalog.machines()[group.machine.name].nics > 0
+    return known_nics(catalog.machines()[group.machine.name]) > 0
 
 
 def _check_blocks(declaration: Declaration, size: int, groups: tuple[Group, ...], what: str, notes: Notes) -> None:

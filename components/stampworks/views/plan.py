@@ -63,7 +63,7 @@ def _groups(plan: Plan, width: int) -> list[str]:
             _accelerators(group.machine),
             _known(group.machine.cores),
             _memory(group.machine.memory_mib),
-            group.rails,
+            "unknown" if group.rails is None else group.rails,
             group.zone or ("any" if plan.region else ""),
             _bought(group),
         )

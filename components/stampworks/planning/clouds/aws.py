@@ -21,7 +21,6 @@ CHOICES = Choices(
     purchases=("on-demand", "spot", "reserved", "block"),
     regions=True,
     zones_begin_with_region=True,
-    publishes_fabrics=True,
     names_nodes=False,
     storage="file systems",
     subnets=Subnets(

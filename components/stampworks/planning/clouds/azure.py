@@ -18,7 +18,6 @@ CHOICES = Choices(
     purchases=("on-demand", "spot", "reserved"),
     regions=True,
     zones_begin_with_region=False,
-    publishes_fabrics=True,
     names_nodes=False,
     storage="file systems",
     subnets=Subnets(

@@ -64,8 +64,6 @@ class Choices:
     """Whether a cluster has to say in which region it is."""
     zones_begin_with_region: bool
     """Whether the name of a zone begins with that of the region that it is in, as in us-east-1a."""
-    publishes_fabrics: bool
-    """Whether a machine without a NIC on a fabric in the catalog has none; else nobody says what it has."""
     names_nodes: bool
     """Whether a plan can name the nodes and number their ports, because no cloud does."""
     storage: Literal["directory", "file systems", "both"]

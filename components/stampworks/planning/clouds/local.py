@@ -9,7 +9,6 @@ CHOICES = Choices(
     purchases=("owned",),
     regions=False,
     zones_begin_with_region=False,
-    publishes_fabrics=True,
     names_nodes=True,
     storage="directory",
     subnets=None,

@@ -8,7 +8,6 @@ CHOICES = Choices(
     purchases=("on-demand", "spot", "reserved"),
     regions=False,
     zones_begin_with_region=False,
-    publishes_fabrics=False,
     names_nodes=False,
     storage="file systems",
     subnets=None,
