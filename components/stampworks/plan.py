@@ -434,6 +434,13 @@ class Model:
     hidden: int | None
     heads: int | None
     kv_heads: int | None
+    head: int | None
+    """How wide a query and a key of one head are; None: as a layer divides by its heads."""
+    value_head: int | None
+    kv_rank: int | None
+    """Of latent attention; None: it has another kind."""
+    query_rank: int | None
+    rotary: int | None
     ffn: int | None
     vocabulary: int | None
     sequence: int | None
@@ -442,6 +449,9 @@ class Model:
     experts: int | None
     """Of each layer; None: it has none."""
     experts_per_token: int | None
+    dense_layers: int | None
+    """The first ones, without experts."""
+    dense_ffn: int | None
     active: int | None
     """Parameters that a token passes through; None: all of them."""
 

@@ -48,7 +48,7 @@ def the_plan(count: int = 2, named: bool = True) -> plan.Plan:
             node_ranks=0,
             ranks=(("gpu", 1),),
             peak_tflops=(),
-            model=plan.Model(None, None, None, None, None, None, None, None, None, True, False, None, None, None),
+            model=plan.Model(*(None,) * 14, True, False, *(None,) * 5),
         ),
         expectations=(),
         reasons=(),

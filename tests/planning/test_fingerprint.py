@@ -56,8 +56,9 @@ training:
   tracker: {kind: wandb, url: "http://10.0.0.5:5000", experiment: demo}
   checkpoints: {directory: /shared/checkpoints, keep: 3}
   model:
-    {tokens: 1B, layers: 4, hidden: 512, heads: 8, kv_heads: 4, ffn: 1376, vocabulary: 8192, sequence: 128, experts: 2,
-     experts_per_token: 1}
+    {tokens: 1B, layers: 4, hidden: 512, heads: 8, kv_heads: 8, head: 64, value_head: 64, kv_rank: 128, query_rank: 192,
+     rotary: 16, ffn: 1376, vocabulary: 8192, sequence: 128, experts: 2, experts_per_token: 1, dense_layers: 1,
+     dense_ffn: 2048}
 extras:
   roles: [{path: motd, groups: [gpu], variables: {motd_text: hello}}]
   checks: [{path: scratch.sh, pools: [gpu], timeout_seconds: 10}]
@@ -125,7 +126,12 @@ OTHERS: dict[str, Any] = {
     "training.model.layers": 5,
     "training.model.hidden": 1024,
     "training.model.heads": 4,
-    "training.model.kv_heads": 8,
+    "training.model.kv_heads": 4,
+    "training.model.head": 128,
+    "training.model.value_head": 32,
+    "training.model.kv_rank": 64,
+    "training.model.query_rank": 64,
+    "training.model.rotary": 32,
     "training.model.ffn": 2048,
     "training.model.vocabulary": 16384,
     "training.model.sequence": 256,
@@ -133,6 +139,8 @@ OTHERS: dict[str, Any] = {
     "training.model.tied": True,
     "training.model.experts": 4,
     "training.model.experts_per_token": 2,
+    "training.model.dense_layers": 2,
+    "training.model.dense_ffn": 1024,
     "training.model.active": "20M",
     "extras.roles[].groups": ["head"],
     "extras.roles[].variables": {"motd_text": "hallo"},
@@ -175,6 +183,8 @@ FOLLOW: dict[str, list[tuple[str, Any]]] = {  # what has to change with a field,
     ],
     "scheduler.priorities[].preempts": [("scheduler.priorities.1.preempts", [])],
     "scheduler.accounts[].name": [("users[].accounts", ["science"])],
+    "training.model.heads": [("training.model.kv_heads", 4)],
+    "training.model.kv_heads": [(f"training.model.{name}", 0) for name in ("kv_rank", "query_rank", "rotary")],
 }
 
 

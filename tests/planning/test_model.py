@@ -107,12 +107,32 @@ def test_what_is_written_counts(parameters: Any, plan_of: Callable[..., Plan]) -
         (
             {"parameters": "47B", "experts": 8},
             "training.model.experts_per_token",
-            "experts are written, and experts_per_token are not",
+            "experts is written without experts_per_token",
         ),
         (
             {**MIXTRAL, "experts_per_token": 9},
             "training.model.experts_per_token",
-            "a token passes through 9 experts, and a layer has 8",
+            "experts_per_token 9 is a part of experts, which is 8",
+        ),
+        (
+            {**LLAMA_8B, "kv_heads": 0, "kv_rank": 512},
+            "training.model.head",
+            "kv_rank is written without head",
+        ),
+        (
+            {**LLAMA_8B, "kv_rank": 512, "head": 192},
+            "training.model.kv_heads",
+            "in latent attention each of 32 heads has keys and values of its own, not 8",
+        ),
+        (
+            {**LLAMA_8B, "kv_heads": 32, "kv_rank": 512, "head": 192, "rotary": 193},
+            "training.model.rotary",
+            "rotary 193 is a part of head, which is 192",
+        ),
+        (
+            {**MIXTRAL, "dense_layers": 3},
+            "training.model.dense_ffn",
+            "dense_layers is written without dense_ffn",
         ),
         (
             {**MIXTRAL, "active": "46.7B"},
@@ -160,6 +180,17 @@ def test_what_follows_from_experts(plan_of: Callable[..., Plan]) -> None:
         6 * (12.88 - 0.131) + 12 * 32 * 4096 * 8192 / 1e9, rel=1e-3
     )
     assert found["training.checkpoint_gb"].value == pytest.approx(12 * 46.703, rel=1e-3)
+
+
+def test_latent_attention_and_layers_without_experts(plan_of: Callable[..., Plan]) -> None:
+    """DeepSeek-V3 as its config_671B.json has it: 671B, and 37B active."""
+    told = {
+        "layers": 61, "hidden": 7168, "heads": 128, "head": 192, "value_head": 128, "kv_rank": 512, "query_rank": 1536,
+        "rotary": 64, "ffn": 2048, "experts": 257, "experts_per_token": 9, "dense_layers": 3, "dense_ffn": 18432,
+        "vocabulary": 129280, "sequence": 4096, "tokens": "14.8T",
+    }  # fmt: skip
+    model = plan_of(pools=POOLS, training={"model": told}).training.model
+    assert (model.parameters, model.active) == (671_026_820_096, 37_552_698_368)
 
 
 def test_parameters_without_a_shape(plan_of: Callable[..., Plan]) -> None:

@@ -173,6 +173,10 @@ class TrainedModel:
     """So many of them a token passes through: all, but for one with experts."""
     layers: int
     hidden: int
+    heads: int
+    head: int
+    """How wide a query and a key of one are."""
+    value_head: int
     vocabulary: int
     source: str
     read: str

@@ -520,6 +520,41 @@ class Model(Section):
         description="How many heads keys and values have; 0: as many as attention.",
         json_schema_extra=IN_PLACE,
     )
+    head: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="How wide a query and a key of one head are; 0: the width of a layer by its heads.",
+        json_schema_extra=IN_PLACE,
+    )
+    value_head: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="How wide a value of one head is; 0: as a key.",
+        json_schema_extra=IN_PLACE,
+    )
+    kv_rank: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="How wide that is of which latent attention makes keys and values; 0: it makes them of the input.",
+        json_schema_extra=IN_PLACE,
+    )
+    query_rank: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="How wide that is of which latent attention makes queries; 0: it makes them of the input.",
+        json_schema_extra=IN_PLACE,
+    )
+    rotary: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="How much of a key all heads of latent attention share; head counts it, too.",
+        json_schema_extra=IN_PLACE,
+    )
     ffn: int = Field(
         default=0,
         ge=0,
@@ -557,6 +592,20 @@ class Model(Section):
         ge=0,
         le=1_000_000,
         description="Through how many of them a token passes.",
+        json_schema_extra=IN_PLACE,
+    )
+    dense_layers: int = Field(
+        default=0,
+        ge=0,
+        le=10_000,
+        description="How many layers, the first ones, have a feed-forward layer for all tokens instead of experts.",
+        json_schema_extra=IN_PLACE,
+    )
+    dense_ffn: int = Field(
+        default=0,
+        ge=0,
+        le=100_000_000,
+        description="How wide that feed-forward layer is inside.",
         json_schema_extra=IN_PLACE,
     )
     active: Count = Field(

@@ -14,7 +14,7 @@ from typing import Literal
 from stampworks.amounts import many
 from stampworks.physics.bounds import Bound, UnknownFactError, figure
 from stampworks.physics.checkpoints import OURS, Recipe
-from stampworks.physics.transformer import Transformer, keys, known_shape, layer_parameters
+from stampworks.physics.transformer import Transformer, known_shape, layer_parameters, widths
 
 Zero = Literal[0, 1, 2, 3]
 GIB = 2**30
@@ -141,18 +141,18 @@ def _kept_of_token(model: Transformer, layout: Layout) -> tuple[float, float]:
             return hidden * KEPT_OF_PLAIN / layout.tensor, boundary
         # inputs of norms and layers are on all ranks that split a layer: 10 of the 34 bytes
         return hidden * (10 + (KEPT_OF_PLAIN - 10) / layout.tensor), boundary
-    heads, kv_heads, ffn = known_shape(model, "heads", "kv_heads", "ffn")
-    narrow = keys(hidden, heads, kv_heads)
+    [ffn], wide = known_shape(model, "ffn"), widths(model)
     # what is sent to each expert, and what comes back
     sent = 2 * hidden * model.experts_per_token if model.experts > 1 else 0
     if layout.tensor > 1 and not layout.whole:
         # who splits sequences fuses, too: inputs of norms, products and attention are kept, and what the gate is of
-        fused = 6 * hidden + 2 * narrow + 3 * ffn * model.experts_per_token
+        attention = 2 * wide.latent + wide.queries + wide.keys + wide.values + wide.given
+        fused = 4 * hidden + attention + 3 * ffn * model.experts_per_token
         return NARROW * (fused + sent) / layout.tensor, boundary
-    # two inputs of norms and what these give; queries as made and as turned, what attention gives
-    # keys as made and as turned, and values; gate, up, the gate's function, and the product of both, of each expert
-    split = 3 * hidden + 3 * narrow + 4 * ffn * model.experts_per_token
-    return NARROW * (4 * hidden + sent + split / layout.tensor), boundary
+    # two inputs of norms and what these give, and the same of latent heads; queries and keys as made and as turned,
+    # values, what attention gives; gate, up, the gate's function, and the product of both, of each expert
+    split = 2 * wide.queries + 2 * wide.keys + wide.values + wide.given + 4 * ffn * model.experts_per_token
+    return NARROW * (4 * hidden + 2 * wide.latent + sent + split / layout.tensor), boundary
 
 
 def _alike(layout: Layout) -> int:

@@ -18,7 +18,7 @@ from stampworks.physics.bounds import Bound, UnknownFactError, figure, known
 from stampworks.physics.collectives import Operation, bus_factor
 from stampworks.physics.machines import collective_on_machines
 from stampworks.physics.memory import NARROW, Layout
-from stampworks.physics.transformer import Transformer, flops_per_token, keys, known_shape
+from stampworks.physics.transformer import Transformer, flops_per_token, known_shape, widths
 
 Precision = Literal["float32", "bfloat16", "float8"]
 """What most of the arithmetic is done in: with float8 what lies between the products stays bfloat16."""
@@ -77,6 +77,9 @@ def trained(run: catalog.Run) -> Transformer:
         active=model.active,
         layers=model.layers,
         hidden=model.hidden,
+        heads=model.heads,
+        head=model.head,
+        value_head=model.value_head,
         vocabulary=model.vocabulary,
         sequence=run.sequence,
     )
@@ -138,8 +141,8 @@ def traffic(model: Transformer, layout: Layout, samples: int, node_ranks: int) -
         neighbours = min(layout.tensor, node_ranks)
         found.append(Traffic("all_reduce", size, layout.tensor, neighbours, times, "split layers"))
     if layout.context > 1:
-        heads, kv_heads = known_shape(model, "heads", "kv_heads")
-        both = 2 * NARROW * samples * sequence * keys(hidden, heads, kv_heads) / layout.tensor
+        wide = widths(model)
+        both = NARROW * samples * sequence * (wide.keys + wide.values) / layout.tensor
         times, neighbours = ceil(layers / layout.pipeline), min(layout.context, beside)
         found.append(Traffic("all_gather", both, layout.context, neighbours, 2 * times, "keys and values, twice"))
         found.append(Traffic("reduce_scatter", both, layout.context, neighbours, times, "their gradients"))

@@ -24,6 +24,17 @@ PATH = "training.model"
 NAMED_SHARE = 0.1
 """Names of models are rounded: a 7B has 6.74B parameters."""
 DAY_S = 86_400
+TOGETHER = (
+    ("experts", "experts_per_token"),
+    ("experts_per_token", "experts"),
+    ("kv_rank", "head"),
+    ("query_rank", "kv_rank"),
+    ("rotary", "kv_rank"),
+    ("dense_layers", "dense_ffn"),
+    ("dense_ffn", "dense_layers"),
+    ("dense_layers", "experts"),
+)
+"""Fields of which the first says nothing without the second."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +89,11 @@ def build(declared: declaration.Training, batch: int, notes: Notes) -> Model:
         hidden=told.hidden or None,
         heads=told.heads or None,
         kv_heads=kv_heads or None,
+        head=told.head or None,
+        value_head=told.value_head or None,
+        kv_rank=told.kv_rank or None,
+        query_rank=told.query_rank or None,
+        rotary=told.rotary or None,
         ffn=ffn or None,
         vocabulary=told.vocabulary or None,
         sequence=told.sequence or None,
@@ -85,12 +101,15 @@ def build(declared: declaration.Training, batch: int, notes: Notes) -> Model:
         tied=told.tied,
         experts=told.experts or None,
         experts_per_token=told.experts_per_token or None,
+        dense_layers=told.dense_layers or None,
+        dense_ffn=told.dense_ffn or None,
         active=told.active or None,
     )
     if told == type(told)():
         return written
     _check_heads(declared, notes)
-    _check_experts(told, notes)
+    _check_together(told, notes)
+    _check_parts(told, notes)
     whole = replace(written, parameters=_parameters(written, notes), tokens=_tokens(declared, batch, notes))
     return replace(whole, active=_active(whole, notes))
 
@@ -101,7 +120,7 @@ def _check_heads(declared: declaration.Training, notes: Notes) -> None:
         ("heads", told.hidden, told.heads),
         ("kv_heads", told.heads, told.kv_heads),
     ):
-        if whole and parts and whole % parts:
+        if whole and parts and whole % parts and not (name == "heads" and told.head):
             of = "hidden" if name == "heads" else "heads"
             what = f"{of} {whole} does not divide by {name} {parts}: {_left(whole, parts)}"
             notes.problem(f"{PATH}.{name}", what, f"write {name} that divide {whole}, or another {of}")
@@ -111,15 +130,25 @@ def _check_heads(declared: declaration.Training, notes: Notes) -> None:
         notes.problem("training.tensor_parallel", what, f"write a tensor_parallel that divides {told.heads}")
 
 
-def _check_experts(told: declaration.Model, notes: Notes) -> None:
-    if bool(told.experts) != bool(told.experts_per_token):
-        said, lacks = ("experts", "experts_per_token") if told.experts else ("experts_per_token", "experts")
-        what = f"{said} are written, and {lacks} are not"
-        hint = "write how many experts a layer has, and how many of them a token passes through"
-        notes.problem(f"{PATH}.{lacks}", what, hint)
-    elif told.experts_per_token > told.experts:
-        what = f"a token passes through {told.experts_per_token} experts, and a layer has {told.experts}"
-        notes.problem(f"{PATH}.experts_per_token", what, f"write {told.experts} or less, or more experts")
+def _check_together(told: declaration.Model, notes: Notes) -> None:
+    """Of what says something only beside another field, the first that lacks it."""
+    for said, lacks in TOGETHER:
+        if getattr(told, said) and not getattr(told, lacks):
+            hint = f"write {lacks}, too, or take {said} out"
+            notes.problem(f"{PATH}.{lacks}", f"{said} is written without {lacks}", hint)
+            return
+
+
+def _check_parts(told: declaration.Model, notes: Notes) -> None:
+    """What is a part of something else is not more than that."""
+    for part, whole in (("experts_per_token", "experts"), ("rotary", "head"), ("dense_layers", "layers")):
+        most = getattr(told, whole)
+        if most and getattr(told, part) > most:
+            what = f"{part} {getattr(told, part)} is a part of {whole}, which is {most}"
+            notes.problem(f"{PATH}.{part}", what, f"write {most} or less, or more {whole}")
+    if told.kv_rank and told.heads and told.kv_heads not in (0, told.heads):
+        what = f"in latent attention each of {told.heads} heads has keys and values of its own, not {told.kv_heads}"
+        notes.problem(f"{PATH}.kv_heads", what, "take it out, or take kv_rank out")
 
 
 def _left(whole: int, parts: int) -> str:
@@ -181,19 +210,26 @@ def _tokens(declared: declaration.Training, batch: int, notes: Notes) -> int | N
 
 def transformer(model: Model) -> Transformer:
     return Transformer(
-        model.parameters or 0,
-        model.layers,
-        model.hidden,
-        model.heads,
-        model.kv_heads,
-        model.ffn,
-        model.vocabulary,
-        model.sequence,
-        model.gated,
-        model.tied,
-        model.experts or 1,
-        model.experts_per_token or 1,
-        model.active,
+        parameters=model.parameters or 0,
+        layers=model.layers,
+        hidden=model.hidden,
+        heads=model.heads,
+        kv_heads=model.kv_heads,
+        head=model.head,
+        value_head=model.value_head,
+        kv_rank=model.kv_rank,
+        query_rank=model.query_rank,
+        rotary=model.rotary,
+        ffn=model.ffn,
+        vocabulary=model.vocabulary,
+        sequence=model.sequence,
+        gated=model.gated,
+        tied=model.tied,
+        experts=model.experts or 1,
+        experts_per_token=model.experts_per_token or 1,
+        dense_layers=model.dense_layers,
+        dense_ffn=model.dense_ffn,
+        active=model.active,
     )
 
 
