@@ -214,3 +214,15 @@ def test_plan_and_estimate_suggest_the_same(
         assert "it takes another framework" in " ".join(said(capsys, str(file)).split())
     else:
         assert "hint: no layout is known to fit on these nodes" in plan
+
+
+def test_a_declared_fabric_that_is_thin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It counts where the declared nodes do."""
+    file = tmp_path / "cluster.yaml"
+    model = "{parameters: 671B, active: 37B, tokens: 1T}"
+    file.write_text(
+        "version: 1\nname: thin\ncloud: hosts\nnetwork: {cidr: 10.0.0.0/12}\nfabric: {oversubscription: 4}\n"
+        f"pools: [{{name: gpu, machine: dgx-h100, count: 256}}]\ntraining: {{model: {model}}}\n"
+    )
+    assert "has 1/4 of the NICs' bandwidth" in " ".join(said(capsys, str(file)).split())
+    assert "1/4 of the NICs'" not in " ".join(said(capsys, f"{file} --machine p5 --gpus 64").split())

@@ -57,6 +57,22 @@ def test_a_published_number_of_hours_that_does_not_tell_the_speed() -> None:
     assert asked(8.03e9, 15e12, tflops=0.33 * H100_TFLOPS).gpu_days == pytest.approx(0.42 * 1.46e6 / 24, rel=0.01)
 
 
+@pytest.mark.parametrize(("active", "thin", "said"), [(37e9, 4.0, True), (37e9, 1.0, False), (671e9, 4.0, False)])
+def test_a_thin_fabric_is_said_of_models_with_experts(active: float, thin: float, said: bool) -> None:
+    """Nobody published by how much it slows them, so it is no number."""
+    model = Transformer(671_000_000_000, active=int(active))
+    found = estimate(Question(model, 10**12, gpus=2048, machine=P5, oversubscription=thin)).assumptions
+    lines = [each for each in found if each.startswith("fabric: ")]
+    assert [line.split("; ")[1] for line in lines] == (
+        [
+            "where experts lie on other leaves, an all-to-all between them has 1/4 of the NICs' bandwidth, and steps "
+            "are longer"
+        ]
+        if said
+        else []
+    )
+
+
 def test_deepseek_v3() -> None:
     """37B of 671B parameters active, 14.8T tokens in 2.664M hours of H800 (9b4e9788, README, read 2026-11-22), which
     compute as H100 do: the hours lie between the ends of what was published of models with experts. Weights, moments

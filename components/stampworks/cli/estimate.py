@@ -81,7 +81,14 @@ def _question(arguments: argparse.Namespace) -> Question:
     if arguments.machine:
         machine = machine_named(arguments.machine)
         asked = replace(
-            asked, machine=machine, gpus=None, gpus_min=None, usd_per_gpu_hour=None, batch=None, working=1.0
+            asked,
+            machine=machine,
+            gpus=None,
+            gpus_min=None,
+            usd_per_gpu_hour=None,
+            batch=None,
+            working=1.0,
+            oversubscription=1,
         )
     if arguments.gpus:
         asked = replace(asked, gpus=arguments.gpus, gpus_min=None, batch=None, working=1.0)
@@ -124,6 +131,7 @@ def _declared(arguments: argparse.Namespace) -> Question:
         checkpoints=plan.training.checkpoints.keep,
         batch=plan.training.batch,
         working=found[0].working if len(found) == 1 else 1.0,
+        oversubscription=plan.fabric.oversubscription or 1,
         working_why=f"a step has {plan.training.batch} samples for {found[0].layout.copies} copies" if found else "",
     )
 

@@ -41,6 +41,8 @@ class Question:
     working: float = 1.0
     """Of the accelerators' time, where a step has not the same number of samples for each."""
     working_why: str = ""
+    oversubscription: float = 1
+    """Of the fabric. It slows nothing but an all-to-all: rings in leaf order cross a trunk once in each direction."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,11 @@ def estimate(asked: Question) -> Estimate:
     said: list[str] = []
     flops = _flops(asked, said)
     rate = _working(asked, _rate(asked, said), said)
+    if asked.oversubscription > 1 and asked.model.used < asked.model.parameters:
+        said.append(
+            f"fabric: not in the rate; where experts lie on other leaves, an all-to-all between them has 1/"
+            f"{figure(asked.oversubscription)} of the NICs' bandwidth, and steps are longer"
+        )
     gpu_days = flops / rate.tflops.value / 1e12 / DAY_S if flops and rate else None
     one = checkpoint_bytes(asked.model.parameters)
     kept = f"; {asked.checkpoints} of them are kept" if asked.checkpoints > 1 else "; one of them"
