@@ -162,24 +162,29 @@ class Review:
 
     @property
     def known_usd_per_hour_min(self) -> float:
-        return round(sum(sign * (each.usd_per_hour_min or 0) for sign, each in self._charged()), 6)
+        return round(sum(_more(one.usd_per_hour_min, two.usd_per_hour_min) for one, two in self._charged()), 6)
 
     @property
     def known_usd_per_hour(self) -> float:
-        """The same of what has a price."""
-        return round(sum(sign * (each.usd_per_hour or 0) for sign, each in self._charged()), 6)
+        """The same of what has a price, before and after: one of them alone is no difference."""
+        return round(sum(_more(one.usd_per_hour, two.usd_per_hour) for one, two in self._charged()), 6)
 
     @property
     def unpriced(self) -> tuple[str, ...]:
-        """What changes and has no price."""
-        return tuple(dict.fromkeys(each.what for _, each in self._charged() if each.usd_per_hour is None))
+        """What changes, and has no price before or after."""
+        return tuple(one.what for one, two in self._charged() if None in (one.usd_per_hour, two.usd_per_hour))
 
-    def _charged(self) -> Iterator[tuple[int, Charge]]:
-        """What is not charged any more, and what is charged anew."""
+    def _charged(self) -> Iterator[tuple[Charge, Charge]]:
+        """What is charged before and after, where that changes; what is not there costs nothing."""
         before = {each.what: each for each in self.before.charges}
         after = {each.what: each for each in self.after.charges}
         for what in dict.fromkeys((*before, *after)):
-            one, other = before.get(what), after.get(what)
-            if one and other and one.price == other.price:
-                continue
-            yield from ((sign, each) for sign, each in ((-1, one), (1, other)) if each)
+            nothing = Charge(what, "", 0, 0, "it is not there")
+            one, other = before.get(what, nothing), after.get(what, nothing)
+            if one.price != other.price:
+                yield one, other
+
+
+def _more(before: float | None, after: float | None) -> float:
+    """How much more it is; nothing that counts where either is unknown."""
+    return 0 if before is None or after is None else after - before

@@ -183,7 +183,7 @@ def _cost_words(review: Review) -> str:
     least, most = review.usd_per_hour_min, review.usd_per_hour
     if least is None or most is None:
         known = usd(review.known_usd_per_hour_min, review.known_usd_per_hour, "+")
-        without = f"without {prose(', '.join(review.unpriced))}, of which no price is known"
+        without = f"without {prose(', '.join(review.unpriced))}, of which not every price is known"
         return f"Cost: {known} USD an hour {without}." if review.known_usd_per_hour else "Cost: unknown."
     return f"Cost: {usd(least, most, '+')} USD an hour." if least or most else "Cost: the same."
 

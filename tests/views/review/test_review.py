@@ -236,6 +236,29 @@ def test_what_is_known_of_the_cost_is_said_without_the_rest() -> None:
     assert known.usd_per_hour == known.known_usd_per_hour == 2 * price.usd_per_hour
     both = review("test", on_aws(2), on_aws(4, storage=[storage]))
     assert (both.usd_per_hour, both.unpriced) == (None, ("storage data",))
-    said = f"Cost: +{2 * price.usd_per_hour:.2f} USD an hour without storage data, of which no price is known."
+    said = f"Cost: +{2 * price.usd_per_hour:.2f} USD an hour without storage data, of which not every price is known."
     assert said in review_markdown(both)
     assert "Cost: unknown." in review_markdown(review("test", on_aws(2), on_aws(2, storage=[storage])))
+
+
+def test_a_price_that_is_known_only_before_or_after_is_no_difference() -> None:
+    """Nodes that were reserved, at a price that nobody knows, cost nothing more for being known now."""
+    reserved = {"purchase": "reserved", "reservation": "cr-1"}
+
+    def side(count: int, **bought: str) -> Side:
+        pools = [
+            {"name": "gpu", "machine": "p5", "count": 16, **bought},
+            {"name": "more", "machine": "p5", "count": count},
+        ]
+        fields = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-2", "pools": pools}
+        return Side(f"{count}", planning.plan(load_value(fields, "test")))
+
+    price = catalog.price("aws", "p5", "us-east-2", "on-demand")
+    assert isinstance(price, catalog.Price)
+    for before, after in ((side(1, **reserved), side(2)), (side(1), side(2, **reserved))):
+        found = review("test", before, after)
+        assert (found.usd_per_hour, found.unpriced) == (None, ("pool gpu",))
+        assert found.known_usd_per_hour == found.known_usd_per_hour_min == price.usd_per_hour
+        cost = json.loads(review_json(found))["cost"]
+        assert cost["known_difference_usd_per_hour"] == price.usd_per_hour
+    assert "Cost: unknown." in review_markdown(review("test", side(1, **reserved), side(1)))
