@@ -331,10 +331,10 @@ def test_facts_that_do_not_fit_together_are_named(
 def test_what_may_have_been_meant(name: str, near: str, accelerator: str) -> None:
     """Near spellings, and who else has the same accelerator."""
     found = catalog.suggestions(name)
-    assert found.near[:1] == ((near,) if near else ())
+    assert (found.near.name if found.near else "") == near
     assert found.accelerator == accelerator
-    assert {row.accelerator for row in found.elsewhere} <= {accelerator}
-    clouds = [row.cloud for row in found.elsewhere]
+    assert {row.accelerator for row in found.having_it} <= {accelerator}
+    clouds = [row.cloud for row in found.having_it]
     assert len(clouds) == len(set(clouds))
     assert bool(clouds) == bool(accelerator)
     assert "local" not in clouds

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import pytest
 from stampworks import catalog
-from stampworks.declaration import DeclarationError
+from stampworks.declaration import DeclarationError, load_value
 from stampworks.declaration.values import machine_hint
 from stampworks.plan import Plan
 from stampworks.planning.cost import cost
@@ -51,25 +51,50 @@ def test_another_name_of_a_machine(plan_text_of: PlanText, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"),
+    ("name", "cloud", "hint"),
     [
-        ("sim-h10", "did you mean 'sim-h100'?"),
-        ("ours-with-h200", "h200 is in p5e (aws), ND96isr_H200_v5 (azure), a3-ultragpu-8g (google), "
+        ("sim-h10", "", "did you mean 'sim-h100'?"),
+        ("ours-with-h200", "", "h200 is in p5e (aws), ND96isr_H200_v5 (azure), a3-ultragpu-8g (google), "
          "BM.GPU.H200.8 (oracle) and 9 more"),
-        ("p55", "did you mean 'p5'? h100 is in ND96isr_H100_v5 (azure), a3-highgpu-8g (google), "
+        ("p55", "", "did you mean 'p5'? h100 is in ND96isr_H100_v5 (azure), a3-highgpu-8g (google), "
          "BM.GPU.H100.8 (oracle), gd-8xh100ib-i128 (coreweave) and 10 more"),
+        ("h100", "aws", "h100 is in p5 (aws), ND96isr_H100_v5 (azure), a3-highgpu-8g (google), "
+         "BM.GPU.H100.8 (oracle) and 11 more"),
+        ("8xH100", "oracle", "h100 is in BM.GPU.H100.8 (oracle), p5 (aws), ND96isr_H100_v5 (azure), "
+         "a3-highgpu-8g (google) and 11 more"),
+        ("ours-with-h200", "aws", "h200 is in p5e (aws), p5en (aws), ND96isr_H200_v5 (azure), "
+         "a3-ultragpu-8g (google) and 10 more"),
+        ("b200", "aws", "did you mean 'p6-b200'? b200 is in a4-highgpu-8g (google), BM.GPU.B200.8 (oracle), "
+         "b200-8x (coreweave), gpu-b200-sxm (nebius) and 5 more"),
+        ("p55", "azure", "did you mean 'p5' of aws? h100 is in ND96isr_H100_v5 (azure), a3-highgpu-8g (google), "
+         "BM.GPU.H100.8 (oracle), gd-8xh100ib-i128 (coreweave) and 10 more"),
+        ("p5", "azure", "h100 is in ND96isr_H100_v5 (azure), a3-highgpu-8g (google), BM.GPU.H100.8 (oracle), "
+         "gd-8xh100ib-i128 (coreweave) and 10 more"),
+        ("gb300", "runpod", "on runpod there are runpod-b200, runpod-h100-sxm and runpod-h200-sxm; gb300 is in "
+         "ND128isr_GB300_v6 (azure), BM.GPU.GB300.4 (oracle) and gb300-4x (coreweave)"),
+        ("quantum", "runpod", "on runpod there are runpod-b200, runpod-h100-sxm and runpod-h200-sxm"),
+        ("m7i", "runpod", "on runpod there are runpod-b200, runpod-h100-sxm and runpod-h200-sxm"),
     ],
 )  # fmt: skip
-def test_what_is_offered_for_an_unknown_machine(name: str, hint: str) -> None:
-    """Near names, and the same accelerator elsewhere."""
-    assert machine_hint(name) == hint
+def test_what_is_offered_for_an_unknown_machine(name: str, cloud: str, hint: str) -> None:
+    """Near names, and the same accelerator, on the cluster's cloud first and then elsewhere."""
+    assert machine_hint(name, cloud) == hint
+
+
+def test_an_unknown_machine_on_an_unknown_cloud() -> None:
+    """Both are said, and neither keeps the other's hint from helping."""
+    with pytest.raises(DeclarationError) as error:
+        load_value({"version": 1, "name": "test", "cloud": "awz", "pools": [{"name": "a", "machine": "p55"}]}, "x")
+    hints = {problem.path: problem.hint for problem in error.value.problems}
+    assert hints["cloud"] == "did you mean 'aws'?"
+    assert hints["pools[0].machine"].startswith("did you mean 'p5'? h100 is in ")
 
 
 def test_unknown_machine_that_resembles_none(plan_text_of: PlanText) -> None:
-    """Then the catalog's machines are named."""
+    """Then the machines of its cloud are named."""
     text = refusal(plan_text_of, "pools:\n  - {name: gpu, machine: xyz, count: 4}\n")
     assert text.startswith("cluster.yaml:5:26: pools[0].machine: no machine is called 'xyz'\n")
-    assert "\n  hint: there are " in text
+    assert "\n  hint: on local there are sim-a100-small, sim-cpu and sim-h100\n" in text
 
 
 def test_a_machine_of_another_cloud(plan_text_of: PlanText) -> None:
@@ -79,7 +104,8 @@ def test_a_machine_of_another_cloud(plan_text_of: PlanText) -> None:
         "cluster.yaml:5:26: pools[0].machine: p5 is a machine of aws, and the cluster is on local\n"
         "      - {name: gpu, machine: p5, count: 4}\n"
         "                             ^\n"
-        "  hint: on local there are sim-a100-small, sim-cpu and sim-h100\n"
+        "  hint: h100 is in sim-h100 (local), ND96isr_H100_v5 (azure), a3-highgpu-8g (google), BM.GPU.H100.8 "
+        "(oracle) and 11 more\n"
         "\n"
         "1 problem in cluster.yaml: nothing was changed."
     )

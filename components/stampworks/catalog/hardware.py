@@ -45,7 +45,8 @@ Cloud = Literal[
 CLOUDS: tuple[Cloud, ...] = get_args(Cloud)
 PARTS = "machines/parts.yaml"
 _NAME = re.compile(r"^([^\s#][^:]*):", re.MULTILINE)
-_NEAR_MAX = 3
+_ALIKE = 0.7
+"""How much of two names is the same where one may be meant by the other."""
 _COMPARED_MAX = 60
 """Of a longer name only the beginning is compared, for that takes its time."""
 
@@ -148,21 +149,33 @@ def _file(cloud: str) -> str:
 class Suggestions:
     """What somebody may have meant by a name that no machine has."""
 
-    near: tuple[str, ...]
-    """Names of machines that are spelled alike, the nearest first."""
+    near: Machine | None
+    """The one that is spelled most alike."""
     accelerator: str
     """The accelerator that the name speaks of, or that of the nearest machine; empty where neither says one."""
-    elsewhere: tuple[Machine, ...]
-    """Machines with that accelerator, one of each cloud."""
+    having_it: tuple[Machine, ...]
+    """Machines with that accelerator: all of the cloud that was asked for, then one of each other cloud."""
 
 
-def suggestions(name: str) -> Suggestions:
-    """For a name that no machine has. Case and the kind of dash do not count."""
-    spelled = {_plain(each): machine.name for each, machine in machine_names().items()}
-    found = get_close_matches(_plain(name[:_COMPARED_MAX]), spelled, n=_NEAR_MAX, cutoff=0.7)
-    near = tuple(dict.fromkeys(spelled[each] for each in found))
-    accelerator = _accelerator_in(name) or (machines()[near[0]].accelerator if near else "")
-    return Suggestions(near, accelerator, tuple(with_accelerator(accelerator)) if accelerator else ())
+def suggestions(name: str, cloud: str = "") -> Suggestions:
+    """For a name that no machine of a cloud has, or none at all. Case and the kind of dash do not count."""
+    named = machine_names().get(name)
+    near = _nearest(name, cloud)
+    accelerator = named.accelerator if named else _accelerator_in(name)
+    if not near and not named and not accelerator:
+        near = _nearest(name)
+    accelerator = accelerator or (near.accelerator if near else "")
+    if not accelerator:
+        return Suggestions(near, "", ())
+    here = [row for row in machines().values() if row.cloud == cloud and row.accelerator == accelerator]
+    elsewhere = [row for row in with_accelerator(accelerator) if row.cloud != cloud]
+    return Suggestions(near, accelerator, (*here, *elsewhere))
+
+
+def _nearest(name: str, cloud: str = "") -> Machine | None:
+    spelled = {_plain(each): row for each, row in machine_names().items() if cloud in ("", row.cloud)}
+    found = get_close_matches(_plain(name[:_COMPARED_MAX]), spelled, n=1, cutoff=_ALIKE)
+    return spelled[found[0]] if found else None
 
 
 def with_accelerator(accelerator: str) -> Iterator[Machine]:

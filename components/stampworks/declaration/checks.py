@@ -18,8 +18,8 @@ from stampworks import catalog
 from stampworks.declaration.fields import is_list, section_of
 from stampworks.declaration.models import Declaration, Section
 from stampworks.declaration.nodes import Path, spelled
-from stampworks.declaration.values import check_name, role_name
-from stampworks.declaration.wording import did_you_mean, only, shown
+from stampworks.declaration.values import check_name, machine_hint, role_name
+from stampworks.declaration.wording import did_you_mean, shown
 
 Entry = Mapping[str, Any]
 CIRCLE_MAX = 8
@@ -71,15 +71,17 @@ def _names(data: Entry, scheduler: Entry) -> Iterator[Finding]:
 
 def _machines(cloud: str | None, pools: Sequence[Entry]) -> Iterator[Finding]:
     """The catalog knows machines of more clouds than a cluster can be stamped on."""
-    rows = catalog.machines()
     for index, pool in enumerate(pools):
         name = pool.get("machine")
-        if cloud is None or name is None:
+        if name is None:
             continue
-        if (other := (rows.get(name) or catalog.machine_names()[name]).cloud) != cloud:
-            here = sorted(row.name for row in rows.values() if row.cloud == cloud)
-            message = f"{name} is a machine of {other}, and the cluster is on {cloud}"
-            yield Finding(("pools", index, "machine"), message, f"on {cloud} {only(here)}")
+        path = ("pools", index, "machine")
+        row = catalog.machines().get(name) or catalog.machine_names().get(name)
+        if row is None:
+            yield Finding(path, f"no machine is called {shown(name)}", machine_hint(name, cloud or ""))
+        elif cloud not in (None, row.cloud):
+            message = f"{name} is a machine of {row.cloud}, and the cluster is on {cloud}"
+            yield Finding(path, message, machine_hint(name, cloud or ""))
 
 
 def _elastic(pools: Sequence[Entry]) -> Iterator[Finding]:

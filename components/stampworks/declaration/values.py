@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
 
 from stampworks import catalog
 from stampworks.amounts import AMOUNT_PATTERN, HOW, amount
-from stampworks.declaration.wording import alternatives, brief, did_you_mean, shown
+from stampworks.declaration.wording import alternatives, brief, did_you_mean, only, shown
 
 NAME_LENGTH_MAX = 20
 NAME_PATTERN = rf"^[a-z]([a-z0-9-]{{0,{NAME_LENGTH_MAX - 2}}}[a-z0-9])?$"
@@ -254,23 +254,27 @@ def _plain(value: str) -> str:
 
 
 def machine_name(value: str) -> str:
-    """Refuse a machine that the catalog does not have; of one that has several names, take its own."""
-    if value in catalog.machines():
+    """Of a machine that has several names, its own. An unknown one is refused by who knows the cloud, too."""
+    if value in catalog.machines() or value not in catalog.machine_names():
         return value
-    if value in catalog.machine_names():
-        return catalog.machine_names()[value].name
-    raise _wrong(f"no machine is called {shown(value)}", machine_hint(value))
+    return catalog.machine_names()[value].name
 
 
-def machine_hint(value: str) -> str:
-    """The machine that may have been meant, and where the same accelerator is."""
-    rows, found = catalog.machines(), catalog.suggestions(value)
-    near = rows[found.near[0]] if found.near else None
-    hints = [f"did you mean '{near.name}'?"] if near else []
-    others = [f"{row.name} ({row.cloud})" for row in found.elsewhere if row != near]
-    if others and not (near and near.simulated):
-        hints.append(f"{found.accelerator} is in {alternatives(others, last='and', most=4)}")
-    return " ".join(hints) or did_you_mean(value, rows)
+def machine_hint(value: str, cloud: str = "") -> str:
+    """The machine that may have been meant, one of the cloud first, and where the same accelerator is."""
+    found, first = catalog.suggestions(value, cloud), ""
+    here = sorted(row.name for row in catalog.machines().values() if cloud in ("", row.cloud))
+    others = [row for row in found.having_it if row != found.near and value not in (row.name, *row.aliases)]
+    if near := found.near:
+        whose = "" if cloud in ("", near.cloud) else f" of {near.cloud}"
+        first = f"did you mean '{near.name}'{whose}?"
+        if near.simulated:
+            return first
+    elif cloud and not (others and others[0].cloud == cloud):
+        first = f"on {cloud} {only(here)}" + ";" * bool(others)
+    places = [f"{row.name} ({row.cloud})" for row in others]
+    second = f"{found.accelerator} is in {alternatives(places, last='and', most=4)}" if places else ""
+    return " ".join(filter(None, (first, second))) or did_you_mean(value, here)
 
 
 def storage_kind(value: str) -> str:
