@@ -96,11 +96,11 @@ def test_rows_that_cannot_be_judged(file: Path, capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_a_wrong_file(options: list[str], file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is printed but what is wrong, with its place."""
+    """No judgement is printed, only what is wrong, with its place."""
     file.write_text(OK)
     assert main(["audit-thresholds", str(file), *options]) == exits.WRONG_INPUT
     shown = capsys.readouterr()
-    assert shown.out == ""
+    assert json.loads(shown.out)["error"]["problems"] != [] if options else shown.out == ""
     assert shown.err == (
         "thresholds.csv:1: the header is 'p5,1,nic_bandwidth,0,Gb/s,96'\n"
         "  hint: the first line is machine,nodes,quantity,bytes,unit,value\n"

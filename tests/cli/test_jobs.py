@@ -76,11 +76,7 @@ def test_pools_of_different_machines(capsys: pytest.CaptureFixture[str]) -> None
 )
 def test_refused(argv: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What was typed is not right: what, and what to do."""
-    try:
-        code = main(argv)
-    except SystemExit as error:
-        code = int(str(error.code))
-    assert code in (exits.WRONG_INPUT, exits.FAILED)
+    assert main(argv) in (exits.WRONG_INPUT, exits.FAILED)
     assert text in capsys.readouterr().err
 
 

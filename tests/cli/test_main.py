@@ -14,6 +14,7 @@ import pytest
 from stampworks.cli import exits
 from stampworks.cli.main import VERBS, main, parser
 
+from tests.cli.conftest import STACK
 from tests.operations.standin import StandIn
 
 SCHEMA = [sys.executable, "-m", "stampworks.cli.main", "schema"]
@@ -21,10 +22,7 @@ SCHEMA = [sys.executable, "-m", "stampworks.cli.main", "schema"]
 
 def usage(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """Exit code and error text of a command line that argparse refuses."""
-    with pytest.raises(SystemExit) as caught:
-        main(argv)
-    assert isinstance(caught.value.code, int)
-    return caught.value.code, capsys.readouterr().err
+    return main(argv), capsys.readouterr().err
 
 
 def choices(verb: str = "") -> list[str]:
@@ -81,6 +79,41 @@ def test_each_verb_is_where_the_table_says() -> None:
 def test_a_wrong_command_line(argv: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What is wrong, and the nearest thing that is right, with exit code 2."""
     assert usage(argv, capsys) == (exits.WRONG_INPUT, text)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["fabric", "nope", "4", "--json"], "no machine is called 'nope'"),
+        (["fabric", "ND96isr_H100_v5", "0", "--json"], "a cluster of 0 nodes"),
+        (["estimate", "--params", "8X", "--json"], "stampworks estimate: argument --params: '8X' is no count"),
+        (["explain", "nope", "--json"], "'nope': there is no 'nope' in a plan"),
+        (["status", "--json"], "no cluster of stack 'local' is running"),
+        (["report", "nope.json", "--format", "json"], "nope.json: No such file or directory"),
+        (["report", "nope.json", "--format=json"], "nope.json: No such file or directory"),
+    ],
+)
+def test_an_error_as_json(argv: list[str], message: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever asks for JSON gets it also when there is no answer; the text stays where it was."""
+    assert main(argv) != exits.FINE
+    out, err = capsys.readouterr()
+    [problem] = json.loads(out)["error"]["problems"]
+    assert problem["message"].startswith(message)
+    assert list(problem) == ["file", "line", "column", "path", "message", "hint"]
+    assert err.startswith(message)
+
+
+def test_problems_of_a_declaration_as_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All of them, each with its place as numbers."""
+    file = project / "stacks" / "Pulumi.local.yaml"
+    file.write_text(STACK.replace("count: 2", "count: many").replace("uid: 2001", "uid: 1"))
+    assert main(["plan", "--json"]) == exits.WRONG_INPUT
+    out, err = capsys.readouterr()
+    one, other = json.loads(out)["error"]["problems"]
+    assert (one["file"], one["line"], one["column"]) == (str(file), 7, 47)
+    assert (one["path"], one["message"]) == ("pools[0].count", "must be a whole number, not 'many'")
+    assert (other["line"], other["path"]) == (10, "users[0].uid")
+    assert err.startswith(f"{file}:7:47: pools[0].count: must be a whole number")
 
 
 def test_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -201,8 +201,8 @@ def test_a_side_that_does_not_load(repository: Repository, capsys: Capsys, side:
     found = json.loads(capsys.readouterr().out)
     assert (found["verdict"], found["error"]["side"]) == (None, side.removeprefix("--"))
     [problem] = found["error"]["problems"]
-    assert problem["where"] == f"{side} main:stacks/base/all.yaml:5:43"
-    assert problem["what"].startswith("pools[0].count: must be a whole number")
+    assert (problem["file"], problem["line"], problem["column"]) == (f"{side} main:stacks/base/all.yaml", 5, 43)
+    assert (problem["path"], problem["message"][:22]) == ("pools[0].count", "must be a whole number")
     assert "stampworks-review" not in str(problem)
 
 
@@ -229,17 +229,22 @@ def test_options_are_no_revisions(repository: Repository, capsys: Capsys, name: 
 
 @pytest.mark.parametrize("name", ["nowhere", "HEAD~99", "main:stacks", "x" * 5000, "$(touch x)"])
 def test_what_is_nothing(repository: Repository, capsys: Capsys, name: str) -> None:
-    """Neither a revision nor a path."""
-    assert "is neither a revision of this repository nor a file" in wrong(capsys, "--base", name, "--head", ".")
+    """Neither a revision nor a path, and the page says so as well."""
+    said = "is neither a revision of this repository nor a file"
+    assert said in wrong(capsys, "--base", name, "--head", ".")
+    assert main(["review", "-s", "one", "--base", name, "--head", "."]) == exits.WRONG_INPUT
+    assert "No review: base does not load" in capsys.readouterr().out
+    assert main(["review", "-s", "one", "--base", name, "--head", ".", "--format", "json"]) == exits.WRONG_INPUT
+    [problem] = json.loads(capsys.readouterr().out)["error"]["problems"]
+    assert (problem["file"], problem["line"]) == (name, None)
+    assert problem["message"].endswith(said)
     assert not (repository.folder / "x").exists()
 
 
 @pytest.mark.parametrize("twice", ["-s", "--base", "--head"])
 def test_one_stack_a_run(repository: Repository, capsys: Capsys, twice: str) -> None:
     """Of two, one would not be reviewed and nobody would know."""
-    with pytest.raises(SystemExit) as caught:
-        main(["review", "-s", "one", "--base", "HEAD", "--head", ".", twice, "two"])
-    assert caught.value.code == exits.WRONG_INPUT
+    assert main(["review", "-s", "one", "--base", "HEAD", "--head", ".", twice, "two"]) == exits.WRONG_INPUT
     assert "is there twice, and one run reviews one stack" in capsys.readouterr().err
 
 

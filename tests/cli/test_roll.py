@@ -62,6 +62,5 @@ def test_a_node_that_is_not_there(cloud: Renewal, capsys: pytest.CaptureFixture[
 
 def test_a_word_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
     """Why, or that it is not so after all."""
-    with pytest.raises(SystemExit):
-        main(["roll", "gpu-001"])
+    assert main(["roll", "gpu-001"]) == exits.WRONG_INPUT
     assert "one of the arguments --reason --cancel is required" in capsys.readouterr().err

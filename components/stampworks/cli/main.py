@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
+import itertools
 import os
 import re
 import sys
@@ -12,8 +13,8 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-from stampworks.cli import exits
-from stampworks.printable import printable, printable_lines
+from stampworks.cli import errors, exits
+from stampworks.printable import printable
 
 VERBS = {
     "plan": "declared",
@@ -49,14 +50,14 @@ EPILOG = """\
 exit codes: 0 fine, 1 the answer is no, 2 the input is wrong, 3 could not tell, 4 the infrastructure failed;
 `run` and `ssh` pass their command's exit code through.
 `pulumi up`, `preview`, `refresh` and `destroy` make, change and remove clusters."""
+FAULT = "This is a fault in stampworks itself: nothing is known about what was asked."
 
 
 class Parser(argparse.ArgumentParser):
     """Says what is wrong with a command line, with the nearest verb or option."""
 
     def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: {printable(message)}\n  hint: {self._hint(message)}", file=sys.stderr)
-        sys.exit(exits.WRONG_INPUT)
+        raise exits.CliError(f"{self.prog}: {printable(message)}", self._hint(message))
 
     def _hint(self, message: str) -> str:
         unknown = re.search(r"(?:invalid choice: '|unrecognized arguments: )([^'\s]+)", message)
@@ -91,9 +92,12 @@ def parser(verb: str = "") -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; every expected error is a text on stderr and an exit code."""
+    """Runs one command; every expected error is a text on stderr and an exit code, and JSON for who asked for it."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    # what stands behind -- belongs to the command that `run` and `ssh` start, whatever it looks like
+    split = words.index("--") if "--" in words else len(words)
     try:
-        code = _call(list(sys.argv[1:] if argv is None else argv))
+        code = _call(words, split)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return exits.INTERRUPTED
@@ -102,13 +106,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.BROKEN_PIPE
     except Exception as error:
-        return _explained(error)
+        return _explained(error, _wants_json(words[:split]))
     return code
 
 
-def _call(words: list[str]) -> int:
-    # what stands behind -- belongs to the command that `run` and `ssh` start, whatever it looks like
-    split = words.index("--") if "--" in words else len(words)
+def _call(words: list[str], split: int) -> int:
     verb = words[0] if words else ""
     arguments = parser(verb).parse_args(words[:split], argparse.Namespace(command=words[split + 1 :]))
     if split < len(words) and not getattr(arguments, "takes_command", False):
@@ -116,22 +118,20 @@ def _call(words: list[str]) -> int:
     return int(arguments.call(arguments))
 
 
-def _explained(error: Exception) -> int:
+def _wants_json(words: Sequence[str]) -> bool:
+    """Also of a command line that the parser refuses."""
+    return "--json" in words or "--format=json" in words or ("--format", "json") in itertools.pairwise(words)
+
+
+def _explained(error: Exception, as_json: bool) -> int:
     code = exits.code_of(error)
     if code is None:
         traceback.print_exc()
-        print("This is a fault in stampworks itself: nothing is known about what was asked.", file=sys.stderr)
-        return exits.UNKNOWN
-    print(_text(error), file=sys.stderr)
+        code, error = exits.UNKNOWN, RuntimeError(FAULT)
+    if as_json:
+        print(errors.as_json(error))
+    print(errors.text(error), file=sys.stderr)
     return code
-
-
-def _text(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename:
-        return printable(f"{error.filename}: {error.strerror}")
-    if render := getattr(error, "render", None):  # a declaration's errors have colours for a terminal
-        return str(render(colour=sys.stderr.isatty() and "NO_COLOR" not in os.environ))
-    return printable_lines(str(error))
 
 
 if __name__ == "__main__":

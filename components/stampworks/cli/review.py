@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import hashlib
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import exits, revisions, stacks
+from stampworks.cli import errors, exits, revisions, stacks
 from stampworks.cli.named import Named, beside
 from stampworks.printable import printable
 
@@ -83,9 +84,10 @@ class Opened:
 class SideError(Exception):
     """A side does not load."""
 
-    def __init__(self, side: str, cause: Exception, problems: tuple[tuple[str, str, str], ...]) -> None:
+    def __init__(self, side: str, cause: Exception, name: str = "") -> None:
         super().__init__(str(cause))
-        self.side, self.cause, self.problems = side, cause, problems
+        self.side, self.cause = side, cause
+        self.problems = [{**each, "file": each["file"] or name} for each in errors.problems(cause)]
 
 
 def show_review(arguments: argparse.Namespace) -> int:
@@ -98,7 +100,8 @@ def show_review(arguments: argparse.Namespace) -> int:
     except SideError as error:
         unreadable = unreadable_json if arguments.format == "json" else unreadable_markdown
         print(unreadable(error.side, error.problems), end="")
-        raise error.cause from None
+        print(errors.text(error.cause), file=sys.stderr)
+        return exits.code_of(error.cause) or exits.WRONG_INPUT
     print((review_json if arguments.format == "json" else review_markdown)(found), end="")
     return _CODES[found.verdict]
 
@@ -107,7 +110,8 @@ def show_review(arguments: argparse.Namespace) -> int:
 def _opened(side: str, name: str) -> Iterator[Opened]:
     """A path where one of that name is there, else a revision."""
     if name.startswith("-") or not name:
-        raise exits.CliError(f"--{side} {name} is no revision and no file", "names do not begin with -")
+        error = exits.CliError(f"--{side} {name} is no revision and no file", "names do not begin with -")
+        raise SideError(side, error, name)
     path = Path(name)
     there = _is_there(path)
     commit = revisions.revision(name, Path.cwd()) if not there or not _spelled_as_path(name) else None
@@ -127,7 +131,8 @@ def _opened(side: str, name: str) -> Iterator[Opened]:
             yield dataclasses.replace(opened, stacks=written.stacks, unread=written.unread)
     else:
         hint = "git rev-parse says more of it, and a shallow clone lacks much; paths begin in the working directory"
-        raise exits.CliError(f"--{side} {name} is neither a revision of this repository nor a file", hint)
+        what = f"--{side} {name} is neither a revision of this repository nor a file"
+        raise SideError(side, exits.CliError(what, hint), name)
 
 
 def _is_there(path: Path) -> bool:
@@ -154,9 +159,8 @@ def _review(stack: str, base: Opened, head: Opened) -> Review:
 
     before, after = _side(base, stack), _side(head, stack)
     if not (before.plan or after.plan):
-        raise exits.CliError(
-            f"there is no stack {printable(stack)}, neither at {base.name} nor at {head.name}", _stacks_hint(head)
-        )
+        what = f"there is no stack {printable(stack)}, neither at {base.name} nor at {head.name}"
+        raise SideError("either side", exits.CliError(what, _stacks_hint(head)))
     follow, silent = _siblings(stack, base, head)
     plan = after.plan or before.plan
     name = stack if base.stacks or head.stacks or plan is None else plan.name
@@ -321,14 +325,12 @@ def _located(opened: Opened, error: Any) -> SideError:
         )
         for each in error.problems
     )
-    places = tuple((_place(each), f"{each.path}: {each.message}".removeprefix(": "), each.hint) for each in problems)
-    return SideError(opened.side, DeclarationError(problems), places)
+    return SideError(opened.side, DeclarationError(problems))
 
 
 def _refused(opened: Opened, error: exits.CliError) -> SideError:
     what, _, hint = _named(opened, str(error)).partition("\n  hint: ")
-    located = exits.CliError(f"--{opened.side}: {what}", hint, error.code)
-    return SideError(opened.side, located, ((opened.name, what, hint),))
+    return SideError(opened.side, exits.CliError(f"--{opened.side}: {what}", hint, error.code), opened.name)
 
 
 def _named(opened: Opened, text: str) -> str:
@@ -340,7 +342,3 @@ def _named(opened: Opened, text: str) -> str:
     for folder in (str(opened.written), displayed(opened.written)):
         text = text.replace(f"{folder}/", f"{opened.name}:").replace(folder, opened.name)
     return text
-
-
-def _place(problem: Any) -> str:
-    return f"{problem.file}:{problem.line}:{problem.column}" if problem.line else problem.file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stampworks.names import fold
@@ -50,9 +50,9 @@ def review_markdown(review: Review) -> str:
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
 
-def unreadable_markdown(side: str, problems: Sequence[tuple[str, str, str]]) -> str:
-    """The page when one side does not load: each problem as place, message and hint."""
-    rows = [(quoted(place), prose(message), prose(hint.partition("\n")[0])) for place, message, hint in problems]
+def unreadable_markdown(side: str, problems: Sequence[Mapping[str, Any]]) -> str:
+    """The page when one side does not load: each problem with its place and its hint."""
+    rows = [(quoted(_place(each)), prose(_what(each)), prose(_first_line(each["hint"]))) for each in problems]
     lines = [
         f"### {MARKS['fail']} No review: {prose(side)} does not load",
         "",
@@ -61,10 +61,22 @@ def unreadable_markdown(side: str, problems: Sequence[tuple[str, str, str]]) -> 
     return "\n".join(lines) + "\n"
 
 
-def unreadable_json(side: str, problems: Sequence[tuple[str, str, str]]) -> str:
+def _place(problem: Mapping[str, Any]) -> str:
+    place = (problem["file"], problem["line"], problem["column"])
+    return ":".join(str(each) for each in place if each)
+
+
+def _what(problem: Mapping[str, Any]) -> str:
+    return f"{problem['path']}: {problem['message']}" if problem["path"] else str(problem["message"])
+
+
+def _first_line(hint: str | None) -> str:
+    return (hint or "").partition("\n")[0]
+
+
+def unreadable_json(side: str, problems: Sequence[Mapping[str, Any]]) -> str:
     """The same for programs: there is no verdict, and an error that says which side, and where."""
-    found = [{"where": where, "what": what, "hint": hint} for where, what, hint in problems]
-    return json.dumps({"verdict": None, "error": {"side": side, "problems": found}}, indent=2) + "\n"
+    return json.dumps({"verdict": None, "error": {"side": side, "problems": [*problems]}}, indent=2) + "\n"
 
 
 def review_json(review: Review) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from stampworks import catalog, planning
+from stampworks.cli.errors import FIELDS
 from stampworks.declaration import load_value
 from stampworks.plan import Plan
 from stampworks.planning.changes import Side, review
@@ -106,7 +107,7 @@ def hostile(text: str) -> Review:
 def test_nothing_of_a_change_is_more_than_text(text: str) -> None:
     """Wherever it comes from: no link, no image, no call for anybody, no cell or line that it could leave."""
     check_page(review_markdown(hostile(text)))
-    check_page(unreadable_markdown(text, [(text, text, text)]))
+    check_page(unreadable_markdown(text, [dict.fromkeys(FIELDS, text)]))
     gone = hostile(text)
     check_page(review_markdown(review(text, Side(text, _only(gone)), Side(text, None))))
 
