@@ -102,7 +102,7 @@ RULES = (
         others=("grpc", "google"),
     ),
     Rule("stampworks.views", ours=("plan", "differences", "review", "physics", "catalog", "qualification"), pure=True),
-    Rule("stampworks.rehearsal", ours=("plan",), others=("pulumi", "grpc", "google")),
+    Rule("stampworks.rehearsal", ours=("plan", "declaration", "wire", "provider"), others=("grpc", "google", "yaml")),
     Rule("stampworks.cluster", ours=ANY, others=ANY),
     Rule("stampworks.cli", ours=ANY, others=ANY),
     Rule("stampworks", ours=("cluster", "declaration", "plan"), exact=True),

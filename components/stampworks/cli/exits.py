@@ -29,6 +29,7 @@ CODES = {
     "stampworks.operations.errors.InputError": WRONG_INPUT,
     "stampworks.operations.errors.UnknownError": UNKNOWN,
     "stampworks.operations.errors.OperationError": FAILED,
+    "stampworks.rehearsal.engine.EngineError": FAILED,
     "stampworks.clouds.local.room.errors.RoomError": FAILED,
     "stampworks.configuration.run.PlaybookFailed": FAILED,
 }

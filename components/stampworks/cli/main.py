@@ -26,6 +26,7 @@ VERBS = {
     "review": "review",
     "estimate": "estimate",
     "fabric": "fabric",
+    "rehearse": "rehearse",
     "facts": "facts",
     "image": "image",
     "status": "status",

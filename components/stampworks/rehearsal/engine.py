@@ -1,0 +1,155 @@
+"""The real engine, in a home of its own: nothing of the user's is read or written but the project's program."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stampworks.rehearsal.stack import Stack
+
+LIMIT_S = 1800
+_INTERRUPT_S = 10.0
+
+
+class EngineError(Exception):
+    """The engine did not do what was asked, and not because the rehearsal wanted that."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One run of the engine."""
+
+    code: int
+    events: Sequence[Mapping[str, Any]]
+    said: str
+
+    def of(self, kind: str) -> Iterator[Mapping[str, Any]]:
+        return (event[kind] for event in self.events if kind in event)
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """What it said is wrong, each once."""
+        said = [str(each["message"]).strip() for each in self.of("diagnosticEvent") if each.get("severity") == "error"]
+        return tuple(dict.fromkeys(each for each in said if each != "update failed"))
+
+
+class Engine:
+    """One stack with a private home, backend and passphrase below a folder."""
+
+    def __init__(self, folder: Path, stack: Stack, ports: Mapping[str, int]) -> None:
+        self._folder, self._stack = folder, stack
+        self._running: subprocess.Popen[str] | None = None
+        for name in ("home", "backend", "project"):
+            (folder / name).mkdir(mode=0o700)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
+        self._environment = {
+            **kept,
+            "PULUMI_HOME": str(folder / "home"),
+            "PULUMI_BACKEND_URL": f"file://{folder / 'backend'}",
+            "PULUMI_CONFIG_PASSPHRASE": "rehearsal",
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+            "PULUMI_DEBUG_COMMANDS": "true",  # the log of events is an option of these
+            "PULUMI_DEBUG_PROVIDERS": ",".join(f"{name}:{port}" for name, port in ports.items()),
+        }
+        # `stack init` writes a salt into the stack's file: so it gets a project of its own, of the same name.
+        project = {"name": stack.project_name, "runtime": "python"}
+        (folder / "project" / "Pulumi.yaml").write_text(json.dumps(project))
+        self._file = folder / "project" / f"Pulumi.{stack.name}.yaml"
+        self.aside("stack", "init")
+        self._salt = self._file.read_text()
+        self.configure(stack.config)
+
+    def configure(self, config: Mapping[str, Any]) -> None:
+        """From now on the stack's configuration is this; JSON is YAML."""
+        self._file.write_text(f"{self._salt}config: {json.dumps(config)}\n")
+
+    def run(self, verb: str, *options: str) -> Ran:
+        """Of the user's project."""
+        log = self._folder / "events"
+        log.unlink(missing_ok=True)
+        code, said = self._call(
+            [verb, "--stack", self._stack.name, "--config-file", str(self._file), "--event-log", str(log), *options],
+            self._stack.project,
+        )
+        return Ran(code, [json.loads(line) for line in _lines(log)], said)
+
+    def aside(self, *words: str) -> str:
+        """What needs no program."""
+        code, said = self._call([*words, "--stack", self._stack.name], self._file.parent)
+        if code:
+            raise EngineError(f"pulumi {' '.join(words)} ended with {code}:\n{said}")
+        return said
+
+    def state(self) -> list[Mapping[str, Any]]:
+        """The resources that the backend knows, without providers."""
+        found: dict[str, Any] = json.loads(self.aside("stack", "export"))
+        resources = found["deployment"].get("resources") or []
+        return [each for each in resources if not each["type"].startswith("pulumi:providers:")]
+
+    def pending(self) -> list[str]:
+        """URNs of what was being created when the engine was killed."""
+        found: dict[str, Any] = json.loads(self.aside("stack", "export"))
+        return [each["resource"]["urn"] for each in found["deployment"].get("pending_operations") or []]
+
+    def kill(self) -> None:
+        """Ends the engine as a machine that goes down would; callable from any thread."""
+        if self._running:
+            self._running.kill()
+            _end_session(self._running.pid)  # a language host would hold on to the pipe
+
+    def _call(self, words: Sequence[str], folder: Path) -> tuple[int, str]:
+        command = ["pulumi", *words, "--non-interactive", "--color", "never"]
+        try:
+            # in a session of its own: Ctrl-C is passed on once, and what a killed engine leaves can be found
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            raise EngineError("pulumi is not on PATH\n  hint: install it, or in a clone: . tools/env.sh") from None
+        self._running = process
+        try:
+            said, _ = process.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            raise EngineError(f"pulumi {words[0]} did not end within {LIMIT_S} s") from None
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=_INTERRUPT_S)
+            raise
+        finally:
+            self._running = None
+            _end_session(process.pid)
+            process.wait()
+        return process.returncode, said
+
+
+def _lines(log: Path) -> list[str]:
+    """Whole lines: a killed engine leaves half of one."""
+    if not log.exists():
+        return []
+    return [line for line in log.read_text(errors="replace").splitlines() if line.endswith("}")]
+
+
+def _end_session(session: int) -> None:
+    """Ends what is left of a run, as language hosts of a killed engine: they have a group of their own, no session."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session:
+                os.kill(int(stat.parent.name), signal.SIGKILL)

@@ -1,0 +1,142 @@
+"""The toolkit's own resources, rehearsed: their real tables, checks and differences, and hands that touch nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from stampworks import plan
+from stampworks.provider.handler import Call, Handler, Package
+from stampworks.provider.handlers import PACKAGE
+
+NO_KEY = "rehearsed: no key"
+_ADDRESSES = ipaddress.IPv4Network("198.18.0.0/15")  # RFC 2544: for tests between two devices, and routed nowhere
+
+
+class Nodes:
+    """Who would be in the cluster: as planned where the plan names nodes, else numbered."""
+
+    def __init__(self) -> None:
+        self._planned: dict[str, Sequence[Mapping[str, Any]]] = {}
+        self._templates: dict[str, Any] = {}
+        self._rolls: Counter[str] = Counter()
+
+    def stamp(self, group: Mapping[str, Any]) -> str:
+        """What the members of a planned group are; returns their generation."""
+        self._planned[group["name"]] = group["nodes"]
+        return self.generation(group)
+
+    def roll(self, groups: Sequence[Mapping[str, Any]]) -> None:
+        """Groups whose nodes run on another template than before get new ones."""
+        for group in groups:
+            before = self._templates.setdefault(group["name"], group["template"])
+            if before != group["template"]:
+                self._templates[group["name"]] = group["template"]
+                self._rolls[group["name"]] += 1
+
+    def generation(self, group: Mapping[str, Any]) -> str:
+        """Where no plan names the nodes, their cloud says which they are."""
+        name = group["name"]
+        if name not in self._planned:
+            return str(group.get("generation", ""))
+        return plan.generation({node["name"]: self._instance(name) for node in self._planned[name]})
+
+    def members(self, groups: Sequence[Mapping[str, Any]]) -> Iterator[plan.Member]:
+        number = 0
+        for group in groups:
+            named = self._planned.get(group["name"], ())
+            for index in range(group["count"]):
+                number += 1
+                node = named[index] if index < len(named) else {"name": f"{group['name']}-{index + 1:03d}"}
+                yield plan.Member(
+                    name=node["name"],
+                    group=group["name"],
+                    instance=self._instance(group["name"]),
+                    address=node.get("address", str(_ADDRESSES[number])),
+                    rail_addresses=tuple(node.get("rail_addresses", ())),
+                    host_key="ssh-ed25519 rehearsed",
+                )
+
+    def _instance(self, group: str) -> str:
+        return f"rehearsed-{self._rolls[group]}"
+
+
+class Rehearsed(Handler):
+    """Stands before the real handler of its type, whose table it has."""
+
+    nodes: Nodes
+
+    def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:  # noqa: ARG002
+        """Nothing drifts between two rehearsed `up`s; that nothing was proven is said elsewhere."""
+        return {}
+
+    async def ensure(self, call: Call) -> dict[str, Any]:
+        return {**call.old_outputs, **self.answers(call.inputs)}
+
+    async def read(self, call: Call) -> dict[str, Any] | None:
+        kept = {name: call.old_outputs[name] for name in self.outputs if name in call.old_outputs}
+        return {**kept, **(self.answers(call.inputs) if call.inputs else {})}
+
+    async def delete(self, call: Call) -> None:
+        pass
+
+    def answers(self, inputs: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """All outputs: made-up text, obviously, where a resource has nothing else to say."""
+        texts = {"string": "rehearsed", "integer": 0, "array": []}
+        return {name: texts[row.kind] for name, row in self.outputs.items()}
+
+
+class _Keys(Rehearsed):
+    def answers(self, inputs: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        return dict.fromkeys(self.outputs, NO_KEY)
+
+
+class _Group(Rehearsed):
+    def answers(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        return {"generation": self.nodes.stamp(inputs["group"]), "drift": []}
+
+
+class _Roll(Rehearsed):
+    def answers(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        self.nodes.roll(inputs["groups"])
+        groups = [{**group, "generation": self.nodes.generation(group)} for group in inputs["groups"]]
+        return {"groups": groups, "certificate": "", "drift": []}
+
+
+class _Roster(Rehearsed):
+    def answers(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        members = [dataclasses.asdict(one) for one in self.nodes.members(inputs["groups"])]
+        for one in members:
+            one["rail_addresses"] = list(one["rail_addresses"])
+        return {"reach": ["false", "rehearsed"], "user": "rehearsed", "identityFile": "/rehearsed", "members": members}
+
+
+class _Qualification(Rehearsed):
+    def answers(self, inputs: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        return {"verdict": "unknown", "certificate": "rehearsed: nothing was measured", "drift": []}
+
+
+_HANDS = {
+    "stampworks:cluster:Keyring": _Keys,
+    "stampworks:cluster:SigningKey": _Keys,
+    "stampworks:local:LocalGroup": _Group,
+    "stampworks:cluster:Roll": _Roll,
+    "stampworks:cluster:Roster": _Roster,
+    "stampworks:cluster:Qualification": _Qualification,
+}
+"""What answers for more than made-up text."""
+
+
+def package() -> Package:
+    """What the toolkit's own plugin serves, for a world in which nothing was created yet."""
+    nodes = Nodes()
+    return dataclasses.replace(PACKAGE, handlers=tuple(_rehearsed(real, nodes) for real in PACKAGE.handlers))
+
+
+def _rehearsed(real: Handler, nodes: Nodes) -> Handler:
+    hands = _HANDS.get(real.token, Rehearsed)
+    made = type(f"Rehearsed{type(real).__name__}", (hands, type(real)), {"nodes": nodes})
+    return cast(Handler, made())

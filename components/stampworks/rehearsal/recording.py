@@ -1,0 +1,103 @@
+"""What every rehearsed provider has before it: the record of calls, the world that they made, and what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+import grpc
+
+from stampworks.rehearsal.rules import name_of, token_of
+from stampworks.rehearsal.scenario import Failure
+from stampworks.wire.values import UNKNOWN, decode, secret_names
+
+_SAID = {
+    "stock-out": "rehearsed stock-out: there is no capacity for this now",
+    "quota": "rehearsed quota: the account may have no more of these",
+}
+_RECORDED = frozenset({"Create", "Update", "Read", "Delete", "Invoke", "Call"})
+
+
+@dataclass
+class World:
+    """What there would be, whatever any state knows of it."""
+
+    there: dict[tuple[str, str], None] = field(default_factory=dict)
+    """URN and id of each, in the order of creation."""
+    creates: int = 0
+    hit: list[str] = field(default_factory=list)
+    """The URNs whose creation met the failure."""
+
+
+class Recording(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # at run time it is no generic type
+    """Sees each call before the provider that it is for."""
+
+    def __init__(self, latency: Mapping[str, float], kill: Callable[[], None], record: TextIO | None) -> None:
+        self.world = World()
+        self._latency, self._kill, self._record = latency, kill, record
+        self._failure: Failure | None = None
+
+    def begin(self, failure: Failure | None) -> None:
+        """From now on this goes wrong, counted from the next creation."""
+        self._failure, self.world.creates, self.world.hit = failure, 0, []
+
+    async def intercept_service(
+        self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
+    ) -> Any:
+        handler = await continuation(details)
+        name = details.method.rpartition("/")[2]
+        if name not in _RECORDED:
+            return handler
+
+        async def called(request: Any, context: Any) -> Any:
+            self._note(name, request)
+            if name != "Create" or request.preview:
+                response = await handler.unary_unary(request, context)
+            else:
+                response = await self._create(request, context, handler.unary_unary)
+            if name == "Delete":
+                self.world.there.pop((request.urn, request.id), None)
+            return response
+
+        return grpc.unary_unary_rpc_method_handler(
+            called,
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )
+
+    async def _create(self, request: Any, context: Any, create: Callable[[Any, Any], Awaitable[Any]]) -> Any:
+        self.world.creates += 1
+        token = token_of(request.urn)
+        failure = self._failure if self._failure and self._failure.hits(self.world.creates, request.urn) else None
+        await asyncio.sleep(self._latency.get(token, 0))
+        if failure:
+            self.world.hit.append(request.urn)
+        if failure and failure.kind in _SAID:
+            await context.abort(grpc.StatusCode.UNKNOWN, _SAID[failure.kind])
+        response = await create(request, context)
+        self.world.there[(request.urn, response.id)] = None
+        if failure and failure.kind == "crash":
+            self._failure = None
+            self._kill()  # it is there, and nobody who would write that down
+        return response
+
+    def _note(self, call: str, request: Any) -> None:
+        token = getattr(request, "tok", "") or token_of(request.urn)
+        if self._record is None:
+            return
+        sent = next((getattr(request, name) for name in ("args", "news", "properties") if hasattr(request, name)), None)
+        hidden = secret_names(sent) if sent else frozenset()
+        values = {key: "[secret]" if key in hidden else value for key, value in decode(sent).items()} if sent else {}
+        line: dict[str, Any] = {"call": call, "type": token}
+        if not hasattr(request, "tok"):
+            line |= {"name": name_of(request.urn), "preview": bool(getattr(request, "preview", False))}
+        self._record.write(json.dumps({**line, "values": values}, default=_unknown) + "\n")
+
+
+def _unknown(value: Any) -> str:
+    if value is UNKNOWN:
+        return "[unknown]"
+    raise TypeError(f"{type(value).__name__} is not on the wire")

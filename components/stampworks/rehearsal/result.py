@@ -1,0 +1,69 @@
+"""What a rehearsal found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Verdict = Literal["pass", "fail", "unknown"]
+
+
+@dataclass(frozen=True)
+class Why:
+    """One property because of which something changes."""
+
+    path: str
+    replaces: bool
+    source: str
+    """Who says that it does, or does not, replace; empty where nobody does."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the engine does to one resource."""
+
+    op: str
+    type: str
+    name: str
+    why: tuple[Why, ...] = ()
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One run of the engine, or some that belong together."""
+
+    name: str
+    verdict: Verdict
+    found: str
+    """In one line."""
+    steps: tuple[Step, ...] = ()
+    """In the order in which they were done."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CriticalPath:
+    """The chain of creations that takes longest, each waiting for the one before."""
+
+    resources: tuple[str, ...]
+    seconds: float
+    """Of those of which it is known."""
+    unknown: tuple[str, ...]
+    """The resources on it of which nobody says how long they take."""
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    stack: str
+    packages: Mapping[str, str]
+    """The providers that were rehearsed, with their SDKs' versions."""
+    phases: tuple[Phase, ...]
+    critical_path: CriticalPath
+    types_without_rule: tuple[str, ...]
+    """Of these nothing beyond their inputs was known, nor what replaces them."""
+
+    @property
+    def verdict(self) -> Verdict:
+        verdicts = {phase.verdict for phase in self.phases}
+        return "fail" if "fail" in verdicts else "unknown" if "unknown" in verdicts else "pass"

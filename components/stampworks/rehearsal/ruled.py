@@ -1,0 +1,122 @@
+# ruff: noqa: ARG002, N802 (the protocol names these methods and their arguments)
+"""A provider of any package: answers by rules, touches nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import grpc
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.struct_pb2 import Struct
+
+from stampworks.rehearsal.rules import Rule, Rules, token_of
+from stampworks.wire.protocol import plugin_pb2, provider_pb2_grpc
+from stampworks.wire.protocol import provider_pb2 as pb
+from stampworks.wire.values import UNKNOWN, changes, decode, encode, secret_names
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class Ruled(provider_pb2_grpc.ResourceProviderServicer):
+    """One package's provider. All that it knows of types is in the rules."""
+
+    def __init__(self, rules: Rules, version: str) -> None:
+        self._rules, self._version = rules, version
+        self._created: Counter[str] = Counter()
+        """How many resources were ever created for a URN: the next one is another one."""
+
+    # -- the plugin
+
+    async def Handshake(self, request: pb.ProviderHandshakeRequest, context: Context) -> pb.ProviderHandshakeResponse:
+        return pb.ProviderHandshakeResponse(accept_secrets=True)
+
+    async def Attach(self, request: plugin_pb2.PluginAttach, context: Context) -> Empty:
+        return Empty()
+
+    async def GetPluginInfo(self, request: Empty, context: Context) -> plugin_pb2.PluginInfo:
+        return plugin_pb2.PluginInfo(version=self._version)
+
+    async def CheckConfig(self, request: pb.CheckRequest, context: Context) -> pb.CheckResponse:
+        return pb.CheckResponse(inputs=request.news)
+
+    async def DiffConfig(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
+        return pb.DiffResponse(changes=pb.DiffResponse.DIFF_NONE)
+
+    async def Configure(self, request: pb.ConfigureRequest, context: Context) -> pb.ConfigureResponse:
+        return pb.ConfigureResponse(acceptSecrets=True, supportsPreview=True)
+
+    async def Cancel(self, request: Empty, context: Context) -> Empty:
+        return Empty()
+
+    # -- functions
+
+    async def Invoke(self, request: pb.InvokeRequest, context: Context) -> pb.InvokeResponse:
+        answer: dict[str, Any] = {"return": await self._answer(request.tok, decode(request.args), context)}
+        return pb.InvokeResponse(**answer)
+
+    async def Call(self, request: pb.CallRequest, context: Context) -> pb.CallResponse:
+        answer: dict[str, Any] = {"return": await self._answer(request.tok, decode(request.args), context)}
+        return pb.CallResponse(**answer)
+
+    async def _answer(self, token: str, arguments: Mapping[str, Any], context: Context) -> Struct:
+        if token not in self._rules.functions:
+            await context.abort(
+                grpc.StatusCode.UNIMPLEMENTED,
+                f"{token}: a rehearsal asks no cloud, and no rule says what this function answers\n"
+                f"  hint: write an answer below functions: in {self._rules.file}",
+            )
+        return encode({**self._rules.functions[token], **arguments})
+
+    # -- one resource
+
+    async def Check(self, request: pb.CheckRequest, context: Context) -> pb.CheckResponse:
+        return pb.CheckResponse(inputs=request.news)
+
+    async def Diff(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
+        rule = self._rules.rule(token_of(request.urn)) or Rule()
+        found = list(changes(decode(request.old_inputs), decode(request.news)))
+        replaces = [each.path for each in found if rule.replacing(each.path)]
+        detailed = {}
+        for each in found:
+            kind = f"{each.kind.upper()}{'_REPLACE' if each.path in replaces else ''}"
+            detailed[each.path] = pb.PropertyDiff(kind=pb.PropertyDiff.Kind.Value(kind), inputDiff=True)
+        return pb.DiffResponse(
+            changes=pb.DiffResponse.DIFF_SOME if found else pb.DiffResponse.DIFF_NONE,
+            diffs=[each.path for each in found],
+            replaces=replaces,
+            detailedDiff=detailed,
+            hasDetailedDiff=True,
+        )
+
+    async def Create(self, request: pb.CreateRequest, context: Context) -> pb.CreateResponse:
+        token, inputs = token_of(request.urn), decode(request.properties)
+        secrets = secret_names(request.properties)
+        if request.preview:
+            coming = dict.fromkeys(self._rules.computed(token), UNKNOWN)
+            return pb.CreateResponse(properties=encode({**coming, **inputs}, secrets))
+        self._created[request.urn] += 1
+        number = self._created[request.urn]
+        outputs = self._rules.outputs(token, request.urn, number, inputs)
+        return pb.CreateResponse(
+            id=self._rules.identity(token, request.urn, number), properties=encode(outputs, secrets)
+        )
+
+    async def Update(self, request: pb.UpdateRequest, context: Context) -> pb.UpdateResponse:
+        """What an update computes anew nobody documents: outputs stay, inputs are the new ones."""
+        news, before = decode(request.news), decode(request.old_inputs)
+        kept = {name: value for name, value in decode(request.olds).items() if name not in before}
+        secrets = secret_names(request.news) | secret_names(request.olds)
+        return pb.UpdateResponse(properties=encode({**kept, **news}, secrets))
+
+    async def Read(self, request: pb.ReadRequest, context: Context) -> pb.ReadResponse:
+        """What the state has; of what somebody else made, which a program looks up by its id, what rules say."""
+        properties = request.properties
+        if not properties.fields:
+            outputs = self._rules.outputs(token_of(request.urn), request.urn, 1, decode(request.inputs))
+            properties = encode({**outputs, "id": request.id})
+        return pb.ReadResponse(id=request.id, properties=properties, inputs=request.inputs)
+
+    async def Delete(self, request: pb.DeleteRequest, context: Context) -> Empty:
+        return Empty()

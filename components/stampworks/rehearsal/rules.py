@@ -1,0 +1,141 @@
+"""What providers are documented to answer: data, a file for each package, so that the code knows no cloud's types."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+FOLDER = Path(__file__).with_name("rules")
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a rule was read, and when."""
+
+    url: str
+    read: str
+
+    def __str__(self) -> str:
+        return f"{self.url}, read {self.read}"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One type of resource."""
+
+    id: str = "{digest}"
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    """What a provider computes where the program says nothing; text in braces is an input, `id`, `name` or `digest`."""
+    replaces: frozenset[str] = frozenset()
+    """Inputs of which another value means another resource."""
+    source: Source | None = None
+    """Of what replaces."""
+    seconds: float | None = None
+    """How long a creation takes; None where nobody says so."""
+    seconds_source: Source | None = None
+
+    def replacing(self, path: str) -> bool:
+        """Whether a change at this path, or anywhere in what it is part of, is one that replaces."""
+        plain = re.sub(r"\[[^\]]*\]", "", path)
+        return any(plain == key or plain.startswith(f"{key}.") for key in self.replaces)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Those of one package; empty where there is no file."""
+
+    package: str
+    types: Mapping[str, Rule] = field(default_factory=dict)
+    functions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    every: Mapping[str, Any] = field(default_factory=dict)
+    """Outputs that every type of the package has."""
+
+    @property
+    def file(self) -> Path:
+        return FOLDER / f"{self.package}.yaml"
+
+    def rule(self, token: str) -> Rule | None:
+        return self.types.get(token)
+
+    def identity(self, token: str, urn: str, number: int) -> str:
+        """The id of the n-th resource that was ever created for a URN: no clock and no chance."""
+        rule = self.rule(token) or Rule()
+        return str(_filled(rule.id, _words(urn, number)))
+
+    def outputs(self, token: str, urn: str, number: int, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """All outputs. What the program gave is what comes back."""
+        rule = self.rule(token) or Rule()
+        words = {**_words(urn, number), **inputs, "id": self.identity(token, urn, number)}
+        return {**_filled({**self.every, **rule.outputs}, words), **inputs}
+
+    def computed(self, token: str) -> frozenset[str]:
+        """The outputs that are not known before there is a resource, unless they are given."""
+        rule = self.rule(token) or Rule()
+        return frozenset(self.every) | frozenset(rule.outputs)
+
+
+@functools.cache
+def rules_of(package: str) -> Rules:
+    """The rules of a package, if there are any."""
+    empty = Rules(package)
+    if not empty.file.is_file():
+        return empty
+    data = yaml.safe_load(empty.file.read_text())
+    return Rules(
+        package,
+        types={token: _rule(said or {}, str(data["read"])) for token, said in (data.get("types") or {}).items()},
+        functions=data.get("functions") or {},
+        every=data.get("every") or {},
+    )
+
+
+def _rule(said: Mapping[str, Any], read: str) -> Rule:
+    takes = said.get("takes", {})
+    return Rule(
+        id=said.get("id", "{digest}"),
+        outputs=said.get("outputs", {}),
+        replaces=frozenset(said.get("replaces", ())),
+        source=Source(said["source"], read) if "source" in said else None,
+        seconds=takes.get("seconds"),
+        seconds_source=Source(takes["source"], read) if takes else None,
+    )
+
+
+def name_of(urn: str) -> str:
+    return urn.split("::", 3)[3]
+
+
+def token_of(urn: str) -> str:
+    return urn.split("::", 3)[2].split("$")[-1]
+
+
+def _words(urn: str, number: int) -> dict[str, Any]:
+    digest = hashlib.sha256(f"{urn} {number}".encode()).hexdigest()[:17]
+    return {"digest": digest, "name": name_of(urn)}
+
+
+def _filled(template: Any, words: Mapping[str, Any]) -> Any:
+    """The template with its places filled; a member of which some place has nothing is left out."""
+    if isinstance(template, Mapping):
+        return {key: value for key, item in template.items() if (value := _filled(item, words)) is not None}
+    if isinstance(template, list):
+        return [_filled(item, words) for item in template]
+    if not isinstance(template, str):
+        return template
+    if any(words.get(name) is None for name in _names(template)):
+        return None
+    if whole := _PLACE.fullmatch(template):  # not only text: tags, for one
+        return words[whole[1]]
+    return _PLACE.sub(lambda place: str(words[place[1]]), template)
+
+
+def _names(template: str) -> Iterator[str]:
+    return (place[1] for place in _PLACE.finditer(template))

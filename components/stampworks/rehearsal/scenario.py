@@ -1,0 +1,191 @@
+"""What a rehearsal is to try besides: changes, failures, delays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stampworks.declaration.errors import DeclarationError, Problem
+from stampworks.declaration.nodes import Node, Unread, plain, spelled, walk
+from stampworks.declaration.reading import read
+from stampworks.declaration.wording import alternatives, did_you_mean, shown
+from stampworks.rehearsal.rules import name_of, token_of
+
+SIZE_MAX_KIB = 64
+LATENCY_MAX_S = 60
+KINDS = ("stock-out", "quota", "throttle", "crash")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One value of the declaration, or of the stack's other configuration, that becomes another one."""
+
+    name: str
+    path: str
+    value: Any
+    config: bool = False
+    """The path is a key of the stack's configuration."""
+    problem: Callable[[str, str], Problem] = field(
+        default=lambda message, hint: Problem("", 0, 0, "", message, hint, ""), compare=False
+    )
+    """What is wrong with it, at its line."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Something that goes wrong in an `up` that begins with nothing: at the k-th creation, or at what matches."""
+
+    kind: str
+    at: int | None = None
+    type: str = ""
+    name: str = ""
+    times: int = 1
+    """How often a throttled call is answered with "later"."""
+
+    def hits(self, number: int, urn: str) -> bool:
+        if self.at is not None:
+            return number == self.at
+        return self.type in ("", token_of(urn)) and self.name in ("", name_of(urn))
+
+    def __str__(self) -> str:
+        if self.at is not None:
+            return f"{self.kind} at creation {self.at}"
+        return f"{self.kind} at {' '.join(word for word in (self.type, self.name) if word)}"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    changes: tuple[Change, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    latency: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that a creation takes, by type: waited for, and counted in the critical path."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """What stands for encrypted values of the stack's configuration, by key."""
+
+
+def load_scenario(path: Path) -> Scenario:
+    """DeclarationError with all that is wrong, each at its line."""
+    with path.open("rb") as opened:
+        content = opened.read(SIZE_MAX_KIB * 1024 + 1)
+    file = str(path)
+    if len(content) > SIZE_MAX_KIB * 1024:
+        raise DeclarationError([Problem(file, 0, 0, "", f"is larger than {SIZE_MAX_KIB} KiB", "split it", "")])
+    try:
+        root = read(content.decode(), file)
+    except UnicodeDecodeError:
+        raise DeclarationError([Problem(file, 0, 0, "", "is not UTF-8", "save it as UTF-8", "")]) from None
+    if root is None:
+        raise DeclarationError([Problem(file, 0, 0, "", "is empty", "it has changes:, failures:, latency:", "")])
+    reader = _Reader(root)
+    scenario = reader.scenario()
+    if reader.problems:
+        raise DeclarationError(reader.problems)
+    return scenario
+
+
+class _Reader:
+    """Reads on past a problem, so that all are told at once; what it returns counts only when there are none."""
+
+    def __init__(self, root: Node) -> None:
+        self._root = root
+        self.problems = [
+            defect.place.problem(spelled((*path, defect.key) if defect.key else path), defect.message, defect.hint)
+            for path, node in walk(root)
+            for defect in node.defects
+        ]
+
+    def scenario(self) -> Scenario:
+        parts = self._members(self._root, "", ("changes", "failures", "latency", "secrets"))
+        return Scenario(
+            changes=tuple(self._change(*each) for each in self._items(parts.get("changes"), "changes")),
+            failures=tuple(self._failure(*each) for each in self._items(parts.get("failures"), "failures")),
+            latency={key: self._seconds(*at) for key, at in self._pairs(parts.get("latency"), "latency")},
+            secrets={key: self._text(*at) for key, at in self._pairs(parts.get("secrets"), "secrets")},
+        )
+
+    def _change(self, node: Node, where: str) -> Change:
+        said = self._members(node, where, ("name", "path", "config", "value"))
+        if ("path" in said) == ("config" in said):
+            hint = "path: leads to a value of the declaration, config: to another key of the stack's configuration"
+            self._wrong(node, where, "has either path: or config:", hint)
+        if "value" not in said:
+            self._wrong(node, where, "has no value:", "say what it becomes; value: null takes it out")
+        key = "path" if "path" in said else "config"
+        target = said.get(key, node)
+        path = self._text(target, f"{where}.{key}")
+        return Change(
+            name=self._text(said["name"], f"{where}.name") if "name" in said else path,
+            path=path,
+            value=plain(said["value"]) if "value" in said else None,
+            config=key == "config",
+            problem=lambda message, hint: target.place.problem(f"{where}.{key}", message, hint),
+        )
+
+    def _failure(self, node: Node, where: str) -> Failure:
+        said = self._members(node, where, ("fail", "at", "type", "name", "times"))
+        kind = self._text(said["fail"], f"{where}.fail") if "fail" in said else ""
+        if kind not in KINDS:
+            self._wrong(said.get("fail", node), f"{where}.fail", "is no failure", f"write {alternatives(KINDS)}")
+        if ("at" in said) == bool({"type", "name"} & said.keys()):
+            hint = "write at: 3 for the third, or type: or name:, or both of these"
+            self._wrong(node, where, "does not say which creation fails", hint)
+        if "times" in said and kind != "throttle":
+            self._wrong(said["times"], f"{where}.times", "is of throttle only", "take it out")
+        return Failure(
+            kind=kind,
+            at=self._count(said["at"], f"{where}.at") if "at" in said else None,
+            type=self._text(said["type"], f"{where}.type") if "type" in said else "",
+            name=self._text(said["name"], f"{where}.name") if "name" in said else "",
+            times=self._count(said["times"], f"{where}.times") if "times" in said else 1,
+        )
+
+    def _members(self, node: Node, where: str, known: tuple[str, ...]) -> Mapping[str, Node]:
+        if not isinstance(node.value, dict):
+            self._wrong(node, where, "must be a mapping", f"it may have {alternatives(known)}")
+            return {}
+        for key, entry in node.value.items():
+            if key not in known:
+                self._wrong(entry, where, f"there is no {shown(key)} here", did_you_mean(key, known), of_key=True)
+        return {key: entry for key, entry in node.value.items() if key in known}
+
+    def _items(self, node: Node | None, where: str) -> Iterator[tuple[Node, str]]:
+        if node is None:
+            return
+        if not isinstance(node.value, list):
+            self._wrong(node, where, "must be a list", "begin each entry with a dash")
+            return
+        yield from ((item, f"{where}[{index}]") for index, item in enumerate(node.value))
+
+    def _pairs(self, node: Node | None, where: str) -> Iterator[tuple[str, tuple[Node, str]]]:
+        if node is None:
+            return
+        if not isinstance(node.value, dict):
+            self._wrong(node, where, "must be a mapping", "write key: value")
+            return
+        yield from ((key, (item, f"{where}[{key}]")) for key, item in node.value.items())
+
+    def _text(self, node: Node, where: str) -> str:
+        if isinstance(node.value, str) and node.value:
+            return node.value
+        if not isinstance(node.value, Unread):
+            self._wrong(node, where, "must be a text", "put it in quotes")
+        return ""
+
+    def _count(self, node: Node, where: str) -> int:
+        if isinstance(node.value, int) and not isinstance(node.value, bool) and 1 <= node.value <= 10**6:
+            return node.value
+        self._wrong(node, where, "must be a whole number from 1", "the first is 1")
+        return 1
+
+    def _seconds(self, node: Node, where: str) -> float:
+        value = node.value
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LATENCY_MAX_S:
+            return value
+        self._wrong(node, where, f"must be seconds from 0 to {LATENCY_MAX_S}", "a rehearsal really waits")
+        return 0
+
+    def _wrong(self, node: Node, where: str, message: str, hint: str, of_key: bool = False) -> None:
+        place = node.entry if of_key else node.place
+        self.problems.append(place.problem(where, message, hint))

@@ -1,0 +1,86 @@
+"""The providers of a rehearsal, in this process: a server on this machine for each package."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+import threading
+from collections.abc import Coroutine, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import grpc
+
+from stampworks.provider.server import Server
+from stampworks.rehearsal import own
+from stampworks.rehearsal.recording import Recording
+from stampworks.rehearsal.ruled import Ruled
+from stampworks.rehearsal.rules import rules_of
+from stampworks.wire.protocol import provider_pb2_grpc
+
+R = TypeVar("R")
+_MESSAGE_BYTES_MAX = 400 << 20  # as the engine's own limit
+_GRACE_S = 1.0
+
+
+def installed() -> dict[str, str]:
+    """The packages whose SDK is installed beside this code, with the version that each asks of its plugin."""
+    found: dict[str, str] = {}
+    for folder in sys.path:
+        for file in sorted(Path(folder).glob("pulumi_*/pulumi-plugin.json")):
+            with contextlib.suppress(OSError, ValueError):
+                said = json.loads(file.read_text())
+                if said.get("resource") and said.get("name"):
+                    found.setdefault(str(said["name"]), str(said.get("version", "")))
+    return found
+
+
+class Servers:
+    """A thread in which servers answer, as many as are begun one after the other."""
+
+    def __enter__(self) -> Servers:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    @contextlib.contextmanager
+    def serving(self, recording: Recording) -> Iterator[Mapping[str, int]]:
+        """A world in which nothing was created yet; yields the port of each package."""
+        servers, ports = self._wait(_start(recording))
+        try:
+            yield ports
+        finally:
+            self._wait(_stop(servers))
+
+    def _wait(self, work: Coroutine[Any, Any, R]) -> R:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+async def _start(recording: Recording) -> tuple[list[grpc.aio.Server], dict[str, int]]:
+    ours = own.package()
+    servicers: dict[str, provider_pb2_grpc.ResourceProviderServicer] = {
+        name: Ruled(rules_of(name), version) for name, version in installed().items()
+    }
+    servicers[ours.name] = Server(ours, "")
+    servers, ports = [], {}
+    for name, servicer in servicers.items():
+        options = [("grpc.max_receive_message_length", _MESSAGE_BYTES_MAX)]
+        server = grpc.aio.server(interceptors=[recording], options=options)
+        provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
+        ports[name] = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        servers.append(server)
+    return servers, ports
+
+
+async def _stop(servers: list[grpc.aio.Server]) -> None:
+    await asyncio.gather(*(server.stop(_GRACE_S) for server in servers))

@@ -1,0 +1,106 @@
+"""What the engine's events and its state say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from stampworks.provider.handler import Handler
+from stampworks.provider.handlers import PACKAGE
+from stampworks.rehearsal.engine import Ran
+from stampworks.rehearsal.result import CriticalPath, Step, Why
+from stampworks.rehearsal.rules import Rule, name_of, rules_of, token_of
+
+_TOLD = frozenset({"create", "update", "replace", "delete", "import", "read"})
+_ENGINES_OWN = "pulumi:"
+_OWN: Mapping[str, Handler] = {handler.token: handler for handler in PACKAGE.handlers}
+
+
+def rule_of(token: str) -> Rule | None:
+    return rules_of(token.partition(":")[0]).rule(token)
+
+
+def shown(urn: str) -> str:
+    return f"{token_of(urn)} {name_of(urn)}"
+
+
+def steps(ran: Ran) -> tuple[Step, ...]:
+    """What was done, in its order; the engine's own resources and what stays as it is are left out."""
+    done = {(each["op"], each["urn"]): each for each in _metadata(ran, "resOutputsEvent") if each["op"] in _TOLD}
+    return tuple(map(_step, done.values()))  # of a component its outputs are told once more
+
+
+def changes(ran: Ran) -> int:
+    """How many resources did not stay as they were."""
+    counted = [each.get("resourceChanges") or {} for each in ran.of("summaryEvent")]
+    return sum(number for each in counted for op, number in each.items() if op != "same")
+
+
+def unruled(resources: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The types of which no rule says anything."""
+    types = {each["type"] for each in resources if each.get("custom") and not each["type"].startswith(_ENGINES_OWN)}
+    return tuple(sorted(each for each in types if each not in _OWN and rule_of(each) is None))
+
+
+def _metadata(ran: Ran, kind: str) -> Iterator[Mapping[str, Any]]:
+    for event in ran.of(kind):
+        metadata = event["metadata"]
+        if not metadata["type"].startswith(_ENGINES_OWN):
+            yield metadata
+
+
+def _step(metadata: Mapping[str, Any]) -> Step:
+    urn = metadata["urn"]
+    token = token_of(urn)
+    detailed = metadata.get("detailedDiff") or {}
+    why = tuple(
+        Why(path, said["diffKind"].endswith("-replace"), _source(token)) for path, said in sorted(detailed.items())
+    )
+    return Step(metadata["op"], token, name_of(urn), why)
+
+
+def _source(token: str) -> str:
+    if token in _OWN:
+        return "this toolkit's own table"
+    rule = rule_of(token)
+    return str(rule.source) if rule and rule.source else ""
+
+
+def critical_path(resources: Sequence[Mapping[str, Any]], latency: Mapping[str, float]) -> CriticalPath:
+    """The longest chain of dependencies; of two that take as long, the one with more creations."""
+    known = {each["urn"]: each for each in resources if each.get("custom")}
+    takes = {urn: _seconds(each["type"], latency) for urn, each in known.items()}
+    longest: dict[str, tuple[float, int, tuple[str, ...]]] = {}
+    for urn in _in_order(known):
+        before = [longest[each] for each in _dependencies(known[urn]) if each in longest]
+        seconds, length, chain = max(before, default=(0.0, 0, ()), key=lambda one: one[:2])
+        longest[urn] = (seconds + (takes[urn] or 0.0), length + 1, (*chain, urn))
+    seconds, _, chain = max(longest.values(), default=(0.0, 0, ()), key=lambda one: one[:2])
+    unknown = tuple(shown(urn) for urn in chain if takes[urn] is None)
+    return CriticalPath(tuple(map(shown, chain)), seconds, unknown)
+
+
+def _seconds(token: str, latency: Mapping[str, float]) -> float | None:
+    rule = rule_of(token)
+    return latency.get(token, rule.seconds if rule else None)
+
+
+def _dependencies(resource: Mapping[str, Any]) -> set[str]:
+    of_properties = (urns or () for urns in (resource.get("propertyDependencies") or {}).values())
+    return {*(resource.get("dependencies") or ()), *(urn for urns in of_properties for urn in urns)}
+
+
+def _in_order(known: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Each after what it depends on; the engine knows no circles."""
+    ordered: dict[str, None] = {}
+
+    def add(urn: str) -> None:
+        if urn in ordered or urn not in known:
+            return
+        for each in sorted(_dependencies(known[urn])):
+            add(each)
+        ordered[urn] = None
+
+    for urn in known:
+        add(urn)
+    return list(ordered)

@@ -1,0 +1,49 @@
+"""A rehearsal as text: every line says that it is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stampworks.printable import printable
+from stampworks.rehearsal.result import Phase, Rehearsal, Step
+
+_SIGN = "rehearsed: "
+
+
+def rehearsal_text(found: Rehearsal) -> str:
+    return "".join(f"{_SIGN}{printable(line)}\n" for line in _lines(found))
+
+
+def _lines(found: Rehearsal) -> Iterator[str]:
+    packages = ", ".join(f"{name} {version}" for name, version in sorted(found.packages.items()))
+    yield f"stack {found.stack} in the real engine; no account was asked, nothing was created"
+    yield f"providers: stampworks{f', {packages}' if packages else ''}"
+    for phase in found.phases:
+        yield f"{_mark(phase)} {phase.name}: {phase.found}"
+        if phase.name != "preview" and phase.name != "destroy":
+            for number, step in enumerate(phase.steps, 1):
+                yield f"  {number:3}  {step.op:8} {step.type} {step.name}"
+                yield from _reasons(step)
+        for note in phase.notes:
+            yield from (f"     {line}" for line in note.splitlines())
+    path = found.critical_path
+    unknown = f", and {len(path.unknown)} of unknown duration" if path.unknown else ""
+    yield f"critical path: {path.seconds:g} s{unknown}, over {len(path.resources)} creations:"
+    yield from (f"     {each}{' (unknown)' if each in path.unknown else ''}" for each in path.resources)
+    for token in found.types_without_rule:
+        yield f"no rule: {token}: what it computes, what replaces it and how long it takes is not known"
+    yield f"verdict: {found.verdict}"
+
+
+def _mark(phase: Phase) -> str:
+    return {"pass": "PASS", "fail": "FAIL", "unknown": "UNKNOWN"}[phase.verdict]
+
+
+def _reasons(step: Step) -> Iterator[str]:
+    for why in step.why:
+        if not why.source:
+            yield f"       because of {why.path}; no rule says whether that replaces"
+        elif why.replaces:
+            yield f"       replaced because of {why.path}, as documented, not observed: {why.source}"
+        else:
+            yield f"       because of {why.path}"

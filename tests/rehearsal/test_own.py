@@ -1,0 +1,118 @@
+"""The stack `local` in the real engine, with hands that touch nothing."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rehearsal.conftest import ROOT, parsed, phase, project
+
+pytestmark = pytest.mark.engine
+
+SCENARIO = """\
+changes:
+  - {name: two more, path: pools.gpu.count, value: 6}
+  - {name: another rate, path: fabric.rail_rate_mbps, value: 400}
+failures:
+  - {fail: stock-out, at: 4}
+  - {fail: crash, name: local-gpu}
+latency:
+  "stampworks:local:LocalNetwork": 0.5
+"""
+
+
+@dataclass
+class Rehearsed:
+    code: int
+    found: dict[str, Any]
+    calls: list[dict[str, Any]]
+    text: str
+    changed_files: list[str]
+    left: list[Path]
+
+
+@pytest.fixture(scope="module")
+def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> Rehearsed:
+    folder, aside = tmp_path_factory.mktemp("local"), tmp_path_factory.mktemp("aside")
+    config = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
+    trial = project(folder, ROOT / "stacks" / "__main__.py", "local", config)
+    before = trial.files()
+    (aside / "scenario.yaml").write_text(SCENARIO)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(aside))
+        code, text, _ = trial.rehearse(
+            "--json", "--scenario", str(aside / "scenario.yaml"), "--record", str(aside / "calls")
+        )
+    after = trial.files()
+    calls = [json.loads(line) for line in (aside / "calls").read_text().splitlines()]
+    changed = [name for name in {*before, *after} if before.get(name) != after.get(name)]
+    return Rehearsed(code, parsed(text), calls, text, changed, sorted(aside.glob("stampworks-*")))
+
+
+def test_every_phase_goes_as_it_must(rehearsed: Rehearsed) -> None:
+    """From nothing to nothing, with nothing changed by a second up and by a refresh."""
+    assert (rehearsed.code, rehearsed.found["verdict"], rehearsed.found["rehearsal"]) == (0, "pass", True)
+    assert [each["name"] for each in rehearsed.found["phases"]] == [
+        "preview",
+        "up",
+        "up again",
+        "change: two more",
+        "change: another rate",
+        "refresh",
+        "destroy",
+        "failure: stock-out at creation 4",
+        "failure: crash at local-gpu",
+    ]
+    assert phase(rehearsed.found, "up again")["found"] == "0 changes"
+
+
+def test_creations_come_in_the_order_of_the_design(rehearsed: Rehearsed) -> None:
+    order = [f"{each['type'].split(':')[-1]} {each['name']}" for each in phase(rehearsed.found, "up")["steps"]]
+    chain = ["LocalNetwork local", "LocalGroup local-head", "LocalGroup local-gpu", "Roll local", "Roster local"]
+    chain += ["Playbook local", "Qualification local"]
+    assert [each for each in order if each in chain] == chain
+    assert len(order) == 13
+
+
+def test_a_change_says_what_it_does_and_why(rehearsed: Rehearsed) -> None:
+    steps = {each["type"]: each for each in phase(rehearsed.found, "change: two more")["steps"]}
+    assert {each["op"] for each in steps.values()} == {"update"}
+    assert "group.count" in [why["path"] for why in steps["stampworks:local:LocalGroup"]["why"]]
+    assert "stampworks:cluster:Keyring" not in steps
+
+
+def test_what_a_failure_leaves_is_finished_by_the_next_up(rehearsed: Rehearsed) -> None:
+    failed = phase(rehearsed.found, "failure: stock-out at creation 4")
+    assert failed["found"] == "the next up finishes, with nothing twice"
+    assert any("rehearsed stock-out: there is no capacity" in note for note in failed["notes"])
+    crashed = phase(rehearsed.found, "failure: crash at local-gpu")
+    assert "was being created: stampworks:local:LocalGroup local-gpu" in crashed["notes"]
+    assert crashed["steps"][0]["name"] == "local-gpu"
+
+
+def test_the_critical_path_counts_what_nobody_knows(rehearsed: Rehearsed) -> None:
+    path = rehearsed.found["critical_path"]
+    assert path["seconds"] == 0.5
+    assert "stampworks:local:LocalNetwork local" in path["resources"]
+    assert len(path["unknown"]) == len(path["resources"]) - 1
+
+
+def test_secrets_are_in_no_record(rehearsed: Rehearsed) -> None:
+    """Calls are recorded, and what is secret in them is not."""
+    [network] = [
+        each
+        for each in rehearsed.calls
+        if each["call"] == "Create" and each["type"].endswith("LocalNetwork") and not each["preview"]
+    ][:1]
+    assert network["values"]["sshPrivateKey"] == "[secret]"
+    assert network["values"]["cluster"] == "local"
+
+
+def test_nothing_of_the_users_is_touched_and_nothing_is_left(rehearsed: Rehearsed) -> None:
+    assert rehearsed.changed_files == []
+    assert rehearsed.left == []

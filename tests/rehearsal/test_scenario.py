@@ -1,0 +1,97 @@
+"""A scenario is read strictly, and what is wrong in it is shown where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from stampworks.declaration import DeclarationError
+from stampworks.rehearsal import Scenario, load_scenario
+from stampworks.rehearsal.scenario import Change, Failure
+
+
+def loaded(tmp_path: Path, text: str) -> Scenario:
+    file = tmp_path / "scenario.yaml"
+    file.write_text(text)
+    return load_scenario(file)
+
+
+def refused(tmp_path: Path, text: str) -> str:
+    with pytest.raises(DeclarationError) as error:
+        loaded(tmp_path, text)
+    return str(error.value).replace(f"{tmp_path}/", "")
+
+
+def test_a_whole_scenario(tmp_path: Path) -> None:
+    found = loaded(
+        tmp_path,
+        """\
+changes:
+  - {name: more, path: pools.gpu.count, value: 6}
+  - {config: "aws:region", value: eu-west-1}
+failures:
+  - {fail: throttle, type: "aws:ec2/vpc:Vpc", times: 3}
+  - {fail: crash, at: 2}
+latency: {"aws:ec2/vpc:Vpc": 0.5}
+secrets: {"aws:secretKey": anything}
+""",
+    )
+    assert found.changes == (
+        Change("more", "pools.gpu.count", 6),
+        Change("aws:region", "aws:region", "eu-west-1", config=True),
+    )
+    assert found.failures == (Failure("throttle", type="aws:ec2/vpc:Vpc", times=3), Failure("crash", at=2))
+    assert found.latency == {"aws:ec2/vpc:Vpc": 0.5}
+    assert found.secrets == {"aws:secretKey": "anything"}
+
+
+def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+    text = refused(
+        tmp_path,
+        """\
+change: []
+changes:
+  - {path: a, config: b, value: 1}
+  - {path: a}
+failures:
+  - {fail: fire, at: 0}
+  - {fail: quota}
+  - {fail: quota, at: 1, times: 2}
+latency: {"a:b:C": 61}
+""",
+    )
+    assert text.endswith("8 problems in scenario.yaml: nothing was changed.")
+    place = "scenario.yaml:1:1: there is no 'change' here\n    change: []\n    ^\n"
+    assert f"{place}  hint: did you mean 'changes'?" in text
+    assert "changes[0]: has either path: or config:" in text
+    assert "changes[1]: has no value:" in text
+    assert "failures[0].fail: is no failure" in text
+    assert "hint: write stock-out, quota, throttle or crash" in text
+    assert "failures[0].at: must be a whole number from 1" in text
+    assert "failures[1]: does not say which creation fails" in text
+    assert "failures[2].times: is of throttle only" in text
+    assert "latency[a:b:C]: must be seconds from 0 to 60" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        ("- 1\n", "must be a mapping"),
+        ("changes: {}\n", "changes: must be a list"),
+        ("latency: []\n", "latency: must be a mapping"),
+        ("latency: &a {}\nsecrets: *a\n", "aliases such as *a are not read"),
+        ("x" * 70000, "is larger than 64 KiB"),
+    ],
+)
+def test_what_is_no_scenario(tmp_path: Path, text: str, said: str) -> None:
+    assert said in refused(tmp_path, text)
+
+
+def test_which_creation_is_meant() -> None:
+    urn = "urn:pulumi:s::p::a:b:Parent$aws:ec2/vpc:Vpc::net"
+    assert Failure("quota", at=2).hits(2, urn)
+    assert not Failure("quota", at=2).hits(1, urn)
+    assert Failure("quota", type="aws:ec2/vpc:Vpc").hits(7, urn)
+    assert Failure("quota", name="net").hits(7, urn)
+    assert not Failure("quota", type="aws:ec2/vpc:Vpc", name="other").hits(7, urn)
