@@ -114,17 +114,41 @@ def test_the_range_of_pods_is_full_first() -> None:
 
 
 def test_prefixes_of_the_subnet_of_nodes() -> None:
-    """On AWS 110 pods take 7 prefixes of 16 beside the node's own address; the ends of the subnet hold no prefix."""
+    """On AWS 110 pods take 7 prefixes of 16 beside the node's own address; the ends of the subnet hold no prefix. While
+    EKS replaces nodes each of two groups has two more, and its control plane takes 16 addresses."""
     plan = planned("aws")
-    pods, [nodes, _] = plan.network.pods, plan.network.subnets
+    pods, [nodes, *_] = plan.network.pods, plan.network.subnets
     assert pods
     assert (pods.subnet, pods.cidr, pods.node_addresses) == ("nodes", "", 112)
-    assert (nodes.size, nodes.needed) == (32768, 17 * (1 + 112) + 16)
-    assert pods.nodes_max == 17 + (32768 - 5 - 16 - 17 * 113) // 113 == 289
+    assert (nodes.size, nodes.needed) == (32768, (17 + 4) * (1 + 112) + 16 + 16)
+    assert pods.nodes_max == 17 + (32768 - 5 - 32 - 21 * 113) // 113 == 285
     [text] = found(plan, "addresses.room")
-    assert text.startswith("pass: pool gpu can grow by 272 nodes, then subnet nodes is full: 32768 addresses, 5 kept")
-    assert text.endswith("1937 needed now, 113 addresses a node")
+    assert text.startswith("pass: pool gpu can grow by 268 nodes, then subnet nodes is full: 32768 addresses, 5 kept")
+    assert text.endswith("2405 needed now, 113 addresses a node")
     assert not found(plan, "addresses.pods")
+
+
+def test_the_control_plane_of_aws_has_a_subnet_in_another_zone() -> None:
+    """At the end of the half that storage leaves it, so that the nodes have as large a subnet as without it."""
+    subnets = {each.name: each for each in planned("aws").network.subnets}
+    assert {name: each.cidr for name, each in subnets.items()} == {
+        "nodes": "10.77.0.0/17",
+        "storage": "10.77.128.0/18",
+        "control-plane": "10.77.255.224/27",
+    }
+    assert (subnets["control-plane"].needed, subnets["control-plane"].room) == (16, 32 - 5 - 16)
+    slurm = planning.plan(load_value({**declared("aws"), "scheduler": {"kind": "slurm"}}, "test"))
+    assert [(each.name, each.cidr) for each in slurm.network.subnets] == [
+        ("nodes", "10.77.0.0/17"),
+        ("storage", "10.77.128.0/17"),
+    ]
+
+
+def test_one_interface_holds_the_prefixes_of_a_node() -> None:
+    """At most 7 prefixes beside the node's own address, of 15 that the smallest instance of the catalog takes."""
+    pods = CLOUDS["aws"].pods
+    assert pods
+    assert 1 + pods.node_addresses(110) // 16 <= 15
 
 
 @pytest.mark.parametrize("per_node", [16, 17, 33, 49, 65, 81, 110])
@@ -132,10 +156,10 @@ def test_prefixes_are_whole(per_node: int) -> None:
     """However a subnet is filled, there are as many whole prefixes in it as its nodes take."""
     for nodes in range(2, 80):
         size = IPv4Network(f"10.0.0.0/{_smallest(nodes, per_node)}").num_addresses // 2
-        prefixes = nodes * -(-per_node // 16)
-        others = size // 16 - prefixes  # what is left for the nodes' own addresses, with the five that AWS keeps
+        most = nodes + 4  # two groups, each with two more while it is replaced
+        others = size // 16 - most * -(-per_node // 16)  # for the five that AWS keeps, the nodes' own and EKS's
         assert others >= 2
-        assert others * 16 - 5 >= nodes
+        assert others * 16 - 5 >= most + 16
 
 
 def _smallest(nodes: int, per_node: int) -> int:
@@ -171,8 +195,9 @@ def test_nics_of_the_fabric_take_what_they_took() -> None:
             planning.plan(load_value({**declared(cloud), "scheduler": {"kind": "slurm"}}, "test")),
         )
         assert slurm.network.pods is None
-        more = {"nodes": 17 * 112 + 16} if cloud == "aws" else {}
+        more = {"nodes": 17 * 112 + 4 * 113 + 16 + 16} if cloud == "aws" else {}
         taken = {each.name: each.needed + more.get(each.name, 0) for each in slurm.network.subnets}
+        taken |= {"control-plane": 16} if cloud == "aws" else {}
         assert {each.name: each.needed for each in kubernetes.network.subnets} == taken
 
 
@@ -201,9 +226,9 @@ def test_a_range_that_is_too_small() -> None:
 
 
 def test_a_cluster_that_no_network_of_aws_holds() -> None:
-    """With fewer pods it would: (32768 - 5 - 16 - 513) / 513 = 62.8, three prefixes."""
+    """With fewer pods it would: (32768 - 5 - 32 - 517) / 517 = 62.3, three prefixes."""
     [said] = refusal("aws", 512)
-    assert said.startswith("pools: nodes needs 57985 addresses, and 2 subnets of that size are a /15")
+    assert said.startswith("pools: nodes needs 58453 addresses, and 2 subnets of that size are a /15")
     assert said.endswith("=> write scheduler.pods_per_node: 48 or declare a second cluster for some of the nodes")
     assert pods_of("aws", 512, {"pods_per_node": 48}).nodes_max >= 513
 

@@ -10,7 +10,7 @@ the slot before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Network
 
 from stampworks.declaration.wording import alternatives
@@ -71,9 +71,16 @@ def cut(cidr: str, rails: int, members: Sequence[tuple[str, int]], notes: Notes)
 
 
 def subnets(
-    cidr: str, needs: Sequence[tuple[str, int]], rules: Subnets, notes: Notes, less: Callable[[int], str]
+    cidr: str,
+    needs: Sequence[tuple[str, int]],
+    small: tuple[str, int] | None,
+    rules: Subnets,
+    notes: Notes,
+    less: Callable[[int], str],
 ) -> tuple[Subnet, ...]:
     """Equal subnets for these, each a name and a number of addresses: growth of one moves no other.
+
+    One that is small and never grows lies at the end of the last one, which is half as large then.
 
     Where no network of the cloud is large enough, `less` says how a subnet of so many addresses could be.
     """
@@ -86,7 +93,7 @@ def subnets(
         )
         return ()
     name, most = max(needs, key=lambda need: need[1])
-    size = max(_power_of_two(most + rules.reserved), 1 << (32 - rules.longest_prefix))
+    size = max(_subnet_size(most, rules), 2 * _subnet_size(small[1], rules) if small else 0)
     prefix = 33 - (parts * size).bit_length()
     if prefix < rules.shortest_prefix:
         room = (1 << (32 - rules.shortest_prefix)) // parts - rules.reserved
@@ -109,13 +116,24 @@ def subnets(
             f"the smallest range that would do is a /{prefix}, for example {example}",
         )
         range_ = example
+    end = f"; {small[0]} is the end of the last one" if small else ""
     notes.reason(
         "network.subnets",
         f"{cidr} is cut into {parts} equal subnets, of which {len(needs)} are used, so that growth of one moves no "
-        f"other; {rules.reserved_why}",
+        f"other{end}; {rules.reserved_why}",
     )
-    cut_ = range_.subnets(prefixlen_diff=parts.bit_length() - 1)
-    return tuple(Subnet(each, str(next(cut_)), rules.reserved, needed) for each, needed in needs)
+    cut_ = [each for each, _ in zip(range_.subnets(prefixlen_diff=parts.bit_length() - 1), needs, strict=False)]
+    found = [Subnet(each, str(part), rules.reserved, need) for (each, need), part in zip(needs, cut_, strict=True)]
+    if small:
+        size = _subnet_size(small[1], rules)
+        part = IPv4Network((int(cut_[-1].broadcast_address) + 1 - size, 33 - size.bit_length()))
+        found[-1] = replace(found[-1], cidr=str(next(cut_[-1].subnets())))
+        found.append(Subnet(small[0], str(part), rules.reserved, small[1]))
+    return tuple(found)
+
+
+def _subnet_size(need: int, rules: Subnets) -> int:
+    return max(_power_of_two(need + rules.reserved), 1 << (32 - rules.longest_prefix))
 
 
 def _slot_size(slot: int, count: int) -> int:

@@ -22,7 +22,7 @@ STATE = Volume("state", STATE_DIRECTORY)
 SIMULATED_LEAF_NODES = 2
 REAL_LEAF_NODES = 32
 """Where no switch of the catalog takes the NICs: half of the ports of one with 64; the other half are uplinks."""
-NODES, STORAGE = "nodes", "storage"
+NODES, STORAGE, CONTROL = "nodes", "storage", "control-plane"
 """Subnets: where nodes are; and where file systems are, with what else is not a node, as a way out."""
 
 
@@ -129,9 +129,9 @@ def _on_a_cloud(
         notes.reason("network", f"{declaration.cloud} rents machines with an address each: the cluster has no range")
         return Layout(Network(cidr="", management_cidr="", gateway="", subnets=()), ("",) * rails, groups, ())
     own = [_subnet_of_rail(rail, machines) for rail in range(rails)]
-    needs, less = _on_nodes(declaration, groups, choices)
+    needs, small, less = _on_nodes(declaration, groups, choices)
     needs += [(f"rail{rail}", _on_rail(groups, rail)) for rail in range(rails) if own[rail]]
-    subnets = addresses.subnets(declaration.network.cidr, needs, choices.subnets, notes, less)
+    subnets = addresses.subnets(declaration.network.cidr, needs, small, choices.subnets, notes, less)
     _say_needs(groups, subnets, notes)
     found = {subnet.name: subnet.cidr for subnet in subnets}
     network = Network(cidr=declaration.network.cidr, management_cidr=found.get(NODES, ""), gateway="", subnets=subnets)
@@ -148,7 +148,7 @@ def _say_needs(groups: Sequence[Group], subnets: Sequence[Subnet], notes: Notes)
             parts = [(group, rail_addresses(group.machine.name)) for group in there if subnet.name in _rails_of(group)]
         terms = [f"{group.count} x {each} ({group.name})" for group, each in parts if each]
         of_nodes = sum(group.count * each for group, each in parts)
-        pods = [f"{subnet.needed - of_nodes} of pods"] if subnet.needed > of_nodes else []
+        pods = [f"{subnet.needed - of_nodes} of Kubernetes"] if subnet.needed > of_nodes else []
         if terms:
             notes.reason(f"network.subnets.{subnet.name}.needed", " + ".join([*terms, *pods]) + f" = {subnet.needed}")
 
@@ -159,17 +159,20 @@ def _rails_of(group: Group) -> list[str]:
 
 def _on_nodes(
     declaration: Declaration, groups: Sequence[Group], choices: Choices
-) -> tuple[list[tuple[str, int]], Callable[[int], str]]:
-    """What is needed of the subnets of every cloud, and how it could be less."""
+) -> tuple[list[tuple[str, int]], tuple[str, int] | None, Callable[[int], str]]:
+    """What is needed of the subnets of every cloud, a small one that never grows, and how it could be less."""
     there = [group for group in groups if group.role != "scheduling only"]
     count = sum(group.count for group in there)
     apart = _on_nics_apart(there) if choices.subnets and choices.subnets.nic_networks else []
     own = sum(group.count * node_addresses(group.machine.name) for group in there) - sum(need for _, need in apart)
     pods, per_node = choices.pods, declaration.scheduler.pods_per_node
     if declaration.scheduler.kind != "kubernetes" or pods is None or pods.own_range:
-        return [(NODES, own), (STORAGE, 0), *apart], lambda _: ""
-    needed = own + count * pods.node_addresses(per_node) + pods.lost
-    return [(NODES, needed), (STORAGE, 0), *apart], lambda room: pods.fewer(per_node, count, room - own - pods.lost)
+        return [(NODES, own), (STORAGE, 0), *apart], None, lambda _: ""
+    count += pods.surge * len(there)
+    own += pods.surge * sum(node_addresses(group.machine.name) for group in there) + pods.apart
+    needed = own + count * pods.node_addresses(per_node)
+    small = (CONTROL, pods.control) if pods.control else None
+    return [(NODES, needed), (STORAGE, 0), *apart], small, lambda room: pods.fewer(per_node, count, room - own)
 
 
 def _rails(declaration: Declaration, machines: Sequence[catalog.Machine]) -> int:

@@ -12,7 +12,7 @@ from stampworks.declaration.wording import alternatives
 from stampworks.plan import Group, Network
 from stampworks.plan import Pods as Planned
 from stampworks.planning.clouds.choices import Choices, Pods
-from stampworks.planning.layout import NODES, node_addresses
+from stampworks.planning.layout import CONTROL, NODES, node_addresses
 from stampworks.planning.notes import Notes
 
 SERVICES_SHORTEST_PREFIX = 12
@@ -89,11 +89,14 @@ def _of_subnet(declaration: Declaration, network: Network, there: Sequence[Group
     nodes = sum(group.count for group in there)
     subnet = next((subnet for subnet in network.subnets if subnet.name == NODES), None)
     more = subnet.room // each if subnet else 0
+    if rules.control:
+        where = "in another zone than the nodes, of whose subnet it takes as many"
+        notes.reason(f"network.subnets.{CONTROL}.needed", f"{rules.control} for the control plane, {where}")
     notes.reason(
         "network.pods.nodes_max",
         f"{nodes} nodes with the head, and {more} more of {each} addresses each in what is left of subnet {NODES}; "
-        f"{rules.lost} of its addresses are lost at its ends. Reserve prefixes in it, for single addresses break them "
-        "up. How many of them one interface takes is not in the catalog",
+        f"{rules.lost} of its addresses are lost at its ends, {rules.control} are the control plane's, and each group "
+        f"has {rules.surge} nodes more while it is replaced. Reserve prefixes in it: single addresses break them up",
     )
     return nodes + more
 

@@ -44,8 +44,17 @@ class Pods:
     """Addresses of the subnet of nodes that fall away, beside those that the cloud keeps."""
     kept: tuple[str, ...] = ()
     """Ranges that the cloud needs itself."""
+    surge: int = 0
+    """Nodes that each group has besides its own while the cloud replaces them."""
+    control: int = 0
+    """Addresses that its control plane takes of the subnet of nodes, and as many of one in another zone."""
     services_longest_prefix: int = 28
     """Of the smallest range that services can have."""
+
+    @property
+    def apart(self) -> int:
+        """Addresses of the subnet of nodes that no node gets, beside those that the cloud keeps."""
+        return self.lost + self.control
 
     def fewer(self, pods: int, nodes: int, room: int) -> str:
         """How many pods a node may run for so many nodes to have room; nothing where that helps nobody."""
