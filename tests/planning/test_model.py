@@ -435,14 +435,19 @@ def test_one_sample_at_once_would_fit(batch: int, trained_on: Callable[..., Plan
 
 
 @pytest.mark.parametrize(
-    ("sequence", "hint"),
-    [(16384, "write layout: tp and tensor_parallel: "), (32768, "tp 4, the plainest that fits, needs ")],
+    ("sequence", "severity", "hint"),
+    [
+        (16384, "error", "write layout: tp and tensor_parallel: "),
+        (32768, "warning", "tp 4, the plainest that fits, needs "),
+    ],
 )
-def test_what_is_computed_again_would_fit(sequence: int, hint: str, trained_on: Callable[..., Plan]) -> None:
-    """Somebody's own training may do that; which layout fits without is said."""
+def test_what_is_computed_again_would_fit(
+    sequence: int, severity: str, hint: str, trained_on: Callable[..., Plan]
+) -> None:
+    """Somebody's own training may do that; it is an error where a layout of the bundled one fits without."""
     found = fit(trained_on("p5", {**LLAMA_8B, "sequence": sequence}, batch=128))
     assert found is not None
-    assert (found.verdict, found.severity) == ("fail", "warning")
+    assert (found.verdict, found.severity) == ("fail", severity)
     assert found.hint.startswith(hint)
 
 
@@ -460,6 +465,37 @@ def test_where_one_sample_cannot_be_told_it_is_no_error(trained_on: Callable[...
     found = fit(trained_on("p5", told, batch=4096))
     assert found is not None
     assert (found.verdict, found.severity) == ("fail", "warning")
+
+
+@pytest.mark.parametrize(
+    ("told", "batch", "mark"),
+    [
+        (
+            {"sequence": 16384},
+            128,
+            "as tp 2 (sequences whole), one sample at once, for what is declared does not fit: ",
+        ),
+        ({"sequence": 32768}, 128, "as tp 4, one sample at once, for what is declared does not fit: "),
+        ({}, 512, "one sample at once, for what is declared does not fit: "),
+        ({}, 128, ""),
+    ],
+)
+def test_speed_is_that_of_a_layout_that_fits(
+    told: Mapping[str, Any], batch: int, mark: str, trained_on: Callable[..., Plan]
+) -> None:
+    """A layout that nobody can run has no speed: what is said is of the one that the rule suggests."""
+    found, _ = expected(trained_on("p5", {**LLAMA_8B, **told}, batch=batch))
+    assert found["training.gpu.memory_gib"].why.startswith("fsdp on 128 ranks")
+    assert "what is declared" not in found["training.gpu.failure_hours_min"].why
+    assert found["training.gpu.step_seconds_min"].why.startswith(mark)
+    assert found["training.gpu.goodput_max"].why.startswith(mark)
+    assert ("split layers" in found["training.gpu.step_seconds_max"].why) is mark.startswith("as tp")
+
+
+def test_what_fits_nowhere_has_no_speed(trained_on: Callable[..., Plan]) -> None:
+    found, reasons = expected(trained_on("p5", {**LLAMA_8B, "layers": 10000, "hidden": 65536, "ffn": 262144}))
+    assert "training.gpu.step_seconds_min" not in found
+    assert reasons["training.gpu"].endswith("it is in no layout that is known to fit on these nodes")
 
 
 def test_what_fits_nowhere(trained_on: Callable[..., Plan]) -> None:

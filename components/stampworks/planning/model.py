@@ -12,7 +12,7 @@ from stampworks.amounts import many
 from stampworks.layouts import fitting
 from stampworks.physics import checkpoints, failures, memory, training
 from stampworks.physics.bounds import Bound, UnknownFactError, figure, rounded
-from stampworks.physics.memory import GIB, Layout
+from stampworks.physics.memory import GIB, Layout, Need
 from stampworks.physics.training import Precision
 from stampworks.physics.transformer import Transformer, counted, flops_per_token, usual_ffn
 from stampworks.plan import Expectation, Group, Model, Plan, Scheduler, Training
@@ -35,6 +35,9 @@ TOGETHER = (
     ("dense_layers", "experts"),
 )
 """Fields of which the first says nothing without the second."""
+
+IN_ANY_LAYOUT = ("failure_hours_", "checkpoint_")
+"""Expectations that are the same however a model lies on ranks."""
 
 
 @dataclass(frozen=True)
@@ -300,8 +303,29 @@ def _on_pool(
         why = "is simulated, which says nothing about speed" if place.machine.simulated else "has no accelerator"
         notes.reason(head, f"how long it takes and how often it fails is unknown: {place.machine.name} {why}")
         return
-    yield from _speed(model, tokens, head, place, notes)
-    yield from _survival(size, head, place, storage, notes)
+    fitting, mark = _as_it_fits(model, place)
+    if fitting is None:
+        notes.reason(head, "how long it takes is unknown: it is in no layout that is known to fit on these nodes")
+        return
+    for each in (*_speed(model, tokens, head, fitting, notes), *_survival(size, head, fitting, storage, notes)):
+        alike = each.name.removeprefix(f"{head}.").startswith(IN_ANY_LAYOUT)
+        yield each if alike else replace(each, why=mark + each.why)
+
+
+def _as_it_fits(model: Transformer, place: Place) -> tuple[Place | None, str]:
+    """Laid out as declared, or as the suggestion has it where that does not fit; and what is to be said of it."""
+    row = catalog.accelerators()[place.machine.accelerator]
+    if isinstance(row.memory_gib, catalog.Unknown):
+        return place, ""
+    if memory.fits(memory.need(model, place.layout, place.samples), row.memory_gib) is not False:
+        return place, ""
+    found = _instead(model, place, row.memory_gib).best
+    if found is None:
+        return None, ""
+    laid = replace(place, layout=found.layout)
+    once = "one sample at once" if laid.samples > 1 else ""
+    layout = f"as {found.said}" if laid.layout != place.layout else ""
+    return laid, f"{', '.join(filter(None, (layout, once)))}, for what is declared does not fit: "
 
 
 def _speed(model: Transformer, tokens: int | None, head: str, place: Place, notes: Notes) -> Iterator[Expectation]:
@@ -387,8 +411,9 @@ def _fit(model: Transformer, place: Place) -> Fit:
     if verdict is None:
         hint = "write layers, hidden, heads, vocabulary and sequence of the model"
         return Fit("unknown", f"{total}; more is not known, and it may have {usable}: {needed.why}", hint)
-    text, hint = f"{total}, and it may have {usable}: {needed.why}", _suggestion(model, place, row.memory_gib)
-    return Fit("fail", text, hint, "error" if _hopeless(model, place.layout, row.memory_gib) else "warning")
+    text, instead = f"{total}, and it may have {usable}: {needed.why}", _instead(model, place, row.memory_gib)
+    wrong = instead.bundled.layout != place.layout if instead.bundled else _hopeless(model, place, row.memory_gib)
+    return Fit("fail", text, _suggestion(place, instead), "error" if wrong else "warning")
 
 
 def idle(plan: Plan) -> Iterator[Fit]:
@@ -408,31 +433,50 @@ def idle(plan: Plan) -> Iterator[Fit]:
         yield Fit("fail", text, hint, "warning")
 
 
-def _hopeless(model: Transformer, layout: Layout, memory_gib: int) -> bool:
+def _hopeless(model: Transformer, place: Place, memory_gib: int) -> bool:
     """Whether no run can have this layout: not with one sample at once, nor if it computed activations again."""
-    least = (memory.need(model, layout, 1, recomputed=again) for again in (False, True))
+    least = (memory.need(model, place.layout, 1, recomputed=again) for again in (False, True))
     return all(memory.fits(needed, memory_gib) is False for needed in least)
 
 
-def _suggestion(model: Transformer, place: Place, memory_gib: int) -> str:
-    """The declared layout where one sample at once fits, and otherwise the plainest that does."""
+@dataclass(frozen=True)
+class Instead:
+    """What fits with one sample at once; None where nothing is known to."""
+
+    bundled: Need | None
+    """With the bundled training: as declared, or the plainest of its layouts."""
+    again: bool
+    """Whether one of its layouts would fit if it computed activations again, which it does not."""
+    plainest: Need | None
+    """With any framework."""
+
+    @property
+    def best(self) -> Need | None:
+        return self.bundled or self.plainest
+
+
+def _instead(model: Transformer, place: Place, memory_gib: int) -> Instead:
     plain = [*memory.plainest(place.layout.ranks, place.node_ranks, model.heads, model.layers, model.sequence)]
-    bundled = [place.layout, *memory.bundled(plain)]
-    found = memory.suggested(model, bundled, memory_gib, place.batch)
-    if found is None or found.recomputed:
-        other = memory.suggested(model, plain, memory_gib, place.batch)
-        if other is None:
-            return "no layout is known to fit on these nodes: take more of them, or accelerators with more memory"
+    found = memory.suggested(model, [place.layout, *memory.bundled(plain)], memory_gib, place.batch)
+    again = found is not None and found.recomputed
+    return Instead(None if again else found, again, memory.suggested(model, plain, memory_gib, place.batch))
+
+
+def _suggestion(place: Place, instead: Instead) -> str:
+    """The declared layout where one sample at once fits, and otherwise the plainest that does."""
+    if found := instead.bundled:
+        how = [f"write {_written(found.layout)}"] if found.layout != place.layout else []
+        if replace(place, layout=found.layout).samples > 1:
+            how.append("submit runs with `--set micro=1`, so that they work on one sample at once")
+        return f"{'; '.join(how)}: {figure(found.least_bytes / GIB)} GiB a rank"
+    if other := instead.plainest:
         split = "; its tp leaves sequences whole" if other.layout.tensor > 1 else ""
-        again = " without computing activations again, which it does not" if found else ""
+        again = " without computing activations again, which it does not" if instead.again else ""
         return (
             f"{other.said}, the plainest that fits, needs {figure(other.least_bytes / GIB)} GiB a rank and another "
             f"framework: no layout of the bundled training fits{again}{split}"
         )
-    how = [f"write {_written(found.layout)}"] if found.layout != place.layout else []
-    if replace(place, layout=found.layout).samples > 1:
-        how.append("submit runs with `--set micro=1`, so that they work on one sample at once")
-    return f"{'; '.join(how)}: {figure(found.least_bytes / GIB)} GiB a rank"
+    return "no layout is known to fit on these nodes: take more of them, or accelerators with more memory"
 
 
 def _written(layout: Layout) -> str:
