@@ -303,8 +303,18 @@ def test_other_leaves_are_cabled_anew() -> None:
         plan = planning.plan(load_value({**data, "fabric": fabric}, "test"))
         return Side("it", plan, contents={}, written=written)
 
-    [change] = review("test", on_premises(1), on_premises(2)).changes
-    assert (change.field, change.policy, change.restarts) == ("fabric.oversubscription", "roll", 257)
+    found = review("test", on_premises(1), on_premises(2))
+    [change] = found.changes
+    assert (change.field, change.policy, change.restarts) == ("fabric.oversubscription", "roll", 256)
     assert change.why == "a leaf has 40 nodes instead of 32: nodes are cabled anew"
+    [first, *_] = found.order  # the head has no rails, and no disk has to do with a cable
+    assert (first.stage, first.text) == (
+        "roll",
+        "gpu-[001-256] in waves of at most 64, each within one leaf: their jobs end first, then other cables and a "
+        "proof",
+    )
+    [change] = review("test", on_premises(1, leaf_nodes=32), on_premises(1, leaf_nodes=16)).changes
+    assert (change.policy, change.restarts) == ("roll", 256)
+    assert change.why == "a leaf has 16 nodes instead of 32: nodes are cabled anew"
     [change] = review("test", on_premises(1, leaf_nodes=32), on_premises(2, leaf_nodes=32)).changes
     assert (change.field, change.policy) == ("fabric.oversubscription", "in place")

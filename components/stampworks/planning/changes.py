@@ -37,6 +37,9 @@ DECLARED: Mapping[str, str] = {
 }
 """The declared field of a value of the plan where it has another name; empty where the value follows from others."""
 
+RECABLING = ("fabric.leaf_nodes", "fabric.oversubscription")
+"""Fields that say how many nodes a leaf has."""
+
 Contents = Mapping[tuple[str, str], str]
 """A digest of what is in the files of each role and check, by kind (roles, checks) and name."""
 
@@ -183,7 +186,7 @@ def _change(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Cha
         policy, why = ruled
     elif kept := [one for one in stateful.anew(each.way, a, b) if one.protect]:
         policy, why = "refuse", _of_protected(kept)
-    elif field == "fabric.oversubscription" and a.fabric.leaf_nodes != b.fabric.leaf_nodes:
+    elif field in RECABLING and a.fabric.leaf_nodes != b.fabric.leaf_nodes and b.fabric.kind != "simulated":
         policy = change(fields()["fabric.leaf_nodes"])
         why = f"a leaf has {b.fabric.leaf_nodes} nodes instead of {a.fabric.leaf_nodes}: nodes are cabled anew"
     restarts = sum(nodes.count for nodes in order.staying(order.restarting(each, policy, a, b), a, b))

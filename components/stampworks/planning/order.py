@@ -16,6 +16,8 @@ def restarting(each: Difference, policy: Policy | None, a: Plan, b: Plan) -> fro
     if policy not in ("roll", "replace"):
         return frozenset()
     first = each.way[0]
+    if _recables(each, b):
+        return frozenset(group.name for group in a.groups if group.rails)
     if first.field != "groups":
         return frozenset(group.name for group in a.groups)
     if first.key:
@@ -23,6 +25,11 @@ def restarting(each: Difference, policy: Policy | None, a: Plan, b: Plan) -> fro
         return frozenset({first.key, *head})
     places = [{group.name: place for place, group in enumerate(plan.groups)} for plan in (a, b)]
     return frozenset(name for name, place in places[0].items() if places[1].get(name, place) != place)
+
+
+def _recables(each: Difference, plan: Plan) -> bool:
+    """Whether it is a matter of cables, and not of how nodes are made, as where the fabric is simulated."""
+    return each.way[0].field == "fabric" and plan.fabric.kind != "simulated"
 
 
 def staying(groups: frozenset[str], a: Plan, b: Plan) -> tuple[Nodes, ...]:
@@ -129,12 +136,13 @@ def _nodes(changes: Sequence[Change], gone: set[str], a: Plan, b: Plan) -> Itera
 def _roll(rolled: Sequence[Change], a: Plan, b: Plan) -> Iterator[str]:
     at_most = dict(b.roll.unavailable_max)
     jobs = "their jobs end first" if b.roll.jobs == "wait" else "their jobs start anew elsewhere"
+    done = "other cables" if all(_recables(each.difference, b) for each in rolled) else "a new disk"
     for each in restarted(rolled, a, b):
         if each.group == b.controller.name:
             yield f"{_words(each)} first, while jobs go on"
         else:
             waves = f"in waves of at most {at_most.get(each.group, 1)}, each within one leaf"
-            yield f"{_words(each)} {waves}: {jobs}, then a new disk and a proof"
+            yield f"{_words(each)} {waves}: {jobs}, then {done} and a proof"
 
 
 def _proof(plan: Plan) -> tuple[tuple[Stage, str], ...]:
