@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stampworks import catalog
 from stampworks.catalog.switches import switches
 from stampworks.planning.fat_tree import EVEN, Cable, FabricError, FatTree, NoFatTreeError, design
-from stampworks.planning.fat_tree_notes import notes
+from stampworks.planning.fat_tree_notes import REPRODUCED, notes
 
 from tests.planning.published_fabrics import CANNOT_BE_RIGHT, PUBLISHED, Design, Row
 
@@ -42,6 +42,23 @@ def test_published_accelerators(table: Design, row: Row) -> None:
     """A row whose GPUs are not those of its nodes is listed with the arithmetic that says so, and no other one is."""
     accelerators = row.nodes * catalog.machines()[table.machine].accelerators
     assert (accelerators != row.accelerators) == ((table.machine, table.switch, row.nodes) in CANNOT_BE_RIGHT)
+
+
+def test_what_no_table_was_found_of_says_so() -> None:
+    """The machines of the published tables are those of which the notes say nothing."""
+    assert {(table.machine, table.switch) for table in PUBLISHED} == REPRODUCED
+    for name, switch, said in (("dgx-b200", "", False), ("dgx-a100", "", True), ("dgx-b200", "sn5600", True)):
+        row = catalog.machines()[name]
+        told = notes(row, design(row, 64, switch=switch))
+        assert any("was found to hold this against" in note for note in told) == said
+
+
+def test_units_whose_table_was_not_found() -> None:
+    """A scalable unit of NVIDIA has 20 DGX A100 and 8 leaves (RA-09950-001, second hand), or 8 racks of DGX GB200:
+    576 GPUs (its reference architecture, DGX SuperPOD Architecture). Read 2026-11-22."""
+    a100, gb200 = (design(catalog.machines()[name], nodes) for name, nodes in (("dgx-a100", 20), ("dgx-gb200", 144)))
+    assert (a100.units, a100.leaves) == (1, 8)
+    assert (gb200.units, gb200.nodes * gb200.rails) == (8, 576)
 
 
 def test_defaults_are_those_of_the_published_designs() -> None:

@@ -14,9 +14,27 @@ from stampworks.planning.fat_tree import FatTree
 PUBLISHED_WITH_MANAGERS = ("dgx-h100", "qm9700")
 """Machine and switch of the one table that counts subnet managers: NVIDIA DGX SuperPOD, DGX H100, read 2026-11-22."""
 
+REPRODUCED = {("dgx-h100", "qm9700"), ("dgx-b200", "qm9700"), ("dgx-b300", "q3400"), ("dgx-b300", "sn5600")}
+"""Machine and switch of every published table that the model was held against."""
+
 
 def notes(machine: catalog.Machine, tree: FatTree) -> tuple[str, ...]:
-    return (*_place(machine), *_nics(machine, tree), *_units(tree), *_ports(machine, tree), *_domains(machine, tree))
+    return (
+        *_place(machine),
+        *_nics(machine, tree),
+        *_units(tree),
+        *_ports(machine, tree),
+        *_domains(machine, tree),
+        *_held_against(machine, tree),
+    )
+
+
+def _held_against(machine: catalog.Machine, tree: FatTree) -> Iterator[str]:
+    if (machine.name, tree.switch.name) not in REPRODUCED:
+        yield (
+            f"no published table of {machine.name} on {tree.switch.name} was found to hold this against: the counts "
+            "follow from the model alone"
+        )
 
 
 def _place(machine: catalog.Machine) -> Iterator[str]:
