@@ -20,6 +20,8 @@ from stampworks.planning.cost import cost
 from stampworks.schedulers import topology
 from stampworks.schedulers.topology import slurm
 
+from tests.planning.places import REGIONS
+
 MACHINES = [machine for machine in catalog.machines().values() if machine.accelerators]
 
 
@@ -30,7 +32,7 @@ def count(machine: catalog.Machine) -> int:
 
 
 def declared(machine: catalog.Machine, **fields: Any) -> dict[str, Any]:
-    region = {"region": "a-region"} if CLOUDS[machine.cloud].regions else {}
+    region = {"region": REGIONS[machine.cloud]} if CLOUDS[machine.cloud].regions else {}
     pools = [{"name": "gpu", "machine": machine.name, "count": count(machine)}]
     return {"version": 1, "name": "test", "cloud": machine.cloud, "pools": pools, **region, **fields}
 
@@ -585,6 +587,37 @@ def test_a_reservation_is_a_plain_name(reservation: str) -> None:
     with pytest.raises(DeclarationError, match=r"pools\[0\].reservation: .* is not a reservation") as error:
         on_aws(gpu(purchase="block", reservation=reservation))
     assert all(line.isprintable() for line in str(error.value).split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("cloud", "region", "message", "hint"),
+    [
+        ("aws", "us-east-11", "catalog/regions.yaml has no region 'us-east-11' of aws (botocore 1.44.5, "
+         "data/partitions.json, read 2026-11-22)", "did you mean 'us-east-1'?"),
+        ("aws", "mars-1", "catalog/regions.yaml has no region 'mars-1' of aws (botocore 1.44.5, "
+         "data/partitions.json, read 2026-11-22)", "there are af-south-1, ap-east-1, "),
+        ("oracle", "us-ashborn-1", "catalog/regions.yaml has no region 'us-ashborn-1' of oracle (oci 2.189.0, "
+         "regions_definitions.py, read 2026-11-22)", "did you mean 'us-ashburn-1'?"),
+    ],
+)  # fmt: skip
+def test_a_region_is_one_of_the_cloud(cloud: str, region: str, message: str, hint: str) -> None:
+    """Where its regions are listed, with the list's name, for a region may be newer than that."""
+    machine = next(row for row in MACHINES if row.cloud == cloud)
+    with pytest.raises(DeclarationError) as error:
+        planned(declared(machine, region=region))
+    [problem] = error.value.problems
+    assert (problem.path, problem.message) == ("region", message)
+    assert problem.hint.startswith(hint)
+    assert not found(planned(declared(machine)), "placement.region")
+
+
+@pytest.mark.parametrize("cloud", ["azure", "google", "coreweave"])
+def test_a_region_of_a_cloud_whose_regions_nobody_lists(cloud: str) -> None:
+    """It may be one; nobody can tell."""
+    machine = next(row for row in MACHINES if row.cloud == cloud)
+    [finding] = found(planned(declared(machine, region="mars-1")), "placement.region")
+    text = f"whether {cloud} has a region mars-1: the catalog has no list of its regions"
+    assert (finding.verdict, finding.text) == ("unknown", text)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from stampworks.planning.cost import cost
 from stampworks.planning.explained import explain
 from stampworks.views.plan import plan_text
 
+from tests.planning.places import REGIONS
+
 GPUS = {
     "local": "sim-h100",
     "hosts": "dgx-h100",
@@ -31,7 +33,7 @@ GPUS = {
 
 
 def declared(cloud: str, count: int = 16, scheduler: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
-    region = {"region": "a-region"} if CLOUDS[cloud].regions else {}
+    region = {"region": REGIONS[cloud]} if CLOUDS[cloud].regions else {}
     machine = GPUS.get(cloud) or next(row.name for row in catalog.machines().values() if row.cloud == cloud)
     return {
         "version": 1,

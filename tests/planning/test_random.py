@@ -17,6 +17,8 @@ from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.cost import cost
 from stampworks.views.plan import plan_text
 
+from tests.planning.places import REGIONS
+
 relaxed = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 KINDS = ["directory", *catalog.file_systems()]
@@ -75,7 +77,7 @@ def declarations(draw: st.DrawFn) -> dict[str, Any]:
     more = draw(
         some(
             {
-                "region": st.just("a-region"),
+                "region": st.sampled_from(["a-region", *REGIONS.values()]),
                 "network": some(dict.fromkeys(("cidr", "pods_cidr", "services_cidr"), RANGES)),
                 "fabric": some(
                     {

@@ -16,6 +16,8 @@ from stampworks.planning.changes import Side, review
 from stampworks.review import Change, Review
 from stampworks.views.review import review_json, review_markdown
 
+from tests.planning.places import REGIONS
+
 DECLARED: dict[str, Any] = yaml.safe_load("""\
 version: 1
 name: big
@@ -135,7 +137,7 @@ def test_the_order_of_pools_says_nothing_where_a_cloud_hands_out_addresses(cloud
     """The review is empty, no rule says anything else, and it is the same cluster."""
     machine = {"aws": "p5", "azure": "nd-h100-v5", "google": "a3-high", "oracle": "BM.GPU.H100.8"}[cloud]
     names = ("gpu", "cpu", "more")
-    data: dict[str, Any] = {"version": 1, "name": "big", "cloud": cloud, "region": "us-east-2"}
+    data: dict[str, Any] = {"version": 1, "name": "big", "cloud": cloud, "region": REGIONS[cloud]}
     data["pools"] = [{"name": name, "machine": machine, "count": 2 + index} for index, name in enumerate(names)]
     sides = side("a", data), side("b", {**data, "pools": data["pools"][::-1]})
     found = review("big", *sides)

@@ -41,6 +41,7 @@ from stampworks.catalog.rows import (
     HostLink,
     Machine,
     Nic,
+    Regions,
     Release,
     Run,
     TrainedModel,
@@ -80,6 +81,7 @@ __all__ = [
     "PriceSource",
     "Purchase",
     "Ranges",
+    "Regions",
     "Release",
     "Run",
     "StoragePrice",
@@ -103,6 +105,7 @@ __all__ = [
     "price_sources",
     "prices",
     "protocol_of",
+    "regions",
     "releases",
     "runs",
     "storage_price",
@@ -117,6 +120,12 @@ __all__ = [
 @cache
 def fabrics() -> Mapping[str, Fabric]:
     return rows(Fabric, load("fabrics.yaml"), "fabrics.yaml")
+
+
+@cache
+def regions() -> Mapping[str, Regions]:
+    """By cloud."""
+    return rows(Regions, load("regions.yaml"), "regions.yaml")
 
 
 @cache

@@ -135,6 +135,16 @@ class Machine:
 
 
 @dataclass(frozen=True)
+class Regions:
+    """Of a cloud that lists them all; of another one they are unknown."""
+
+    name: str
+    names: tuple[str, ...]
+    source: str
+    read: str
+
+
+@dataclass(frozen=True)
 class Fabric:
     name: str
     mtu_bytes: int

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from stampworks import catalog
 from stampworks.declaration import Declaration
-from stampworks.declaration.wording import alternatives, only
+from stampworks.declaration.wording import alternatives, did_you_mean, only, shown
 from stampworks.plan import KEPT, STATE_DIRECTORY, Group, Leaf, Machine, Network, Node, Subnet, Volume
 from stampworks.planning import addresses
 from stampworks.planning.addresses import AddressMap
@@ -50,6 +50,14 @@ def _check_place(declaration: Declaration, choices: Choices, notes: Notes) -> No
             "region",
             f"is missing: on {declaration.cloud} a cluster is in one region",
             "write it as the cloud does, like region: us-east-1",
+        )
+    listed = catalog.regions().get(declaration.cloud)
+    if declaration.region and listed and declaration.region not in listed.names:
+        notes.problem(
+            "region",
+            f"catalog/regions.yaml has no region {shown(declaration.region)} of {declaration.cloud} ({listed.source}, "
+            f"read {listed.read})",
+            did_you_mean(declaration.region, listed.names),
         )
     for index, pool in enumerate(declaration.pools):
         if choices.zones_begin_with_region and pool.zone and not pool.zone.startswith(declaration.region):

@@ -195,6 +195,13 @@ def _by_name(plan: Plan) -> list[Group]:
     return sorted(plan.pools, key=lambda pool: pool.name)
 
 
+def region(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
+    """A region that a cloud does not have is refused before there is a plan; here is what nobody can tell."""
+    if plan.region and plan.cloud not in catalog.regions() and plan.fabric.leaf_nodes is None:
+        text = f"whether {plan.cloud} has a region {plan.region}: the catalog has no list of its regions"
+        yield Finding("placement.region", "unknown", text, f"look it up at {plan.cloud}", "region", "warning")
+
+
 def zones(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     """A fabric ends where its zone does."""
     pools = [pool for pool in _by_name(plan) if pool.rails]
@@ -437,6 +444,7 @@ RULES: tuple[Rule, ...] = (
     loopback,
     addresses,
     pods,
+    region,
     zones,
     purchases,
     elastic,
