@@ -119,6 +119,34 @@ def test_a_declared_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (elsewhere["wall_days"], elsewhere["usd"]) == (None, None)
 
 
+def test_pools_of_different_machines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody can tell which of them a run is on, so that one is named; the pools, and how to, are said."""
+    file = tmp_path / "cluster.yaml"
+    file.write_text(DECLARED.replace("on-demand}", "on-demand}, {name: new, machine: p5en, count: 4}"))
+    assert refused(capsys, f"{file} --mfu 0.4") == (
+        "pools of different machines would do the run: gpu (p5), new (p5en)\n"
+        "  hint: name one: --pool gpu or --pool new\n"
+    )
+    found = json.loads(said(capsys, f"{file} --pool new --mfu 0.4 --json"))
+    assert found["wall_days"] == pytest.approx(found["gpu_days"] / 32)
+    assert json.loads(said(capsys, f"{file} --machine p5 --gpus 8 --mfu 0.4 --json"))["wall_days"] > 0
+    assert refused(capsys, f"{file} --pool nwe") == (
+        "no run of the default queue is on a pool 'nwe'\n  hint: there is gpu (p5), new (p5en)\n"
+    )
+    assert "--pool is of a declaration" in refused(capsys, "--params 8B --pool gpu")
+
+
+def test_without_params_and_without_a_declaration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is missing comes first, and not where it was looked for instead."""
+    monkeypatch.chdir(tmp_path)
+    assert refused(capsys, "--tokens 1T") == (
+        f"no --params are given, and no declaration is found: no Pulumi.yaml in {tmp_path} or above it\n"
+        "  hint: say --params 70B, or name a FILE; else change to a clone of Stampworks or a project that uses it\n"
+    )
+
+
 def test_what_is_declared_of_a_model_stays_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its precision, and how many of its parameters are active."""
     file = tmp_path / "cluster.yaml"
@@ -180,10 +208,19 @@ def test_plan_and_estimate_agree(batch: str, tmp_path: Path, capsys: pytest.Capt
     days = {each["name"].rpartition("_")[2]: each["value"] for each in expectations if ".days_" in each["name"]}
     assert days["min"] < found["wall_days"] < days["max"]
     idle = [each for each in found["assumptions"] if each.startswith("work: ")]
-    assert idle == ([f"work: a step has {batch[7:-2]} samples for 1016 copies: x {WORK[batch]}"] if batch else [])
+    assert idle == WORK[batch]
 
 
-WORK = {"batch: 16, ": "0.01575", "batch: 1017, ": "0.5005"}
+WORK = {
+    "": [],
+    "batch: 16, ": [
+        "work: as tp 4, for what is declared does not fit: a step has 16 samples for 254 copies: x 0.06299"
+    ],
+    "batch: 1017, ": [
+        "work: as tp 4, one sample at once, for what is declared does not fit: a step has 1017 samples for 254 copies: "
+        "x 0.8008"
+    ],
+}
 
 
 @pytest.mark.parametrize("where", ["hosts, 127 dgx-h100", "aws, 16 p5", "aws, 64 p5", "aws, 4 p5"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import exits, stacks
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stampworks import catalog
     from stampworks.physics.estimates import Question
     from stampworks.plan import Plan
+    from stampworks.planning.model import Place
 
 COUNT_MAX = 10**21
 GPUS_MAX = 10**8
@@ -36,6 +37,7 @@ def add_verbs(verbs: Any) -> None:
     )
     estimate.add_argument("--tokens", metavar="N", type=_count(COUNT_MAX), help="tokens to train on, as in 15T")
     estimate.add_argument("--gpus", metavar="N", type=_count(GPUS_MAX), help="accelerators that work on it")
+    estimate.add_argument("--pool", metavar="NAME", help="of a declaration: the pool that the run is on")
     estimate.add_argument("--machine", metavar="NAME", help="the catalog's name of the machine")
     estimate.add_argument(
         "--precision",
@@ -77,6 +79,8 @@ def _question(arguments: argparse.Namespace) -> Question:
     declared = arguments.params is None
     if declared and arguments.active:
         raise exits.CliError("--active is of --params", "write training.model.active into the declaration")
+    if arguments.pool and not declared:
+        raise exits.CliError("--pool is of a declaration", "with --params say --machine and --gpus")
     asked = _declared(arguments) if declared else Question(Transformer(arguments.params, active=arguments.active))
     if arguments.machine:
         machine = machine_named(arguments.machine)
@@ -107,17 +111,18 @@ def _question(arguments: argparse.Namespace) -> Question:
 def _declared(arguments: argparse.Namespace) -> Question:
     """The model and the nodes of a declaration; as many checkpoints as it keeps."""
     from stampworks.physics.estimates import Question
-    from stampworks.planning.model import places, precision, transformer
+    from stampworks.planning.model import as_it_fits, places, precision, transformer
 
-    plan = stacks.asked_plan(arguments)
+    plan = _plan(arguments)
     model = plan.training.model
     if model.parameters is None:
         hint = "write training.model into it, with parameters and tokens, or say --params 70B --tokens 15T"
         raise exits.CliError(f"{arguments.file or f'stack {arguments.stack!r}'} declares no model", hint)
-    found = places(plan.training, plan.groups, plan.scheduler)
+    found = _asked_places(arguments, places(plan.training, plan.groups, plan.scheduler))
     always = {group.name: group.count_min for group in plan.groups}
     machines = {place.machine.name for place in found}
     one = found[0].machine if len(machines) == 1 else None
+    laid, mark = as_it_fits(transformer(model), found[0]) if len(found) == 1 else (None, "")
     price = _price(plan, found[0].pool) if len(found) == 1 and found[0].machine.accelerators else None
     return Question(
         model=transformer(model),
@@ -130,10 +135,36 @@ def _declared(arguments: argparse.Namespace) -> Question:
         precision=precision(plan.training.precision),
         checkpoints=plan.training.checkpoints.keep,
         batch=plan.training.batch,
-        working=found[0].working if len(found) == 1 else 1.0,
+        working=laid.working if laid else 1.0,
         oversubscription=plan.fabric.oversubscription or 1,
-        working_why=f"a step has {plan.training.batch} samples for {found[0].layout.copies} copies" if found else "",
+        working_why=f"{mark}a step has {laid.batch} samples for {laid.layout.copies} copies" if laid else "",
     )
+
+
+def _plan(arguments: argparse.Namespace) -> Plan:
+    try:
+        return stacks.asked_plan(arguments)
+    except exits.CliError as error:
+        what, _, hint = str(error).partition("\n  hint: ")
+        what = f"no --params are given, and no declaration is found: {what}"
+        raise exits.CliError(what, f"say --params 70B, or name a FILE; else {hint}") from None
+
+
+def _asked_places(arguments: argparse.Namespace, found: Sequence[Place]) -> Sequence[Place]:
+    """Those of one pool, where it is asked for; pools with different machines are asked for one by one."""
+    from stampworks.declaration.wording import shown
+
+    said = ", ".join(f"{place.pool} ({place.machine.name})" for place in found)
+    if arguments.pool:
+        if only := [place for place in found if place.pool == arguments.pool]:
+            return only
+        what = f"no run of the default queue is on a pool {shown(arguments.pool)}"
+        raise exits.CliError(what, f"there is {said}" if said else "give its nodes a rank: training.ranks")
+    different = len({place.machine.name for place in found}) > 1
+    if different and not (arguments.machine or arguments.tflops_per_gpu):
+        what = f"pools of different machines would do the run: {said}"
+        raise exits.CliError(what, f"name one: {' or '.join(f'--pool {place.pool}' for place in found)}")
+    return found
 
 
 def _price(plan: Plan, pool: str) -> catalog.Price | None:

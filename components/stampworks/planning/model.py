@@ -303,7 +303,7 @@ def _on_pool(
         why = "is simulated, which says nothing about speed" if place.machine.simulated else "has no accelerator"
         notes.reason(head, f"how long it takes and how often it fails is unknown: {place.machine.name} {why}")
         return
-    fitting, mark = _as_it_fits(model, place)
+    fitting, mark = as_it_fits(model, place)
     if fitting is None:
         notes.reason(head, "how long it takes is unknown: it is in no layout that is known to fit on these nodes")
         return
@@ -312,10 +312,10 @@ def _on_pool(
         yield each if alike else replace(each, why=mark + each.why)
 
 
-def _as_it_fits(model: Transformer, place: Place) -> tuple[Place | None, str]:
+def as_it_fits(model: Transformer, place: Place) -> tuple[Place | None, str]:
     """Laid out as declared, or as the suggestion has it where that does not fit; and what is to be said of it."""
-    row = catalog.accelerators()[place.machine.accelerator]
-    if isinstance(row.memory_gib, catalog.Unknown):
+    row = catalog.accelerators().get(place.machine.accelerator)
+    if row is None or place.machine.simulated or isinstance(row.memory_gib, catalog.Unknown):
         return place, ""
     if memory.fits(memory.need(model, place.layout, place.samples), row.memory_gib) is not False:
         return place, ""
