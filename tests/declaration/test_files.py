@@ -84,7 +84,7 @@ UNUSABLE: dict[str, tuple[str, bytes, str]] = {
 
 def refused(path: str) -> str:
     with pytest.raises(DeclarationError) as caught:
-        load_file(Path(path))
+        load_file(Path(path)).refuse_problems()
     return str(caught.value)
 
 
@@ -140,7 +140,7 @@ def test_missing_stack(stack: str, hint: str) -> None:
     """A stack that does not exist is answered with those that do."""
     Path("Pulumi.local.yaml").touch()
     with pytest.raises(DeclarationError) as caught:
-        load_stack(stack, Path())
+        load_stack(stack, Path()).refuse_problems()
     assert str(caught.value).startswith(f"Pulumi.{stack}.yaml: there is no stack '{stack}'\n  hint: {hint}\n")
 
 
@@ -151,7 +151,7 @@ def test_value() -> None:
     assert load_value(data, "stack local").declaration == load_file(Path("cluster.yaml")).declaration
     data["pools"][0]["count"] = 0
     with pytest.raises(DeclarationError) as caught:
-        load_value(data, "stack local")
+        load_value(data, "stack local").refuse_problems()
     assert str(caught.value) == (
         "stack local: pools[0].count: must be from 1 to 4096, not 0\n"
         "  hint: how many nodes the pool has at most; for none, take the pool out\n\n"
@@ -171,7 +171,7 @@ def test_value() -> None:
 def test_unusable_value(value: object, expected: str) -> None:
     """What cannot be a declaration is refused, whatever it is."""
     with pytest.raises(DeclarationError) as caught:
-        load_value(value, "o")
+        load_value(value, "o").refuse_problems()
     assert expected in str(caught.value).splitlines()
 
 
@@ -180,7 +180,7 @@ def test_endless_value() -> None:
     value: dict[str, Any] = {}
     value["pools"] = value
     with pytest.raises(DeclarationError, match="nested more than 32 levels deep"):
-        load_value(value, "o")
+        load_value(value, "o").refuse_problems()
 
 
 def load(name: str) -> Source:

@@ -141,7 +141,7 @@ def test_any_value(path: tuple[str | int, ...], value: Any) -> None:
         return
     assert points_at(found, text)
     with pytest.raises(DeclarationError) as caught:
-        load_value(data, "o")
+        load_value(data, "o").refuse_problems()
     assert sorted(each.path for each in caught.value.problems) == sorted(each.path for each in found.problems)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 import pytest
-from stampworks import catalog
+from stampworks import catalog, planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.declaration.values import machine_hint
 from stampworks.plan import Plan
@@ -83,8 +83,9 @@ def test_what_is_offered_for_an_unknown_machine(name: str, cloud: str, hint: str
 
 def test_an_unknown_machine_on_an_unknown_cloud() -> None:
     """Both are said, and neither keeps the other's hint from helping."""
+    data = {"version": 1, "name": "test", "cloud": "awz", "pools": [{"name": "a", "machine": "p55"}]}
     with pytest.raises(DeclarationError) as error:
-        load_value({"version": 1, "name": "test", "cloud": "awz", "pools": [{"name": "a", "machine": "p55"}]}, "x")
+        planning.plan(load_value(data, "x"))
     hints = {problem.path: problem.hint for problem in error.value.problems}
     assert hints["cloud"] == "did you mean 'aws'?"
     assert hints["pools[0].machine"].startswith("did you mean 'p5'? h100 is in ")

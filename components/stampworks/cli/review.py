@@ -197,10 +197,11 @@ def _loaded(opened: Opened, stack: str) -> Side:
             source = load_stack(stack, folder)
         else:
             return Side(opened.name, None)
+        plan = planning.plan(source)
         named = _named_files(source, folder)
         contents = {of: _digest(path) for of, path in named.items()}
         unread = _unread(opened, named.values())
-        return Side(opened.name, planning.plan(source), (), contents, _written(source), unread)
+        return Side(opened.name, plan, (), contents, _written(source), unread)
     except DeclarationError as error:
         raise _located(opened, error) from None
     except exits.CliError as error:

@@ -1,6 +1,6 @@
 """What a person writes: the models of a declaration, how it is loaded, and what is said when it is wrong."""
 
-from stampworks.declaration.errors import DeclarationError, Problem
+from stampworks.declaration.errors import AbsentError, DeclarationError, Problem
 from stampworks.declaration.files import BASES_MAX, displayed, named_in
 from stampworks.declaration.loader import Source, load_file, load_stack, load_value
 from stampworks.declaration.models import (
@@ -31,6 +31,7 @@ from stampworks.declaration.wording import did_you_mean
 
 __all__ = [
     "BASES_MAX",
+    "AbsentError",
     "Account",
     "Change",
     "Check",

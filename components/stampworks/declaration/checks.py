@@ -12,11 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from pydantic.fields import FieldInfo
-
 from stampworks import catalog
-from stampworks.declaration.fields import is_list, section_of
-from stampworks.declaration.models import Declaration, Section
 from stampworks.declaration.nodes import Path, spelled
 from stampworks.declaration.values import check_name, machine_hint, role_name
 from stampworks.declaration.wording import did_you_mean, shown
@@ -32,11 +28,6 @@ class Finding(NamedTuple):
     hint: str
 
 
-def sound(data: Any, wrong: frozenset[Path]) -> Entry:
-    """What can be relied on in a declaration of which some paths are known to be wrong."""
-    return _sound_section(Declaration, data, wrong, ())
-
-
 def check(data: Entry) -> Iterator[Finding]:
     """Everything that is wrong between the fields."""
     scheduler = data.get("scheduler", {})
@@ -50,7 +41,7 @@ def check(data: Entry) -> Iterator[Finding]:
     yield from _preemption(scheduler)
     yield from _accounts(data, scheduler)
     yield from _accounting(scheduler)
-    yield from _training(data.get("training", {}), data.get("storage", ()))
+    yield from _training(data.get("training", {}), data.get("storage"))
     yield from _extras(data, data.get("extras", {}))
 
 
@@ -191,7 +182,7 @@ def _accounting(scheduler: Entry) -> Iterator[Finding]:
         yield Finding(("scheduler", "accounts"), "accounts need accounting, which is off", hint)
 
 
-def _training(training: Entry, storage: Sequence[Entry]) -> Iterator[Finding]:
+def _training(training: Entry, storage: Sequence[Entry] | None) -> Iterator[Finding]:
     layout, tracker = training.get("layout"), training.get("tracker", {})
     if layout not in (None, "tp") and training.get("tensor_parallel", 1) > 1:
         hint = "write layout: tp, or take tensor_parallel out"
@@ -202,7 +193,8 @@ def _training(training: Entry, storage: Sequence[Entry]) -> Iterator[Finding]:
     if tracker.get("kind") == "files" and tracker.get("url"):
         hint = "take the url out, or write kind: mlflow or kind: wandb"
         yield Finding(("training", "tracker", "url"), "files lie in the run's folder and have no server", hint)
-    yield from _on_storage(training.get("checkpoints", {}).get("directory", ""), storage)
+    if storage is not None:
+        yield from _on_storage(training.get("checkpoints", {}).get("directory", ""), storage)
 
 
 def _on_storage(directory: str, storage: Sequence[Entry]) -> Iterator[Finding]:
@@ -306,31 +298,3 @@ def _circles(preempts: Mapping[str, set[str]]) -> Iterator[list[str]]:
             preempts = {name: others for name, others in preempts.items() if name not in circle}
         else:
             return
-
-
-def _sound_section(model: type[Section], data: Any, wrong: frozenset[Path], path: Path) -> Entry:
-    result: dict[str, Any] = {}
-    for name, field in model.model_fields.items():
-        here = (*path, name)
-        if here in wrong:
-            continue
-        if name in data:
-            result[name] = _sound_value(field, data[name], wrong, here)
-        elif not field.is_required():
-            default = field.get_default()
-            result[name] = default.model_dump() if isinstance(default, Section) else default
-    return result
-
-
-def _sound_value(field: FieldInfo, value: Any, wrong: frozenset[Path], path: Path) -> Any:
-    section = section_of(field)
-    if not is_list(field):
-        return _sound_section(section, value, wrong, path) if section else value
-    return [_sound_item(section, item, wrong, (*path, index)) for index, item in enumerate(value)]
-
-
-def _sound_item(section: type[Section] | None, item: Any, wrong: frozenset[Path], path: Path) -> Any:
-    """An item of a list; one that is wrong leaves a gap, so that the others keep their places."""
-    if section:
-        return {} if path in wrong else _sound_section(section, item, wrong, path)
-    return None if path in wrong else item

@@ -52,6 +52,10 @@ class DeclarationError(Exception):
         return render(self.problems, colour)
 
 
+class AbsentError(Exception):
+    """A value was read that is wrong in the declaration: what depends on it cannot be said until it is mended."""
+
+
 def in_reading_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """File by file as they first appear, each from top to bottom."""
     problems = tuple(problems)

@@ -40,10 +40,16 @@ def problem(error: ErrorDetails, root: Node) -> Problem:
 
 def worth_saying(errors: Sequence[ErrorDetails], root: Node) -> list[ErrorDetails]:
     """Without the complaints that only follow from another problem."""
+    misspelled = meant(errors)
+    return [error for error in errors if error["loc"] not in misspelled and not _follows(error, root)]
+
+
+def meant(errors: Sequence[ErrorDetails]) -> set[Path]:
+    """The keys that unknown ones look like: what they say is not known."""
     unknown = [error["loc"] for error in errors if error["type"] == "extra_forbidden"]
     # Of the first ones: more are not shown, and a key that then looks missing is no reason to look for long.
-    misspelled = {(*path[:-1], similar(str(path[-1]), _keys(path[:-1]))) for path in unknown[: PROBLEMS_MAX + 1]}
-    return [error for error in errors if error["loc"] not in misspelled and not _follows(error, root)]
+    near = ((path, similar(str(path[-1]), _keys(path[:-1]))) for path in unknown[: PROBLEMS_MAX + 1])
+    return {(*path[:-1], key) for path, key in near if key}
 
 
 def of_another_version(root: Node) -> Problem | None:

@@ -1,4 +1,4 @@
-"""From a file, its bases, or a value of Pulumi's configuration to a declaration that is known good."""
+"""From a file, its bases, or a value of Pulumi's configuration to a declaration, and what is wrong in it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from stampworks.declaration import explain
-from stampworks.declaration.checks import check, sound
-from stampworks.declaration.errors import PROBLEMS_MAX, DeclarationError, Problem
+from stampworks.declaration.checks import check
+from stampworks.declaration.errors import PROBLEMS_MAX, AbsentError, DeclarationError, Problem
 from stampworks.declaration.files import read_declared, stack_file
 from stampworks.declaration.models import Declaration
 from stampworks.declaration.nodes import Node, Unread, find, parsed, plain, spelled, walk
 from stampworks.declaration.own import check_paths
 from stampworks.declaration.reading import from_value
+from stampworks.declaration.sound import part, sound
 
 ENOUGH = PROBLEMS_MAX + 1
 """Of each kind of problem. Words are found for no more: a hint is looked for among all names there are."""
@@ -24,10 +25,33 @@ ENOUGH = PROBLEMS_MAX + 1
 
 @dataclass(frozen=True)
 class Source:
-    """A declaration together with the places where its values are written."""
+    """A declaration together with the places where its values are written, and what is wrong in it."""
 
-    declaration: Declaration
+    sound: Declaration
+    """Without what is wrong: a read of that raises AbsentError, so that planning finds what is wrong elsewhere."""
     root: Node
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def declaration(self) -> Declaration:
+        """Known good, or DeclarationError."""
+        self.refuse_problems()
+        return self.sound
+
+    def refuse_problems(self) -> None:
+        """DeclarationError with all that is wrong by itself."""
+        if self.problems:
+            raise DeclarationError(self.problems)
+
+    def knows(self, path: str) -> bool:
+        """Whether the value of a field is sound."""
+        value: Any = self.sound
+        try:
+            for step in parsed(path):
+                value = value[step] if isinstance(step, int) else getattr(value, step)
+        except AbsentError:
+            return False
+        return True
 
     def problem(self, path: str, message: str, hint: str = "") -> Problem:
         """A problem at the line of a field; when the field is not written, at what it would stand in."""
@@ -59,20 +83,21 @@ def _load(root: Node, directory: Path) -> Source:
     problems = _defects(root)
     wrong = {path for path, node in walk(root) if isinstance(node.value, Unread)}
     data = plain(root)
-    declaration = None
     try:
         declaration = Declaration.model_validate(data)
     except ValidationError as error:
+        declaration = None
         found = explain.worth_saying(error.errors(), root)
         problems += [explain.problem(each, root) for each in found[:ENOUGH]]
-        wrong |= {each["loc"] for each in found}
+        wrong |= {each["loc"] for each in found} | explain.meant(found)
     known = sound(data, frozenset(wrong))
     for path, message, hint in islice(chain(check(known), check_paths(known, directory)), ENOUGH):
         node, _ = find(root, path)
         problems.append(node.place.problem(spelled(path), message, hint))
-    if problems or declaration is None:
-        raise DeclarationError(problems)
-    return Source(declaration, root)
+        wrong.add(path)
+    if declaration is None or problems:
+        declaration = part(data, frozenset(wrong))
+    return Source(declaration, root, tuple(problems))
 
 
 def _defects(root: Node) -> list[Problem]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from stampworks.catalog import Cloud
+from stampworks.declaration.errors import AbsentError
 from stampworks.declaration.values import (
     AccountName,
     Cidr,
@@ -64,7 +65,12 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
-    if not TYPE_CHECKING:  # to a type checker, every field is an argument
+    if not TYPE_CHECKING:  # to a type checker, every field is an argument, and there
+
+        def __getattr__(self, name: str) -> Any:
+            if name in type(self).model_fields:
+                raise AbsentError(name)
+            return super().__getattr__(name)
 
         def __init__(self, /, **given: Any) -> None:
             fields = type(self).model_fields.items()

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from stampworks import catalog
-from stampworks.declaration import Declaration
+from stampworks.declaration import AbsentError, Declaration, Pool
+from stampworks.declaration import Network as Declared
 from stampworks.declaration.wording import alternatives, did_you_mean, only, shown
 from stampworks.plan import KEPT, STATE_DIRECTORY, Group, Leaf, Machine, Network, Node, Subnet, Volume
 from stampworks.planning import addresses
@@ -37,14 +38,24 @@ class Layout:
 
 def lay_out(declaration: Declaration, choices: Choices, notes: Notes) -> Layout:
     """Places every node. Nothing of a pool depends on the size of another one, so that growth moves nobody."""
-    machines = [catalog.machines()[pool.machine] for pool in declaration.pools]
     _check_place(declaration, choices, notes)
+    machines = [catalog.machines()[pool.machine] for pool in declaration.pools]
     if choices.names_nodes:
         return _numbered(declaration, machines, choices, notes)
     return _on_a_cloud(declaration, machines, choices, notes)
 
 
 def _check_place(declaration: Declaration, choices: Choices, notes: Notes) -> None:
+    notes.step(_check_region, declaration, choices, notes)
+    for index, pool in enumerate(declaration.pools):
+        path = f"pools[{index}]"
+        notes.step(_check_zone, path, pool, declaration, choices, notes)
+        notes.step(_check_purchase, path, pool, declaration.cloud, choices, notes)
+        notes.step(_check_elastic, path, pool, declaration.cloud, choices, notes)
+        notes.step(_check_reservation, path, pool, choices, notes)
+
+
+def _check_region(declaration: Declaration, choices: Choices, notes: Notes) -> None:
     if choices.regions and not declaration.region:
         notes.problem(
             "region",
@@ -59,33 +70,41 @@ def _check_place(declaration: Declaration, choices: Choices, notes: Notes) -> No
             f"read {listed.read})",
             did_you_mean(declaration.region, listed.names),
         )
-    for index, pool in enumerate(declaration.pools):
-        if choices.zones_begin_with_region and pool.zone and not pool.zone.startswith(declaration.region):
-            notes.problem(
-                f"pools[{index}].zone",
-                f"{pool.zone} is no zone of {declaration.region}, where the cluster is: there they begin like it",
-                "write a zone of the region, or the region that the zone is in",
-            )
-        if pool.purchase and pool.purchase not in choices.purchases:
-            notes.problem(
-                f"pools[{index}].purchase",
-                f"machines of {declaration.cloud} are not bought as {pool.purchase}",
-                only(choices.purchases),
-            )
-        if choices.names_nodes and pool.count_min not in (None, pool.count):
-            notes.problem(
-                f"pools[{index}].count_min",
-                f"nothing on {declaration.cloud} starts or stops nodes by itself yet",
-                f"take it out: all {pool.count} nodes of pool {pool.name} run",
-            )
-        if pool.reservation and pool.purchase not in ("reserved", "block"):
-            bought = pool.purchase or choices.purchases[0]
-            before = [f"write purchase: {form}" for form in choices.purchases if form in ("reserved", "block")]
-            notes.problem(
-                f"pools[{index}].reservation",
-                f"pool {pool.name} is {bought}, which takes no capacity that was bought before",
-                alternatives([*before, "take the reservation out"]),
-            )
+
+
+def _check_zone(path: str, pool: Pool, declaration: Declaration, choices: Choices, notes: Notes) -> None:
+    if choices.zones_begin_with_region and pool.zone and not pool.zone.startswith(declaration.region):
+        notes.problem(
+            f"{path}.zone",
+            f"{pool.zone} is no zone of {declaration.region}, where the cluster is: there they begin like it",
+            "write a zone of the region, or the region that the zone is in",
+        )
+
+
+def _check_purchase(path: str, pool: Pool, cloud: str, choices: Choices, notes: Notes) -> None:
+    if pool.purchase and pool.purchase not in choices.purchases:
+        what = f"machines of {cloud} are not bought as {pool.purchase}"
+        notes.problem(f"{path}.purchase", what, only(choices.purchases))
+
+
+def _check_elastic(path: str, pool: Pool, cloud: str, choices: Choices, notes: Notes) -> None:
+    if choices.names_nodes and pool.count_min not in (None, pool.count):
+        notes.problem(
+            f"{path}.count_min",
+            f"nothing on {cloud} starts or stops nodes by itself yet",
+            f"take it out: all {pool.count} nodes of pool {pool.name} run",
+        )
+
+
+def _check_reservation(path: str, pool: Pool, choices: Choices, notes: Notes) -> None:
+    if pool.reservation and pool.purchase not in ("reserved", "block"):
+        bought = pool.purchase or choices.purchases[0]
+        before = [f"write purchase: {form}" for form in choices.purchases if form in ("reserved", "block")]
+        notes.problem(
+            f"{path}.reservation",
+            f"pool {pool.name} is {bought}, which takes no capacity that was bought before",
+            alternatives([*before, "take the reservation out"]),
+        )
 
 
 def _numbered(declaration: Declaration, machines: Sequence[catalog.Machine], choices: Choices, notes: Notes) -> Layout:
@@ -93,9 +112,10 @@ def _numbered(declaration: Declaration, machines: Sequence[catalog.Machine], cho
     members = [("the head with the gateway", addresses.HEAD)]
     members += [(f"pool {pool.name}", 0 if pool.scheduling_only else pool.count) for pool in declaration.pools]
     rails = _rails(declaration, machines)
-    address_map = addresses.cut(declaration.network.cidr, rails, members, notes)
+    cidr = _range(declaration)
+    address_map = addresses.cut(cidr, rails, members, notes)
     network = Network(
-        cidr=declaration.network.cidr,
+        cidr=cidr,
         management_cidr=str(address_map.networks[0]),
         gateway=address_map.address(0, 0, addresses.GATEWAY),
         subnets=(),
@@ -139,11 +159,20 @@ def _on_a_cloud(
     own = [_subnet_of_rail(rail, machines) for rail in range(rails)]
     needs, small, less = _on_nodes(declaration, groups, choices)
     needs += [(f"rail{rail}", _on_rail(groups, rail)) for rail in range(rails) if own[rail]]
-    subnets = addresses.subnets(declaration.network.cidr, needs, small, choices.subnets, notes, less)
+    cidr = _range(declaration)
+    subnets = addresses.subnets(cidr, needs, small, choices.subnets, notes, less)
     _say_needs(groups, subnets, notes)
     found = {subnet.name: subnet.cidr for subnet in subnets}
-    network = Network(cidr=declaration.network.cidr, management_cidr=found.get(NODES, ""), gateway="", subnets=subnets)
+    network = Network(cidr=cidr, management_cidr=found.get(NODES, ""), gateway="", subnets=subnets)
     return Layout(network, tuple(found.get(f"rail{rail}", "") for rail in range(rails)), groups, ())
+
+
+def _range(declaration: Declaration) -> str:
+    """The usual one where it is wrong: nearly all that is planned is the same in any range."""
+    try:
+        return declaration.network.cidr
+    except AbsentError:
+        return Declared().cidr
 
 
 def _say_needs(groups: Sequence[Group], subnets: Sequence[Subnet], notes: Notes) -> None:

@@ -17,16 +17,17 @@ def plan(source: Source) -> Plan:
 
     Pure: the same declaration and catalog give the same plan, whoever asks, wherever and whenever.
     """
-    notes = Notes(source)
-    declaration = source.declaration
-    choices = CLOUDS[declaration.cloud]
-    chosen_release = release.choose(declaration, notes)
-    places = layout.lay_out(declaration, choices, notes)
-    planned_pods = pods.build(declaration, places.network, places.groups, choices, notes)
-    planned_fabric = fabric.build(declaration, places, choices, notes)
-    planned_storage = storage.build(declaration, choices, notes)
-    planned_scheduler = scheduler.build(declaration, planned_fabric, places.groups, notes)
-    planned_training = training.build(declaration.training, places.groups, planned_scheduler, notes)
+    notes, declaration = Notes(source), source.sound
+    step = notes.step
+    choices = step(lambda: CLOUDS[declaration.cloud])
+    chosen_release = step(lambda: release.choose(declaration, notes))
+    places = step(lambda: layout.lay_out(declaration, choices, notes))
+    planned_pods = step(lambda: pods.build(declaration, places.network, places.groups, choices, notes))
+    planned_fabric = step(lambda: fabric.build(declaration, places, choices, notes))
+    planned_storage = step(lambda: storage.build(declaration, choices, notes))
+    planned_scheduler = step(lambda: scheduler.build(declaration, planned_fabric, places.groups, notes))
+    planned_training = step(lambda: training.build(declaration.training, places.groups, planned_scheduler, notes))
+    notes.refuse_problems()
     kept = storage.of_checkpoints(planned_storage, planned_training.checkpoints.directory, declaration.cloud)
     trained = model.expect(planned_training, places.groups, planned_scheduler, kept, notes)
     reached = expectations.expect(planned_fabric, places.groups, notes)
@@ -46,7 +47,7 @@ def plan(source: Source) -> Plan:
         proof=_proof(declaration, notes),
         roll=_roll(declaration, places.groups),
         training=planned_training,
-        reasons=notes.reasons(),
+        reasons=notes.reasons,
         expectations=(
             *reached,
             *storage.expect(planned_storage, declaration.cloud),

@@ -36,8 +36,8 @@ def build(
     takes = rules.node_addresses(per_node)
     notes.reason("network.pods.way", f"{rules.way}: {rules.why}")
     notes.reason("network.pods.node_addresses", f"{takes} for {per_node} pods at most: {rules.node_why}")
-    _check_apart(declaration, network, rules, notes)
-    _check_services(declaration, network, rules, notes)
+    notes.step(_check_apart, declaration, network, rules, notes)
+    notes.step(_check_services, declaration, network, rules, notes)
     count = _of_own_range if rules.own_range else _of_subnet
     return Planned(
         way=rules.way,
@@ -120,8 +120,8 @@ def _check_apart(declaration: Declaration, network: Network, rules: Pods, notes:
 def _taken(declaration: Declaration, network: Network, rules: Pods) -> Iterator[tuple[str, IPv4Network]]:
     """Every range and where it is written, the ones that cannot be changed first."""
     yield from ((f"{declaration.cloud}'s own", IPv4Network(range_)) for range_ in rules.kept)
-    if network.cidr:
-        yield "network.cidr", IPv4Network(network.cidr)
+    if network.cidr:  # of the cluster that is planned, which has another one where the declared one is wrong
+        yield "network.cidr", IPv4Network(declaration.network.cidr)
     if rules.own_range:
         yield "network.pods_cidr", IPv4Network(declaration.network.pods_cidr)
     yield "network.services_cidr", IPv4Network(declaration.network.services_cidr)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from stampworks import catalog
 from stampworks.declaration import Declaration
+from stampworks.declaration import Storage as Declared
 from stampworks.declaration.values import DIRECTORY
 from stampworks.declaration.wording import only
 from stampworks.physics.bounds import Bound, rounded
@@ -19,31 +20,36 @@ from stampworks.planning.notes import Notes
 
 def build(declaration: Declaration, choices: Choices, notes: Notes) -> tuple[Storage, ...]:
     """What is declared, with a problem at each option that cannot be."""
-    built = tuple(Storage(**each.model_dump()) for each in declaration.storage)
-    for index, storage in enumerate(built):
-        if storage.kind == DIRECTORY:
-            _check_directory(index, declaration, choices, notes)
-        elif choices.storage == DIRECTORY:
-            problem = f"there is no {storage.kind}: the nodes of {declaration.cloud} share the disk of one machine"
-            notes.problem(f"storage[{index}].kind", problem, f"write kind: {DIRECTORY}")
-        else:
-            for finding in file_systems.check(options(storage), declaration.cloud):
-                if finding.verdict == "fail":
-                    notes.problem(f"storage[{index}].{finding.option}", finding.text, finding.hint)
-    return built
+    for index, storage in enumerate(declaration.storage):
+        notes.step(_check, f"storage[{index}]", storage, declaration.cloud, choices, notes)
+    return tuple(
+        Storage(**{name: getattr(each, name) for name in Declared.model_fields}) for each in declaration.storage
+    )
 
 
-def _check_directory(index: int, declaration: Declaration, choices: Choices, notes: Notes) -> None:
+def _check(path: str, storage: Declared, cloud: str, choices: Choices, notes: Notes) -> None:
+    if storage.kind == DIRECTORY:
+        _check_directory(path, storage, cloud, choices, notes)
+    elif choices.storage == DIRECTORY:
+        problem = f"there is no {storage.kind}: the nodes of {cloud} share the disk of one machine"
+        notes.problem(f"{path}.kind", problem, f"write kind: {DIRECTORY}")
+    else:
+        for finding in file_systems.check(options(storage), cloud):
+            if finding.verdict == "fail":
+                notes.problem(f"{path}.{finding.option}", finding.text, finding.hint)
+
+
+def _check_directory(path: str, storage: Declared, cloud: str, choices: Choices, notes: Notes) -> None:
     """It is as large and as fast as the disk that it is on."""
-    for name, value in declaration.storage[index].given().items():
+    for name, value in storage.given().items():
         if value and name not in ("name", "kind", "mount", "protect"):
             problem = "a directory has none: it is on whatever disk is there"
-            notes.problem(f"storage[{index}].{name}", problem, "take it out")
+            notes.problem(f"{path}.{name}", problem, "take it out")
     if choices.storage == "file systems":
         notes.problem(
-            f"storage[{index}].kind",
-            f"nodes on {declaration.cloud} share no machine that a directory could be on",
-            only(sorted(_kinds_of(declaration.cloud))),
+            f"{path}.kind",
+            f"nodes on {cloud} share no machine that a directory could be on",
+            only(sorted(_kinds_of(cloud))),
         )
 
 
@@ -51,7 +57,7 @@ def _kinds_of(cloud: str) -> Iterator[str]:
     return (kind.name for kind in catalog.file_systems().values() if not kind.clouds or cloud in kind.clouds)
 
 
-def options(storage: Storage) -> Options:
+def options(storage: Storage | Declared) -> Options:
     """Over EFA some kinds need their metadata operations said: where nobody says them, the cloud chooses."""
     plain = _options(storage)
     row = file_systems.resolve(plain) if storage.efa and not storage.metadata_iops else None
@@ -59,7 +65,7 @@ def options(storage: Storage) -> Options:
     return replace(plain, metadata_iops="automatic") if automatic else plain
 
 
-def _options(storage: Storage) -> Options:
+def _options(storage: Storage | Declared) -> Options:
     return Options(
         kind=storage.kind,
         tier=storage.tier or None,

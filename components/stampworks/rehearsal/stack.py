@@ -56,7 +56,11 @@ def read_stack(name: str, project: Path, folder: Path, secrets: Mapping[str, str
         raise DeclarationError(problems)
     for key in found:
         config[key] = secrets[key]
-    declared = plain(load_stack(name, folder).root) if DECLARED in config else None
+    declared = None
+    if DECLARED in config:
+        source = load_stack(name, folder)
+        source.refuse_problems()
+        declared = plain(source.root)
     project_name = _construct(_compose(project / "Pulumi.yaml")).get("name")
     return Stack(name, project, str(project_name), config, declared, tuple(found))
 
