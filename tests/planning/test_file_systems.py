@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stampworks import catalog
 from stampworks.catalog import UNKNOWN, FileSystemTier, Ranges
-from stampworks.planning.file_systems import Options, change, check, delivered, nearest
+from stampworks.physics.bounds import Bound
+from stampworks.planning.file_systems import Options, change, check, client, client_most, delivered, nearest
 
 FSX = Options("fsx-lustre", "PERSISTENT_2 SSD", 250, 4800)
 EFA = Options("fsx-lustre", "PERSISTENT_2 SSD", 1000, 9600, metadata_iops=12000, efa=True)
@@ -257,11 +258,9 @@ def test_what_a_file_system_delivers() -> None:
     found = delivered(Options("fsx-lustre", "PERSISTENT_1 SSD", 50, 2400), "aws")
     assert found.read is not UNKNOWN
     assert found.write is not UNKNOWN
-    assert found.client is not UNKNOWN
     assert found.read.value == pytest.approx(0.12)
     assert found.read.why == "50 MB/s per TiB x 2400 GiB / 1000 = 2.4 TiB"
     assert found.write == found.read
-    assert found.client.value == 12.5
 
 
 def test_scratch_writes_half_of_what_it_reads() -> None:
@@ -279,22 +278,64 @@ def test_what_is_not_published_is_unknown_and_listed() -> None:
     assert found.read is not UNKNOWN
     assert found.read.value == pytest.approx(2.0)
     assert found.write is UNKNOWN
-    assert found.client is UNKNOWN
     assert found.notes == {
         "write": "write throughput of Azure Managed Lustre: not published apart from reads, or not known to the "
         "catalog",
-        "client": "what one client of Azure Managed Lustre reaches: not known to the catalog",
         "metadata_iops": "metadata operations of Azure Managed Lustre: the cloud chooses their number, or none is "
         "published",
     }
 
 
 def test_bought_throughput_and_metadata_are_delivered() -> None:
-    """Where they are bought, they are what was bought; over EFA a client reaches more."""
+    """Where they are bought, they are what was bought."""
     assert getattr(delivered(TIERING, "aws").read, "value", None) == 8.0
     assert delivered(TIERING, "aws").write is UNKNOWN
     assert getattr(delivered(EFA, "aws").metadata_iops, "value", None) == 12000
-    assert getattr(delivered(EFA, "aws").client, "value", None) == 87.5
+
+
+CLIENTS = [
+    (FSX, "p5", 12.5, "what a client of Amazon FSx for Lustre over TCP reaches"),
+    (FSX, "m7i", 12.5, "what a client of Amazon FSx for Lustre over TCP reaches"),
+    (EFA, "p5", 87.5, "what a client of Amazon FSx for Lustre over EFA reaches"),
+    (EFA, "g6", 0.99 * 12.5, "1 NICs x 100 Gb/s, 0.99 of it data"),
+    (EFA, "g6e", 0.99 * 50, "4 NICs x 100 Gb/s, 0.99 of it data"),
+    (EFA, "m7i", 12.5, "what a client of Amazon FSx for Lustre over TCP reaches"),
+    (EFA, "trn2", 12.5, "what a client of Amazon FSx for Lustre over TCP reaches"),
+]
+
+
+@pytest.mark.parametrize(("options", "machine", "gbs", "why"), CLIENTS)
+def test_what_a_node_reaches(options: Options, machine: str, gbs: float, why: str) -> None:
+    """No more than its client does, and than the NICs that carry it: without EFA there is TCP."""
+    found = client(options, catalog.machines()[machine])
+    assert isinstance(found, Bound)
+    assert found.value == pytest.approx(gbs)
+    assert found.why == why
+    assert client_most(options, catalog.machines()[machine]) == found
+
+
+@pytest.mark.parametrize(
+    ("options", "machine", "gbs", "why"),
+    [
+        (GOOGLE, "a3-ultragpu-8g", 50.0, "what any client on a3-ultragpu-8g reaches at most"),
+        (GOOGLE, "a2-highgpu-8g", 0.99 * 12.5, "1 NICs x 100 Gb/s, 0.99 of it data"),
+    ],
+)
+def test_what_no_client_exceeds(options: Options, machine: str, gbs: float, why: str) -> None:
+    """A limit is no promise: what a client reaches, its vendor does not say."""
+    assert client(options, catalog.machines()[machine]) is UNKNOWN
+    found = client_most(options, catalog.machines()[machine])
+    assert isinstance(found, Bound)
+    assert found.value == pytest.approx(gbs)
+    assert found.why == why
+
+
+@pytest.mark.parametrize(
+    ("options", "machine"), [(AZURE, "ND96isr_H100_v5"), (Options("local-nvme"), "p5"), (Options("directory"), "p5")]
+)
+def test_what_a_node_reaches_may_be_unknown(options: Options, machine: str) -> None:
+    """NICs on the fabric say nothing of what goes over others, or over none."""
+    assert client_most(options, catalog.machines()[machine]) is UNKNOWN
 
 
 def test_what_cannot_be_made_delivers_nothing_that_could_be_told() -> None:

@@ -307,6 +307,27 @@ def test_a_step_has_the_samples_that_are_declared(batch: int, trained_on: Callab
         assert value[f"days_{slow}"] == pytest.approx(15e12 / (batch * 8192 / seconds) / 86400, rel=1e-3)
 
 
+def test_checkpoints_go_through_clients(trained_on: Callable[..., Plan]) -> None:
+    """96 GB through 16 nodes with 12.5 GB/s each over TCP, however much GPUDirect Storage would reach."""
+    lustre = {"name": "s", "kind": "fsx-lustre", "tier": "PERSISTENT_2 SSD", "capacity": 960_000, "mbps_per_tib": 1000}
+    told = {**LLAMA_8B, "parameters": "8B"}
+    found, _ = expected(trained_on("p5", told, storage=[{**lustre, "mount": "/s"}], batch=256))
+    for name in ("checkpoint_seconds_min", "restart_read_seconds_min"):
+        one = found[f"training.gpu.{name}"]
+        assert one.value == pytest.approx(96 / 200)
+        assert one.why.endswith("at 200 GB/s: 16 x 12.5 GB/s, what a client of Amazon FSx for Lustre over TCP reaches")
+    narrow = {**lustre, "capacity": 9600, "mount": "/s"}
+    found, _ = expected(trained_on("p5", told, storage=[narrow], batch=256))
+    assert found["training.gpu.checkpoint_seconds_min"].value == pytest.approx(10)
+
+
+def test_what_clients_reach_may_be_unknown(trained_on: Callable[..., Plan]) -> None:
+    """What the storage has is a limit all the same, and the rest is said to be missing."""
+    lustre = {"name": "s", "kind": "azure-managed-lustre", "mbps_per_tib": 500, "capacity": 16384, "mount": "/s"}
+    plan = trained_on("ND96isr_H100_v5", LLAMA_8B, storage=[lustre], batch=256)
+    assert "neither what the storage has nor what a client of it reaches" in expected(plan)[1]["training.gpu"]
+
+
 def test_without_storage_nothing_is_saved(trained_on: Callable[..., Plan]) -> None:
     """What a client reaches says nothing of a storage that is not there."""
     found, reasons = expected(trained_on("p5", LLAMA_8B, storage=[], batch=256))
@@ -392,7 +413,7 @@ def test_every_number_has_its_arithmetic(trained_on: Callable[..., Plan]) -> Non
     ("machine", "words"),
     [
         ("p6-b300", "how slow a step may be is unknown: no run of such a model on b300 in bfloat16 "),
-        ("ND96isr_H100_v5", "how long a checkpoint takes, how often to save and goodput are unknown: the catalog does"),
+        ("ND96isr_H100_v5", "how long a checkpoint takes, how often to save and goodput are unknown: the catalog know"),
     ],
 )
 def test_what_the_catalog_does_not_know(machine: str, words: str, trained_on: Callable[..., Plan]) -> None:

@@ -44,6 +44,8 @@ class FileSystem:
     """The same over EFA."""
     client_gds_gbs: float | Unknown
     """The same over EFA with GPUDirect Storage."""
+    without_efa: tuple[str, ...]
+    """Machines that have EFA and cannot reach it over that."""
     exclusive: tuple[tuple[str, ...], ...]
     """Features of which it can have only one at a time."""
     source: str

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stampworks import catalog
 from stampworks.amounts import many
-from stampworks.physics import devices
-from stampworks.physics.bounds import Bound, figure
+from stampworks.physics.bounds import Bound, UnknownFactError, figure
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,18 @@ def _seconds(size_bytes: float, storage: Bound, done: str) -> Bound:
     return Bound(value, f"{figure(size_bytes / 1e9)} GB {done} at {figure(storage.value)} GB/s: {storage.why}")
 
 
-def reachable_gbs(machine: catalog.Machine, nodes: int, storage_gbs: float | None, name: str = "the storage") -> Bound:
-    """What storage and clients do together: the less of both. Raises UnknownFactError where neither is known."""
-    if storage_gbs is None:
-        return devices.storage(machine, nodes).ceiling
-    own = Bound(storage_gbs, f"{name} has {figure(storage_gbs)} GB/s")
-    if isinstance(machine.storage_client_gbs, catalog.Unknown) or machine.simulated:
-        return own
-    clients = devices.storage(machine, nodes)
-    return min(own, clients.ceiling, key=lambda bound: bound.value)
+def reachable(storage: Bound | catalog.Unknown, clients: Sequence[tuple[int, Bound | catalog.Unknown]]) -> Bound:
+    """The less of what a storage has and of what its clients reach, in GB/s: so many nodes, and each of them.
+
+    Either is a limit also where the other is unknown. Raises UnknownFactError where both are.
+    """
+    reached = [(nodes, each) for nodes, each in clients if isinstance(each, Bound)]
+    if len(reached) < len(clients):
+        if isinstance(storage, catalog.Unknown):
+            raise UnknownFactError("the catalog knows neither what the storage has nor what a client of it reaches")
+        return Bound(storage.value, f"{storage.why}; what its clients reach is unknown, and may be less")
+    total = sum(nodes * each.value for nodes, each in reached)
+    why = " + ".join(f"{nodes} x {figure(each.value)} GB/s, {each.why}" for nodes, each in reached)
+    if isinstance(storage, catalog.Unknown):
+        return Bound(total, f"{why}; what the storage has is unknown, and may be less")
+    return min(storage, Bound(total, why), key=lambda bound: bound.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,13 +14,16 @@ from stampworks.catalog import (
     FileSystem,
     FileSystemChange,
     FileSystemTier,
+    Machine,
     Ranges,
     Unknown,
     file_system_changes,
     file_systems,
+    protocol_of,
     tiers_of,
 )
-from stampworks.physics.bounds import Bound, figure
+from stampworks.physics import devices
+from stampworks.physics.bounds import Bound, UnknownFactError, figure
 
 MetadataIops = int | Literal["automatic"]
 
@@ -63,14 +67,12 @@ class Delivered:
 
     read: Bound | Unknown
     write: Bound | Unknown
-    client: Bound | Unknown
-    """What one node reaches at most."""
     metadata_iops: Bound | Unknown
     notes: Mapping[str, str]
     """Of each that is unknown, by its name here: why it is."""
 
 
-NOTHING_KNOWN = Delivered(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, {})
+NOTHING_KNOWN = Delivered(UNKNOWN, UNKNOWN, UNKNOWN, {})
 
 
 @dataclass(frozen=True)
@@ -106,16 +108,50 @@ def delivered(options: Options, cloud: str) -> Delivered:
     row = resolve(options)
     if row is None or any(finding.verdict == "fail" for finding in check(options, cloud)):
         why = "what it delivers: it cannot be made like this"
-        return Delivered(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, dict.fromkeys(NOTES, why))
+        return Delivered(UNKNOWN, UNKNOWN, UNKNOWN, dict.fromkeys(NOTES, why))
     kind = file_systems()[options.kind]
     bounds = {
         "read": _throughput(row.read_mbps_per_tib, options, kind, options.throughput_mbps),
         "write": _throughput(row.write_mbps_per_tib, options, kind, None),
-        "client": _client(options, kind),
         "metadata_iops": _metadata(options),
     }
     notes = {name: NOTES[name].format(title=kind.title) for name, bound in bounds.items() if bound is UNKNOWN}
     return Delivered(**bounds, notes=notes)
+
+
+def over_efa(options: Options, machine: Machine) -> bool:
+    """Whether nodes of a machine reach it over EFA. Without, they do over TCP."""
+    kind = file_systems()[options.kind]
+    return options.efa and protocol_of(machine) == "efa" and machine.name not in kind.without_efa
+
+
+def client(options: Options, machine: Machine) -> Bound | Unknown:
+    """What one node of a machine reaches: as much as its vendor says of a client, and its NICs carry."""
+    kind = file_systems()[options.kind]
+    efa = over_efa(options, machine)
+    rate, over = (kind.client_efa_gbs, "EFA") if efa else (kind.client_gbs, "TCP")
+    if isinstance(rate, Unknown):
+        return UNKNOWN
+    said = Bound(rate, f"what a client of {kind.title} over {over} reaches")
+    return min([said, *_carried(efa, machine)], key=lambda bound: bound.value)
+
+
+def client_most(options: Options, machine: Machine) -> Bound | Unknown:
+    """The same, or what surely no client on the machine exceeds where the vendor says nothing of them."""
+    found = client(options, machine)
+    if isinstance(found, Bound) or file_systems()[options.kind].protocol == "local":
+        return found
+    limits = [*_carried(over_efa(options, machine), machine)]
+    if not isinstance(machine.storage_client_gbs, Unknown):
+        limits.append(Bound(machine.storage_client_gbs, f"what any client on {machine.name} reaches at most"))
+    return min(limits, key=lambda bound: bound.value, default=UNKNOWN)
+
+
+def _carried(efa: bool, machine: Machine) -> Iterator[Bound]:
+    """What the NICs carry together, where it is known which ones: nobody gives the rate of those beside the fabric."""
+    if efa or machine.other_nics == 0:
+        with suppress(UnknownFactError):
+            yield devices.nics(machine).ceiling
 
 
 def change(before: Options, after: Options) -> Changed:
@@ -149,7 +185,6 @@ def nearest(ranges: Ranges, value: int) -> tuple[int | None, int | None]:
 NOTES = {
     "read": "read throughput of {title}: not known to the catalog",
     "write": "write throughput of {title}: not published apart from reads, or not known to the catalog",
-    "client": "what one client of {title} reaches: not known to the catalog",
     "metadata_iops": "metadata operations of {title}: the cloud chooses their number, or none is published",
 }
 
@@ -361,13 +396,6 @@ def _throughput(per_tib: float | Unknown, options: Options, kind: FileSystem, bo
     tib = options.capacity / kind.units_per_tib
     counted = f"{options.capacity} {kind.capacity_unit} / {kind.units_per_tib} = {figure(tib)} TiB"
     return Bound(per_tib * tib / 1000, f"{figure(per_tib)} MB/s per TiB x {counted}")
-
-
-def _client(options: Options, kind: FileSystem) -> Bound | Unknown:
-    rate, over = (kind.client_efa_gbs, "EFA") if options.efa else (kind.client_gbs, "TCP")
-    if isinstance(rate, Unknown):
-        return UNKNOWN
-    return Bound(rate, f"one client of {kind.title} over {over}: {figure(rate)} GB/s")
 
 
 def _metadata(options: Options) -> Bound | Unknown:

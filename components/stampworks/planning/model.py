@@ -17,8 +17,8 @@ from stampworks.physics.training import Precision
 from stampworks.physics.transformer import Transformer, counted, flops_per_token, usual_ffn
 from stampworks.plan import Expectation, Group, Model, Plan, Scheduler, Training
 from stampworks.plan import Precision as Declared
-from stampworks.planning.file_systems import Delivered
 from stampworks.planning.notes import Notes
+from stampworks.planning.storage import Mounted
 
 PATH = "training.model"
 NAMED_SHARE = 0.1
@@ -273,7 +273,7 @@ def _layout(told: Training, ranks: int, node_ranks: int) -> Layout:
 
 
 def expect(
-    told: Training, groups: Sequence[Group], scheduler: Scheduler, storage: Delivered | None, notes: Notes
+    told: Training, groups: Sequence[Group], scheduler: Scheduler, storage: Mounted | None, notes: Notes
 ) -> tuple[Expectation, ...]:
     """What training the declared model takes; what cannot be told is a reason, with what is not known.
 
@@ -293,7 +293,7 @@ def expect(
 
 
 def _on_pool(
-    model: Transformer, tokens: int | None, size: Bound, place: Place, storage: Delivered | None, notes: Notes
+    model: Transformer, tokens: int | None, size: Bound, place: Place, storage: Mounted | None, notes: Notes
 ) -> Iterator[Expectation]:
     head = f"training.{place.pool}"
     needed = memory.need(model, place.layout, place.samples)
@@ -355,7 +355,7 @@ def _speed(model: Transformer, tokens: int | None, head: str, place: Place, note
             yield _of(f"{head}.days_{slow}", days, "days")
 
 
-def _survival(size: Bound, head: str, place: Place, storage: Delivered | None, notes: Notes) -> Iterator[Expectation]:
+def _survival(size: Bound, head: str, place: Place, storage: Mounted | None, notes: Notes) -> Iterator[Expectation]:
     """How often something fails, what a checkpoint costs, and what is left."""
     accelerators = place.nodes * place.machine.accelerators  # also one without a rank takes its node with it
     least, most = failures.mtbf_range_hours(accelerators, catalog.deployments().values())
@@ -366,8 +366,8 @@ def _survival(size: Bound, head: str, place: Place, storage: Delivered | None, n
         notes.reason(head, f"{what}: no declared storage is where checkpoints lie")
         return
     try:
-        writes = checkpoints.reachable_gbs(place.machine, place.nodes, _gbs(storage.write))
-        reads = checkpoints.reachable_gbs(place.machine, place.nodes, _gbs(storage.read))
+        nodes = [(place.machine, place.nodes)]
+        writes, reads = storage.writes(nodes), storage.reads(nodes)
     except UnknownFactError as error:
         notes.reason(head, f"{what}: {error}")
         return
@@ -379,10 +379,6 @@ def _survival(size: Bound, head: str, place: Place, storage: Delivered | None, n
     good = failures.goodput(write.value, read.value, most.value * 3600)
     words = f"{good.why}; nothing but reading counted as recovering, and the rarest failures that were published"
     yield _of(f"{head}.goodput_max", Bound(good.value, words), "of the time")
-
-
-def _gbs(bound: Bound | catalog.Unknown) -> float | None:
-    return bound.value if isinstance(bound, Bound) else None
 
 
 def fits(plan: Plan) -> Iterator[Fit]:

@@ -50,7 +50,7 @@ def plan(source: Source) -> Plan:
         reasons=notes.reasons,
         expectations=(
             *reached,
-            *storage.expect(planned_storage, declaration.cloud),
+            *storage.expect(planned_storage, places.groups, declaration.cloud),
             *trained,
         ),
     )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from stampworks import catalog
 from stampworks.declaration import Declaration
 from stampworks.declaration import Storage as Declared
 from stampworks.declaration.values import DIRECTORY
 from stampworks.declaration.wording import only
+from stampworks.physics import checkpoints
 from stampworks.physics.bounds import Bound, rounded
-from stampworks.plan import Expectation, Storage
+from stampworks.plan import Expectation, Group, Storage
 from stampworks.planning import file_systems
 from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.file_systems import Delivered, Options
@@ -79,24 +80,49 @@ def _options(storage: Storage | Declared) -> Options:
     )
 
 
-def expect(storages: Sequence[Storage], cloud: str) -> Iterator[Expectation]:
-    """What each delivers for long, as far as its vendor says."""
+@dataclass(frozen=True)
+class Mounted:
+    """A file system as nodes see it: each with its machine, and how many there are of it."""
+
+    options: Options
+    delivered: Delivered
+
+    def reads(self, nodes: Sequence[tuple[catalog.Machine, int]]) -> Bound:
+        return self._reached(self.delivered.read, nodes)
+
+    def writes(self, nodes: Sequence[tuple[catalog.Machine, int]]) -> Bound:
+        return self._reached(self.delivered.write, nodes)
+
+    def _reached(self, rate: Bound | catalog.Unknown, nodes: Sequence[tuple[catalog.Machine, int]]) -> Bound:
+        clients = [(count, file_systems.client_most(self.options, machine)) for machine, count in nodes]
+        return checkpoints.reachable(rate, clients)
+
+
+def mounted(storage: Storage, cloud: str) -> Mounted:
+    """Of a directory nobody knows what it is on."""
+    asked = options(storage)
+    known = file_systems.delivered(asked, cloud) if storage.kind != DIRECTORY else file_systems.NOTHING_KNOWN
+    return Mounted(asked, known)
+
+
+def expect(storages: Sequence[Storage], groups: Sequence[Group], cloud: str) -> Iterator[Expectation]:
+    """What each delivers for long, as far as its vendor says, and what a node of each pool reaches of it."""
     for storage in storages:
         if storage.kind == DIRECTORY:
             continue
-        delivered = file_systems.delivered(options(storage), cloud)
-        for name, bound in (("read", delivered.read), ("write", delivered.write), ("client", delivered.client)):
+        found = mounted(storage, cloud)
+        bounds = {"read": found.delivered.read, "write": found.delivered.write}
+        for group in groups:
+            if group.role == "worker":
+                machine = catalog.machines()[group.machine.name]
+                bounds[f"{group.name}.client"] = file_systems.client(found.options, machine)
+        for name, bound in bounds.items():
             if isinstance(bound, Bound):
                 yield Expectation(f"{storage.name}.{name}_gbs", rounded(bound.value), "GB/s", bound.why)
 
 
-def of_checkpoints(storages: Sequence[Storage], directory: str, cloud: str) -> Delivered | None:
-    """What the storage of the checkpoints delivers; without a directory they are in the run's folder, on the first one.
-
-    None where there is no storage. Of a directory nobody knows what it is on.
-    """
+def of_checkpoints(storages: Sequence[Storage], directory: str, cloud: str) -> Mounted | None:
+    """Where checkpoints are: without a directory in the run's folder, on the first one. None where there is none."""
     above = (each for each in storages if directory == each.mount or directory.startswith(f"{each.mount}/"))
     one = next(above if directory else iter(storages), None)
-    if one is None:
-        return None
-    return file_systems.NOTHING_KNOWN if one.kind == DIRECTORY else file_systems.delivered(options(one), cloud)
+    return mounted(one, cloud) if one else None
