@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stampworks.amounts import AMOUNT_PATTERN, amount, many
+from stampworks.amounts import AMOUNT_PATTERN, amount, counted, many
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,7 @@ def test_a_whole_number_is_itself(count: int) -> None:
 def test_what_is_shown_can_be_read(count: int) -> None:
     """In four digits it means nearly the same."""
     assert amount(many(count)) == pytest.approx(count, rel=1e-3)
+
+
+def test_one_is_singular() -> None:
+    assert [counted(count, "node") for count in (0, 1, 2, 1000)] == ["0 nodes", "1 node", "2 nodes", "1000 nodes"]

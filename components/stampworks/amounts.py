@@ -1,4 +1,7 @@
-"""Large counts as people write them: 70B, 15T, 1.4e12. Standard library only, so that every room may import it."""
+"""Counts as people write them: 70B, 15T, 1.4e12, 1 node, 16 nodes.
+
+Standard library only, so that every room may import it.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,11 @@ def amount(text: str) -> int:
     if value.denominator != 1:
         raise ValueError(f"{text[:60]!r} is no whole number")
     return int(value)
+
+
+def counted(count: int, what: str) -> str:
+    """So many of them, one without an s."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def many(count: float) -> str:

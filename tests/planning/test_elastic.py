@@ -93,7 +93,7 @@ def test_where_nothing_starts_nodes(cloud: str, machine: str) -> None:
     place = {"cloud": cloud, "region": "here"}
     assert refusal({"machine": machine, "count_min": 4}, **place).startswith(
         f"test: pools[0].count_min: nothing on {cloud} starts or stops nodes by itself yet\n"
-        "  hint: take it out: all 16 nodes of pool gpu run"
+        "  hint: take it out: all nodes of pool gpu run"
     )
     assert planned({"machine": machine, "count_min": 16}, **place).pools[0].count_min == 16
 

@@ -332,6 +332,7 @@ def test_notes_say_where_the_model_ends() -> None:
     assert "no leaf has a port left for a subnet manager" in noted("ND96isr_H100_v5", 64)
     assert "8 ports of leaves are left for them" in noted("ND96isr_H100_v5", 63)
     assert "the last of 2 units has 31 of 32 nodes" in noted("ND96isr_H100_v5", 63)
+    assert "the one unit has 20 of 32 nodes" in noted("dgx-h100", 20)
     assert "would fit into one qm9700" in noted("ND96isr_H100_v5", 8)
     assert "qm9700 is infiniband, and the NICs of a4-highgpu-8g are meant for ethernet" in noted(
         "a4-highgpu-8g", 8, "qm9700"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stampworks.amounts import counted
 from stampworks.cli import exits
 
 if TYPE_CHECKING:
@@ -71,5 +72,4 @@ def _what(row: Threshold | NoThreshold) -> str:
     if isinstance(row, NoThreshold):
         return ",".join(row.cells)
     size = f" of {row.size_bytes} bytes" if row.size_bytes else ""
-    nodes = "1 node" if row.nodes == 1 else f"{row.nodes} nodes"
-    return f"{row.machine}, {nodes}, {row.quantity}{size} {row.value:.15g} {row.unit}"
+    return f"{row.machine}, {counted(row.nodes, 'node')}, {row.quantity}{size} {row.value:.15g} {row.unit}"

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stampworks.amounts import counted
 from stampworks.cli import exits, stacks
 from stampworks.cli.reach import count
 
@@ -81,7 +82,8 @@ def submit_run(arguments: argparse.Namespace) -> int:
     found = {"run": run.wanted.name, "job": number, "nodes": run.wanted.nodes, "folder": run.wanted.folder}
     verb = "goes on" if run.resumes else "is submitted"
     if not arguments.json:
-        print(f"run {run.wanted.name} {verb}: job {number} on {run.wanted.nodes} nodes, in {run.wanted.folder}")
+        nodes = counted(run.wanted.nodes, "node")
+        print(f"run {run.wanted.name} {verb}: job {number} on {nodes}, in {run.wanted.folder}")
         sys.stdout.flush()
     code = exits.FINE
     if arguments.wait:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from stampworks import catalog
+from stampworks.amounts import counted
 from stampworks.physics import links
 from stampworks.physics.bounds import Bound, UnknownFactError, rounded
 from stampworks.physics.collectives import Operation
@@ -85,7 +86,9 @@ def _bisection(shared: list[tuple[Rail, list[LeafLoad]]]) -> Iterator[Expectatio
         yield Expectation(f"{rail.interface}.bisection_gbps", rounded(mbps / 1000), "Gb/s", why)
     if halves:
         total = sum(mbps for _, _, mbps in halves)
-        yield Expectation("fabric.bisection_gbps", rounded(total / 1000), "Gb/s", f"the sum of {len(halves)} rails")
+        yield Expectation(
+            "fabric.bisection_gbps", rounded(total / 1000), "Gb/s", f"the sum of {counted(len(halves), 'rail')}"
+        )
 
 
 def _loads(rail: Rail, fabric: Fabric, groups: tuple[Group, ...]) -> list[LeafLoad]:

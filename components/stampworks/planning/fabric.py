@@ -7,6 +7,7 @@ from fractions import Fraction
 from math import ceil
 
 from stampworks import catalog
+from stampworks.amounts import counted
 from stampworks.catalog import UNKNOWN
 from stampworks.declaration import Declaration
 from stampworks.plan import Domain, Fabric, Group, Leaf, Rail, Trunk, declared_pools
@@ -240,10 +241,11 @@ def _say_why(fabric: Fabric, layout: Layout, uplinks: Mapping[str, int], notes: 
     if any(rail.trunks for rail in fabric.rails):
         rate, trunk = next((rail.rate_mbps, rail.trunks[0].rate_mbps) for rail in fabric.rails if rail.trunks)
         links = next(iter(uplinks.values()), 0)
+        nodes = counted(fabric.leaf_nodes or 0, "node")
         sum_ = (
-            f"{links} uplinks of a leaf with {fabric.leaf_nodes} nodes at {fabric.oversubscription}:1 x {rate} Mb/s"
+            f"{links} uplinks of a leaf with {nodes} at {fabric.oversubscription}:1 x {rate} Mb/s"
             if links
-            else f"{fabric.leaf_nodes} nodes x {rate} Mb/s / {fabric.oversubscription}"
+            else f"{nodes} x {rate} Mb/s / {fabric.oversubscription}"
         )
         notes.reason(
             "fabric.trunks",

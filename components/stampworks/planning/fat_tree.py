@@ -18,6 +18,7 @@ from math import ceil, inf
 from typing import Final, Literal, TypeAlias
 
 from stampworks import catalog
+from stampworks.amounts import counted
 from stampworks.catalog import UNKNOWN
 from stampworks.catalog.switches import PROTOCOLS, Switch, built_with, switch_names, switches
 from stampworks.declaration.wording import did_you_mean, shown
@@ -402,7 +403,7 @@ def _tiers(
     ]
     if not cores:
         most = (radix // rails) * (radix // 2) * unit
-        what = f"{nodes} nodes with {rails} NICs: three tiers of {switch.name}, with {radix} ports each"
+        what = f"{nodes} nodes with {counted(rails, 'NIC')}: three tiers of {switch.name}, with {radix} ports each"
         raise FabricError(
             f"{what}, end at {most:,} nodes in units of {unit}",
             "fewer nodes, larger units, or a switch with more ports",

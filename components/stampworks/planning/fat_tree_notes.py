@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import ceil
 
 from stampworks import catalog
+from stampworks.amounts import counted
 from stampworks.catalog import UNKNOWN
 from stampworks.catalog.switches import PROTOCOLS
 from stampworks.planning.clouds import CLOUDS
@@ -59,7 +60,8 @@ def _units(tree: FatTree) -> Iterator[str]:
     if tree.tiers > 1 and nics <= tree.radix:
         yield f"all {nics} links of the nodes would fit into one {tree.switch.name}: whole units are what can grow"
     elif rest := tree.nodes % tree.unit:
-        yield f"the last of {tree.units} units has {rest} of {tree.unit} nodes; its leaves have all their uplinks"
+        which = "the one unit" if tree.units == 1 else f"the last of {tree.units} units"
+        yield f"{which} has {rest} of {tree.unit} nodes; its leaves have all their uplinks"
     if tree.planes > 1:
         yield (
             f"each NIC has {tree.link_gbps} Gb/s in each of {tree.planes} planes, which share no switch; a cable "
@@ -74,16 +76,19 @@ def _units(tree: FatTree) -> Iterator[str]:
 
 def _ports(machine: catalog.Machine, tree: FatTree) -> Iterator[str]:
     if left := tree.ports_left["spine"]:
+        ports = "1 port of a spine stays" if left == 1 else f"{left:,} ports of spines stay"
         yield (
-            f"{left:,} ports of spines stay free: the {tree.uplinks} uplinks of a leaf divide evenly over "
-            f"{tree.group_spines} spines, and over none fewer with ports for all their leaves"
+            f"{ports} free: the {tree.uplinks} uplinks of a leaf divide evenly over "
+            f"{counted(tree.group_spines, 'spine')}, and over none fewer with ports for all their leaves"
         )
     if tree.switch.kind != "infiniband" or tree.managers:
         return
     published = (machine.name, tree.switch.name) == PUBLISHED_WITH_MANAGERS
     if left := tree.ports_left["leaf"]:
-        yield f"no subnet manager is counted; {left:,} ports of leaves are left for them (--managers)" + (
-            ". NVIDIA's table for DGX H100 has 4 of them among the cables of the nodes" if published else ""
+        ports = "1 port of a leaf is" if left == 1 else f"{left:,} ports of leaves are"
+        yield (
+            f"no subnet manager is counted; {ports} left for them (--managers)"
+            + (". NVIDIA's table for DGX H100 has 4 of them among the cables of the nodes" if published else "")
         )
     else:
         design = ", as NVIDIA's design of 127 nodes does," if published else ""
@@ -100,6 +105,6 @@ def _domains(machine: catalog.Machine, tree: FatTree) -> Iterator[str]:
             tree.unit_of(first) != tree.unit_of(min(first + size, tree.nodes) - 1)
             for first in range(0, tree.nodes, size)
         )
-        yield f"{domains} NVLink domains of {size} nodes, {torn} of them on the leaves of two units" + (
+        yield f"{counted(domains, 'NVLink domain')} of {size} nodes, {torn} of them on the leaves of two units" + (
             f": --unit {tree.unit // size * size} keeps each on the leaves of one" if torn and tree.unit >= size else ""
         )

@@ -92,7 +92,7 @@ def _check_elastic(path: str, pool: Pool, cloud: str, choices: Choices, notes: N
         notes.problem(
             f"{path}.count_min",
             f"nothing on {cloud} starts or stops nodes by itself yet",
-            f"take it out: all {pool.count} nodes of pool {pool.name} run",
+            f"take it out: all nodes of pool {pool.name} run",
         )
 
 

@@ -123,14 +123,16 @@ def _made_anew(changes: Sequence[Change]) -> tuple[str, ...]:
 
 def _nodes(changes: Sequence[Change], gone: set[str], a: Plan, b: Plan) -> Iterator[str]:
     replaced = restarted([each for each in changes if each.policy == "replace"], a, b)
-    yield from (f"{_words(each)} start" for each in joining(a, b))
+    yield from (f"{_words(each)} {'starts' if each.count == 1 else 'start'}" for each in joining(a, b))
     for each in replaced:
         kept = KEPT[a.scheduler.kind]
         stay = each.group == a.controller.name and kept not in _made_anew(changes)
-        yield f"{_words(each)} are taken down and made anew" + (f", but for {kept}" if stay else "")
+        are = "is" if each.count == 1 else "are"
+        yield f"{_words(each)} {are} taken down and made anew" + (f", but for {kept}" if stay else "")
     for each in leaving(a, b):
         when = "with their pool, at the end" if each.group in gone else "now"
-        yield f"{_words(each)} take no new jobs, and go when theirs are through, {when}"
+        through = "takes no new jobs, and goes when its" if each.count == 1 else "take no new jobs, and go when their"
+        yield f"{_words(each)} {through} jobs are through, {when}"
 
 
 def _roll(rolled: Sequence[Change], a: Plan, b: Plan) -> Iterator[str]:

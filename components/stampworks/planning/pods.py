@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv4Network
 
+from stampworks.amounts import counted
 from stampworks.declaration import Declaration
 from stampworks.declaration.sibling import free_range
 from stampworks.declaration.values import PRIVATE_RANGES
@@ -64,8 +65,8 @@ def _of_own_range(declaration: Declaration, network: Network, there: Sequence[Gr
         fewer = rules.fewer(per_node, nodes, range_.num_addresses)
         notes.problem(
             "network.pods_cidr",
-            f"{range_} is too small: {takes} addresses a node ({rules.node_why}) are enough for {_nodes(most)}, and "
-            f"with the head there are {nodes}",
+            f"{range_} is too small: {takes} addresses a node ({rules.node_why}) are enough for "
+            f"{counted(most, 'node')}, and with the head there are {nodes}",
             alternatives([other, fewer] if fewer else [other]),
         )
     notes.reason(
@@ -157,7 +158,3 @@ def _free(near: IPv4Network, prefix: int, taken: Iterable[IPv4Network]) -> str |
         if range_ != around and (found := free_range(str(range_), map(str, others))):
             return found
     return None
-
-
-def _nodes(count: int) -> str:
-    return "1 node" if count == 1 else f"{count} nodes"

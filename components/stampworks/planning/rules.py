@@ -8,6 +8,7 @@ from ipaddress import IPv4Network
 from typing import Literal
 
 from stampworks import catalog
+from stampworks.amounts import counted
 from stampworks.catalog import UNKNOWN
 from stampworks.declaration.values import DIRECTORY
 from stampworks.physics.bounds import figure
@@ -91,7 +92,7 @@ def loopback(plan: Plan, facts: Facts) -> Iterator[Finding]:
         yield Finding(LOOPBACK, "pass", "the plan has no simulated rails for this machine to carry", "")
         return
     need = HEADROOM * sum(links)
-    sum_text = f"{len(links)} simulated links x {links[0]} Mb/s x {HEADROOM} for headroom = {need} Mb/s"
+    sum_text = f"{counted(len(links), 'simulated link')} x {links[0]} Mb/s x {HEADROOM} for headroom = {need} Mb/s"
     measured = facts.loopback_mbps
     if measured is None:
         text = f"{sum_text}, and nobody has measured what this machine carries"
@@ -118,7 +119,7 @@ def idle(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
 def _what_fits(measured_mbps: int, links: list[int]) -> str:
     rate = measured_mbps // (HEADROOM * len(links))
     if rate < 1:
-        return f"take nodes out: not even 1 Mb/s a rail would fit for {len(links)} links"
+        return f"take nodes out: not even 1 Mb/s a rail would fit for {counted(len(links), 'link')}"
     return (
         f"write fabric.rail_rate_mbps: {rate} or less, or take nodes out; was the machine busy? `stampworks facts` "
         "measures again"
@@ -145,7 +146,7 @@ def addresses(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (
             more = planned.nodes_max - _nodes(plan)
             fits.append((more, f"{planned.cidr}, the range of pods, is full", "network.pods_cidr"))
         more, full, place = min(fits, key=lambda fit: fit[0])
-        text = f"pool {pool.name} can grow by {more} nodes, then {full}"
+        text = f"pool {pool.name} can grow by {counted(more, 'node')}, then {full}"
         yield Finding("addresses.room", "pass", text, "", place, subject=pool.name)
 
 

@@ -9,6 +9,7 @@ from math import log
 from typing import Final, Literal
 
 from stampworks import catalog
+from stampworks.amounts import counted
 from stampworks.physics import devices
 from stampworks.physics.bounds import Bound, Bounds, UnknownFactError, figure
 from stampworks.physics.collectives import Operation
@@ -96,14 +97,14 @@ def _meanings(threshold: Threshold, machine: catalog.Machine) -> tuple[Meaning, 
         case "matmul_bf16":
             return (Meaning("one accelerator", devices.matmul(machine)),)
         case "storage_write" | "storage_read":
-            return (Meaning(_nodes(threshold), devices.storage(machine, threshold.nodes)),)
+            return (Meaning(counted(threshold.nodes, "node"), devices.storage(machine, threshold.nodes)),)
         case collective:
             return _of_collective(COLLECTIVES[collective], threshold, machine)
 
 
 def _of_collective(operation: Operation, threshold: Threshold, machine: catalog.Machine) -> tuple[Meaning, ...]:
     nodes, size = threshold.nodes, threshold.size_bytes or None  # without one, the payload is large
-    ranks = f"{nodes * machine.accelerators} ranks on {_nodes(threshold)}"
+    ranks = f"{nodes * machine.accelerators} ranks on {counted(threshold.nodes, 'node')}"
     over_nvlink = Meaning(ranks, collective_on_machines(operation, nodes, size, machine, nvlink_used=True))
     if operation == "all_to_all" or not share_nvlink(operation, nodes, machine):
         return (over_nvlink,)  # an all-to-all is what people have a rack's NVLink for
@@ -153,7 +154,8 @@ def _unknown(threshold: Threshold, machine: catalog.Machine, fact: str) -> Judge
         if threshold.quantity.startswith("storage"):
             floor = Bound(devices.LEAST_STORAGE_GBS, "a link of 1 Gb/s carries that")
             bounds = Bounds(devices.network_storage_ceiling(machine, threshold.nodes), floor)
-            if (judgement := _judged(threshold, [Meaning(_nodes(threshold), bounds)])).verdict == "refused":
+            judgement = _judged(threshold, [Meaning(counted(threshold.nodes, "node"), bounds)])
+            if judgement.verdict == "refused":
                 return judgement
     return Judgement(threshold, "cannot-tell", fact)
 
@@ -226,10 +228,6 @@ def _in_its_unit(threshold: Threshold, value: float) -> str:
 
 def _written(threshold: Threshold) -> str:
     return f"{figure(threshold.value)} {threshold.unit}"
-
-
-def _nodes(threshold: Threshold) -> str:
-    return "1 node" if threshold.nodes == 1 else f"{threshold.nodes} nodes"
 
 
 def _part(share: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from stampworks.amounts import counted
 from stampworks.names import fold
 from stampworks.physics.collectives import size
 from stampworks.printable import printable
@@ -25,7 +26,7 @@ def certificate_text(certificate: Certificate, width: int = WIDTH) -> str:
 def _headline(certificate: Certificate, width: int) -> list[str]:
     count = len(certificate.nodes)
     what = f"cluster {certificate.cluster} on {certificate.cloud}: {certificate.verdict}"
-    how = f"level {certificate.level}, {count} nodes, {certificate.started} to {certificate.ended}"
+    how = f"level {certificate.level}, {counted(count, 'node')}, {certificate.started} to {certificate.ended}"
     return [*paragraph(f"{what} ({how})", width, ""), *paragraph(_of(certificate), width, "")]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from stampworks.amounts import counted
 from stampworks.printable import printable
 from stampworks.views.table import INDENT, paragraph
 
@@ -66,15 +67,11 @@ def _rows(answer: Mapping[str, Any]) -> Iterator[tuple[str, int, str]]:
         yield "spine", switches["spine"], ""
         yield "|", cables["leaf_spine"], f"{uplinks['leaf']} links of each leaf, {links['leaf_spine']} to a spine"
     planes = f" x {answer['planes']} planes" if answer["planes"] > 1 else ""
-    units = f"{_many(answer['units'], 'unit')} of {answer['unit']} nodes"
-    yield "leaf", switches["leaf"], f"{units} x {_many(answer['nics'], 'rail')}{planes}"
-    managers = f" and {_many(answer['managers'], 'subnet manager')}" if answer["managers"] else ""
+    units = f"{counted(answer['units'], 'unit')} of {counted(answer['unit'], 'node')}"
+    yield "leaf", switches["leaf"], f"{units} x {counted(answer['nics'], 'rail')}{planes}"
+    managers = f" and {counted(answer['managers'], 'subnet manager')}" if answer["managers"] else ""
     yield "|", cables["node_leaf"], f"one of each NIC{managers}"
-    yield "node", answer["nodes"], f"{_many(answer['nics'], 'NIC')} of {answer['link_gbps'] * answer['planes']} Gb/s"
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    yield "node", answer["nodes"], f"{counted(answer['nics'], 'NIC')} of {answer['link_gbps'] * answer['planes']} Gb/s"
 
 
 def _unknown(answer: Mapping[str, Any]) -> Iterator[str]:

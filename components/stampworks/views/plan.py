@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Protocol, get_args
 
 from stampworks import catalog
+from stampworks.amounts import counted
 from stampworks.names import fold
 from stampworks.plan import Expectation, Group, Leaf, Machine, Plan, Rail, fingerprint
 from stampworks.printable import printable
@@ -203,7 +204,7 @@ def _storage(plan: Plan, width: int) -> list[str]:
 
 def _scheduler(plan: Plan, width: int) -> list[str]:
     scheduler = plan.scheduler
-    blocks = f" of {scheduler.block_nodes} nodes" if scheduler.block_nodes else ""
+    blocks = f" of {counted(scheduler.block_nodes, 'node')}" if scheduler.block_nodes else ""
     title = (
         f"Scheduler {scheduler.kind}: topology {scheduler.topology}{blocks}, preemption {scheduler.preemption}, "
         f"accounting {'on' if scheduler.accounting else 'off'}, drains wait {scheduler.drain_timeout_minutes} min"

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from stampworks.amounts import counted
 from stampworks.names import fold
 from stampworks.plan import to_dict
 from stampworks.review import Change, Charge, Cost, Policy, Reach, Review, Ruling
@@ -154,8 +155,8 @@ def _headline(review: Review) -> str:
     said += [f"Data is lost: {prose(', '.join(lost))}."] if lost else []
     said.append(_cost_words(review))
     broken = [each for each in review.rules if each.after == "fail"]
-    said += [f"{_many(len(broken), 'rule')} broken."] if broken else []
-    said += [f"{_many(len(review.unknown), 'thing')} nobody could tell."] if review.unknown else []
+    said += [f"{counted(len(broken), 'rule')} broken."] if broken else []
+    said += [f"{counted(len(review.unknown), 'thing')} nobody could tell."] if review.unknown else []
     return " ".join(said)
 
 
@@ -168,7 +169,7 @@ def _counts(changes: Sequence[Change]) -> str:
     if len(counts) == 1:
         how = counts[0].partition(" ")[2]
         return (
-            f"{_many(len(changes), 'change')}, {how}." if len(changes) == 1 else f"{len(changes)} changes, all {how}."
+            f"{counted(len(changes), 'change')}, {how}." if len(changes) == 1 else f"{len(changes)} changes, all {how}."
         )
     return f"{len(changes)} changes: {', '.join(counts)}."
 
@@ -200,12 +201,8 @@ def _cost_words(review: Review) -> str:
     return f"Cost: {usd(least, most, '+')} USD an hour." if least or most else "Cost: the same."
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
 def _nodes(count: int, verb: str) -> str:
-    return f"{_many(count, 'node')} {verb}{'s' if count == 1 else ''}"
+    return f"{counted(count, 'node')} {verb}{'s' if count == 1 else ''}"
 
 
 def _changes(review: Review) -> list[str]:
