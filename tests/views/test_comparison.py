@@ -31,10 +31,10 @@ WORDS = {
     "fabric.rail_rate_mbps": ["rail[0-1] rate: 200 Mb/s in a, 400 Mb/s in b"],
     "fabric.leaf_nodes": ["fabric leaf nodes: 2 in a, 4 in b"],
     "fabric.oversubscription": ["fabric oversubscription: 1 in a, 2 in b"],
-    "storage[].name": ["storage shared: only in a", "storage data: only in b"],
+    "storage[].name": ["storage shared: only in a, directory at /shared"],
     "storage[].mount": ["storage shared mount: /shared in a, /data in b"],
     "storage[].protect": ["storage shared protect: yes in a, no in b"],
-    "users[].name": ["user alice: only in a", "user carol: only in b"],
+    "users[].name": ["user alice: only in a, uid 2001 of research", "user carol: only in b, uid 2001 of research"],
     "users[].uid": ["user alice uid: 2001 in a, 2003 in b"],
     "users[].accounts": [
         "account research users: alice in a, none in b",
@@ -47,7 +47,7 @@ WORDS = {
     "scheduler.preemption": ["scheduler preemption: requeue in a, cancel in b"],
     "scheduler.drain_timeout_minutes": ["scheduler drain timeout: 10 min in a, 20 min in b"],
     "scheduler.protect": ["scheduler protect: yes in a, no in b"],
-    "scheduler.queues[].name": ["queue main: only in a", "queue all: only in b"],
+    "scheduler.queues[].name": ["queue all: only in b, of gpu, cpu, by default"],
     "scheduler.queues[].pools": ["queue main pools: gpu, cpu in a, gpu in b"],
     "scheduler.queues[].default": ["queue main default: yes in a, no in b", "queue short default: no in a, yes in b"],
     "scheduler.queues[].time_limit_minutes": ["queue main time limit: no limit in a, 60 min in b"],
@@ -154,8 +154,7 @@ def test_causes_come_before_what_follows_from_them() -> None:
         "  pool gpu: 4 nodes in a, 7 in b\n"
         "\n"
         "What follows from that\n"
-        "  rail0 trunk to leaf1-[3-4]: only in b\n"
-        "  rail1 trunk to leaf1-[3-4]: only in b\n"
+        "  rail[0-1] trunk to leaf1-[3-4]: only in b\n"
         "  leaf1-[3-4]: only in b\n"
         "  node gpu-[005-007]: only in b\n"
     )

@@ -83,7 +83,7 @@ def review(stack: str, base: Side, head: Side, siblings: Sequence[Sibling] = (),
         expectations=_expectations(base.plan, head.plan),
         rules=rules,
         siblings=tuple(siblings),
-        unknown=tuple(dict.fromkeys((*contents, *_unknown(changes, head, after), *unknown))),
+        unknown=tuple(dict.fromkeys((*contents, *_unknown(changes, base, head, before, after), *unknown))),
     )
 
 
@@ -273,14 +273,17 @@ def _unknown_contents(base: Side, head: Side) -> list[str]:
     return [*plans, *unread]
 
 
-def _unknown(changes: Sequence[Change], head: Side, after: Cost) -> Iterable[str]:
-    """What nobody could tell of the stack afterwards. One that stays as it is is not the matter of a review."""
+def _unknown(changes: Sequence[Change], base: Side, head: Side, before: Cost, after: Cost) -> Iterable[str]:
+    """What nobody could tell of the change. What was as unknown before is not the matter of a review."""
     if not changes:
         return
     yield from (f"what a change of {each.difference.path} does" for each in changes if each.policy is None)
-    yield from (f"{each.id}: {each.text}" for each in head.findings if each.verdict == "unknown")
+    earlier = {(each.id, each.text) for each in base.findings if each.verdict == "unknown"}
+    found = [each for each in head.findings if each.verdict == "unknown" and (each.id, each.text) not in earlier]
+    yield from (f"{each.id}: {each.text}" for each in found)
+    paid = {(each.what, each.price) for each in before.charges}
     unpriced = [each for each in after.charges if each.usd_per_hour is None and each.sold]
-    yield from (f"what {each.what} costs: {each.why}" for each in unpriced)
+    yield from (f"what {each.what} costs: {each.why}" for each in unpriced if (each.what, each.price) not in paid)
 
 
 def _order(changes: Sequence[Change], a: Plan | None, b: Plan | None) -> tuple[Operation, ...]:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from stampworks import catalog
 from stampworks.differences import Difference, Step, differences
 from stampworks.names import fold
-from stampworks.plan import Group, Plan, fingerprint, to_dict
+from stampworks.plan import Group, Plan, Queue, Storage, User, fingerprint, to_dict
 from stampworks.printable import printable
 from stampworks.views.table import INDENT
 
@@ -27,8 +28,9 @@ FIELDS = {
 }
 UNITS = {"_mbps": " Mb/s", "_minutes": " min", "_seconds": " s", "_mib": " MiB", "_gib": " GiB"}
 UNLIMITED = frozenset({"time_limit_minutes", "accelerators_max"})
-_NAME = "\0"
-"""Stands in a sentence for the entry it is about, so that the same one about many entries is said once."""
+_NAME, _WITHIN = "\0", "\1"
+"""Stand in a sentence for the entry it is about, and the one that this is within, so that the same one about many
+entries is said once."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +94,14 @@ def comparison_data(a: Side, b: Side) -> dict[str, Any]:
 
 def sentences(found: Sequence[Difference], a: str, b: str) -> list[str]:
     """A line a difference; the same one of many nodes, rails or leaves is one line."""
-    about: dict[str, list[str]] = {}
+    about: dict[tuple[str, str], list[str]] = {}
     for each in found:
-        keys = [step.key for step in each.way if step.key]
-        about.setdefault(_sentence(each, a, b), []).extend(keys[-1:])
-    return [text.replace(_NAME, fold(names)) for text, names in about.items()]
+        text, keys = _sentence(each, a, b), [step.key for step in each.way if step.key]
+        about.setdefault((text, keys[-2] if _WITHIN in text else ""), []).extend(keys[-1:])
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (text, within), names in about.items():
+        alike.setdefault((text, tuple(names)), []).append(within)
+    return [text.replace(_NAME, fold(names)).replace(_WITHIN, fold(within)) for (text, names), within in alike.items()]
 
 
 def _sentence(each: Difference, a: str, b: str) -> str:
@@ -118,7 +123,7 @@ def _thing(way: Sequence[Step]) -> str:
     entries = [index for index, step in enumerate(way) if step.key]
     inner = entries[-1] if entries else 0
     start = entries[-2] if way[inner].field == "trunks" and len(entries) > 1 else inner
-    keys = [_NAME if index == inner else step.key for index, step in enumerate(way)]
+    keys = [_NAME if index == inner else _WITHIN if index == start else step.key for index, step in enumerate(way)]
     return " ".join(map(_step, way[start:], keys[start:]))
 
 
@@ -139,6 +144,8 @@ def shown(value: Any, field: str, unit: str) -> str:
         return "unknown"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if field == "nodes":
+        return fold(value)
     if isinstance(value, tuple):
         return ", ".join(" ".join(map(str, each)) if isinstance(each, tuple) else str(each) for each in value) or "none"
     if field in UNLIMITED and value == 0:
@@ -148,7 +155,20 @@ def shown(value: Any, field: str, unit: str) -> str:
 
 
 def summary(entry: Any) -> str:
-    return f", {entry.counts} x {entry.machine.name}" if isinstance(entry, Group) else ""
+    """What somebody wants to know of one that comes or goes; empty where its name says it."""
+    if isinstance(entry, Group):
+        return f", {entry.counts} x {entry.machine.name}"
+    if isinstance(entry, Storage):
+        kind = " ".join(filter(None, (entry.kind, entry.tier)))
+        unit = catalog.file_systems()[entry.kind].capacity_unit if entry.kind in catalog.file_systems() else ""
+        capacity = f"{entry.capacity} {unit}".strip() if entry.capacity else ""
+        return f", {', '.join(filter(None, (kind, capacity, *entry.bought)))} at {entry.mount}"
+    if isinstance(entry, Queue):
+        limit = f", {entry.time_limit_minutes} min" if entry.time_limit_minutes else ""
+        return f", of {', '.join(entry.pools)}{limit}{', by default' if entry.default else ''}"
+    if isinstance(entry, User):
+        return f", uid {entry.uid}{' of ' if entry.accounts else ''}{', '.join(entry.accounts)}"
+    return ""
 
 
 def _data(value: Any) -> Any:

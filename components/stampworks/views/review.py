@@ -249,8 +249,9 @@ def _order(review: Review) -> list[str]:
 
 def _tables(expectations: Sequence[Reach]) -> list[tuple[str, list[Reach]]]:
     """What a proof judges by, and what is foretold of training, whose least and most are ends of a range."""
-    of_training = [each for each in expectations if each.name.startswith(OF_TRAINING)]
-    judged = [each for each in expectations if each not in of_training]
+    felt = [each for each in expectations if _part(each).strip("+-") != "0.0%"]  # one that rounds to nothing is none
+    of_training = [each for each in felt if each.name.startswith(OF_TRAINING)]
+    judged = [each for each in felt if each not in of_training]
     return [
         ("what it can reach at most", [each for each in judged if not each.name.endswith("_min")]),
         ("what is broken below", [each for each in judged if each.name.endswith("_min")]),

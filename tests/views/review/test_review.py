@@ -188,7 +188,7 @@ def test_the_most_severe_change_comes_first() -> None:
     data["pools"][0]["count"] = 5
     page = review_markdown(review("one", Side("a", PLAN, (), {}), Side("b", planned(data), (), {})))
     rows = [line for line in page.splitlines() if line.startswith("| `")]
-    assert rows[0].startswith("| `storage[shared]` | `there` | - | refuse | it is protected")
+    assert rows[0].startswith("| `storage[shared]` | `directory at /shared` | - | refuse | it is protected")
     assert "❌" in page
 
 
@@ -263,3 +263,32 @@ def test_a_price_that_is_known_only_before_or_after_is_no_difference() -> None:
         cost = json.loads(review_json(found))["cost"]
         assert cost["known_difference_usd_per_hour"] == price.usd_per_hour
     assert "Cost: unknown." in review_markdown(review("test", side(1, **reserved), side(1)))
+
+
+def test_what_comes_says_what_it_is() -> None:
+    """Of a stack that is new, each entry in a few words."""
+    page = review_markdown(review("one", Side("a", None), Side("b", PLAN, (), {})))
+    assert "| `storage[shared]` | - | `directory at /shared` | create | made |" in page
+    assert "| `scheduler.queues[main]` | - | `of gpu, cpu, by default` | create | made |" in page
+    assert "| `users[alice]` | - | `uid 2001 of research` | create | made |" in page
+
+
+def test_many_nodes_on_premises_are_ranges() -> None:
+    """Not name by name, and what all rails say is said once."""
+
+    def side(count: int) -> Side:
+        pools = [{"name": "gpu", "machine": "dgx-h100", "count": count}]
+        told = {"version": 1, "name": "test", "cloud": "hosts", "network": {"cidr": "10.0.0.0/8"}, "pools": pools}
+        return Side("it", planning.plan(load_value(told, "test")), contents={})
+
+    lines = review_markdown(review("test", side(30), side(4096))).splitlines()
+    assert "- `leaf1-1` node: `gpu-[001-030]` in base, `gpu-[001-032]` in head" in lines
+    assert "- `rail[0-7]` trunk to `leaf1-[1-128]`: only in head" in lines
+
+
+def test_what_rounds_to_nothing_is_no_row() -> None:
+    found = review("test", Side("a", PLAN, (), {}), Side("b", planned(changed("pools[].count", 5)), (), {}))
+    reach = (Reach("gpu.a_gbs", "GB/s", 398.8, 398.7), Reach("gpu.b_gbs", "GB/s", 398.8, 398.5))
+    page = review_markdown(dataclasses.replace(found, expectations=reach))
+    assert "`gpu b_gbs (GB/s)` | 398.8 | 398.5 | -0.1% |" in page
+    assert "a_gbs" not in page
