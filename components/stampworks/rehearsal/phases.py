@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from stampworks.rehearsal import steps
 from stampworks.rehearsal.engine import Engine, EngineError, Ran
@@ -43,14 +43,13 @@ class Stage:
 
 def rehearse(stack: Stack, scenario: Scenario, say: Callable[[str], None], record: TextIO | None = None) -> Rehearsal:
     """EngineError when the engine does not even do what every stack must be able to."""
-    # what the scenario says of changes is held against the declaration before anything is run
-    configs: list[Mapping[str, Any]] = [stack.config]
+    config = stack.config  # a change that leads nowhere is told before anything is run
     for change in scenario.changes:
-        configs.append(changed(stack, configs[-1], change))
+        config = changed(stack, config, change)
 
     with Servers() as servers:
         with _stage(servers, stack, scenario, record) as stage:
-            phases, path, without = _life(stage, scenario, configs[1:], say)
+            phases, path, without = _life(stage, stack, scenario, say)
         for failure in scenario.failures:
             say(str(failure))
             with _stage(servers, stack, scenario, record) as stage:
@@ -69,7 +68,7 @@ def _stage(servers: Servers, stack: Stack, scenario: Scenario, record: TextIO | 
 
 
 def _life(
-    stage: Stage, scenario: Scenario, configs: list[Mapping[str, Any]], say: Callable[[str], None]
+    stage: Stage, stack: Stack, scenario: Scenario, say: Callable[[str], None]
 ) -> tuple[list[Phase], CriticalPath, tuple[str, ...]]:
     """From nothing to nothing."""
     say("preview")
@@ -81,10 +80,7 @@ def _life(
     state = stage.engine.state()
     say("up again")
     phases.append(_unchanged("up again", stage.up()))
-    for change, config in zip(scenario.changes, configs, strict=True):
-        say(f"change: {change.name}")
-        stage.engine.configure(config)
-        phases.append(_change(change.name, stage.engine.run(*_UP)))
+    phases += _changes(stage, stack, scenario, say)
     say("refresh")
     phases.append(_unchanged("refresh", _must(stage.engine.run("refresh", "--yes", "--skip-preview"), "refresh")))
     say("destroy")
@@ -98,26 +94,42 @@ def _unchanged(name: str, ran: Ran) -> Phase:
     return Phase(name, "fail" if changes else "pass", f"{changes} changes", done)
 
 
-def _change(name: str, ran: Ran) -> Phase:
-    done = steps.steps(ran)
-    if ran.code:
-        return Phase(f"change: {name}", "fail", "refused by the engine", done, ran.errors)
-    return Phase(f"change: {name}", "pass", _counted(done) or "nothing changes", done)
+def _changes(stage: Stage, stack: Stack, scenario: Scenario, say: Callable[[str], None]) -> Iterator[Phase]:
+    """One upon the other, but for those that are refused."""
+    config = stack.config
+    for change in scenario.changes:
+        name = f"change: {change.name}"
+        say(name)
+        after = changed(stack, config, change)
+        stage.engine.configure(after)
+        ran = stage.engine.run(*_UP)
+        done = steps.steps(ran)
+        if ran.code:
+            yield Phase(name, "fail", "refused by the engine", done, ran.errors)
+            stage.engine.configure(config)
+            stage.up()
+        else:
+            config = after
+            yield Phase(name, "pass", _counted(done) or "nothing changes", done)
 
 
 def _destroy(stage: Stage) -> Phase:
     """What is protected has to refuse; then it is unprotected, in this state and nowhere else."""
     guarded = [steps.shown(each["urn"]) for each in stage.engine.state() if each.get("protect")]
+    done: tuple[Step, ...] = ()
     notes: list[str] = []
     if guarded:
         refused = stage.engine.run(*_DESTROY)
+        done = steps.steps(refused)
         kept = {steps.shown(each["urn"]) for each in stage.engine.state()}
         if not refused.code or not kept.issuperset(guarded):
-            return Phase("destroy", "fail", "deleted what is protected", steps.steps(refused))
+            return Phase("destroy", "fail", "deleted what is protected", done)
+        if done:
+            notes.append(f"deleted before the engine refused: {', '.join(f'{each.type} {each.name}' for each in done)}")
         notes.append(f"refused, for these are protected: {', '.join(guarded)}")
         notes.append("they were unprotected in this rehearsal's own state, and destroyed")
         stage.engine.aside("state", "unprotect", "--all", "--yes")
-    done = steps.steps(_must(stage.engine.run(*_DESTROY), "destroy"))
+    done += steps.steps(_must(stage.engine.run(*_DESTROY), "destroy"))
     left = [steps.shown(each["urn"]) for each in stage.engine.state()]
     if left:
         return Phase("destroy", "fail", f"left in the state: {', '.join(left)}", done, tuple(notes))

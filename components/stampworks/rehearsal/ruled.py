@@ -76,8 +76,9 @@ class Ruled(provider_pb2_grpc.ResourceProviderServicer):
 
     async def Diff(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
         rule = self._rules.rule(token_of(request.urn)) or Rule()
-        found = list(changes(decode(request.old_inputs), decode(request.news)))
-        replaces = [each.path for each in found if rule.replacing(each.path)]
+        before, after = decode(request.old_inputs), decode(request.news)
+        found = list(changes(before, after))
+        replaces = [each.path for each in found if rule.replacing(each.path, before, after)]
         detailed = {}
         for each in found:
             kind = f"{each.kind.upper()}{'_REPLACE' if each.path in replaces else ''}"
@@ -104,9 +105,12 @@ class Ruled(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     async def Update(self, request: pb.UpdateRequest, context: Context) -> pb.UpdateResponse:
-        """What an update computes anew nobody documents: outputs stay, inputs are the new ones."""
+        """Outputs stay, but for what counts updates; whatever else one computes anew is nowhere documented."""
+        rule = self._rules.rule(token_of(request.urn)) or Rule()
         news, before = decode(request.news), decode(request.old_inputs)
         kept = {name: value for name, value in decode(request.olds).items() if name not in before}
+        for name in rule.counts:
+            kept[name] = UNKNOWN if request.preview else kept.get(name, 0) + 1
         secrets = secret_names(request.news) | secret_names(request.olds)
         return pb.UpdateResponse(properties=encode({**kept, **news}, secrets))
 

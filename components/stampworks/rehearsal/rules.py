@@ -36,16 +36,26 @@ class Rule:
     """What a provider computes where the program says nothing; text in braces is an input, `id`, `name` or `digest`."""
     replaces: frozenset[str] = frozenset()
     """Inputs of which another value means another resource."""
+    replaces_when_smaller: frozenset[str] = frozenset()
+    """Numbers that can grow in place, and not shrink."""
+    counts: tuple[str, ...] = ()
+    """Outputs that are one more after each update."""
     source: Source | None = None
     """Of what replaces."""
     seconds: float | None = None
     """How long a creation takes; None where nobody says so."""
     seconds_source: Source | None = None
 
-    def replacing(self, path: str) -> bool:
-        """Whether a change at this path, or anywhere in what it is part of, is one that replaces."""
+    def replacing(self, path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+        """Whether a change at this path is one that replaces; inputs that are not known yet may be anything."""
+        if path in self.replaces_when_smaller:
+            before, after = old.get(path), new.get(path)
+            return not (isinstance(before, (int, float)) and isinstance(after, (int, float)) and after > before)
         plain = re.sub(r"\[[^\]]*\]", "", path)
-        return any(plain == key or plain.startswith(f"{key}.") for key in self.replaces)
+        below = {key.removeprefix(f"{plain}.") for key in self.replaces if key.startswith(f"{plain}.")}
+        return any(f"{plain}.".startswith(f"{key}.") for key in self.replaces) or any(
+            below & _paths(_at(each, path)) for each in (old, new)
+        )
 
 
 @dataclass(frozen=True)
@@ -91,21 +101,27 @@ def rules_of(package: str) -> Rules:
     data = yaml.safe_load(empty.file.read_text())
     return Rules(
         package,
-        types={token: _rule(said or {}, str(data["read"])) for token, said in (data.get("types") or {}).items()},
+        types={token: _rule(said, data) for token, said in (data.get("types") or {}).items()},
         functions=data.get("functions") or {},
         every=data.get("every") or {},
     )
 
 
-def _rule(said: Mapping[str, Any], read: str) -> Rule:
+def _rule(said: Mapping[str, Any], file: Mapping[str, Any]) -> Rule:
     takes = said.get("takes", {})
+
+    def source(path: str) -> Source:
+        return Source(f"{file['sources']}{path}", str(file["read"]))
+
     return Rule(
         id=said.get("id", "{digest}"),
         outputs=said.get("outputs", {}),
         replaces=frozenset(said.get("replaces", ())),
-        source=Source(said["source"], read) if "source" in said else None,
+        replaces_when_smaller=frozenset(said.get("replaces_when_smaller", ())),
+        counts=tuple(said.get("counts", ())),
+        source=source(said["source"]) if "source" in said else None,
         seconds=takes.get("seconds"),
-        seconds_source=Source(takes["source"], read) if takes else None,
+        seconds_source=source(takes["source"]) if takes else None,
     )
 
 
@@ -115,6 +131,25 @@ def name_of(urn: str) -> str:
 
 def token_of(urn: str) -> str:
     return urn.split("::", 3)[2].split("$")[-1]
+
+
+def _at(data: Any, path: str) -> Any:
+    """The value at a path such as disks[0].size; None where there is none."""
+    for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path):
+        if index:
+            data = data[int(index)] if isinstance(data, list) and int(index) < len(data) else None
+        else:
+            data = data.get(name) if isinstance(data, Mapping) else None
+    return data
+
+
+def _paths(value: Any, path: str = "") -> set[str]:
+    """Of everything in a value, without the numbers of entries."""
+    if isinstance(value, Mapping):
+        return {each for key, item in value.items() for each in _paths(item, f"{path}.{key}" if path else key)}
+    if isinstance(value, list):
+        return {each for item in value for each in _paths(item, path)}
+    return {path}
 
 
 def _words(urn: str, number: int) -> dict[str, Any]:

@@ -1,0 +1,119 @@
+"""A program with a cloud's resources in the real engine, without the cloud and without its plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rehearsal.conftest import Trial, parsed, phase, project
+
+pytestmark = pytest.mark.engine
+
+PROGRAM = Path(__file__).with_name("program") / "__main__.py"
+CONFIG = """\
+config:
+  aws:region: rehearsed-1
+  trial:cidr: 10.0.1.0/24
+  trial:nodes: 4
+  trial:capacity: 2400
+  trial:token:
+    secure: v1:abcdefgh:ijklmnop
+"""
+SCENARIO = """\
+changes:
+  - {name: another token, config: "trial:token", value: other}
+  - {name: more room, config: "trial:capacity", value: 3600}
+  - {name: another subnet, config: "trial:cidr", value: 10.0.2.0/24}
+failures:
+  - {fail: throttle, type: "aws:ec2/vpc:Vpc", times: 3}
+  - {fail: crash, name: nodes}
+  - {fail: quota, name: nobody}
+secrets:
+  "trial:token": "not the token"
+"""
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+    return project(tmp_path_factory.mktemp("aws"), PROGRAM, "dev", CONFIG)
+
+
+@pytest.fixture(scope="module")
+def found(trial: Trial) -> dict[str, Any]:
+    (trial.folder / "scenario.yaml").write_text(SCENARIO)
+    code, text, said = trial.rehearse("--json", "--scenario", "scenario.yaml")
+    assert code == 1, said
+    return parsed(text)
+
+
+def ops(step_of: Mapping[str, Any]) -> list[str]:
+    return [f"{each['op']} {each['type'].split(':')[-1]}" for each in step_of["steps"]]
+
+
+def test_an_encrypted_value_wants_a_stand_in(trial: Trial) -> None:
+    """The scenario names it, and the error says where and how; nothing is run."""
+    code, _, said = trial.rehearse()
+    assert code == 2
+    assert "stacks/Pulumi.dev.yaml:6:1: config.trial:token: is encrypted, and a rehearsal decrypts nothing" in said
+    assert "hint: say in the scenario what stands for it: secrets: {'trial:token': anything}" in said
+
+
+def test_all_is_created_and_stays_as_it_is(found: Mapping[str, Any]) -> None:
+    assert sorted(ops(phase(found, "up"))) == [
+        "create Group",
+        "create LaunchTemplate",
+        "create LustreFileSystem",
+        "create Subnet",
+        "create Vpc",
+    ]
+    assert phase(found, "up again")["found"] == "0 changes"
+    assert phase(found, "refresh")["found"] == "0 changes"
+    assert "aws" in found["packages"]
+    assert found["types_without_rule"] == []
+
+
+def test_a_new_version_of_a_template_reaches_its_group(found: Mapping[str, Any]) -> None:
+    assert ops(phase(found, "change: another token")) == ["update LaunchTemplate", "update Group"]
+
+
+def test_what_grows_in_place_is_not_replaced(found: Mapping[str, Any]) -> None:
+    assert ops(phase(found, "change: more room")) == ["update LustreFileSystem"]
+
+
+def test_a_change_that_would_replace_what_is_protected_is_refused(found: Mapping[str, Any]) -> None:
+    """Another range replaces the subnet, and with it the file system that is in it."""
+    refused = phase(found, "change: another subnet")
+    assert (refused["verdict"], refused["found"]) == ("fail", "refused by the engine")
+    assert any("scratch" in note and "protect" in note for note in refused["notes"])
+
+
+def test_what_is_protected_refuses_to_be_destroyed(found: Mapping[str, Any]) -> None:
+    destroyed = phase(found, "destroy")
+    assert destroyed["verdict"] == "pass"
+    assert destroyed["found"] == "5 deleted"
+    assert destroyed["notes"][-2:] == [
+        "refused, for these are protected: aws:fsx/lustreFileSystem:LustreFileSystem scratch",
+        "they were unprotected in this rehearsal's own state, and destroyed",
+    ]
+
+
+def test_what_a_crash_leaves_in_no_state_is_found(found: Mapping[str, Any]) -> None:
+    """A subnet has no name by which the next up could find it: it is created once more, and the verdict is no."""
+    crashed = phase(found, "failure: crash at nodes")
+    assert (crashed["verdict"], crashed["found"]) == ("fail", "the next up finishes, and leaves something over")
+    [over] = [note for note in crashed["notes"] if note.startswith("there, and in no state:")]
+    assert "aws:ec2/subnet:Subnet nodes (subnet-" in over
+
+
+def test_throttling_is_the_providers_own_business(found: Mapping[str, Any]) -> None:
+    assert phase(found, "failure: throttle at aws:ec2/vpc:Vpc")["notes"] == [
+        "answered with `later` 3 times: aws:ec2/vpc:Vpc cluster"
+    ]
+
+
+def test_a_failure_that_never_happens_is_not_passed(found: Mapping[str, Any]) -> None:
+    missed = phase(found, "failure: quota at nobody")
+    assert (missed["verdict"], missed["found"]) == ("unknown", "never happened: none of 5 creations is meant")

@@ -1,0 +1,100 @@
+"""Rules are data: what they say is found, and what they name is there."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks.rehearsal.rules import FOLDER, Rule, Rules, Source, rules_of
+
+URN = "urn:pulumi:dev::trial::aws:ec2/vpc:Vpc::net"
+GETTER = re.compile(r'@pulumi\.getter(?:\(name="(\w+)"\))?\n(?:\s+@.*\n)*\s+def (\w+)')
+PACKAGES = sorted(file.stem for file in FOLDER.glob("*.yaml"))
+
+
+def test_an_id_is_another_one_for_another_resource_and_for_the_next_one() -> None:
+    rules = Rules("a", {"a:b:C": Rule(id="c-{digest}")})
+    first = rules.identity("a:b:C", URN, 1)
+    assert first == rules.identity("a:b:C", URN, 1)
+    assert len({first, rules.identity("a:b:C", URN, 2), rules.identity("a:b:C", f"{URN}2", 1)}) == 3
+    assert re.fullmatch("c-[0-9a-f]{17}", first)
+
+
+def test_outputs_are_filled_and_what_the_program_gave_comes_back() -> None:
+    outputs = {"arn": "arn:{id}", "name": "{name}-made", "size": 1, "all": "{tags}", "no": "{x}"}
+    rule = Rule(id="{name}", outputs=outputs)
+    rules = Rules("a", {"a:b:C": rule}, every={"list": ["{id}"]})
+    made = rules.outputs("a:b:C", URN, 1, {"tags": {"a": "b"}, "size": 3})
+    assert made == {
+        "list": ["net"],
+        "arn": "arn:net",
+        "name": "net-made",
+        "size": 3,
+        "all": {"a": "b"},
+        "tags": {"a": "b"},
+    }
+    assert rules.computed("a:b:C") == {"arn", "name", "size", "all", "no", "list"}
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "replaced"),
+    [
+        ("zone", {"zone": "a"}, {"zone": "b"}, True),
+        ("other", {"other": "a"}, {"other": "b"}, False),
+        ("zones", {"zones": "a"}, {"zones": "b"}, False),
+        ("cpu.cores", {"cpu": {"cores": 1}}, {"cpu": {"cores": 2}}, True),
+        ("disks[1].sealed", {}, {}, True),
+        ("disks[1].size", {}, {}, False),
+        ("disks[0]", {"disks": []}, {"disks": [{"sealed": True}]}, True),
+        ("disks[0]", {"disks": []}, {"disks": [{"size": 1}]}, False),
+        ("disks", {"disks": [{"sealed": True}]}, {}, True),
+        ("capacity", {"capacity": 2}, {"capacity": 3}, False),
+        ("capacity", {"capacity": 3}, {"capacity": 2}, True),
+        ("capacity", {"capacity": 3}, {}, True),
+    ],
+)
+def test_what_replaces(path: str, old: Mapping[str, Any], new: Mapping[str, Any], replaced: bool) -> None:
+    rule = Rule(replaces=frozenset({"zone", "cpu", "disks.sealed"}), replaces_when_smaller=frozenset({"capacity"}))
+    assert rule.replacing(path, old, new) is replaced
+
+
+def test_a_package_without_rules_has_none() -> None:
+    assert rules_of("nowhere") == Rules("nowhere")
+
+
+def test_durations_carry_their_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stampworks.rehearsal.rules.FOLDER", tmp_path)
+    file = "read: 2026-11-22\nsources: https://x/\ntypes: {a:b:C: {takes: {seconds: 90, source: y}}, a:b:D: {}}\n"
+    (tmp_path / "made-up.yaml").write_text(file)
+    rules = rules_of("made-up")
+    found = rules.types["a:b:C"]
+    assert (found.seconds, found.seconds_source) == (90, Source("https://x/y", "2026-11-22"))
+    assert rules.types["a:b:D"].seconds is None
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_rules_name_what_the_sdk_has(package: str) -> None:
+    """Each type is one, and each input that replaces and each output is a property of it."""
+    spec = importlib.util.find_spec(f"pulumi_{package}")
+    assert spec
+    assert spec.origin
+    code = {_token(text): text for text in _modules(Path(spec.origin).parent)}
+    wrong = []
+    for token, rule in rules_of(package).types.items():
+        assert rule.source or not rule.replaces, f"{token} replaces, and no source says so"
+        known = {name or same for name, same in GETTER.findall(code.get(token, ""))}
+        named = {key.split(".")[0] for key in rule.replaces} | rule.replaces_when_smaller | set(rule.outputs)
+        wrong += [f"{token}: {name}" for name in sorted(named - known)]
+    assert not wrong
+
+
+def _modules(folder: Path) -> list[str]:
+    return [text for file in folder.glob("*/*.py") if "@pulumi.type_token(" in (text := file.read_text())]
+
+
+def _token(text: str) -> str:
+    return str(re.findall(r'@pulumi\.type_token\("([^"]+)"\)', text)[-1])
