@@ -88,6 +88,11 @@ def test_what_is_no_scenario(tmp_path: Path, text: str, said: str) -> None:
     assert said in refused(tmp_path, text)
 
 
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match="nowhere: cannot be read: No such file or directory"):
+        load_scenario(tmp_path / "nowhere")
+
+
 def test_which_creation_is_meant() -> None:
     urn = "urn:pulumi:s::p::a:b:Parent$aws:ec2/vpc:Vpc::net"
     assert Failure("quota", at=2).hits(2, urn)

@@ -68,8 +68,8 @@ class Engine:
         self.configure(stack.config)
 
     def configure(self, config: Mapping[str, Any]) -> None:
-        """From now on the stack's configuration is this; JSON is YAML."""
-        self._file.write_text(f"{self._salt}config: {json.dumps(config)}\n")
+        """From now on the stack's configuration is this. JSON is YAML, and dates are text to Pulumi."""
+        self._file.write_text(f"{self._salt}config: {json.dumps(config, default=str)}\n")
 
     def run(self, verb: str, *options: str) -> Ran:
         """Of the user's project."""
@@ -79,7 +79,9 @@ class Engine:
             [verb, "--stack", self._stack.name, "--config-file", str(self._file), "--event-log", str(log), *options],
             self._stack.project,
         )
-        return Ran(code, [json.loads(line) for line in _lines(log)], said)
+        events = [json.loads(line) for line in _lines(log)]
+        begun = max((number for number, event in enumerate(events) if "preludeEvent" in event), default=0)
+        return Ran(code, events[begun:], said)  # of a preview and what follows it, what follows
 
     def aside(self, *words: str) -> str:
         """What needs no program."""

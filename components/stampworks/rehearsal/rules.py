@@ -24,7 +24,7 @@ class Source:
     read: str
 
     def __str__(self) -> str:
-        return f"{self.url}, read {self.read}"
+        return f"as documented, not observed: {self.url}, read {self.read}"
 
 
 @dataclass(frozen=True)

@@ -67,9 +67,12 @@ class Scenario:
 
 def load_scenario(path: Path) -> Scenario:
     """DeclarationError with all that is wrong, each at its line."""
-    with path.open("rb") as opened:
-        content = opened.read(SIZE_MAX_KIB * 1024 + 1)
     file = str(path)
+    try:
+        with path.open("rb") as opened:
+            content = opened.read(SIZE_MAX_KIB * 1024 + 1)
+    except OSError as error:
+        raise DeclarationError([Problem(file, 0, 0, "", f"cannot be read: {error.strerror}", "", "")]) from None
     if len(content) > SIZE_MAX_KIB * 1024:
         raise DeclarationError([Problem(file, 0, 0, "", f"is larger than {SIZE_MAX_KIB} KiB", "split it", "")])
     try:

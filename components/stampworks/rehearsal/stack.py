@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from stampworks.declaration.errors import DeclarationError, Problem
+from stampworks.declaration.files import displayed, stack_file
 from stampworks.declaration.loader import load_stack
 from stampworks.declaration.nodes import parsed, plain
 from stampworks.declaration.wording import shown
@@ -29,19 +30,17 @@ class Stack:
     config: Mapping[str, Any]
     declared: Any
     """What the stack declares with all that it extends; None where it declares no cluster."""
-    secrets: tuple[str, ...]
-    """The keys of the configuration that are encrypted in the stack's file."""
 
 
 def read_stack(name: str, project: Path, folder: Path, secrets: Mapping[str, str]) -> Stack:
     """What is rehearsed: with stand-ins, which the scenario names, for what is encrypted."""
-    file = folder / f"Pulumi.{name}.yaml"
-    root = _compose(file)
-    config = _construct(root).get("config") or {}
+    file = stack_file(name, folder)
+    root, data = _read(file)
+    config = data.get("config") or {}
     found = dict(_encrypted(root))
     problems = [
         Problem(
-            str(file),
+            displayed(file),
             line + 1,
             1,
             f"config.{key}",
@@ -61,8 +60,9 @@ def read_stack(name: str, project: Path, folder: Path, secrets: Mapping[str, str
         source = load_stack(name, folder)
         source.refuse_problems()
         declared = plain(source.root)
-    project_name = _construct(_compose(project / "Pulumi.yaml")).get("name")
-    return Stack(name, project, str(project_name), config, declared, tuple(found))
+    project_name = _read(project / "Pulumi.yaml")[1].get("name")
+    # Pulumi's full names are organization/project/stack
+    return Stack(name.rpartition("/")[2], project, str(project_name), config, declared)
 
 
 def changed(stack: Stack, config: Mapping[str, Any], change: Change) -> dict[str, Any]:
@@ -73,52 +73,46 @@ def changed(stack: Stack, config: Mapping[str, Any], change: Change) -> dict[str
         hint = "name another key of its configuration with config:"
         raise DeclarationError([change.problem(f"stack {stack.name} declares no cluster", hint)])
     declared = copy.deepcopy(stack.declared if config[DECLARED] == stack.config[DECLARED] else config[DECLARED])
-    *way, last = parsed(change.path)
+    way = parsed(change.path) or ("",)
     place = declared
-    for step in way:
+    for step in way[:-1]:
         place = place[_step(place, step, change)]
-    if isinstance(place, list) or last not in place:
-        last = _step(place, last, change) if isinstance(place, list) else last
     if change.value is None:
-        del place[_step(place, last, change)]
+        del place[_step(place, way[-1], change)]
     else:
-        place[last] = change.value
+        place[_step(place, way[-1], change, new=True)] = change.value
     return {**config, DECLARED: declared}
 
 
-def _step(place: Any, step: str | int, change: Change) -> str | int:
-    """The key or index that a step means: entries of lists have names."""
+def _step(place: Any, step: str | int, change: Change, new: bool = False) -> Any:
+    """The key or index that a step means: entries of lists have names. A new one is a key that may not be there yet."""
     if isinstance(place, list):
         for index, entry in enumerate(place):
             if step == index or (isinstance(entry, Mapping) and entry.get("name") == step):
                 return index
-    elif isinstance(place, Mapping) and step in place:
+    elif isinstance(place, Mapping) and step and (new or step in place):
         return step
-    names = [entry.get("name") for entry in place] if isinstance(place, list) else list(place or ())
+    names = list(place) if isinstance(place, Mapping) else []
+    if isinstance(place, list):
+        names = [entry["name"] for entry in place if isinstance(entry, Mapping) and "name" in entry]
     message = f"the declaration has no {shown(str(step))} on the way to {change.path}"
     raise DeclarationError([change.problem(message, f"there is {', '.join(map(str, names)) or 'nothing'}")])
 
 
-def _compose(file: Path) -> yaml.MappingNode:
+def _read(file: Path) -> tuple[yaml.MappingNode, dict[str, Any]]:
+    """A file's mapping, with its places and as plain data."""
     with file.open("rb") as opened:
         content = opened.read(SIZE_MAX_KIB * 1024 + 1)
     if len(content) > SIZE_MAX_KIB * 1024:
-        raise DeclarationError([Problem(str(file), 0, 0, "", f"is larger than {SIZE_MAX_KIB} KiB", "", "")])
+        raise DeclarationError([Problem(displayed(file), 0, 0, "", f"is larger than {SIZE_MAX_KIB} KiB", "", "")])
     try:
-        root = yaml.compose(content, Loader=yaml.SafeLoader)
+        root, data = yaml.compose(content, Loader=yaml.SafeLoader), yaml.safe_load(content)
     except (yaml.YAMLError, ValueError, RecursionError):
-        root = None
-    if not isinstance(root, yaml.MappingNode):
-        raise DeclarationError([Problem(str(file), 0, 0, "", "is no mapping in YAML", "`pulumi about` says more", "")])
-    return root
-
-
-def _construct(root: yaml.MappingNode) -> dict[str, Any]:
-    loader = yaml.SafeLoader("")
-    try:
-        return dict(loader.construct_document(root))
-    finally:
-        loader.dispose()
+        root = data = None
+    if not isinstance(root, yaml.MappingNode) or not isinstance(data.get("config") or {}, dict):
+        hint = "`pulumi config` says more"
+        raise DeclarationError([Problem(displayed(file), 0, 0, "", "is no mapping in YAML", hint, "")])
+    return root, data
 
 
 def _encrypted(root: yaml.MappingNode) -> Iterator[tuple[str, int]]:

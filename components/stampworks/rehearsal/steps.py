@@ -61,7 +61,7 @@ def _step(metadata: Mapping[str, Any]) -> Step:
 
 def _source(token: str) -> str:
     if token in _OWN:
-        return "this toolkit's own table"
+        return "as this toolkit's own table has it"
     rule = rule_of(token)
     return str(rule.source) if rule and rule.source else ""
 

@@ -44,6 +44,6 @@ def _reasons(step: Step) -> Iterator[str]:
         if not why.source:
             yield f"       because of {why.path}; no rule says whether that replaces"
         elif why.replaces:
-            yield f"       replaced because of {why.path}, as documented, not observed: {why.source}"
+            yield f"       replaced because of {why.path}, {why.source}"
         else:
             yield f"       because of {why.path}"

@@ -1,0 +1,77 @@
+"""What is rehearsed is the stack's own file, and a change of it is one of what it means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks.declaration import DeclarationError
+from stampworks.rehearsal import Stack, read_stack
+from stampworks.rehearsal.scenario import Change
+from stampworks.rehearsal.stack import DECLARED, changed
+
+BASE = "version: 1\nname: dev\ncloud: local\npools:\n  - {name: gpu, machine: sim-h100, count: 2}\n"
+FILE = "config:\n  a:b: text\n  stampworks:cluster:\n    extends: base.yaml\n    name: mine\n"
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Stack:
+    (tmp_path / "Pulumi.yaml").write_text("name: trial\nruntime: python\n")
+    (tmp_path / "base.yaml").write_text(BASE)
+    (tmp_path / "Pulumi.dev.yaml").write_text(FILE)
+    return read_stack("dev", tmp_path, tmp_path, {})
+
+
+def after(stack: Stack, path: str, value: Any) -> Any:
+    return changed(stack, stack.config, Change("", path, value))[DECLARED]
+
+
+def test_without_a_change_the_configuration_is_that_of_the_file(stack: Stack) -> None:
+    assert (stack.name, stack.project_name) == ("dev", "trial")
+    assert stack.config == {"a:b": "text", DECLARED: {"extends": "base.yaml", "name": "mine"}}
+
+
+def test_a_change_is_made_in_what_the_file_and_its_base_say_together(stack: Stack) -> None:
+    """By the names of entries, or by their numbers; what is not declared yet is added, null takes out."""
+    assert after(stack, "pools.gpu.count", 6)["pools"] == [{"name": "gpu", "machine": "sim-h100", "count": 6}]
+    assert after(stack, "pools[0].count", 6) == after(stack, "pools.gpu.count", 6)
+    assert after(stack, "owner", "me")["owner"] == "me"
+    assert after(stack, "pools.gpu", None)["pools"] == []
+    assert "cloud" not in after(stack, "cloud", None)
+    assert after(stack, "name", "other")["name"] == "other"
+
+
+def test_changes_add_up(stack: Stack) -> None:
+    config = changed(stack, stack.config, Change("", "pools.gpu.count", 6))
+    config = changed(stack, config, Change("", "name", "other"))
+    assert (config[DECLARED]["name"], config[DECLARED]["pools"][0]["count"]) == ("other", 6)
+    assert changed(stack, config, Change("", "a:b", "new", config=True)) == {**config, "a:b": "new"}
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("pools.cpu.count", "the declaration has no 'cpu' on the way to pools.cpu.count"),
+        ("pools[3].count", "the declaration has no '3' on the way to pools[3].count"),
+        ("fabric.kind.x", "the declaration has no 'fabric' on the way to fabric.kind.x"),
+        ("name.x", "the declaration has no 'x' on the way to name.x"),
+        ("", "the declaration has no '' on the way to "),
+    ],
+)
+def test_a_path_that_leads_nowhere(stack: Stack, path: str, said: str) -> None:
+    with pytest.raises(DeclarationError) as error:
+        after(stack, path, 1)
+    assert said in str(error.value)
+
+
+def test_a_stack_that_is_not_there(stack: Stack) -> None:
+    with pytest.raises(DeclarationError, match="there is no stack 'deb'\n  hint: did you mean 'dev'"):
+        read_stack("deb", stack.project, stack.project, {})
+
+
+@pytest.mark.parametrize("text", ["- 1\n", "a: [\n", "config: !!python/object:os.system {}\n", "\x00"])
+def test_a_file_that_is_no_configuration(stack: Stack, text: str) -> None:
+    (stack.project / "Pulumi.dev.yaml").write_text(text)
+    with pytest.raises(DeclarationError, match=r"Pulumi\.dev\.yaml: is no mapping in YAML"):
+        read_stack("dev", stack.project, stack.project, {})

@@ -1,0 +1,75 @@
+"""What is made of the engine's events and state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stampworks.rehearsal.engine import Ran
+from stampworks.rehearsal.result import CriticalPath, Phase, Rehearsal, Step, Why
+from stampworks.rehearsal.steps import changes, critical_path, steps, unruled
+from stampworks.rehearsal.text import rehearsal_text
+
+A, B, C, D = (f"urn:pulumi:dev::trial::x:y:{kind}::{kind.lower()}" for kind in "ABCD")
+
+
+def resource(urn: str, *after: str, **properties: list[str]) -> dict[str, Any]:
+    token = urn.split("::")[2]
+    return {"urn": urn, "type": token, "custom": True, "dependencies": [*after], "propertyDependencies": properties}
+
+
+def test_the_longest_chain_counts_seconds_first_and_then_creations() -> None:
+    state = [resource(A), resource(B, A), resource(C, p=[A]), resource(D, B, C)]
+    assert critical_path(state, {"x:y:C": 5.0}) == CriticalPath(
+        ("x:y:A a", "x:y:C c", "x:y:D d"), 5.0, ("x:y:A a", "x:y:D d")
+    )
+    assert critical_path(state, {}).unknown == critical_path(state, {}).resources
+    assert critical_path([], {}) == CriticalPath((), 0.0, ())
+
+
+def event(op: str, urn: str, **detailed: str) -> dict[str, Any]:
+    diff = {path: {"diffKind": kind} for path, kind in detailed.items()}
+    metadata = {"op": op, "urn": urn, "type": urn.split("::")[2].split("$")[-1], "detailedDiff": diff or None}
+    return {"resOutputsEvent": {"metadata": metadata}}
+
+
+def test_steps_are_told_once_with_their_reasons() -> None:
+    subnet = "urn:pulumi:dev::trial::x:y:P$aws:ec2/subnet:Subnet::net"
+    ran = Ran(
+        0,
+        [
+            event("same", A),
+            event("create", B),
+            event("create", B),
+            event("replace", subnet, cidrBlock="update-replace", tags="update"),
+            event("create-replacement", subnet),
+            event("create", "urn:pulumi:dev::trial::pulumi:providers:x::default"),
+            {"summaryEvent": {"resourceChanges": {"same": 3, "create": 1, "replace": 2}}},
+        ],
+        "",
+    )
+    made, replaced = steps(ran)
+    assert made == Step("create", "x:y:B", "b")
+    assert (replaced.op, replaced.name) == ("replace", "net")
+    assert [(why.path, why.replaces) for why in replaced.why] == [("cidrBlock", True), ("tags", False)]
+    assert "as documented, not observed: https://github.com/hashicorp/" in replaced.why[0].source
+    assert changes(ran) == 3
+
+
+def test_types_without_a_rule_are_told() -> None:
+    own = "urn:pulumi:dev::trial::stampworks:cluster:Roster::r"
+    assert unruled([resource(A), resource(B), resource(A), resource(own)]) == ("x:y:A", "x:y:B")
+
+
+def test_every_line_says_that_it_was_rehearsed_and_none_moves_the_cursor() -> None:
+    """What the engine says may hold anything."""
+    step = Step("replace", "x:y:A", "a", (Why("size", True, "as documented, not observed: url"), Why("b", False, "")))
+    phase = Phase("change: \x1b[2J", "fail", "refused", (step,), ("first\nsecond \x1b[1A",))
+    path = CriticalPath(("x:y:A a",), 0.0, ("x:y:A a",))
+    lines = rehearsal_text(Rehearsal("dev", {"aws": "7"}, (phase,), path, ("x:y:A",))).splitlines()
+    assert all(line.startswith("rehearsed: ") for line in lines)
+    assert not [line for line in lines if "\x1b" in line]
+    assert "rehearsed: FAIL change: \\x1b[2J: refused" in lines
+    assert "rehearsed:        replaced because of size, as documented, not observed: url" in lines
+    assert "rehearsed:        because of b; no rule says whether that replaces" in lines
+    assert "rehearsed: critical path: 0 s, and 1 of unknown duration, over 1 creations:" in lines
+    assert lines[-1] == "rehearsed: verdict: fail"
