@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from stampworks.cli import exits
+from stampworks.cli import exits, stacks
 from stampworks.cli import state as state_of
 from stampworks.cli.main import main
-from stampworks.plan import Plan, fingerprint, from_json
+from stampworks.plan import fingerprint
 
 
 @pytest.fixture
@@ -32,14 +32,13 @@ def state(**outputs: object) -> str:
     return json.dumps({"deployment": {"resources": [*({"type": each} for each in types), cluster]}})
 
 
-def now(capsys: pytest.CaptureFixture[str]) -> str:
-    main(["plan", "--json"])
-    return fingerprint(from_json(Plan, capsys.readouterr().out))
+def now() -> str:
+    return fingerprint(stacks.plan_of("local"))
 
 
 def test_siblings(backend: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Equal, whether they were stamped or not, and the backend was asked where the project is."""
-    mark = now(capsys)
+    mark = now()
     (backend / "local.json").write_text(state(fingerprint=mark))
     assert main(["compare", "local", "other"]) == exits.FINE
     assert capsys.readouterr().out == (
@@ -65,7 +64,7 @@ def test_edited_by_hand(backend: Path, project: Path, capsys: pytest.CaptureFixt
 
 def test_stamped_before_the_declaration_changed(backend: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two equal declarations of which one has not been stamped again."""
-    mark = now(capsys)
+    mark = now()
     (backend / "local.json").write_text(state(fingerprint=mark))
     (backend / "other.json").write_text(state(fingerprint="0123456789abcdef"))
     assert main(["compare", "local", "other"]) == exits.NO

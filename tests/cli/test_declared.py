@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from stampworks.cli import exits
+from stampworks.cli import exits, stacks
 from stampworks.cli.main import main
 from stampworks.facts import facts_file
-from stampworks.plan import Plan, from_json
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
@@ -26,9 +25,25 @@ def test_plan_as_text(project: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_plan_as_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--json is the whole plan, readable again."""
+    """--json is the whole plan, readable again, with what rules say beside it: the same as the text has."""
     assert main(["plan", "--json", "-s", "local"]) == exits.FINE
-    assert from_json(Plan, capsys.readouterr().out).name == "local"
+    out = capsys.readouterr().out
+    (project / "plan.json").write_text(out)
+    assert stacks.plan_of(str(project / "plan.json")) == stacks.plan_of("local")
+    found = {each["id"]: each for each in json.loads(out)["rules"]}
+    main(["plan"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert all(f"{each['id']} {each['evidence']}" in text for each in found.values())
+    assert found["fabric.loopback"] == {
+        "id": "fabric.loopback",
+        "verdict": "unknown",
+        "severity": "error",
+        "subject": "",
+        "place": "",
+        "evidence": "4 simulated links x 200 Mb/s x 2 for headroom = 1600 Mb/s, and nobody has measured what this "
+        "machine carries",
+        "fix": "run `stampworks facts`",
+    }
 
 
 def test_plan_of_a_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stampworks.cli import exits
+from stampworks.cli import exits, stacks
 from stampworks.cli.main import main
-from stampworks.plan import Plan, fingerprint, from_json
+from stampworks.plan import fingerprint
 from stampworks.qualification import new_key, signed
 
 from tests.operations.standin import StandIn
@@ -47,8 +47,7 @@ def proof(certificate: str) -> dict[str, Any]:
 
 def test_of_a_stack(backend: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its certificate, checked with its key; its plan; and when it was stamped, in the backend's words."""
-    main(["plan", "--json"])
-    plan = from_json(Plan, capsys.readouterr().out)
+    plan = stacks.plan_of("local")
     certificate = dataclasses.replace(CERTIFICATE, fingerprint=fingerprint(plan))
     (backend / "local.json").write_text(state(proof(signed(certificate, PRIVATE))))
     assert main(["report", "--format", "json"]) == exits.FINE

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import exits, stacks
+
+if TYPE_CHECKING:
+    from stampworks.planning import Finding
 
 
 def add_verbs(verbs: Any) -> None:
     plan = verbs.add_parser("plan", help="show what a declaration means, without changing anything", allow_abbrev=False)
     stacks.add_plan_options(plan)
-    plan.add_argument("--json", action="store_true", help="print the whole plan as JSON")
+    plan.add_argument("--json", action="store_true", help="print the whole plan and what rules say of it as JSON")
     plan.set_defaults(call=show_plan)
     schema = verbs.add_parser("schema", help="print the JSON schema of a declaration", allow_abbrev=False)
     schema.set_defaults(call=show_schema)
@@ -22,12 +25,13 @@ def show_plan(arguments: argparse.Namespace) -> int:
     """Fine when no rule says no; what no rule could judge is shown as unknown."""
     from stampworks import planning
     from stampworks.facts import known_facts, today
-    from stampworks.plan import to_json
+    from stampworks.plan import to_dict
 
     plan = stacks.asked_plan(arguments)
     findings = planning.rules(plan, known_facts(), today())
     if arguments.json:
-        print(to_json(plan), end="")
+        written = {**to_dict(plan), stacks.RULES: [_told(finding) for finding in findings]}
+        print(json.dumps(written, indent=2, ensure_ascii=False))
     else:
         from stampworks.cli.output import terminal_width
         from stampworks.planning.cost import cost
@@ -35,6 +39,19 @@ def show_plan(arguments: argparse.Namespace) -> int:
 
         print(plan_text(plan, cost(plan), findings, terminal_width()), end="")
     return exits.NO if any(finding.outcome == "fail" for finding in findings) else exits.FINE
+
+
+def _told(finding: Finding) -> dict[str, str]:
+    """As a program reads it: what it cannot tell has the verdict unknown, and in its evidence what it lacks."""
+    return {
+        "id": finding.id,
+        "verdict": finding.verdict,
+        "severity": finding.severity,
+        "subject": finding.subject,
+        "place": finding.place,
+        "evidence": finding.text,
+        "fix": finding.hint,
+    }
 
 
 def show_schema(_: argparse.Namespace) -> int:

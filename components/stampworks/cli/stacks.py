@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from stampworks.plan import Plan, Roster
 
 DEFAULT_STACK = "local"
+RULES = "rules"
+"""Beside the fields of a plan in its file: what rules said of it, which is no part of it and is said anew."""
 PROJECT_MAX_KIB = 64
 """Of a Pulumi.yaml. It may be anybody's, and reading YAML takes its time."""
 
@@ -62,10 +65,13 @@ def plan_of(stack: str) -> Plan:
 
 
 def _written_plan(file: Path) -> Plan:
-    from stampworks.plan import Plan, from_json
+    from stampworks.plan import Plan, from_dict
 
     try:
-        plan = from_json(Plan, file.read_text())
+        data = json.loads(file.read_text())
+        if isinstance(data, dict):
+            data.pop(RULES, None)
+        plan = from_dict(Plan, data)
         if [group.role for group in plan.groups].count("controller") != 1:
             raise ValueError("Plan.groups: one of them is the controller's")
         _check_known(plan)
