@@ -76,19 +76,19 @@ ILLEGAL: list[tuple[str, Options, dict[str, Any], str, str, str]] = [
     ),
     (
         *("aws", FSX, {"capacity": 3000}, "capacity"),
-        "3000 GiB is no capacity of Amazon FSx for Lustre PERSISTENT_2 SSD: legal are 1200 to 2400 in steps of 1200, "
+        "3000 GiB is no capacity of Amazon FSx for Lustre PERSISTENT_2 SSD: legal are 1200, "
         "2400 and on in steps of 2400",
         "write capacity: 2400 or 4800",
     ),
     (
         *("aws", FSX, {"capacity": 1000}, "capacity"),
-        "1000 GiB is no capacity of Amazon FSx for Lustre PERSISTENT_2 SSD: legal are 1200 to 2400 in steps of 1200, "
+        "1000 GiB is no capacity of Amazon FSx for Lustre PERSISTENT_2 SSD: legal are 1200, "
         "2400 and on in steps of 2400",
         "write capacity: 1200",
     ),
     (
         *("aws", FSX, {"capacity": None}, "capacity", "Amazon FSx for Lustre PERSISTENT_2 SSD needs capacity"),
-        "1200 to 2400 in steps of 1200, 2400 and on in steps of 2400 GiB",
+        "1200, 2400 and on in steps of 2400 GiB",
     ),
     (
         *("aws", HDD, {"capacity": 7200}, "capacity"),

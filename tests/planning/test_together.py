@@ -115,8 +115,8 @@ def test_all_at_once(plan_text_of: PlanText) -> None:
         "pools[0].purchase: machines of aws are not bought as owned",
         "pools[0].zone: eu-west-1a is no zone of us-east-1, where the cluster is: there they begin like it",
         "fabric.oversubscription: the fabric is aws's own, and nobody chooses that",
-        "storage[0].capacity: 1300 GiB is no capacity of Amazon FSx for Lustre SCRATCH_2: legal are 1200 to 2400 in "
-        "steps of 1200, 2400 and on in steps of 2400",
+        "storage[0].capacity: 1300 GiB is no capacity of Amazon FSx for Lustre SCRATCH_2: legal are 1200, 2400 and on "
+        "in steps of 2400",
         "storage[1].mbps_per_tib: Amazon FSx for Lustre PERSISTENT_2 SSD does not come with 300 MB/s per TiB",
         "storage[1].mount: /a is mounted twice",
         "storage[2].kind: no file system is called 'fsx-lustr'",

@@ -67,9 +67,8 @@ def _trees(declaration: Declaration, leaf_nodes: int, notes: Notes) -> dict[str,
         if row.simulated or not known_nics(row) or pool.scheduling_only:
             continue
         try:  # of a leaf that is not the only one
-            uplinks = design(row, leaf_nodes + 1, unit=leaf_nodes, oversubscription=thin).uplinks
-            tree = design(row, pool.count, unit=leaf_nodes, oversubscription=thin)
-            found[pool.name] = (uplinks, tree.group_units if tree.tiers == 3 else 0)
+            tree = design(row, max(pool.count, leaf_nodes + 1), unit=leaf_nodes, oversubscription=thin)
+            found[pool.name] = (tree.uplinks, tree.group_units if tree.tiers == 3 else 0)
         except NoFatTreeError:
             continue
         except FabricError as error:

@@ -24,7 +24,6 @@ PODS = Pods(
 
 CHOICES = Choices(
     controller_machine="m7i",
-    controller_why="the controller runs no jobs, so it takes a small machine without accelerators",
     purchases=("on-demand", "spot", "reserved", "block"),
     regions=True,
     zones_begin_with_region=True,

@@ -8,6 +8,8 @@ from typing import Literal
 
 from stampworks.plan import Purchase
 
+ANY_SERVER = "the controller runs no jobs: any server without accelerators does"
+"""Why the controller runs on one, where nobody has names for sizes."""
 PODS_MIN = 16
 """What the declaration allows."""
 
@@ -66,7 +68,6 @@ class Pods:
 class Choices:
     controller_machine: str
     """The catalog's name of the machine that the scheduler's controller runs on."""
-    controller_why: str
     purchases: tuple[Purchase, ...]
     """How machines can be paid for; the first one is what it is where nobody says it."""
     regions: bool
@@ -81,3 +82,4 @@ class Choices:
     """None where the plan numbers every port itself, or the cloud every one."""
     pods: Pods | None
     """None where it was not found out."""
+    controller_why: str = "the controller runs no jobs, so it takes a small machine without accelerators"

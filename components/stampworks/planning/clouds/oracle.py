@@ -13,7 +13,6 @@ PODS = Pods(
 
 CHOICES = Choices(
     controller_machine="VM.Standard.E5.Flex",
-    controller_why="the controller runs no jobs, so it takes a small machine without accelerators",
     purchases=("on-demand", "spot", "reserved"),
     regions=True,
     zones_begin_with_region=False,

@@ -1,10 +1,10 @@
 """What is chosen for machines that are rented one by one, and come with an address in a network that is not ours."""
 
-from stampworks.planning.clouds.choices import Choices
+from stampworks.planning.clouds.choices import ANY_SERVER, Choices
 
 CHOICES = Choices(
     controller_machine="server",
-    controller_why="the controller runs no jobs: any server without accelerators does",
+    controller_why=ANY_SERVER,
     purchases=("on-demand", "spot", "reserved"),
     regions=False,
     zones_begin_with_region=False,
