@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from ipaddress import IPv4Network
 from types import MappingProxyType
 from typing import Any
@@ -114,6 +115,18 @@ def test_what_a_node_takes_of_its_subnet() -> None:
     assert "subnet nic1 is full" not in found(google, "addresses.room")[0].text
     assert "17 needed now, 1 address a node" in found(google, "addresses.room")[0].text
     assert {subnet.reserved for subnet in rails} == {4}
+
+
+@pytest.mark.parametrize("machine", ["a3-ultragpu-8g", "a3-megagpu-8g", "p5", "BM.GPU.H100.8", "ND96isr_H100_v5"])
+def test_each_subnet_has_its_own_terms(machine: str) -> None:
+    """What is needed of a subnet is the sum that is given as its reason, and nothing of another one."""
+    plan = planned(declared(catalog.machines()[machine]))
+    why = {each.path: each.why for each in plan.reasons}
+    for subnet in plan.network.subnets:
+        said = why.get(f"network.subnets.{subnet.name}.needed", " = 0")
+        terms = re.findall(r"(\d+) x (\d+) \(\w+\)", said)
+        assert sum(int(count) * int(each) for count, each in terms) == subnet.needed, said
+        assert said.endswith(f" = {subnet.needed}")
 
 
 def test_a_pool_that_takes_nothing_of_a_rails_subnet() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from stampworks import catalog
@@ -178,20 +178,28 @@ def _range(declaration: Declaration) -> str:
 def _say_needs(groups: Sequence[Group], subnets: Sequence[Subnet], notes: Notes) -> None:
     """Each number with its arithmetic."""
     there = [group for group in groups if group.role != "scheduling only"]
+    taken = [(group, subnet.name, each) for group in there for subnet, each in taken_of(subnets, group)]
     for subnet in subnets:
-        if subnet.name == NODES:
-            parts = [(group, node_addresses(group.machine.name)) for group in there]
-        else:
-            parts = [(group, rail_addresses(group.machine.name)) for group in there if subnet.name in _rails_of(group)]
-        terms = [f"{group.count} x {each} ({group.name})" for group, each in parts if each]
+        parts = [(group, each) for group, name, each in taken if name == subnet.name]
+        terms = [f"{group.count} x {each} ({group.name})" for group, each in parts]
         of_nodes = sum(group.count * each for group, each in parts)
         pods = [f"{subnet.needed - of_nodes} of Kubernetes"] if subnet.needed > of_nodes else []
         if terms:
             notes.reason(f"network.subnets.{subnet.name}.needed", " + ".join([*terms, *pods]) + f" = {subnet.needed}")
 
 
-def _rails_of(group: Group) -> list[str]:
-    return [f"rail{rail}" for rail in range(group.rails or 0)]
+def taken_of(subnets: Sequence[Subnet], group: Group) -> Iterator[tuple[Subnet, int]]:
+    """The subnets that a node of a group is in, and what it takes of each, its pods left out."""
+    machine = group.machine.name
+    apart = {*nics_apart(machine)} & {subnet.name for subnet in subnets}
+    rails = {f"rail{rail}" for rail in range(group.rails or 0)} if rail_addresses(machine) else set()
+    for subnet in subnets:
+        if subnet.name == NODES:
+            yield subnet, node_addresses(machine) - len(apart)
+        elif subnet.name in apart:
+            yield subnet, 1
+        elif subnet.name in rails:
+            yield subnet, rail_addresses(machine)
 
 
 def _on_nodes(

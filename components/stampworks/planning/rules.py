@@ -19,7 +19,7 @@ from stampworks.plan import Group, Plan, Storage, Subnet, declared_pools
 from stampworks.planning import file_systems, model, storage
 from stampworks.planning.addresses import AddressMap
 from stampworks.planning.cost import BOUGHT_BEFORE, NoPrice, price_of
-from stampworks.planning.layout import NODES, joined_nodes, known_nics, nics_apart, node_addresses, rail_addresses
+from stampworks.planning.layout import joined_nodes, known_nics, taken_of
 from stampworks.review import Outcome
 
 Verdict = Literal["pass", "fail", "unknown"]
@@ -160,17 +160,9 @@ def _of_slot(plan: Plan, pool: Group) -> tuple[int, str, str]:
 
 def _taken(plan: Plan, pool: Group) -> Iterator[tuple[Subnet, int]]:
     """The subnets that a node of a pool is in, and what it takes of each."""
-    rails = {f"rail{rail}" for rail in range(pool.rails or 0)}
-    apart = {*nics_apart(pool.machine.name)} & {subnet.name for subnet in plan.network.subnets}
-    for subnet in plan.network.subnets:
-        if subnet.name == NODES:
-            pods_ = plan.network.pods
-            of_pods = pods_.node_addresses if pods_ and pods_.subnet == subnet.name else 0
-            yield subnet, node_addresses(pool.machine.name) - len(apart) + of_pods
-        elif subnet.name in apart:
-            yield subnet, 1
-        elif subnet.name in rails and (each := rail_addresses(pool.machine.name)):
-            yield subnet, each
+    pods_ = plan.network.pods
+    for subnet, each in taken_of(plan.network.subnets, pool):
+        yield subnet, each + (pods_.node_addresses if pods_ and pods_.subnet == subnet.name else 0)
 
 
 def pods(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (its answer is in the plan)
