@@ -259,8 +259,16 @@ def test_what_a_file_system_delivers() -> None:
     assert found.read is not UNKNOWN
     assert found.write is not UNKNOWN
     assert found.read.value == pytest.approx(0.12)
-    assert found.read.why == "50 MB/s per TiB x 2400 GiB / 1000 = 2.4 TiB"
+    assert found.read.why == "50 MB/s per TiB x 2.4 TiB (2400 GiB / 1000)"
     assert found.write == found.read
+
+
+def test_what_is_sold_in_gb_brings_throughput_by_the_tb() -> None:
+    found = delivered(ORACLE, "oracle")
+    assert found.read is not UNKNOWN
+    assert found.read.why == "250 MB/s per TB x 31.2 TB (31200 GB / 1000)"
+    [finding] = check(dataclasses.replace(ORACLE, mbps_per_tib=300), "oracle")
+    assert finding.text == "OCI File Storage with Lustre does not come with 300 MB/s per TB"
 
 
 def test_scratch_writes_half_of_what_it_reads() -> None:

@@ -13,6 +13,9 @@ from stampworks.views.comparison import Side, comparison_data, comparison_text, 
 
 from tests.planning.test_fingerprint import IDENTITY, ON_KUBERNETES, OTHERS, PLAN, changed, mutations, planned
 
+LUSTRE = {"name": "s", "kind": "fsx-lustre", "tier": "PERSISTENT_2 SSD", "capacity": 4800, "mount": "/s"}
+TIERING = {"name": "s", "kind": "fsx-lustre", "tier": "PERSISTENT_2 INTELLIGENT_TIERING", "mount": "/s"}
+
 
 def of(path: str, value: Any) -> Plan:
     return planned(changed(path, value))
@@ -21,6 +24,29 @@ def of(path: str, value: Any) -> Plan:
 def counted(a: Plan, b: Plan) -> list[str]:
     found = [each for each in differences(a, b) if each.kind == "difference" and not each.follows]
     return sentences(found, "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        (
+            {**LUSTRE, "mbps_per_tib": 250},
+            {**LUSTRE, "mbps_per_tib": 500},
+            "storage s throughput per TiB: 250 MB/s in a, 500 MB/s in b",
+        ),
+        (
+            {**TIERING, "throughput_mbps": 4000, "read_cache_gib": 64},
+            {**TIERING, "throughput_mbps": 8000, "read_cache_gib": 64},
+            "storage s throughput: 4000 MB/s in a, 8000 MB/s in b",
+        ),
+    ],
+)
+def test_storage_is_as_fast_as_its_bytes(one: dict[str, Any], other: dict[str, Any], said: str) -> None:
+    """Its throughput is in bytes, and that of a link in bits."""
+    pools = [{"name": "gpu", "machine": "p5", "count": 2}]
+    on_aws = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": pools}
+    a, b = (planned({**on_aws, "storage": [it]}) for it in (one, other))
+    assert said in counted(a, b)
 
 
 WORDS = {

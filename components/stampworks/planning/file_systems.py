@@ -216,22 +216,22 @@ def _which(options: Options, kind: FileSystem) -> Iterator[Finding]:
     elif not rows:
         yield Finding("storage.tier", "fail", "tier", f"{kind.title} has no tier {options.tier!r}", _one_of(tiers))
     elif options.mbps_per_tib is None and len(rows) > 1:
-        text = f"{_title(kind, rows[0])} needs a throughput per TiB"
+        text = f"{_title(kind, rows[0])} needs a throughput per {_large(kind)}"
         hint = _one_of([f"{row.mbps_per_tib}" for row in rows])
         yield Finding("storage.throughput-per-tib", "fail", "mbps_per_tib", text, hint)
     elif options.mbps_per_tib is not None and not resolve(options):
         values = [row.mbps_per_tib for row in rows if isinstance(row.mbps_per_tib, int) and row.mbps_per_tib]
-        yield _no_throughput(options.mbps_per_tib, _title(kind, rows[0]), values)
+        yield _no_throughput(options.mbps_per_tib, kind, _title(kind, rows[0]), values)
 
 
-def _no_throughput(asked: int, title: str, values: Sequence[int]) -> Finding:
+def _no_throughput(asked: int, kind: FileSystem, title: str, values: Sequence[int]) -> Finding:
     rule = "storage.throughput-per-tib"
     if not values:
-        text = f"{title} has no throughput per TiB to ask for"
+        text = f"{title} has no throughput per {_large(kind)} to ask for"
         return Finding(rule, "fail", "mbps_per_tib", text, "leave mbps_per_tib out")
     below = max((value for value in values if value < asked), default=None)
     above = min((value for value in values if value > asked), default=None)
-    text = f"{title} does not come with {asked} MB/s per TiB"
+    text = f"{title} does not come with {asked} MB/s per {_large(kind)}"
     return Finding(rule, "fail", "mbps_per_tib", text, _one_of([f"{value}" for value in values]), below, above)
 
 
@@ -393,9 +393,14 @@ def _throughput(per_tib: float | Unknown, options: Options, kind: FileSystem, bo
         return Bound(bought / 1000, f"{bought} MB/s are bought")
     if isinstance(per_tib, Unknown) or options.capacity is None:
         return UNKNOWN
-    tib = options.capacity / kind.units_per_tib
-    counted = f"{options.capacity} {kind.capacity_unit} / {kind.units_per_tib} = {figure(tib)} TiB"
-    return Bound(per_tib * tib / 1000, f"{figure(per_tib)} MB/s per TiB x {counted}")
+    tib, large = options.capacity / kind.units_per_tib, _large(kind)
+    counted = f"{figure(tib)} {large} ({options.capacity} {kind.capacity_unit} / {kind.units_per_tib})"
+    return Bound(per_tib * tib / 1000, f"{figure(per_tib)} MB/s per {large} x {counted}")
+
+
+def _large(kind: FileSystem) -> str:
+    """What throughput is sold by: TiB of GiB, TB of GB."""
+    return kind.capacity_unit.replace("G", "T")
 
 
 def _metadata(options: Options) -> Bound | Unknown:

@@ -25,8 +25,19 @@ FIELDS = {
     "expectations": "expectation",
     "nodes": "node",
     "count_min": "nodes that always run",
+    "rate_mbps": "rate",
+    "throughput_mbps": "throughput",
+    "mbps_per_tib": "throughput per TiB",
 }
-UNITS = {"_mbps": " Mb/s", "_minutes": " min", "_seconds": " s", "_mib": " MiB", "_gib": " GiB"}
+UNITS = {
+    "throughput_mbps": " MB/s",  # of storage, which bytes are counted of; of links, bits are
+    "rate_mbps": " Mb/s",
+    "mbps_per_tib": " MB/s",
+    "_minutes": " min",
+    "_seconds": " s",
+    "_mib": " MiB",
+    "_gib": " GiB",
+}
 UNLIMITED = frozenset({"time_limit_minutes", "accelerators_max"})
 _NAME, _WITHIN = "\0", "\1"
 """Stand in a sentence for the entry it is about, and the one that this is within, so that the same one about many
