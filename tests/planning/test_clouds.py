@@ -512,13 +512,32 @@ def test_prices_grow_old() -> None:
 
     def verdict(later: int) -> str:
         day = f"{year + (month + later - 1) // 12}-{(month + later - 1) % 12 + 1:02}-01"
-        [finding] = [each for each in planning.rules(plan, None, day) if each.id == "price.age"]
+        findings = [each for each in planning.rules(plan, None, day) if each.id == "price.age"]
+        [finding] = [each for each in findings if each.subject == "gpu"]
         assert finding.severity == "warning"
         return finding.verdict
 
     assert [verdict(later) for later in (0, 3, 4, 16)] == ["pass", "pass", "fail", "fail"]
-    [unsaid] = found(plan, "price.age")
-    assert unsaid.verdict == "unknown"
+    assert {unsaid.verdict for unsaid in found(plan, "price.age")} == {"unknown"}
+
+
+def test_prices_of_the_head_and_of_storage_grow_old_too() -> None:
+    """All that is added up has an age."""
+    plan = on_aws(gpu(purchase="reserved", reservation="cr-1"), storage=[{**LUSTRE, "mbps_per_tib": 125}])
+    findings = [each for each in planning.rules(plan, None, "2036-01-01") if each.id == "price.age"]
+    assert [(each.subject, each.place, each.outcome) for each in findings] == [
+        ("head", "", "warn"),
+        ("scratch", "storage[0]", "warn"),
+    ]
+    assert findings[1].text.startswith("the price of fsx-lustre PERSISTENT_2 SSD, is of ")
+
+
+def test_a_price_that_nobody_knows_anywhere() -> None:
+    """Where there are no regions, none is named."""
+    fields = {"cloud": "hosts", "pools": [{"name": "gpu", "machine": "dgx-h100", "count": 2}]}
+    weka = {"name": "data", "kind": "weka", "capacity": 1000, "mount": "/data"}
+    plan = planned({"version": 1, "name": "test", **fields, "storage": [weka]})
+    assert [each.why for each in cost(plan).charges if each.what == "storage data"] == ["no price of it is known"]
 
 
 def test_machines_whose_nics_nobody_describes() -> None:

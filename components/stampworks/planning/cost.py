@@ -61,22 +61,34 @@ def _sort(plan: Plan, group: Group) -> str:
 
 
 def _of_storage(plan: Plan, storage: Storage) -> Charge:
-    what = f"storage {storage.name}"
-    if plan.controller.machine.simulated:
-        return Charge(what, storage.kind, None, None, "it lies on the machine that simulates the cluster", sold=False)
-    if storage.kind == DIRECTORY:
-        return Charge(what, storage.kind, None, None, "nobody sends a bill for a disk of your own", sold=False)
+    what, basis = f"storage {storage.name}", _basis(storage)
+    found = price_of_storage(plan, storage)
+    if isinstance(found, NoPrice):
+        return Charge(what, basis, None, None, found.why, found.sold)
     unit = catalog.file_systems()[storage.kind].capacity_unit
-    basis = f"{storage.capacity} {unit} of " if storage.capacity else ""
-    basis += " ".join(filter(None, (storage.kind, storage.tier)))
-    basis += f" with {', '.join(storage.bought)}" if storage.bought else ""
-    row = file_systems.resolve(options(storage))
-    found = catalog.storage_price(row.name, plan.region) if row else catalog.UNKNOWN
-    if isinstance(found, catalog.Unknown) or not storage.capacity:
-        return Charge(what, basis, None, None, f"no price of it in {plan.region} is known")
-    extra = [name for name in ("throughput_mbps", "read_cache_gib", "metadata_iops") if getattr(storage, name)]
-    if extra := [*extra, *(feature for feature in storage.features if feature == "backups")]:
-        return Charge(what, basis, None, None, f"what is billed for {', '.join(extra)} is not known")
     why = f"{found.usd_per_month:g} USD a {unit} and month: {found.source}, read {found.read}, {found.trust} source"
     usd = round(storage.capacity * found.usd_per_month / MONTH_HOURS, 6)
     return Charge(what, basis, usd, usd, why)
+
+
+def _basis(storage: Storage) -> str:
+    unit = catalog.file_systems()[storage.kind].capacity_unit
+    basis = f"{storage.capacity} {unit} of " if storage.capacity else ""
+    basis += " ".join(filter(None, (storage.kind, storage.tier)))
+    return basis + (f" with {', '.join(storage.bought)}" if storage.bought else "")
+
+
+def price_of_storage(plan: Plan, storage: Storage) -> catalog.StoragePrice | NoPrice:
+    """Of a month of its unit of capacity, where that is all that is billed."""
+    if plan.controller.machine.simulated:
+        return NoPrice("it lies on the machine that simulates the cluster", sold=False)
+    if storage.kind == DIRECTORY:
+        return NoPrice("nobody sends a bill for a disk of your own", sold=False)
+    row = file_systems.resolve(options(storage))
+    found = catalog.storage_price(row.name, plan.region) if row else catalog.UNKNOWN
+    if isinstance(found, catalog.Unknown) or not storage.capacity:
+        return NoPrice(f"no price of it{f' in {plan.region}' if plan.region else ''} is known")
+    extra = [name for name in ("throughput_mbps", "read_cache_gib", "metadata_iops") if getattr(storage, name)]
+    if extra := [*extra, *(feature for feature in storage.features if feature == "backups")]:
+        return NoPrice(f"what is billed for {', '.join(extra)} is not known")
+    return found

@@ -18,7 +18,7 @@ from stampworks.physics.memory import GIB
 from stampworks.plan import Group, Plan, Storage, Subnet, declared_pools
 from stampworks.planning import file_systems, model, storage
 from stampworks.planning.addresses import AddressMap
-from stampworks.planning.cost import BOUGHT_BEFORE, NoPrice, price_of
+from stampworks.planning.cost import BOUGHT_BEFORE, NoPrice, price_of, price_of_storage
 from stampworks.planning.layout import joined_nodes, known_nics, taken_of
 from stampworks.review import Outcome
 
@@ -425,28 +425,30 @@ def _fleet(plan: Plan, one: Storage, place: str) -> Iterator[Finding]:
 
 def prices(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Prices of accelerators have moved by half within a quarter: one that is older says little."""
-    for where, pool in _running(plan):
-        price = price_of(plan, pool)
+    for what, subject, place, price in _priced(plan):
         if isinstance(price, NoPrice):
             continue  # that it is missing, the cost says
-        place, what = f"{where}.machine", f"the price of {pool.machine.name}, {pool.purchase}"
-        if isinstance(price.as_of, catalog.Unknown):
-            yield Finding(
-                "price.age", "unknown", f"{what}: its source says no date", "ask the cloud", place, "warning", pool.name
-            )
-            continue
-        text = f"{what}, is of {price.as_of}"
-        if facts.as_of is None:
-            yield Finding(
-                "price.age", "unknown", f"{text}, and nobody said what day it is", "", place, "warning", pool.name
-            )
-        elif _months(price.as_of, facts.as_of) <= PRICE_MONTHS_MAX:
-            yield Finding("price.age", "pass", text, "", place, "warning", pool.name)
-        else:
-            text = f"{text}: more than {PRICE_MONTHS_MAX} months before {facts.as_of}"
-            yield Finding(
-                "price.age", "fail", text, "ask the cloud, and renew the catalog", place, "warning", pool.name
-            )
+        verdict, text, hint = _age(what, price.as_of, facts.as_of)
+        yield Finding("price.age", verdict, text, hint, place, "warning", subject)
+
+
+def _priced(plan: Plan) -> Iterator[tuple[str, str, str, catalog.Price | catalog.StoragePrice | NoPrice]]:
+    """What is sold, whose it is, where that is declared, and its price."""
+    for place, group in (("", plan.controller), *((f"{where}.machine", pool) for where, pool in _running(plan))):
+        yield f"{group.machine.name}, {group.purchase}", group.name, place, price_of(plan, group)
+    for index, one in enumerate(plan.storage):
+        yield " ".join(filter(None, (one.kind, one.tier))), one.name, f"storage[{index}]", price_of_storage(plan, one)
+
+
+def _age(what: str, as_of: str | catalog.Unknown, today: str | None) -> tuple[Verdict, str, str]:
+    if isinstance(as_of, catalog.Unknown):
+        return "unknown", f"the price of {what}: its source says no date", "ask the cloud"
+    text = f"the price of {what}, is of {as_of}"
+    if today is None:
+        return "unknown", f"{text}, and nobody said what day it is", ""
+    if _months(as_of, today) <= PRICE_MONTHS_MAX:
+        return "pass", text, ""
+    return "fail", f"{text}: more than {PRICE_MONTHS_MAX} months before {today}", "ask the cloud, and renew the catalog"
 
 
 def _months(earlier: str, later: str) -> int:
