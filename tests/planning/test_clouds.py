@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+import typing
 from ipaddress import IPv4Network
 from types import MappingProxyType
 from typing import Any
@@ -12,8 +13,8 @@ from typing import Any
 import pytest
 from stampworks import catalog, planning
 from stampworks.catalog import UNKNOWN
-from stampworks.declaration import DeclarationError, load_value
-from stampworks.plan import Plan, fingerprint, from_json, to_json
+from stampworks.declaration import DeclarationError, Pool, load_value
+from stampworks.plan import Plan, Purchase, fingerprint, from_json, to_json
 from stampworks.planning import Facts, Finding
 from stampworks.planning.changes import Side, review
 from stampworks.planning.clouds import CLOUDS
@@ -707,3 +708,12 @@ def test_how_far_a_pool_grows_where_the_plan_numbers_nodes() -> None:
             else:
                 with pytest.raises(DeclarationError, match="too small"):
                     planning.plan(load_value({**data, "pools": grown}, "test"))
+
+
+def test_ways_to_buy_agree() -> None:
+    """Three rooms say them, none of which may import another: prices tell for how long something is reserved."""
+    planned = {*typing.get_args(Purchase)}
+    assert {*typing.get_args(Pool.model_fields["purchase"].annotation)} == {"", *planned}
+    priced = {re.sub("-[13]y$", "", way) for way in typing.get_args(catalog.Purchase)}
+    assert {*priced, "owned"} == planned
+    assert {way for choices in CLOUDS.values() for way in choices.purchases} == planned
