@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.rehearsal.conftest import ROOT, parsed, phase, project
+from tests.project import wait_for
+from tests.rehearsal.conftest import ROOT, Trial, parsed, phase, project
 
 pytestmark = pytest.mark.engine
 
@@ -37,10 +42,14 @@ class Rehearsed:
 
 
 @pytest.fixture(scope="module")
-def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> Rehearsed:
-    folder, aside = tmp_path_factory.mktemp("local"), tmp_path_factory.mktemp("aside")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
     config = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
-    trial = project(folder, ROOT / "stacks" / "__main__.py", "local", config)
+    return project(tmp_path_factory.mktemp("local"), ROOT / "stacks" / "__main__.py", "local", config)
+
+
+@pytest.fixture(scope="module")
+def rehearsed(trial: Trial, tmp_path_factory: pytest.TempPathFactory) -> Rehearsed:
+    aside = tmp_path_factory.mktemp("aside")
     before = trial.files()
     (aside / "scenario.yaml").write_text(SCENARIO)
     with pytest.MonkeyPatch.context() as patch:
@@ -116,3 +125,30 @@ def test_secrets_are_in_no_record(rehearsed: Rehearsed) -> None:
 def test_nothing_of_the_users_is_touched_and_nothing_is_left(rehearsed: Rehearsed) -> None:
     assert rehearsed.changed_files == []
     assert rehearsed.left == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_leaves_nothing(trial: Trial, tmp_path: Path, number: int, code: int) -> None:
+    """Neither the engine, nor what it started, nor its folder."""
+    command = [sys.executable, "-m", "stampworks.cli.main", "rehearse", "-s", "local"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, cwd=trial.folder, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        next(line for line in process.stderr if line == "rehearsing local: up\n")
+        wait_for(lambda: len(_of(tmp_path)) > 1, 60)  # the engine, and the host that runs the program
+        process.send_signal(number)
+        assert process.wait(60) == code
+    assert list(tmp_path.iterdir()) == []
+    wait_for(lambda: not _of(tmp_path), 10)
+
+
+def _of(folder: Path) -> list[Path]:
+    """The processes that were told of a folder."""
+    return [file for file in Path("/proc").glob("[0-9]*/environ") if str(folder).encode() in content(file)]
+
+
+def content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:  # gone by now, or somebody else's
+        return b""

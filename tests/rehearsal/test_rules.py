@@ -17,27 +17,30 @@ PACKAGES = sorted(file.stem for file in FOLDER.glob("*.yaml"))
 
 
 def test_an_id_is_another_one_for_another_resource_and_for_the_next_one() -> None:
-    rules = Rules("a", {"a:b:C": Rule(id="c-{digest}")})
-    first = rules.identity("a:b:C", URN, 1)
-    assert first == rules.identity("a:b:C", URN, 1)
-    assert len({first, rules.identity("a:b:C", URN, 2), rules.identity("a:b:C", f"{URN}2", 1)}) == 3
+    rules = Rules("aws", {"aws:ec2/vpc:Vpc": Rule(id="c-{digest}")})
+    first, _ = rules.outputs(URN, 1, {})
+    assert first == rules.outputs(URN, 1, {})[0]
+    assert len({first, rules.outputs(URN, 2, {})[0], rules.outputs(f"{URN}2", 1, {})[0]}) == 3
     assert re.fullmatch("c-[0-9a-f]{17}", first)
 
 
 def test_outputs_are_filled_and_what_the_program_gave_comes_back() -> None:
-    outputs = {"arn": "arn:{id}", "name": "{name}-made", "size": 1, "all": "{tags}", "no": "{x}"}
-    rule = Rule(id="{name}", outputs=outputs)
-    rules = Rules("a", {"a:b:C": rule}, every={"list": ["{id}"]})
-    made = rules.outputs("a:b:C", URN, 1, {"tags": {"a": "b"}, "size": 3})
-    assert made == {
-        "list": ["net"],
-        "arn": "arn:net",
-        "name": "net-made",
-        "size": 3,
-        "all": {"a": "b"},
-        "tags": {"a": "b"},
-    }
-    assert rules.computed("a:b:C") == {"arn", "name", "size", "all", "no", "list"}
+    outputs = {"arn": "arn:{id}", "called": "{name}-made", "size": 1, "all": "{tags}", "no": "{x}"}
+    rules = Rules("aws", {"aws:ec2/vpc:Vpc": Rule(id="{name}", outputs=outputs)}, every={"list": ["{id}"]})
+    given = {"tags": {"a": "b"}, "size": 3}
+    computed = {"list": ["net"], "arn": "arn:net", "called": "net-made", "all": {"a": "b"}}
+    assert rules.outputs(URN, 1, given) == ("net", {**computed, **given})
+    assert rules.computed("aws:ec2/vpc:Vpc") == {"arn", "called", "size", "all", "no", "list"}
+
+
+def test_a_unique_name_is_the_programs_or_made_up() -> None:
+    rule = Rule(id="{unique}", outputs={"label": "{unique}"}, unique="label")
+    rules = Rules("aws", {"aws:ec2/vpc:Vpc": rule})
+    assert rules.outputs(URN, 1, {"label": "mine"}) == ("mine", {"label": "mine"})
+    made_up, outputs = rules.outputs(URN, 1, {})
+    assert re.fullmatch("net-[0-9a-f]{7}", made_up)
+    assert outputs == {"label": made_up}
+    assert rules.outputs(URN, 2, {})[0] != made_up
 
 
 @pytest.mark.parametrize(
@@ -88,6 +91,7 @@ def test_rules_name_what_the_sdk_has(package: str) -> None:
         assert rule.source or not rule.replaces, f"{token} replaces, and no source says so"
         known = {name or same for name, same in GETTER.findall(code.get(token, ""))}
         named = {key.split(".")[0] for key in rule.replaces} | rule.replaces_when_smaller | set(rule.outputs)
+        named |= {*rule.counts, rule.unique} - {""}
         wrong += [f"{token}: {name}" for name in sorted(named - known)]
     assert not wrong
 

@@ -5,6 +5,10 @@ Errors are named by text, so that a verb that needs none of these rooms does not
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+from typing import NoReturn
+
 FINE = 0
 NO = 1
 """The answer is no."""
@@ -41,6 +45,11 @@ class CliError(Exception):
     def __init__(self, what: str, hint: str, code: int = WRONG_INPUT) -> None:
         super().__init__(f"{what}\n  hint: {hint}")
         self.code = code
+
+
+def terminated(number: int, _: FrameType | None) -> NoReturn:
+    """Of a signal: ends as Ctrl-C does, so that what was begun is taken back."""
+    sys.exit(128 + number)
 
 
 def code_of(error: Exception) -> int | None:

@@ -9,7 +9,6 @@ import select
 import signal
 import subprocess
 import sys
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stampworks.cli import exits, stacks
@@ -82,7 +81,7 @@ def _carry_out(run: Run, roster: Roster) -> int:
     from stampworks.operations.remote import not_installed
     from stampworks.operations.run import cancel, reachable
 
-    before = signal.signal(signal.SIGTERM, _terminated)
+    before = signal.signal(signal.SIGTERM, exits.terminated)
     finished = False
     try:
         code = _stream(run.command)
@@ -113,7 +112,3 @@ def _stream(command: Sequence[str]) -> int:
         finally:
             process.terminate()
     return process.returncode
-
-
-def _terminated(number: int, _: FrameType | None) -> NoReturn:
-    sys.exit(128 + number)

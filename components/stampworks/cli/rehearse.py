@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def rehearse_stack(arguments: argparse.Namespace) -> int:
         scenario = rehearsal.load_scenario(Path(arguments.scenario))
     stack = rehearsal.read_stack(arguments.stack, stacks.project(), stacks.folder(), scenario.secrets)
     with contextlib.ExitStack() as opened:
+        opened.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, exits.terminated))
         record = opened.enter_context(Path(arguments.record).open("w")) if arguments.record else None
         with Progress(f"rehearsing {stack.name}") as progress:
             found = rehearsal.rehearse(stack, scenario, progress, record)

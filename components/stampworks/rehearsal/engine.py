@@ -129,7 +129,7 @@ class Engine:
             said, _ = process.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
             raise EngineError(f"pulumi {words[0]} did not end within {LIMIT_S} s") from None
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             process.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.communicate(timeout=_INTERRUPT_S)

@@ -26,6 +26,8 @@ class Ruled(provider_pb2_grpc.ResourceProviderServicer):
         self._rules, self._version = rules, version
         self._created: Counter[str] = Counter()
         """How many resources were ever created for a URN: the next one is another one."""
+        self._names: dict[tuple[str, str], str] = {}
+        """The id of each unique name that is taken, by type and name."""
 
     # -- the plugin
 
@@ -87,6 +89,8 @@ class Ruled(provider_pb2_grpc.ResourceProviderServicer):
             changes=pb.DiffResponse.DIFF_SOME if found else pb.DiffResponse.DIFF_NONE,
             diffs=[each.path for each in found],
             replaces=replaces,
+            # as providers do where the new one cannot have a name that the old one still has
+            deleteBeforeReplace=bool(replaces and rule.unique and after.get(rule.unique)),
             detailedDiff=detailed,
             hasDetailedDiff=True,
         )
@@ -98,11 +102,14 @@ class Ruled(provider_pb2_grpc.ResourceProviderServicer):
             coming = dict.fromkeys(self._rules.computed(token), UNKNOWN)
             return pb.CreateResponse(properties=encode({**coming, **inputs}, secrets))
         self._created[request.urn] += 1
-        number = self._created[request.urn]
-        outputs = self._rules.outputs(token, request.urn, number, inputs)
-        return pb.CreateResponse(
-            id=self._rules.identity(token, request.urn, number), properties=encode(outputs, secrets)
-        )
+        identity, outputs = self._rules.outputs(request.urn, self._created[request.urn], inputs)
+        name = outputs.get((self._rules.rule(token) or Rule()).unique)
+        if (token, name) in self._names:
+            text = f"rehearsed: there is a {token} named {name} already"
+            await context.abort(grpc.StatusCode.ALREADY_EXISTS, text)
+        if name:
+            self._names[(token, name)] = identity
+        return pb.CreateResponse(id=identity, properties=encode(outputs, secrets))
 
     async def Update(self, request: pb.UpdateRequest, context: Context) -> pb.UpdateResponse:
         """Outputs stay, but for what counts updates; whatever else one computes anew is nowhere documented."""
@@ -118,9 +125,11 @@ class Ruled(provider_pb2_grpc.ResourceProviderServicer):
         """What the state has; of what somebody else made, which a program looks up by its id, what rules say."""
         properties = request.properties
         if not properties.fields:
-            outputs = self._rules.outputs(token_of(request.urn), request.urn, 1, decode(request.inputs))
+            _, outputs = self._rules.outputs(request.urn, 1, decode(request.inputs))
             properties = encode({**outputs, "id": request.id})
         return pb.ReadResponse(id=request.id, properties=properties, inputs=request.inputs)
 
     async def Delete(self, request: pb.DeleteRequest, context: Context) -> Empty:
+        here = token_of(request.urn), request.id
+        self._names = {key: identity for key, identity in self._names.items() if (key[0], identity) != here}
         return Empty()

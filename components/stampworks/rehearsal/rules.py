@@ -33,7 +33,10 @@ class Rule:
 
     id: str = "{digest}"
     outputs: Mapping[str, Any] = field(default_factory=dict)
-    """What a provider computes where the program says nothing; text in braces is an input, `id`, `name` or `digest`."""
+    """What a provider computes where the program says nothing. Text in braces is an input, the `id`, the resource's
+    `name` in the program, a `digest`, or the `unique` name."""
+    unique: str = ""
+    """The input that is a name which nothing else of the type may have; made up where the program gives none."""
     replaces: frozenset[str] = frozenset()
     """Inputs of which another value means another resource."""
     replaces_when_smaller: frozenset[str] = frozenset()
@@ -75,16 +78,17 @@ class Rules:
     def rule(self, token: str) -> Rule | None:
         return self.types.get(token)
 
-    def identity(self, token: str, urn: str, number: int) -> str:
-        """The id of the n-th resource that was ever created for a URN: no clock and no chance."""
-        rule = self.rule(token) or Rule()
-        return str(_filled(rule.id, _words(urn, number)))
+    def outputs(self, urn: str, number: int, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The id and all outputs of the n-th resource that was ever created for a URN: no clock and no chance.
 
-    def outputs(self, token: str, urn: str, number: int, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """All outputs. What the program gave is what comes back."""
-        rule = self.rule(token) or Rule()
-        words = {**_words(urn, number), **inputs, "id": self.identity(token, urn, number)}
-        return {**_filled({**self.every, **rule.outputs}, words), **inputs}
+        What the program gave is what comes back.
+        """
+        rule = self.rule(token_of(urn)) or Rule()
+        digest, name = hashlib.sha256(f"{urn} {number}".encode()).hexdigest()[:17], name_of(urn)
+        unique = inputs.get(rule.unique) or f"{name}-{digest[:7]}"
+        words = {**inputs, "digest": digest, "name": name, "unique": unique}
+        words["id"] = _filled(rule.id, words)
+        return str(words["id"]), {**_filled({**self.every, **rule.outputs}, words), **inputs}
 
     def computed(self, token: str) -> frozenset[str]:
         """The outputs that are not known before there is a resource, unless they are given."""
@@ -116,6 +120,7 @@ def _rule(said: Mapping[str, Any], file: Mapping[str, Any]) -> Rule:
     return Rule(
         id=said.get("id", "{digest}"),
         outputs=said.get("outputs", {}),
+        unique=said.get("unique", ""),
         replaces=frozenset(said.get("replaces", ())),
         replaces_when_smaller=frozenset(said.get("replaces_when_smaller", ())),
         counts=tuple(said.get("counts", ())),
@@ -150,11 +155,6 @@ def _paths(value: Any, path: str = "") -> set[str]:
     if isinstance(value, list):
         return {each for item in value for each in _paths(item, path)}
     return {path}
-
-
-def _words(urn: str, number: int) -> dict[str, Any]:
-    digest = hashlib.sha256(f"{urn} {number}".encode()).hexdigest()[:17]
-    return {"digest": digest, "name": name_of(urn)}
 
 
 def _filled(template: Any, words: Mapping[str, Any]) -> Any:
