@@ -72,6 +72,7 @@ def test_cores_and_disks_are_whole(name: str) -> None:
         (["p6-b300"], 2144),
         (["p6e-gb200"], 740),
         (["ND96isr_MI300X_v5"], 1535),
+        (["mi325x"], 2047),
         (["trn1"], 512),
         (["trn2"], 1536),
     ],
