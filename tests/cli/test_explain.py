@@ -178,3 +178,42 @@ def test_json_holds_nothing_that_a_terminal_obeys(file: str, capsys: pytest.Capt
     words = said(capsys, "training.tracker.experiment", "-s", "plan.json", "--json")
     assert words.isascii()
     assert json.loads(words)["value"] == hostile
+
+
+ON_AWS = """\
+version: 1
+name: test
+cloud: aws
+region: us-east-1
+pools: [{name: gpu, machine: p5, count: 4}]
+"""
+
+
+def test_what_the_page_shows_besides_the_plan(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rules, by their ids too; what it costs, all and each part; and expectations as the page calls them."""
+    Path(file).write_text(ON_AWS)
+    assert "  because addresses.room: pass: pool gpu can grow by " in said(capsys, "rules", file)
+    assert said(capsys, "placement.zones", file).startswith("placement.zones\n  because unknown: gpu names no zone, ")
+    assert "\n  because placement.zones: unknown: gpu names " in said(capsys, "rules.placement.zones", file)
+    words = said(capsys, "cost.gpu", file)
+    assert words.startswith("cost.gpu: ")
+    assert "USD an hour\n  because 4 x p5, on-demand in us-east-1; " in words
+    assert said(capsys, "cost.pool gpu", file).startswith("cost.pool gpu: ")
+    assert "  because cost.head: 1 x m7i" in said(capsys, "cost", file)
+    both = said(capsys, "gpu.allreduce_busbw_gbs", file)
+    assert "because gpu.allreduce_busbw_gbs_max: " in both
+    assert "because gpu.allreduce_busbw_gbs_min: " in both
+    assert "there is no 'cost' in a plan" in said(capsys, "cost.x", file, code=2)
+
+
+def test_names_that_the_page_folds(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = said(capsys, "rail[0-1].bisection_gbps", file)
+    assert "because rail0.bisection_gbps: 0.4 Gb/s: " in words
+    assert "because rail1.bisection_gbps: 0.4 Gb/s: " in words
+
+
+def test_what_has_parts_says_what_they_are(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "pools.gpu.machine", file).startswith("groups.gpu.machine: name: sim-h100; simulated: yes; ")
+    words = said(capsys, "groups.gpu", file).split("declared by")[0]
+    assert words.startswith("groups.gpu: name: gpu; role: worker; machine: sim-h100; count: 4; ")
+    assert "nodes: gpu-[001-004]; " in words.replace("\n", " ")

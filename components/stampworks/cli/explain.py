@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import exits, stacks
+from stampworks.names import fold
 
 if TYPE_CHECKING:
     from stampworks.declaration import Source
@@ -26,11 +27,13 @@ def add_verbs(verbs: Any) -> None:
 
 def show_explanation(arguments: argparse.Namespace) -> int:
     """A path that leads to nothing is wrong input."""
+    from stampworks import planning
+    from stampworks.facts import known_facts, today
     from stampworks.planning.explained import NoSuchValueError, explain
 
     plan, source = _planned(arguments)
     try:
-        found = explain(plan, source, arguments.path)
+        found = explain(plan, source, arguments.path, planning.rules(plan, known_facts(), today()))
     except NoSuchValueError as error:
         what, _, hint = str(error).partition("\n  hint: ")
         raise exits.CliError(what, hint) from None
@@ -54,9 +57,8 @@ def _text(found: Explanation) -> str:
     from stampworks.views.table import paragraph
 
     width = terminal_width()
-    value = ", ".join(map(_item, found.value)) if isinstance(found.value, list) else _value(found.value)
     alone = found.value is None and found.reasons and not found.field
-    lines = paragraph(found.path if alone else f"{found.path}: {value}", width, "")
+    lines = paragraph(found.path if alone else f"{found.path}: {_value(found.value)}", width, "")
     for reason in found.reasons:
         about = "" if reason.path == found.path else f"{reason.path}: "
         lines += paragraph(f"because {about}{reason.why}", width)
@@ -75,8 +77,12 @@ def _item(value: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, dict):
+    if isinstance(value, dict) and value.keys() == {"value", "unit"}:
         return f"{value['value']:g} {value['unit']}"
+    if isinstance(value, dict):
+        return "; ".join(f"{name}: {_value(each)}" for name, each in value.items())
+    if isinstance(value, (list, tuple)):
+        return fold(map(_item, value)) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "unknown" if value is None else str(value) if value != "" else "none"

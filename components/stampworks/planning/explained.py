@@ -15,8 +15,11 @@ from stampworks.declaration.models import Section
 from stampworks.declaration.nodes import Path, find, parsed
 from stampworks.declaration.wording import alternatives, shown
 from stampworks.differences import KEYS, Step
+from stampworks.names import unfold
 from stampworks.plan import Expectation, Plan, Reason, declared_pools
 from stampworks.planning.changes import DECLARED, field_of
+from stampworks.planning.cost import cost
+from stampworks.planning.rules import Finding
 
 
 class NoSuchValueError(ValueError):
@@ -30,7 +33,7 @@ class NoSuchValueError(ValueError):
 class Explanation:
     path: str
     value: Any
-    """Plain data; of what has parts, their names; None where it is not known, or a reason of several values."""
+    """Plain data; of what has parts, what they are in short; None where it is not known, or a reason of several values."""
     reasons: tuple[Reason, ...]
     """Those of the value, of what it is part of, and of its parts."""
     field: str
@@ -42,20 +45,21 @@ class Explanation:
     """Where it is written; empty where nobody wrote it."""
 
 
-def explain(plan: Plan, source: Source | None, path: str) -> Explanation:
-    """What is known of one value, by its path in the plan, or in the declaration, or the name of an expectation.
+def explain(plan: Plan, source: Source | None, path: str, findings: Sequence[Finding] = ()) -> Explanation:
+    """What is known of one value, by its path in the plan, or in the declaration, or as `stampworks plan` shows it.
 
     A plan without its declaration, which only a file holds, knows reasons and no lines.
     """
-    for each in plan.expectations:
-        if each.name == path:
-            return _of_expectation(each)
+    if found := _of_page(plan, findings, path):
+        return found
     whole = re.sub("_(min|max)$", "", path)  # both ends of what is expected are unknown for one reason
     if (reasons := tuple(each for each in plan.reasons if each.path in (path, whole))) and not _leads(plan, path):
         return Explanation(path, None, reasons, "", "", "", "")  # of several values together
     try:
         way, value = _walked(plan, _steps(plan, path), path)
     except NoSuchValueError:
+        if together := [each for each in plan.expectations if each.name.startswith((f"{path}.", f"{path}_"))]:
+            return _of_expectations(path, together)
         if source and (found := _of_declaration(source, path)):
             return replace(found, reasons=tuple(_unused(plan, found.field)))
         raise
@@ -80,9 +84,38 @@ def _leads(plan: Plan, path: str) -> bool:
     return True
 
 
-def _of_expectation(each: Expectation) -> Explanation:
-    value = {"value": each.value, "unit": each.unit}
-    return Explanation(each.name, value, (Reason(each.name, each.why),), "", "", "", "")
+def _of_page(plan: Plan, findings: Sequence[Finding], path: str) -> Explanation | None:
+    """What `stampworks plan` shows besides the plan's own values: expectations, what it costs, what rules say."""
+    names = unfold(path) if "[" in path else (path,)
+    if found := [each for each in plan.expectations if each.name in names]:
+        return _of_expectations(path, found)
+    section, _, name = path.partition(".")
+    if section == "cost":
+        return _of_cost(plan, path, name)
+    said = [each for each in findings if path == "rules" or each.id in (path, path.removeprefix("rules."))]
+    reasons = tuple(
+        Reason(each.id, f"{each.outcome}: {each.text}" + (f"; {each.hint}" if each.hint else "")) for each in said
+    )
+    return Explanation(path, None, reasons, "", "", "", "") if said else None
+
+
+def _of_expectations(path: str, found: Sequence[Expectation]) -> Explanation:
+    if len(found) > 1:
+        reasons = tuple(Reason(each.name, f"{each.value:g} {each.unit}: {each.why}") for each in found)
+        return Explanation(path, None, reasons, "", "", "", "")
+    [one] = found
+    return Explanation(path, {"value": one.value, "unit": one.unit}, (Reason(path, one.why),), "", "", "", "")
+
+
+def _of_cost(plan: Plan, path: str, name: str) -> Explanation | None:
+    """Of all, or of a pool, the head or a storage, which are called as the page calls them, or as they are declared."""
+    whole = cost(plan)
+    found = [each for each in whole.charges if name in ("", each.what, each.what.partition(" ")[2])]
+    if not found:
+        return None
+    usd = whole.usd_per_hour if not name else found[0].usd_per_hour
+    reasons = (Reason(f"cost.{each.what.rpartition(' ')[2]}", f"{each.basis}; {each.why}") for each in found)
+    return Explanation(path, usd and {"value": usd, "unit": "USD an hour"}, tuple(reasons), "", "", "", "")
 
 
 def _of_declaration(source: Source, path: str) -> Explanation | None:
@@ -196,9 +229,16 @@ def _spellings(plan: Plan) -> Iterator[str]:
 
 
 def _shown(value: Any) -> Any:
-    if names := _names(value):
-        return names
-    return list(value) if isinstance(value, tuple) else value
+    """Of what has parts, each of them; what these have of their own is in their names."""
+    if dataclasses.is_dataclass(value):
+        return {each.name: _short(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    return _short(value)
+
+
+def _short(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return getattr(value, "name", None) or _names(value)
+    return _names(value) or (list(value) if isinstance(value, tuple) else value)
 
 
 def _spelled(way: Sequence[Step]) -> str:

@@ -157,6 +157,8 @@ def shown(value: Any, field: str, unit: str) -> str:
         return "yes" if value else "no"
     if field == "nodes":
         return fold(value)
+    if isinstance(value, tuple) and any(map(dataclasses.is_dataclass, value)):
+        return fold(each.name for each in value)
     if isinstance(value, tuple):
         return ", ".join(" ".join(map(str, each)) if isinstance(each, tuple) else str(each) for each in value) or "none"
     if field in UNLIMITED and value == 0:
