@@ -62,7 +62,7 @@ def round_trips(made: Topology) -> None:
     for write, read in (
         (ranks.slurm_hostfile, ranks.read_slurm_hostfile),
         (ranks.mpi_hostfile, ranks.read_mpi_hostfile),
-        (ranks.rankfile, ranks.read_rankfile),
+        (lambda slots: ranks.rankfile(slots, dict.fromkeys(slots, 5)), ranks.read_rankfile),
     ):
         assert list(read(write(slots)).items()) == list(slots.items())
 
@@ -101,7 +101,8 @@ def test_golden_files(golden: Callable[[Path, str], None]) -> None:
     golden(GOLDEN / "labels.json", kubernetes.labels(made, POOLS))
     golden(GOLDEN / "kueue.json", kubernetes.kueue(made, POOLS, "test"))
     golden(GOLDEN / "volcano.json", kubernetes.volcano(made))
-    golden(GOLDEN / "rankfile", ranks.rankfile(dict.fromkeys(ranks.order(made), 2)))
+    nodes = ranks.order(made)
+    golden(GOLDEN / "rankfile", ranks.rankfile(dict.fromkeys(nodes, 2), dict.fromkeys(nodes, 96)))
 
 
 def test_every_node_of_a_plan_has_its_leaf(stack: tuple[Plan, Roster]) -> None:
@@ -222,6 +223,8 @@ def test_texts_that_say_no_topology(read: Callable[[str, tuple[str, ...]], Any],
         (ranks.read_mpi_hostfile, "a slots=8\na slots=8", "line 2: not one node with its slots"),
         (ranks.read_rankfile, "rank 0=a slot=0\nrank 2=a slot=1", "line 2: not rank 1"),
         (ranks.read_rankfile, "rank 0=a slot=1", "line 1: not in rank order"),
+        (ranks.read_rankfile, "rank 0=a slot=0-1\nrank 1=a slot=2-3\nrank 2=a slot=0-1", "line 3: not in rank order"),
+        (ranks.read_rankfile, "rank 0=a slot=0\nrank 1=b slot=0\nrank 2=a slot=1", "line 3: not in rank order"),
         (ranks.read_environment, "PATH", "line 1: not NAME=value"),
         (topology.from_text, '{"levels": []}', "lacks places"),
         (topology.from_text, '{"levels": ["a"], "places": [{"node": "n", "domains": ["fabric"]}]}', "with a meaning"),
@@ -268,3 +271,18 @@ def test_any_text_is_a_topology_or_an_error(text: str) -> None:
             alone(text)
         except TopologyError:
             continue
+
+
+@pytest.mark.parametrize(
+    ("count", "cores", "parts"),
+    [
+        (8, 96, ["0-11", "12-23", "24-35", "36-47", "48-59", "60-71", "72-83", "84-95"]),
+        (1, 112, ["0-111"]),
+        (3, 8, ["0-1", "2-4", "5-7"]),
+        (4, 2, ["0", "0", "1", "1"]),
+    ],
+)
+def test_ranks_of_a_node_share_out_its_cores(count: int, cores: int, parts: list[str]) -> None:
+    """All of them; a rank on one core only would compute there, and nowhere else."""
+    lines = ranks.rankfile({"n": count}, {"n": cores}).splitlines()
+    assert lines == [f"rank {rank}=n slot={part}" for rank, part in enumerate(parts)]

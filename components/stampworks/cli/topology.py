@@ -53,7 +53,7 @@ def _forms(plan: Plan, made: Topology) -> Mapping[str, Callable[[], str]]:
         "volcano": lambda: kubernetes.volcano(made),
         "slurm-hostfile": lambda: ranks.slurm_hostfile(_slots(plan, made)),
         "mpi-hostfile": lambda: ranks.mpi_hostfile(_slots(plan, made)),
-        "rankfile": lambda: ranks.rankfile(_slots(plan, made)),
+        "rankfile": lambda: ranks.rankfile(_slots(plan, made), _cores(plan)),
         "nccl": lambda: ranks.environment(_environment(plan)),
         "json": lambda: to_text(made),
     }
@@ -66,6 +66,19 @@ def _slots(plan: Plan, made: Topology) -> dict[str, int]:
     counts = dict(plan.training.ranks)
     of = {node.name: counts[pool.name] for pool in plan.pools for node in pool.nodes if pool.name in counts}
     return {node: of[node] for node in ranks.order(made) if node in of}
+
+
+def _cores(plan: Plan) -> dict[str, int]:
+    """Of each node that has ranks."""
+    found: dict[str, int] = {}
+    for pool in plan.pools:
+        if pool.machine.cores is None and pool.name in dict(plan.training.ranks):
+            what = (
+                f"how many cores {pool.machine.name} of pool {pool.name} has is unknown, and a rankfile binds to cores"
+            )
+            raise exits.CliError(what, "take --as mpi-hostfile", exits.UNKNOWN)
+        found |= {node.name: pool.machine.cores or 0 for node in pool.nodes}
+    return found
 
 
 def _environment(plan: Plan) -> dict[str, str]:

@@ -33,7 +33,7 @@ class NoSuchValueError(ValueError):
 class Explanation:
     path: str
     value: Any
-    """Plain data; of what has parts, what they are in short; None where it is not known, or a reason of several values."""
+    """Plain data; of what has parts, each in short; None where it is not known, or a reason of several values."""
     reasons: tuple[Reason, ...]
     """Those of the value, of what it is part of, and of its parts."""
     field: str

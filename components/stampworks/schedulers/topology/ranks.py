@@ -65,22 +65,34 @@ def read_mpi_hostfile(text: str) -> dict[str, int]:
     return found
 
 
-def rankfile(slots: Slots) -> str:
-    """For Open MPI's `mpirun --rankfile`: each rank by itself, the i-th of a node on its i-th slot."""
-    ranks = [(node, slot) for node, count in slots.items() for slot in range(count)]
-    return "".join(f"rank {rank}={node} slot={slot}\n" for rank, (node, slot) in enumerate(ranks))
+def rankfile(slots: Slots, cores: Mapping[str, int]) -> str:
+    """For Open MPI's `mpirun --rankfile`: each rank by itself, on its part of its node's cores.
+
+    Open MPI binds a rank to the slots that it is given, and counts logical cores socket by socket (Open MPI 5.0.8, its
+    documentation of mapping and binding, 8.8 Rankfiles, read 2026-11-22): equal parts in rank order keep sockets apart.
+    """
+    parts = [(node, _part(rank, count, cores[node])) for node, count in slots.items() for rank in range(count)]
+    return "".join(f"rank {rank}={node} slot={part}\n" for rank, (node, part) in enumerate(parts))
+
+
+def _part(rank: int, ranks: int, cores: int) -> str:
+    """The cores of a node's rank; ranks share one where there are too few."""
+    first, last = rank * cores // ranks, (rank + 1) * cores // ranks - 1
+    return f"{first}-{last}" if last > first else str(first)
 
 
 def read_rankfile(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
+    first = 0
     for expected, (number, line) in enumerate(_lines(text)):
-        match = re.fullmatch(r"rank ([0-9]{1,9})=(\S+) slot=([0-9]{1,4})", line)
+        match = re.fullmatch(r"rank ([0-9]{1,9})=(\S+) slot=([0-9]{1,4})(?:-[0-9]{1,4})?", line)
         if not match or int(match[1]) != expected:
-            raise TopologyError(f"line {number}: not rank {expected} with its node and slot")
-        node = _node(match[2], number)
-        if int(match[3]) != found.get(node, 0) or (node in found and node != next(reversed(found))):
+            raise TopologyError(f"line {number}: not rank {expected} with its node and slots")
+        node, core = _node(match[2], number), int(match[3])
+        again = node in found and node == next(reversed(found)) and core >= first
+        if not again and (node in found or core):
             raise TopologyError(f"line {number}: not in rank order")
-        found[node] = found.get(node, 0) + 1
+        found[node], first = found.get(node, 0) + 1, core
     return found
 
 
