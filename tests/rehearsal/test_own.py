@@ -22,7 +22,6 @@ pytestmark = pytest.mark.engine
 SCENARIO = """\
 changes:
   - {name: two more, path: pools.gpu.count, value: 6}
-  - {name: another rate, path: fabric.rail_rate_mbps, value: 400}
 failures:
   - {fail: stock-out, at: 4}
   - {fail: crash, name: local-gpu}
@@ -71,7 +70,6 @@ def test_every_phase_goes_as_it_must(rehearsed: Rehearsed) -> None:
         "up",
         "up again",
         "change: two more",
-        "change: another rate",
         "refresh",
         "destroy",
         "failure: stock-out at creation 4",

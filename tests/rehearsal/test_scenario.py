@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from stampworks.declaration import DeclarationError
 from stampworks.rehearsal import Scenario, load_scenario
 from stampworks.rehearsal.scenario import Change, Failure
@@ -91,6 +94,15 @@ def test_what_is_no_scenario(tmp_path: Path, text: str, said: str) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(DeclarationError, match="nowhere: cannot be read: No such file or directory"):
         load_scenario(tmp_path / "nowhere")
+
+
+@given(st.text() | st.binary().map(lambda raw: raw.decode("latin-1")))
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_a_scenario_holds_it_is_read_or_refused(tmp_path: Path, text: str) -> None:
+    for written in (text, f"changes: [{text}]", f"failures:\n  - {text}", f"latency: {text}"):
+        (tmp_path / "scenario.yaml").write_bytes(written.encode("utf-8", "surrogatepass"))
+        with contextlib.suppress(DeclarationError):
+            load_scenario(tmp_path / "scenario.yaml")
 
 
 def test_which_creation_is_meant() -> None:

@@ -40,6 +40,14 @@ class Ran:
         return tuple(dict.fromkeys(each for each in said if each != "update failed"))
 
 
+@dataclass(frozen=True)
+class State:
+    resources: Sequence[Mapping[str, Any]]
+    """Without providers."""
+    pending: Sequence[str]
+    """URNs of what was being created when the engine was killed."""
+
+
 class Engine:
     """One stack with a private home, backend and passphrase below a folder."""
 
@@ -90,16 +98,15 @@ class Engine:
             raise EngineError(f"pulumi {' '.join(words)} ended with {code}:\n{said}")
         return said
 
-    def state(self) -> list[Mapping[str, Any]]:
-        """The resources that the backend knows, without providers."""
-        found: dict[str, Any] = json.loads(self.aside("stack", "export"))
-        resources = found["deployment"].get("resources") or []
-        return [each for each in resources if not each["type"].startswith("pulumi:providers:")]
-
-    def pending(self) -> list[str]:
-        """URNs of what was being created when the engine was killed."""
-        found: dict[str, Any] = json.loads(self.aside("stack", "export"))
-        return [each["resource"]["urn"] for each in found["deployment"].get("pending_operations") or []]
+    def state(self) -> State:
+        """What the backend knows."""
+        found: dict[str, Any] = json.loads(self.aside("stack", "export"))["deployment"]
+        resources = found.get("resources") or []
+        pending = found.get("pending_operations") or []
+        return State(
+            [each for each in resources if not each["type"].startswith("pulumi:providers:")],
+            [each["resource"]["urn"] for each in pending],
+        )
 
     def kill(self) -> None:
         """Ends the engine as a machine that goes down would; callable from any thread."""

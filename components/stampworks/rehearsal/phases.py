@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from stampworks.rehearsal import steps
-from stampworks.rehearsal.engine import Engine, EngineError, Ran
+from stampworks.rehearsal.engine import Engine, EngineError, Ran, State
 from stampworks.rehearsal.recording import Recording
 from stampworks.rehearsal.result import CriticalPath, Phase, Rehearsal, Step
 from stampworks.rehearsal.scenario import Failure, Scenario
@@ -31,9 +31,9 @@ class Stage:
     def up(self, *options: str) -> Ran:
         return _must(self.engine.run(*_UP, *options), "up")
 
-    def orphans(self) -> list[str]:
+    def orphans(self, state: State) -> list[str]:
         """What is there and in no state: a second one of something, or something that nobody would find."""
-        known = {(each["urn"], each.get("id")) for each in self.engine.state()}
+        known = {(each["urn"], each.get("id")) for each in state.resources}
         return [
             f"{steps.shown(urn)} ({identity})"
             for urn, identity in self.recording.world.there
@@ -77,16 +77,16 @@ def _life(
     say("up")
     made = steps.steps(stage.up())
     phases.append(Phase("up", "pass", f"{len(made)} created", made))
-    state = stage.engine.state()
+    first = stage.engine.state().resources
     say("up again")
     phases.append(_unchanged("up again", stage.up()))
     phases += _changes(stage, stack, scenario, say)
     say("refresh")
     phases.append(_unchanged("refresh", _must(stage.engine.run("refresh", "--yes", "--skip-preview"), "refresh")))
     say("destroy")
-    without = steps.unruled([*state, *stage.engine.state()])
-    phases.append(_destroy(stage))
-    return phases, steps.critical_path(state, scenario.latency), without
+    last = stage.engine.state()
+    phases.append(_destroy(stage, last))
+    return phases, steps.critical_path(first, scenario.latency), steps.unruled([*first, *last.resources])
 
 
 def _unchanged(name: str, ran: Ran) -> Phase:
@@ -112,15 +112,15 @@ def _changes(stage: Stage, stack: Stack, scenario: Scenario, say: Callable[[str]
             yield Phase(name, "pass", _counted(done) or "nothing changes", done)
 
 
-def _destroy(stage: Stage) -> Phase:
+def _destroy(stage: Stage, last: State) -> Phase:
     """What is protected has to refuse; then it is unprotected, in this state and nowhere else."""
-    guarded = [steps.shown(each["urn"]) for each in stage.engine.state() if each.get("protect")]
+    guarded = [steps.shown(each["urn"]) for each in last.resources if each.get("protect")]
     done: tuple[Step, ...] = ()
     notes: list[str] = []
     if guarded:
         refused = stage.engine.run(*_DESTROY)
         done = steps.steps(refused)
-        kept = {steps.shown(each["urn"]) for each in stage.engine.state()}
+        kept = {steps.shown(each["urn"]) for each in stage.engine.state().resources}
         if not refused.code or not kept.issuperset(guarded):
             return Phase("destroy", "fail", "deleted what is protected", done)
         if done:
@@ -129,10 +129,11 @@ def _destroy(stage: Stage) -> Phase:
         notes.append("they were unprotected in this rehearsal's own state, and destroyed")
         stage.engine.aside("state", "unprotect", "--all", "--yes")
     done += steps.steps(_must(stage.engine.run(*_DESTROY), "destroy"))
-    left = [steps.shown(each["urn"]) for each in stage.engine.state()]
-    if left:
-        return Phase("destroy", "fail", f"left in the state: {', '.join(left)}", done, tuple(notes))
-    notes += [f"kept by the cloud, and in no state: {orphan}" for orphan in stage.orphans()]
+    left = stage.engine.state()
+    if left.resources:
+        names = ", ".join(steps.shown(each["urn"]) for each in left.resources)
+        return Phase("destroy", "fail", f"left in the state: {names}", done, tuple(notes))
+    notes += [f"kept by the cloud, and in no state: {orphan}" for orphan in stage.orphans(left)]
     return Phase("destroy", "pass", f"{len(done)} deleted", done, tuple(notes))
 
 
@@ -144,21 +145,26 @@ def _failed(stage: Stage, failure: Failure) -> Phase:
     first = stage.engine.run(*_UP, "--parallel", "1")
     world = stage.recording.world
     if not world.hit:
+        _must(first, "up")
         return Phase(name, "unknown", f"never happened: none of {world.creates} creations is meant")
     if failure.kind == "throttle":
         notes = tuple(f"answered with `later` {failure.times} times: {steps.shown(urn)}" for urn in world.hit)
         found = "the provider did not go on" if first.code else "the provider tried again, and went on"
         return Phase(name, "fail" if first.code else "pass", found, (), (*notes, *first.errors))
-    left: tuple[str, ...] = (*first.errors, f"left in the state: {len(stage.engine.state())} resources")
+    state = stage.engine.state()
+    left = (
+        *first.errors,
+        f"left in the state: {len(state.resources)} resources",
+        *(f"was being created: {steps.shown(urn)}" for urn in state.pending),
+    )
     if failure.kind == "crash":
-        left += tuple(f"was being created: {steps.shown(urn)}" for urn in stage.engine.pending())
         stage.engine.aside("cancel", "--yes")
     stage.recording.begin(None)
     second = stage.engine.run(*_UP)
     done = steps.steps(second)
     if second.code:
         return Phase(name, "fail", "the next up does not finish", done, (*left, *second.errors))
-    if orphans := stage.orphans():
+    if orphans := stage.orphans(stage.engine.state()):
         over = (f"there, and in no state: {orphan}" for orphan in orphans)
         return Phase(name, "fail", "the next up finishes, and leaves something over", done, (*left, *over))
     return Phase(name, "pass", "the next up finishes, with nothing twice", done, left)
