@@ -120,7 +120,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Subnet:
-    """A part of the cluster's range that a cloud hands out addresses from."""
+    """A part of the cluster's range, from which its cloud hands out addresses where there is one."""
 
     name: str
     cidr: str = field(metadata=IDENTITY)
@@ -166,7 +166,7 @@ class Network:
     gateway: str = field(metadata=IDENTITY)
     """The room's own address on the management network: where the toolkit reaches the nodes from. Empty on a cloud."""
     subnets: tuple[Subnet, ...]
-    """Empty where the plan numbers every port itself."""
+    """Where the plan numbers every port itself, those of NICs beside the first, with the numbers of management."""
     pods: Pods | None = None
     """None for another scheduler than Kubernetes, and where nobody knows."""
 
@@ -203,7 +203,7 @@ class Node:
     address: str = field(metadata=IDENTITY)
     """Empty for a node of a pool for scheduling only."""
     rail_addresses: tuple[str, ...] = field(metadata=IDENTITY)
-    """One for each rail that it is on: how many there are is no identity."""
+    """One for each rail that it is on, empty where its port takes none: how many there are is no identity."""
     leaf: str
     """Empty for a node that has no rails."""
 

@@ -80,6 +80,16 @@ def test_a_cluster_that_is_as_planned_has_no_drift() -> None:
     assert said(FACTS) == []
 
 
+def test_a_rail_without_address_needs_none() -> None:
+    """As one of InfiniBand, which is looked for all the same."""
+    inventory = copy.deepcopy(INVENTORY)
+    inventory["all"]["hosts"]["gpu-001"]["node_rails"][0]["address"] = ""
+    without = put("gpu-001/interfaces/rail1/addresses", [])
+    assert drift.of_look(inventory, HOSTS, Look(facts=without)) == []
+    down = put("gpu-001/interfaces/rail1/carrier", False)
+    assert drift.of_look(inventory, HOSTS, Look(facts=down)) == ["runtime: gpu-001: rail1 is down"]
+
+
 @pytest.mark.parametrize(
     ("place", "value", "words"),
     [

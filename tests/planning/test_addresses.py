@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stampworks.plan import Group, Plan, from_json, to_json
-from stampworks.planning.addresses import SLOTS, AddressMap
+from stampworks.planning.addresses import MANAGEMENT, SLOTS, AddressMap
 
 relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
 
@@ -129,19 +129,19 @@ def test_a_full_slot_ends_where_the_next_one_begins(plan_of: Any) -> None:
 def test_the_last_slot_gives_up_the_broadcast_address(slot: int, capacity: int) -> None:
     """A slot's last member is still a host of the network, and there is no further one."""
     network = IPv4Network("10.77.0.0/18")
-    address_map = AddressMap((network,))
+    address_map = AddressMap({MANAGEMENT: network})
     assert address_map.capacity(slot) == capacity
-    assert network[0] < IPv4Address(address_map.address(0, slot, capacity)) < network[-1]
+    assert network[0] < IPv4Address(address_map.address(MANAGEMENT, slot, capacity)) < network[-1]
     for number in (0, capacity + 1):
         with pytest.raises(ValueError, match=f"^slot {slot} has {capacity} addresses, not {number}$"):
-            address_map.address(0, slot, number)
+            address_map.address(MANAGEMENT, slot, number)
 
 
 def test_every_slot_has_its_own_addresses() -> None:
     """Slots meet without a gap and without an overlap."""
-    address_map = AddressMap((IPv4Network("192.168.4.0/26"),))
+    address_map = AddressMap({MANAGEMENT: IPv4Network("192.168.4.0/26")})
     all_of_them = [
-        address_map.address(0, slot, number)
+        address_map.address(MANAGEMENT, slot, number)
         for slot in range(SLOTS)
         for number in range(1, address_map.capacity(slot) + 1)
     ]

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import re
 import typing
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +21,7 @@ from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.cost import cost
 from stampworks.schedulers import topology
 from stampworks.schedulers.topology import slurm
+from stampworks.views.plan import plan_text
 
 from tests.planning.places import REGIONS
 
@@ -41,6 +42,9 @@ def declared(machine: catalog.Machine, **fields: Any) -> dict[str, Any]:
 
 def planned(data: dict[str, Any]) -> Plan:
     return planning.plan(load_value(data, "test"))
+
+
+HOSTS = {"name": "gpu"}
 
 
 def on_aws(*pools: dict[str, Any], **fields: Any) -> Plan:
@@ -255,6 +259,33 @@ def test_a_cluster_of_hosts_is_numbered_and_designed() -> None:
     assert (pool.nodes[0].name, pool.nodes[8].leaf, len(pool.nodes[0].rail_addresses)) == ("gpu-001", "leaf1-2", 8)
     assert (plan.fabric.kind, plan.fabric.rails[0].rate_mbps) == ("infiniband", 400_000)
     assert plan.fabric.rails[0].trunks[0].rate_mbps == 8 * 400_000 // 2
+
+
+def test_an_infiniband_port_takes_no_address_of_a_cluster_of_hosts() -> None:
+    """The subnet manager numbers it: 300 nodes have room in a range that eight rails would have filled."""
+    plan = planned(declared(catalog.machines()["dgx-h100"], pools=[HOSTS | {"machine": "dgx-h100", "count": 300}]))
+    [pool] = plan.pools
+    assert [rail.cidr for rail in plan.fabric.rails] == [""] * 8
+    assert pool.nodes[299].rail_addresses == ("",) * 8
+    assert plan.network.management_cidr == "10.77.0.0/17"
+    assert [(each.name, each.cidr, each.needed) for each in plan.network.subnets] == [("nic1", "10.77.128.0/17", 300)]
+    assert "fabric.rails.cidr" in {reason.path for reason in plan.reasons}
+    lines = [line.split() for line in plan_text(plan, cost(plan), ()).splitlines()]
+    assert ["nic1", "10.77.128.0/17", "-", "numbered", "as", "management"] in lines
+    assert ["rail7", "-", "400", "Gb/s", "none"] in lines
+
+
+def test_a_port_of_roce_takes_an_address_of_its_rail() -> None:
+    """It is routed IP; a node with InfiniBand beside it has none there."""
+    pools = [HOSTS | {"machine": "mi300x", "count": 2}, HOSTS | {"name": "ib", "machine": "dgx-h100", "count": 2}]
+    plan = planned(declared(catalog.machines()["mi300x"], pools=pools))
+    roce, infiniband = plan.pools
+    assert all(rail.cidr for rail in plan.fabric.rails)
+    assert all(
+        IPv4Address(address) in IPv4Network(rail.cidr)
+        for rail, address in zip(plan.fabric.rails, roce.nodes[1].rail_addresses, strict=True)
+    )
+    assert infiniband.nodes[1].rail_addresses == ("",) * 8
 
 
 @pytest.mark.parametrize("gpus", [16, 1_000, 16_000])
@@ -693,7 +724,7 @@ def test_a_zone_is_one_of_the_region(cloud: str, machine: str, region: str, zone
 def test_how_far_a_pool_grows_where_the_plan_numbers_nodes() -> None:
     """As far as is planned without a problem, and not one node further; the last slot has less."""
     pools = [{"name": f"p{index}", "machine": "dgx-h100", "count": 1} for index in range(15)]
-    cidr = {"cidr": "10.0.0.0/18"}  # 16 networks of 1024 addresses, 16 slots of 64
+    cidr = {"cidr": "10.0.0.0/21"}  # 2 networks of 1024 addresses, 16 slots of 64
     data = {"version": 1, "name": "test", "cloud": "hosts", "network": cidr, "pools": pools}
     told = [each.text for each in found(planning.plan(load_value(data, "test")), "addresses.room")]
     assert [text.split(",")[0] for text in told[:1] + told[-1:]] == [

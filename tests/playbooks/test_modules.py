@@ -194,6 +194,8 @@ def test_all_that_is_not_as_expected_is_said() -> None:
         "rail2: the node has no such NIC",
     ]
     assert node_facts.unexpected(FACTS, rails[:1], "13") == []
+    without = {"interface": "rail1", "address": ""}  # as one of InfiniBand
+    assert node_facts.unexpected(FACTS, [without], "13") == []
 
 
 def test_rates_of_shaped_nics() -> None:

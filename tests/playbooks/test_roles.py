@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from jinja2 import Environment
 from stampworks.configuration import playbooks_dir
 
 PLAYBOOKS = playbooks_dir()
@@ -196,3 +197,14 @@ def test_what_is_secret_is_said_to_be() -> None:
                 if re.search(r"slurm_key|_password", text):
                     assert file.get("secret"), f"{path}: {file['path']}"
                     assert file["mode"] == "0600", f"{path}: {file['path']}"
+
+
+def test_names_of_nodes_leave_out_rails_without_address() -> None:
+    """As those of InfiniBand: the second rail keeps its number, and no line begins with nothing."""
+    member = {"name": "gpu-001", "address": "10.0.0.1", "rail_addresses": ["", "10.1.0.1"], "host_key": "ssh-ed25519 K"}
+    hosts, keys = (
+        Environment(trim_blocks=True).from_string((PLAYBOOKS / "roles/base/templates" / name).read_text())  # noqa: S701
+        for name in ("hosts.j2", "known_hosts.j2")
+    )
+    assert hosts.render(cluster_members=[member]).splitlines()[2:] == ["10.0.0.1 gpu-001", "10.1.0.1 gpu-001-rail1"]
+    assert keys.render(cluster_members=[member]).splitlines()[1:] == ["gpu-001,10.0.0.1,10.1.0.1 ssh-ed25519 K"]

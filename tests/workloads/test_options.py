@@ -27,6 +27,12 @@ def test_options_become_types() -> None:
     assert options.read(pairs.Options, {"rounds": [[["a", "b"]]]}, "pairs").rounds == ((("a", "b"),),)
 
 
+def test_a_rail_on_which_a_node_has_no_address_is_not_measured() -> None:
+    """As one of InfiniBand: whoever looks for addresses finds those of the others."""
+    cluster = Cluster((Node("a", "10.0.0.1", ("", "10.1.0.1")),), ("rail0", "rail1"))
+    assert cluster.rails_of("a") == {"rail1": "10.1.0.1"}
+
+
 def test_everything_wrong_is_said_at_once() -> None:
     """With the place, and a near name."""
     assert refused(storage.Options, {"byte": 1, "rounds": "3", "files": True, "directories": "/tmp"}) == [

@@ -18,7 +18,7 @@ class Node:
     name: str
     address: str
     rails: tuple[str, ...] = ()
-    """Its address on each rail, in the order of `Cluster.rails`; a node may have fewer."""
+    """Its address on each rail, in the order of `Cluster.rails`, empty for none; a node may have fewer."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Cluster:
         return next((node for node in self.nodes if node.name == name), None)
 
     def rails_of(self, name: str) -> dict[str, str]:
-        """Address by rail, of the rails that a node has."""
+        """Address by rail, of the rails on which a node has one."""
         node = self.named(name)
-        return dict(zip(self.rails, node.rails, strict=False)) if node else {}
+        return {rail: address for rail, address in zip(self.rails, node.rails, strict=False) if address} if node else {}
 
     def at(self, address: str) -> tuple[str, str]:
         """Node and rail of an address; empty where it is nobody's."""

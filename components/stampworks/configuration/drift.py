@@ -123,7 +123,7 @@ def rails(expected: Expected, _: set[str], said: Mapping[str, Any]) -> Iterator[
 
 def _one_rail(rail: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
     name, addresses = rail["interface"], _kind(list, found["addresses"])
-    if rail["address"] not in addresses:
+    if rail["address"] and rail["address"] not in addresses:
         yield f"{name} has {' and '.join(map(str, addresses)) or 'no address'}, the plan says {rail['address']}"
     if not _kind(bool, found["carrier"]):
         yield f"{name} is down"

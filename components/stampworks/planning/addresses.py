@@ -1,15 +1,15 @@
 """How a range of addresses is cut, so that growth never moves an address.
 
 Where a cloud hands out addresses, the range is cut into equal subnets, and the cloud does the rest. Elsewhere it is cut
-into equal networks, management first, then one for each rail, and each network into 16 equal slots. Slot 0 belongs to
-the infrastructure, each pool has the next one in declared order, the same in every network. The k-th node of a pool has
-the k-th address after the start of its slot, so that gpu-001 ends in .1; the address at the start of a slot falls to
-the slot before it.
+into equal networks, management first, then one for each other NIC and each rail whose ports take addresses, and each
+network into 16 equal slots. Slot 0 belongs to the infrastructure, each pool has the next one in declared order, the
+same in every network. The k-th node of a pool has the k-th address after the start of its slot, so that gpu-001 ends in
+.1; the address at the start of a slot falls to the slot before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Network
 
@@ -20,35 +20,37 @@ from stampworks.planning.notes import Notes
 
 SLOTS = 16
 POOLS_MAX = SLOTS - 1
+MANAGEMENT = "management"
 GATEWAY, HEAD = 1, 2
 """The first two addresses of slot 0."""
 
 
 @dataclass(frozen=True)
 class AddressMap:
-    networks: tuple[IPv4Network, ...]
-    """Management first, then one for each rail."""
+    networks: Mapping[str, IPv4Network]
+    """By name, all of one size; management among them."""
 
     @property
     def slot_size(self) -> int:
-        return self.networks[0].num_addresses // SLOTS
+        return self.networks[MANAGEMENT].num_addresses // SLOTS
 
     def capacity(self, slot: int) -> int:
         """How many addresses a slot has for nodes: the last one gives up what it lacks of a successor and broadcast."""
         return self.slot_size - 2 if slot == SLOTS - 1 else self.slot_size
 
-    def address(self, network: int, slot: int, number: int) -> str:
+    def address(self, network: str, slot: int, number: int) -> str:
         """The address of the number-th (from 1) member of a slot in a network."""
         if not 1 <= number <= self.capacity(slot):
             raise ValueError(f"slot {slot} has {self.capacity(slot)} addresses, not {number}")
         return str(self.networks[network][slot * self.slot_size + number])
 
-    def rail_addresses(self, rails: int, slot: int, number: int) -> tuple[str, ...]:
-        return tuple(self.address(1 + rail, slot, number) for rail in range(rails))
 
+def cut(cidr: str, others: Sequence[str], members: Sequence[tuple[str, int]], notes: Notes) -> AddressMap:
+    """Cuts the range into management and these others for members, each a name and a number of addresses.
 
-def cut(cidr: str, rails: int, members: Sequence[tuple[str, int]], notes: Notes) -> AddressMap:
-    """Cuts the range for these members, each a name and a number of addresses, of which the first is the head's."""
+    The first member is the head.
+    """
+    names = [MANAGEMENT, *others]
     if len(members) > SLOTS:
         notes.problem(
             f"pools[{POOLS_MAX}]",
@@ -57,15 +59,15 @@ def cut(cidr: str, rails: int, members: Sequence[tuple[str, int]], notes: Notes)
         )
         members = members[:SLOTS]
     range_ = IPv4Network(cidr)
-    parts = _power_of_two(1 + rails)
+    parts = _power_of_two(len(names))
     slot = max(_slot_size(index, count) for index, (_, count) in enumerate(members))
     prefix = 32 - (parts * SLOTS * slot).bit_length() + 1
     if prefix < range_.prefixlen:
         message = _too_small(range_, parts, members)
-        notes.problem("network.cidr", message, _large_enough(range_, prefix, rails, parts))
+        notes.problem("network.cidr", message, _large_enough(range_, prefix, names, parts))
         range_ = range_.supernet(new_prefix=prefix)
     subnets = range_.subnets(prefixlen_diff=parts.bit_length() - 1)
-    address_map = AddressMap(tuple(next(subnets) for _ in range(1 + rails)))
+    address_map = AddressMap({name: next(subnets) for name in names})
     _say_why(cidr, parts, address_map, notes)
     return address_map
 
@@ -154,14 +156,14 @@ def _too_small(range_: IPv4Network, parts: int, members: Sequence[tuple[str, int
     return f"{range_} is too small: a slot of it has {size:g} {_addresses(size)}, and {', '.join(needs)}"
 
 
-def _large_enough(range_: IPv4Network, prefix: int, rails: int, parts: int) -> str:
+def _large_enough(range_: IPv4Network, prefix: int, names: Sequence[str], parts: int) -> str:
     example = range_.supernet(new_prefix=prefix)
     if not example.is_private:  # what surrounds a small private range need not be private
         example = IPv4Network(("10.77.0.0", prefix), strict=False)
     size = range_.num_addresses / parts / SLOTS
     return (
         f"the smallest range that would do is a /{prefix}, for example {example}\n"
-        f"{range_.num_addresses} addresses / {parts} networks ({_names(rails, parts)}) / {SLOTS} slots (the head, then "
+        f"{range_.num_addresses} addresses / {parts} networks ({_shown(names, parts)}) / {SLOTS} slots (the head, then "
         f"each pool) = {size:g} {_addresses(size)} a slot"
     )
 
@@ -170,16 +172,15 @@ def _addresses(count: float) -> str:
     return "address" if count == 1 else "addresses"
 
 
-def _names(rails: int, parts: int) -> str:
-    used = ["management", *(f"rail{rail}" for rail in range(rails))]
-    spare = parts - len(used)
-    return ", ".join([*used, *([f"{spare} spare"] if spare else [])])
+def _shown(names: Sequence[str], parts: int) -> str:
+    spare = parts - len(names)
+    return ", ".join([*names, *([f"{spare} spare"] if spare else [])])
 
 
 def _say_why(cidr: str, parts: int, address_map: AddressMap, notes: Notes) -> None:
-    rails = len(address_map.networks) - 1
     notes.reason(
         "network",
-        f"{cidr} is cut into {parts} equal networks ({_names(rails, parts)}), each into {SLOTS} slots of "
-        f"{address_map.slot_size} addresses: slot 0 for gateway and head, the next ones for the pools as declared",
+        f"{cidr} is cut into {parts} equal networks ({_shown([*address_map.networks], parts)}), each into {SLOTS} "
+        f"slots of {address_map.slot_size} addresses: slot 0 for gateway and head, the next ones for the pools as "
+        "declared",
     )

@@ -10,6 +10,7 @@ from stampworks import catalog
 from stampworks.declaration import AbsentError, Declaration, Pool
 from stampworks.declaration import Network as Declared
 from stampworks.declaration.wording import alternatives, did_you_mean, only, shown
+from stampworks.names import fold
 from stampworks.plan import KEPT, STATE_DIRECTORY, Group, Leaf, Machine, Network, Node, Subnet, Volume
 from stampworks.planning import addresses
 from stampworks.planning.addresses import AddressMap
@@ -23,6 +24,8 @@ STATE = Volume("state", STATE_DIRECTORY)
 SIMULATED_LEAF_NODES = 2
 REAL_LEAF_NODES = 32
 """Where no switch of the catalog takes the NICs: half of the ports of one with 64; the other half are uplinks."""
+NUMBERED_RESERVED = 2
+"""Addresses of a network that no port has: the first and the last one."""
 NODES, STORAGE, CONTROL = "nodes", "storage", "control-plane"
 """Subnets: where nodes are; and where file systems are, with what else is not a node, as a way out."""
 
@@ -108,30 +111,34 @@ def _check_reservation(path: str, pool: Pool, choices: Choices, notes: Notes) ->
 
 
 def _numbered(declaration: Declaration, machines: Sequence[catalog.Machine], choices: Choices, notes: Notes) -> Layout:
-    """Every node has a name, and every port a number."""
+    """Every node has a name, and every port that takes an address a number."""
     members = [("the head with the gateway", addresses.HEAD)]
     members += [(f"pool {pool.name}", 0 if pool.scheduling_only else pool.count) for pool in declaration.pools]
-    rails = _rails(declaration, machines)
+    pools = [_pool(declaration, index, machine, choices) for index, machine in enumerate(machines)]
+    there = [pool for pool in pools if pool.role != "scheduling only"]
+    apart = _on_nics_apart(there)
+    rails = [f"rail{rail}" for rail in range(_rails(declaration, machines))]
+    with_addresses = [rail for group in there if rail_addresses(group.machine.name) for rail in _rails_of(group)]
+    networks = [*(name for name, _ in apart), *(rail for rail in rails if rail in with_addresses)]
     cidr = _range(declaration)
-    address_map = addresses.cut(cidr, rails, members, notes)
+    address_map = addresses.cut(cidr, networks, members, notes)
+    if unnumbered := [rail for rail in rails if rail not in with_addresses]:
+        notes.reason("fabric.rails.cidr", f"none for {fold(unnumbered)}: what joins their ports numbers them itself")
+    found = {name: str(part) for name, part in address_map.networks.items()}
     network = Network(
         cidr=cidr,
-        management_cidr=str(address_map.networks[0]),
-        gateway=address_map.address(0, 0, addresses.GATEWAY),
-        subnets=(),
+        management_cidr=found[addresses.MANAGEMENT],
+        gateway=address_map.address(addresses.MANAGEMENT, 0, addresses.GATEWAY),
+        subnets=tuple(Subnet(name, found[name], NUMBERED_RESERVED, need) for name, need in apart),
     )
     head = _controller(declaration, choices, notes)
-    head = replace(head, nodes=(_node(CONTROLLER, address_map, 0, addresses.HEAD, head.rails or 0, ""),))
+    head = replace(head, nodes=(_node(CONTROLLER, address_map, 0, addresses.HEAD, head, ""),))
     leaf_nodes = leaf_size(declaration)
     pools = [
-        replace(
-            _pool(declaration, index, machine, choices),
-            nodes=_nodes(declaration, index, machine, address_map, leaf_nodes, notes),
-        )
-        for index, machine in enumerate(machines[: addresses.POOLS_MAX])
+        replace(pool, nodes=_nodes(pool, slot, address_map, leaf_nodes, notes))
+        for slot, pool in enumerate(pools[: addresses.POOLS_MAX], 1)
     ]
-    cidrs = tuple(str(each) for each in address_map.networks[1:])
-    return Layout(network, cidrs, (head, *pools), _leaves(pools))
+    return Layout(network, tuple(found.get(rail, "") for rail in rails), (head, *pools), _leaves(pools))
 
 
 def _on_a_cloud(
@@ -192,7 +199,7 @@ def taken_of(subnets: Sequence[Subnet], group: Group) -> Iterator[tuple[Subnet, 
     """The subnets that a node of a group is in, and what it takes of each, its pods left out."""
     machine = group.machine.name
     apart = {*nics_apart(machine)} & {subnet.name for subnet in subnets}
-    rails = {f"rail{rail}" for rail in range(group.rails or 0)} if rail_addresses(machine) else set()
+    rails = _rails_of(group) if rail_addresses(machine) else []
     for subnet in subnets:
         if subnet.name == NODES:
             yield subnet, node_addresses(machine) - len(apart)
@@ -200,6 +207,10 @@ def taken_of(subnets: Sequence[Subnet], group: Group) -> Iterator[tuple[Subnet, 
             yield subnet, 1
         elif subnet.name in rails:
             yield subnet, rail_addresses(machine)
+
+
+def _rails_of(group: Group) -> list[str]:
+    return [f"rail{rail}" for rail in range(group.rails or 0)]
 
 
 def _on_nodes(
@@ -320,16 +331,8 @@ def _pool(declaration: Declaration, index: int, row: catalog.Machine, choices: C
     )
 
 
-def _nodes(
-    declaration: Declaration,
-    index: int,
-    row: catalog.Machine,
-    address_map: AddressMap,
-    leaf_nodes: int,
-    notes: Notes,
-) -> tuple[Node, ...]:
-    pool, slot = declaration.pools[index], index + 1
-    if pool.scheduling_only:
+def _nodes(pool: Group, slot: int, address_map: AddressMap, leaf_nodes: int, notes: Notes) -> tuple[Node, ...]:
+    if pool.role == "scheduling only":
         notes.reason(
             f"groups.{pool.name}",
             "scheduling only: its nodes stand in the scheduler's files and nowhere else, so they take no address, no "
@@ -341,18 +344,21 @@ def _nodes(
             f"slot {slot} of every network: the k-th node has the k-th of its {address_map.capacity(slot)} addresses, "
             "so that growth moves no address of this pool or another",
         )
-    leaves = [f"leaf{slot}-{number // leaf_nodes + 1}" if known_nics(row) else "" for number in range(pool.count)]
+    on_fabric = known_nics(catalog.machines()[pool.machine.name])
+    leaves = [f"leaf{slot}-{number // leaf_nodes + 1}" if on_fabric else "" for number in range(pool.count)]
     names = [f"{pool.name}-{number:03d}" for number in range(1, pool.count + 1)]
-    if pool.scheduling_only:
+    if pool.role == "scheduling only":
         return tuple(Node(name, "", (), leaf) for name, leaf in zip(names, leaves, strict=True))
     return tuple(
-        _node(name, address_map, slot, number, known_nics(row), leaf)
+        _node(name, address_map, slot, number, pool, leaf)
         for number, (name, leaf) in enumerate(zip(names, leaves, strict=True), 1)
     )
 
 
-def _node(name: str, address_map: AddressMap, slot: int, number: int, rails: int, leaf: str) -> Node:
-    return Node(name, address_map.address(0, slot, number), address_map.rail_addresses(rails, slot, number), leaf)
+def _node(name: str, address_map: AddressMap, slot: int, number: int, group: Group, leaf: str) -> Node:
+    numbered = rail_addresses(group.machine.name)
+    on_rails = [address_map.address(rail, slot, number) if numbered else "" for rail in _rails_of(group)]
+    return Node(name, address_map.address(addresses.MANAGEMENT, slot, number), tuple(on_rails), leaf)
 
 
 def joined_nodes(row: catalog.Machine) -> int:

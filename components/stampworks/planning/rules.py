@@ -17,7 +17,7 @@ from stampworks.physics.failures import goodput, mtbf_range_hours
 from stampworks.physics.memory import GIB
 from stampworks.plan import Group, Plan, Storage, Subnet, declared_pools
 from stampworks.planning import file_systems, model, storage
-from stampworks.planning.addresses import AddressMap
+from stampworks.planning.addresses import MANAGEMENT, AddressMap
 from stampworks.planning.cost import BOUGHT_BEFORE, NoPrice, price_of, price_of_storage
 from stampworks.planning.layout import joined_nodes, known_nics, taken_of
 from stampworks.review import Outcome
@@ -152,7 +152,7 @@ def addresses(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (
 
 def _of_slot(plan: Plan, pool: Group) -> tuple[int, str, str]:
     """The same where each pool has a slot of every network, the first one being the infrastructure's."""
-    cut = AddressMap((IPv4Network(plan.network.management_cidr),))
+    cut = AddressMap({MANAGEMENT: IPv4Network(plan.network.management_cidr)})
     room = cut.capacity(plan.groups.index(pool))
     full = f"its part of each network is full: {room} addresses, so that no pool's growth moves another"
     return room - pool.count, full, "network.cidr"

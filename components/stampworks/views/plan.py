@@ -101,8 +101,9 @@ def _networks(plan: Plan, width: int) -> list[str]:
     groups = (plan.controller, *plan.pools)
     management = [gateway, *((group.name, [node.address for node in group.nodes]) for group in groups)]
     rows = [("management", plan.network.management_cidr, "-", _spans(management))]
+    rows += [(each.name, each.cidr, "-", "numbered as management") for each in plan.network.subnets]
     rows += [
-        (rail.interface, rail.cidr, _rate(rail.rate_mbps), _spans(_rail_addresses(plan, rail)))
+        (rail.interface, rail.cidr or "-", _rate(rail.rate_mbps), _spans(_rail_addresses(plan, rail)) or "none")
         for rail in plan.fabric.rails
     ]
     return [f"Networks in {plan.network.cidr}", *table(("network", "range", "rate", "addresses"), rows, width)]
@@ -141,7 +142,10 @@ def _rate(mbps: int) -> str:
 
 def _rail_addresses(plan: Plan, rail: Rail) -> list[tuple[str, list[str]]]:
     return [
-        (group.name, [each for node in group.nodes for each in node.rail_addresses[rail.index : rail.index + 1]])
+        (
+            group.name,
+            [each for node in group.nodes for each in node.rail_addresses[rail.index : rail.index + 1] if each],
+        )
         for group in plan.groups
     ]
 

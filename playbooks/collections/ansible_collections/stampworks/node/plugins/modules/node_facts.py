@@ -153,7 +153,7 @@ def rail_problems(rail: Mapping[str, Any], found: Mapping[str, Any] | None) -> l
     name = rail["interface"]
     if found is None:
         return [f"{name}: the node has no such NIC"]
-    if rail["address"] not in found["addresses"]:
+    if rail["address"] and rail["address"] not in found["addresses"]:
         has = " and ".join(found["addresses"]) or "no address"
         return [f"{name}: has {has}, the plan says {rail['address']}"]
     return []  # a slow rail or one without carrier is no reason to stop: the health program holds the node back
