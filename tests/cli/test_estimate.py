@@ -213,13 +213,8 @@ def test_plan_and_estimate_agree(batch: str, tmp_path: Path, capsys: pytest.Capt
 
 WORK = {
     "": [],
-    "batch: 16, ": [
-        "work: as tp 4, for what is declared does not fit: a step has 16 samples for 254 copies: x 0.06299"
-    ],
-    "batch: 1017, ": [
-        "work: as tp 4, one sample at once, for what is declared does not fit: a step has 1017 samples for 254 copies: "
-        "x 0.8008"
-    ],
+    "batch: 16, ": ["work: as tp 4: a step has 16 samples for 254 copies: x 0.06299"],
+    "batch: 1017, ": ["work: as tp 4, with one sample at once: a step has 1017 samples for 254 copies: x 0.8008"],
 }
 
 

@@ -334,6 +334,7 @@ def test_notes_say_where_the_model_ends() -> None:
     assert "the last of 2 units has 31 of 32 nodes" in noted("ND96isr_H100_v5", 63)
     assert "the one unit has 20 of 32 nodes" in noted("dgx-h100", 20)
     assert "would fit into one qm9700" in noted("ND96isr_H100_v5", 8)
+    assert "spines only join the rails" in noted("dgx-h100", 20)
     assert "qm9700 is infiniband, and the NICs of a4-highgpu-8g are meant for ethernet" in noted(
         "a4-highgpu-8g", 8, "qm9700"
     )

@@ -62,7 +62,7 @@ def test_one_leaf_needs_no_spine(plan_of: Any) -> None:
     """Nor has a worst order of ranks."""
     plan = plan_of(pools=[GPU], fabric={"leaf_nodes": 4})
     assert all(rail.trunks == () for rail in plan.fabric.rails)
-    assert reasons(plan)["fabric.trunks"] == "none: one leaf holds all nodes, so that no spine is needed"
+    assert reasons(plan)["fabric.trunks"] == "none: one leaf of a rail holds all nodes"
     assert not [each for each in plan.expectations if "worst_order" in each.name]
 
 

@@ -130,15 +130,38 @@ def test_a_warning_is_no_failure() -> None:
     ]
 
 
-def test_numbers_with_one_derivation_share_it() -> None:
-    """Also those of several pools, which have the same machine."""
+def test_what_is_reached_is_a_table_of_each_pool() -> None:
+    """What belongs together stands together, and each derivation once, for all pools that have it."""
     lines = section(text_of(aws(), ()), "What it can reach")
-    at = lines.index("      NVLink of h100 carries 450 GB/s from an accelerator, 0.99 of it data")
-    assert [line.split()[0] for line in lines[at - 2 : at]] == [
-        "gpu.node.alltoall_busbw_gbs_max",
-        "dev.node.alltoall_busbw_gbs_max",
-    ]
-    assert len([line for line in lines if line == lines[at]]) == 1
+    at = next(index for index, line in enumerate(lines) if line.split()[:3] == ["gpu", "max", "min"])
+    assert lines[at + 4].split()[:2] == ["node.alltoall_busbw_gbs", "445.5"]
+    assert lines[at + 9].split()[0] == "dev"
+    because = lines[lines.index("  because") :]
+    [derived] = [line for line in because if line.endswith("450 GB/s from an accelerator, 0.99 of it data")]
+    number = derived.split()[0]
+    users = [line.split()[0] for line in lines[: lines.index("  because")] if line.endswith(f" {number}, 4")]
+    assert users == ["node.alltoall_busbw_gbs"] * 2
+
+
+def test_what_is_not_known_of_training_stands_with_it() -> None:
+    """And not far away among all reasons."""
+    pool = {"name": "gpu", "machine": "p5", "count": 16}
+    told = {"parameters": "8B", "tokens": "1T"}
+    text = text_of(plan_of(cloud="aws", region="us-east-1", pools=[pool], training={"model": told}), ())
+    assert any(line.startswith("    how long a checkpoint takes") for line in section(text, "What training"))
+    assert "training.gpu" not in text.partition("\nWhy\n")[2]
+
+
+def test_the_size_of_a_fabric_stands_with_its_leaves() -> None:
+    """As `stampworks fabric` answers."""
+    pool = {"name": "gpu", "machine": "dgx-h100", "count": 127}
+    text = text_of(plan_of(cloud="hosts", network={"cidr": "10.0.0.0/8"}, pools=[pool]), ())
+    words = " ".join(" ".join(section(text, "Leaves and trunks")).split())
+    assert (
+        "gpu: 32 leaves, 16 spines of qm9700, 1,016 + 1,024 cables from the nodes upwards, ports left: 8 of leaves, 0 "
+        "of spines, bisection 203.2 Tb/s" in words
+    )
+    assert "fabric.switches" not in text
 
 
 def test_a_cloud_as_it_is_read(request: pytest.FixtureRequest) -> None:

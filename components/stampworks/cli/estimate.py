@@ -137,7 +137,9 @@ def _declared(arguments: argparse.Namespace) -> Question:
         batch=plan.training.batch,
         working=laid.working if laid else 1.0,
         oversubscription=plan.fabric.oversubscription or 1,
-        working_why=f"{mark}a step has {laid.batch} samples for {laid.layout.copies} copies" if laid else "",
+        working_why=f"{mark and f'{mark}: '}a step has {laid.batch} samples for {laid.layout.copies} copies"
+        if laid
+        else "",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from math import ceil
 
@@ -12,11 +13,13 @@ from stampworks.catalog import UNKNOWN
 from stampworks.declaration import Declaration
 from stampworks.plan import Domain, Fabric, Group, Leaf, Rail, Trunk, declared_pools
 from stampworks.planning.clouds.choices import Choices
-from stampworks.planning.fat_tree import FabricError, NoFatTreeError, design
+from stampworks.planning.fat_tree import FabricError, FatTree, NoFatTreeError, design
 from stampworks.planning.layout import Layout, joined_nodes, known_nics, leaf_size, unit_of
 from stampworks.planning.notes import Notes
 
 SIMULATED_RAIL_MBPS = 200
+SIZES = "fabric.switches"
+"""What the sizes of the pools' trees stand under: no value of a plan, which has leaves and trunks."""
 
 
 def build(declaration: Declaration, layout: Layout, choices: Choices, notes: Notes) -> Fabric:
@@ -56,6 +59,7 @@ def build(declaration: Declaration, layout: Layout, choices: Choices, notes: Not
         nvlink_domains=_nvlink_domains(declaration, layout, leaf_nodes, notes),
     )
     _say_why(fabric, layout, uplinks, notes)
+    _say_sizes(declaration, leaf_nodes, notes)
     return fabric
 
 
@@ -78,6 +82,30 @@ def _trees(declaration: Declaration, leaf_nodes: int, notes: Notes) -> dict[str,
             else:
                 notes.problem(f"pools[{index}].count", error.what, "write a smaller one, or make clusters of their own")
     return found
+
+
+def _say_sizes(declaration: Declaration, leaf_nodes: int, notes: Notes) -> None:
+    """What `stampworks fabric` answers for the nodes of each pool, where there is a design."""
+    for pool in declaration.pools:
+        row = catalog.machines()[pool.machine]
+        if row.simulated or not known_nics(row) or pool.scheduling_only:
+            continue
+        with suppress(NoFatTreeError, FabricError):  # what cannot be built is a problem of `_trees`
+            tree = design(row, pool.count, unit=leaf_nodes, oversubscription=declaration.fabric.oversubscription)
+            notes.reason(SIZES, f"{pool.name}: {_size(tree)}")
+
+
+def _size(tree: FatTree) -> str:
+    tiers = [("leaf", "leaves", tree.leaves), ("spine", "spines", tree.spines), ("core", "cores", tree.cores)]
+    boundaries = (tree.node_leaf_cables, tree.leaf_spine_cables, tree.spine_core_cables)
+    there = [(one, many, count) for one, many, count in tiers if count]
+    switches = ", ".join(f"{count:,} {one if count == 1 else many}" for one, many, count in there)
+    cables = " + ".join(f"{count:,}" for count in boundaries if count)
+    left = ", ".join(f"{tree.ports_left[one]:,} of {many}" for one, many, _ in there)
+    return (
+        f"{switches} of {tree.switch.name}, {cables} cables from the nodes upwards, ports left: {left}, bisection "
+        f"{tree.bisection_gbps / 1000:,.1f} Tb/s"
+    )
 
 
 def _spines(layout: Layout, leaves_of_spines: Mapping[str, int], leaf_nodes: int) -> tuple[Domain, ...] | None:
@@ -251,4 +279,4 @@ def _say_why(fabric: Fabric, layout: Layout, uplinks: Mapping[str, int], notes: 
             f"{sum_} = {trunk} Mb/s from a leaf to the spine, counted for a full leaf, so that growth changes no trunk",
         )
     else:
-        notes.reason("fabric.trunks", "none: one leaf holds all nodes, so that no spine is needed")
+        notes.reason("fabric.trunks", "none: one leaf of a rail holds all nodes")

@@ -58,10 +58,15 @@ def _nics(machine: catalog.Machine, tree: FatTree) -> Iterator[str]:
 def _units(tree: FatTree) -> Iterator[str]:
     nics = tree.nodes * tree.rails * tree.planes
     if tree.tiers > 1 and nics <= tree.radix:
-        yield f"all {nics} links of the nodes would fit into one {tree.switch.name}: whole units are what can grow"
+        yield (
+            f"all {nics} links of the nodes would fit into one {tree.switch.name}, without a spine: whole units, whose "
+            "rails meet in spines, are what can grow"
+        )
     elif rest := tree.nodes % tree.unit:
         which = "the one unit" if tree.units == 1 else f"the last of {tree.units} units"
         yield f"{which} has {rest} of {tree.unit} nodes; its leaves have all their uplinks"
+    if tree.units == 1 < tree.tiers and nics > tree.radix:
+        yield "in one unit each rail is one leaf, and spines only join the rails, as the published designs have them"
     if tree.planes > 1:
         yield (
             f"each NIC has {tree.link_gbps} Gb/s in each of {tree.planes} planes, which share no switch; a cable "

@@ -307,9 +307,11 @@ def _on_pool(
     if fitting is None:
         notes.reason(head, "how long it takes is unknown: it is in no layout that is known to fit on these nodes")
         return
+    if mark:
+        notes.reason(head, f"speed and goodput are those of a run {mark}, for what is declared does not fit")
     for each in (*_speed(model, tokens, head, fitting, notes), *_survival(size, head, fitting, storage, notes)):
         alike = each.name.removeprefix(f"{head}.").startswith(IN_ANY_LAYOUT)
-        yield each if alike else replace(each, why=mark + each.why)
+        yield each if alike or not mark else replace(each, why=f"{mark}: {each.why}")
 
 
 def as_it_fits(model: Transformer, place: Place) -> tuple[Place | None, str]:
@@ -323,9 +325,9 @@ def as_it_fits(model: Transformer, place: Place) -> tuple[Place | None, str]:
     if found is None:
         return None, ""
     laid = replace(place, layout=found.layout)
-    once = "one sample at once" if laid.samples > 1 else ""
+    once = "with one sample at once" if laid.samples > 1 else ""
     layout = f"as {found.said}" if laid.layout != place.layout else ""
-    return laid, f"{', '.join(filter(None, (layout, once)))}, for what is declared does not fit: "
+    return laid, ", ".join(filter(None, (layout, once)))
 
 
 def _speed(model: Transformer, tokens: int | None, head: str, place: Place, notes: Notes) -> Iterator[Expectation]:

@@ -13,10 +13,14 @@ from stampworks.plan import Expectation, Group, Leaf, Machine, Plan, Rail, finge
 from stampworks.printable import printable
 from stampworks.review import Cost, Outcome
 from stampworks.views.money import usd
-from stampworks.views.table import explained, paragraph, sparse, table
+from stampworks.views.table import INDENT, explained, paragraph, sparse, table
 
 WIDTH = 100
 OF_TRAINING = "training."
+ENDS = {"": "value", "_max": "max", "_min": "min"}
+"""Of the names of expectations, each with its column."""
+SWITCHES = "fabric.switches"
+"""What the reasons for the sizes of fabrics are about; they stand with the leaves."""
 LEAVES_SHOWN_ONE_BY_ONE = 16
 """More leaves than this are shown a line a pool."""
 
@@ -162,7 +166,8 @@ def _fabric(plan: Plan, width: int) -> list[str]:
     title = f"Leaves and trunks ({fabric.kind} fabric, {fabric.oversubscription}:1)"
     short = len(fabric.leaves) <= LEAVES_SHOWN_ONE_BY_ONE
     rows = [_leaf_row(plan, leaves) for leaves in _alike(plan, short)]
-    return [title, *table(("leaf", "trunk of each rail", "nodes"), rows, width)]
+    sizes = [line for each in plan.reasons if each.path == SWITCHES for line in paragraph(each.why, width)]
+    return [title, *table(("leaf", "trunk of each rail", "nodes"), rows, width), *sizes]
 
 
 def _alike(plan: Plan, one_by_one: bool) -> Iterable[list[Leaf]]:
@@ -262,26 +267,50 @@ def _expectations(plan: Plan, width: int) -> list[str]:
     of_fabric = [each for each in plan.expectations if not each.name.startswith(OF_TRAINING)]
     floors = any(each.name.endswith("_min") for each in of_fabric)
     title = "What it can reach (max), and what is broken below (min)" if floors else "What it can reach at most"
-    return [title, *_explained(of_fabric, width)] if of_fabric else []
+    return [title, *_reached(of_fabric, plan, width)] if of_fabric else []
 
 
 def _of_training(plan: Plan, width: int) -> list[str]:
     found = [each for each in plan.expectations if each.name.startswith(OF_TRAINING)]
-    return ["What training the declared model takes", *_explained(found, width)] if found else []
+    return ["What training the declared model takes", *_reached(found, plan, width)] if found else []
 
 
-def _explained(expectations: Sequence[Expectation], width: int) -> list[str]:
-    """Numbers that came about in the same way stand together, above the one derivation."""
-    alike: dict[tuple[float, str, str], dict[str, list[str]]] = {}
+def _reached(expectations: Sequence[Expectation], plan: Plan, width: int) -> list[str]:
+    """A table of each pool, rail and storage, one for those that reach the same; then the derivations, each once."""
+    numbers: dict[str, int] = {}
+    alike: dict[tuple[tuple[str, ...], ...], list[str]] = {}
+    for head, ends in _of_heads(expectations).items():
+        there = [end for end in ENDS if any(end in found for found in ends.values())]
+        rows = [("", *(ENDS[end] for end in there), "unit", "because")]
+        for what, found in ends.items():
+            values = (_figure(found[end].value) if end in found else "-" for end in there)
+            because = dict.fromkeys(numbers.setdefault(each.why, len(numbers) + 1) for each in found.values())
+            rows.append((what, *values, next(iter(found.values())).unit, ", ".join(map(str, because))))
+        alike.setdefault(tuple(rows), []).append(head)
+    lines = []
+    for (header, *rows), heads in alike.items():
+        lines += table((fold(heads), *header[1:]), rows, width)
+        lines += [
+            line for each in plan.reasons if each.path in heads for line in paragraph(each.why, width, INDENT * 2)
+        ]
+    return [*lines, f"{INDENT}because", *table(("", ""), [(number, why) for why, number in numbers.items()], width)[1:]]
+
+
+def _of_heads(expectations: Sequence[Expectation]) -> dict[str, dict[str, dict[str, Expectation]]]:
+    """By what it is of (a pool, a rail, a storage; training on a pool), by what is reached, and by its ends."""
+    found: dict[str, dict[str, dict[str, Expectation]]] = {}
     for each in expectations:
-        head, _, tail = each.name.partition(".")
-        alike.setdefault((each.value, each.unit, each.why), {}).setdefault(tail, []).append(head)
-    rows, texts = [], []
-    for (value, unit, why), tails in alike.items():
-        names = [f"{heads}.{tail}" for tail, all_ in tails.items() for heads in fold(all_, " ").split(" ")]
-        rows += [(name, f"{value:g}", unit) for name in names]
-        texts += [*[""] * (len(names) - 1), why]
-    return explained(rows, texts, width)
+        training = OF_TRAINING if each.name.startswith(OF_TRAINING) else ""
+        head, _, tail = each.name.removeprefix(training).rpartition(".") if training else each.name.partition(".")
+        end = next((end for end in ENDS if end and each.name.endswith(end)), "")
+        of_head = found.setdefault(f"{training}{head}".removesuffix("."), {})
+        of_head.setdefault(tail.removesuffix(end), {})[end] = each
+    return found
+
+
+def _figure(value: float) -> str:
+    """Without an exponent, which nobody reads at a glance."""
+    return f"{value:,.0f}" if value >= 10_000 else f"{value:g}"
 
 
 def _cost(cost: Cost, width: int) -> list[str]:
@@ -295,7 +324,10 @@ def _cost(cost: Cost, width: int) -> list[str]:
 
 
 def _reasons(plan: Plan, width: int) -> list[str]:
-    return ["Why", *table(("what", "because"), [(each.path, each.why) for each in plan.reasons], width)]
+    """Those of fabrics and of training stand where these do."""
+    shown = {SWITCHES, *_of_heads([each for each in plan.expectations if each.name.startswith(OF_TRAINING)])}
+    rows = [(each.path, each.why) for each in plan.reasons if each.path not in shown]
+    return ["Why", *table(("what", "because"), rows, width)]
 
 
 def _findings(findings: Sequence[Finding], width: int) -> list[str]:
