@@ -84,6 +84,7 @@ RULES = (
     Rule("stampworks.facts", ours=("planning",)),
     Rule("stampworks.schedulers", ours=("plan",), others=("jinja2",), pure=True),
     Rule("stampworks.resources", ours=("plan",), others=("pulumi",)),
+    *cloud_rules("aws", "pulumi_aws", "boto3", "botocore"),
     *cloud_rules("local"),
     Rule("stampworks.clouds", exact=True),
     Rule("stampworks.configuration", ours=("plan", "reasons"), others=("ansible_runner", "yaml")),

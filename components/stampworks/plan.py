@@ -32,12 +32,15 @@ RollJobs = Literal["wait", "requeue"]
 Layout = Literal["ddp", "fsdp", "hsdp", "tp"]
 Precision = Literal["auto", "float32", "bfloat16", "float8"]
 TrackerKind = Literal["files", "mlflow", "wandb"]
+Egress = Literal["", "nat", "none"]
 Purchase = Literal["owned", "on-demand", "spot", "reserved", "block"]
 
 # What two stamps of one cluster may differ in says so beside the field: the fingerprint leaves it out, and what
 # compares plans does not count it. A field without a mark counts.
 IDENTITY: Final = {"apart": "identity"}
 """Which of several equal clusters it is: its name, where its addresses come from, where its files lie."""
+COUNTED: Final = {"counted": True}
+"""A list that is identity, and how many entries it has is not."""
 RELEASE: Final = {"apart": "release"}
 """The software, which siblings get one after the other; the node image follows from it."""
 WORDS: Final = {"apart": "words"}
@@ -128,6 +131,8 @@ class Subnet:
     """Addresses that nobody gets."""
     needed: int
     """Addresses that this plan takes."""
+    public: bool
+    """Whether what is in it may have an address that the world knows."""
 
     @property
     def size(self) -> int:
@@ -167,8 +172,14 @@ class Network:
     """The room's own address on the management network: where the toolkit reaches the nodes from. Empty on a cloud."""
     subnets: tuple[Subnet, ...]
     """Where the plan numbers every port itself, those of NICs beside the first, with the numbers of management."""
+    zone: str = field(default="", metadata=IDENTITY)
+    """Where its subnets are; empty where the cloud chooses, or nobody makes them."""
     pods: Pods | None = None
     """None for another scheduler than Kubernetes, and where nobody knows."""
+    egress: Egress = ""
+    """How nodes reach the world; empty where the cloud has its own way, or none has to be made."""
+    endpoints: tuple[str, ...] = field(default=(), metadata=UNORDERED)
+    """The cloud's services that have an address in the network, as the cloud calls them."""
 
 
 @dataclass(frozen=True)
@@ -202,8 +213,8 @@ class Node:
     name: str
     address: str = field(metadata=IDENTITY)
     """Empty for a node of a pool for scheduling only."""
-    rail_addresses: tuple[str, ...] = field(metadata=IDENTITY)
-    """One for each rail that it is on, empty where its port takes none: how many there are is no identity."""
+    rail_addresses: tuple[str, ...] = field(metadata=IDENTITY | COUNTED)
+    """One for each rail that it is on, empty where its port takes none."""
     leaf: str
     """Empty for a node that has no rails."""
 
@@ -214,10 +225,43 @@ class Volume:
 
     name: str
     mount: str
+    gib: int = 0
+    """0 where it takes what it needs of a disk that is there."""
 
     def of_node(self, node: str) -> str:
         """What it is called among all volumes of a cluster."""
         return f"{node}-{self.name}"
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A NIC of a node, as its cloud attaches it."""
+
+    name: str
+    card: int
+    """On which of the machine's network cards it is."""
+    device: int
+    """Its place on that card."""
+    fabric: bool
+    """Whether it carries the fabric and nothing else, and has no address; else it carries everything else."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a cloud is told when it starts a node."""
+
+    instance_type: str
+    """What the cloud calls the machine."""
+    image: str = field(metadata=RELEASE)
+    """What it boots, as the cloud calls it; empty until it was looked up."""
+    published_image: str = field(metadata=RELEASE)
+    """Where the cloud says which image of the release is the newest."""
+    disk_gib: int
+    """Of the node's own disk."""
+    interfaces: tuple[Interface, ...]
+    """The first one is the node's own."""
+    placed_together: bool
+    """Whether nodes are to be close to each other."""
 
 
 @dataclass(frozen=True)
@@ -241,6 +285,8 @@ class Group:
     """Empty where the cloud has none, or chooses."""
     reservation: str = field(metadata=IDENTITY)
     """What the cloud calls the capacity that was bought before; empty for none."""
+    launch: Launch | None = None
+    """None where a node is not started by a cloud."""
 
     @property
     def elastic(self) -> bool:
@@ -349,6 +395,14 @@ class User:
     uid: int
     accounts: tuple[str, ...] = field(metadata=FIRST)
     """The first one is charged where a job names none."""
+
+
+@dataclass(frozen=True)
+class Tag:
+    """On all that a cloud makes for a cluster."""
+
+    name: str
+    value: str
 
 
 @dataclass(frozen=True)
@@ -511,6 +565,7 @@ class Plan:
     """Runs have their folders on the first one."""
     scheduler: Scheduler
     users: tuple[User, ...] = field(metadata=UNORDERED)
+    tags: tuple[Tag, ...] = field(metadata=UNORDERED | IDENTITY)
     extras: Extras
     proof: Proof
     roll: Roll
@@ -614,9 +669,9 @@ def _common(value: Any) -> Any:
     if not dataclasses.is_dataclass(value):
         return value
     counted = {each.name: _counted(each, value) for each in dataclasses.fields(value) if not apart(each)}
-    of_identity = [each.name for each in dataclasses.fields(value) if apart(each) == "identity"]
-    # of a list of addresses it counts how many there are
-    return counted | {name: len(list_) for name in of_identity if isinstance(list_ := getattr(value, name), tuple)}
+    return counted | {
+        each.name: len(getattr(value, each.name)) for each in dataclasses.fields(value) if "counted" in each.metadata
+    }
 
 
 def _counted(of: dataclasses.Field[Any], value: Any) -> Any:

@@ -40,7 +40,7 @@ def test_nics_add_up_to_what_the_vendor_says_of_the_node(name: str) -> None:
     assert isinstance(machine.nic_rate_gbps, int)
     assert isinstance(machine.nics, int)
     assert machine.nics_rate_gbps == machine.nics * machine.nic_rate_gbps
-    assert machine.nic_rate_gbps in (100, 200, 400, 800)  # ports that exist
+    assert machine.nic_rate_gbps in (25, 100, 200, 400, 800)  # ports that exist
 
 
 @pytest.mark.parametrize("name", REAL)

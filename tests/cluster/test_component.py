@@ -141,7 +141,7 @@ def test_what_can_be_planned_only_is_refused(tmp_path: Path, monkeypatch: pytest
     )
     aws = (
         "cloud: a cluster on aws can be planned and reviewed, and not stamped yet\n"
-        "  hint: there are components for local; `stampworks plan` shows it"
+        "  hint: there are components for local; `stampworks rehearse` shows what it takes"
     )
     assert said == [kubernetes, f"{aws}\n\n{kubernetes}"]
 

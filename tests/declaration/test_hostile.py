@@ -49,6 +49,7 @@ DATA["extras"] = {
     "roles": [{"path": "roles/motd", "groups": ["head"], "variables": {"motd_text": "x"}}],
     "checks": [{"path": "checks/scratch.sh", "pools": ["gpu"]}],
 }
+DATA["tags"] = [{"name": "owner", "value": "research"}]
 DATA["proof"] = {"level": "standard"}
 DATA["region"] = "site-1"
 DATA["pools"][0] |= {"purchase": "owned", "zone": "hall-2"}
@@ -157,7 +158,7 @@ def test_every_text_is_tried() -> None:
         or (get_origin(field.annotation) is not None and "str" in str(get_args(field.annotation)[0]))
         or any(isinstance(each, str) for each in get_args(field.annotation))
     }
-    elsewhere = {"extends", "storage[].tier", "pools[].reservation"}
+    elsewhere = {"extends", "storage[].tier", "pools[].reservation", "network.egress"}
     assert holding_text - tried == elsewhere, "they are tried in test_files.py and planning/test_clouds.py"
 
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stampworks.declaration import load_file
-from stampworks.declaration.models import Network
 from stampworks.declaration.sibling import free_range, other_settings, sibling_text
 
 from .conftest import EXAMPLE
@@ -108,7 +107,9 @@ def test_the_sibling_of_every_stack_is_declared_the_same(file: Path, tmp_path: P
     copy = tmp_path / "Pulumi.canary.yaml"
     copy.write_text(sibling_text(file.read_text(), "x", "canary", "10.9.0.0/16"))
     declared, source = load_file(copy).declaration, load_file(file).declaration
-    assert declared == source.model_copy(update={"name": "canary", "network": Network(cidr="10.9.0.0/16")})
+    assert declared == source.model_copy(
+        update={"name": "canary", "network": source.network.model_copy(update={"cidr": "10.9.0.0/16"})}
+    )
     assert "encryptionsalt" not in copy.read_text()
 
 

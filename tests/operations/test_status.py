@@ -38,6 +38,7 @@ def the_plan(count: int = 2, named: bool = True) -> plan.Plan:
         storage=(),
         scheduler=plan.Scheduler("slurm", False, "off", "flat", 0, 10, False, "/state", (), (), ()),
         users=(),
+        tags=(),
         extras=plan.Extras((), ()),
         proof=plan.Proof("none", 1, 0),
         roll=plan.Roll((("gpu", 1),), "wait"),

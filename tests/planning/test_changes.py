@@ -17,7 +17,7 @@ from stampworks.review import Charge, Cost, Review
 from tests.planning.test_fingerprint import IDENTITY, OTHERS, PLAN, changed, planned
 
 RENAMED = {"pools[].name", "storage[].name", "users[].name", "scheduler.queues[].name"}
-RENAMED |= {"scheduler.priorities[].name", "scheduler.accounts[].name"}
+RENAMED |= {"scheduler.priorities[].name", "scheduler.accounts[].name", "tags[].name"}
 """An entry under another name is one that goes and one that comes, which is a matter of its list."""
 
 

@@ -102,9 +102,9 @@ def test_subnets_lie_apart_and_have_room(cloud: str) -> None:
 def test_what_a_node_takes_of_its_subnet() -> None:
     """An EFA-only interface takes no address, Google's rails each have a subnet with one a node."""
     plan = on_aws(gpu())
-    nodes, storage = plan.network.subnets
+    nodes, storage, egress = plan.network.subnets
     assert (nodes.name, nodes.reserved, nodes.needed, nodes.size) == ("nodes", 5, 17, 32768)
-    assert storage.name == "storage"
+    assert (storage.name, storage.public, egress.name, egress.public) == ("storage", False, "egress", True)
     assert found(plan, "addresses.room")[0].text == (
         "pool gpu can grow by 32746 nodes, then subnet nodes is full: 32768 addresses, 5 kept by the cloud, 17 needed "
         "now, 1 address a node"
@@ -292,13 +292,13 @@ def test_a_port_of_roce_takes_an_address_of_its_rail() -> None:
 def test_resources_grow_with_pools(gpus: int) -> None:
     """A plan says how many, not which: as many groups and subnets for 16 GPUs as for 16,000."""
     plan = on_aws(gpu(count=gpus // 8))
-    assert (len(plan.groups), len(plan.network.subnets), len(plan.fabric.rails)) == (2, 2, 32)
+    assert (len(plan.groups), len(plan.network.subnets), len(plan.fabric.rails)) == (2, 3, 32)
     assert sum(len(group.nodes) for group in plan.groups) == 0
 
 
 def test_unknown_facts_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the catalog lacks makes what follows from it missing, never zero."""
-    odd = dataclasses.replace(catalog.machines()["p5"], name="odd", nic_rate_gbps=catalog.UNKNOWN, aliases=())
+    odd = dataclasses.replace(catalog.machines()["p5"], name="odd", nic_rate_gbps=catalog.UNKNOWN)
     table = {**catalog.machines(), "odd": odd}
     monkeypatch.setattr(catalog, "machines", lambda: table)
     plan = on_aws(gpu(machine="odd"))

@@ -135,14 +135,16 @@ def test_the_control_plane_of_aws_has_a_subnet_in_another_zone() -> None:
     subnets = {each.name: each for each in planned("aws").network.subnets}
     assert {name: each.cidr for name, each in subnets.items()} == {
         "nodes": "10.77.0.0/17",
-        "storage": "10.77.128.0/18",
+        "storage": "10.77.128.0/19",
+        "egress": "10.77.160.0/19",
         "control-plane": "10.77.255.224/27",
     }
     assert (subnets["control-plane"].needed, subnets["control-plane"].room) == (16, 32 - 5 - 16)
     slurm = planning.plan(load_value({**declared("aws"), "scheduler": {"kind": "slurm"}}, "test"))
     assert [(each.name, each.cidr) for each in slurm.network.subnets] == [
         ("nodes", "10.77.0.0/17"),
-        ("storage", "10.77.128.0/17"),
+        ("storage", "10.77.128.0/18"),
+        ("egress", "10.77.192.0/18"),
     ]
 
 

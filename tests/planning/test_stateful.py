@@ -179,6 +179,8 @@ def test_a_kubernetes_keeps_no_queue() -> None:
     assert [subnet.name for subnet in plan.network.subnets if not subnet.name.startswith("rail")] == [
         "nodes",
         "storage",
+        "egress",
+        "control-plane",
     ]
     assert "(the state of Kubernetes, fast)" in one(reviewed(data, in_zone("us-east-2b", data)), "pools[gpu].zone").why
     assert "queue" not in review_markdown(reviewed(data, in_zone("us-east-2b", data)))

@@ -19,6 +19,7 @@ from stampworks.catalog.hardware import (
     suggestions,
     with_accelerator,
 )
+from stampworks.catalog.instances import fabric_cards, published_image
 from stampworks.catalog.price_lists import (
     Price,
     PriceSource,
@@ -91,6 +92,7 @@ __all__ = [
     "accelerators",
     "conflicting_prices",
     "deployments",
+    "fabric_cards",
     "fabrics",
     "file_system_changes",
     "file_system_tiers",
@@ -105,6 +107,7 @@ __all__ = [
     "price_sources",
     "prices",
     "protocol_of",
+    "published_image",
     "regions",
     "releases",
     "runs",

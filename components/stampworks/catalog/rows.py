@@ -94,7 +94,7 @@ class Machine:
     name: str
     cloud: str
     aliases: tuple[str, ...]
-    """What else people call it."""
+    """What else it is called: by its cloud first, then by people."""
     simulated: bool
     accelerator: str
     """Name of the accelerator, empty for a machine without."""

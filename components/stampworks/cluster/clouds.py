@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import stampworks.clouds
@@ -20,17 +22,33 @@ class Cloud(NamedTuple):
     storage: Any
 
 
-def stamped() -> tuple[str, ...]:
+def rehearsed() -> tuple[str, ...]:
     """The clouds that there are components for."""
     return tuple(sorted(each.name for each in pkgutil.iter_modules(stampworks.clouds.__path__) if each.ispkg))
+
+
+def stamped() -> tuple[str, ...]:
+    """Those of them whose nodes can be found when they are there, without which no cluster comes about."""
+    return tuple(cloud for cloud in rehearsed() if find_spec(f"stampworks.clouds.{cloud}.members"))
+
+
+REHEARSAL = "STAMPWORKS_REHEARSAL"
+"""A variable of the environment: set where nothing that is made is real."""
 
 
 def unstamped(plan: Plan) -> list[tuple[str, str, str]]:
     """Why a plan can be read and reviewed, and no cluster made of it: the field, what about it, and what to do."""
     found = []
-    if plan.cloud not in stamped():
+    rehearsing = bool(os.environ.get(REHEARSAL))
+    if plan.cloud not in (rehearsed() if rehearsing else stamped()):
         what = f"a cluster on {plan.cloud} can be planned and reviewed, and not stamped yet"
-        found.append(("cloud", what, f"there are components for {', '.join(stamped())}; `stampworks plan` shows it"))
+        shown = (
+            "`stampworks rehearse` shows what it takes" if plan.cloud in rehearsed() else "`stampworks plan` shows it"
+        )
+        found.append(("cloud", what, f"there are components for {', '.join(stamped())}; {shown}"))
+    elif not rehearsing and any(group.launch and not group.launch.image for group in plan.groups):
+        what = f"which image its nodes boot in {plan.region} was not looked up, and the newest one changes by itself"
+        found.append(("region", what, "run `stampworks lock`, and keep the file that it writes with the stack's"))
     if plan.scheduler.kind != "slurm":
         what = "a Kubernetes cluster can be planned and reviewed, and not stamped yet"
         found.append(("scheduler.kind", what, "write kind: slurm; `stampworks plan` shows what it would be"))

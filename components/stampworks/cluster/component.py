@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ class Cluster(pulumi.ComponentResource):
         self.plan, self._base, self._cloud = plan, name, cloud
         # Children's names are part of every stack's state: a change here replaces clusters, unless it carries an alias.
         keyring = Keyring(name, cluster=plan.name, opts=self._child(protect=plan.scheduler.protect))
-        place = self._cloud.place.create(name, cluster=plan.name, opts=self._child())
+        place = self._cloud.place.create(name, plan=plan, opts=self._child())
         network = self._cloud.network.create(
             name,
             cluster=plan.name,
@@ -73,9 +73,9 @@ class Cluster(pulumi.ComponentResource):
         ]
         volumes = self._volumes(plan.controller, place)
         # Pools come after the controller: whatever happens to them, draining for one, wants a scheduler that answers.
-        controller = self._group(plan.controller, network, depends_on=[*storage, *volumes])
+        controller = self._group(plan.controller, network, volumes, depends_on=storage)
         groups = {plan.controller: controller}
-        groups |= {pool: self._group(pool, network, depends_on=[controller]) for pool in plan.pools}
+        groups |= {pool: self._group(pool, network, [], depends_on=[controller]) for pool in plan.pools}
         proven = plan.proof.level != "none" and bool(plan.pools)
         signing_key = SigningKey(name, cluster=plan.name, opts=self._child()) if proven else None
         roll = self._roll(groups, keyring, signing_key)
@@ -101,7 +101,7 @@ class Cluster(pulumi.ComponentResource):
             for volume in group.volumes
         ]
 
-    def _group(self, group: Group, network: Any, **more: Any) -> Any:
+    def _group(self, group: Group, network: Any, volumes: Sequence[pulumi.Resource], **more: Any) -> Any:
         plan = self.plan
         return self._cloud.nodes.create(
             f"{self._base}-{group.name}",
@@ -111,6 +111,7 @@ class Cluster(pulumi.ComponentResource):
             rails=plan.fabric.rails_of(group),
             release=plan.release,
             content=configuration.install_digest(),
+            volumes=volumes,
             drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
             opts=self._child(**more),
         )

@@ -14,7 +14,7 @@ import yaml
 
 from stampworks.cluster.clouds import unstamped
 from stampworks.cluster.refusal import refuse
-from stampworks.declaration import Declaration, DeclarationError, Source, load_stack, load_value
+from stampworks.declaration import Declaration, DeclarationError, Source, load_stack, load_value, read_lock
 from stampworks.facts import known_facts, today
 from stampworks.plan import Extras, Plan
 from stampworks.planning import Finding, plan, rules
@@ -71,7 +71,8 @@ def _source(directory: Path) -> Source:
     if value is None or value == _written(directory / f"Pulumi.{stack}.yaml"):
         return load_stack(stack, directory)
     # Set in another way, for instance by the Automation API: that is what counts, and it has no lines.
-    return load_value(value, f"{_NAMESPACE}:{_KEY} of stack {stack}", directory)
+    lock = read_lock(directory / f"Pulumi.{stack}.yaml")
+    return load_value(value, f"{_NAMESPACE}:{_KEY} of stack {stack}", directory, lock)
 
 
 def _written(file: Path) -> Any:

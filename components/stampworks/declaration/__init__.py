@@ -3,6 +3,7 @@
 from stampworks.declaration.errors import AbsentError, DeclarationError, Problem
 from stampworks.declaration.files import BASES_MAX, displayed, named_in
 from stampworks.declaration.loader import Source, load_file, load_stack, load_value
+from stampworks.declaration.lock import Lock, lock_file, lock_text, read_lock
 from stampworks.declaration.models import (
     Account,
     Change,
@@ -21,6 +22,7 @@ from stampworks.declaration.models import (
     Roll,
     Scheduler,
     Storage,
+    Tag,
     Tracker,
     Training,
     User,
@@ -40,6 +42,7 @@ __all__ = [
     "DeclarationError",
     "Extras",
     "Fabric",
+    "Lock",
     "Model",
     "Network",
     "Pool",
@@ -52,6 +55,7 @@ __all__ = [
     "Scheduler",
     "Source",
     "Storage",
+    "Tag",
     "Tracker",
     "Training",
     "User",
@@ -62,7 +66,10 @@ __all__ = [
     "load_file",
     "load_stack",
     "load_value",
+    "lock_file",
+    "lock_text",
     "named_in",
+    "read_lock",
     "role_name",
     "schema",
 ]

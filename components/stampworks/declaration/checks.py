@@ -50,6 +50,7 @@ def _names(data: Entry, scheduler: Entry) -> Iterator[Finding]:
         ("pool", data.get("pools", ()), ("pools",)),
         ("storage", data.get("storage", ()), ("storage",)),
         ("user", data.get("users", ()), ("users",)),
+        ("tag", data.get("tags", ()), ("tags",)),
         ("queue", scheduler.get("queues", ()), ("scheduler", "queues")),
         ("priority", scheduler.get("priorities", ()), ("scheduler", "priorities")),
         ("account", scheduler.get("accounts", ()), ("scheduler", "accounts")),

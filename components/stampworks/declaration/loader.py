@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from stampworks.declaration import explain
 from stampworks.declaration.checks import check
 from stampworks.declaration.errors import PROBLEMS_MAX, AbsentError, DeclarationError, Problem
 from stampworks.declaration.files import read_declared, stack_file
+from stampworks.declaration.lock import NONE, Lock, read_lock
 from stampworks.declaration.models import Declaration
 from stampworks.declaration.nodes import Node, Unread, find, parsed, plain, spelled, walk
 from stampworks.declaration.own import check_paths
@@ -31,6 +32,8 @@ class Source:
     """Without what is wrong: a read of that raises AbsentError, so that planning finds what is wrong elsewhere."""
     root: Node
     problems: tuple[Problem, ...] = ()
+    lock: Lock = NONE
+    """What was looked up once for it."""
 
     @property
     def declaration(self) -> Declaration:
@@ -61,20 +64,20 @@ class Source:
 
 def load_file(path: Path) -> Source:
     """The declaration in a file of its own, or below stampworks:cluster in a stack file; with its bases."""
-    return _load(read_declared(path), path.parent)
+    return replace(_load(read_declared(path), path.parent), lock=read_lock(path))
 
 
 def load_stack(stack: str, directory: Path) -> Source:
     """The declaration of a stack, by the stack's name."""
-    return _load(read_declared(stack_file(stack, directory)), directory)
+    return load_file(stack_file(stack, directory))
 
 
-def load_value(value: Any, origin: str, directory: Path = Path()) -> Source:
+def load_value(value: Any, origin: str, directory: Path = Path(), lock: Lock = NONE) -> Source:
     """A declaration that does not come from a file: Pulumi's configuration, or one made in Python.
 
     Its problems have no lines, and the origin for a file; its paths begin in the directory.
     """
-    return _load(from_value(value, origin), directory)
+    return replace(_load(from_value(value, origin), directory), lock=lock)
 
 
 def _load(root: Node, directory: Path) -> Source:

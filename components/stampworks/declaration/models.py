@@ -30,6 +30,8 @@ from stampworks.declaration.values import (
     Reservation,
     StorageKind,
     StorageTier,
+    TagName,
+    TagValue,
     Url,
     UserName,
     Whole,
@@ -94,6 +96,12 @@ class Network(Section):
         default="10.77.0.0/16",
         description="The private IPv4 range that all addresses of the cluster come from.",
         json_schema_extra=REPLACE,
+    )
+    egress: Literal["", "nat", "none"] = Field(
+        default="",
+        description="How nodes of a cloud reach the world: nat, or none but the services of the cloud; "
+        "without it, nat where nodes have private addresses.",
+        json_schema_extra=IN_PLACE,
     )
     pods_cidr: Cidr = Field(
         default="10.240.0.0/12",
@@ -239,6 +247,13 @@ class Storage(Section):
         description="Whether its removal is refused until this says false.",
         json_schema_extra=IN_PLACE,
     )
+
+
+class Tag(Section):
+    """A word by which somebody finds in a bill what belongs together."""
+
+    name: TagName = Field(description="What the tag is called.", json_schema_extra=IN_PLACE)
+    value: TagValue = Field(description="What it says.", json_schema_extra=IN_PLACE)
 
 
 class User(Section):
@@ -695,6 +710,11 @@ class Declaration(Section):
         default="",
         description='The catalog\'s name of the software release, in quotes ("2026.11"); without it, the newest.',
         json_schema_extra=ROLL,
+    )
+    tags: Annotated[tuple[Tag, ...], FromList] = Field(
+        default=(),
+        description="What bills are read by, as owner or cost-centre: on all that a cloud makes for the cluster.",
+        json_schema_extra=IN_PLACE,
     )
     network: Network = Field(
         default=Network(), description="Which addresses the cluster takes.", json_schema_extra=REFUSE

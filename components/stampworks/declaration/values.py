@@ -26,6 +26,9 @@ REGION_PATTERN = r"^[A-Za-z][A-Za-z0-9-]{0,39}$"
 ZONE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9:-]{0,63}$"
 TIER_PATTERN = r"^[A-Za-z][A-Za-z0-9_ -]{0,39}$"
 RESERVATION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}$"
+# What all clouds take; they keep colons in names, and Name, for themselves and for us.
+TAG_PATTERN = r"^(?!Name$)[A-Za-z][A-Za-z0-9_./-]{0,62}$"
+TAG_VALUE_PATTERN = r"^[A-Za-z0-9 _.:/=+@-]{0,255}$"
 EXPERIMENT_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._/-]{0,127}$"
 CIDR_PATTERN = r"^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/[0-9]+$"
 
@@ -197,6 +200,23 @@ def reservation(value: str) -> str:
     return _of_a_cloud(value, RESERVATION_PATTERN, "reservation", "cr-0123456789abcdef0")
 
 
+def tag_name(value: str) -> str:
+    """Refuse what a cloud would not take as the name of a tag."""
+    if not re.fullmatch(TAG_PATTERN, value):
+        raise _wrong(
+            f"{shown(value)} is not the name of a tag",
+            "use letters, digits and _./-, and begin with a letter, like cost-centre; Name is taken",
+        )
+    return value
+
+
+def tag_value(value: str) -> str:
+    """Refuse what a cloud would not take as the value of a tag."""
+    if not re.fullmatch(TAG_VALUE_PATTERN, value):
+        raise _wrong(f"{shown(value)} is not the value of a tag", "use letters, digits, spaces and _.:/=+@-")
+    return value
+
+
 def storage_tier(value: str) -> str:
     """Refuse what nobody calls a tier; which ones a file system has, planning says."""
     return _of_a_cloud(value, TIER_PATTERN, "tier", "PERSISTENT_2 SSD") if value else value
@@ -350,6 +370,8 @@ Url = Annotated[str, _Form(url, URL_PATTERN)]
 Region = Annotated[str, _Form(region, REGION_PATTERN)]
 Zone = Annotated[str, _Form(zone, ZONE_PATTERN)]
 Reservation = Annotated[str, _Form(reservation, RESERVATION_PATTERN)]
+TagName = Annotated[str, _Form(tag_name, TAG_PATTERN)]
+TagValue = Annotated[str, _Form(tag_value, TAG_VALUE_PATTERN)]
 Experiment = Annotated[str, _Form(experiment, EXPERIMENT_PATTERN)]
 OwnRole = Annotated[str, _Form(own_role, PATH_PATTERN)]
 OwnCheck = Annotated[str, _Form(own_check, PATH_PATTERN)]

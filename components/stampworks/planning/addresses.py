@@ -125,12 +125,15 @@ def subnets(
         f"other{end}; {rules.reserved_why}",
     )
     cut_ = [each for each, _ in zip(range_.subnets(prefixlen_diff=parts.bit_length() - 1), needs, strict=False)]
-    found = [Subnet(each, str(part), rules.reserved, need) for (each, need), part in zip(needs, cut_, strict=True)]
+    found = [
+        Subnet(each, str(part), rules.reserved, need, public=False)
+        for (each, need), part in zip(needs, cut_, strict=True)
+    ]
     if small:
         size = _subnet_size(small[1], rules)
         part = IPv4Network((int(cut_[-1].broadcast_address) + 1 - size, 33 - size.bit_length()))
         found[-1] = replace(found[-1], cidr=str(next(cut_[-1].subnets())))
-        found.append(Subnet(small[0], str(part), rules.reserved, small[1]))
+        found.append(Subnet(small[0], str(part), rules.reserved, small[1], public=False))
     return tuple(found)
 
 

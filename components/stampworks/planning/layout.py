@@ -129,7 +129,7 @@ def _numbered(declaration: Declaration, machines: Sequence[catalog.Machine], cho
         cidr=cidr,
         management_cidr=found[addresses.MANAGEMENT],
         gateway=address_map.address(addresses.MANAGEMENT, 0, addresses.GATEWAY),
-        subnets=tuple(Subnet(name, found[name], NUMBERED_RESERVED, need) for name, need in apart),
+        subnets=tuple(Subnet(name, found[name], NUMBERED_RESERVED, need, public=False) for name, need in apart),
     )
     head = _controller(declaration, choices, notes)
     head = replace(head, nodes=(_node(CONTROLLER, address_map, 0, addresses.HEAD, head, ""),))

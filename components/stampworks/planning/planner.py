@@ -6,8 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stampworks.declaration import Declaration, Source
-from stampworks.plan import BUDGET_MINUTES, PLAN_VERSION, Group, Plan, Proof, Roll, User
-from stampworks.planning import expectations, extras, fabric, layout, model, pods, release, scheduler, storage, training
+from stampworks.plan import BUDGET_MINUTES, PLAN_VERSION, Group, Plan, Proof, Roll, Tag, User
+from stampworks.planning import (
+    expectations,
+    extras,
+    fabric,
+    launching,
+    layout,
+    model,
+    pods,
+    release,
+    scheduler,
+    storage,
+    training,
+)
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.notes import Notes
 
@@ -22,6 +34,8 @@ def plan(source: Source) -> Plan:
     choices = step(lambda: CLOUDS[declaration.cloud])
     chosen_release = step(lambda: release.choose(declaration, notes))
     places = step(lambda: layout.lay_out(declaration, choices, notes))
+    groups = step(lambda: launching.launched(places.groups, source, chosen_release, choices, notes))
+    network = step(lambda: launching.connected(places.network, declaration, choices, notes))
     planned_pods = step(lambda: pods.build(declaration, places.network, places.groups, choices, notes))
     planned_fabric = step(lambda: fabric.build(declaration, places, choices, notes))
     planned_storage = step(lambda: storage.build(declaration, choices, notes))
@@ -37,12 +51,13 @@ def plan(source: Source) -> Plan:
         cloud=declaration.cloud,
         region=declaration.region,
         release=chosen_release,
-        network=replace(places.network, pods=planned_pods),
+        network=replace(network, pods=planned_pods),
         fabric=planned_fabric,
-        groups=places.groups,
+        groups=groups,
         storage=planned_storage,
         scheduler=planned_scheduler,
         users=tuple(User(each.name, each.uid, each.accounts) for each in declaration.users),
+        tags=tuple(Tag(each.name, each.value) for each in declaration.tags),
         extras=extras.build(declaration),
         proof=_proof(declaration, notes),
         roll=_roll(declaration, places.groups),

@@ -64,6 +64,7 @@ class Engine:
             "PULUMI_CONFIG_PASSPHRASE": "rehearsal",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+            "STAMPWORKS_REHEARSAL": "true",  # cluster/clouds.py: what is not stamped yet can be rehearsed
             "PULUMI_DEBUG_COMMANDS": "true",  # the log of events is an option of these
             "PULUMI_DEBUG_PROVIDERS": ",".join(f"{name}:{port}" for name, port in ports.items()),
         }

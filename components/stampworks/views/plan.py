@@ -9,7 +9,7 @@ from typing import Protocol, get_args
 from stampworks import catalog
 from stampworks.amounts import counted
 from stampworks.names import fold
-from stampworks.plan import Expectation, Group, Leaf, Machine, Plan, Rail, fingerprint
+from stampworks.plan import Expectation, Group, Launch, Leaf, Machine, Plan, Rail, fingerprint
 from stampworks.printable import printable
 from stampworks.review import Cost, Outcome
 from stampworks.views.money import usd
@@ -123,6 +123,36 @@ def _subnets(plan: Plan, width: int) -> list[str]:
         for rate, same in ((rate, list(its)) for rate, its in groupby(plan.fabric.rails, lambda rail: rail.rate_mbps))
     ]
     return [*lines, *([""] if lines and rails else []), *rails]
+
+
+def _launches(plan: Plan, width: int) -> list[str]:
+    """How a cloud starts nodes, and how these reach the world."""
+    rows = [
+        (
+            group.name,
+            launch.instance_type,
+            launch.image or "not looked up",
+            f"{launch.disk_gib} GiB",
+            _cards(launch),
+            "together" if launch.placed_together else "",
+        )
+        for group in plan.groups
+        if (launch := group.launch)
+    ]
+    if not rows:
+        return []
+    way = {"nat": "through NAT", "none": "in no way, but for the endpoints"}[plan.network.egress or "none"]
+    return [
+        "How nodes start",
+        *sparse(("group", "type", "image", "disk", "NICs", "placed"), rows, width),
+        *paragraph(f"They reach the world {way}. Endpoints: {', '.join(plan.network.endpoints) or 'none'}", width, ""),
+    ]
+
+
+def _cards(launch: Launch) -> str:
+    own = sum(not each.fabric for each in launch.interfaces)
+    cards = fold(str(each.card) for each in launch.interfaces if each.fabric)
+    return f"{own}" + (f", and for the fabric cards {cards}" if cards else "")
 
 
 def _pods(plan: Plan, width: int) -> list[str]:
@@ -355,6 +385,7 @@ SECTIONS: tuple[Callable[[Plan, int], list[str]], ...] = (
     _groups,
     _networks,
     _pods,
+    _launches,
     _fabric,
     _storage,
     _scheduler,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pulumi
 
 from stampworks.plan import Group, Rail, Release, to_dict
-from stampworks.resources import LocalGroup, LocalNetwork
+from stampworks.resources import LocalGroup, LocalNetwork, LocalVolume
 
 
 def create(
@@ -21,6 +21,7 @@ def create(
     rails: Sequence[Rail],
     release: Release,
     content: str,
+    volumes: Sequence[LocalVolume],
     drain_timeout_minutes: int,
     opts: pulumi.ResourceOptions,
 ) -> LocalGroup:
@@ -34,7 +35,7 @@ def create(
         rails=[to_dict(rail) for rail in rails],
         image={"release": to_dict(release), "content": content},
         drain_timeout_minutes=drain_timeout_minutes,
-        opts=opts,
+        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*volumes])),
     )
 
 

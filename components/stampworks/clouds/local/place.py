@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pulumi
 
+from stampworks.plan import Plan
 from stampworks.resources import LocalRoom
 
 
-def create(name: str, *, cluster: str, opts: pulumi.ResourceOptions) -> LocalRoom:
+def create(name: str, *, plan: Plan, opts: pulumi.ResourceOptions) -> LocalRoom:
     """What everything else of the cluster is in, so that nothing outlives it."""
-    return LocalRoom(name, cluster=cluster, opts=opts)
+    return LocalRoom(name, cluster=plan.name, opts=opts)

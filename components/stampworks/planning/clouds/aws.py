@@ -1,6 +1,8 @@
 """What AWS chooses."""
 
-from stampworks.planning.clouds.choices import Choices, Pods, Subnets
+from stampworks import catalog
+from stampworks.plan import Interface
+from stampworks.planning.clouds.choices import Choices, Launches, Pods, Subnets
 
 # Prefixes: Amazon EKS User Guide, "Assign more IP addresses to Amazon EKS nodes with prefixes". That a node stops when
 # its prefixes hold all pods it may run, however many it keeps warm: amazon-vpc-cni-k8s, ipamd.go; and that it never
@@ -22,6 +24,33 @@ PODS = Pods(
     services_longest_prefix=24,
 )
 
+
+def _interfaces(machine: catalog.Machine) -> tuple[Interface, ...]:
+    """One that has an address, and one of EFA alone on each card of the fabric: a node takes one address, whatever it
+    has. What needs more bandwidth on IP takes more of the first kind, and more addresses."""
+    own = Interface("own", card=0, device=0, fabric=False)
+    return (own, *(Interface(f"card{card}", card, device=1, fabric=True) for card in catalog.fabric_cards(machine)))
+
+
+# What nodes without a way out need of AWS: their packages and bundles (s3), who they are (sts), whom they belong to and
+# how to start others (ec2), a way in for whoever looks after them (ssm, ssmmessages, ec2messages), images (ecr), file
+# systems (fsx), and somewhere to say how they are (logs).
+_SERVICES = ("ec2", "ec2messages", "ecr.api", "ecr.dkr", "fsx", "logs", "ssm", "ssmmessages", "sts")
+_ROUTED = ("s3",)
+
+# Amazon EC2 User Guide, "Placement strategies" and "Work with Capacity Blocks": those are placed close together, and no
+# group can be asked for; a reservation was made in a group of its own, or in none. Read 2026-11-22.
+LAUNCHES = Launches(
+    interfaces=_interfaces,
+    together=("on-demand", "spot"),
+    together_why="in a cluster placement group; capacity that was bought before is where it was bought",
+    disk_gib=200,
+    disk_why="for system, containers and logs; data is on file systems and local NVMe",
+    state_gib=100,
+    endpoints={"nat": _ROUTED, "none": (*_ROUTED, *_SERVICES)},
+    routed=_ROUTED,
+)
+
 CHOICES = Choices(
     controller_machine="m7i",
     purchases=("on-demand", "spot", "reserved", "block"),
@@ -36,4 +65,5 @@ CHOICES = Choices(
         longest_prefix=28,
     ),
     pods=PODS,
+    launches=LAUNCHES,
 )

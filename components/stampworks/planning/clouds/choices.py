@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from stampworks.plan import Purchase
+from stampworks import catalog
+from stampworks.plan import Egress, Interface, Purchase
 
 ANY_SERVER = "the controller runs no jobs: any server without accelerators does"
 """Why the controller runs on one, where nobody has names for sizes."""
@@ -65,6 +66,25 @@ class Pods:
 
 
 @dataclass(frozen=True)
+class Launches:
+    """How a cloud starts nodes."""
+
+    interfaces: Callable[[catalog.Machine], tuple[Interface, ...]]
+    """The NICs that a node of this machine is given."""
+    together: tuple[Purchase, ...]
+    """Machines that are paid for in this way can be asked to be close to each other."""
+    together_why: str
+    disk_gib: int
+    disk_why: str
+    state_gib: int
+    """Of the volume that what the scheduler knows is on."""
+    endpoints: Mapping[Egress, tuple[str, ...]]
+    """Which of its services have to be in the network, by how else nodes reach the world."""
+    routed: tuple[str, ...]
+    """Those of them that are a route, which costs nothing; each of the others takes an address."""
+
+
+@dataclass(frozen=True)
 class Choices:
     controller_machine: str
     """The catalog's name of the machine that the scheduler's controller runs on."""
@@ -83,3 +103,5 @@ class Choices:
     pods: Pods | None
     """None where it was not found out."""
     controller_why: str = "the controller runs no jobs, so it takes a small machine without accelerators"
+    launches: Launches | None = None
+    """None where nothing starts nodes yet."""

@@ -1,0 +1,54 @@
+"""What a cloud has to be told to start a machine as a node: where its NICs are, and which image it boots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from stampworks.catalog.rows import CatalogError, Machine, Unknown, load, rows
+
+_FILE = "instances.yaml"
+
+
+@dataclass(frozen=True)
+class _Cards:
+    name: str
+    first: int
+    step: int
+    source: str
+    read: str
+
+
+@dataclass(frozen=True)
+class _Images:
+    name: str
+    x86_64: str
+    arm64: str
+    source: str
+    read: str
+
+
+def fabric_cards(machine: Machine) -> tuple[int, ...]:
+    """The network cards that have its NICs of the fabric, in the order of the rails; none where nobody knows."""
+    nics = 0 if isinstance(machine.nics, Unknown) else machine.nics
+    cards = _cards().get(machine.name)
+    first, step = (cards.first, cards.step) if cards else (0, 1)
+    return tuple(range(first, first + step * nics, step))
+
+
+def published_image(machine: Machine, suite: str) -> str:
+    """Where the machine's cloud says which image of a suite is the newest that the machine can boot."""
+    if not (images := _images().get(f"{machine.cloud} {suite}")):
+        raise CatalogError(f"{_FILE}: images: lacks {machine.cloud} {suite}")
+    return images.arm64 if machine.name in load(_FILE)["arm64"] else images.x86_64
+
+
+@cache
+def _cards() -> Mapping[str, _Cards]:
+    return rows(_Cards, load(_FILE)["fabric_cards"], f"{_FILE}: fabric_cards")
+
+
+@cache
+def _images() -> Mapping[str, _Images]:
+    return rows(_Images, load(_FILE)["images"], f"{_FILE}: images")

@@ -1,0 +1,61 @@
+"""A bucket: versioned, encrypted, private, and rid of what nobody asks for any more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+from pulumi import ResourceOptions
+from pulumi_aws import s3
+
+from stampworks.clouds.aws.place import Place
+from stampworks.plan import Storage
+
+_OLD_DAYS, _UNFINISHED_DAYS = 30, 7
+
+# What is `Bucket` in version 7 of the SDK is `BucketV2` in version 6; the newer type has the older one as an alias, so
+# that nothing changes for a stack when its SDK does.
+_SUFFIX = "" if hasattr(s3, "BucketVersioning") else "V2"
+
+
+def _of_either_version(name: str) -> Any:
+    return getattr(s3, name + _SUFFIX)
+
+
+def create(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> pulumi.Resource:
+    bucket: Any = _of_either_version("Bucket")(name, tags=place.tags(storage.name), opts=opts)
+    within = place.within(ResourceOptions(parent=bucket))
+    s3.BucketPublicAccessBlock(
+        name,
+        bucket=bucket.id,
+        block_public_acls=True,
+        block_public_policy=True,
+        ignore_public_acls=True,
+        restrict_public_buckets=True,
+        opts=within,
+    )
+    _of_either_version("BucketVersioning")(
+        name, bucket=bucket.id, versioning_configuration={"status": "Enabled"}, opts=within
+    )
+    _of_either_version("BucketServerSideEncryptionConfiguration")(
+        name,
+        bucket=bucket.id,
+        rules=[{"apply_server_side_encryption_by_default": {"sse_algorithm": "aws:kms"}, "bucket_key_enabled": True}],
+        opts=within,
+    )
+    _of_either_version("BucketLifecycleConfiguration")(
+        name,
+        bucket=bucket.id,
+        rules=[
+            {
+                "id": "old-and-unfinished",
+                "status": "Enabled",
+                "filter": {"prefix": ""},
+                "noncurrent_version_expiration": {"noncurrent_days": _OLD_DAYS},
+                "abort_incomplete_multipart_upload": {"days_after_initiation": _UNFINISHED_DAYS},
+            }
+        ],
+        opts=within,
+    )
+    result: pulumi.Resource = bucket
+    return result

@@ -1,0 +1,146 @@
+"""The network of an AWS cluster: its way out, the services that it reaches without one, and a log of its traffic."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pulumi
+from pulumi import Output, ResourceOptions
+from pulumi_aws import cloudwatch, ec2, iam, vpc
+
+from stampworks.clouds.aws.place import ANYWHERE, Place, assumed_by
+from stampworks.plan import Network, Rail
+from stampworks.resources import Keyring
+
+_LOG_DAYS = 30
+_ROUTED = ("s3",)
+"""Services whose endpoint is a route, which costs nothing; all others are addresses in a subnet."""
+
+
+class Connections(pulumi.ComponentResource):
+    """What nodes have to come after, for it is how they get what they boot with."""
+
+    place: Place
+    ssh_public_key: Output[str]
+    """Of whoever may log in to nodes."""
+
+    def __init__(self, name: str, place: Place, network: Network, keyring: Keyring, opts: ResourceOptions) -> None:
+        super().__init__("stampworks:aws:Connections", name, None, place.within(opts))
+        self.place, self.ssh_public_key = place, keyring.ssh_public_key
+        self._name, self._opts = name, place.within(ResourceOptions(parent=self))
+        private = self._table("private")
+        for each in network.subnets:
+            if not each.public:
+                self._join(each.name, private)
+        if network.egress == "nat":
+            (public,) = (each.name for each in network.subnets if each.public)
+            self._way_out(public, private)
+        for service in network.endpoints:
+            self._endpoint(service, private)
+        self._flow_log()
+        self.register_outputs({})
+
+    def _table(self, name: str) -> ec2.RouteTable:
+        tags = self.place.tags(name)
+        return ec2.RouteTable(f"{self._name}-{name}", vpc_id=self.place.vpc.id, tags=tags, opts=self._opts)
+
+    def _join(self, subnet: str, table: ec2.RouteTable) -> ec2.RouteTableAssociation:
+        ids = {"subnet_id": self.place.subnets[subnet].id, "route_table_id": table.id}
+        return ec2.RouteTableAssociation(f"{self._name}-{subnet}", **ids, opts=self._opts)
+
+    def _way_out(self, subnet: str, private: ec2.RouteTable) -> None:
+        """From private addresses to the world and not back."""
+        name, place, tags = self._name, self.place, self.place.tags(subnet)
+        gateway = ec2.InternetGateway(name, vpc_id=place.vpc.id, tags=tags, opts=self._opts)
+        public = self._table("public")
+        self._route(public, "public", gateway_id=gateway.id)
+        joined = self._join(subnet, public)
+        after = ResourceOptions.merge(self._opts, ResourceOptions(depends_on=[gateway, joined]))
+        address = ec2.Eip(name, domain="vpc", tags=tags, opts=after)
+        nat = ec2.NatGateway(
+            name,
+            subnet_id=place.subnets[subnet].id,
+            allocation_id=address.allocation_id,
+            tags=tags,
+            opts=after,
+        )
+        self._route(private, "private", nat_gateway_id=nat.id)
+        vpc.SecurityGroupEgressRule(
+            f"{name}-world",
+            security_group_id=place.nodes.id,
+            cidr_ipv4=ANYWHERE,
+            ip_protocol="-1",
+            opts=self._opts,
+        )
+
+    def _route(self, table: ec2.RouteTable, name: str, **through: Output[str]) -> None:
+        ec2.Route(
+            f"{self._name}-{name}",
+            route_table_id=table.id,
+            destination_cidr_block=ANYWHERE,
+            **through,
+            opts=self._opts,
+        )
+
+    def _endpoint(self, service: str, private: ec2.RouteTable) -> None:
+        place = self.place
+        name = place.provider.region.apply(lambda region: f"com.amazonaws.{region}.{service}")
+        if service in _ROUTED:
+            ec2.VpcEndpoint(
+                f"{self._name}-{service}",
+                vpc_id=place.vpc.id,
+                service_name=name,
+                vpc_endpoint_type="Gateway",
+                route_table_ids=[private.id],
+                tags=place.tags(service),
+                opts=self._opts,
+            )
+        else:
+            ec2.VpcEndpoint(
+                f"{self._name}-{service}",
+                vpc_id=place.vpc.id,
+                service_name=name,
+                vpc_endpoint_type="Interface",
+                private_dns_enabled=True,
+                subnet_ids=[place.subnets["storage"].id],
+                security_group_ids=[place.storage.id],
+                tags=place.tags(service),
+                opts=self._opts,
+            )
+
+    def _flow_log(self) -> None:
+        """Of what was refused: it says what somebody tried, and what a node misses."""
+        name, tags, opts = f"{self._name}-traffic", self.place.tags("traffic"), self._opts
+        group = cloudwatch.LogGroup(name, retention_in_days=_LOG_DAYS, tags=tags, opts=opts)
+        writer = iam.Role(name, assume_role_policy=assumed_by("vpc-flow-logs.amazonaws.com"), tags=tags, opts=opts)
+        iam.RolePolicy(name, role=writer.id, policy=group.arn.apply(_may_write), opts=opts)
+        ec2.FlowLog(
+            name,
+            vpc_id=self.place.vpc.id,
+            traffic_type="REJECT",
+            log_destination=group.arn,
+            iam_role_arn=writer.arn,
+            tags=tags,
+            opts=opts,
+        )
+
+
+def create(
+    name: str,
+    *,
+    cluster: str,  # noqa: ARG001  (its place knows)
+    place: Place,
+    network: Network,
+    rails: Sequence[Rail],  # noqa: ARG001  (the fabric is AWS's own)
+    keyring: Keyring,
+    opts: ResourceOptions,
+) -> Connections:
+    return Connections(name, place, network, keyring, opts)
+
+
+def _may_write(group: str) -> str:
+    actions = ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"]
+    return json.dumps(
+        {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": actions, "Resource": f"{group}:*"}]}
+    )

@@ -1,0 +1,212 @@
+"""The nodes of an AWS cluster: for each pool a launch template and one group, for the head an instance."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+from pulumi import Output, ResourceOptions
+from pulumi_aws import autoscaling, ebs, ec2, iam
+
+from stampworks.clouds.aws.network import Connections
+from stampworks.clouds.aws.place import assumed_by
+from stampworks.plan import Group, Rail, Release, to_dict
+
+_ROOT = "/dev/xvda"
+_VOLUMES = ("/dev/sdf", "/dev/sdg", "/dev/sdh", "/dev/sdi")
+_MANAGED = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
+"""What the agent of Systems Manager needs, so that no port is open for whoever looks after a node."""
+_LEFT_ALONE = ("AZRebalance", "InstanceRefresh", "ReplaceUnhealthy")
+"""What a group would do to its members by itself. Which node goes, and when, somebody has to say."""
+
+
+class NodeGroup(pulumi.ComponentResource):
+    """The members of one group."""
+
+    generation: Output[str]
+    """Another one when new members are made from something else."""
+
+    def __init__(
+        self, name: str, network: Connections, group: Group, volumes: Sequence[ebs.Volume], opts: ResourceOptions
+    ) -> None:
+        place = network.place
+        after = ResourceOptions(depends_on=[network])
+        super().__init__("stampworks:aws:NodeGroup", name, None, ResourceOptions.merge(place.within(opts), after))
+        if group.launch is None:
+            raise ValueError(f"{name}: the plan does not say how a node of {group.name} starts")
+        self._name, self._network, self._group, self._launch = name, network, group, group.launch
+        self._opts = place.within(ResourceOptions(parent=self))
+        # By tags a node is found, and by tags it knows what it is.
+        self._tags = {**place.tags(group.name), "stampworks:group": group.name}
+        profile = self._profile()
+        if group.role == "controller":
+            self.generation = self._one(profile, volumes)
+        else:
+            self.generation = self._several(profile)
+        self.register_outputs({"generation": self.generation})
+
+    def _profile(self) -> iam.InstanceProfile:
+        """What a node may do: be managed, and nothing else."""
+        name, tags, opts = self._name, self._tags, self._opts
+        role = iam.Role(name, assume_role_policy=assumed_by("ec2.amazonaws.com"), tags=tags, opts=opts)
+        iam.RolePolicyAttachment(name, role=role.name, policy_arn=_MANAGED, opts=opts)
+        return iam.InstanceProfile(name, role=role.name, tags=tags, opts=opts)
+
+    def _one(self, profile: iam.InstanceProfile, volumes: Sequence[ebs.Volume]) -> Output[str]:
+        """A node that its volumes outlive: they are attached to one instance at a time, so the old one goes first."""
+        place, launch = self._network.place, self._launch
+        opts = ResourceOptions.merge(self._opts, ResourceOptions(delete_before_replace=True))
+        node = ec2.Instance(
+            self._name,
+            instance_type=launch.instance_type,
+            ami=launch.image,
+            subnet_id=place.subnets["nodes"].id,
+            vpc_security_group_ids=[place.nodes.id],
+            associate_public_ip_address=False,
+            iam_instance_profile=profile.name,
+            metadata_options=_METADATA,
+            root_block_device={
+                "volume_type": "gp3",
+                "volume_size": launch.disk_gib,
+                "encrypted": True,
+                "tags": self._tags,
+            },
+            user_data=self._network.ssh_public_key.apply(self._first_boot),
+            user_data_replace_on_change=True,
+            tags=self._tags,
+            opts=opts,
+        )
+        for device, volume in zip(_VOLUMES, volumes, strict=False):
+            ec2.VolumeAttachment(
+                f"{self._name}-{device.rpartition('/')[2]}",
+                device_name=device,
+                instance_id=node.id,
+                volume_id=volume.id,
+                stop_instance_before_detaching=True,
+                opts=opts,
+            )
+        return Output.from_input(node.id)
+
+    def _several(self, profile: iam.InstanceProfile) -> Output[str]:
+        """As many as always run; those that start with jobs are not the group's, but made from its template."""
+        count, template_ = self._group.count_min, self._template(profile)
+        version = template_.latest_version.apply(str)
+        autoscaling.Group(
+            self._name,
+            min_size=count,
+            max_size=count,
+            desired_capacity=count,
+            vpc_zone_identifiers=[self._network.place.subnets["nodes"].id],
+            launch_template={"id": template_.id, "version": version},
+            protect_from_scale_in=True,
+            suspended_processes=[*_LEFT_ALONE],
+            wait_for_capacity_timeout="0",  # whether they come, and what to do if not, the roster says
+            tags=[{"key": key, "value": value, "propagate_at_launch": True} for key, value in self._tags.items()],
+            opts=self._opts,
+        )
+        return version
+
+    def _template(self, profile: iam.InstanceProfile) -> ec2.LaunchTemplate:
+        launch, group, place = self._launch, self._group, self._network.place
+        disk: ec2.LaunchTemplateBlockDeviceMappingEbsArgsDict = {
+            "volume_type": "gp3",
+            "volume_size": launch.disk_gib,
+            "encrypted": "true",
+            "delete_on_termination": "true",
+        }
+        return ec2.LaunchTemplate(
+            self._name,
+            instance_type=launch.instance_type,
+            image_id=launch.image,
+            update_default_version=True,
+            iam_instance_profile={"arn": profile.arn},
+            metadata_options=_METADATA,
+            block_device_mappings=[{"device_name": _ROOT, "ebs": disk}],
+            network_interfaces=[
+                {
+                    "network_card_index": each.card,
+                    "device_index": each.device,
+                    "interface_type": "efa-only" if each.fabric else "interface",
+                    "security_groups": [place.nodes.id],
+                    "delete_on_termination": "true",
+                }
+                for each in launch.interfaces
+            ],
+            placement=self._placement(),
+            instance_market_options=_MARKETS.get(group.purchase),
+            capacity_reservation_specification=_reserved(group.reservation),
+            user_data=self._network.ssh_public_key.apply(lambda key: _encoded(self._first_boot(key))),
+            tag_specifications=[
+                {"resource_type": kind, "tags": self._tags} for kind in ("instance", "network-interface", "volume")
+            ],
+            tags=self._tags,
+            opts=self._opts,
+        )
+
+    def _placement(self) -> ec2.LaunchTemplatePlacementArgsDict | None:
+        if not self._launch.placed_together:
+            return None
+        together = ec2.PlacementGroup(self._name, strategy="cluster", tags=self._tags, opts=self._opts)
+        return {"group_name": together.name}
+
+    def _first_boot(self, ssh_public_key: str) -> str:
+        """For cloud-init: who may log in, through a tunnel of Systems Manager and from nowhere else."""
+        content = {"ssh_authorized_keys": [ssh_public_key], "ssh_pwauth": False}
+        return "#cloud-config\n" + json.dumps(content, sort_keys=True)
+
+
+_METADATA: Any = {  # of two types, an instance's and a template's, that are spelled alike
+    "http_endpoint": "enabled",
+    "http_tokens": "required",
+    "http_put_response_hop_limit": 1,
+    "instance_metadata_tags": "enabled",
+}
+_MARKETS: dict[str, ec2.LaunchTemplateInstanceMarketOptionsArgsDict] = {
+    "spot": {"market_type": "spot"},
+    "block": {"market_type": "capacity-block"},
+}
+
+
+def _reserved(reservation: str) -> ec2.LaunchTemplateCapacityReservationSpecificationArgsDict | None:
+    """One reservation by its id, a group of them by its ARN: what finds no room there does not start elsewhere."""
+    if not reservation:
+        return None
+    target: ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgsDict = (
+        {"capacity_reservation_resource_group_arn": reservation}
+        if reservation.startswith("arn:")
+        else {"capacity_reservation_id": reservation}
+    )
+    return {
+        "capacity_reservation_preference": "capacity-reservations-only",
+        "capacity_reservation_target": target,
+    }
+
+
+def _encoded(text: str) -> str:
+    return b64encode(text.encode()).decode()
+
+
+def create(
+    name: str,
+    *,
+    cluster: str,  # noqa: ARG001  (its place knows)
+    network: Connections,
+    group: Group,
+    rails: Sequence[Rail],  # noqa: ARG001  (the plan says which NIC is where)
+    release: Release,  # noqa: ARG001  (the plan says which image it is)
+    content: str,  # noqa: ARG001
+    volumes: Sequence[ebs.Volume],
+    drain_timeout_minutes: int,  # noqa: ARG001  (who takes nodes away waits for their jobs)
+    opts: ResourceOptions,
+) -> NodeGroup:
+    return NodeGroup(name, network, group, volumes, opts)
+
+
+def template(group: Group, leaf_nodes: int | None, release: Release, content: str) -> str:  # noqa: ARG001
+    """A digest of what a member can only boot with, whoever it is: another one, and those that run are outdated."""
+    of = [to_dict(group.launch) if group.launch else None, group.purchase, group.reservation, to_dict(release), content]
+    return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:12]

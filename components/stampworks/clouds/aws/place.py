@@ -1,0 +1,103 @@
+"""Where an AWS cluster is: its region, its VPC, the subnets of that, and who may talk to whom in there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pulumi
+from pulumi import Input, ResourceOptions
+from pulumi_aws import Provider, ec2, vpc
+
+from stampworks.plan import Plan
+
+ANYWHERE = "0.0.0.0/0"
+
+
+class Place(pulumi.ComponentResource):
+    """What everything else of the cluster is in."""
+
+    provider: Provider
+    """Of the declaration's region, whatever the machine that runs this has set."""
+    vpc: ec2.Vpc
+    subnets: Mapping[str, ec2.Subnet]
+    """By their names in the plan."""
+    nodes: ec2.SecurityGroup
+    storage: ec2.SecurityGroup
+
+    def __init__(self, name: str, plan: Plan, opts: ResourceOptions) -> None:
+        super().__init__("stampworks:aws:Place", name, None, opts)
+        self._cluster, self._common = (
+            plan.name,
+            {**{tag.name: tag.value for tag in plan.tags}, "stampworks:cluster": plan.name},
+        )
+        self.provider = Provider(name, region=plan.region, opts=ResourceOptions(parent=self))
+        within = self.within(ResourceOptions(parent=self))
+        self.vpc = ec2.Vpc(
+            name,
+            cidr_block=plan.network.cidr,
+            enable_dns_hostnames=True,  # private names of endpoints and file systems need both
+            enable_dns_support=True,
+            tags=self.tags("network"),
+            opts=within,
+        )
+        ec2.DefaultSecurityGroup(
+            name, vpc_id=self.vpc.id, ingress=[], egress=[], tags=self.tags("nothing"), opts=within
+        )
+        self.subnets = {
+            subnet.name: ec2.Subnet(
+                f"{name}-{subnet.name}",
+                vpc_id=self.vpc.id,
+                cidr_block=subnet.cidr,
+                availability_zone=plan.network.zone or None,
+                map_public_ip_on_launch=False,
+                tags=self.tags(subnet.name),
+                opts=within,
+            )
+            for subnet in plan.network.subnets
+        }
+        self.nodes = self._security_group(name, "nodes", "nodes", within)
+        self.storage = self._security_group(name, "storage", "file systems, and endpoints of services", within)
+        # EFA carries nothing between nodes unless their group allows everything to itself by its own id, both ways, and
+        # what is reached over EFA wants the same (EC2 User Guide, "Get started with EFA"; FSx for Lustre User Guide,
+        # "File system access control"; read 2026-11-22).
+        for one, other in (("nodes", "nodes"), ("nodes", "storage"), ("storage", "nodes"), ("storage", "storage")):
+            _allow(f"{name}-{one}-{other}", getattr(self, one), getattr(self, other).id, within)
+        self.register_outputs({})
+
+    def within(self, opts: ResourceOptions) -> ResourceOptions:
+        """Those of a resource in this region."""
+        return ResourceOptions.merge(opts, ResourceOptions(provider=self.provider))
+
+    def tags(self, name: str) -> dict[str, str]:
+        """Of one resource: what it is called in the console, whose it is, and what the declaration says."""
+        return {**self._common, "Name": f"{self._cluster}-{name}"}
+
+    def _security_group(self, name: str, each: str, whose: str, opts: ResourceOptions) -> ec2.SecurityGroup:
+        return ec2.SecurityGroup(
+            f"{name}-{each}",
+            vpc_id=self.vpc.id,
+            description=f"{whose} of {self._cluster}",
+            tags=self.tags(each),
+            opts=opts,
+        )
+
+
+def create(name: str, *, plan: Plan, opts: ResourceOptions) -> Place:
+    return Place(name, plan, opts)
+
+
+def _allow(name: str, group: ec2.SecurityGroup, other: Input[str], opts: ResourceOptions) -> None:
+    """Everything between the two, in both directions."""
+    for rule in (vpc.SecurityGroupIngressRule, vpc.SecurityGroupEgressRule):
+        rule(name, security_group_id=group.id, referenced_security_group_id=other, ip_protocol="-1", opts=opts)
+
+
+def assumed_by(service: str) -> str:
+    """Who may act in a role: one of AWS's services."""
+    return json.dumps(
+        {
+            "Version": "2012-10-17",
+            "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": service}}],
+        }
+    )

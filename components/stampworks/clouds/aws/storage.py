@@ -1,0 +1,109 @@
+"""The storage of an AWS cluster: file systems that every node mounts, and disks that outlive their nodes."""
+
+from __future__ import annotations
+
+import pulumi
+from pulumi import ResourceOptions
+from pulumi_aws import ebs, efs, fsx
+
+from stampworks.clouds.aws import bucket
+from stampworks.clouds.aws.place import Place
+from stampworks.plan import Group, Storage, Volume
+
+_BACKUP_DAYS = 7
+_LUSTRE = "2.15"
+"""The newest that FSx makes, and the only one that clients of all releases can mount."""
+
+
+def create(name: str, *, cluster: str, place: Place, storage: Storage, opts: ResourceOptions) -> pulumi.Resource:  # noqa: ARG001
+    """One file system; data goes only after an explicit word, and stays when the stack forgets it."""
+    guard = ResourceOptions(protect=storage.protect, retain_on_delete=storage.protect)
+    opts = ResourceOptions.merge(place.within(opts), guard)
+    return _KINDS[storage.kind](name, place, storage, opts)
+
+
+def _lustre(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> fsx.LustreFileSystem:
+    deployment, _, media = storage.tier.partition(" ")
+    tiered = media == "INTELLIGENT_TIERING"
+    cached = "hdd-read-cache" in storage.features
+    return fsx.LustreFileSystem(
+        name,
+        subnet_ids=place.subnets["storage"].id,
+        security_group_ids=[place.storage.id],
+        file_system_type_version=_LUSTRE,
+        deployment_type=deployment,
+        storage_type=media or "SSD",
+        storage_capacity=storage.capacity or None,
+        per_unit_storage_throughput=storage.mbps_per_tib or None,
+        throughput_capacity=storage.throughput_mbps or None,
+        data_read_cache_configuration=_read_cache(storage.read_cache_gib) if tiered else None,
+        drive_cache_type=("READ" if cached else "NONE") if media == "HDD" else None,
+        metadata_configuration=_metadata(storage),
+        efa_enabled=storage.efa or None,
+        data_compression_type="LZ4" if "compression" in storage.features else "NONE",
+        root_squash_configuration=_ROOT_SQUASH if "root-squash" in storage.features else None,
+        automatic_backup_retention_days=_BACKUP_DAYS if "backups" in storage.features else None,
+        copy_tags_to_backups=True if "backups" in storage.features else None,
+        tags=place.tags(storage.name),
+        opts=opts,
+    )
+
+
+def _read_cache(gib: int) -> fsx.LustreFileSystemDataReadCacheConfigurationArgs:
+    if gib:
+        return fsx.LustreFileSystemDataReadCacheConfigurationArgs(sizing_mode="USER_PROVISIONED", size=gib)
+    return fsx.LustreFileSystemDataReadCacheConfigurationArgs(sizing_mode="PROPORTIONAL_TO_THROUGHPUT_CAPACITY")
+
+
+def _metadata(storage: Storage) -> fsx.LustreFileSystemMetadataConfigurationArgs | None:
+    if storage.metadata_iops:
+        return fsx.LustreFileSystemMetadataConfigurationArgs(mode="USER_PROVISIONED", iops=storage.metadata_iops)
+    return fsx.LustreFileSystemMetadataConfigurationArgs(mode="AUTOMATIC") if storage.efa else None
+
+
+_ROOT_SQUASH = fsx.LustreFileSystemRootSquashConfigurationArgs(root_squash="65534:65534")
+
+
+def _nfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> efs.FileSystem:
+    one_zone = storage.tier == "one zone"
+    made = efs.FileSystem(
+        name,
+        encrypted=True,
+        availability_zone_name=place.subnets["storage"].availability_zone if one_zone else None,
+        throughput_mode="elastic",
+        tags=place.tags(storage.name),
+        opts=opts,
+    )
+    efs.MountTarget(
+        name,
+        file_system_id=made.id,
+        subnet_id=place.subnets["storage"].id,
+        security_groups=[place.storage.id],
+        opts=place.within(ResourceOptions(parent=made)),
+    )
+    return made
+
+
+_KINDS = {"fsx-lustre": _lustre, "efs": _nfs, "s3": bucket.create}
+
+
+def create_volume(
+    name: str,
+    *,
+    cluster: str,  # noqa: ARG001
+    place: Place,
+    group: Group,
+    volume: Volume,
+    protect: bool,
+    opts: ResourceOptions,
+) -> ebs.Volume:
+    """A disk in the zone of the nodes, for it cannot be attached in another one."""
+    return ebs.Volume(
+        name,
+        availability_zone=place.subnets["nodes"].availability_zone,
+        size=volume.gib,
+        type="gp3",
+        encrypted=True,
+        tags=place.tags(f"{group.name}-{volume.name}"),
+        opts=ResourceOptions.merge(place.within(opts), ResourceOptions(protect=protect)),
+    )

@@ -1,0 +1,78 @@
+"""What was looked up once for a stack and is kept beside its file, so that every `up` takes the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from stampworks.declaration.errors import DeclarationError
+from stampworks.declaration.files import displayed
+from stampworks.declaration.nodes import Place
+
+VERSION = 1
+_SIZE_MAX = 64 * 1024
+_AGAIN = "run `stampworks lock` again"
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}")
+_FIELDS = {"version", "region", "images"}
+
+
+@dataclass(frozen=True)
+class Lock:
+    """Empty where nothing was looked up."""
+
+    region: str = ""
+    images: Mapping[str, str] = field(default_factory=dict)
+    """By where the cloud publishes which one is the newest."""
+
+
+NONE: Final = Lock()
+
+
+def lock_file(declared: Path) -> Path:
+    """Where the lock of a file is: stacks/aws.lock.json belongs to stacks/Pulumi.aws.yaml."""
+    return declared.with_name(f"{declared.stem.removeprefix('Pulumi.')}.lock.json")
+
+
+def read_lock(declared: Path) -> Lock:
+    """The lock of a file, which may have none; DeclarationError when there is one that cannot be read."""
+    file = lock_file(declared)
+    try:
+        with file.open("rb") as opened:
+            text = opened.read(_SIZE_MAX + 1)
+    except FileNotFoundError:
+        return NONE
+    except OSError as error:
+        raise _refused(file, error.strerror or "cannot be read") from None
+    if len(text) > _SIZE_MAX:
+        raise _refused(file, f"is larger than {_SIZE_MAX} bytes, which no lock is")
+    try:
+        return _lock(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise _refused(file, f"is no lock: {error}") from None
+
+
+def lock_text(lock: Lock) -> str:
+    """As it is kept: stable, so that a change of it is a change of what it holds."""
+    data = {"version": VERSION, "region": lock.region, "images": dict(sorted(lock.images.items()))}
+    return json.dumps(data, indent=2) + "\n"
+
+
+def _lock(data: Any) -> Lock:
+    if not isinstance(data, dict) or set(data) != _FIELDS:
+        raise ValueError(f"it has {', '.join(sorted(_FIELDS))}, and nothing else")
+    if data["version"] != VERSION:
+        raise ValueError(f"its version is not {VERSION}")
+    images = data["images"]
+    if not isinstance(data["region"], str) or not isinstance(images, dict):
+        raise ValueError("region is a text, images a table")
+    if not all(isinstance(image, str) and _IMAGE.fullmatch(image) for image in images.values()):
+        raise ValueError("images have names like ami-0123456789abcdef0")
+    return Lock(data["region"], images)
+
+
+def _refused(file: Path, what: str) -> DeclarationError:
+    return DeclarationError([Place(displayed(file)).problem("", what, _AGAIN)])

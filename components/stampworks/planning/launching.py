@@ -1,0 +1,92 @@
+"""How a cloud starts nodes: what it is told of each, and how they reach the world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from ipaddress import IPv4Network
+
+from stampworks import catalog
+from stampworks.declaration import Declaration, Lock, Source
+from stampworks.plan import Group, Launch, Network, Release, Subnet
+from stampworks.planning.clouds.choices import Choices, Launches
+from stampworks.planning.layout import STORAGE
+from stampworks.planning.notes import Notes
+
+EGRESS = "egress"
+"""The subnet that the way out is in."""
+
+
+def launched(
+    groups: Sequence[Group], source: Source, release: Release, choices: Choices, notes: Notes
+) -> tuple[Group, ...]:
+    """The groups with what their cloud is told when it starts one of their nodes."""
+    if choices.launches is None:
+        return tuple(groups)
+    how, lock = choices.launches, source.lock
+    if lock.region not in ("", source.sound.region):
+        problem = f"the images were looked up in {lock.region}, and each region has its own"
+        notes.problem("region", problem, "run `stampworks lock` again")
+    notes.reason("groups.launch.disk_gib", how.disk_why)
+    return tuple(
+        _launched(group, release, lock, how, notes) if group.role != "scheduling only" else group for group in groups
+    )
+
+
+def _launched(group: Group, release: Release, lock: Lock, how: Launches, notes: Notes) -> Group:
+    row = catalog.machines()[group.machine.name]
+    published = catalog.published_image(row, release.suite)
+    together = bool(group.rails) and group.purchase in how.together
+    if group.rails:
+        notes.reason(f"groups.{group.name}.launch.placed_together", how.together_why)
+    return replace(
+        group,
+        volumes=tuple(replace(volume, gib=how.state_gib) for volume in group.volumes),
+        launch=Launch(
+            instance_type=row.aliases[0],
+            image=lock.images.get(published, ""),
+            published_image=published,
+            disk_gib=how.disk_gib,
+            interfaces=how.interfaces(row),
+            placed_together=together,
+        ),
+    )
+
+
+def connected(network: Network, declaration: Declaration, choices: Choices, notes: Notes) -> Network:
+    """The network with a way out for its nodes, and what they reach without one."""
+    wanted = declaration.network.egress
+    if choices.launches is None:
+        if wanted:
+            problem = f"nothing makes a way out of a network on {declaration.cloud} yet"
+            notes.problem("network.egress", problem, "take it out")
+        return network
+    how, egress = choices.launches, wanted or "nat"
+    endpoints = how.endpoints[egress]
+    if not wanted:
+        notes.reason("network.egress", "nodes have private addresses, and packages and images come from the world")
+    addressed = len({*endpoints} - {*how.routed})
+    if egress == "nat":
+        notes.reason(f"network.subnets.{EGRESS}.needed", "1 x 1 (gateway) = 1")
+    if addressed:
+        notes.reason(f"network.subnets.{STORAGE}.needed", f"{addressed} x 1 (endpoints) = {addressed}")
+    return replace(
+        network,
+        subnets=tuple(_with_way_out(network.subnets, egress == "nat", addressed)),
+        zone=declaration.pools[0].zone,
+        egress=egress,
+        endpoints=endpoints,
+    )
+
+
+def _with_way_out(subnets: Sequence[Subnet], nat: bool, endpoints: int) -> Iterator[Subnet]:
+    """What is not a node takes few addresses, so that its subnet has room for one that the world reaches."""
+    for subnet in subnets:
+        if subnet.name != STORAGE:
+            yield subnet
+        elif nat:
+            lower, upper = (str(half) for half in IPv4Network(subnet.cidr).subnets())
+            yield replace(subnet, cidr=lower, needed=endpoints)
+            yield replace(subnet, name=EGRESS, cidr=upper, needed=1, public=True)
+        else:
+            yield replace(subnet, needed=endpoints)

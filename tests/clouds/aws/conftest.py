@@ -1,0 +1,66 @@
+"""The example stacks of AWS, rehearsed in the real engine: what would be asked of AWS, and nothing of AWS itself."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks.cli.main import main
+
+ROOT = Path(__file__).parents[3]
+STACKS = sorted(file.stem.removeprefix("Pulumi.") for file in (ROOT / "stacks").glob("Pulumi.aws-*.yaml"))
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What came of one stack."""
+
+    stack: str
+    found: Mapping[str, Any]
+    made: tuple[Mapping[str, Any], ...]
+    """What was asked of AWS to be made in the first `up`: type, name, values."""
+
+    def phase(self, name: str) -> Mapping[str, Any]:
+        return next(each for each in self.found["phases"] if each["name"] == name)
+
+    def of(self, kind: str) -> list[Mapping[str, Any]]:
+        """The values of all of one type, by the end of its name."""
+        return [each["values"] for each in self.made if each["type"].endswith(f":{kind}")]
+
+
+Rehearse = Callable[..., Rehearsed]
+
+
+@pytest.fixture(scope="session")
+def rehearse(tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
+    """Each stack once, whatever asks for it: the engine takes its seconds."""
+    if shutil.which("pulumi") is None:
+        pytest.fail("no pulumi on PATH: . tools/env.sh")
+
+    @functools.cache
+    def call(stack: str, scenario: str = "") -> Rehearsed:
+        folder = tmp_path_factory.mktemp(stack)
+        record, out = folder / "record.jsonl", io.StringIO()
+        options = ["--record", str(record), "--json"]
+        if scenario:
+            (folder / "scenario.yaml").write_text(scenario)
+            options += ["--scenario", str(folder / "scenario.yaml")]
+        with contextlib.chdir(ROOT), contextlib.redirect_stdout(out):
+            main(["rehearse", "-s", stack, *options])
+        calls = [json.loads(line) for line in record.read_text().splitlines()]
+        created = {
+            (each["type"], each["name"]): each
+            for each in calls
+            if each["call"] == "Create" and not each["preview"] and each["type"].startswith("aws:")
+        }
+        return Rehearsed(stack, json.loads(out.getvalue()), tuple(created[key] for key in sorted(created)))
+
+    return call

@@ -1,0 +1,131 @@
+"""What the example stacks ask of AWS, in the real engine with providers that only record."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import re
+from pathlib import Path
+
+import pytest
+from stampworks import planning
+from stampworks.declaration import load_stack
+from stampworks.plan import Plan
+
+from .conftest import ROOT, STACKS, Rehearse, Rehearsed
+
+pytestmark = pytest.mark.engine
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture(params=STACKS)
+def rehearsed(request: pytest.FixtureRequest, rehearse: Rehearse) -> Rehearsed:
+    return rehearse(request.param)
+
+
+@pytest.fixture
+def plan(rehearsed: Rehearsed) -> Plan:
+    return planning.plan(load_stack(rehearsed.stack, ROOT / "stacks"))
+
+
+def test_a_stack_comes_stays_and_goes(rehearsed: Rehearsed) -> None:
+    """Nothing is made twice, nothing changes by itself, nothing is left."""
+    assert {each["name"]: each["verdict"] for each in rehearsed.found["phases"]} == {
+        **dict.fromkeys(("preview", "up", "up again", "refresh", "destroy"), "pass"),
+    }
+    assert rehearsed.phase("up again")["found"] == "0 changes"
+
+
+def test_what_is_asked_of_aws(rehearsed: Rehearsed, request: pytest.FixtureRequest) -> None:
+    """All of it, as it was reviewed; `--regenerate` writes it anew."""
+    text = json.dumps(rehearsed.made, indent=1, sort_keys=True) + "\n"
+    file = GOLDEN / f"{rehearsed.stack}.json"
+    if request.config.getoption("--regenerate"):
+        file.write_text(text)
+    assert text.splitlines() == file.read_text().splitlines()
+
+
+def takes_tags(kind: str) -> bool:
+    """Whether the SDK's class has them."""
+    module, name = kind.removeprefix("aws:").split(":")
+    package, file = module.split("/")
+    snake = re.sub(r"(?<!^)(?=[A-Z])", "_", file).lower()
+    found = getattr(importlib.import_module(f"pulumi_aws.{package}.{snake}"), name)
+    return "tags" in inspect.signature(found._internal_init).parameters
+
+
+def test_everything_has_its_tags(rehearsed: Rehearsed) -> None:
+    """Whatever AWS can put a tag on says whose it is, and what a bill is read by."""
+    for each in rehearsed.made:
+        if takes_tags(each["type"]):
+            tags = each["values"].get("tags")
+            assert tags, (each["type"], each["name"])
+            said = {one["key"]: one["value"] for one in tags} if isinstance(tags, list) else tags
+            wanted = {"stampworks:cluster": rehearsed.stack, "owner": "platform", "cost-centre": "training"}
+            assert wanted.items() <= said.items(), (each["type"], each["name"])
+
+
+def test_nothing_is_public(rehearsed: Rehearsed) -> None:
+    """Nobody comes in from the world: no rule, no address, no bucket; the way out leads out only."""
+    assert not [each for each in rehearsed.of("SecurityGroupIngressRule") if "cidrIpv4" in each]
+    assert not [each for each in rehearsed.of("Subnet") if each["mapPublicIpOnLaunch"]]
+    assert not [each for each in rehearsed.of("Instance") if each["associatePublicIpAddress"]]
+    assert all(each["encrypted"] for each in rehearsed.of("Volume"))
+    [nothing] = rehearsed.of("DefaultSecurityGroup")
+    assert (nothing["ingress"], nothing["egress"]) == ([], [])
+    for options in (each["metadataOptions"] for kind in ("Instance", "LaunchTemplate") for each in rehearsed.of(kind)):
+        assert (options["httpTokens"], options["httpPutResponseHopLimit"]) == ("required", 1)
+
+
+def test_efa_may_pass_between_nodes(rehearsed: Rehearsed) -> None:
+    """Their group allows everything to itself, in both directions; without that EFA carries nothing, and no error."""
+    [template] = rehearsed.of("LaunchTemplate")
+    [nodes] = {group for each in template["networkInterfaces"] for group in each["securityGroups"]}
+    for kind in ("SecurityGroupIngressRule", "SecurityGroupEgressRule"):
+        own = [
+            each
+            for each in rehearsed.of(kind)
+            if each["securityGroupId"] == nodes and each.get("referencedSecurityGroupId") == nodes
+        ]
+        assert [each["ipProtocol"] for each in own] == ["-1"]
+
+
+def test_nics_are_where_the_plan_has_them(rehearsed: Rehearsed, plan: Plan) -> None:
+    """One for everything else, with the node's one address, and one of EFA alone on each card of the fabric."""
+    [pool], [template] = plan.pools, rehearsed.of("LaunchTemplate")
+    asked = [
+        (each["networkCardIndex"], each["deviceIndex"], each["interfaceType"]) for each in template["networkInterfaces"]
+    ]
+    assert asked[0] == (0, 0, "interface")
+    assert [kind for _, _, kind in asked[1:]] == ["efa-only"] * (pool.rails or 0)
+    assert len({(card, device) for card, device, _ in asked}) == len(asked)
+
+
+def test_how_machines_are_paid_for(rehearsed: Rehearsed, plan: Plan) -> None:
+    """What was bought before is targeted, and is in no group that could be asked for."""
+    [pool], [template] = plan.pools, rehearsed.of("LaunchTemplate")
+    assert template.get("instanceMarketOptions") == (
+        {"marketType": "capacity-block"} if pool.purchase == "block" else None
+    )
+    assert len(rehearsed.of("PlacementGroup")) == (0 if pool.reservation else 1)
+    if pool.reservation:
+        specified = template["capacityReservationSpecification"]
+        assert specified["capacityReservationTarget"] == {"capacityReservationId": pool.reservation}
+
+
+def test_what_is_guarded_is_refused(rehearsed: Rehearsed, plan: Plan) -> None:
+    """`destroy` stops at what holds data, where the declaration does not say otherwise."""
+    notes = rehearsed.phase("destroy").get("notes", ())
+    said = next((note for note in notes if note.startswith("refused, for these are protected: ")), "")
+    refused = {each.rpartition(" ")[2] for each in said.partition(": ")[2].split(", ")} - {""}
+    kept = {f"{plan.name}-{each.name}" for each in plan.storage if each.protect}
+    assert refused >= kept
+    assert (f"{plan.name}-head-state" in refused) is plan.scheduler.protect
+
+
+def test_nodes_without_a_way_out_reach_what_they_boot_with(rehearsed: Rehearsed, plan: Plan) -> None:
+    """By endpoints, each where nodes can ask it; else there is a way out, and no endpoint that costs."""
+    services = {each["serviceName"].rpartition("us-")[2].partition(".")[2] for each in rehearsed.of("VpcEndpoint")}
+    assert services == set(plan.network.endpoints)
+    assert bool(rehearsed.of("NatGateway")) is (plan.network.egress == "nat")
