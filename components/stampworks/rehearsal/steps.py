@@ -71,8 +71,8 @@ def critical_path(resources: Sequence[Mapping[str, Any]], latency: Mapping[str, 
     known = {each["urn"]: each for each in resources if each.get("custom")}
     takes = {urn: _seconds(each["type"], latency) for urn, each in known.items()}
     longest: dict[str, tuple[float, int, tuple[str, ...]]] = {}
-    for urn in _in_order(known):
-        before = [longest[each] for each in _dependencies(known[urn]) if each in longest]
+    for urn in known:  # a state has each resource after what it depends on
+        before = [longest[each] for each in sorted(_dependencies(known[urn])) if each in longest]
         seconds, length, chain = max(before, default=(0.0, 0, ()), key=lambda one: one[:2])
         longest[urn] = (seconds + (takes[urn] or 0.0), length + 1, (*chain, urn))
     seconds, _, chain = max(longest.values(), default=(0.0, 0, ()), key=lambda one: one[:2])
@@ -88,19 +88,3 @@ def _seconds(token: str, latency: Mapping[str, float]) -> float | None:
 def _dependencies(resource: Mapping[str, Any]) -> set[str]:
     of_properties = (urns or () for urns in (resource.get("propertyDependencies") or {}).values())
     return {*(resource.get("dependencies") or ()), *(urn for urns in of_properties for urn in urns)}
-
-
-def _in_order(known: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Each after what it depends on; the engine knows no circles."""
-    ordered: dict[str, None] = {}
-
-    def add(urn: str) -> None:
-        if urn in ordered or urn not in known:
-            return
-        for each in sorted(_dependencies(known[urn])):
-            add(each)
-        ordered[urn] = None
-
-    for urn in known:
-        add(urn)
-    return list(ordered)
