@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stampworks import catalog
+from stampworks import catalog, planning
 from stampworks.catalog import UNKNOWN, FileSystemTier, Ranges
+from stampworks.declaration import DeclarationError, load_value
 from stampworks.physics.bounds import Bound
+from stampworks.plan import Plan, fingerprint
 from stampworks.planning.file_systems import Options, change, check, client, client_most, delivered, nearest
 
 FSX = Options("fsx-lustre", "PERSISTENT_2 SSD", 250, 4800)
@@ -53,22 +55,31 @@ ILLEGAL: list[tuple[str, Options, dict[str, Any], str, str, str]] = [
     ("aws", FSX, {"kind": "fsx-luster"}, "kind", "no file system is called 'fsx-luster'", "write fsx-lustre"),
     ("azure", FSX, {}, "kind", "azure has no Amazon FSx for Lustre", "azure has azure-managed-lustre, blob"),
     (
-        *("aws", FSX, {"tier": None}, "tier", "Amazon FSx for Lustre comes in more than one tier"),
-        "write one of SCRATCH_1, SCRATCH_2, PERSISTENT_1 SSD, PERSISTENT_1 HDD, PERSISTENT_2 SSD, "
+        *(
+            "aws",
+            FSX,
+            {"tier": None, "mbps_per_tib": None},
+            "tier",
+            "Amazon FSx for Lustre comes in more than one tier",
+        ),
+        "write tier: SCRATCH_1, SCRATCH_2, PERSISTENT_1 SSD, PERSISTENT_1 HDD, PERSISTENT_2 SSD or "
         "PERSISTENT_2 INTELLIGENT_TIERING",
     ),
     (
         *("google", GOOGLE, {"tier": "basic"}, "tier", "Google Cloud Managed Lustre has no tier 'basic'"),
-        "write one of set performance, dynamic",
+        "write tier: set performance or dynamic",
     ),
     (
         *("aws", FSX, {"mbps_per_tib": None}, "mbps_per_tib"),
-        *("Amazon FSx for Lustre PERSISTENT_2 SSD needs a throughput per TiB", "write one of 125, 250, 500, 1000"),
+        *(
+            "Amazon FSx for Lustre PERSISTENT_2 SSD needs a throughput per TiB",
+            "write mbps_per_tib: 125, 250, 500 or 1000",
+        ),
     ),
     (
         *("aws", FSX, {"mbps_per_tib": 200}, "mbps_per_tib"),
         "Amazon FSx for Lustre PERSISTENT_2 SSD does not come with 200 MB/s per TiB",
-        "write one of 125, 250, 500, 1000",
+        "write mbps_per_tib: 125, 250, 500 or 1000",
     ),
     (
         *("aws", SCRATCH, {"mbps_per_tib": 200}, "mbps_per_tib"),
@@ -420,3 +431,22 @@ def test_a_change_says_what_clients_notice_and_why() -> None:
 def test_leaving_out_the_only_choice_changes_nothing() -> None:
     """Azure has one tier, so that naming it is the same as not naming it."""
     assert change(AZURE, dataclasses.replace(AZURE, tier="AMLFS-Durable-Premium")).effect is None
+
+
+def test_a_throughput_that_one_tier_alone_has_names_it() -> None:
+    """Nobody has to write what can mean one thing only; what several tiers have stays to be said."""
+    pools = [{"name": "gpu", "machine": "a3-megagpu-8g", "count": 2}]
+    told = {"version": 1, "name": "test", "cloud": "google", "region": "us-central1", "pools": pools}
+
+    def planned(**storage: Any) -> Plan:
+        one = {"name": "s", "kind": "google-managed-lustre", "capacity": 18000, "mount": "/s", **storage}
+        return planning.plan(load_value({**told, "storage": [one]}, "test"))
+
+    plan = planned(mbps_per_tib=1000)
+    assert plan.storage[0].tier == "set performance"
+    assert fingerprint(plan) == fingerprint(planned(mbps_per_tib=1000, tier="set performance"))
+    assert [each.why for each in plan.reasons if each.path == "storage.s.tier"] == [
+        "no other tier of google-managed-lustre has 1000 MB/s a TiB"
+    ]
+    with pytest.raises(DeclarationError, match="comes in more than one tier"):
+        planned()

@@ -72,13 +72,15 @@ def test_another_name_of_a_machine(plan_text_of: PlanText, monkeypatch: pytest.M
          "gd-8xh100ib-i128 (coreweave) and 10 more"),
         ("gb300", "runpod", "on runpod there are runpod-b200, runpod-h100-sxm and runpod-h200-sxm; gb300 is in "
          "ND128isr_GB300_v6 (azure), BM.GPU.GB300.4 (oracle) and gb300-4x (coreweave)"),
+        ("nope", "", "there are 3 of local, 14 of aws, "),
         ("quantum", "runpod", "on runpod there are runpod-b200, runpod-h100-sxm and runpod-h200-sxm"),
         ("m7i", "runpod", "on runpod there are runpod-b200, runpod-h100-sxm and runpod-h200-sxm"),
     ],
 )  # fmt: skip
 def test_what_is_offered_for_an_unknown_machine(name: str, cloud: str, hint: str) -> None:
     """Near names, and the same accelerator, on the cluster's cloud first and then elsewhere."""
-    assert machine_hint(name, cloud) == hint
+    found = machine_hint(name, cloud)
+    assert found.startswith(hint) if hint.endswith(", ") else found == hint
 
 
 def test_an_unknown_machine_on_an_unknown_cloud() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -219,7 +220,7 @@ def tag_value(value: str) -> str:
 
 def storage_tier(value: str) -> str:
     """Refuse what nobody calls a tier; which ones a file system has, planning says."""
-    return _of_a_cloud(value, TIER_PATTERN, "tier", "PERSISTENT_2 SSD") if value else value
+    return _of_a_cloud(value, TIER_PATTERN, "tier", "PERSISTENT_2 SSD on aws") if value else value
 
 
 def _of_a_cloud(value: str, pattern: str, kind: str, example: str) -> str:
@@ -294,7 +295,13 @@ def machine_hint(value: str, cloud: str = "") -> str:
         first = f"on {cloud} {only(here)}" + ";" * bool(others)
     places = [f"{row.name} ({row.cloud})" for row in others]
     second = f"{found.accelerator} is in {alternatives(places, last='and', most=4)}" if places else ""
-    return " ".join(filter(None, (first, second))) or did_you_mean(value, here)
+    return " ".join(filter(None, (first, second))) or _machines_there_are()
+
+
+def _machines_there_are() -> str:
+    """So many that their names help nobody."""
+    counts = Counter(row.cloud for row in catalog.machines().values())
+    return f"there are {', '.join(f'{count} of {cloud}' for cloud, count in counts.items())}: see docs/machines.md"
 
 
 def storage_kind(value: str) -> str:

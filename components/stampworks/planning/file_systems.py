@@ -22,6 +22,7 @@ from stampworks.catalog import (
     protocol_of,
     tiers_of,
 )
+from stampworks.declaration.wording import alternatives
 from stampworks.physics import devices
 from stampworks.physics.bounds import Bound, UnknownFactError, figure
 
@@ -211,13 +212,15 @@ def _which(options: Options, kind: FileSystem) -> Iterator[Finding]:
     """Whether tier and throughput name exactly one way to buy it."""
     tiers = list(dict.fromkeys(row.tier for row in tiers_of(kind.name)))
     rows = _of_tier(options)
-    if options.tier is None and len(tiers) > 1:
-        yield Finding("storage.tier", "fail", "tier", f"{kind.title} comes in more than one tier", _one_of(tiers))
+    if not rows and options.tier is None:
+        text = f"{kind.title} comes in more than one tier"
+        yield Finding("storage.tier", "fail", "tier", text, f"write tier: {alternatives(tiers)}")
     elif not rows:
-        yield Finding("storage.tier", "fail", "tier", f"{kind.title} has no tier {options.tier!r}", _one_of(tiers))
+        text = f"{kind.title} has no tier {options.tier!r}"
+        yield Finding("storage.tier", "fail", "tier", text, f"write tier: {alternatives(tiers)}")
     elif options.mbps_per_tib is None and len(rows) > 1:
         text = f"{_title(kind, rows[0])} needs a throughput per {_large(kind)}"
-        hint = _one_of([f"{row.mbps_per_tib}" for row in rows])
+        hint = f"write mbps_per_tib: {alternatives([f'{row.mbps_per_tib}' for row in rows])}"
         yield Finding("storage.throughput-per-tib", "fail", "mbps_per_tib", text, hint)
     elif options.mbps_per_tib is not None and not resolve(options):
         values = [row.mbps_per_tib for row in rows if isinstance(row.mbps_per_tib, int) and row.mbps_per_tib]
@@ -232,7 +235,8 @@ def _no_throughput(asked: int, kind: FileSystem, title: str, values: Sequence[in
     below = max((value for value in values if value < asked), default=None)
     above = min((value for value in values if value > asked), default=None)
     text = f"{title} does not come with {asked} MB/s per {_large(kind)}"
-    return Finding(rule, "fail", "mbps_per_tib", text, _one_of([f"{value}" for value in values]), below, above)
+    hint = f"write mbps_per_tib: {alternatives([f'{value}' for value in values])}"
+    return Finding(rule, "fail", "mbps_per_tib", text, hint, below, above)
 
 
 def _capacity(options: Options, kind: FileSystem, row: FileSystemTier) -> Iterator[Finding]:
@@ -413,6 +417,8 @@ def _of_tier(options: Options) -> list[FileSystemTier]:
     rows = tiers_of(options.kind)
     if options.tier is not None:
         return [row for row in rows if row.tier == options.tier]
+    if len({row.tier for row in rows}) > 1:  # where nobody names it, the throughput may: one tier alone has it
+        rows = [row for row in rows if options.mbps_per_tib and row.mbps_per_tib == options.mbps_per_tib]
     return rows if len({row.tier for row in rows}) == 1 else []
 
 

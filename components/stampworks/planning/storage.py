@@ -23,9 +23,18 @@ def build(declaration: Declaration, choices: Choices, notes: Notes) -> tuple[Sto
     """What is declared, with a problem at each option that cannot be."""
     for index, storage in enumerate(declaration.storage):
         notes.step(_check, f"storage[{index}]", storage, declaration.cloud, choices, notes)
-    return tuple(
-        Storage(**{name: getattr(each, name) for name in Declared.model_fields}) for each in declaration.storage
-    )
+    return tuple(_planned(each, notes) for each in declaration.storage)
+
+
+def _planned(declared: Declared, notes: Notes) -> Storage:
+    """With the tier, where the throughput alone says which."""
+    planned = Storage(**{name: getattr(declared, name) for name in Declared.model_fields})
+    row = None if declared.kind == DIRECTORY or declared.tier else file_systems.resolve(options(declared))
+    if row is None or len({each.tier for each in catalog.tiers_of(declared.kind)}) == 1:
+        return planned
+    why = f"no other tier of {declared.kind} has {declared.mbps_per_tib} MB/s a TiB"
+    notes.reason(f"storage.{declared.name}.tier", why)
+    return replace(planned, tier=row.tier)
 
 
 def _check(path: str, storage: Declared, cloud: str, choices: Choices, notes: Notes) -> None:

@@ -301,7 +301,7 @@ def _cost(review: Review) -> list[str]:
 def _charge(each: Charge | None) -> str:
     if each is None:
         return "-"
-    return f"{usd(each.usd_per_hour_min, each.usd_per_hour)} ({prose(each.basis)})"
+    return f"{usd(each.usd_per_hour_min, each.usd_per_hour)} ({quoted(each.basis)})"
 
 
 def _sum(cost: Cost) -> str:
@@ -316,7 +316,7 @@ def _rules(rules: Sequence[Ruling]) -> list[str]:
 def _says(each: Ruling) -> str:
     if each.after is None:
         return prose(f"nothing any more; before: {each.text}")
-    return prose(f"{each.text}. {each.hint}".rstrip(". "))
+    return prose(f"{each.text}; hint: {each.hint}" if each.hint else each.text)
 
 
 def _siblings(review: Review) -> list[str]:
