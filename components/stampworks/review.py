@@ -80,6 +80,8 @@ class Charge:
 @dataclass(frozen=True)
 class Cost:
     charges: tuple[Charge, ...]
+    uncounted: tuple[str, ...] = ()
+    """What is billed besides, and is no charge here."""
 
     @property
     def usd_per_hour_min(self) -> float | None:

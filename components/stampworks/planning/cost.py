@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from stampworks import catalog
 from stampworks.declaration.values import DIRECTORY
 from stampworks.plan import Group, Plan, Storage
 from stampworks.planning import file_systems
+from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.storage import options
 from stampworks.review import Charge, Cost
 
@@ -29,7 +31,27 @@ class NoPrice:
 def cost(plan: Plan) -> Cost:
     """The sum of nodes and storage; unknown as soon as one of them is, and each that is says so."""
     groups = [group for group in plan.groups if group.role != "scheduling only"]
-    return Cost((*(_of_group(plan, each) for each in groups), *(_of_storage(plan, each) for each in plan.storage)))
+    charges = (*(_of_group(plan, each) for each in groups), *(_of_storage(plan, each) for each in plan.storage))
+    sold = [group for group, charge in zip(groups, charges, strict=False) if charge.sold]
+    return Cost(charges, tuple(_uncounted(plan, sold)) if sold else ())
+
+
+def _uncounted(plan: Plan, groups: Sequence[Group]) -> Iterator[str]:
+    """What a cloud bills besides, of which no prices are in the catalog."""
+    launches = CLOUDS[plan.cloud].launches
+    if launches is None:
+        yield "whatever else is billed, as disks and traffic may be"
+        return
+    disks = [f"{group.counts} x {group.launch.disk_gib} GiB ({group.name})" for group in groups if group.launch]
+    yield f"disks that nodes start from: {' + '.join(disks)}"
+    yield from (f"volume {each.of_node(group.name)}: {each.gib} GiB" for group in groups for each in group.volumes)
+    if plan.network.egress == "nat":
+        yield "the NAT gateway"
+    if addressed := [each for each in plan.network.endpoints if each not in launches.routed]:
+        yield f"{len(addressed)} endpoints: {', '.join(addressed)}"
+    if plan.scheduler.kind == "kubernetes":
+        yield "the control plane of Kubernetes"
+    yield "what passes through the network, and logs"
 
 
 def _of_group(plan: Plan, group: Group) -> Charge:

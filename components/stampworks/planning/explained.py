@@ -114,7 +114,9 @@ def _of_cost(plan: Plan, path: str, name: str) -> Explanation | None:
     if not found:
         return None
     usd = whole.usd_per_hour if not name else found[0].usd_per_hour
-    reasons = (Reason(f"cost.{each.what.rpartition(' ')[2]}", f"{each.basis}; {each.why}") for each in found)
+    reasons = [Reason(f"cost.{each.what.rpartition(' ')[2]}", f"{each.basis}; {each.why}") for each in found]
+    if not name and whole.uncounted:
+        reasons.append(Reason("cost", f"not counted: {'; '.join(whole.uncounted)}"))
     return Explanation(path, usd and {"value": usd, "unit": "USD an hour"}, tuple(reasons), "", "", "", "")
 
 

@@ -435,7 +435,7 @@ def prices(plan: Plan, facts: Facts) -> Iterator[Finding]:
 def _priced(plan: Plan) -> Iterator[tuple[str, str, str, catalog.Price | catalog.StoragePrice | NoPrice]]:
     """What is sold, whose it is, where that is declared, and its price."""
     for place, group in (("", plan.controller), *((f"{where}.machine", pool) for where, pool in _running(plan))):
-        yield f"{group.machine.name}, {group.purchase}", group.name, place, price_of(plan, group)
+        yield f"{group.machine.name} ({group.purchase})", group.name, place, price_of(plan, group)
     for index, one in enumerate(plan.storage):
         yield " ".join(filter(None, (one.kind, one.tier))), one.name, f"storage[{index}]", price_of_storage(plan, one)
 
@@ -443,7 +443,7 @@ def _priced(plan: Plan) -> Iterator[tuple[str, str, str, catalog.Price | catalog
 def _age(what: str, as_of: str | catalog.Unknown, today: str | None) -> tuple[Verdict, str, str]:
     if isinstance(as_of, catalog.Unknown):
         return "unknown", f"the price of {what}: its source says no date", "ask the cloud"
-    text = f"the price of {what}, is of {as_of}"
+    text = f"the price of {what} is of {as_of}"
     if today is None:
         return "unknown", f"{text}, and nobody said what day it is", ""
     if _months(as_of, today) <= PRICE_MONTHS_MAX:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from stampworks.review import Cost
+
 
 def usd(least: float | None, most: float | None, sign: str = "") -> str:
     """One number, or both; with sign "+", that of each."""
@@ -9,3 +11,8 @@ def usd(least: float | None, most: float | None, sign: str = "") -> str:
         return "unknown"
     words = dict.fromkeys(f"{each:{sign},.2f}" for each in sorted((least, most)))  # a difference may be less of more
     return " to ".join(words)
+
+
+def uncounted(cost: Cost) -> str:
+    """What a sum leaves out; empty where that is nothing."""
+    return f"not counted: {'; '.join(cost.uncounted)}" if cost.uncounted else ""

@@ -12,7 +12,7 @@ from stampworks.names import fold
 from stampworks.plan import Expectation, Group, Launch, Leaf, Machine, Plan, Rail, fingerprint
 from stampworks.printable import printable
 from stampworks.review import Cost, Outcome
-from stampworks.views.money import usd
+from stampworks.views.money import uncounted, usd
 from stampworks.views.table import INDENT, explained, paragraph, sparse, table
 
 WIDTH = 100
@@ -350,7 +350,7 @@ def _cost(cost: Cost, width: int) -> list[str]:
     rows = [(each.what, usd(each.usd_per_hour_min, each.usd_per_hour)) for each in cost.charges]
     texts = [f"{each.basis}; {each.why}" for each in cost.charges]
     rows.append(("all", usd(cost.usd_per_hour_min, cost.usd_per_hour)))
-    return ["What it costs, in USD an hour", *explained(rows, [*texts, ""], width)]
+    return ["What it costs, in USD an hour", *explained(rows, [*texts, uncounted(cost)], width)]
 
 
 def _reasons(plan: Plan, width: int) -> list[str]:

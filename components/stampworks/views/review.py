@@ -12,7 +12,7 @@ from stampworks.names import fold
 from stampworks.plan import to_dict
 from stampworks.review import Change, Charge, Cost, Policy, Reach, Review, Ruling
 from stampworks.views.comparison import sentences, shown, summary
-from stampworks.views.money import usd
+from stampworks.views.money import uncounted, usd
 from stampworks.views.quoted import prose, quoted
 
 OF_TRAINING = "training."
@@ -113,6 +113,8 @@ def review_data(review: Review) -> dict[str, Any]:
             "unpriced": list(review.unpriced),
             "before": [dataclasses.asdict(each) for each in review.before.charges],
             "after": [dataclasses.asdict(each) for each in review.after.charges],
+            "not_counted_before": list(review.before.uncounted),
+            "not_counted_after": list(review.after.uncounted),
         },
         "expectations": [dataclasses.asdict(each) for each in review.expectations],
         "rules": [dataclasses.asdict(each) for each in review.rules],
@@ -198,7 +200,10 @@ def _cost_words(review: Review) -> str:
         known = usd(review.known_usd_per_hour_min, review.known_usd_per_hour, "+")
         without = f"without {prose(', '.join(review.unpriced))}, of which not every price is known"
         return f"Cost: {known} USD an hour {without}." if review.known_usd_per_hour else "Cost: unknown."
-    return f"Cost: {usd(least, most, '+')} USD an hour." if least or most else "Cost: the same."
+    if least or most:
+        return f"Cost: {usd(least, most, '+')} USD an hour."
+    same = review.before.uncounted == review.after.uncounted
+    return "Cost: the same." if same else "Cost: the same, but for what is not counted."
 
 
 def _nodes(count: int, verb: str) -> str:
@@ -295,7 +300,11 @@ def _cost(review: Review) -> list[str]:
     if not rows:
         return []
     rows.append(("all", _sum(review.before), _sum(review.after)))
-    return _table(("USD an hour", "before", "after"), rows)
+    left_out = uncounted(review.after if review.kind != "destroyed" else review.before)
+    return [
+        *_table(("USD an hour", "before", "after"), rows),
+        *(["", f"{prose(left_out[0].upper() + left_out[1:])}."] if left_out else []),
+    ]
 
 
 def _charge(each: Charge | None) -> str:

@@ -292,3 +292,23 @@ def test_what_rounds_to_nothing_is_no_row() -> None:
     page = review_markdown(dataclasses.replace(found, expectations=reach))
     assert "`gpu b_gbs (GB/s)` | 398.8 | 398.5 | -0.1% |" in page
     assert "a_gbs" not in page
+
+
+def test_what_is_not_counted_is_said_beside_the_cost() -> None:
+    """A change of it is no change of the sum, and not nothing."""
+
+    def side(count: int, egress: str) -> Side:
+        pools = [{"name": "gpu", "machine": "p5", "count": count}]
+        fields = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-2", "pools": pools}
+        network = {"cidr": "10.0.0.0/16", "egress": egress}
+        return Side(egress, planning.plan(load_value({**fields, "network": network}, "test")))
+
+    grown = review("test", side(2, "nat"), side(4, "nat"))
+    assert "Not counted: disks that nodes start from: 1 x 200 GiB (head) + 4 x 200 GiB (gpu); volume" in (
+        review_markdown(grown)
+    )
+    said = json.loads(review_json(grown))["cost"]
+    assert "the NAT gateway" in said["not_counted_before"]
+    assert said["not_counted_before"] != said["not_counted_after"]
+    page = review_markdown(review("test", side(2, "nat"), side(2, "none")))
+    assert "Cost: the same, but for what is not counted." in page
