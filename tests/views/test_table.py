@@ -61,3 +61,8 @@ def test_no_text_breaks_a_table(rows: list[tuple[str, str, str]], width: int) ->
     lines = table(("a", "b", "c"), rows, width)
     assert all(line.isprintable() for line in lines)
     assert all(any(printable(row[0]).strip() in line for line in lines) for row in rows)
+
+
+def test_numbers_of_thousands_are_numbers_and_lists_are_none() -> None:
+    lines = table(("a", "b", "c"), [("1,702,000", "7, 8", ""), ("598.6", "1", "")], 80)
+    assert lines == ["          a  b     c", "  1,702,000  7, 8", "      598.6  1"]

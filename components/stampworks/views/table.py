@@ -61,4 +61,4 @@ def _pad(cell: str, size: int, to_right: bool) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    return bool(re.fullmatch(r"-|\d[\d,]*(\.\d+)?(e-?\d+)?( \S+)?", cell))
+    return bool(re.fullmatch(r"-|\d+(,\d{3})*(\.\d+)?(e-?\d+)?( \S+)?", cell))
