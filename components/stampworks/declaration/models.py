@@ -197,7 +197,7 @@ class Storage(Section):
     )
     tier: StorageTier = Field(
         default="",
-        description="Which of its tiers, as its vendor calls it; kinds that have one need none.",
+        description="Which of its tiers, as its vendor calls it; not needed where kind and throughput leave only one.",
         json_schema_extra=REFUSE,
     )
     capacity: int = Field(
