@@ -71,6 +71,7 @@ class Connections(pulumi.ComponentResource):
             security_group_id=place.nodes.id,
             cidr_ipv4=ANYWHERE,
             ip_protocol="-1",
+            tags=tags,
             opts=self._opts,
         )
 

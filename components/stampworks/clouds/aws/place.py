@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 import pulumi
-from pulumi import Input, ResourceOptions
+from pulumi import ResourceOptions
 from pulumi_aws import Provider, ec2, vpc
 
 from stampworks.plan import Plan
@@ -62,7 +62,7 @@ class Place(pulumi.ComponentResource):
         # what is reached over EFA wants the same (EC2 User Guide, "Get started with EFA"; FSx for Lustre User Guide,
         # "File system access control"; read 2026-11-22).
         for one, other in (("nodes", "nodes"), ("nodes", "storage"), ("storage", "nodes"), ("storage", "storage")):
-            _allow(f"{name}-{one}-{other}", getattr(self, one), getattr(self, other).id, within)
+            self._allow(f"{name}-{one}-{other}", getattr(self, one), getattr(self, other), within)
         self.register_outputs({})
 
     def within(self, opts: ResourceOptions) -> ResourceOptions:
@@ -82,15 +82,21 @@ class Place(pulumi.ComponentResource):
             opts=opts,
         )
 
+    def _allow(self, name: str, one: ec2.SecurityGroup, other: ec2.SecurityGroup, opts: ResourceOptions) -> None:
+        """Everything between the two, in both directions."""
+        for rule in (vpc.SecurityGroupIngressRule, vpc.SecurityGroupEgressRule):
+            rule(
+                name,
+                security_group_id=one.id,
+                referenced_security_group_id=other.id,
+                ip_protocol="-1",
+                tags=self.tags("inside"),
+                opts=opts,
+            )
+
 
 def create(name: str, *, plan: Plan, opts: ResourceOptions) -> Place:
     return Place(name, plan, opts)
-
-
-def _allow(name: str, group: ec2.SecurityGroup, other: Input[str], opts: ResourceOptions) -> None:
-    """Everything between the two, in both directions."""
-    for rule in (vpc.SecurityGroupIngressRule, vpc.SecurityGroupEgressRule):
-        rule(name, security_group_id=group.id, referenced_security_group_id=other, ip_protocol="-1", opts=opts)
 
 
 def assumed_by(service: str) -> str:
