@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from stampworks import catalog
-from stampworks.cluster.clouds import stamped
+from stampworks.cluster.clouds import rehearsed, stamped
 from stampworks.declaration import Scheduler
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.clouds.choices import Choices
@@ -17,7 +17,8 @@ HEADER = """\
 # Clouds
 
 What can be done where, as the code says; `python -m tests.docs.clouds` makes this page anew. *Planned*: `stampworks
-plan`, `review`, `explain` and `estimate` work, without an account. *Stamped*: `pulumi up` makes the cluster, too; it
+plan`, `review`, `explain` and `estimate` work, without an account. *Rehearsed*: `stampworks rehearse` shows what `up`
+would make. *Stamped*: `pulumi up` makes the cluster, too; it
 refuses a cloud that can be planned only, as it does `kind: kubernetes`, and creates nothing.
 
 *Nodes* are named by the plan where no cloud does; elsewhere a plan knows how many there are. *Addresses* are numbered
@@ -26,7 +27,18 @@ one by one, handed out by the cloud from subnets of the cluster's range, or come
 
 
 def page() -> str:
-    header = ("cloud", "planned", "stamped", "machines", "nodes", "addresses", "region", "purchase", "storage")
+    header = (
+        "cloud",
+        "planned",
+        "rehearsed",
+        "stamped",
+        "machines",
+        "nodes",
+        "addresses",
+        "region",
+        "purchase",
+        "storage",
+    )
     rows = [_cloud(name, choices) for name, choices in CLOUDS.items()]
     lines = [_row(header), _row("---" for _ in header), *map(_row, rows)]
     return f"{HEADER}\n" + "\n".join(lines) + "\n\n" + _rules()
@@ -37,6 +49,7 @@ def _cloud(name: str, choices: Choices) -> tuple[str, ...]:
     return (
         f"`{name}`",
         "yes",
+        "yes" if name in rehearsed() else "no",
         "yes" if name in stamped() else "no",
         str(machines),
         "named by the plan" if choices.names_nodes else "named by the cloud",

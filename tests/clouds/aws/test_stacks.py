@@ -132,3 +132,30 @@ def test_nodes_without_a_way_out_reach_what_they_boot_with(rehearsed: Rehearsed,
     services = {each["serviceName"].rpartition("us-")[2].partition(".")[2] for each in rehearsed.of("VpcEndpoint")}
     assert services == set(plan.network.endpoints)
     assert bool(rehearsed.of("NatGateway")) is (plan.network.egress == "nat")
+
+
+CHANGES = """\
+changes:
+  - {name: a thousand nodes, path: pools.gpu.count, value: 1000}
+  - {name: another machine, path: pools.gpu.machine, value: g6}
+  - {name: a larger file system, path: storage.scratch.capacity, value: 2400}
+  - {name: another file system, path: storage.scratch.tier, value: SCRATCH_1}
+"""
+
+
+def test_what_a_change_does(rehearse: Rehearse) -> None:
+    """Growth is a number of the group, another machine a version of its template; only what holds data is replaced when
+    it becomes another kind."""
+    rehearsed = rehearse("aws-dev-g6", CHANGES)
+    done = {
+        phase["name"].removeprefix("change: "): {
+            (step["op"], step["type"].rpartition(":")[2]) for step in phase["steps"] if step["type"].startswith("aws:")
+        }
+        for phase in rehearsed.found["phases"]
+        if phase["name"].startswith("change: ")
+    }
+    assert done["a thousand nodes"] == {("update", "Group")}
+    assert done["another machine"] == {("update", "LaunchTemplate"), ("update", "Group")}
+    assert done["a larger file system"] == {("update", "LustreFileSystem")}
+    assert {kind for _, kind in done["another file system"]} == {"LustreFileSystem"}
+    assert ("update", "LustreFileSystem") not in done["another file system"]
