@@ -129,8 +129,8 @@ class Subnet:
     cidr: str = field(metadata=IDENTITY)
     reserved: int
     """Addresses that nobody gets."""
-    needed: int
-    """Addresses that this plan takes."""
+    needed: int | None
+    """Addresses that this plan takes; None where nobody says it of one of the file systems in it."""
     public: bool
     """Whether what is in it may have an address that the world knows."""
 
@@ -139,9 +139,9 @@ class Subnet:
         return 1 << (32 - int(self.cidr.rpartition("/")[2]))
 
     @property
-    def room(self) -> int:
+    def room(self) -> int | None:
         """Addresses that are left."""
-        return self.size - self.reserved - self.needed
+        return None if self.needed is None else self.size - self.reserved - self.needed
 
 
 @dataclass(frozen=True)

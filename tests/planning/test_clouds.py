@@ -93,7 +93,7 @@ def test_subnets_lie_apart_and_have_room(cloud: str) -> None:
         networks = [IPv4Network(subnet.cidr) for subnet in plan.network.subnets]
         assert all(network.subnet_of(IPv4Network(plan.network.cidr)) for network in networks)
         assert not any(a.overlaps(b) for a, b in itertools.combinations(networks, 2))
-        assert all(subnet.room >= 0 for subnet in plan.network.subnets)
+        assert all(subnet.room is None or subnet.room >= 0 for subnet in plan.network.subnets)
         with_addresses = [rail for rail in plan.fabric.rails if rail.cidr]
         nic = catalog.nic_of(machine)
         assert len(with_addresses) == (len(plan.fabric.rails) if nic and nic.own_subnet else 0)
@@ -711,7 +711,11 @@ def test_a_region_of_a_cloud_whose_regions_nobody_lists(cloud: str) -> None:
 
 @pytest.mark.parametrize(
     ("cloud", "machine", "region", "zone"),
-    [("aws", "p5", "us-east-2", "eu-west-1a"), ("google", "a3-megagpu-8g", "us-east4", "us-east1-a")],
+    [
+        ("aws", "p5", "us-east-2", "eu-west-1a"),
+        ("google", "a3-megagpu-8g", "us-east4", "us-east1-a"),
+        ("google", "a3-megagpu-8g", "us-east4", "us-east4"),
+    ],
 )
 def test_a_zone_is_one_of_the_region(cloud: str, machine: str, region: str, zone: str) -> None:
     """Where its name says which region it is of."""
@@ -765,3 +769,49 @@ def test_what_a_sum_leaves_out() -> None:
     google = cost(planned(declared(catalog.machines()["a3-ultragpu-8g"]))).uncounted
     assert google == ("whatever else is billed, as disks and traffic may be",)
     assert cost(planned(declared(catalog.machines()["dgx-h100"]))).uncounted == ()
+
+
+AMLFS = {"name": "scratch", "kind": "azure-managed-lustre", "tier": "AMLFS-Durable-Premium", "mount": "/scratch"}
+
+
+def on_azure(capacity: int, cidr: str, rate: int = 500) -> Plan:
+    pool = {"name": "gpu", "machine": "ND96isr_H100_v5", "count": 4}
+    storage = [AMLFS | {"mbps_per_tib": rate, "capacity": capacity}]
+    places = {"cloud": "azure", "region": "eastus", "network": {"cidr": cidr}}
+    return planned({"version": 1, "name": "test", "pools": [pool], "storage": storage, **places})
+
+
+@pytest.mark.parametrize(("capacity", "cidr", "smaller"), [(16384, "/26", "/27"), (131072, "/23", "/24")])
+def test_a_subnet_has_room_for_its_file_system(capacity: int, cidr: str, smaller: str) -> None:
+    """By its vendor's table, the largest that would not do being refused with one that does."""
+    plan = on_azure(capacity, f"10.20.0.0{cidr}")
+    needed = {each.name: each.needed for each in plan.network.subnets}
+    assert needed["storage"] == {16384: 27, 131072: 251}[capacity]
+    with pytest.raises(DeclarationError) as refused:
+        on_azure(capacity, f"10.20.0.0{smaller}")
+    assert f"in each, and storage needs {needed['storage']}; Azure keeps" in str(refused.value)
+    assert f"the smallest range that would do is a {cidr}" in str(refused.value)
+
+
+def test_nobody_says_what_a_file_system_takes_of_its_subnet() -> None:
+    """Then it is unknown and not nothing, and a rule says so where the subnet is small."""
+    storage = [LUSTRE | {"mbps_per_tib": 500}]
+    for cidr, findings in (("10.0.0.0/23", 1), ("10.0.0.0/16", 0)):
+        plan = on_aws(gpu(), storage=storage, network={"cidr": cidr})
+        subnet = plan.network.subnets[1]
+        assert (subnet.name, subnet.needed, subnet.room) == ("storage", None, None)
+        assert [each.verdict for each in found(plan, "addresses.storage")] == ["unknown"] * findings
+        row = next(line for line in plan_text(plan, cost(plan), ()).splitlines() if line.startswith("  storage "))
+        assert row.split()[-2:] == ["unknown", "unknown"]
+        assert from_json(Plan, to_json(plan)) == plan
+    assert on_aws(gpu()).network.subnets[1].needed == 0
+
+
+def test_addresses_of_a_file_system_by_its_capacity() -> None:
+    """At each end of each row of the table; above it nobody says."""
+    azure = catalog.file_system_subnets()["azure-managed-lustre"]
+    assert [azure.addresses(tib * 1024, 5) for tib in (4, 16, 20, 40, 44, 92, 96, 196, 200, 400)] == [
+        each for size in (32, 64, 128, 256, 512) for each in (size - 5, size - 5)
+    ]
+    assert azure.addresses(404 * 1024, 5) is UNKNOWN
+    assert catalog.file_system_subnets()["oracle-managed-lustre"].addresses(31_200, 3) == 19  # 60 a 100 TB

@@ -200,7 +200,7 @@ def test_nics_of_the_fabric_take_what_they_took() -> None:
         )
         assert slurm.network.pods is None
         more = {"nodes": 17 * 112 + 4 * 113 + 16 + 16} if cloud == "aws" else {}
-        taken = {each.name: each.needed + more.get(each.name, 0) for each in slurm.network.subnets}
+        taken = {each.name: (each.needed or 0) + more.get(each.name, 0) for each in slurm.network.subnets}
         taken |= {"control-plane": 16} if cloud == "aws" else {}
         assert {each.name: each.needed for each in kubernetes.network.subnets} == taken
 

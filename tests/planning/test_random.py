@@ -133,7 +133,7 @@ def holds_together(data: dict[str, Any]) -> None:
         networks += [IPv4Network(cidr) for cidr in (pods.cidr, pods.services_cidr) if cidr]
         assert pods.nodes_max >= sum(group.count for group in (plan.controller, *plan.pools))
     assert not any(a.overlaps(b) for a, b in itertools.combinations(networks, 2))
-    assert all(subnet.room >= 0 for subnet in plan.network.subnets)
+    assert all(subnet.room is None or subnet.room >= 0 for subnet in plan.network.subnets)
     for rail in plan.fabric.rails:  # ports are never oversubscribed beyond what is declared
         for trunk in rail.trunks:
             assert plan.fabric.leaf_nodes is not None

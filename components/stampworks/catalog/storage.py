@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from stampworks.catalog.rows import CatalogError, Unknown, load, rows
+from stampworks.catalog.rows import UNKNOWN, CatalogError, Unknown, load, rows
 
 FILE = "file_systems.yaml"
 
@@ -51,6 +51,26 @@ class FileSystem:
     source: str
     read: str
     """When the source was read."""
+
+
+@dataclass(frozen=True)
+class FileSystemSubnet:
+    """How large the subnet of a kind has to be: one of the two, by its capacity."""
+
+    name: str
+    prefixes: tuple[tuple[int, ...], ...]
+    """(capacity at most, longest prefix) in ascending order."""
+    addresses_per_100000: int
+    """For each 100,000 of its capacity unit; 0 where prefixes say it."""
+    source: str
+    read: str
+
+    def addresses(self, capacity: int, reserved: int) -> int | Unknown:
+        """What the largest capacity of a row takes, or what this one does; unknown above all rows."""
+        if self.addresses_per_100000:
+            return -(-capacity * self.addresses_per_100000 // 100_000)
+        prefix = next((longest for most, longest in self.prefixes if capacity <= most), None)
+        return UNKNOWN if prefix is None else (1 << (32 - prefix)) - reserved
 
 
 @dataclass(frozen=True)
@@ -115,6 +135,18 @@ class FileSystemChange:
 @cache
 def file_systems() -> Mapping[str, FileSystem]:
     return rows(FileSystem, load(FILE)["kinds"], FILE)
+
+
+@cache
+def file_system_subnets() -> Mapping[str, FileSystemSubnet]:
+    """By kind."""
+    table = rows(FileSystemSubnet, load(FILE)["subnets"], FILE)
+    for each in table.values():
+        if each.name not in file_systems():
+            raise CatalogError(f"{FILE}: subnets: no file system is called {each.name!r}")
+        if bool(each.prefixes) == bool(each.addresses_per_100000):
+            raise CatalogError(f"{FILE}: subnets: {each.name}: needs prefixes or addresses_per_100000")
+    return table
 
 
 @cache

@@ -68,7 +68,8 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
     addressed = len({*endpoints} - {*how.routed})
     if egress == "nat":
         notes.reason(f"network.subnets.{EGRESS}.needed", "1 x 1 (gateway) = 1")
-    if addressed:
+    known = all(subnet.needed is not None for subnet in network.subnets)
+    if addressed and known:
         notes.reason(f"network.subnets.{STORAGE}.needed", f"{addressed} x 1 (endpoints) = {addressed}")
     return replace(
         network,
@@ -86,7 +87,11 @@ def _with_way_out(subnets: Sequence[Subnet], nat: bool, endpoints: int) -> Itera
             yield subnet
         elif nat:
             lower, upper = (str(half) for half in IPv4Network(subnet.cidr).subnets())
-            yield replace(subnet, cidr=lower, needed=endpoints)
+            yield replace(subnet, cidr=lower, needed=_more(subnet.needed, endpoints))
             yield replace(subnet, name=EGRESS, cidr=upper, needed=1, public=True)
         else:
-            yield replace(subnet, needed=endpoints)
+            yield replace(subnet, needed=_more(subnet.needed, endpoints))
+
+
+def _more(needed: int | None, more: int) -> int | None:
+    return None if needed is None else needed + more

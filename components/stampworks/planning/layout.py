@@ -7,16 +7,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from stampworks import catalog
+from stampworks.catalog import UNKNOWN
 from stampworks.declaration import AbsentError, Declaration, Pool
 from stampworks.declaration import Network as Declared
+from stampworks.declaration import Storage as DeclaredStorage
 from stampworks.declaration.wording import alternatives, did_you_mean, only, shown
 from stampworks.names import fold
 from stampworks.plan import KEPT, STATE_DIRECTORY, Group, Leaf, Machine, Network, Node, Subnet, Volume
 from stampworks.planning import addresses
 from stampworks.planning.addresses import AddressMap
-from stampworks.planning.clouds.choices import Choices
+from stampworks.planning.clouds.choices import Choices, Subnets
 from stampworks.planning.fat_tree import FabricError, NoFatTreeError, design
 from stampworks.planning.notes import Notes
+from stampworks.planning.storage import subnet_addresses
 
 CONTROLLER = "head"
 STATE = Volume("state", STATE_DIRECTORY)
@@ -76,10 +79,11 @@ def _check_region(declaration: Declaration, choices: Choices, notes: Notes) -> N
 
 
 def _check_zone(path: str, pool: Pool, declaration: Declaration, choices: Choices, notes: Notes) -> None:
-    if choices.zones_begin_with_region and pool.zone and not pool.zone.startswith(declaration.region):
+    region, zone = declaration.region, pool.zone
+    if choices.zones_begin_with_region and zone and (zone == region or not zone.startswith(region)):
         notes.problem(
             f"{path}.zone",
-            f"{pool.zone} is no zone of {declaration.region}, where the cluster is: there they begin like it",
+            f"{zone} is no zone of {region}, where the cluster is: there they begin like it, and go on",
             "write a zone of the region, or the region that the zone is in",
         )
 
@@ -167,7 +171,11 @@ def _on_a_cloud(
     needs, small, less = _on_nodes(declaration, groups, choices)
     needs += [(f"rail{rail}", _on_rail(groups, rail)) for rail in range(rails) if own[rail]]
     cidr = _range(declaration)
-    subnets = addresses.subnets(cidr, needs, small, choices.subnets, notes, less)
+    cut = addresses.subnets(cidr, needs, small, choices.subnets, notes, less)
+    unsaid = [each.kind for each in declaration.storage if _on_storage(each, choices.subnets) is UNKNOWN]
+    subnets = tuple(replace(each, needed=None) if unsaid and each.name == STORAGE else each for each in cut)
+    if unsaid:
+        notes.reason(f"network.subnets.{STORAGE}.needed", f"unknown: nobody has published it of {', '.join(unsaid)}")
     _say_needs(groups, subnets, notes)
     found = {subnet.name: subnet.cidr for subnet in subnets}
     network = Network(cidr=cidr, management_cidr=found.get(NODES, ""), gateway="", subnets=subnets)
@@ -189,9 +197,9 @@ def _say_needs(groups: Sequence[Group], subnets: Sequence[Subnet], notes: Notes)
     for subnet in subnets:
         parts = [(group, each) for group, name, each in taken if name == subnet.name]
         terms = [f"{group.count} x {each} ({group.name})" for group, each in parts]
-        of_nodes = sum(group.count * each for group, each in parts)
-        pods = [f"{subnet.needed - of_nodes} of Kubernetes"] if subnet.needed > of_nodes else []
-        if terms:
+        if terms and subnet.needed is not None:
+            of_nodes = sum(group.count * each for group, each in parts)
+            pods = [f"{subnet.needed - of_nodes} of Kubernetes"] if subnet.needed > of_nodes else []
             notes.reason(f"network.subnets.{subnet.name}.needed", " + ".join([*terms, *pods]) + f" = {subnet.needed}")
 
 
@@ -221,14 +229,24 @@ def _on_nodes(
     count = sum(group.count for group in there)
     apart = _on_nics_apart(there) if choices.subnets and choices.subnets.nic_networks else []
     own = sum(group.count * node_addresses(group.machine.name) for group in there) - sum(need for _, need in apart)
+    of_storage = [_on_storage(each, choices.subnets) for each in declaration.storage] if choices.subnets else []
+    storage_ = sum(each for each in of_storage if isinstance(each, int))
     pods, per_node = choices.pods, declaration.scheduler.pods_per_node
     if declaration.scheduler.kind != "kubernetes" or pods is None or pods.own_range:
-        return [(NODES, own), (STORAGE, 0), *apart], None, lambda _: ""
+        return [(NODES, own), (STORAGE, storage_), *apart], None, lambda _: ""
     count += pods.surge * len(there)
     own += pods.surge * sum(node_addresses(group.machine.name) for group in there) + pods.apart
     needed = own + count * pods.node_addresses(per_node)
     small = (CONTROL, pods.control) if pods.control else None
-    return [(NODES, needed), (STORAGE, 0), *apart], small, lambda room: pods.fewer(per_node, count, room - own)
+    return [(NODES, needed), (STORAGE, storage_), *apart], small, lambda room: pods.fewer(per_node, count, room - own)
+
+
+def _on_storage(declared: DeclaredStorage, rules: Subnets) -> int | catalog.Unknown:
+    """What a file system takes of its subnet; one of which something is wrong is no reason to place no nodes."""
+    try:
+        return subnet_addresses(declared, rules.reserved)
+    except AbsentError:
+        return 0
 
 
 def _rails(declaration: Declaration, machines: Sequence[catalog.Machine]) -> int:

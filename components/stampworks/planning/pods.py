@@ -89,7 +89,7 @@ def _of_subnet(declaration: Declaration, network: Network, there: Sequence[Group
     each = takes + max(node_addresses(group.machine.name) for group in there)
     nodes = sum(group.count for group in there)
     subnet = next((subnet for subnet in network.subnets if subnet.name == NODES), None)
-    more = subnet.room // each if subnet else 0
+    more = subnet.room // each if subnet and subnet.room else 0
     if rules.control:
         where = "in another zone than the nodes, of whose subnet it takes as many"
         notes.reason(f"network.subnets.{CONTROL}.needed", f"{rules.control} for the control plane, {where}")

@@ -137,6 +137,7 @@ def addresses(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (
                 "network.cidr",
             )
             for subnet, each in _taken(plan, pool)
+            if subnet.room is not None
         ]
         if pool.nodes:
             fits = [_of_slot(plan, pool)]
@@ -148,6 +149,19 @@ def addresses(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (
         more, full, place = min(fits, key=lambda fit: fit[0])
         text = f"pool {pool.name} can grow by {counted(more, 'node')}, then {full}"
         yield Finding("addresses.room", "pass", text, "", place, subject=pool.name)
+
+
+def storage_addresses(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
+    """What is too little by all that is published is refused before there is a plan; here is what nobody can tell."""
+    largest = max(1 << (32 - p) for each in catalog.file_system_subnets().values() for _, p in each.prefixes)
+    for subnet in plan.network.subnets:
+        if subnet.needed is None and subnet.size < largest:
+            text = (
+                f"whether subnet {subnet.name}, {subnet.cidr} with {subnet.size} addresses, has room for its file "
+                f"systems: how many they take is not published; the largest that is has {largest}"
+            )
+            hint = "ask the cloud, or write a larger range: no file system moves to another subnet later"
+            yield Finding("addresses.storage", "unknown", text, hint, "network.cidr", subject=subnet.name)
 
 
 def _of_slot(plan: Plan, pool: Group) -> tuple[int, str, str]:
@@ -459,6 +473,7 @@ def _months(earlier: str, later: str) -> int:
 RULES: tuple[Rule, ...] = (
     loopback,
     addresses,
+    storage_addresses,
     pods,
     region,
     zones,

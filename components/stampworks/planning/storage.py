@@ -18,6 +18,9 @@ from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.file_systems import Delivered, Options
 from stampworks.planning.notes import Notes
 
+WITHOUT_SUBNET = ("s3", "blob", "gcs", "local")
+"""Protocols of what has its addresses elsewhere, or none."""
+
 
 def build(declaration: Declaration, choices: Choices, notes: Notes) -> tuple[Storage, ...]:
     """What is declared, with a problem at each option that cannot be."""
@@ -65,6 +68,15 @@ def _check_directory(path: str, storage: Declared, cloud: str, choices: Choices,
 
 def _kinds_of(cloud: str) -> Iterator[str]:
     return (kind.name for kind in catalog.file_systems().values() if not kind.clouds or cloud in kind.clouds)
+
+
+def subnet_addresses(storage: Declared, reserved: int) -> int | catalog.Unknown:
+    """What it takes of the subnet of file systems: what no server of ours stands behind takes none."""
+    kind = catalog.file_systems().get(storage.kind)
+    if kind is None or kind.protocol in WITHOUT_SUBNET:
+        return 0
+    found = catalog.file_system_subnets().get(storage.kind)
+    return found.addresses(storage.capacity, reserved) if found else catalog.UNKNOWN
 
 
 def options(storage: Storage | Declared) -> Options:

@@ -115,7 +115,10 @@ def _networks(plan: Plan, width: int) -> list[str]:
 
 def _subnets(plan: Plan, width: int) -> list[str]:
     """What a cloud hands addresses out from, and the rails, most of which take none."""
-    rows = [(each.name, each.cidr, each.size, each.reserved, each.needed, each.room) for each in plan.network.subnets]
+    rows = [
+        (each.name, each.cidr, each.size, each.reserved, _known(each.needed), _known(each.room))
+        for each in plan.network.subnets
+    ]
     header = ("subnet", "range", "addresses", "kept by the cloud", "needed", "free")
     lines = [f"Subnets of {plan.network.cidr}", *table(header, rows, width)] if rows else []
     rails = [
