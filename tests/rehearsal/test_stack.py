@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stampworks.declaration import DeclarationError
+from stampworks.declaration import DeclarationError, load_value
 from stampworks.rehearsal import Stack, read_stack
 from stampworks.rehearsal.scenario import Change
 from stampworks.rehearsal.stack import DECLARED, changed
@@ -25,6 +25,13 @@ def stack(tmp_path: Path) -> Stack:
 
 def after(stack: Stack, path: str, value: Any) -> Any:
     return changed(stack, stack.config, Change("", path, value))[DECLARED]
+
+
+def test_a_changed_declaration_stands_alone(stack: Stack) -> None:
+    """It is in no file that could have a base."""
+    whole = load_value(after(stack, "pools.gpu.count", 6), "a change")
+    whole.refuse_problems()
+    assert whole.declaration.pools[0].count == 6
 
 
 def test_without_a_change_the_configuration_is_that_of_the_file(stack: Stack) -> None:

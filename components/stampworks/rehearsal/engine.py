@@ -37,7 +37,7 @@ class Ran:
     def errors(self) -> tuple[str, ...]:
         """What it said is wrong, each once."""
         said = [str(each["message"]).strip() for each in self.of("diagnosticEvent") if each.get("severity") == "error"]
-        return tuple(dict.fromkeys(each for each in said if each != "update failed"))
+        return tuple(dict.fromkeys(each for each in said if each not in ("preview failed", "update failed")))
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def _destroy(stage: Stage, last: State) -> Phase:
         if not refused.code or not kept.issuperset(guarded):
             return Phase("destroy", "fail", "deleted what is protected", done)
         if done:
-            notes.append(f"deleted before the engine refused: {', '.join(f'{each.type} {each.name}' for each in done)}")
+            notes.append(f"{len(done)} others were deleted before the engine refused")
         notes.append(f"refused, for these are protected: {', '.join(guarded)}")
         notes.append("they were unprotected in this rehearsal's own state, and destroyed")
         stage.engine.aside("state", "unprotect", "--all", "--yes")

@@ -60,6 +60,7 @@ def read_stack(name: str, project: Path, folder: Path, secrets: Mapping[str, str
         source = load_stack(name, folder)
         source.refuse_problems()
         declared = plain(source.root)
+        declared.pop("extends", None)  # what it names is in here
     project_name = _read(project / "Pulumi.yaml")[1].get("name")
     # Pulumi's full names are organization/project/stack
     return Stack(name.rpartition("/")[2], project, str(project_name), config, declared)
