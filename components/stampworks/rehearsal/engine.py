@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,12 +114,25 @@ class Engine:
         """Ends the engine as a machine that goes down would; callable from any thread."""
         if self._running:
             self._running.kill()
-            _end_session(self._running.pid)  # a language host would hold on to the pipe
+            self.end()  # a language host would hold on to the pipe
+
+    def end(self) -> None:
+        """Ends what is left of a run, language hosts of a killed engine for one: all were told of the private home.
+
+        Returns when they are gone, so that none of them still writes into a folder that is about to be removed.
+        """
+        mark = f"PULUMI_HOME={self._environment['PULUMI_HOME']}".encode()
+        deadline = time.monotonic() + _INTERRUPT_S
+        while (left := _told(mark)) and time.monotonic() < deadline:
+            for number in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+            time.sleep(0.01)
 
     def _call(self, words: Sequence[str], folder: Path) -> tuple[int, str]:
         command = ["pulumi", *words, "--non-interactive", "--color", "never"]
         try:
-            # in a session of its own: Ctrl-C is passed on once, and what a killed engine leaves can be found
+            # in a session of its own, so that Ctrl-C is passed on once
             process = subprocess.Popen(
                 command,
                 cwd=folder,
@@ -144,7 +158,7 @@ class Engine:
             raise
         finally:
             self._running = None
-            _end_session(process.pid)
+            self.end()
             process.wait()
         return process.returncode, said
 
@@ -156,10 +170,11 @@ def _lines(log: Path) -> list[str]:
     return [line for line in log.read_text(errors="replace").splitlines() if line.endswith("}")]
 
 
-def _end_session(session: int) -> None:
-    """Ends what is left of a run, as language hosts of a killed engine: they have a group of their own, no session."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError):
-            fields = stat.read_text().rpartition(")")[2].split()
-            if int(fields[3]) == session:
-                os.kill(int(stat.parent.name), signal.SIGKILL)
+def _told(mark: bytes) -> list[int]:
+    """The processes with this in their environment; a dead one has none."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # gone by now, or somebody else's
+            if mark in file.read_bytes().split(b"\0"):
+                found.append(int(file.parent.name))
+    return found

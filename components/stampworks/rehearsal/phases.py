@@ -64,7 +64,10 @@ def _stage(servers: Servers, stack: Stack, scenario: Scenario, record: TextIO | 
         recording = Recording(scenario.latency, lambda: engines[0].kill(), record)
         with servers.serving(recording) as ports:
             engines.append(Engine(Path(folder), stack, ports))
-            yield Stage(engines[0], recording)
+            try:
+                yield Stage(engines[0], recording)
+            finally:
+                engines[0].end()  # an interrupt may come before a process that was started is known
 
 
 def _life(
