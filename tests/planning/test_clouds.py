@@ -815,3 +815,45 @@ def test_addresses_of_a_file_system_by_its_capacity() -> None:
     ]
     assert azure.addresses(404 * 1024, 5) is UNKNOWN
     assert catalog.file_system_subnets()["oracle-managed-lustre"].addresses(31_200, 3) == 19  # 60 a 100 TB
+
+
+@pytest.mark.parametrize(
+    ("machine", "count", "verdict", "hint"),
+    [
+        ("ct5p-hightpu-4t", 5, "fail", "write count: 2 or 8, or make pools of such numbers"),
+        ("ct5p-hightpu-4t", 8, "pass", ""),
+        ("ct5p-hightpu-4t", 48, "unknown", "ask the cloud for this one"),
+        ("ct6e-standard-4t", 3, "fail", "write count: 2 or 4, or make pools of such numbers"),
+        ("ct6e-standard-4t", 64, "pass", ""),
+        ("p6e-gb200", 10, "fail", "write count: 9 or 18, or make pools of such numbers"),
+        ("p6e-gb200", 27, "pass", ""),
+        ("p6e-gb200", 5, "fail", "write count: 9, or make pools of such numbers"),
+        ("ND128isr_GB300_v6", 20, "unknown", "ask azure, or write a multiple of 18"),
+    ],
+)
+def test_some_machines_come_in_certain_numbers(machine: str, count: int, verdict: str, hint: str) -> None:
+    """Slices of TPUs and racks; where nobody says it of a rack, it is unknown."""
+    pools = [{"name": "gpu", "machine": machine, "count": count}]
+    plan = planned(declared(catalog.machines()[machine], pools=pools))
+    shape = next(each for each in found(plan, "machine.shape") if each.place == "pools[0].count")
+    assert (shape.verdict, shape.hint) == (verdict, hint)
+    assert f"{count} nodes of {machine} in pool gpu" in shape.text
+
+
+@pytest.mark.parametrize(("purchase", "verdicts"), [("on-demand", ["pass", "fail"]), ("block", ["pass"])])
+def test_an_ultraserver_is_sold_in_blocks_only(purchase: str, verdicts: list[str]) -> None:
+    """Whatever else the cloud sells."""
+    pool = {"name": "gpu", "machine": "p6e-gb200", "count": 18, "purchase": purchase}
+    pool |= {"reservation": "cr-0123456789abcdef0"} if purchase == "block" else {}
+    plan = planned(declared(catalog.machines()["p6e-gb200"], pools=[pool]))
+    findings = found(plan, "machine.shape")
+    assert [each.verdict for each in findings] == verdicts
+    assert [each.hint for each in findings[1:]] == ["write purchase: block"] * (len(verdicts) - 1)
+
+
+def test_machines_in_any_number_say_nothing_of_it() -> None:
+    """Neither do whole racks."""
+    assert found(on_aws(gpu(count=3)), "machine.shape") == []
+    azure = catalog.machines()["ND128isr_GB300_v6"]
+    whole = planned(declared(azure, pools=[{"name": "gpu", "machine": azure.name, "count": 36}]))
+    assert found(whole, "machine.shape") == []

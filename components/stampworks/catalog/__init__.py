@@ -45,6 +45,7 @@ from stampworks.catalog.rows import (
     Regions,
     Release,
     Run,
+    Shape,
     TrainedModel,
     Unknown,
     load,
@@ -88,6 +89,7 @@ __all__ = [
     "Regions",
     "Release",
     "Run",
+    "Shape",
     "StoragePrice",
     "Suggestions",
     "TrainedModel",
@@ -115,6 +117,7 @@ __all__ = [
     "regions",
     "releases",
     "runs",
+    "shapes",
     "storage_price",
     "storage_prices",
     "suggestions",
@@ -133,6 +136,16 @@ def fabrics() -> Mapping[str, Fabric]:
 def regions() -> Mapping[str, Regions]:
     """By cloud."""
     return rows(Regions, load("regions.yaml"), "regions.yaml")
+
+
+@cache
+def shapes() -> Mapping[str, Shape]:
+    """By machine."""
+    table = rows(Shape, load("shapes.yaml"), "shapes.yaml")
+    for each in table.values():
+        if each.name not in machines() or not each.counts or list(each.counts) != sorted({*each.counts}):
+            raise CatalogError(f"shapes.yaml: {each.name}: no machine, or counts that do not ascend")
+    return table
 
 
 @cache

@@ -145,6 +145,23 @@ class Regions:
 
 
 @dataclass(frozen=True)
+class Shape:
+    """In what numbers nodes of a machine can be had together, and how they can be bought."""
+
+    name: str
+    counts: tuple[int, ...]
+    """Nodes of one whole."""
+    several: bool
+    """Whether a pool can be several of them."""
+    step: int
+    """What larger ones that are not listed are multiples of; 0 where all are."""
+    purchases: tuple[str, ...]
+    """The only ways to buy them; empty where all of the cloud's are."""
+    source: str
+    read: str
+
+
+@dataclass(frozen=True)
 class Fabric:
     name: str
     mtu_bytes: int

@@ -253,6 +253,42 @@ def purchases(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
             yield Finding("purchase.spot", "fail", text, hint, place, "warning", pool.name)
 
 
+def shapes(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
+    """Some machines are sold in whole racks or slices only, and not in every way."""
+    for where, pool in _running(plan):
+        shape, joined = catalog.shapes().get(pool.machine.name), joined_nodes(catalog.machines()[pool.machine.name])
+        what = f"{counted(pool.count, 'node')} of {pool.machine.name} in pool {pool.name}"
+        if shape is None:
+            if plan.region and joined > 1 and pool.count % joined:
+                text = f"whether {what} can be had: {joined} of them are a rack, and nobody says that part of one can"
+                hint = f"ask {plan.cloud}, or write a multiple of {joined}"
+                yield Finding("machine.shape", "unknown", text, hint, f"{where}.count", subject=pool.name)
+            continue
+        verdict, text, hint = _of_shape(shape, pool.count, what)
+        yield Finding("machine.shape", verdict, text, hint, f"{where}.count", subject=pool.name)
+        if shape.purchases and pool.purchase not in shape.purchases:
+            text = f"{pool.machine.name} of pool {pool.name} is {pool.purchase}, and sold as {shape.purchases[0]} only"
+            hint = f"write purchase: {shape.purchases[0]}"
+            yield Finding("machine.shape", "fail", text, hint, f"{where}.purchase", subject=pool.name)
+
+
+def _of_shape(shape: catalog.Shape, count: int, what: str) -> tuple[Verdict, str, str]:
+    listed = f"{what}: it comes in {', '.join(map(str, shape.counts))} ({shape.source}, read {shape.read})"
+    if count in shape.counts or (shape.several and count % shape.counts[0] == 0):
+        return "pass", listed, ""
+    if shape.step and count % shape.step == 0 and count < shape.counts[-1]:
+        return "unknown", f"{listed}, and in some other multiples of {shape.step}", "ask the cloud for this one"
+    below = max((each for each in shape.counts if each < count), default=None)
+    above = min((each for each in shape.counts if each > count), default=None)
+    if shape.several:
+        below, above = (
+            count // shape.counts[0] * shape.counts[0] or None,
+            -(-count // shape.counts[0]) * shape.counts[0],
+        )
+    sides = " or ".join(str(each) for each in (below, above) if each)
+    return "fail", listed, f"write count: {sides}, or make pools of such numbers"
+
+
 def elastic(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     """What follows from nodes that start and stop by themselves."""
     for where, pool in _running(plan):
@@ -478,6 +514,7 @@ RULES: tuple[Rule, ...] = (
     region,
     zones,
     purchases,
+    shapes,
     elastic,
     quotas,
     fabrics,
