@@ -857,3 +857,26 @@ def test_machines_in_any_number_say_nothing_of_it() -> None:
     azure = catalog.machines()["ND128isr_GB300_v6"]
     whole = planned(declared(azure, pools=[{"name": "gpu", "machine": azure.name, "count": 36}]))
     assert found(whole, "machine.shape") == []
+
+
+@pytest.mark.parametrize(
+    ("machine", "count", "verdicts"),
+    [
+        ("ND96isr_H100_v5", 100, []),
+        ("ND96isr_H100_v5", 101, ["unknown"]),
+        ("ND96isr_H100_v5", 1001, ["fail"]),
+        ("a3-megagpu-8g", 2000, []),
+        ("a3-megagpu-8g", 2001, ["fail"]),
+        ("p5", 1000, []),
+        ("p5", 1001, ["unknown"]),
+        ("dgx-h100", 1001, []),
+    ],
+)
+def test_a_group_takes_so_many_nodes(machine: str, count: int, verdicts: list[str]) -> None:
+    """Where its cloud says how many; on one fabric it may be less, and where nobody made the group there is none."""
+    row = catalog.machines()[machine]
+    pools = [{"name": "gpu", "machine": machine, "count": count}]
+    cidr = {"cidr": "10.0.0.0/16" if row.cloud == "aws" else "10.0.0.0/10"}
+    findings = found(planned(declared(row, pools=pools, network=cidr)), "group.size")
+    assert [each.verdict for each in findings] == verdicts
+    assert all(f"{count} nodes of pool gpu" in each.text and each.hint for each in findings)

@@ -18,6 +18,7 @@ from stampworks.physics.memory import GIB
 from stampworks.plan import Group, Plan, Storage, Subnet, declared_pools
 from stampworks.planning import file_systems, model, storage
 from stampworks.planning.addresses import MANAGEMENT, AddressMap
+from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.cost import BOUGHT_BEFORE, NoPrice, price_of, price_of_storage
 from stampworks.planning.layout import joined_nodes, known_nics, taken_of
 from stampworks.review import Outcome
@@ -65,6 +66,8 @@ Rule = Callable[[Plan, Facts], Iterator[Finding]]
 
 LOOPBACK = "fabric.loopback"
 MEMORY = "memory.fit"
+GROUP_UNSAID_MIN = 1000
+"""Smaller groups than this one no cloud refuses of which a limit was found."""
 PRICE_MONTHS_MAX = 3
 LOST_SHARE_MAX = 0.1
 """Llama 3 lost less of its time to everything together, on 16,384 accelerators (arXiv 2407.21783, 3.3.4)."""
@@ -287,6 +290,26 @@ def _of_shape(shape: catalog.Shape, count: int, what: str) -> tuple[Verdict, str
         )
     sides = " or ".join(str(each) for each in (below, above) if each)
     return "fail", listed, f"write count: {sides}, or make pools of such numbers"
+
+
+def group_sizes(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
+    """A pool is one group of its cloud, which takes so many nodes and no more."""
+    limit = CLOUDS[plan.cloud].group_size
+    for where, pool in _running(plan):
+        said: tuple[Verdict, str] | None = None
+        if limit is None:
+            if plan.network.subnets and not pool.nodes and pool.count > GROUP_UNSAID_MIN:
+                said = "unknown", f"how many a group of {plan.cloud} can have: nobody has found it"
+        elif pool.count > limit.nodes_max:
+            said = "fail", f"a {limit.what} of {plan.cloud} has {limit.nodes_max} at most"
+        elif pool.rails and limit.rails_nodes_max and pool.count > limit.rails_nodes_max:
+            text = f"a {limit.what} of {plan.cloud} has its nodes on one fabric for sure up to {limit.rails_nodes_max}"
+            said = "unknown", text
+        if said:
+            verdict, text = said
+            hint = f"ask {plan.cloud}" if verdict == "unknown" else "make several pools of it"
+            what = f"{counted(pool.count, 'node')} of pool {pool.name}: {text}"
+            yield Finding("group.size", verdict, what, hint, f"{where}.count", subject=pool.name)
 
 
 def elastic(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
@@ -515,6 +538,7 @@ RULES: tuple[Rule, ...] = (
     zones,
     purchases,
     shapes,
+    group_sizes,
     elastic,
     quotas,
     fabrics,

@@ -1,6 +1,6 @@
 """What Azure chooses."""
 
-from stampworks.planning.clouds.choices import Choices, Pods, Subnets
+from stampworks.planning.clouds.choices import Choices, GroupSize, Pods, Subnets
 
 # "Azure CNI Overlay networking" and, for what no range of a cluster may meet, "Legacy CNI networking in AKS", both on
 # learn.microsoft.com, read 2026-11-22.
@@ -26,4 +26,7 @@ CHOICES = Choices(
         longest_prefix=29,
     ),
     pods=PODS,
+    # "Virtual Machine Scale Sets and placement groups": 1,000, and 100 in one placement group, which is what InfiniBand
+    # is set up in; learn.microsoft.com, read 2026-11-22.
+    group_size=GroupSize("scale set", nodes_max=1000, rails_nodes_max=100),
 )

@@ -85,6 +85,17 @@ class Launches:
 
 
 @dataclass(frozen=True)
+class GroupSize:
+    """How many nodes the cloud's resource for a pool can have."""
+
+    what: str
+    """What the cloud calls it."""
+    nodes_max: int
+    rails_nodes_max: int | None = None
+    """How many of them share a fabric for sure; None where that is no other number."""
+
+
+@dataclass(frozen=True)
 class Choices:
     controller_machine: str
     """The catalog's name of the machine that the scheduler's controller runs on."""
@@ -105,3 +116,5 @@ class Choices:
     controller_why: str = "the controller runs no jobs, so it takes a small machine without accelerators"
     launches: Launches | None = None
     """None where nothing starts nodes yet."""
+    group_size: GroupSize | None = None
+    """None where nobody has found a limit."""

@@ -1,6 +1,6 @@
 """What Google Cloud chooses."""
 
-from stampworks.planning.clouds.choices import Choices, Pods, Subnets
+from stampworks.planning.clouds.choices import Choices, GroupSize, Pods, Subnets
 
 # "Configure maximum Pods per node" of the documentation of GKE, read 2026-11-22.
 PODS = Pods(
@@ -28,4 +28,7 @@ CHOICES = Choices(
         nic_networks=True,
     ),
     pods=PODS,
+    # Of one zone, 1,000 unless its list comes in pages: Compute Engine, "Increase a managed instance group's (MIG's)
+    # size limit", read 2026-11-22.
+    group_size=GroupSize("managed instance group", nodes_max=2000),
 )
