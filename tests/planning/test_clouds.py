@@ -880,3 +880,15 @@ def test_a_group_takes_so_many_nodes(machine: str, count: int, verdicts: list[st
     findings = found(planned(declared(row, pools=pools, network=cidr)), "group.size")
     assert [each.verdict for each in findings] == verdicts
     assert all(f"{count} nodes of pool gpu" in each.text and each.hint for each in findings)
+
+
+@pytest.mark.parametrize(
+    ("cloud", "head", "purchase"), [("nebius", "cpu-d3", "on-demand"), ("lambda", "server", "owned")]
+)
+def test_the_head_where_machines_are_rented(cloud: str, head: str, purchase: str) -> None:
+    """What is sold there, or a machine of one's own: it is no unknown price that nobody will ever send."""
+    machine = next(each for each in MACHINES if each.cloud == cloud)
+    plan = planned(declared(machine))
+    assert (plan.controller.machine.name, plan.controller.purchase) == (head, purchase)
+    charge = next(each for each in cost(plan).charges if each.what == "head")
+    assert charge.sold is (purchase != "owned")

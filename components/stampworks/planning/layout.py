@@ -326,7 +326,7 @@ def _controller(declaration: Declaration, choices: Choices, notes: Notes) -> Gro
         nodes=(),
         volumes=(STATE,),
         rails=_known(row.nics),
-        purchase=choices.purchases[0],
+        purchase="owned" if row.billing_unit == "none" else choices.purchases[0],
         zone="",
         reservation="",
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from stampworks import catalog
-from stampworks.planning.clouds import aws, azure, google, hosts, local, oracle, rented
+from stampworks.planning.clouds import aws, azure, google, hosts, local, nebius, oracle, rented
 from stampworks.planning.clouds.choices import Choices
 
 _OWN: Mapping[catalog.Cloud, Choices] = {
@@ -15,6 +15,7 @@ _OWN: Mapping[catalog.Cloud, Choices] = {
     "azure": azure.CHOICES,
     "google": google.CHOICES,
     "oracle": oracle.CHOICES,
+    "nebius": nebius.CHOICES,
     "hosts": hosts.CHOICES,
 }
 CLOUDS: Mapping[str, Choices] = MappingProxyType({name: _OWN.get(name, rented.CHOICES) for name in catalog.CLOUDS})
