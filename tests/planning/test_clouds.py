@@ -892,3 +892,17 @@ def test_the_head_where_machines_are_rented(cloud: str, head: str, purchase: str
     assert (plan.controller.machine.name, plan.controller.purchase) == (head, purchase)
     charge = next(each for each in cost(plan).charges if each.what == "head")
     assert charge.sold is (purchase != "owned")
+
+
+@pytest.mark.parametrize("machine", ["ct5p-hightpu-4t", "trn2", "mi300x", "p5"])
+def test_a_release_without_a_driver_says_so(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every real accelerator; with one it passes."""
+    plan = planned(declared(catalog.machines()[machine]))
+    [finding] = found(plan, "release.accelerator")
+    name = plan.pools[0].machine.accelerator
+    assert (finding.verdict, finding.place) == ("unknown", "pools[0].machine")
+    assert f"have a driver for {name}: release {plan.release.name} has none" in finding.text
+    row = catalog.releases()[plan.release.name]
+    having = {row.name: dataclasses.replace(row, accelerators=(name,))}
+    monkeypatch.setattr(catalog, "releases", lambda: having)
+    assert [each.verdict for each in found(plan, "release.accelerator")] == ["pass"]

@@ -231,6 +231,8 @@ class Run:
 class Release:
     name: str
     suite: str
+    accelerators: tuple[str, ...]
+    """Those that its packages have a driver for, by their names in parts.yaml."""
     base_packages: tuple[str, ...]
     packages: Mapping[str, tuple[str, ...]]
     """By role, in the order of the roles."""

@@ -312,6 +312,22 @@ def group_sizes(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
             yield Finding("group.size", verdict, what, hint, f"{where}.count", subject=pool.name)
 
 
+def drivers(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
+    """Whether a release has what the accelerators of a pool need."""
+    supported = catalog.releases()[plan.release.name].accelerators
+    for where, pool in _running(plan):
+        if pool.machine.simulated or not pool.machine.accelerator:
+            continue
+        id_, place, name = "release.accelerator", f"{where}.machine", pool.machine.accelerator
+        if name in supported:
+            text = f"release {plan.release.name} has a driver for {name} of pool {pool.name}"
+            yield Finding(id_, "pass", text, "", place, subject=pool.name)
+        else:
+            text = f"whether nodes of pool {pool.name} have a driver for {name}: release {plan.release.name} has none"
+            hint = "bring it with a role of your own, or start the nodes from an image that has it"
+            yield Finding(id_, "unknown", text, hint, place, subject=pool.name)
+
+
 def elastic(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     """What follows from nodes that start and stop by themselves."""
     for where, pool in _running(plan):
@@ -539,6 +555,7 @@ RULES: tuple[Rule, ...] = (
     purchases,
     shapes,
     group_sizes,
+    drivers,
     elastic,
     quotas,
     fabrics,
