@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 
 from stampworks.printable import printable
-from stampworks.rehearsal.result import Phase, Rehearsal, Step
+from stampworks.rehearsal.result import Phase, Rehearsal, Step, Why
 
 _SIGN = "rehearsed: "
 
@@ -40,10 +42,18 @@ def _mark(phase: Phase) -> str:
 
 
 def _reasons(step: Step) -> Iterator[str]:
-    for why in step.why:
-        if not why.source:
-            yield f"       because of {why.path}; no rule says whether that replaces"
-        elif why.replaces:
-            yield f"       replaced because of {why.path}, {why.source}"
-        else:
-            yield f"       because of {why.path}"
+    """Each once: where it is the same of many entries, it is of the list."""
+    alike = Counter(_ENTRY.sub("[]", why.path) for why in step.why)
+    shown = {(folded := _ENTRY.sub("[]", why.path)): (why, why.path if alike[folded] == 1 else folded) for why in step.why}
+    yield from (_reason(why, path) for why, path in shown.values())
+
+
+_ENTRY = re.compile(r"\[[0-9]+\]")
+
+
+def _reason(why: Why, path: str) -> str:
+    if not why.source:
+        return f"       because of {path}; no rule says whether that replaces"
+    if why.replaces:
+        return f"       replaced because of {path}, {why.source}"
+    return f"       because of {path}"
