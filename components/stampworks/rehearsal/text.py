@@ -44,7 +44,9 @@ def _mark(phase: Phase) -> str:
 def _reasons(step: Step) -> Iterator[str]:
     """Each once: where it is the same of many entries, it is of the list."""
     alike = Counter(_ENTRY.sub("[]", why.path) for why in step.why)
-    shown = {(folded := _ENTRY.sub("[]", why.path)): (why, why.path if alike[folded] == 1 else folded) for why in step.why}
+    shown = {
+        (folded := _ENTRY.sub("[]", why.path)): (why, why.path if alike[folded] == 1 else folded) for why in step.why
+    }
     yield from (_reason(why, path) for why, path in shown.values())
 
 
