@@ -210,6 +210,18 @@ def test_a_fabric_ends_with_its_zone(others: dict[str, Any], verdict: str) -> No
     assert plan.controller.zone == "us-east-1a"
 
 
+def test_nodes_share_a_subnet_and_it_is_in_one_zone() -> None:
+    """Also those of a pool that is on no fabric; where all pools are in one zone, nothing is said."""
+    cpu = {"name": "cpu", "machine": "m7i", "count": 2, "zone": "us-east-1b"}
+    [finding] = found(on_aws(gpu(), cpu), "placement.subnet")
+    assert (finding.verdict, finding.place) == ("fail", "pools[1].zone")
+    assert finding.text == (
+        "pool cpu is to be in us-east-1b, and the subnet of nodes is in us-east-1a, as the first pool is: no subnet is "
+        "in two zones"
+    )
+    assert not found(on_aws(gpu(), {**cpu, "zone": "us-east-1a"}), "placement.subnet")
+
+
 def test_a_block_without_a_name_and_spot_without_storage() -> None:
     """The first cannot start, the second is a warning: it works until it does not."""
     [block] = found(on_aws(gpu(purchase="block")), "purchase.block")

@@ -234,6 +234,21 @@ def zones(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
         yield Finding("placement.zones", "pass", f"all pools of the fabric are in {pools[0].zone}", "", "pools")
 
 
+def subnets_of_nodes(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
+    """Where the plan makes the network, nodes share a subnet, and that is in one zone."""
+    if not plan.network.egress:
+        return
+    for where, pool in _running(plan):
+        if pool.zone != plan.network.zone:
+            chosen = plan.network.zone or "the one that the cloud chooses"
+            text = (
+                f"pool {pool.name} is to be in {pool.zone or 'whichever zone the cloud chooses'}, and the subnet of "
+                f"nodes is in {chosen}, as the first pool is: no subnet is in two zones"
+            )
+            hint = "write the same zone at all pools, or declare a second cluster"
+            yield Finding("placement.subnet", "fail", text, hint, f"{where}.zone", subject=pool.name)
+
+
 def _running(plan: Plan) -> Iterator[tuple[str, Group]]:
     """The pools whose nodes run jobs, each with where it is declared."""
     declared = enumerate(declared_pools(plan.groups))
@@ -552,6 +567,7 @@ RULES: tuple[Rule, ...] = (
     pods,
     region,
     zones,
+    subnets_of_nodes,
     purchases,
     shapes,
     group_sizes,
