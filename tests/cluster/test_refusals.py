@@ -100,9 +100,7 @@ def test_all_problems_of_a_declaration_in_python_are_shown_with_their_paths(stac
     program.write_text(before)
     assert [line.strip() for line in shown.splitlines() if line.strip()] == [
         "pulumi:pulumi:Stack (test-test):",
-        "error: Cluster('demo'): pools[0].machine: no machine is called 'sim-h10'",
-        "hint: did you mean 'sim-h100'?",
-        "Cluster('demo'): pools[0].count: must be from 1 to 4096, not 0",
+        "error: Cluster('demo'): pools[0].count: must be from 1 to 4096, not 0",
         "hint: how many nodes the pool has at most; for none, take the pool out",
         "Cluster('demo'): pools[1].name: 'head' is the name of the controller",
         "hint: call the pool by what its nodes are for",
@@ -110,6 +108,8 @@ def test_all_problems_of_a_declaration_in_python_are_shown_with_their_paths(stac
         "hint: there are name, machine, count, count_min, purchase, zone, reservation and scheduling_only",
         "Cluster('demo'): fabric.leaf_nodes: must be a whole number, not '4'",
         "hint: write 4 without quotes",
+        "Cluster('demo'): pools[0].machine: no machine is called 'sim-h10'",
+        "hint: did you mean 'sim-h100'?",
         "5 problems in Cluster('demo'): nothing was changed.",
     ]
 
