@@ -123,7 +123,9 @@ def test_root_gets_missing_programs_installed(
     with step("system programs") as shown:
         system.ensure_programs(shown)
 
-    assert (programs / "called").read_text() == "update -q\ninstall -q -y --no-install-recommends iproute2\n"
+    assert (
+        programs / "called"
+    ).read_text() == "update -q\ninstall -o DPkg::Lock::Timeout=300 -q -y --no-install-recommends iproute2\n"
     assert capsys.readouterr().out == "system programs   ready, installed iproute2\n"
 
 
@@ -143,7 +145,9 @@ def test_programs_of_long_tests_are_installed_or_asked_for(programs: Path, monke
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     provide(programs, "apt-get", f'echo "$@" >>{programs}/called')
     system.ensure_programs_of_long_tests(quiet())
-    assert (programs / "called").read_text() == "update -q\ninstall -q -y --no-install-recommends chromium buildah\n"
+    assert (
+        programs / "called"
+    ).read_text() == "update -q\ninstall -o DPkg::Lock::Timeout=300 -q -y --no-install-recommends chromium buildah\n"
     for name in system.OF_LONG_TESTS:
         provide(programs, name)
     system.ensure_programs_of_long_tests(quiet())

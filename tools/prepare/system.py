@@ -72,7 +72,9 @@ def install(step: Step, packages: Sequence[str]) -> None:
     step.say(f"installing {names}")
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     run(["apt-get", "update", "-q"], env=quiet)
-    run(["apt-get", "install", "-q", "-y", "--no-install-recommends", *packages], env=quiet)
+    # a machine that has just started may be installing something by itself
+    wait = ["-o", "DPkg::Lock::Timeout=300"]
+    run(["apt-get", "install", *wait, "-q", "-y", "--no-install-recommends", *packages], env=quiet)
     step.note(f"installed {names}")
 
 
