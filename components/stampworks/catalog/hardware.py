@@ -135,6 +135,11 @@ def nic_of(machine: Machine) -> Nic | None:
     return None if isinstance(machine.nic, Unknown) else nics().get(machine.nic)
 
 
+def known_nics(machine: Machine) -> int:
+    """How many NICs of a machine rails can be planned for: none where nobody says how many it has."""
+    return 0 if isinstance(machine.nics, Unknown) else machine.nics
+
+
 def protocol_of(machine: Machine) -> str:
     """What its NICs speak; empty where it has none, or nobody says."""
     nic = nic_of(machine)

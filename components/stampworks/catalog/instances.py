@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from stampworks.catalog.rows import CatalogError, Machine, Unknown, load, rows
+from stampworks.catalog.hardware import known_nics
+from stampworks.catalog.rows import CatalogError, Machine, load, rows
 
 _FILE = "instances.yaml"
 
@@ -31,10 +32,9 @@ class _Images:
 
 def fabric_cards(machine: Machine) -> tuple[int, ...]:
     """The network cards that have its NICs of the fabric, in the order of the rails; none where nobody knows."""
-    nics = 0 if isinstance(machine.nics, Unknown) else machine.nics
     cards = _cards().get(machine.name)
     first, step = (cards.first, cards.step) if cards else (0, 1)
-    return tuple(range(first, first + step * nics, step))
+    return tuple(range(first, first + step * known_nics(machine), step))
 
 
 def published_image(machine: Machine, suite: str) -> str:

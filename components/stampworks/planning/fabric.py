@@ -14,7 +14,7 @@ from stampworks.declaration import Declaration
 from stampworks.plan import Domain, Fabric, Group, Leaf, Rail, Trunk, declared_pools
 from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.fat_tree import FabricError, FatTree, NoFatTreeError, design
-from stampworks.planning.layout import Layout, joined_nodes, known_nics, leaf_size, unit_of
+from stampworks.planning.layout import Layout, joined_nodes, leaf_size, unit_of
 from stampworks.planning.notes import Notes
 
 SIMULATED_RAIL_MBPS = 200
@@ -68,7 +68,7 @@ def _trees(declaration: Declaration, leaf_nodes: int, notes: Notes) -> dict[str,
     found = {}
     for index, pool in enumerate(declaration.pools):
         row, thin = catalog.machines()[pool.machine], declaration.fabric.oversubscription
-        if row.simulated or not known_nics(row) or pool.scheduling_only:
+        if row.simulated or not catalog.known_nics(row) or pool.scheduling_only:
             continue
         try:  # of a leaf that is not the only one
             tree = design(row, max(pool.count, leaf_nodes + 1), unit=leaf_nodes, oversubscription=thin)
@@ -88,7 +88,7 @@ def _say_sizes(declaration: Declaration, leaf_nodes: int, notes: Notes) -> None:
     """What `stampworks fabric` answers for the nodes of each pool, where there is a design."""
     for pool in declaration.pools:
         row = catalog.machines()[pool.machine]
-        if row.simulated or not known_nics(row) or pool.scheduling_only:
+        if row.simulated or not catalog.known_nics(row) or pool.scheduling_only:
             continue
         with suppress(NoFatTreeError, FabricError):  # what cannot be built is a problem of `_trees`
             tree = design(row, pool.count, unit=leaf_nodes, oversubscription=declaration.fabric.oversubscription)
@@ -172,7 +172,7 @@ def _of_a_cloud(declaration: Declaration, layout: Layout, kind: str, rates: Sequ
 
 def _kind(declaration: Declaration, machines: Sequence[catalog.Machine], notes: Notes) -> str:
     """What the NICs speak: those of the first pool that has some."""
-    there = [machine for machine in machines if known_nics(machine)]
+    there = [machine for machine in machines if catalog.known_nics(machine)]
     unsaid = [machine for machine in machines if machine.nics is UNKNOWN]
     if there:
         kind, why = catalog.protocol_of(there[0]), f"the NICs of {there[0].name} speak {catalog.protocol_of(there[0])}"
@@ -190,7 +190,7 @@ def _kind(declaration: Declaration, machines: Sequence[catalog.Machine], notes: 
 def _rates(declaration: Declaration, machines: Sequence[catalog.Machine], rails: int, notes: Notes) -> list[int]:
     """Of each rail: that of the slowest NIC on it; none at all where one is not published."""
     declared = declaration.fabric.rail_rate_mbps
-    real = [machine for machine in machines if known_nics(machine) and not machine.simulated]
+    real = [machine for machine in machines if catalog.known_nics(machine) and not machine.simulated]
     if not real:
         return [declared or SIMULATED_RAIL_MBPS] * rails
     if declared:
@@ -205,7 +205,10 @@ def _rates(declaration: Declaration, machines: Sequence[catalog.Machine], rails:
         return []
     said = ", ".join(f"a NIC of {name} has {gbps} Gb/s" for name, gbps in known.items())
     notes.reason("fabric.rail_rate_mbps", f"{said}{'; the slowest on a rail counts' if len(known) > 1 else ''}")
-    return [1000 * min(known[machine.name] for machine in real if rail < known_nics(machine)) for rail in range(rails)]
+    return [
+        1000 * min(known[machine.name] for machine in real if rail < catalog.known_nics(machine))
+        for rail in range(rails)
+    ]
 
 
 def leaves_of_rail(groups: tuple[Group, ...], leaves: tuple[Leaf, ...], rail: int) -> tuple[Leaf, ...]:

@@ -252,7 +252,7 @@ def _on_storage(declared: DeclaredStorage, rules: Subnets) -> int | catalog.Unkn
 def _rails(declaration: Declaration, machines: Sequence[catalog.Machine]) -> int:
     """As many as the machine with the most NICs meets."""
     real = (machine for pool, machine in zip(declaration.pools, machines, strict=True) if not pool.scheduling_only)
-    return max(map(known_nics, real))
+    return max(map(catalog.known_nics, real))
 
 
 def nics_apart(machine: str) -> tuple[str, ...]:
@@ -273,12 +273,12 @@ def node_addresses(machine: str) -> int:
     row = catalog.machines()[machine]
     nic = catalog.nic_of(row)
     others = 1 if isinstance(row.other_nics, catalog.Unknown) else row.other_nics
-    in_it = known_nics(row) * nic.addresses if nic and not nic.own_subnet else 0
+    in_it = catalog.known_nics(row) * nic.addresses if nic and not nic.own_subnet else 0
     return max(1, others + in_it)
 
 
 def _subnet_of_rail(rail: int, machines: Sequence[catalog.Machine]) -> bool:
-    return any(rail < known_nics(row) and (nic := catalog.nic_of(row)) and nic.own_subnet for row in machines)
+    return any(rail < catalog.known_nics(row) and (nic := catalog.nic_of(row)) and nic.own_subnet for row in machines)
 
 
 def _on_rail(groups: Sequence[Group], rail: int) -> int:
@@ -362,7 +362,7 @@ def _nodes(pool: Group, slot: int, address_map: AddressMap, leaf_nodes: int, not
             f"slot {slot} of every network: the k-th node has the k-th of its {address_map.capacity(slot)} addresses, "
             "so that growth moves no address of this pool or another",
         )
-    on_fabric = known_nics(catalog.machines()[pool.machine.name])
+    on_fabric = catalog.known_nics(catalog.machines()[pool.machine.name])
     leaves = [f"leaf{slot}-{number // leaf_nodes + 1}" if on_fabric else "" for number in range(pool.count)]
     names = [f"{pool.name}-{number:03d}" for number in range(1, pool.count + 1)]
     if pool.role == "scheduling only":
@@ -384,17 +384,12 @@ def joined_nodes(row: catalog.Machine) -> int:
     return row.nvlink_nodes if isinstance(row.nvlink_nodes, int) else 1
 
 
-def known_nics(row: catalog.Machine) -> int:
-    """How many NICs of a machine rails can be planned for: none where nobody says how many it has."""
-    return 0 if isinstance(row.nics, catalog.Unknown) else row.nics
-
-
 def leaf_size(declaration: Declaration) -> int:
     """How many nodes of a pool share a leaf: of several kinds of NICs, as many as the smallest of switches takes."""
     if declaration.fabric.leaf_nodes:
         return declaration.fabric.leaf_nodes
     rows = [catalog.machines()[pool.machine] for pool in declaration.pools if not pool.scheduling_only]
-    real = [row for row in rows if known_nics(row) and not row.simulated]
+    real = [row for row in rows if catalog.known_nics(row) and not row.simulated]
     return min((unit_of(row, declaration.fabric.oversubscription) for row in real), default=SIMULATED_LEAF_NODES)
 
 

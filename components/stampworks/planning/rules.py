@@ -20,7 +20,7 @@ from stampworks.planning import file_systems, model, storage
 from stampworks.planning.addresses import MANAGEMENT, AddressMap
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.cost import BOUGHT_BEFORE, NoPrice, price_of, price_of_storage
-from stampworks.planning.layout import joined_nodes, known_nics, taken_of
+from stampworks.planning.layout import joined_nodes, taken_of
 from stampworks.review import Outcome
 
 Verdict = Literal["pass", "fail", "unknown"]
@@ -444,7 +444,7 @@ def known_facts_of_machines(plan: Plan, facts: Facts) -> Iterator[Finding]:  # n
             "cores": row.cores,
             "memory": row.memory_mib,
             "NICs": row.nics,
-            "rate of a NIC": row.nic_rate_gbps if known_nics(row) else 0,
+            "rate of a NIC": row.nic_rate_gbps if catalog.known_nics(row) else 0,
             "NVLink": row.nvlink_nodes if row.accelerators > 1 else 0,
             "accelerator memory": accelerator.memory_gib if accelerator else 0,
             "accelerator peak": accelerator.bf16_dense_tflops if accelerator else 0,

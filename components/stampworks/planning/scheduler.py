@@ -7,7 +7,7 @@ from typing import Literal
 from stampworks import catalog
 from stampworks.declaration import Declaration
 from stampworks.plan import Account, Fabric, Group, Priority, Queue, Scheduler, declared_pools
-from stampworks.planning.layout import STATE, joined_nodes, known_nics
+from stampworks.planning.layout import STATE, joined_nodes
 from stampworks.planning.notes import Notes
 
 Topology = Literal["flat", "tree", "block"]
@@ -114,7 +114,7 @@ def _blocks(declaration: Declaration, fabric: Fabric, groups: tuple[Group, ...],
 
 
 def _meets_fabric(group: Group) -> bool:
-    return known_nics(catalog.machines()[group.machine.name]) > 0
+    return catalog.known_nics(catalog.machines()[group.machine.name]) > 0
 
 
 def _check_blocks(declaration: Declaration, size: int, groups: tuple[Group, ...], what: str, notes: Notes) -> None:
