@@ -256,3 +256,11 @@ def test_a_name_that_no_file_can_have(repository: Repository, capsys: Capsys) ->
     repository.git("commit", "--quiet", "--message", "long")
     text = wrong(capsys, "--base", "HEAD~1", "--head", "HEAD")
     assert f"--head: HEAD:stacks/roles/motd/{'x' * 300} cannot be written: file name too long" in text
+
+
+def test_the_lock_of_a_stack_comes_with_it(repository: Repository, capsys: Capsys) -> None:
+    """As it was at each revision: without it, another image would be a change that nobody made."""
+    repository.write("stacks/one.lock.json", "[]")
+    repository.commit()
+    said = wrong(capsys, "--base", "HEAD~1", "--head", "HEAD")
+    assert "HEAD:stacks/one.lock.json: is no lock: it has images, region, version, and nothing else" in said

@@ -3,7 +3,7 @@
 from stampworks.declaration.errors import AbsentError, DeclarationError, Problem
 from stampworks.declaration.files import BASES_MAX, displayed, named_in
 from stampworks.declaration.loader import Source, load_file, load_stack, load_value
-from stampworks.declaration.lock import Lock, lock_file, lock_text, read_lock
+from stampworks.declaration.lock import AGAIN, Lock, lock_file, read_lock
 from stampworks.declaration.models import (
     Account,
     Change,
@@ -32,6 +32,7 @@ from stampworks.declaration.values import check_name, role_name
 from stampworks.declaration.wording import did_you_mean
 
 __all__ = [
+    "AGAIN",
     "BASES_MAX",
     "AbsentError",
     "Account",
@@ -67,7 +68,6 @@ __all__ = [
     "load_stack",
     "load_value",
     "lock_file",
-    "lock_text",
     "named_in",
     "read_lock",
     "role_name",

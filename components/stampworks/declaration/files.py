@@ -51,7 +51,7 @@ def stack_file(stack: str, directory: Path) -> Path:
 def read_declared(path: Path) -> Node:
     """The declaration in a file, merged with its bases; DeclarationError for what keeps it from being read."""
     try:
-        text = _text(path)
+        text = text_of(path)
     except UnreadableError as error:
         raise DeclarationError([Place(displayed(path)).problem("", str(error), error.hint)]) from None
     return _with_bases(path, text, (), len(text))
@@ -63,7 +63,7 @@ def named_in(path: Path) -> list[tuple[str, Node]]:
     Nothing where it cannot be read: whoever loads it says why.
     """
     try:
-        root = _declared(_text(path), path)
+        root = _declared(text_of(path), path)
     except (DeclarationError, UnreadableError):
         return []
     extends, found = find(root, ("extends",))
@@ -96,7 +96,7 @@ def _with_bases(path: Path, text: str, above: tuple[Path, ...], size: int) -> No
         problem = extends.place.problem("extends", f"more than {BASES_MAX} bases stand on each other", "merge some")
         raise DeclarationError([problem])
     try:
-        text = _text(base)
+        text = text_of(base)
     except UnreadableError as error:
         message = f"{displayed(base)} {error}"
         raise DeclarationError([extends.place.problem("extends", message, error.hint)]) from None
@@ -151,8 +151,9 @@ def _write_one(is_stack: bool) -> str:
     return f"write one, for example\n{STACK_EXAMPLE if is_stack else EXAMPLE}"
 
 
-def _text(path: Path) -> str:
-    content = _content(path)
+def text_of(path: Path, suffixes: tuple[str, ...] = SUFFIXES) -> str:
+    """What a file says that has one of these endings; UnreadableError for what keeps it from being read."""
+    content = _content(path, suffixes)
     if content.startswith(WIDE_MARKS):
         raise UnreadableError("is UTF-16", "save it as UTF-8")
     content = content.removeprefix(codecs.BOM_UTF8)
@@ -167,15 +168,16 @@ def _text(path: Path) -> str:
         raise DeclarationError([place.problem("", message, "save the file as UTF-8")]) from None
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, suffixes: tuple[str, ...]) -> bytes:
     try:
         with open(path, "rb", opener=_opened) as file:  # Path.open takes no opener
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UnreadableError("is not a file", "name one that ends in .yaml")
+                raise UnreadableError("is not a file", f"name one that ends in {suffixes[0]}")
             # A declaration in a pull request may name what only the machine that reads it has, and what cannot be read
-            # is quoted: wherever links lead, it is a file that was meant to be YAML.
-            if path.resolve().suffix not in SUFFIXES:
-                raise UnreadableError("is not called a YAML file", "give it a name that ends in .yaml")
+            # is quoted: wherever links lead, it is a file that was meant to be such a one.
+            if path.resolve().suffix not in suffixes:
+                kind = suffixes[0][1:].upper()
+                raise UnreadableError(f"is not called a {kind} file", f"give it a name that ends in {suffixes[0]}")
             content = file.read(SIZE_MAX_KIB * 1024 + 1)
     except FileNotFoundError:
         raise UnreadableError("does not exist", _beside(path)) from None

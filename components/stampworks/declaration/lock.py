@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,12 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from stampworks.declaration.errors import DeclarationError
-from stampworks.declaration.files import displayed
+from stampworks.declaration.files import UnreadableError, displayed, text_of
 from stampworks.declaration.nodes import Place
 
 VERSION = 1
-_SIZE_MAX = 64 * 1024
-_AGAIN = "run `stampworks lock` again"
+SUFFIXES = (".json",)
+AGAIN: Final = "look its images up again, as docs/aws.md says"
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}")
 _FIELDS = {"version", "region", "images"}
 
@@ -40,25 +41,14 @@ def lock_file(declared: Path) -> Path:
 def read_lock(declared: Path) -> Lock:
     """The lock of a file, which may have none; DeclarationError when there is one that cannot be read."""
     file = lock_file(declared)
-    try:
-        with file.open("rb") as opened:
-            text = opened.read(_SIZE_MAX + 1)
-    except FileNotFoundError:
+    if not os.path.lexists(file):
         return NONE
-    except OSError as error:
-        raise _refused(file, error.strerror or "cannot be read") from None
-    if len(text) > _SIZE_MAX:
-        raise _refused(file, f"is larger than {_SIZE_MAX} bytes, which no lock is")
     try:
-        return _lock(json.loads(text))
+        return _lock(json.loads(text_of(file, SUFFIXES)))
+    except UnreadableError as error:
+        raise _refused(file, str(error)) from None
     except (ValueError, RecursionError) as error:
         raise _refused(file, f"is no lock: {error}") from None
-
-
-def lock_text(lock: Lock) -> str:
-    """As it is kept: stable, so that a change of it is a change of what it holds."""
-    data = {"version": VERSION, "region": lock.region, "images": dict(sorted(lock.images.items()))}
-    return json.dumps(data, indent=2) + "\n"
 
 
 def _lock(data: Any) -> Lock:
@@ -75,4 +65,4 @@ def _lock(data: Any) -> Lock:
 
 
 def _refused(file: Path, what: str) -> DeclarationError:
-    return DeclarationError([Place(displayed(file)).problem("", what, _AGAIN)])
+    return DeclarationError([Place(displayed(file)).problem("", what, AGAIN)])

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 
 from stampworks import catalog
-from stampworks.declaration import Declaration, Lock, Source
+from stampworks.declaration import AGAIN, Declaration, Lock, Source
 from stampworks.plan import Group, Launch, Network, Release, Subnet
 from stampworks.planning.clouds.choices import Choices, Launches
 from stampworks.planning.layout import STORAGE
@@ -26,7 +26,7 @@ def launched(
     how, lock = choices.launches, source.lock
     if lock.region not in ("", source.sound.region):
         problem = f"the images were looked up in {lock.region}, and each region has its own"
-        notes.problem("region", problem, "run `stampworks lock` again")
+        notes.problem("region", problem, AGAIN)
     notes.reason("groups.launch.disk_gib", how.disk_why)
     return tuple(
         _launched(group, release, lock, how, notes) if group.role != "scheduling only" else group for group in groups

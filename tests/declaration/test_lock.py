@@ -1,0 +1,92 @@
+"""The lock: which images were looked up for a stack, beside its file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks import planning
+from stampworks.cluster import clouds
+from stampworks.declaration import DeclarationError, load_file
+
+DECLARED = """\
+version: 1
+name: test
+cloud: aws
+region: us-east-1
+pools: [{name: gpu, machine: p5, count: 2, zone: us-east-1a}]
+"""
+IMAGE = "/aws/service/debian/release/13/latest/amd64"
+LOCK: dict[str, Any] = {"version": 1, "region": "us-east-1", "images": {IMAGE: "ami-0123456789abcdef0"}}
+
+
+def locked(folder: Path, text: str) -> Path:
+    """The file of a declaration that has this lock."""
+    file = folder / "test.yaml"
+    file.write_text(DECLARED)
+    (folder / "test.lock.json").write_text(text)
+    return file
+
+
+def refusal(file: Path) -> str:
+    with pytest.raises(DeclarationError) as error:
+        planning.plan(load_file(file))
+    return str(error.value)
+
+
+def test_nodes_boot_what_was_looked_up(tmp_path: Path) -> None:
+    """All of them; without a lock the plan says where to look, and no image."""
+    plan = planning.plan(load_file(locked(tmp_path, json.dumps(LOCK))))
+    assert {group.launch.image for group in plan.groups if group.launch} == {"ami-0123456789abcdef0"}
+    (tmp_path / "test.lock.json").unlink()
+    without = planning.plan(load_file(tmp_path / "test.yaml"))
+    found = [group.launch for group in without.groups if group.launch]
+    assert [(each.image, each.published_image) for each in found] == [("", IMAGE)] * 2
+
+
+def test_no_cluster_of_images_that_nobody_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest one changes by itself, and with it every node that starts."""
+    monkeypatch.setattr(clouds, "stamped", lambda: ("aws",))
+    plan = planning.plan(load_file(locked(tmp_path, json.dumps({**LOCK, "images": {}}))))
+    [(path, what, _)] = clouds.unstamped(plan)
+    assert (path, what) == (
+        "region",
+        "which image its nodes boot in us-east-1 was not looked up, and the newest one changes by itself",
+    )
+    assert clouds.unstamped(planning.plan(load_file(locked(tmp_path, json.dumps(LOCK))))) == []
+
+
+def test_the_lock_of_another_region(tmp_path: Path) -> None:
+    """Each region has images of its own."""
+    text = refusal(locked(tmp_path, json.dumps({**LOCK, "region": "us-west-2"})))
+    assert "region: the images were looked up in us-west-2, and each region has its own" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is no lock: Expecting value"),
+        ("[]", "is no lock: it has images, region, version, and nothing else"),
+        (json.dumps({**LOCK, "version": 2}), "is no lock: its version is not 1"),
+        (json.dumps({**LOCK, "region": 1}), "is no lock: region is a text, images a table"),
+        (json.dumps({**LOCK, "images": {IMAGE: "a b"}}), "is no lock: images have names like ami-0123456789abcdef0"),
+        ("[" * 100_000, "is no lock: maximum recursion depth exceeded"),
+        ('"' + "x" * 300_000 + '"', "is larger than 256 KiB"),
+    ],
+)
+def test_what_is_no_lock(tmp_path: Path, text: str, said: str) -> None:
+    """It is named, with what to do, and nothing is planned with it."""
+    refused = refusal(locked(tmp_path, text))
+    assert f"test.lock.json: {said}" in refused
+    assert "hint: look its images up again, as docs/aws.md says" in refused
+
+
+def test_a_pipe_is_no_lock(tmp_path: Path) -> None:
+    """Nobody waits for whoever is at its other end."""
+    file = locked(tmp_path, "")
+    (tmp_path / "test.lock.json").unlink()
+    os.mkfifo(tmp_path / "test.lock.json")
+    assert "test.lock.json: is not a file" in refusal(file)
