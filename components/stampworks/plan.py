@@ -50,7 +50,7 @@ UNORDERED: Final = {"order": "free"}
 FIRST: Final = {"order": "first"}
 """A list of which it says something which entry is the first, and nothing how the others follow."""
 NUMBERED: Final = {"order": "numbered"}
-"""A list whose order says something where the plan names nodes, for their addresses follow it, and else nothing."""
+"""A list whose order says something where the plan numbers ports, for addresses follow it, and else nothing."""
 
 
 @dataclass(frozen=True)
@@ -208,11 +208,11 @@ class Fabric:
 
 @dataclass(frozen=True)
 class Node:
-    """A member that the plan can name beforehand, as the local cloud can."""
+    """A member that the plan can name beforehand: where it numbers ports itself, or says what machines are called."""
 
     name: str
     address: str = field(metadata=IDENTITY)
-    """Empty for a node of a pool for scheduling only."""
+    """Empty for a node of a pool for scheduling only, and where a cloud hands addresses out."""
     rail_addresses: tuple[str, ...] = field(metadata=IDENTITY | COUNTED)
     """One for each rail that it is on, empty where its port takes none."""
     leaf: str
@@ -653,7 +653,7 @@ def ordered(of: dataclasses.Field[Any], value: Any) -> int | None:
     """Of how many entries of a list, from the first, the order says something; None for all."""
     order = of.metadata.get("order")
     if order == "numbered":
-        return None if any(each.nodes for each in value) else 0
+        return None if any(node.address for each in value for node in each.nodes) else 0
     return {"free": 0, "first": 1}.get(str(order))
 
 

@@ -21,7 +21,7 @@ plan`, `review`, `explain` and `estimate` work, without an account. *Rehearsed*:
 would make. *Stamped*: `pulumi up` makes the cluster, too; it
 refuses a cloud that can be planned only, as it does `kind: kubernetes`, and creates nothing.
 
-*Nodes* are named by the plan where no cloud does; elsewhere a plan knows how many there are. *Addresses* are numbered
+*Nodes* are named by the plan where we start them; elsewhere a plan knows how many there are. *Addresses* are numbered
 one by one, handed out by the cloud from subnets of the cluster's range, or come with a rented machine.
 """
 
@@ -53,7 +53,7 @@ def _cloud(name: str, choices: Choices) -> tuple[str, ...]:
         "yes" if name in stamped() else "no",
         str(machines),
         "named by the plan" if choices.names_nodes else "named by the cloud",
-        "numbered" if choices.names_nodes else "from subnets" if choices.subnets else "come with the machine",
+        "numbered" if choices.numbers_ports else "from subnets" if choices.subnets else "come with the machine",
         "needed" if choices.regions else "any word",
         ", ".join(choices.purchases),
         {"directory": "directories", "file systems": "the catalog's", "both": "directories and the catalog's"}[

@@ -222,7 +222,7 @@ def test_a_price_that_nobody_has_published_is_unknown(region: str, purchase: str
 
 
 def test_a_plan_of_a_real_cloud() -> None:
-    """The rate of the rails is that of the machine, and no decision of its own; the cloud names its nodes."""
+    """The rate of the rails is that of the machine, and no decision of its own; nodes keep their names."""
     declared = {"version": 1, "name": "big", "cloud": "aws", "region": "us-east-1"}
     one, other = (
         planning.plan(load_value({**declared, "pools": [{"name": "gpu", "machine": each, "count": 16}]}, "test"))
@@ -230,7 +230,8 @@ def test_a_plan_of_a_real_cloud() -> None:
     )
     found = reviewed(one, other)
     assert [(each.written, each.policy) for each in found.changes] == [("pools[gpu].machine", "replace")]
-    assert [(each.group, each.count, each.names) for each in found.restart] == [("gpu", 16, ())]
+    names = tuple(f"gpu-{number:03d}" for number in range(1, 17))
+    assert [(each.group, each.count, each.names) for each in found.restart] == [("gpu", 16, names)]
     assert isinstance(found.usd_per_hour, float)
 
 

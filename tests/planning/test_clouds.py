@@ -302,10 +302,10 @@ def test_a_port_of_roce_takes_an_address_of_its_rail() -> None:
 
 @pytest.mark.parametrize("gpus", [16, 1_000, 16_000])
 def test_resources_grow_with_pools(gpus: int) -> None:
-    """A plan says how many, not which: as many groups and subnets for 16 GPUs as for 16,000."""
+    """As many groups and subnets for 16 GPUs as for 16,000."""
     plan = on_aws(gpu(count=gpus // 8))
     assert (len(plan.groups), len(plan.network.subnets), len(plan.fabric.rails)) == (2, 3, 32)
-    assert sum(len(group.nodes) for group in plan.groups) == 0
+    assert len(plan.pools[0].nodes) == gpus // 8
 
 
 def test_unknown_facts_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

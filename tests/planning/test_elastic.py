@@ -199,7 +199,7 @@ def test_a_new_cluster_starts_with_the_nodes_that_always_run() -> None:
     """The order of operations speaks of those."""
     it = reviewed("test", Side("base", None), Side("head", elastic()))
     assert [(each.group, each.count) for each in it.join] == [("head", 1), ("gpu", 4)]
-    assert "nodes: 4 of gpu start" in review_markdown(it)
+    assert "nodes: `gpu-[001-004]` start" in review_markdown(it)
 
 
 def test_how_it_is_read() -> None:
@@ -207,6 +207,6 @@ def test_how_it_is_read() -> None:
     plan = elastic()
     text = plan_text(plan, cost(plan), ())
     assert text.startswith("cluster test on aws us-east-1: 4 to 16 x p5\n")
-    assert "  gpu    4 to 16  p5 " in text
+    assert "  gpu    gpu-[001-016], 4 to 16 run  p5 " in text
     least, most = charge(plan)
     assert f"  pool gpu  {least:,.2f} to {most:,.2f}\n      4 to 16 x p5, on-demand in us-east-1; " in text

@@ -111,7 +111,7 @@ def _judged(plan: Plan, roster: Roster, silent: str, rows: list[NodeStatus], kno
     rows += [
         _missing(group, node, known.get(node.name))
         for group in groups
-        for node in group.nodes
+        for node in group.nodes[: group.count_min]  # others start with the work
         if node.name not in present
     ]
     order = {group.name: position for position, group in enumerate(groups)}

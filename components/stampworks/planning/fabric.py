@@ -27,7 +27,7 @@ def build(declaration: Declaration, layout: Layout, choices: Choices, notes: Not
     kind = _kind(declaration, machines, notes)
     _check_accelerators(layout, notes)
     rates = _rates(declaration, machines, len(layout.rail_cidrs), notes)
-    if not choices.names_nodes:
+    if not choices.numbers_ports:
         return _of_a_cloud(declaration, layout, kind, rates, notes)
     declared, leaf_nodes = declaration.fabric, leaf_size(declaration)
     if not rates and layout.rail_cidrs:

@@ -39,7 +39,7 @@ def _held_against(machine: catalog.Machine, tree: FatTree) -> Iterator[str]:
 
 
 def _place(machine: catalog.Machine) -> Iterator[str]:
-    if not CLOUDS[machine.cloud].names_nodes:  # elsewhere whoever runs the machines builds their network, too
+    if not CLOUDS[machine.cloud].numbers_ports:  # elsewhere whoever runs the machines builds their network, too
         yield (
             f"{machine.cloud} builds the network of {machine.name} itself and does not publish it: this is what such "
             "NICs take on premises"

@@ -46,7 +46,7 @@ def lay_out(declaration: Declaration, choices: Choices, notes: Notes) -> Layout:
     """Places every node. Nothing of a pool depends on the size of another one, so that growth moves nobody."""
     _check_place(declaration, choices, notes)
     machines = [catalog.machines()[pool.machine] for pool in declaration.pools]
-    if choices.names_nodes:
+    if choices.numbers_ports:
         return _numbered(declaration, machines, choices, notes)
     return _on_a_cloud(declaration, machines, choices, notes)
 
@@ -95,7 +95,7 @@ def _check_purchase(path: str, pool: Pool, cloud: str, choices: Choices, notes: 
 
 
 def _check_elastic(path: str, pool: Pool, cloud: str, choices: Choices, notes: Notes) -> None:
-    if choices.names_nodes and pool.count_min not in (None, pool.count):
+    if choices.numbers_ports and pool.count_min not in (None, pool.count):
         notes.problem(
             f"{path}.count_min",
             f"nothing on {cloud} starts or stops nodes by itself yet",
@@ -148,9 +148,15 @@ def _numbered(declaration: Declaration, machines: Sequence[catalog.Machine], cho
 def _on_a_cloud(
     declaration: Declaration, machines: Sequence[catalog.Machine], choices: Choices, notes: Notes
 ) -> Layout:
-    """The cloud names nodes, places them and hands out their addresses."""
+    """The cloud places nodes and hands out their addresses; where it starts machines for us, they have our names."""
     pools = [_pool(declaration, index, machine, choices) for index, machine in enumerate(machines)]
     head = replace(_controller(declaration, choices, notes), zone=pools[0].zone)
+    if choices.launches:
+        head = replace(head, nodes=(_unnumbered(CONTROLLER, head),))
+        pools = [replace(pool, nodes=tuple(_unnumbered(name, pool) for name in _names(pool))) for pool in pools]
+    else:
+        why = f"named by {declaration.cloud} when it makes them: a plan knows how many there are"
+        notes.reason("groups.nodes", why)
     if head.zone:
         notes.reason(
             f"groups.{CONTROLLER}.zone", "that of the first pool: what passes between zones is slower and paid"
@@ -163,7 +169,6 @@ def _on_a_cloud(
                 f"groups.{group.name}.count",
                 f"{group.counts} nodes run: addresses, limits and what they can reach are counted for {group.count}",
             )
-    notes.reason("groups.nodes", f"named by {declaration.cloud} when it makes them: a plan knows how many there are")
     if choices.subnets is None:
         notes.reason("network", f"{declaration.cloud} rents machines with an address each: the cluster has no range")
         return Layout(Network(cidr="", management_cidr="", gateway="", subnets=()), ("",) * rails, groups, ())
@@ -364,13 +369,21 @@ def _nodes(pool: Group, slot: int, address_map: AddressMap, leaf_nodes: int, not
         )
     on_fabric = catalog.known_nics(catalog.machines()[pool.machine.name])
     leaves = [f"leaf{slot}-{number // leaf_nodes + 1}" if on_fabric else "" for number in range(pool.count)]
-    names = [f"{pool.name}-{number:03d}" for number in range(1, pool.count + 1)]
     if pool.role == "scheduling only":
-        return tuple(Node(name, "", (), leaf) for name, leaf in zip(names, leaves, strict=True))
+        return tuple(Node(name, "", (), leaf) for name, leaf in zip(_names(pool), leaves, strict=True))
     return tuple(
         _node(name, address_map, slot, number, pool, leaf)
-        for number, (name, leaf) in enumerate(zip(names, leaves, strict=True), 1)
+        for number, (name, leaf) in enumerate(zip(_names(pool), leaves, strict=True), 1)
     )
+
+
+def _names(pool: Group) -> list[str]:
+    return [f"{pool.name}-{number:03d}" for number in range(1, pool.count + 1)]
+
+
+def _unnumbered(name: str, group: Group) -> Node:
+    """A node that gets its addresses when it is there."""
+    return Node(name, address="", rail_addresses=("",) * (group.rails or 0), leaf="")
 
 
 def _node(name: str, address_map: AddressMap, slot: int, number: int, group: Group, leaf: str) -> Node:

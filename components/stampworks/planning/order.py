@@ -62,10 +62,11 @@ def _only_in(here: Plan | None, there: Plan | None, run: Callable[[Group], int])
     found = []
     for group in _real(here):
         other = others.get(group.name)
-        known = set(_names(other)) if other else set()
+        known = set(_names(other)[: run(other)]) if other else set()
         more = run(group) - (run(other) if other else 0)
         if more > 0:
-            found.append(Nodes(group.name, more, tuple(name for name in _names(group) if name not in known)))
+            names = tuple(name for name in _names(group)[: run(group)] if name not in known)
+            found.append(Nodes(group.name, more, names))
     return tuple(found)
 
 

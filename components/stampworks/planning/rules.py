@@ -142,7 +142,7 @@ def addresses(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (
             for subnet, each in _taken(plan, pool)
             if subnet.room is not None
         ]
-        if pool.nodes:
+        if any(node.address for node in pool.nodes):
             fits = [_of_slot(plan, pool)]
         if not fits:
             continue
@@ -313,7 +313,7 @@ def group_sizes(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     for where, pool in _running(plan):
         said: tuple[Verdict, str] | None = None
         if limit is None:
-            if plan.network.subnets and not pool.nodes and pool.count > GROUP_UNSAID_MIN:
+            if CLOUDS[plan.cloud].subnets and pool.count > GROUP_UNSAID_MIN:
                 said = "unknown", f"how many a group of {plan.cloud} can have: nobody has found it"
         elif pool.count > limit.nodes_max:
             said = "fail", f"a {limit.what} of {plan.cloud} has {limit.nodes_max} at most"

@@ -63,7 +63,7 @@ def _groups(plan: Plan, width: int) -> list[str]:
     rows = [
         (
             group.name + (" (scheduling only)" if group.role == "scheduling only" else ""),
-            fold(node.name for node in group.nodes) or group.counts,
+            _nodes(group),
             group.machine.name,
             _accelerators(group.machine),
             _known(group.machine.cores),
@@ -76,6 +76,11 @@ def _groups(plan: Plan, width: int) -> list[str]:
     ]
     named = all(group.nodes for group in plan.groups)
     return ["Groups" if named else f"Groups, whose nodes {plan.cloud} names", *sparse(header, rows, width)]
+
+
+def _nodes(group: Group) -> str:
+    names = fold(node.name for node in group.nodes)
+    return f"{names}, {group.counts} run" if names and group.elastic else names or group.counts
 
 
 def _bought(group: Group) -> str:

@@ -105,8 +105,8 @@ class Choices:
     """Whether a cluster has to say in which region it is."""
     zones_begin_with_region: bool
     """Whether the name of a zone begins with that of the region that it is in, as in us-east-1a."""
-    names_nodes: bool
-    """Whether a plan can name the nodes and number their ports, because no cloud does."""
+    numbers_ports: bool
+    """Whether a plan says the address of every port, because no cloud does."""
     storage: Literal["directory", "file systems", "both"]
     """Whether nodes share a folder of a machine, or what vendors sell."""
     subnets: Subnets | None
@@ -118,3 +118,8 @@ class Choices:
     """None where nothing starts nodes yet."""
     group_size: GroupSize | None = None
     """None where nobody has found a limit."""
+
+    @property
+    def names_nodes(self) -> bool:
+        """Whether a plan knows what nodes are called: it says so where no cloud does, and where it starts them."""
+        return self.numbers_ports or self.launches is not None
