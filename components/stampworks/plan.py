@@ -600,6 +600,8 @@ class Member:
     rail_addresses: tuple[str, ...]
     host_key: str
     """The node's public ssh host key, known from its cloud and not from asking the node."""
+    places: tuple[str, ...] | None = None
+    """The domains of the cloud's own network that it is in, the outermost first; None where nobody says."""
 
 
 def generation(instances: Mapping[str, str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from stampworks import plan
 from stampworks.provider.handlers import local_group, local_network
 
 EARLIER: dict[str, Any] = {
@@ -25,3 +26,11 @@ def test_a_network_that_was_planned_earlier() -> None:
 def test_a_group_that_was_planned_earlier() -> None:
     """The same."""
     assert local_group._drift([], EARLIER) == []
+
+
+def test_a_roster_that_was_listed_earlier() -> None:
+    """Who leaves is known by the one before, and has jobs to finish: it did not say where nodes stand."""
+    member = plan.Member("gpu-001", "gpu", "1", "10.0.0.1", (), "ssh-ed25519 KEY")
+    data = plan.to_dict(plan.Roster("c", "local", (), "root", "/key", (member,)))
+    del data["members"][0]["places"]
+    assert plan.from_dict(plan.Roster, data).members == (member,)

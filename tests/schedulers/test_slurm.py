@@ -60,6 +60,22 @@ def test_nodes_without_rails_stand_on_a_switch_too(case_of: Callable[..., Case])
     assert "management" in text.splitlines()[-1]
 
 
+def test_a_tree_of_what_the_cloud_says_of_its_nodes(case_of: Callable[..., Case]) -> None:
+    """Where the fabric is the cloud's own, a roster knows where nodes stand; one that says nothing keeps its jobs."""
+    plan, roster = case_of(pools=[{"name": "gpu", "machine": "sim-h100", "count": 3}], scheduler={"topology": "tree"})
+    plan = dataclasses.replace(plan, fabric=dataclasses.replace(plan.fabric, leaf_nodes=None, leaves=()))
+    ways = {"gpu-001": ("nn-a", "nn-b"), "gpu-003": ("nn-a", "nn-c")}
+    members = tuple(dataclasses.replace(one, places=ways.get(one.name)) for one in roster.members)
+    text = slurm.files(plan, dataclasses.replace(roster, members=members))["topology.conf"]
+    assert text.splitlines()[1:] == [
+        "SwitchName=nn-b Nodes=gpu-001",
+        "SwitchName=nn-c Nodes=gpu-003",
+        "SwitchName=nn-a Switches=nn-b,nn-c",
+        "SwitchName=management Nodes=gpu-002",
+        "SwitchName=fabric Switches=nn-a,management",
+    ]
+
+
 def test_a_flat_cluster_has_no_topology(case_of: Callable[..., Case]) -> None:
     """Slurm calls a cluster without structure the default."""
     files = slurm.files(*case_of(scheduler={"topology": "flat"}))

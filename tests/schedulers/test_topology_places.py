@@ -21,26 +21,22 @@ ANYTHING = st.recursive(
 )
 
 
-def aws(**ways: Any) -> str:
-    rows = [{"InstanceId": name.replace("_", "-"), "NetworkNodes": way} for name, way in ways.items()]
-    return json.dumps({"Instances": rows})
-
-
-def test_aws() -> None:
-    """Layers from the top down; who is not said to be anywhere is nowhere, and other instances are not ours."""
-    text = aws(i_2=["nn-a", "nn-b", "nn-d"], i_1=["nn-a", "nn-b", "nn-c"], i_9=["nn-a", "nn-b", "nn-c"])
-    made = places.of_aws(text, NAMES)
+def test_what_a_roster_says() -> None:
+    """Layers from the top down; who is not said to be anywhere is nowhere."""
+    ways = {"gpu-002": ["nn-a", "nn-b", "nn-d"], "gpu-001": ["nn-a", "nn-b", "nn-c"], "gpu-003": []}
+    made = places.of_ways(ways)
     assert made.levels == ("layer-1", "layer-2", "layer-3")
     assert made.domains(2) == {"nn-c": ["gpu-001"], "nn-d": ["gpu-002"]}
     assert made.unplaced == ("gpu-003",)
     assert "SwitchName=management Nodes=gpu-003\n" in slurm.tree(made)
+    assert places.of_ways({"gpu-001": []}).unplaced == ("gpu-001",)
 
 
 def test_machines_of_another_depth_stand_elsewhere() -> None:
     """A place on three of four layers is none."""
-    made = places.of_aws(aws(i_1=["nn-a", "nn-b", "nn-c", "nn-d"], i_2=["nn-a", "nn-b", "nn-c"]), NAMES)
+    made = places.of_ways({"gpu-001": ["nn-a", "nn-b", "nn-c", "nn-d"], "gpu-002": ["nn-a", "nn-b", "nn-c"]})
     assert len(made.levels) == 4
-    assert made.unplaced == ("gpu-002", "gpu-003")
+    assert made.unplaced == ("gpu-002",)
 
 
 def test_google() -> None:
@@ -70,7 +66,7 @@ def test_oracle() -> None:
 
 def test_rank_order_of_scattered_nodes() -> None:
     """Nodes of one switch stand together, whatever they are called."""
-    made = places.of_aws(aws(i_1=["nn-a"], i_2=["nn-b"], i_3=["nn-a"]), NAMES)
+    made = places.of_ways({"gpu-001": ["nn-a"], "gpu-002": ["nn-b"], "gpu-003": ["nn-a"]})
     assert ranks.order(made) == ("gpu-001", "gpu-003", "gpu-002")
     assert ranks.crossings(made, ranks.order(made)) == (2,)
 
@@ -91,7 +87,6 @@ def test_any_answer_is_a_topology_or_an_error(answer: Any) -> None:
     """A cloud may say what it likes."""
     text = json.dumps(answer)
     asked: list[Callable[[], Topology]] = [
-        lambda: places.of_aws(text, NAMES),
         lambda: places.of_google(text, NAMES),
         lambda: places.of_oracle({"gpu-001": text}),
     ]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from stampworks.names import fold
 from stampworks.plan import Group, Machine, Member, Plan, Queue, Roster
 from stampworks.schedulers import topology
+from stampworks.schedulers.topology.places import of_ways
 from stampworks.schedulers.topology.slurm import block, tree
 
 NODES_MAX = 16_384
@@ -31,7 +32,7 @@ def files(plan: Plan, roster: Roster) -> dict[str, str]:
     members = node_names(plan, roster)
     texts = {
         "slurm.conf": slurm_conf(plan, roster, members),
-        "topology.conf": topology_conf(plan, members),
+        "topology.conf": topology_conf(plan, roster, members),
         "gres.conf": gres_conf(plan, members),
         # nothing here needs cgroups, and a node without them could not even start slurmd with another plugin
         "cgroup.conf": lines(plan, [("CgroupPlugin", "disabled")]),
@@ -219,9 +220,13 @@ def tier(plan: Plan, queue: Queue) -> int:
     return 1 if own is None else 2 + weights.index(own)
 
 
-def topology_conf(plan: Plan, members: Members) -> str:
+def topology_conf(plan: Plan, roster: Roster, members: Members) -> str:
     scheduler = plan.scheduler
-    placed = topology.of_plan(plan, members)
+    if plan.fabric.leaf_nodes is None and scheduler.topology == "tree":
+        said = {member.name: member.places for member in roster.members}
+        placed = of_ways({name: said.get(name) or () for names in members.values() for name in names})
+    else:
+        placed = topology.of_plan(plan, members)
     if scheduler.topology == "flat" or not placed.places:
         return header(plan)
     if scheduler.topology == "block":

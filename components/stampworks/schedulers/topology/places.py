@@ -5,7 +5,7 @@ A node of which the answer does not say all is on no domain: what is half known 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stampworks.schedulers.topology.model import Topology, TopologyError, of_places, parsed
@@ -23,18 +23,12 @@ LABELS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def of_aws(text: str, names: Mapping[str, str]) -> Topology:
-    """`aws ec2 describe-instance-topology`; names has the node of each instance that is one."""
-    instances = _mappings(_get(parsed(text), "Instances"), "Instances")
-    said = {names[str(one.get("InstanceId"))]: _words(one.get("NetworkNodes")) for one in instances if _is(one, names)}
-    depth = max(map(len, said.values()), default=0)
-    levels = tuple(f"layer-{layer}" for layer in range(1, depth + 1))
+def of_ways(ways: Mapping[str, Sequence[str]]) -> Topology:
+    """Of what a roster has of each node: as many layers as the deepest network has, three on AWS."""
+    depth = max(map(len, ways.values()), default=0)
+    levels = tuple(f"layer-{layer}" for layer in range(1, depth + 1)) or ("layer-1",)
     # machines of another depth stand in another network
-    return of_places(levels, {node: way if len(way) == depth else () for node, way in _all(names, said).items()})
-
-
-def _is(instance: Mapping[str, Any], names: Mapping[str, str]) -> bool:
-    return str(instance.get("InstanceId")) in names
+    return of_places(levels, {node: way if len(way) == depth else () for node, way in ways.items()})
 
 
 def of_google(text: str, names: Mapping[str, str]) -> Topology:
@@ -66,12 +60,6 @@ def _all(names: Mapping[str, str], said: Mapping[str, tuple[str, ...]]) -> dict[
 def _words(said: Any) -> tuple[str, ...]:
     """All of them, or none."""
     return tuple(said) if isinstance(said, list) and all(isinstance(one, str) and one for one in said) else ()
-
-
-def _get(found: Any, name: str) -> Any:
-    if not isinstance(found, dict):
-        raise TopologyError(f"the answer has no {name}")
-    return found.get(name)
 
 
 def _mappings(found: Any, what: str) -> list[dict[str, Any]]:
