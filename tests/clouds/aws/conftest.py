@@ -7,13 +7,15 @@ import functools
 import io
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from stampworks.cli.main import main
+
+from tests.clouds.aws.simulated import Simulated, simulated_aws
 
 ROOT = Path(__file__).parents[3]
 STACKS = sorted(file.stem.removeprefix("Pulumi.") for file in (ROOT / "stacks").glob("Pulumi.aws-*.yaml"))
@@ -64,3 +66,16 @@ def rehearse(tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
         return Rehearsed(stack, json.loads(out.getvalue()), tuple(created[key] for key in sorted(created)))
 
     return call
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Simulated]:
+    with simulated_aws() as aws:
+        yield aws
+
+
+@pytest.fixture
+def aws(server: Simulated) -> Simulated:
+    """With nothing in it that another test has made."""
+    server.clear()
+    return server

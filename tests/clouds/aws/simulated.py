@@ -1,0 +1,350 @@
+"""An AWS on this machine: moto's server, the actions that it lacks, and faults.
+
+    with simulated_aws() as aws:
+        aws.fail("ec2:RunInstances", "InsufficientInstanceCapacity", times=1, where="p5.48xlarge")
+        subprocess.run(program, env={**os.environ, **aws.environment})
+        assert "ec2:RunInstances" in aws.calls
+
+What moto lacks is added once for the whole process: placement groups, capacity reservations and blocks, the topology of
+instances, quotas. `clear` forgets what there is, faults included.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs
+from xml.sax.saxutils import escape
+
+import boto3
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.core.responses import ActionResult
+from moto.core.utils import utcnow
+from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models import ec2_backends
+from moto.ec2.models.amis import Ami
+from moto.ec2.responses import EC2Response
+from moto.moto_api._internal.models import moto_api_backend
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.servicequotas.responses import ServiceQuotasResponse
+from moto.ssm.models import Parameter, ssm_backends
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+REGION = "us-east-1"
+LEAF_NODES = 4
+"""Instances below one switch."""
+_SIGNED = re.compile(r"Credential=[^/]+/\d+/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request")
+
+
+@dataclass
+class Fault:
+    """How calls are answered that moto would have answered otherwise."""
+
+    action: str
+    code: str
+    message: str
+    status: int
+    where: str
+    """A part of the request's body; empty for every one."""
+    left: int | None
+    """How often it still happens; None for ever."""
+    delay_s: float
+    """How long the answer takes; without a code it is moto's own."""
+
+
+@dataclass
+class _World:
+    """What the added actions know, by region."""
+
+    groups: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    reservations: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    quotas: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+
+
+_WORLD = _World()
+
+
+class Simulated:
+    """One server, and what a test arranges in it."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.calls: list[str] = []
+        """Each as a policy names it: ec2:DescribeInstances."""
+        self._faults: list[Fault] = []
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For a process that talks to it."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": "simulated",
+            "AWS_SECRET_ACCESS_KEY": "simulated",
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_CONFIG_FILE": "/dev/null",
+            "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+        }
+
+    def client(self, service: str, region: str = REGION) -> Any:
+        session: Any = boto3.session.Session("simulated", "simulated", region_name=region)
+        return session.client(service, endpoint_url=self.url)
+
+    def clear(self) -> None:
+        """As it was when it started, but for the address."""
+        moto_api_backend.reset()
+        _WORLD.__init__()  # type: ignore[misc]
+        self.calls.clear()
+        self._faults.clear()
+
+    def fail(
+        self,
+        action: str,
+        code: str = "",
+        message: str = "as the test says",
+        *,
+        status: int = 400,
+        where: str = "",
+        times: int | None = None,
+        delay_s: float = 0,
+    ) -> None:
+        """From now on these calls fail, or, without a code, take their time."""
+        self._faults.append(Fault(action, code, message, status, where, times, delay_s))
+
+    def mend(self) -> None:
+        """Nothing fails any more."""
+        self._faults.clear()
+
+    def quota(self, service: str, name: str, value: float, region: str = REGION) -> None:
+        _WORLD.quotas.setdefault(region, {}).setdefault(service, {})[name] = value
+
+    def reserve(self, id_: str, region: str = REGION, **fields: Any) -> None:
+        """A reservation, as describe_capacity_reservations shows it; of another one only what is said differs."""
+        count = fields.get("TotalInstanceCount", 1)
+        _WORLD.reservations.setdefault(region, {})[id_] = {
+            "CapacityReservationId": id_,
+            "OwnerId": DEFAULT_ACCOUNT_ID,
+            "InstanceType": "p5.48xlarge",
+            "AvailabilityZone": f"{region}a",
+            "TotalInstanceCount": count,
+            "AvailableInstanceCount": count,
+            "State": "active",
+            "ReservationType": "default",
+            "InstanceMatchCriteria": "targeted",
+            **fields,
+        }
+
+    def publish(self, parameter: str, image: str = "", region: str = REGION, **fields: Any) -> str:
+        """An image, and the public parameter that names it; gives the image's id."""
+        backend = ec2_backends[DEFAULT_ACCOUNT_ID][region]
+        image = image or f"ami-{len(backend.amis):017x}"
+        described = {"name": "debian-13-amd64-20261102-2290", "architecture": "x86_64", **fields}
+        deprecation_time = described.pop("deprecation_time", None)
+        backend.amis[image] = Ami(backend, image, public=True, region_name=f"{region}a", **described)
+        backend.amis[image].deprecation_time = deprecation_time  # type: ignore[attr-defined]
+        self.parameter(parameter, image, region)
+        return image
+
+    def parameter(self, name: str, value: str, region: str = REGION) -> None:
+        """A public one, which no caller of the API could put."""
+        kept = ssm_backends[DEFAULT_ACCOUNT_ID][region]._parameters[name]
+        made: Any = Parameter  # which says that it is abstract, and is not
+        kept.append(made(DEFAULT_ACCOUNT_ID, name, value, "String", None, None, None, utcnow(), 1, "text"))
+
+    def answer(self, inner: Any, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """What the server does with a request: a fault's answer, or moto's."""
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        environ["wsgi.input"] = io.BytesIO(body)
+        action = _action(environ, body)
+        self.calls.append(action)
+        fault = next((each for each in self._faults if _meets(each, action, body)), None)
+        if fault is None:
+            return inner(environ, start_response)  # type: ignore[no-any-return]
+        if fault.left is not None:
+            fault.left -= 1
+        time.sleep(fault.delay_s)
+        if not fault.code:
+            return inner(environ, start_response)  # type: ignore[no-any-return]
+        kind, text = _error(environ, action, fault)
+        start_response(f"{fault.status} fault", [("Content-Type", kind)])
+        return [text.encode()]
+
+
+@contextmanager
+def simulated_aws() -> Iterator[Simulated]:
+    """Serves it until it is left; one at a time in a process, for moto keeps what there is in the process."""
+    aws, inner = Simulated(), DomainDispatcherApplication(create_backend_app)
+    server = make_server("127.0.0.1", 0, lambda *call: aws.answer(inner, *call), threaded=True, request_handler=_Quiet)
+    aws.url = f"http://127.0.0.1:{server.server_port}"
+    aws.clear()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield aws
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+        aws.clear()
+
+
+class _Quiet(WSGIRequestHandler):
+    def log(self, *_: Any) -> None:
+        """Says nothing: what was called, a test asks for."""
+
+
+def _action(environ: Mapping[str, Any], body: bytes) -> str:
+    signed = _SIGNED.search(environ.get("HTTP_AUTHORIZATION", ""))
+    service = signed["service"] if signed else ""
+    if target := environ.get("HTTP_X_AMZ_TARGET", ""):
+        return f"{service}:{target.rpartition('.')[2]}"
+    named = parse_qs(body.decode(errors="replace")).get("Action")
+    return f"{service}:{named[0] if named else environ['REQUEST_METHOD'] + ' ' + environ['PATH_INFO']}"
+
+
+def _meets(fault: Fault, action: str, body: bytes) -> bool:
+    return fault.action == action and fault.where.encode() in body and fault.left != 0
+
+
+def _error(environ: Mapping[str, Any], action: str, fault: Fault) -> tuple[str, str]:
+    """In the format of the service that was asked."""
+    if "HTTP_X_AMZ_TARGET" in environ or not environ.get("CONTENT_TYPE", "").startswith("application/x-www-form"):
+        return "application/x-amz-json-1.1", json.dumps({"__type": fault.code, "message": fault.message})
+    said = f"<Error><Code>{escape(fault.code)}</Code><Message>{escape(fault.message)}</Message></Error>"
+    if action.startswith("ec2:"):
+        return "text/xml", f"<Response><Errors>{said}</Errors><RequestID>0</RequestID></Response>"
+    return "text/xml", f"<ErrorResponse>{said}<RequestId>0</RequestId></ErrorResponse>"
+
+
+# What moto 5.2 lacks. Parameters have the names that the SDK's model has.
+
+
+def _create_placement_group(self: EC2Response) -> ActionResult:
+    name = self._get_param("GroupName")
+    group = {
+        "GroupName": name,
+        "GroupId": f"pg-{len(_groups(self)):017x}",
+        "Strategy": self._get_param("Strategy", "cluster"),
+        "State": "available",
+        "Tags": _tags(self, "placement-group"),
+    }
+    if name in _groups(self):
+        raise EC2ClientError("InvalidPlacementGroup.Duplicate", f"The Placement Group '{name}' already exists.")
+    _groups(self)[name] = group
+    return ActionResult({"PlacementGroup": group})
+
+
+def _delete_placement_group(self: EC2Response) -> ActionResult:
+    name = self._get_param("GroupName")
+    if _groups(self).pop(name, None) is None:
+        raise EC2ClientError("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.")
+    return ActionResult(None)
+
+
+def _describe_placement_groups(self: EC2Response) -> ActionResult:
+    found = _asked(_groups(self), self._get_param("GroupNames", []), "InvalidPlacementGroup.Unknown")
+    return ActionResult({"PlacementGroups": _filtered(found, self)})
+
+
+def _create_capacity_reservation(self: EC2Response) -> ActionResult:
+    id_, count = f"cr-{len(_reservations(self)):017x}", int(self._get_param("InstanceCount"))
+    fields = {name: self._get_param(name) for name in ("InstanceType", "AvailabilityZone", "EndDate", "EndDateType")}
+    said = {name: value for name, value in fields.items() if value is not None}
+    Simulated().reserve(id_, self.region, TotalInstanceCount=count, Tags=_tags(self, "capacity-reservation"), **said)
+    return ActionResult({"CapacityReservation": _reservations(self)[id_]})
+
+
+def _cancel_capacity_reservation(self: EC2Response) -> ActionResult:
+    _asked(_reservations(self), [self._get_param("CapacityReservationId")], _NO_RESERVATION)[0]["State"] = "cancelled"
+    return ActionResult({"Return": True})
+
+
+def _describe_capacity_reservations(self: EC2Response) -> ActionResult:
+    found = _asked(_reservations(self), self._get_param("CapacityReservationIds", []), _NO_RESERVATION)
+    return ActionResult({"CapacityReservations": _filtered(found, self)})
+
+
+def _describe_instance_topology(self: EC2Response) -> ActionResult:
+    """So many instances below each switch, in the order in which they were started."""
+    asked = self._get_param("InstanceIds", [])
+    running = [each for each in self.ec2_backend.all_running_instances() if each.id in asked or not asked]
+    found = [
+        {
+            "InstanceId": each.id,
+            "InstanceType": each.instance_type,
+            "NetworkNodes": ["nn-top", f"nn-spine-{index // LEAF_NODES**2}", f"nn-leaf-{index // LEAF_NODES}"],
+            "AvailabilityZone": each.placement,
+        }
+        for index, each in enumerate(running)
+    ]
+    return ActionResult({"Instances": found})
+
+
+def _list_service_quotas(self: ServiceQuotasResponse) -> str:
+    service = json.loads(self.body)["ServiceCode"]
+    known = _WORLD.quotas.get(self.region, {}).get(service, {})
+    quotas = [{"ServiceCode": service, "QuotaName": name, "Value": value} for name, value in known.items()]
+    return json.dumps({"Quotas": quotas})
+
+
+_NO_RESERVATION = "InvalidCapacityReservationId.NotFound"
+
+
+def _groups(self: EC2Response) -> dict[str, dict[str, Any]]:
+    return _WORLD.groups.setdefault(self.region, {})
+
+
+def _reservations(self: EC2Response) -> dict[str, dict[str, Any]]:
+    return _WORLD.reservations.setdefault(self.region, {})
+
+
+def _tags(self: EC2Response, kind: str) -> list[dict[str, str]]:
+    given = self._parse_tag_specification(kind).get(kind, {})
+    return [{"Key": key, "Value": value} for key, value in given.items()]
+
+
+def _asked(known: Mapping[str, dict[str, Any]], names: Iterable[str], missing: str) -> list[dict[str, Any]]:
+    if unknown := [name for name in names if name not in known]:
+        raise EC2ClientError(missing, f"'{unknown[0]}' does not exist")
+    return [known[name] for name in names] or list(known.values())
+
+
+def _filtered(found: list[dict[str, Any]], self: EC2Response) -> list[dict[str, Any]]:
+    """Those that have the tags and the state that is asked for."""
+    for name, values in self._filters_from_querystring().items():
+        if name.startswith("tag:"):
+            key = name.removeprefix("tag:")
+            found = [one for one in found if _tag(one, key) in values]
+        elif name == "state":
+            found = [one for one in found if one["State"] in values]
+        else:
+            raise EC2ClientError("InvalidParameterValue", f"the simulation has no filter {name}")
+    return found
+
+
+def _tag(one: Mapping[str, Any], key: str) -> str:
+    return next((each["Value"] for each in one.get("Tags", ()) if each["Key"] == key), "")
+
+
+_ADDED: Mapping[type, tuple[Callable[..., Any], ...]] = {
+    EC2Response: (
+        _create_placement_group,
+        _delete_placement_group,
+        _describe_placement_groups,
+        _create_capacity_reservation,
+        _cancel_capacity_reservation,
+        _describe_capacity_reservations,
+        _describe_instance_topology,
+    ),
+    ServiceQuotasResponse: (_list_service_quotas,),
+}
+for _response, _actions in _ADDED.items():
+    for _each in _actions:
+        setattr(_response, _each.__name__.removeprefix("_"), _each)
