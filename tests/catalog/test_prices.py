@@ -21,6 +21,27 @@ def test_every_storage_price_is_of_a_way_to_buy() -> None:
     assert {price.tier for price in catalog.storage_prices().values()} <= set(catalog.file_system_tiers())
 
 
+def test_every_part_is_billed_in_one_way() -> None:
+    """The sum multiplies: a disk by its GiB and the month, everything else by the hour."""
+    found = {(price.part, price.per) for price in catalog.part_prices().values()}
+    assert found == {
+        *((part, "hour") for part in ("NAT gateway", "public address", "endpoint")),
+        ("disk", "GiB and month"),
+    }
+
+
+def test_a_part_has_the_price_of_its_region() -> None:
+    """One that holds anywhere stands in where a region has none of its own, and nothing else does."""
+    address = catalog.part_price("aws", "public address", "ap-south-1")
+    assert address is not UNKNOWN
+    assert (address.region, address.usd) == ("all", 0.005)
+    assert catalog.part_price("aws", "NAT gateway", "ap-south-1") is UNKNOWN
+    assert catalog.part_price("google", "public address", "us-central1") is UNKNOWN
+    ireland = catalog.part_price("aws", "NAT gateway", "eu-west-1")
+    assert ireland is not UNKNOWN
+    assert ireland.usd == 0.048
+
+
 def test_units_make_a_node() -> None:
     """A price of an accelerator is multiplied by as many as the machine has, a price of a node by one."""
     for row in rows(price_lists.PriceList, load("prices.yaml")["nodes"], "prices.yaml").values():

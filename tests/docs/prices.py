@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from stampworks import catalog
-from stampworks.catalog import UNKNOWN, Price, Purchase, StoragePrice
+from stampworks.catalog import UNKNOWN, Part, PartPrice, Price, Purchase, StoragePrice
 
 PAGE = Path(__file__).parents[2] / "docs" / "prices.md"
 PURCHASES: tuple[Purchase, ...] = typing.get_args(Purchase)
@@ -29,16 +29,18 @@ To add a price, add its source and the row that cites it, and run `pytest tests/
 
 def page() -> str:
     """The whole page."""
-    parts = [
+    sections = [
         HEADER,
         "## Nodes\n",
         *nodes(),
         "\n## File systems\n",
         *file_systems(),
+        "\n## What stands beside them\n",
+        *parts(),
         "\n## Contradictions\n",
         *conflicts(),
     ]
-    return "\n".join([*parts, "\n## Sources\n", *sources()]) + "\n"
+    return "\n".join([*sections, "\n## Sources\n", *sources()]) + "\n"
 
 
 def nodes() -> Iterator[str]:
@@ -62,6 +64,16 @@ def file_systems() -> Iterator[str]:
             yield f"| {kind.title} | {tier.name} | {known(found)} |"
 
 
+def parts() -> Iterator[str]:
+    """A row for each part and cloud; a cloud that starts no nodes yet has none."""
+    yield "| part | cloud | price |"
+    yield "| --- | --- | --- |"
+    for part in typing.get_args(Part):
+        found = [price for price in catalog.part_prices().values() if price.part == part]
+        for cloud in dict.fromkeys(price.cloud for price in found):
+            yield f"| {part}, by {found[0].per} | {cloud} | {known([each for each in found if each.cloud == cloud])} |"
+
+
 def conflicts() -> Iterator[str]:
     """All prices of one thing where there is more than one."""
     yield "| machine | region | purchase | dollars an hour of a node, the newest first |"
@@ -80,7 +92,7 @@ def sources() -> Iterator[str]:
         yield f"| {each.source} | {month(each)} | {each.read} | {each.trust} |"
 
 
-def known(found: Iterable[Price | StoragePrice]) -> str:
+def known(found: Iterable[Price | StoragePrice | PartPrice]) -> str:
     """How many regions, and how new; unknown for none."""
     prices = list(found)
     if not prices:
@@ -91,7 +103,7 @@ def known(found: Iterable[Price | StoragePrice]) -> str:
     return f"{count}, {max(dates, default='undated')}"
 
 
-def month(dated: Price | StoragePrice | catalog.PriceSource) -> str:
+def month(dated: Price | StoragePrice | PartPrice | catalog.PriceSource) -> str:
     return "undated" if dated.as_of is UNKNOWN else str(dated.as_of)
 
 

@@ -766,23 +766,6 @@ def test_ways_to_buy_agree() -> None:
     assert {way for choices in CLOUDS.values() for way in choices.purchases} == planned
 
 
-def test_what_a_sum_leaves_out() -> None:
-    """No total pretends to be complete: what is billed besides is named, and how much of it there is."""
-    nodes = "disks that nodes start from: 1 x 200 GiB (head) + 2 x 200 GiB (gpu)"
-    last = "what passes through the network, and logs"
-    plan = on_aws(gpu(count=2))
-    assert cost(plan).usd_per_hour is not None
-    assert cost(plan).uncounted == (nodes, "volume head-state: 100 GiB", "the NAT gateway", last)
-    alone = cost(on_aws(gpu(count=2), network={"cidr": "10.0.0.0/16", "egress": "none"})).uncounted
-    assert alone[2] == "9 endpoints: ec2, ec2messages, ecr.api, ecr.dkr, fsx, logs, ssm, ssmmessages, sts"
-    assert "NAT" not in "".join(alone)
-    kubernetes = cost(on_aws(gpu(count=2), scheduler={"kind": "kubernetes"})).uncounted
-    assert "the control plane of Kubernetes" in kubernetes
-    google = cost(planned(declared(catalog.machines()["a3-ultragpu-8g"]))).uncounted
-    assert google == ("whatever else is billed, as disks and traffic may be",)
-    assert cost(planned(declared(catalog.machines()["dgx-h100"]))).uncounted == ()
-
-
 AMLFS = {"name": "scratch", "kind": "azure-managed-lustre", "tier": "AMLFS-Durable-Premium", "mount": "/scratch"}
 
 

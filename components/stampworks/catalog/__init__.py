@@ -22,11 +22,15 @@ from stampworks.catalog.hardware import (
 )
 from stampworks.catalog.instances import fabric_cards, published_image
 from stampworks.catalog.price_lists import (
+    Part,
+    PartPrice,
     Price,
     PriceSource,
     Purchase,
     StoragePrice,
     conflicting_prices,
+    part_price,
+    part_prices,
     price,
     price_sources,
     prices,
@@ -83,6 +87,8 @@ __all__ = [
     "HostLink",
     "Machine",
     "Nic",
+    "Part",
+    "PartPrice",
     "Price",
     "PriceSource",
     "Purchase",
@@ -111,6 +117,8 @@ __all__ = [
     "newest_release",
     "nic_of",
     "nics",
+    "part_price",
+    "part_prices",
     "price",
     "price_sources",
     "prices",

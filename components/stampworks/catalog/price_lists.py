@@ -1,5 +1,5 @@
-"""What nodes and file systems cost: what somebody published, where, and when that was read. Nothing is derived from
-another region, another machine or another form of purchase."""
+"""What nodes, file systems and what stands beside them cost: what somebody published, where, and when that was read.
+Nothing is derived from another region, another machine or another form of purchase."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ FILE = "prices.yaml"
 EVERYWHERE = "all"
 """The region of a price that holds in every one."""
 
+Part = Literal["NAT gateway", "public address", "endpoint", "disk"]
+"""What a network needs that is billed by the hour, and disks beside those of a node's own."""
 Purchase = Literal["on-demand", "spot", "reserved-1y", "reserved-3y", "block"]
 
 
@@ -60,6 +62,19 @@ class StoragePriceList:
 
 
 @dataclass(frozen=True)
+class PartPriceList:
+    """What one source says of one part of a cluster that is neither a node nor a file system."""
+
+    name: str
+    cloud: str
+    part: Part
+    per: Literal["hour", "GiB and month"]
+    usd: Mapping[str, float]
+    """By region, as above."""
+    source: str
+
+
+@dataclass(frozen=True)
 class Price:
     """What one node costs for an hour."""
 
@@ -91,7 +106,23 @@ class StoragePrice:
     trust: Literal["primary", "secondary"]
 
 
-Dated = TypeVar("Dated", Price, StoragePrice)
+@dataclass(frozen=True)
+class PartPrice:
+    """What one part costs, for each of what it is billed by."""
+
+    name: str
+    cloud: str
+    part: Part
+    region: str
+    usd: float
+    per: Literal["hour", "GiB and month"]
+    as_of: str | Unknown
+    source: str
+    read: str
+    trust: Literal["primary", "secondary"]
+
+
+Dated = TypeVar("Dated", Price, StoragePrice, PartPrice)
 
 
 @cache
@@ -131,6 +162,18 @@ def storage_prices() -> Mapping[str, StoragePrice]:
     return MappingProxyType(table)
 
 
+@cache
+def part_prices() -> Mapping[str, PartPrice]:
+    """All prices of parts, also those that contradict each other."""
+    table = {}
+    for row in rows(PartPriceList, load(FILE)["parts"], FILE).values():
+        source = _source(row.source, row.name)
+        for region, usd in row.usd.items():
+            name, facts = f"{row.name}/{region}", (source.as_of, source.source, source.read, source.trust)
+            table[name] = PartPrice(name, row.cloud, row.part, region, usd, row.per, *facts)
+    return MappingProxyType(table)
+
+
 def price(cloud: str, machine: str, region: str, purchase: Purchase) -> Price | Unknown:
     """The newest price of a node there; UNKNOWN if nobody has published one for exactly this."""
     found = conflicting_prices(cloud, machine, region, purchase)
@@ -147,6 +190,13 @@ def conflicting_prices(cloud: str, machine: str, region: str, purchase: Purchase
 def storage_price(tier: str, region: str) -> StoragePrice | Unknown:
     """The newest price of a file system there, by the name of its row."""
     fitting = [each for each in storage_prices().values() if each.tier == tier]
+    found = _newest_first(each for each in fitting if each.region in (region, EVERYWHERE))
+    return found[0] if found else UNKNOWN
+
+
+def part_price(cloud: str, part: Part, region: str) -> PartPrice | Unknown:
+    """The newest price of a part there."""
+    fitting = [each for each in part_prices().values() if (each.cloud, each.part) == (cloud, part)]
     found = _newest_first(each for each in fitting if each.region in (region, EVERYWHERE))
     return found[0] if found else UNKNOWN
 

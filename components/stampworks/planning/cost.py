@@ -29,29 +29,58 @@ class NoPrice:
 
 
 def cost(plan: Plan) -> Cost:
-    """The sum of nodes and storage; unknown as soon as one of them is, and each that is says so."""
+    """The sum of all that is paid by the hour; unknown as soon as a part of it is, and each that is says so."""
     groups = [group for group in plan.groups if group.role != "scheduling only"]
-    charges = (*(_of_group(plan, each) for each in groups), *(_of_storage(plan, each) for each in plan.storage))
-    sold = [group for group, charge in zip(groups, charges, strict=False) if charge.sold]
-    return Cost(charges, tuple(_uncounted(plan, sold)) if sold else ())
+    nodes = [_of_group(plan, each) for each in groups]
+    charges = (*nodes, *(_of_storage(plan, each) for each in plan.storage), *_of_parts(plan, groups))
+    return Cost(charges, tuple(_uncounted(plan)) if any(each.sold for each in nodes) else ())
 
 
-def _uncounted(plan: Plan, groups: Sequence[Group]) -> Iterator[str]:
-    """What a cloud bills besides, of which no prices are in the catalog."""
+def _of_parts(plan: Plan, groups: Sequence[Group]) -> Iterator[Charge]:
+    """What stands beside nodes and file systems where a cloud starts nodes: disks, and ways out of the network."""
+    launches = CLOUDS[plan.cloud].launches
+    if launches is None:
+        return
+    disks = [(group, group.launch.disk_gib, group.name) for group in groups if group.launch]
+    disks += [(group, each.gib, each.of_node(group.name)) for group in groups for each in group.volumes]
+    basis = " + ".join(f"{group.counts} x {gib} GiB ({name})" for group, gib, name in disks)
+    least = sum(group.count_min * gib for group, gib, _ in disks)
+    most = sum(group.count * gib for group, gib, _ in disks)
+    yield _of_part(plan, "disks", "disk", basis, least, most)
+    if plan.network.egress == "nat":
+        yield _of_part(plan, "NAT gateway", "NAT gateway", "1 x NAT gateway")
+        yield _of_part(plan, "public address", "public address", "1 x public address, of the NAT gateway")
+    if addressed := [each for each in plan.network.endpoints if each not in launches.routed]:
+        basis = f"{len(addressed)} x endpoint: {', '.join(addressed)}"
+        yield _of_part(plan, "endpoints", "endpoint", basis, len(addressed), len(addressed))
+
+
+def _of_part(plan: Plan, what: str, part: catalog.Part, basis: str, least: int = 1, most: int = 1) -> Charge:
+    found = catalog.part_price(plan.cloud, part, plan.region)
+    if isinstance(found, catalog.Unknown):
+        return Charge(what, basis, None, None, f"no price of a {part} in {plan.region} is known")
+    hours, unit = (1, "an hour each") if found.per == "hour" else (MONTH_HOURS, f"a {found.per}")
+    usd_min, usd = (round(count * found.usd / hours, 6) for count in (least, most))
+    return Charge(what, basis, usd_min, usd, f"{found.usd:g} USD {unit}: {_source(found)}")
+
+
+def _source(found: catalog.Price | catalog.StoragePrice | catalog.PartPrice) -> str:
+    return f"{found.source}, read {found.read}, {found.trust} source"
+
+
+def _uncounted(plan: Plan) -> Iterator[str]:
+    """What a cloud bills besides, by use or without a price in the catalog."""
     launches = CLOUDS[plan.cloud].launches
     if launches is None:
         yield "whatever else is billed, as disks and traffic may be"
         return
-    disks = [f"{group.counts} x {group.launch.disk_gib} GiB ({group.name})" for group in groups if group.launch]
-    yield f"disks that nodes start from: {' + '.join(disks)}"
-    yield from (f"volume {each.of_node(group.name)}: {each.gib} GiB" for group in groups for each in group.volumes)
     if plan.network.egress == "nat":
-        yield "the NAT gateway"
-    if addressed := [each for each in plan.network.endpoints if each not in launches.routed]:
-        yield f"{len(addressed)} endpoints: {', '.join(addressed)}"
+        yield "each GB that passes through the NAT gateway"
+    if {*plan.network.endpoints} - {*launches.routed}:
+        yield "each GB that passes through the endpoints"
     if plan.scheduler.kind == "kubernetes":
         yield "the control plane of Kubernetes"
-    yield "what passes through the network, and logs"
+    yield "traffic to other zones and to the world, requests, and what is written to logs"
 
 
 def _of_group(plan: Plan, group: Group) -> Charge:
@@ -62,7 +91,7 @@ def _of_group(plan: Plan, group: Group) -> Charge:
         return Charge(what, basis, None, None, found.why, found.sold)
     paid_min = group.count if group.purchase in BOUGHT_BEFORE else group.count_min
     least, most = (round(count * found.usd_per_hour, 6) for count in (paid_min, group.count))
-    why = f"{found.usd_per_hour:g} USD a node: {found.source}, read {found.read}, {found.trust} source"
+    why = f"{found.usd_per_hour:g} USD a node: {_source(found)}"
     return Charge(what, basis, least, most, why)
 
 
@@ -88,7 +117,7 @@ def _of_storage(plan: Plan, storage: Storage) -> Charge:
     if isinstance(found, NoPrice):
         return Charge(what, basis, None, None, found.why, found.sold)
     unit = catalog.file_systems()[storage.kind].capacity_unit
-    why = f"{found.usd_per_month:g} USD a {unit} and month: {found.source}, read {found.read}, {found.trust} source"
+    why = f"{found.usd_per_month:g} USD a {unit} and month: {_source(found)}"
     usd = round(storage.capacity * found.usd_per_month / MONTH_HOURS, 6)
     return Charge(what, basis, usd, usd, why)
 

@@ -14,6 +14,7 @@ from stampworks.cli.errors import FIELDS
 from stampworks.declaration import load_value
 from stampworks.plan import Plan
 from stampworks.planning.changes import Side, review
+from stampworks.planning.cost import MONTH_HOURS
 from stampworks.planning.rules import Finding
 from stampworks.review import Reach, Review, Sibling
 from stampworks.views.quoted import LENGTH_MAX, prose, quoted
@@ -222,22 +223,28 @@ def test_a_rule_that_is_silent_says_nothing_now() -> None:
     assert "take some out" not in row
 
 
+def usd_of_nodes(count: int) -> float:
+    """What so many more of p5 cost an hour, each with its disk."""
+    node, disk = catalog.price("aws", "p5", "us-east-1", "on-demand"), catalog.part_price("aws", "disk", "us-east-1")
+    assert isinstance(node, catalog.Price)
+    assert isinstance(disk, catalog.PartPrice)
+    return round(count * (node.usd_per_hour + 200 * disk.usd / MONTH_HOURS), 6)
+
+
 def test_what_is_known_of_the_cost_is_said_without_the_rest() -> None:
     """Storage that has no price hides no nodes that have one."""
     storage = {"name": "data", "kind": "nfs", "mount": "/data"}
-    price = catalog.price("aws", "p5", "us-east-2", "on-demand")
-    assert isinstance(price, catalog.Price)
 
     def on_aws(count: int, **more: Any) -> Side:
         pool = {"name": "gpu", "machine": "p5", "count": count}
-        fields = {"cloud": "aws", "region": "us-east-2", "network": {"cidr": "10.0.0.0/16"}, "pools": [pool], **more}
+        fields = {"cloud": "aws", "region": "us-east-1", "network": {"cidr": "10.0.0.0/16"}, "pools": [pool], **more}
         return Side(f"{count}", planning.plan(load_value({"version": 1, "name": "test", **fields}, "test")))
 
     known = review("test", on_aws(2), on_aws(4))
-    assert known.usd_per_hour == known.known_usd_per_hour == 2 * price.usd_per_hour
+    assert known.usd_per_hour == known.known_usd_per_hour == pytest.approx(usd_of_nodes(2), abs=1e-5)
     both = review("test", on_aws(2), on_aws(4, storage=[storage]))
     assert (both.usd_per_hour, both.unpriced) == (None, ("storage data",))
-    said = f"Cost: +{2 * price.usd_per_hour:.2f} USD an hour without storage data, of which not every price is known."
+    said = f"Cost: +{usd_of_nodes(2):.2f} USD an hour without storage data, of which not every price is known."
     assert said in review_markdown(both)
     assert "Cost: unknown." in review_markdown(review("test", on_aws(2), on_aws(2, storage=[storage])))
 
@@ -251,17 +258,15 @@ def test_a_price_that_is_known_only_before_or_after_is_no_difference() -> None:
             {"name": "gpu", "machine": "p5", "count": 16, **bought},
             {"name": "more", "machine": "p5", "count": count},
         ]
-        fields = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-2", "pools": pools}
+        fields = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": pools}
         return Side(f"{count}", planning.plan(load_value(fields, "test")))
 
-    price = catalog.price("aws", "p5", "us-east-2", "on-demand")
-    assert isinstance(price, catalog.Price)
     for before, after in ((side(1, **reserved), side(2)), (side(1), side(2, **reserved))):
         found = review("test", before, after)
         assert (found.usd_per_hour, found.unpriced) == (None, ("pool gpu",))
-        assert found.known_usd_per_hour == found.known_usd_per_hour_min == price.usd_per_hour
+        assert found.known_usd_per_hour == found.known_usd_per_hour_min == pytest.approx(usd_of_nodes(1), abs=1e-5)
         cost = json.loads(review_json(found))["cost"]
-        assert cost["known_difference_usd_per_hour"] == price.usd_per_hour
+        assert cost["known_difference_usd_per_hour"] == pytest.approx(usd_of_nodes(1), abs=1e-5)
     assert "Cost: unknown." in review_markdown(review("test", side(1, **reserved), side(1)))
 
 
@@ -299,16 +304,15 @@ def test_what_is_not_counted_is_said_beside_the_cost() -> None:
 
     def side(count: int, egress: str) -> Side:
         pools = [{"name": "gpu", "machine": "p5", "count": count}]
-        fields = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-2", "pools": pools}
+        fields = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": pools}
         network = {"cidr": "10.0.0.0/16", "egress": egress}
         return Side(egress, planning.plan(load_value({**fields, "network": network}, "test")))
 
     grown = review("test", side(2, "nat"), side(4, "nat"))
-    assert "Not counted: disks that nodes start from: 1 x 200 GiB (head) + 4 x 200 GiB (gpu); volume" in (
-        review_markdown(grown)
-    )
-    said = json.loads(review_json(grown))["cost"]
-    assert "the NAT gateway" in said["not_counted_before"]
+    assert "Not counted: each GB that passes through the NAT gateway; traffic" in review_markdown(grown)
+    closed = review("test", side(2, "nat"), side(2, "none"))
+    said = json.loads(review_json(closed))["cost"]
+    assert "each GB that passes through the NAT gateway" in said["not_counted_before"]
     assert said["not_counted_before"] != said["not_counted_after"]
-    page = review_markdown(review("test", side(2, "nat"), side(2, "none")))
-    assert "Cost: the same, but for what is not counted." in page
+    same = dataclasses.replace(closed, before=dataclasses.replace(closed.before, charges=closed.after.charges))
+    assert "Cost: the same, but for what is not counted." in review_markdown(same)

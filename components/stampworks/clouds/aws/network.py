@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pulumi
 from pulumi import Output, ResourceOptions
@@ -86,29 +87,22 @@ class Connections(pulumi.ComponentResource):
 
     def _endpoint(self, service: str, private: ec2.RouteTable) -> None:
         place = self.place
-        name = place.provider.region.apply(lambda region: f"com.amazonaws.{region}.{service}")
+        reached: dict[str, Any] = {
+            "vpc_endpoint_type": "Interface",
+            "private_dns_enabled": True,
+            "subnet_ids": [place.subnets["storage"].id],
+            "security_group_ids": [place.storage.id],
+        }
         if service in _ROUTED:
-            ec2.VpcEndpoint(
-                f"{self._name}-{service}",
-                vpc_id=place.vpc.id,
-                service_name=name,
-                vpc_endpoint_type="Gateway",
-                route_table_ids=[private.id],
-                tags=place.tags(service),
-                opts=self._opts,
-            )
-        else:
-            ec2.VpcEndpoint(
-                f"{self._name}-{service}",
-                vpc_id=place.vpc.id,
-                service_name=name,
-                vpc_endpoint_type="Interface",
-                private_dns_enabled=True,
-                subnet_ids=[place.subnets["storage"].id],
-                security_group_ids=[place.storage.id],
-                tags=place.tags(service),
-                opts=self._opts,
-            )
+            reached = {"vpc_endpoint_type": "Gateway", "route_table_ids": [private.id]}
+        ec2.VpcEndpoint(
+            f"{self._name}-{service}",
+            vpc_id=place.vpc.id,
+            service_name=place.provider.region.apply(lambda region: f"com.amazonaws.{region}.{service}"),
+            tags=place.tags(service),
+            opts=self._opts,
+            **reached,
+        )
 
     def _flow_log(self) -> None:
         """Of what was refused: it says what somebody tried, and what a node misses."""

@@ -1,0 +1,79 @@
+"""What a cluster costs beside its nodes, and what no sum can say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stampworks import planning
+from stampworks.declaration import load_stack, load_value
+from stampworks.plan import Plan
+from stampworks.planning.cost import MONTH_HOURS, cost
+
+ROOT = Path(__file__).parents[2]
+
+
+def planned(cloud: str, machine: str, pool: dict[str, Any] | None = None, **fields: Any) -> Plan:
+    pools = [{"name": "gpu", "machine": machine, "count": 2, **(pool or {})}]
+    return planning.plan(load_value({"version": 1, "name": "test", "cloud": cloud, "pools": pools, **fields}, "test"))
+
+
+def on_aws(pool: dict[str, Any], region: str = "us-east-1", **fields: Any) -> Plan:
+    return planned("aws", "p5", {"zone": f"{region}a", **pool}, region=region, **fields)
+
+
+def priced(plan: Plan) -> dict[str, tuple[str, float | None]]:
+    return {each.what: (each.basis, each.usd_per_hour) for each in cost(plan).charges}
+
+
+def test_what_a_cluster_costs_beside_nodes() -> None:
+    """Disks by their size, the way out and each endpoint by the hour."""
+    found = priced(on_aws({"count": 2}))
+    basis = "1 x 200 GiB (head) + 2 x 200 GiB (gpu) + 1 x 100 GiB (head-state)"
+    assert found["disks"] == (basis, round(700 * 0.08 / MONTH_HOURS, 6))
+    assert found["NAT gateway"] == ("1 x NAT gateway", 0.045)
+    assert found["public address"] == ("1 x public address, of the NAT gateway", 0.005)
+    assert "endpoints" not in found  # the one to S3 is a route, and free
+    alone = priced(on_aws({"count": 2}, network={"cidr": "10.0.0.0/16", "egress": "none"}))
+    services = "ec2, ec2messages, ecr.api, ecr.dkr, fsx, logs, ssm, ssmmessages, sts"
+    assert alone["endpoints"] == (f"9 x endpoint: {services}", 0.09)
+    assert not {"NAT gateway", "public address"} & {*alone}
+
+
+def test_disks_come_and_go_with_their_nodes() -> None:
+    """Of an elastic pool, as many are paid as run; that of a volume always."""
+    [disks] = [each for each in cost(on_aws({"count": 4, "count_min": 1})).charges if each.what == "disks"]
+    assert disks.basis == "1 x 200 GiB (head) + 1 to 4 x 200 GiB (gpu) + 1 x 100 GiB (head-state)"
+    assert (disks.usd_per_hour_min, disks.usd_per_hour) == tuple(
+        round(gib * 0.08 / MONTH_HOURS, 6) for gib in (500, 1100)
+    )
+
+
+def test_a_part_without_a_price_makes_the_sum_unknown() -> None:
+    """Nothing is taken from the region beside it."""
+    plan = on_aws({"count": 2}, region="eu-north-1")
+    [gateway] = [each for each in cost(plan).charges if each.what == "NAT gateway"]
+    assert (gateway.usd_per_hour, gateway.why) == (None, "no price of a NAT gateway in eu-north-1 is known")
+    assert cost(plan).usd_per_hour is None
+
+
+def test_the_page_says_what_the_first_cluster_costs() -> None:
+    """Whoever has an account reads it before anything is made."""
+    usd = cost(planning.plan(load_stack("aws-dev-g6", ROOT / "stacks"))).usd_per_hour
+    assert usd is not None
+    assert f"`aws-dev-g6` is {usd:.2f} USD an hour" in (ROOT / "docs" / "aws.md").read_text()
+
+
+def test_what_a_sum_leaves_out() -> None:
+    """No total pretends to be complete: what is billed by use is named."""
+    last = "traffic to other zones and to the world, requests, and what is written to logs"
+    plan = on_aws({"count": 2})
+    assert cost(plan).usd_per_hour is not None
+    assert cost(plan).uncounted == ("each GB that passes through the NAT gateway", last)
+    alone = cost(on_aws({"count": 2}, network={"cidr": "10.0.0.0/16", "egress": "none"})).uncounted
+    assert alone == ("each GB that passes through the endpoints", last)
+    kubernetes = cost(on_aws({"count": 2}, scheduler={"kind": "kubernetes"})).uncounted
+    assert "the control plane of Kubernetes" in kubernetes
+    google = cost(planned("google", "a3-ultragpu-8g", region="us-central1")).uncounted
+    assert google == ("whatever else is billed, as disks and traffic may be",)
+    assert cost(planned("hosts", "dgx-h100")).uncounted == ()
