@@ -48,14 +48,16 @@ def below(module: str, pattern: str) -> bool:
 def cloud_rules(cloud: str, *sdk: str) -> tuple[Rule, ...]:
     """Components know the engine, members, facts and faults only the cloud's SDK, and no cloud knows another."""
     room = f"stampworks.clouds.{cloud}"
-    members = ("plan", f"clouds.{cloud}.room")  # the machine room is the local cloud's SDK
+    # the machine room is the local cloud's SDK; what asks another one's, and knows whose a machine is, asks in one way
+    members = ("plan", *(f"clouds.{cloud}.{each}" for each in ("room", "errors", "session", "tags")))
     return (
         Rule(f"{room}.members", ours=members, others=sdk),
         Rule(f"{room}.facts", ours=members, others=sdk),
         Rule(f"{room}.faults", ours=("faults", *members), others=sdk),
-        Rule(f"{room}.renewal", ours=members, others=sdk),
+        Rule(f"{room}.renewal", ours=(*members, f"clouds.{cloud}.members"), others=sdk),
+        *(Rule(f"{room}.{each}", ours=("plan", f"clouds.{cloud}.errors"), others=sdk) for each in ("session", "tags")),
         Rule(f"{room}.room", ours=("plan",)),
-        Rule(room, ours=("plan", "schedulers", "resources"), others=("pulumi", *sdk)),
+        Rule(room, ours=("plan", "schedulers", "resources", f"clouds.{cloud}.tags"), others=("pulumi", *sdk)),
     )
 
 
@@ -99,7 +101,16 @@ RULES = (
     Rule("stampworks.wire", others=("pulumi", "google")),
     Rule(
         "stampworks.provider",
-        ours=("plan", "wire", "operations", "configuration", "qualification", "clouds.*.members", "clouds.local.room"),
+        ours=(
+            "plan",
+            "wire",
+            "operations",
+            "configuration",
+            "qualification",
+            "clouds.*.members",
+            "clouds.*.errors",
+            "clouds.local.room",
+        ),
         others=("grpc", "google"),
     ),
     Rule("stampworks.views", ours=("plan", "differences", "review", "physics", "catalog", "qualification"), pure=True),
@@ -119,6 +130,7 @@ WITHOUT_PULUMI = (
     *("plan", "catalog", "physics", "declaration", "planning", "schedulers", "configuration", "views", "operations"),
     "qualification",
     *("clouds.local.members", "clouds.local.facts", "clouds.local.faults", "clouds.local.renewal", "clouds.local.room"),
+    *("clouds.aws.members", "clouds.aws.renewal"),
     "cli",
 )
 

@@ -600,6 +600,8 @@ class Member:
     rail_addresses: tuple[str, ...]
     host_key: str
     """The node's public ssh host key, known from its cloud and not from asking the node."""
+    target: str = ""
+    """What the roster's proxy calls it; empty where ssh connects to its address."""
     places: tuple[str, ...] | None = None
     """The domains of the cloud's own network that it is in, the outermost first; None where nobody says."""
 
@@ -622,6 +624,14 @@ class Roster:
     identity_file: str
     """The private key to log in with; a path, never the key."""
     members: tuple[Member, ...]
+    region: str = ""
+    """Empty where the cloud has none, or nobody has to know it to ask who is there."""
+    proxy: tuple[str, ...] = ()
+    """Command that ssh talks through, with %h for a member's target; empty where ssh connects by itself."""
+
+    def host(self, member: Member) -> str:
+        """What ssh is told to connect to."""
+        return member.target if self.proxy else member.address
 
 
 T = TypeVar("T")
@@ -719,12 +729,14 @@ def _build_dataclass(kind: Any, data: Any, path: str) -> Any:
         raise ValueError(f"{path}: expected a mapping, got {data!r}")
     hints = _hints(kind)
     names = [field.name for field in dataclasses.fields(kind)]
-    # the engine drops what is null on its way: what may be missing is missing
-    if missing := [name for name in names if name not in data and type(None) not in typing.get_args(hints[name])]:
+    # the engine drops what is null on its way, and an earlier version did not have what has a default now
+    given: dict[str, Any] = {name: None for name in names if type(None) in typing.get_args(hints[name])}
+    given |= {each.name: each.default for each in dataclasses.fields(kind) if each.default is not dataclasses.MISSING}
+    if missing := [name for name in names if name not in data and name not in given]:
         raise ValueError(f"{path}: lacks {', '.join(missing)}")
     if unknown := [name for name in data if name not in names]:
         raise ValueError(f"{path}: knows no {', '.join(map(str, unknown))}")
-    return kind(**{name: _build(hints[name], data.get(name), f"{path}.{name}") for name in names})
+    return kind(**{name: _build(hints[name], data.get(name, given.get(name)), f"{path}.{name}") for name in names})
 
 
 @functools.cache

@@ -85,5 +85,5 @@ def cluster(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S
     found.program("scancel", SCANCEL)
     members = (*found.roster.members, member("cpu-001", "cpu", "10.77.2.1"))
     found.roster = Roster("local", "local", found.roster.reach, "root", found.roster.identity_file, members)
-    monkeypatch.setattr("stampworks.operations.members", lambda cloud, name: found.roster)
+    monkeypatch.setattr("stampworks.operations.members", lambda *_: found.roster)
     return found

@@ -187,7 +187,7 @@ def test_status_can_be_written_down(cluster: StandIn) -> None:
 def test_an_unknown_cloud_is_told_which_there_are() -> None:
     """A cloud without a module `members` is an error that lists the clouds."""
     with pytest.raises(InputError, match=r"^no cloud is called 'loca'\n  hint: did you mean local\?$"):
-        members("loca", "x")
+        members("loca", "x", "")
 
 
 def test_nodes_for_scheduling_only_are_not_missing(cluster: StandIn) -> None:

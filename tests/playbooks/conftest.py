@@ -69,7 +69,7 @@ class Cluster:
 
     @property
     def roster(self) -> Roster:
-        return members.members(self.plan.name)
+        return members.members(self.plan.name, "")
 
     def play(self, edit: Edit = lambda _: None) -> Recap:
         """Runs site.yml; edit may spoil the inventory before."""

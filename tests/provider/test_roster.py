@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from types import ModuleType
 
 import pytest
-from stampworks import operations, plan
+from stampworks import plan
+from stampworks.clouds.local import members as local
+from stampworks.operations import gathering
+from stampworks.operations.gathering import MembersMissingError
 from stampworks.provider.handler import Call
-from stampworks.provider.handlers import roster
-from stampworks.provider.handlers.roster import MembersMissingError, Roster
+from stampworks.provider.handlers.roster import Roster
 
 
 def members(*names: str) -> plan.Roster:
@@ -17,27 +20,55 @@ def members(*names: str) -> plan.Roster:
 
 
 def call() -> Call:
-    return Call("urn", "local/c", {"cluster": "c", "cloud": "local", "groups": [{"name": "gpu", "count": 2}]})
+    groups = [{"name": "gpu", "names": ["gpu-001", "gpu-002", "gpu-003"], "count": 2}]
+    inputs = {"cluster": "c", "cloud": "local", "region": "", "groups": groups, "drainTimeoutMinutes": 1}
+    return Call("urn", "local/c", inputs)
+
+
+class World:
+    """Answers for a cloud: who is there at each look, and who was told to join and to go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *looks: plan.Roster) -> None:
+        self.looks, self.joined, self.dismissed, self.vacated = list(looks), 0, list[str](), list[str]()
+        module = ModuleType("members")
+        module.__dict__.update(PATIENCE_S=0.1, POLL_S=0.01, join=self.join, dismiss=self.dismiss)
+        monkeypatch.setattr(gathering, "cloud", lambda _: module)
+        monkeypatch.setattr(gathering, "members", lambda *_: self.looks.pop(0) if self.looks[1:] else self.looks[0])
+        monkeypatch.setattr(gathering, "vacate", lambda _, reasons, *__: self.vacated.extend(reasons))
+
+    def join(self, cluster: str, region: str, names: object) -> None:
+        assert (cluster, region, names) == ("c", "", {"gpu": ("gpu-001", "gpu-002")})
+        self.joined += 1
+
+    def dismiss(self, cluster: str, region: str, names: list[str]) -> None:
+        assert (cluster, region) == ("c", "")
+        self.dismissed += names
 
 
 def test_who_does_not_come_by_himself_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that died after its group was made ends the `up` soon, and the next one starts it."""
-    monkeypatch.setattr(operations, "members", lambda *_: members("gpu-001"))
-    monkeypatch.setattr(operations, "patience_s", lambda _: 0.1)
-    monkeypatch.setattr(roster, "_POLL_S", 0.01)
-    with pytest.raises(MembersMissingError, match=r"gpu: 1 of 2 members after 0 s; pulumi up starts what is dead"):
+    World(monkeypatch, members("gpu-001"))
+    said = r"gpu: 1 of 2 members after 0 s\n  hint: pulumi up starts what is dead"
+    with pytest.raises(MembersMissingError, match=said):
         asyncio.run(Roster().ensure(call()))
 
 
 def test_who_comes_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Complete is complete, however long it took."""
-    answers = iter([members("gpu-001"), members("gpu-001", "gpu-002")])
-    monkeypatch.setattr(operations, "members", lambda *_: next(answers))
-    monkeypatch.setattr(roster, "_POLL_S", 0.01)
+    """Complete is complete, however long it took. Who comes and goes with the work is not waited for, nor listed."""
+    everybody = members("gpu-001", "gpu-002", "gpu-003")
+    world = World(monkeypatch, members(), members("gpu-001", "gpu-003"), everybody)
     found = asyncio.run(Roster().ensure(call()))
     assert [member["name"] for member in found["members"]] == ["gpu-001", "gpu-002"]
+    assert (world.joined, world.dismissed) == (2, [])
+
+
+def test_who_is_not_wanted_leaves_when_its_jobs_are_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only then: a group whose cloud takes none away by itself has one too many until that."""
+    world = World(monkeypatch, members("gpu-001", "gpu-002", "gpu-004"), members("gpu-001", "gpu-002"))
+    asyncio.run(Roster().ensure(call()))
+    assert world.vacated == world.dismissed == ["gpu-004"]
 
 
 def test_the_local_cloud_is_impatient() -> None:
     """Its nodes are up when their group is made."""
-    assert operations.patience_s("local") < 60
+    assert local.PATIENCE_S < 60

@@ -54,9 +54,10 @@ def roster(hands: Mapping[str, Handler], *groups: Mapping[str, Any]) -> Roster:
     return from_dict(Roster, {"cluster": "c", "cloud": "x", "identity_file": made.pop("identityFile"), **made})
 
 
-def test_members_are_those_of_the_plan_or_numbered(hands: Mapping[str, Handler]) -> None:
+def test_members_are_those_of_the_plan(hands: Mapping[str, Handler]) -> None:
     outputs(hands["LocalGroup"], INPUTS)
-    found = roster(hands, {"name": "gpu", "count": 2}, {"name": "cpu", "count": 300})
+    cpu = {"name": "cpu", "names": [f"cpu-{number:03d}" for number in range(1, 401)], "count": 300}
+    found = roster(hands, {"name": "gpu", "names": ["gpu-001", "gpu-002"], "count": 2}, cpu)
     assert [one.name for one in found.members[:3]] == ["gpu-001", "gpu-002", "cpu-001"]
     assert found.members[1].address == "10.0.0.2"
     assert found.members[1].rail_addresses == ("10.1.0.2",)

@@ -35,6 +35,7 @@ CODES = {
     "stampworks.operations.errors.OperationError": FAILED,
     "stampworks.rehearsal.engine.EngineError": FAILED,
     "stampworks.clouds.local.room.errors.RoomError": FAILED,
+    "stampworks.clouds.aws.errors.AwsError": UNKNOWN,
     "stampworks.configuration.run.PlaybookFailed": FAILED,
 }
 

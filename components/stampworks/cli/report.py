@@ -118,7 +118,7 @@ def _runs(plan: Plan, names: Sequence[str]) -> list[Left] | str:
     from stampworks.views.report import Left, left
 
     try:
-        roster = operations.members(plan.cloud, plan.name)
+        roster = operations.members(plan.cloud, plan.name, plan.region)
         if not roster.members:
             raise operations.InputError(
                 f"cluster {plan.name} is not running", "runs are read from its shared directory"

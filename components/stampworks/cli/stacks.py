@@ -106,7 +106,7 @@ def cluster_of(stack: str) -> tuple[Plan, Roster]:
     from stampworks.operations import members
 
     plan = plan_of(stack)
-    roster = members(plan.cloud, plan.name)
+    roster = members(plan.cloud, plan.name, plan.region)
     if not roster.members:
         start = "pulumi up" if stack.endswith(".json") else f"pulumi up -s {stack}"
         raise exits.CliError(f"no cluster of stack {stack!r} is running", f"start it: {start}", code=exits.NO)

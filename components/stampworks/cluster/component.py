@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,11 @@ from stampworks.resources import Keyring, Playbook, Qualification, Roll, Roster,
 from stampworks.schedulers import slurm
 
 _PLAYBOOK, _PLAYBOOK_MINUTES = "site.yml", 60
+
+
+def _of_group(name: str, generations: Mapping[str, str] | None) -> str:
+    """Nothing is known of what an earlier version of the toolkit has rolled."""
+    return (generations or {}).get(name, "")
 
 
 class Cluster(pulumi.ComponentResource):
@@ -79,7 +85,7 @@ class Cluster(pulumi.ComponentResource):
         proven = plan.proof.level != "none" and bool(plan.pools)
         signing_key = SigningKey(name, cluster=plan.name, opts=self._child()) if proven else None
         roll = self._roll(groups, keyring, signing_key)
-        roster = self._roster(roll)
+        roster = self._roster(groups, roll)
         playbook = self._playbook(roster, keyring)
         self._prove(roll, roster, playbook, signing_key)
         self._register(roster)
@@ -126,7 +132,6 @@ class Cluster(pulumi.ComponentResource):
             groups=[
                 {
                     "name": group.name,
-                    "count": group.count,
                     "generation": resource.generation,
                     "template": self._cloud.nodes.template(group, plan.fabric.leaf_nodes, plan.release, content),
                 }
@@ -146,8 +151,25 @@ class Cluster(pulumi.ComponentResource):
             opts=self._child(depends_on=list(groups.values())),
         )
 
-    def _roster(self, roll: Roll) -> Roster:
-        return Roster(self._base, cluster=self.plan.name, cloud=self.plan.cloud, groups=roll.groups, opts=self._child())
+    def _roster(self, groups: Iterable[Group], roll: Roll) -> Roster:
+        plan = self.plan
+        return Roster(
+            self._base,
+            cluster=plan.name,
+            cloud=plan.cloud,
+            region=plan.region,
+            groups=[
+                {
+                    "name": group.name,
+                    "names": [node.name for node in group.nodes],
+                    "count": group.count_min,
+                    "generation": roll.generations.apply(partial(_of_group, group.name)),
+                }
+                for group in groups
+            ],
+            drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
+            opts=self._child(),
+        )
 
     def _secrets(self, keyring: Keyring) -> dict[str, pulumi.Input[str]]:
         return {"slurm_key": keyring.slurm_key, "database_password": keyring.database_password}

@@ -6,6 +6,7 @@ cluster_... or node_..., all others after their one role; each is set in this fi
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -33,7 +34,7 @@ def inventory(
     A partial run is for some of the hosts: nobody waits for the others.
     """
     groups = {group.name: group for group in plan.groups}
-    hosts = {member.name: host(plan, groups[member.group], member) for member in roster.members}
+    hosts = {member.name: host(plan, groups[member.group], roster, member) for member in roster.members}
     roles = {role: names for role, names in members_by_role(plan, roster).items() if names}
     variables = role_variables(plan, roster, scheduler_files) | check_programs(plan.extras, check_texts)
     variables["slurm_controller_ready_nodes"] = [] if partial else roles.get("slurm_worker", [])
@@ -54,7 +55,8 @@ def image_inventory(release: Release, roster: Roster, packages_source: str) -> d
     packages = sorted({name for _, names in release.packages for name in names})
     variables = {"base_packages": packages, "base_packages_source": packages_source}
     hosts = {
-        member.name: {"ansible_host": member.address, "node_host_key": member.host_key} for member in roster.members
+        member.name: {"ansible_host": roster.host(member), "node_host_key": member.host_key}
+        for member in roster.members
     }
     groups = ["builder", *(role for role, _ in release.packages)]
     children: dict[str, Any] = {group: {"hosts": {name: {} for name in hosts}} for group in groups}
@@ -62,9 +64,11 @@ def image_inventory(release: Release, roster: Roster, packages_source: str) -> d
 
 
 def connection(roster: Roster) -> dict[str, Any]:
+    through = f"-o {shlex.quote(f'ProxyCommand={shlex.join(roster.proxy)}')}"
     return {
         "ansible_user": roster.user,
         "ansible_ssh_private_key_file": roster.identity_file,
+        **({"ansible_ssh_common_args": through} if roster.proxy else {}),
         # looking for an interpreter costs a round trip on every node
         "ansible_python_interpreter": PYTHON,
     }
@@ -88,10 +92,10 @@ def cluster(plan: Plan, roster: Roster) -> dict[str, Any]:
     }
 
 
-def host(plan: Plan, group: Group, member: Member) -> dict[str, Any]:
+def host(plan: Plan, group: Group, roster: Roster, member: Member) -> dict[str, Any]:
     rails = zip(plan.fabric.rails, member.rail_addresses, strict=False)  # a machine may have fewer NICs than rails
     return {
-        "ansible_host": member.address,
+        "ansible_host": roster.host(member),
         "node_group": group.name,
         "node_role": group.role,
         "node_instance": member.instance,
@@ -107,6 +111,7 @@ def host(plan: Plan, group: Group, member: Member) -> dict[str, Any]:
                 "rate_mbps": rail.rate_mbps,
             }
             for rail, address in rails
+            if address  # a port that takes none has a name that its driver gives it
         ],
         **host_checks(plan.extras, group.name),
     }
@@ -118,7 +123,8 @@ def members_by_role(plan: Plan, roster: Roster) -> dict[str, list[str]]:
     everyone = [member.name for member in roster.members]
     head = [member.name for member in roster.members if groups[member.group].role == "controller"]
     workers = [member.name for member in roster.members if groups[member.group].role == "worker"]
-    with_rails = [member.name for member in roster.members if member.rail_addresses]
+    on_fabric = [member.name for member in roster.members if member.rail_addresses]
+    with_rails = [member.name for member in roster.members if any(member.rail_addresses)]
     with_accelerators = [
         member.name for member in roster.members if groups[member.group].machine.accelerators and member.name in workers
     ]
@@ -129,7 +135,7 @@ def members_by_role(plan: Plan, roster: Roster) -> dict[str, list[str]]:
         "base": everyone,
         "accelerator": with_accelerators,
         "fabric": with_rails,
-        "collectives": with_rails,
+        "collectives": on_fabric,
         "storage": everyone if plan.storage else [],
         "workloads": workers,
         **own,

@@ -2,7 +2,8 @@
 
 from stampworks.operations.drain import BusyError, HeldError, drain, give_back, said_by, vacate, wait_until_free
 from stampworks.operations.errors import InputError, OperationError, UnknownError
-from stampworks.operations.members import members, patience_s
+from stampworks.operations.gathering import Wanted, gather, join, missing, wanted
+from stampworks.operations.members import members
 from stampworks.operations.qualify import held_back, qualify, to_prove
 from stampworks.operations.records import records
 from stampworks.operations.remote import ssh_command
@@ -19,14 +20,17 @@ __all__ = [
     "RollStoppedError",
     "Status",
     "UnknownError",
+    "Wanted",
     "condemn",
     "drain",
+    "gather",
     "give_back",
     "held_back",
     "instructions",
+    "join",
     "members",
+    "missing",
     "outdated",
-    "patience_s",
     "qualify",
     "records",
     "roll",
@@ -36,4 +40,5 @@ __all__ = [
     "to_prove",
     "vacate",
     "wait_until_free",
+    "wanted",
 ]

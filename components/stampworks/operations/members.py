@@ -12,26 +12,22 @@ from stampworks.plan import Roster
 _CLOUDS = Path(__file__).resolve().parents[1] / "clouds"
 
 
-def members(cloud: str, cluster: str) -> Roster:
+def members(of: str, cluster: str, region: str) -> Roster:
     """The roster as the cloud reports it now; every cloud answers through its module `members`."""
-    found = _cloud(cloud).members(cluster)
+    found = cloud(of).members(cluster, region)
     if not isinstance(found, Roster):
-        raise TypeError(f"clouds.{cloud}.members.members gave {type(found).__name__} where a Roster was due")
+        raise TypeError(f"clouds.{of}.members.members gave {type(found).__name__} where a Roster was due")
     return found
 
 
-def patience_s(cloud: str) -> float:
-    """How long members that are missing may still come by themselves."""
-    return float(_cloud(cloud).PATIENCE_S)
-
-
-def renewal(cloud: str) -> ModuleType:
+def renewal(of: str) -> ModuleType:
     """The cloud's module that knows outdated nodes and makes them anew."""
-    _cloud(cloud)
-    return importlib.import_module(f"stampworks.clouds.{cloud}.renewal")
+    cloud(of)
+    return importlib.import_module(f"stampworks.clouds.{of}.renewal")
 
 
-def _cloud(name: str) -> ModuleType:
+def cloud(name: str) -> ModuleType:
+    """The cloud's module that knows who is there."""
     known = [path.parent.name for path in _CLOUDS.glob("*/members.py")]
     if name not in known:
         raise InputError(f"no cloud is called {name!r}", nearest(name, known))

@@ -76,10 +76,11 @@ def ssh_command(roster: Roster, node: str, argv: Sequence[str] = ()) -> list[str
             f"the roster has no usable host key for {target.name!r}", "`pulumi up` makes the roster anew"
         )
     key = " ".join(target.host_key.split()[:2])
-    options = (*_OPTIONS, f"HostKeyAlias={target.name}", f"KnownHostsCommand=/bin/echo {target.name} {key}")
+    options = [*_OPTIONS, f"HostKeyAlias={target.name}", f"KnownHostsCommand=/bin/echo {target.name} {key}"]
+    options += [f"ProxyCommand={shlex.join(roster.proxy)}"] if roster.proxy else []
     command = [*roster.reach, "ssh", "-F", "none", "-i", roster.identity_file.replace("%", "%%")]
     command += [word for option in options for word in ("-o", option)]
-    command += ["-l", roster.user, "--", target.address]
+    command += ["-l", roster.user, "--", roster.host(target)]
     return command + ([shlex.join(argv)] if argv else [])
 
 

@@ -18,6 +18,7 @@ from stampworks.names import fold
 from stampworks.operations import slurm
 from stampworks.operations.drain import LEAVES, RENEWED, check_nodes, give_back_own, hold, vacate
 from stampworks.operations.errors import OperationError
+from stampworks.operations.gathering import join, wanted
 from stampworks.operations.members import members, renewal
 from stampworks.operations.qualify import qualify
 from stampworks.operations.status import TAKES_JOBS
@@ -81,7 +82,7 @@ class _Work:
 
     def roster(self) -> Roster:
         """All members, one that has died since as it was last: what is configured must not depend on who is down."""
-        now = members(self.plan.cloud, self.plan.name)
+        now = members(self.plan.cloud, self.plan.name, self.plan.region)
         groups = {group.name for group in self.plan.groups}  # a group that was taken out goes at the end of the `up`
         self.seen |= {member.name: member for member in now.members if member.group in groups}
         return replace(now, members=tuple(self.seen[name] for name in sorted(self.seen)))
@@ -97,7 +98,7 @@ def condemn(plan: Plan, roster: Roster, names: Sequence[str], why: str) -> None:
     """Has the next roll make these nodes anew, whatever they were made from; without a reason, no longer."""
     heads = {node.name for node in plan.controller.nodes}
     check_nodes(plan, roster, [name for name in names if name not in heads], slurm.nodes(roster))
-    renewal(plan.cloud).condemn(plan.name, names, why)
+    renewal(plan.cloud).condemn(plan, names, why)
 
 
 def instructions(plan: Plan, roster: Roster, checks: Mapping[str, str]) -> dict[str, Any]:
@@ -113,7 +114,7 @@ def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Pl
     """
     plan = order.plan
     work = _Work(order, progress, play, keep, dict(outdated(plan, order.content)))
-    before = members(plan.cloud, plan.name)
+    before = members(plan.cloud, plan.name, plan.region)
     instances = {member.name: member.instance for member in work.roster().members}
     same = [each for each in (earlier.nodes if earlier else ()) if instances.get(each.name) == each.instance]
     work.failed = frozenset(each.name for each in same if each.verdict != "pass")
@@ -121,6 +122,7 @@ def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Pl
     work.begun = _begun(work, known)
     if not work.pending and not work.begun:
         return
+    join(plan.cloud, plan.name, plan.region, map(wanted, (plan.controller, *plan.pools)))
     _expect_all(work)
     if earlier and earlier.proven == _terms(order):
         work.proven = {each.name: each for each in same}
@@ -147,9 +149,9 @@ def _known(roster: Roster) -> dict[str, slurm.Node]:
 def _expect_all(work: _Work) -> None:
     there = [member.group for member in work.seen.values()]
     short = [
-        f"{group.name}: {there.count(group.name)} of {group.count} members"
+        f"{group.name}: {there.count(group.name)} of {group.count_min} members"
         for group in (work.plan.controller, *work.plan.pools)
-        if there.count(group.name) < group.count
+        if there.count(group.name) < group.count_min
     ]
     if short:
         raise _stopped(work, "not all nodes are up", short, "pulumi up starts what is dead, and goes on")
@@ -249,7 +251,7 @@ def _carry_out(work: _Work, wave: Sequence[str], late: Sequence[str]) -> None:
         give_back_own(roster, ours)
     elif ours:
         # A proof takes nodes back into service to measure them. If it is killed, nothing else says that they are new.
-        cloud.condemn(plan.name, ours, "it was never proven: its roll was interrupted")
+        cloud.condemn(plan, ours, "it was never proven: its roll was interrupted")
         _prove(work, roster, ours)
 
 
@@ -284,7 +286,7 @@ def _prove(work: _Work, roster: Roster, names: Sequence[str]) -> None:
         programs=order.programs,
     )
     own = [each for each in found.nodes if each.name in names]
-    renewal(order.plan.cloud).condemn(order.plan.name, names, "")
+    renewal(order.plan.cloud).condemn(order.plan, names, "")
     work.proven |= {each.name: each for each in own}
     nodes = tuple(work.proven.values())
     work.keep(replace(found, nodes=nodes, verdict=qualification.worst(each.verdict for each in nodes)))

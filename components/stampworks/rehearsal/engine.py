@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,6 +56,8 @@ class Engine:
     def __init__(self, folder: Path, stack: Stack, ports: Mapping[str, int]) -> None:
         self._folder, self._stack = folder, stack
         self._running: subprocess.Popen[str] | None = None
+        self._starting = threading.Lock()
+        """What ends one run must not end the next one, which begins as soon as the first is dead."""
         for name in ("home", "backend", "project"):
             (folder / name).mkdir(mode=0o700)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
@@ -112,9 +115,10 @@ class Engine:
 
     def kill(self) -> None:
         """Ends the engine as a machine that goes down would; callable from any thread."""
-        if self._running:
-            self._running.kill()
-            self.end()  # a language host would hold on to the pipe
+        with self._starting:
+            if self._running:
+                self._running.kill()
+                self.end()  # a language host would hold on to the pipe
 
     def end(self) -> None:
         """Ends what is left of a run, language hosts of a killed engine for one: all were told of the private home.
@@ -132,21 +136,21 @@ class Engine:
     def _call(self, words: Sequence[str], folder: Path) -> tuple[int, str]:
         command = ["pulumi", *words, "--non-interactive", "--color", "never"]
         try:
-            # in a session of its own, so that Ctrl-C is passed on once
-            process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                start_new_session=True,
-            )
+            with self._starting:
+                # in a session of its own, so that Ctrl-C is passed on once
+                process = self._running = subprocess.Popen(
+                    command,
+                    cwd=folder,
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    errors="replace",
+                    start_new_session=True,
+                )
         except FileNotFoundError:
             raise EngineError("pulumi is not on PATH\n  hint: install it, or in a clone: . tools/env.sh") from None
-        self._running = process
         try:
             said, _ = process.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:

@@ -17,7 +17,7 @@ _ADDRESSES = ipaddress.IPv4Network("198.18.0.0/15")  # RFC 2544: for tests betwe
 
 
 class Nodes:
-    """Who would be in the cluster: as planned where the plan names nodes, else numbered."""
+    """Who would be in the cluster: as planned."""
 
     def __init__(self) -> None:
         self._planned: dict[str, Sequence[Mapping[str, Any]]] = {}
@@ -38,11 +38,15 @@ class Nodes:
                 self._rolls[group["name"]] += 1
 
     def generation(self, group: Mapping[str, Any]) -> str:
-        """Where no plan names the nodes, their cloud says which they are."""
+        """Empty where their cloud's own group does not say who they are."""
         name = group["name"]
         if name not in self._planned:
-            return str(group.get("generation", ""))
+            return ""
         return plan.generation({node["name"]: self._instance(name) for node in self._planned[name]})
+
+    def rolled(self, group: str) -> str:
+        """Another one when the last roll has left other members."""
+        return self._instance(group)
 
     def members(self, groups: Sequence[Mapping[str, Any]]) -> Iterator[plan.Member]:
         number = 0
@@ -50,7 +54,7 @@ class Nodes:
             named = self._planned.get(group["name"], ())
             for index in range(group["count"]):
                 number += 1
-                node = named[index] if index < len(named) else {"name": f"{group['name']}-{index + 1:03d}"}
+                node = named[index] if index < len(named) else {"name": group["names"][index]}
                 yield plan.Member(
                     name=node["name"],
                     group=group["name"],
@@ -103,7 +107,8 @@ class _Roll(Rehearsed):
     def answers(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         self.nodes.roll(inputs["groups"])
         groups = [{**group, "generation": self.nodes.generation(group)} for group in inputs["groups"]]
-        return {"groups": groups, "certificate": "", "drift": []}
+        generations = {group["name"]: self.nodes.rolled(group["name"]) for group in groups}
+        return {"groups": groups, "generations": generations, "certificate": "", "drift": []}
 
 
 class _Roster(Rehearsed):
@@ -111,7 +116,8 @@ class _Roster(Rehearsed):
         members = [dataclasses.asdict(one) for one in self.nodes.members(inputs["groups"])]
         for one in members:
             one["rail_addresses"] = list(one["rail_addresses"])
-        return {"reach": ["false", "rehearsed"], "user": "rehearsed", "identityFile": "/rehearsed", "members": members}
+        way = {"reach": ["false", "rehearsed"], "proxy": [], "user": "rehearsed", "identityFile": "/rehearsed"}
+        return {**way, "members": members}
 
 
 class _Qualification(Rehearsed):

@@ -41,6 +41,7 @@ class Roll(Resource):
     programs: Output[str]
     fingerprint: Output[str]
     secrets: Output[Any]
+    generations: Output[Any]
     certificate: Output[str]
     drift: Output[Any]
 
@@ -59,7 +60,7 @@ class Roll(Resource):
         secrets: Input[Mapping[str, Input[str]]],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Each group is {name, template, count, generation}; nodes with another template are made anew.
+        """Each group is {name, template, generation}; nodes with another template are made anew.
 
         The playbook is {name, roles, checks, timeoutMinutes}; secrets may have the key that certificates are signed
         with, as `signing_key`.
@@ -85,8 +86,11 @@ class Roster(Resource):
 
     cluster: Output[str]
     cloud: Output[str]
+    region: Output[str]
     groups: Output[Any]
+    drain_timeout_minutes: Output[int]
     reach: Output[Any]
+    proxy: Output[Any]
     user: Output[str]
     identity_file: Output[str]
     members: Output[Any]
@@ -97,16 +101,19 @@ class Roster(Resource):
         *,
         cluster: Input[str],
         cloud: Input[str],
+        region: Input[str],
         groups: Input[Sequence[Input[Mapping[str, Any]]]],
+        drain_timeout_minutes: Input[int],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Each group is {name, count, generation}; another generation: members are others, or were restarted."""
-        super().__init__(name, {"cluster": cluster, "cloud": cloud, "groups": groups}, opts)
+        """Each group is {name, names, count, generation}; another generation: members are others, or were restarted."""
+        inputs = {"cluster": cluster, "cloud": cloud, "region": region, "groups": groups}
+        super().__init__(name, {**inputs, "drain_timeout_minutes": drain_timeout_minutes}, opts)
 
     @property
     def data(self) -> Output[plan.Roster]:
         """The roster as the type that the rest of the toolkit reads."""
-        fields = ("cluster", "cloud", "reach", "user", "identity_file", "members")
+        fields = ("cluster", "cloud", "reach", "user", "identity_file", "members", "region", "proxy")
         whole: Output[dict[str, Any]] = Output.all(**{field: getattr(self, field) for field in fields})
         return whole.apply(lambda data: plan.from_dict(plan.Roster, data))
 

@@ -79,6 +79,7 @@ class Simulated:
         self.calls: list[str] = []
         """Each as a policy names it: ec2:DescribeInstances."""
         self._faults: list[Fault] = []
+        self._clients: dict[tuple[str, str], Any] = {}
 
     @property
     def environment(self) -> dict[str, str]:
@@ -94,8 +95,10 @@ class Simulated:
         }
 
     def client(self, service: str, region: str = REGION) -> Any:
-        session: Any = boto3.session.Session("simulated", "simulated", region_name=region)
-        return session.client(service, endpoint_url=self.url)
+        if (service, region) not in self._clients:  # each reads megabytes of descriptions
+            session: Any = boto3.session.Session("simulated", "simulated", region_name=region)
+            self._clients[service, region] = session.client(service, endpoint_url=self.url)
+        return self._clients[service, region]
 
     def clear(self) -> None:
         """As it was when it started, but for the address."""

@@ -103,7 +103,7 @@ def _all_spaces() -> set[str]:
 
 def _ssh(stamp: Stamp, member: Member, *command: str, host_key: str = "") -> subprocess.CompletedProcess[str]:
     """Logs in as the toolkit does: with the room's key, to a host whose key is known beforehand."""
-    roster = members(stamp.cluster)
+    roster = members(stamp.cluster, "")
     known = Path(roster.identity_file).with_name("known")
     known.write_text(f"{member.address} {host_key or member.host_key}\n")
     options = [f"UserKnownHostsFile={known}", "StrictHostKeyChecking=yes", "BatchMode=yes", "ConnectTimeout=10"]
@@ -148,7 +148,7 @@ def test_a_room_leaves_the_host_as_it_was(stamp: Stamp, state: Path) -> None:
 def test_nodes_answer_with_the_keys_the_room_gave_them(stamp: Stamp) -> None:
     """The roster names every node with its address and the host key that its sshd then really shows."""
     stamp.up(2)
-    roster = members(stamp.cluster)
+    roster = members(stamp.cluster, "")
     assert [(member.name, member.group, member.address) for member in roster.members] == [
         ("gpu-001", "gpu", "10.77.1.1"),
         ("gpu-002", "gpu", "10.77.1.2"),
@@ -197,7 +197,7 @@ def test_a_node_that_lost_power_comes_back_with_its_disk(stamp: Stamp) -> None:
     os.kill(stamp.state("gpu-002").pid, signal.SIGKILL)
     _wait(lambda: _gone(instances["gpu-002"]))
     assert stamp.drift(2) == ["gpu-002: the node is dead"]
-    assert [member.name for member in members(stamp.cluster).members] == ["gpu-001"]
+    assert [member.name for member in members(stamp.cluster, "").members] == ["gpu-001"]
     again = stamp.ensure_nodes(2)
     assert again["gpu-001"] == instances["gpu-001"]
     assert again["gpu-002"] != instances["gpu-002"]
@@ -213,7 +213,7 @@ def test_a_frozen_node_is_seen_and_power_cycled(stamp: Stamp) -> None:
     os.kill(stamp.state("gpu-001").pid, signal.SIGSTOP)
     _wait(lambda: stamp.state("gpu-001").state == "frozen")
     assert stamp.drift(1) == ["gpu-001: the node is frozen"]
-    assert members(stamp.cluster).members == ()
+    assert members(stamp.cluster, "").members == ()
     assert stamp.ensure_nodes(1) != instances
     assert stamp.drift(1) == []
 
@@ -229,7 +229,7 @@ def test_the_end_of_the_outer_process_is_the_end_of_everything(stamp: Stamp) -> 
     _wait(lambda: all(_gone(instance) for instance in (found.instance, *instances.values())))
     assert room.read_room(stamp.cluster) is None
     assert [node.state for node in room.read_nodes(stamp.cluster)] == ["dead", "dead"]
-    assert members(stamp.cluster).members == ()
+    assert members(stamp.cluster, "").members == ()
     with pytest.raises(room.RoomError, match=f"cluster {stamp.cluster}: the machine room is not running") as refused:
         stamp.ensure_nodes(2)
     assert str(refused.value).endswith("hint: run: pulumi up")
@@ -437,9 +437,9 @@ def test_a_new_key_replaces_the_old_one_without_a_restart(stamp: Stamp, key: tup
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "new"], check=True, timeout=30)
     stamp.private_key, stamp.public_key = (tmp_path / "new").read_text(), (tmp_path / "new.pub").read_text()
     assert stamp.up(1) == instances
-    (member,) = members(stamp.cluster).members
+    (member,) = members(stamp.cluster, "").members
     assert _ssh(stamp, member, "hostname").stdout == "gpu-001\n"
-    Path(members(stamp.cluster).identity_file).write_text(key[0])
+    Path(members(stamp.cluster, "").identity_file).write_text(key[0])
     assert "Permission denied" in _ssh(stamp, member, "hostname").stderr
 
 
@@ -490,7 +490,7 @@ def test_two_rooms_use_the_same_addresses(new_stamp: Callable[[], Stamp]) -> Non
     first.up(1)
     second.up(1)
     first.run("gpu-001", "touch", "/root/first")
-    keys = {stamp.cluster: members(stamp.cluster).members[0] for stamp in (first, second)}
+    keys = {stamp.cluster: members(stamp.cluster, "").members[0] for stamp in (first, second)}
     assert _ssh(first, keys[first.cluster], "ls", "/root").stdout == "first\n"
     assert _ssh(second, keys[second.cluster], "ls", "/root").stdout == ""
     first.remove()

@@ -8,8 +8,9 @@ from typing import Any
 
 import pulumi
 from pulumi import Output, ResourceOptions
-from pulumi_aws import cloudwatch, ec2, iam, vpc
+from pulumi_aws import cloudwatch, ec2, iam, ssm, vpc
 
+from stampworks.clouds.aws import tags
 from stampworks.clouds.aws.place import ANYWHERE, Place, assumed_by
 from stampworks.plan import Network, Rail
 from stampworks.resources import Keyring
@@ -26,7 +27,9 @@ class Connections(pulumi.ComponentResource):
     ssh_public_key: Output[str]
     """Of whoever may log in to nodes."""
 
-    def __init__(self, name: str, place: Place, network: Network, keyring: Keyring, opts: ResourceOptions) -> None:
+    def __init__(
+        self, name: str, cluster: str, place: Place, network: Network, keyring: Keyring, opts: ResourceOptions
+    ) -> None:
         super().__init__("stampworks:aws:Connections", name, None, place.within(opts))
         self.place, self.ssh_public_key = place, keyring.ssh_public_key
         self._name, self._opts = name, place.within(ResourceOptions(parent=self))
@@ -40,6 +43,7 @@ class Connections(pulumi.ComponentResource):
         for service in network.endpoints:
             self._endpoint(service, private)
         self._flow_log()
+        self._way_in(cluster, keyring)
         self.register_outputs({})
 
     def _table(self, name: str) -> ec2.RouteTable:
@@ -104,6 +108,17 @@ class Connections(pulumi.ComponentResource):
             **reached,
         )
 
+    def _way_in(self, cluster: str, keyring: Keyring) -> None:
+        """For whoever may read it: the key that logs in to nodes, at the end of a tunnel that AWS guards as well."""
+        ssm.Parameter(
+            f"{self._name}-identity",
+            name=tags.identity_parameter(cluster),
+            type="SecureString",
+            value=keyring.ssh_private_key,
+            tags=self.place.tags("identity"),
+            opts=self._opts,
+        )
+
     def _flow_log(self) -> None:
         """Of what was refused: it says what somebody tried, and what a node misses."""
         name, tags, opts = f"{self._name}-traffic", self.place.tags("traffic"), self._opts
@@ -124,14 +139,14 @@ class Connections(pulumi.ComponentResource):
 def create(
     name: str,
     *,
-    cluster: str,  # noqa: ARG001  (its place knows)
+    cluster: str,
     place: Place,
     network: Network,
     rails: Sequence[Rail],  # noqa: ARG001  (the fabric is AWS's own)
     keyring: Keyring,
     opts: ResourceOptions,
 ) -> Connections:
-    return Connections(name, place, network, keyring, opts)
+    return Connections(name, cluster, place, network, keyring, opts)
 
 
 def _may_write(group: str) -> str:

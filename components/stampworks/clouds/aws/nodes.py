@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
 
 import pulumi
-from pulumi import Output, ResourceOptions
+from pulumi import ResourceOptions
 from pulumi_aws import autoscaling, ebs, ec2, iam
 
+from stampworks.clouds.aws import tags
 from stampworks.clouds.aws.network import Connections
 from stampworks.clouds.aws.place import assumed_by
-from stampworks.plan import Group, Rail, Release, to_dict
+from stampworks.plan import Group, Rail, Release
 
 _ROOT = "/dev/xvda"
 _VOLUMES = ("/dev/sdf", "/dev/sdg", "/dev/sdh", "/dev/sdi")
@@ -27,11 +27,17 @@ _LEFT_ALONE = ("AZRebalance", "InstanceRefresh", "ReplaceUnhealthy")
 class NodeGroup(pulumi.ComponentResource):
     """The members of one group."""
 
-    generation: Output[str]
-    """Another one when new members are made from something else."""
+    generation = ""
+    """Who the members are, a group of AWS does not say: the roster asks for them."""
 
     def __init__(
-        self, name: str, network: Connections, group: Group, volumes: Sequence[ebs.Volume], opts: ResourceOptions
+        self,
+        name: str,
+        network: Connections,
+        group: Group,
+        made_from: str,
+        volumes: Sequence[ebs.Volume],
+        opts: ResourceOptions,
     ) -> None:
         place = network.place
         after = ResourceOptions(depends_on=[network])
@@ -41,13 +47,13 @@ class NodeGroup(pulumi.ComponentResource):
         self._name, self._network, self._group, self._launch = name, network, group, group.launch
         self._opts = place.within(ResourceOptions(parent=self))
         # By tags a node is found, and by tags it knows what it is.
-        self._tags = {**place.tags(group.name), "stampworks:group": group.name}
+        self._tags = {**place.tags(group.name), tags.GROUP: group.name, tags.TEMPLATE: made_from}
         profile = self._profile()
         if group.role == "controller":
-            self.generation = self._one(profile, volumes)
+            self._one(profile, volumes)
         else:
-            self.generation = self._several(profile)
-        self.register_outputs({"generation": self.generation})
+            self._several(profile)
+        self.register_outputs({})
 
     def _profile(self) -> iam.InstanceProfile:
         """What a node may do: be managed, and nothing else."""
@@ -56,7 +62,7 @@ class NodeGroup(pulumi.ComponentResource):
         iam.RolePolicyAttachment(name, role=role.name, policy_arn=_MANAGED, opts=opts)
         return iam.InstanceProfile(name, role=role.name, tags=tags, opts=opts)
 
-    def _one(self, profile: iam.InstanceProfile, volumes: Sequence[ebs.Volume]) -> Output[str]:
+    def _one(self, profile: iam.InstanceProfile, volumes: Sequence[ebs.Volume]) -> None:
         """A node that its volumes outlive: they are attached to one instance at a time, so the old one goes first."""
         place, launch = self._network.place, self._launch
         opts = ResourceOptions.merge(self._opts, ResourceOptions(delete_before_replace=True))
@@ -77,7 +83,7 @@ class NodeGroup(pulumi.ComponentResource):
             },
             user_data=self._network.ssh_public_key.apply(self._first_boot),
             user_data_replace_on_change=True,
-            tags=self._tags,
+            tags={**self._tags, tags.NODE: self._group.nodes[0].name},
             opts=opts,
         )
         for device, volume in zip(_VOLUMES, volumes, strict=False):
@@ -89,26 +95,23 @@ class NodeGroup(pulumi.ComponentResource):
                 stop_instance_before_detaching=True,
                 opts=opts,
             )
-        return Output.from_input(node.id)
 
-    def _several(self, profile: iam.InstanceProfile) -> Output[str]:
+    def _several(self, profile: iam.InstanceProfile) -> None:
         """As many as always run; those that start with jobs are not the group's, but made from its template."""
         count, template_ = self._group.count_min, self._template(profile)
-        version = template_.latest_version.apply(str)
         autoscaling.Group(
             self._name,
             min_size=count,
             max_size=count,
             desired_capacity=count,
             vpc_zone_identifiers=[self._network.place.subnets["nodes"].id],
-            launch_template={"id": template_.id, "version": version},
+            launch_template={"id": template_.id, "version": template_.latest_version.apply(str)},
             protect_from_scale_in=True,
             suspended_processes=[*_LEFT_ALONE],
             wait_for_capacity_timeout="0",  # whether they come, and what to do if not, the roster says
             tags=[{"key": key, "value": value, "propagate_at_launch": True} for key, value in self._tags.items()],
             opts=self._opts,
         )
-        return version
 
     def _template(self, profile: iam.InstanceProfile) -> ec2.LaunchTemplate:
         launch, group, place = self._launch, self._group, self._network.place
@@ -197,16 +200,14 @@ def create(
     network: Connections,
     group: Group,
     rails: Sequence[Rail],  # noqa: ARG001  (the plan says which NIC is where)
-    release: Release,  # noqa: ARG001  (the plan says which image it is)
-    content: str,  # noqa: ARG001
+    release: Release,
+    content: str,
     volumes: Sequence[ebs.Volume],
     drain_timeout_minutes: int,  # noqa: ARG001  (who takes nodes away waits for their jobs)
     opts: ResourceOptions,
 ) -> NodeGroup:
-    return NodeGroup(name, network, group, volumes, opts)
+    return NodeGroup(name, network, group, tags.template(group, release, content), volumes, opts)
 
 
 def template(group: Group, leaf_nodes: int | None, release: Release, content: str) -> str:  # noqa: ARG001
-    """A digest of what a member can only boot with, whoever it is: another one, and those that run are outdated."""
-    of = [to_dict(group.launch) if group.launch else None, group.purchase, group.reservation, to_dict(release), content]
-    return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:12]
+    return tags.template(group, release, content)

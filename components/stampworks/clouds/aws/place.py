@@ -9,6 +9,7 @@ import pulumi
 from pulumi import ResourceOptions
 from pulumi_aws import Provider, ec2, vpc
 
+from stampworks.clouds.aws import tags
 from stampworks.plan import Plan
 
 ANYWHERE = "0.0.0.0/0"
@@ -29,9 +30,15 @@ class Place(pulumi.ComponentResource):
         super().__init__("stampworks:aws:Place", name, None, opts)
         self._cluster, self._common = (
             plan.name,
-            {**{tag.name: tag.value for tag in plan.tags}, "stampworks:cluster": plan.name},
+            {**{tag.name: tag.value for tag in plan.tags}, tags.CLUSTER: plan.name},
         )
-        self.provider = Provider(name, region=plan.region, opts=ResourceOptions(parent=self))
+        self.provider = Provider(
+            name,
+            region=plan.region,
+            # what is written on a machine while it runs is no difference to what was declared
+            ignore_tags={"keys": [tags.HOST_KEY, tags.PLACES, tags.CONDEMNED]},
+            opts=ResourceOptions(parent=self),
+        )
         within = self.within(ResourceOptions(parent=self))
         self.vpc = ec2.Vpc(
             name,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 from stampworks.clouds.local.room import read_nodes
 from stampworks.clouds.local.room.room import of_cluster
 from stampworks.plan import Member, Roster
 
-PATIENCE_S = 20.0
+PATIENCE_S, POLL_S = 20.0, 0.5
 """Nodes are up when their group is made: one that is missing then has died, and nothing but an `up` starts it."""
 
 
-def members(cluster: str) -> Roster:
+def members(cluster: str, region: str) -> Roster:  # noqa: ARG001  (a room is known by its cluster alone)
     """The nodes that are up; one that is dead or frozen is not among them."""
     room = of_cluster(cluster)
     if room.process is None:
@@ -28,3 +30,11 @@ def members(cluster: str) -> Roster:
         if node.alive
     ]
     return Roster(cluster, "local", room.reach, "root", str(room.identity_file), tuple(found))
+
+
+def join(cluster: str, region: str, names: Mapping[str, Sequence[str]]) -> None:
+    """Nodes have their names, and are up, when their group is made."""
+
+
+def dismiss(cluster: str, region: str, names: Iterable[str]) -> None:
+    """Nodes that nobody wants any more go when their group is made."""

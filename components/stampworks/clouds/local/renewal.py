@@ -27,6 +27,6 @@ def renew(plan: Plan, content: str, names: Collection[str], progress: Progress) 
             room.renew_nodes(plan.name, group, plan.fabric.rails_of(group), image, own, progress)
 
 
-def condemn(cluster: str, names: Collection[str], why: str) -> None:
+def condemn(plan: Plan, names: Collection[str], why: str) -> None:
     """Has nodes count as outdated; without a reason, no longer."""
-    room.condemn_nodes(cluster, names, why)
+    room.condemn_nodes(plan.name, names, why)

@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 
+from stampworks.clouds.aws.errors import AwsError
 from stampworks.clouds.local.room import RoomError
 from stampworks.configuration import PlaybookFailed
 from stampworks.operations.errors import OperationError
@@ -14,7 +15,7 @@ from stampworks.provider.handlers.local_room import LocalRoom
 from stampworks.provider.handlers.playbook import Playbook
 from stampworks.provider.handlers.qualification import NotProvenError, Qualification
 from stampworks.provider.handlers.roll import Roll
-from stampworks.provider.handlers.roster import MembersMissingError, Roster
+from stampworks.provider.handlers.roster import Roster
 from stampworks.provider.handlers.signing_key import SigningKey
 
 PACKAGE = Package(
@@ -34,5 +35,5 @@ PACKAGE = Package(
         SigningKey(),
         Qualification(),
     ),
-    expected_errors=(RoomError, PlaybookFailed, OperationError, MembersMissingError, NotProvenError),
+    expected_errors=(AwsError, RoomError, PlaybookFailed, OperationError, NotProvenError),
 )

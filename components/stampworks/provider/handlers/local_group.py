@@ -83,7 +83,7 @@ def _shrink(call: Call, group: plan.Group) -> None:
     kept = {node.name for node in group.nodes}
     leaving = {state.name: state.alive for state in _of(group.name, room.read_nodes(cluster)) if state.name not in kept}
     if ending := sorted(name for name, alive in leaving.items() if alive):
-        roster = operations.members("local", cluster)
+        roster = operations.members("local", cluster, "")
         timeout = call.inputs["drainTimeoutMinutes"]
         operations.vacate(roster, dict.fromkeys(ending, LEAVES), timeout, call.progress)
     room.end_nodes(cluster, call.inputs["claim"], list(leaving), call.progress)

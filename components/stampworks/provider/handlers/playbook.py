@@ -68,7 +68,7 @@ def _roster(inputs: Mapping[str, Any]) -> plan.Roster:
 async def _look(call: Call) -> list[str]:
     """What is not as the playbook and the plan say, in words; nodes that cannot be looked at are among them."""
     inventory, known = json.loads(call.inputs["inventory"]), _roster(call.inputs)
-    now = await call.thread(operations.members, known.cloud, known.cluster)
+    now = await call.thread(operations.members, known.cloud, known.cluster, known.region)
     up = {member.name for member in now.members}
     hosts = [host for host in inventory["all"]["hosts"] if host in up]
     seen = configuration.Look()

@@ -20,7 +20,9 @@ class Roll(Handler):
         "cluster": Property("string", "the cluster's name", replaces=True),
         "cloud": Property("string", "the cloud that it is on", replaces=True),
         "groups": Property(
-            "array", "of each group its name, template, how many members it has, and its generation", settled=True
+            "array",
+            "of each group its name, template, and the generation of its members where the engine knows that",
+            settled=True,
         ),
         "plan": Property("object", "the plan", silent=True),
         "content": Property("string", "a digest of what the image's installation does", silent=True),
@@ -30,6 +32,7 @@ class Roll(Handler):
         "secrets": Property("object", "variables that must not be seen, and the signing key", secret=True, silent=True),
     }
     outputs: ClassVar[Mapping[str, Property]] = {
+        "generations": Property("object", "of each group, another one when the last roll has left other members"),
         "certificate": Property("string", "what was measured of the nodes that the last roll made anew; may be empty"),
         "drift": Property("array", "the nodes that the next roll makes anew, and why, in words"),
     }
@@ -49,11 +52,14 @@ class Roll(Handler):
         order = _order(call.inputs)
         play = _play(call, order.plan, secrets)
         await call.thread(operations.roll, order, earlier, call.progress, play, keep)
-        return {**await _now(call), **kept}
+        now = await _members(call)
+        return {**await _now(call, now), **kept, "generations": {name: _generation(now, name) for name in _names(call)}}
 
     async def read(self, call: Call) -> dict[str, Any] | None:
-        earlier = {"certificate": call.old_outputs.get("certificate", "")}
-        return {**await _now(call), **earlier, **call.left} if "plan" in call.inputs else earlier
+        kept = {name: call.old_outputs.get(name, none) for name, none in (("certificate", ""), ("generations", {}))}
+        if "plan" not in call.inputs:
+            return kept
+        return {**await _now(call, await _members(call)), **kept, **call.left}
 
     async def delete(self, call: Call) -> None:
         pass  # the nodes go
@@ -70,14 +76,23 @@ def _secrets(call: Call) -> tuple[dict[str, str], str]:
     return {name: given[name] for name in given if name != "signing_key"}, given.get("signing_key", "")
 
 
-async def _now(call: Call) -> dict[str, Any]:
-    """The groups' generations and the outdated nodes, as they are now."""
-    known = await call.thread(operations.members, call.inputs["cloud"], call.inputs["cluster"])
+async def _members(call: Call) -> plan.Roster:
+    given = call.inputs
+    return await call.thread(operations.members, given["cloud"], given["cluster"], given["plan"].get("region", ""))
+
+
+def _names(call: Call) -> list[str]:
+    return [group["name"] for group in call.inputs["groups"]]
+
+
+def _generation(of: plan.Roster, group: str) -> str:
+    return plan.generation({each.name: each.instance for each in of.members if each.group == group})
+
+
+async def _now(call: Call, known: plan.Roster) -> dict[str, Any]:
+    """The groups' generations, where the engine knows any, and the outdated nodes, as they are now."""
     groups = [
-        {
-            **group,
-            "generation": plan.generation({m.name: m.instance for m in known.members if m.group == group["name"]}),
-        }
+        {**group, "generation": _generation(known, group["name"]) if group["generation"] else ""}
         for group in call.inputs["groups"]
     ]
     try:

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from stampworks import operations, plan
+from stampworks.operations import Wanted
 from stampworks.provider.handler import Call, Handler, Property
-
-_POLL_S = 0.5
-
-
-class MembersMissingError(Exception):
-    """Some group did not become complete in time."""
 
 
 class Roster(Handler):
-    """Waits until all members of all groups are there, and says who they are."""
+    """Waits until all members of all groups are there that always run, and says who they are."""
 
     token = "stampworks:cluster:Roster"  # noqa: S105
     refresh = True
     inputs: ClassVar[Mapping[str, Property]] = {
         "cluster": Property("string", "the cluster's name", replaces=True),
         "cloud": Property("string", "the cloud whose members they are", replaces=True),
-        "groups": Property("array", "of each group its name, how many members it has, and its generation"),
+        "region": Property("string", "where that cloud has them; may be empty"),
+        "groups": Property(
+            "array", "of each group its name, its members' names, how many of them always run, and its generation"
+        ),
+        "drainTimeoutMinutes": Property("integer", "how long nodes that leave may go on with their jobs", silent=True),
     }
     outputs: ClassVar[Mapping[str, Property]] = {
         "reach": Property("array", "command that runs another one where the members can be reached"),
+        "proxy": Property("array", "command that ssh talks through; may be empty"),
         "user": Property("string", "whom to log in as"),
         "identityFile": Property("string", "path of the key to log in with"),
         "members": Property("array", "the members, with their addresses and host keys"),
@@ -39,49 +36,43 @@ class Roster(Handler):
         return f"{inputs['cloud']}/{inputs['cluster']}"
 
     def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-        missing = _missing(outputs.get("groups", ()), outputs.get("members", ()))
-        return {"members": [f"cloud: {missing}"]} if missing else {}
+        there = [plan.from_dict(plan.Member, each) for each in outputs.get("members", ())]
+        short = operations.missing(wanted(outputs), there)
+        return {"members": [f"cloud: {short}"]} if short else {}
 
     async def ensure(self, call: Call) -> dict[str, Any]:
-        patience_s = operations.patience_s(call.inputs["cloud"])
-        deadline = time.monotonic() + patience_s
-        while True:
-            found = await _members(call, call.inputs["cloud"], call.inputs["cluster"])
-            missing = _missing(call.inputs["groups"], found["members"])
-            if not missing:
-                return found
-            if time.monotonic() > deadline:
-                raise MembersMissingError(f"{missing} after {patience_s:.0f} s; pulumi up starts what is dead")
-            call.progress(missing)
-            await asyncio.sleep(_POLL_S)
+        given = call.inputs
+        where = (given["cloud"], given["cluster"], given["region"])
+        timeout = given["drainTimeoutMinutes"]
+        return _outputs(await call.thread(operations.gather, *where, wanted(given), timeout, call.progress))
 
     async def read(self, call: Call) -> dict[str, Any] | None:
-        found = await _members(call, *call.id.split("/", 1))
+        cloud, cluster = call.id.split("/", 1)
+        now = await call.thread(operations.members, cloud, cluster, call.inputs.get("region", ""))
+        found = _outputs(now)
+        # A pool that was taken out of the declaration is there until the end of the same `up`; those of a group that
+        # come and go with the work are nobody's to miss. All there are where nobody declared any, as in an import.
+        groups = {each.group: each.always for each in wanted(call.inputs)}
+        if groups:
+            found["members"] = [one for one in found["members"] if one["name"] in groups.get(one["group"], ())]
         return found if found["members"] else None
 
     async def delete(self, call: Call) -> None:
         pass  # a list; what it lists is deleted by whoever made it
 
 
-async def _members(call: Call, cloud: str, cluster: str) -> dict[str, Any]:
-    """The declared groups' members; all there are where nobody declared any, as in an import."""
-    data = plan.to_dict(await call.thread(operations.members, cloud, cluster))
-    declared = {group["name"] for group in call.inputs.get("groups", ())}
+def wanted(inputs: Mapping[str, Any]) -> list[Wanted]:
+    """Who is to be in each group; of one that an earlier version of the toolkit declared, nobody knows the names."""
+    groups = [each for each in inputs.get("groups", ()) if "names" in each]
+    return [Wanted(each["name"], tuple(each["names"]), int(each["count"])) for each in groups]
+
+
+def _outputs(roster: plan.Roster) -> dict[str, Any]:
+    data = plan.to_dict(roster)
     return {
         "reach": list(data["reach"]),
+        "proxy": list(data["proxy"]),
         "user": data["user"],
         "identityFile": data["identity_file"],
-        # A pool that was taken out of the declaration is there until the end of the same `up`.
-        "members": [one for one in data["members"] if not declared or one["group"] in declared],
+        "members": list(data["members"]),
     }
-
-
-def _missing(groups: Any, members: Any) -> str:
-    """Which groups are not complete, in words; empty when all are."""
-    there = Counter(member["group"] for member in members)
-    short = [
-        f"{group['name']}: {there[group['name']]} of {group['count']} members"
-        for group in groups
-        if there[group["name"]] != group["count"]
-    ]
-    return ", ".join(short)

@@ -1,0 +1,259 @@
+"""Who is in an AWS cluster now: the instances that carry its tags."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from stampworks import paths
+from stampworks.clouds.aws import tags
+from stampworks.clouds.aws.errors import AwsError
+from stampworks.clouds.aws.session import asking, client
+from stampworks.plan import Member, Roster
+
+T = TypeVar("T")
+
+PATIENCE_S, POLL_S = 1200.0, 10.0
+"""A machine with many NICs and much memory takes minutes until its console says anything."""
+USER = "root"
+_THERE = ("pending", "running")
+_DEAD = ("stopped", "terminated")
+_ASKED_AT_ONCE = 50
+"""What AWS allows."""
+_GROUP_NAME = "aws:autoscaling:groupName"
+"""The tag that AWS puts on what a group has started."""
+_KEYS = re.compile(r"-----BEGIN SSH HOST KEY KEYS-----(.*?)-----END SSH HOST KEY KEYS-----", re.DOTALL)
+_KEY = re.compile(r"^(ssh-ed25519 [A-Za-z0-9+/]{20,200}={0,2})(?:\s|$)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """An instance of a cluster, whether it is a node yet or not."""
+
+    id: str
+    group: str
+    node: str
+    """Empty until it has a name."""
+    host_key: str
+    """Empty until its console has shown it, or marked as that of an earlier disk."""
+    template: str
+    condemned: str
+    state: str
+    started: str
+    places: str
+    disk: str
+    """The volume that it boots from."""
+    address: str
+    rail_addresses: tuple[str, ...]
+    in_group: bool
+    """Whether it is one of those that always run, which its group replaces."""
+
+    @property
+    def joined(self) -> bool:
+        """Whether it is a node that can be reached."""
+        named = bool(self.node and self.address and self.state == "running")
+        return named and _KEY.fullmatch(self.host_key) is not None
+
+    @property
+    def instance(self) -> str:
+        """Another one, too, when it was given a new disk."""
+        return f"{self.id}/{self.disk}"
+
+
+def members(cluster: str, region: str) -> Roster:
+    """The nodes that run and have joined; what was started just now is not among them."""
+    ec2 = client("ec2", region)
+    joined = [each for each in machines(ec2, cluster, region) if each.joined]
+    found = {each.node: each for each in sorted(joined, key=_age, reverse=True)}
+    identity = _identity_file(cluster, region) if found else ""
+    return Roster(
+        cluster=cluster,
+        cloud="aws",
+        reach=(),
+        user=USER,
+        identity_file=identity,
+        members=tuple(_member(found[name]) for name in sorted(found)),
+        region=region,
+        proxy=_session(region),
+    )
+
+
+def join(cluster: str, region: str, names: Mapping[str, Sequence[str]]) -> None:
+    """Machines that a group has started get the names that nobody has; what has died is started anew by its group.
+
+    Of a name that two have, which happens when two join at once, the one that started first keeps it.
+    """
+    ec2 = client("ec2", region)
+    found = machines(ec2, cluster, region)
+    _start_anew([each for each in found if each.state in _DEAD and each.in_group], region)
+    there = sorted((each for each in found if each.state in _THERE), key=_age)
+    for group, wanted in names.items():
+        for machine, name in _unnamed([each for each in there if each.group == group], wanted):
+            _tag(ec2, region, machine, {tags.NODE: name, "Name": f"{cluster}-{name}"})
+    booting = [each for each in there if each.state == "running" and not _KEY.fullmatch(each.host_key)]
+    shown = [(each, _shown_key(ec2, region, each.id)) for each in booting]
+    booted = [(each, key) for each, key in shown if key and tags.was(key) != each.host_key]
+    places = _places(ec2, region, [each.id for each, _ in booted])
+    for machine, key in booted:
+        _tag(ec2, region, machine, {tags.PLACES: places.get(machine.id, ""), tags.HOST_KEY: key})
+
+
+def dismiss(cluster: str, region: str, names: Iterable[str]) -> None:
+    """Ends nodes that nobody wants any more; their group, which wants fewer by now, starts none for them."""
+    leaving = set(names)
+    end([each for each in machines(client("ec2", region), cluster, region) if each.node in leaving], region)
+
+
+def machines(ec2: Any, cluster: str, region: str) -> list[Machine]:
+    """All instances that carry the cluster's tags and are not gone, those of a group that died among them."""
+    filters = [
+        {"Name": f"tag:{tags.CLUSTER}", "Values": [cluster]},
+        {"Name": "tag-key", "Values": [tags.GROUP]},
+    ]
+    with asking(region, f"cannot say who is in cluster {cluster}"):
+        pages = ec2.get_paginator("describe_instances").paginate(Filters=filters)
+        listed = [one for page in pages for part in page["Reservations"] for one in part["Instances"]]
+    return [_machine(each) for each in listed]
+
+
+def end(gone: Sequence[Machine], region: str) -> None:
+    """Whether another one starts for it, its group knows, by how many it wants."""
+    autoscaling = client("autoscaling", region)
+    for each in gone:
+        with asking(region, f"cannot end {each.node or each.id} of {each.group}"):
+            autoscaling.terminate_instance_in_auto_scaling_group(
+                InstanceId=each.id, ShouldDecrementDesiredCapacity=False
+            )
+
+
+def _shown_key(ec2: Any, region: str, instance: str) -> str:
+    """The host key that a machine's console shows last, which is when its first boot is through; empty until then."""
+    with asking(region, f"cannot read the console of {instance}"):
+        said = ec2.get_console_output(InstanceId=instance, Latest=True).get("Output", "")
+    with contextlib.suppress(binascii.Error, ValueError):  # boto3 has decoded it, or not
+        said = base64.b64decode(said, validate=True).decode(errors="replace")
+    blocks = _KEYS.findall(said.replace("\r", ""))
+    found = _KEY.search(blocks[-1]) if blocks else None
+    return found[1] if found else ""
+
+
+def _places(ec2: Any, region: str, ids: Sequence[str]) -> dict[str, str]:
+    """Where AWS says that machines are in its network: nothing of small ones, and nothing to whoever may not ask."""
+    found: list[Mapping[str, Any]] = []
+    for some in batched(ids, _ASKED_AT_ONCE):
+        with contextlib.suppress(AwsError), asking(region, "cannot say where machines are"):
+            found += ec2.describe_instance_topology(InstanceIds=list(some))["Instances"]
+    return {each["InstanceId"]: " ".join(each["NetworkNodes"]) for each in found}
+
+
+def _start_anew(dead: Sequence[Machine], region: str) -> None:
+    """A group counts what died as its own until somebody says otherwise, for it is told to replace nothing by itself.
+
+    What it has let go already, AWS shows for another hour.
+    """
+    autoscaling = client("autoscaling", region)
+    for some in batched(dead, _ASKED_AT_ONCE):
+        with asking(region, "cannot say which dead machines their groups still count"):
+            ids = [each.id for each in some]
+            known = autoscaling.describe_auto_scaling_instances(InstanceIds=ids)["AutoScalingInstances"]
+        counted = {each["InstanceId"] for each in known}
+        end([each for each in some if each.id in counted], region)
+
+
+def batched(all_: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    yield from (all_[start : start + size] for start in range(0, len(all_), size))
+
+
+def _unnamed(machines_: Sequence[Machine], wanted: Sequence[str]) -> Iterator[tuple[Machine, str]]:
+    """Whoever joins, and its name: in the order in which they started, and of the names."""
+    holder: dict[str, Machine] = {}
+    joining = []
+    for each in machines_:
+        if each.node and each.node not in holder:
+            holder[each.node] = each
+        elif each.in_group:
+            joining.append(each)
+    yield from zip(joining, (name for name in wanted if name not in holder), strict=False)
+
+
+def _tag(ec2: Any, region: str, machine: Machine, of: Mapping[str, str]) -> None:
+    with asking(region, f"cannot write on {machine.id} of {machine.group} what it is called"):
+        ec2.create_tags(Resources=[machine.id], Tags=[{"Key": key, "Value": value} for key, value in of.items()])
+
+
+def _age(machine: Machine) -> tuple[str, str]:
+    return machine.started, machine.id
+
+
+def _machine(instance: Mapping[str, Any]) -> Machine:
+    of = {each["Key"]: each["Value"] for each in instance.get("Tags", ())}
+    root = instance.get("RootDeviceName")
+    disks = {each["DeviceName"]: each["Ebs"]["VolumeId"] for each in instance.get("BlockDeviceMappings", ())}
+    return Machine(
+        id=instance["InstanceId"],
+        group=of[tags.GROUP],
+        node=of.get(tags.NODE, ""),
+        host_key=of.get(tags.HOST_KEY, ""),
+        template=of.get(tags.TEMPLATE, ""),
+        condemned=of.get(tags.CONDEMNED, ""),
+        state=instance["State"]["Name"],
+        started=instance["LaunchTime"].isoformat(),
+        places=of.get(tags.PLACES, ""),
+        disk=disks.get(root, ""),
+        address=instance.get("PrivateIpAddress", ""),
+        rail_addresses=tuple(each.get("PrivateIpAddress", "") for each in _fabric(instance)),
+        in_group=_GROUP_NAME in of,
+    )
+
+
+def _fabric(instance: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Its NICs of the fabric, in the order of its cards."""
+    found = [each for each in instance.get("NetworkInterfaces", ()) if each.get("InterfaceType", "").startswith("efa")]
+    return sorted(found, key=lambda each: each.get("Attachment", {}).get("NetworkCardIndex", 0))
+
+
+def _member(machine: Machine) -> Member:
+    return Member(
+        name=machine.node,
+        group=machine.group,
+        instance=machine.instance,
+        address=machine.address,
+        rail_addresses=machine.rail_addresses,
+        host_key=machine.host_key,
+        target=machine.id,
+        places=tuple(machine.places.split()) or None,
+    )
+
+
+def _session(region: str) -> tuple[str, ...]:
+    """A tunnel of Systems Manager to the machine that ssh is told: no port is open to anybody."""
+    how = ("--document-name", "AWS-StartSSHSession", "--parameters", "portNumber=%p")
+    return ("aws", "ssm", "start-session", "--region", region, "--target", "%h", *how)
+
+
+def _identity_file(cluster: str, region: str) -> str:
+    """The key to log in with, as ssh wants it: a file of whoever asks. AWS keeps it, and says who may read it."""
+    with asking(region, f"cannot read the key that logs in to cluster {cluster}"):
+        answer = client("ssm", region).get_parameter(Name=tags.identity_parameter(cluster), WithDecryption=True)
+    text = answer["Parameter"]["Value"].rstrip("\n") + "\n"
+    file = paths.state_dir() / "aws" / region / cluster / "identity"
+    if not file.is_file() or file.read_text() != text:
+        _write_private(file, text)
+    return str(file)
+
+
+def _write_private(file: Path, text: str) -> None:
+    """Whole or not at all, and for nobody else's eyes at any time."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=file.parent)
+    with os.fdopen(descriptor, "w") as opened:
+        opened.write(text)
+    Path(name).replace(file)

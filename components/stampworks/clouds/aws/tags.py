@@ -1,0 +1,47 @@
+"""By what a machine of AWS is known as a node: its tags, which it gets when it is launched or when it joins."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Final
+
+from stampworks.plan import Group, Release, to_dict
+
+CLUSTER: Final = "stampworks:cluster"
+GROUP: Final = "stampworks:group"
+NODE: Final = "stampworks:node"
+"""What it is called; whoever has none is no member yet."""
+HOST_KEY: Final = "stampworks:host-key"
+"""Its public ssh host key, as its console showed it; before one that was, which its console may go on to show."""
+_WAS: Final = "was "
+PLACES: Final = "stampworks:places"
+"""The domains of AWS's network that it is in, the outermost first, with a space between two."""
+TEMPLATE: Final = "stampworks:template"
+"""A digest of what it was made from."""
+CONDEMNED: Final = "stampworks:condemned"
+"""Why it is made anew the next time, whatever it was made from."""
+
+
+def template(group: Group, release: Release, content: str) -> str:
+    """A digest of what a member can only boot with, whoever it is: another one, and those that run are outdated.
+
+    Its first part is of the machine, its second of what is on its disk.
+    """
+    launch = to_dict(group.launch) if group.launch else {}
+    disk = [launch.pop("image", ""), launch.pop("published_image", ""), to_dict(release), content]
+    return f"{_digest([launch, group.purchase, group.reservation])}-{_digest(disk)}"
+
+
+def _digest(of: object) -> str:
+    return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def was(host_key: str) -> str:
+    """What stands for the key of a disk that goes: whoever reads the console waits for another one."""
+    return _WAS + host_key.removeprefix(_WAS)
+
+
+def identity_parameter(cluster: str) -> str:
+    """Where the key is that the toolkit logs in with, among the parameters of Systems Manager."""
+    return f"/stampworks/{cluster}/identity"

@@ -1,0 +1,82 @@
+"""Waiting until everybody is there who always runs, and letting those go whom nobody wants any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from stampworks.operations.drain import LEAVES, vacate
+from stampworks.operations.errors import OperationError
+from stampworks.operations.members import cloud, members
+from stampworks.plan import Group, Member, Roster
+
+
+class MembersMissingError(OperationError):
+    """Some group did not become complete in time."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The members of one group, as a plan has them."""
+
+    group: str
+    names: tuple[str, ...]
+    count: int
+    """How many of them, the first ones, always run."""
+
+    @property
+    def always(self) -> tuple[str, ...]:
+        return self.names[: self.count]
+
+
+def wanted(group: Group) -> Wanted:
+    return Wanted(group.name, tuple(node.name for node in group.nodes), group.count_min)
+
+
+def join(of: str, cluster: str, region: str, all_: Iterable[Wanted]) -> None:
+    """Makes members of what has been started, and starts what has died where nothing else does."""
+    cloud(of).join(cluster, region, {each.group: each.always for each in all_})
+
+
+def gather(
+    of: str,
+    cluster: str,
+    region: str,
+    all_: Sequence[Wanted],
+    drain_timeout_minutes: float,
+    progress: Callable[[str], None],
+) -> Roster:
+    """Those that always run, once all of them are there. Who is not wanted leaves first, when its jobs are through."""
+    patience_s, poll_s = float(cloud(of).PATIENCE_S), float(cloud(of).POLL_S)
+    deadline = time.monotonic() + patience_s
+    _let_go(members(of, cluster, region), all_, drain_timeout_minutes, progress)
+    while True:
+        join(of, cluster, region, all_)
+        now = members(of, cluster, region)
+        short = missing(all_, now.members)
+        if not short:
+            always = {name for each in all_ for name in each.always}
+            return replace(now, members=tuple(each for each in now.members if each.name in always))
+        if time.monotonic() > deadline:
+            raise MembersMissingError(f"{short} after {patience_s:.0f} s", "pulumi up starts what is dead")
+        progress(short)
+        time.sleep(poll_s)
+
+
+def missing(all_: Iterable[Wanted], there: Iterable[Member]) -> str:
+    """Which groups are not complete, in words; empty when all are."""
+    names = {member.name for member in there}
+    found = [(each, len(names.intersection(each.always))) for each in all_]
+    return ", ".join(
+        f"{each.group}: {count} of {each.count} members" for each, count in found if count < len(each.always)
+    )
+
+
+def _let_go(now: Roster, all_: Sequence[Wanted], timeout_minutes: float, progress: Callable[[str], None]) -> None:
+    """Of the groups that are wanted; one that was taken out goes as a whole, at the end of the same `up`."""
+    names: Mapping[str, Sequence[str]] = {each.group: each.names for each in all_}
+    leaving = [each.name for each in now.members if each.name not in names.get(each.group, [each.name])]
+    if leaving:
+        vacate(now, dict.fromkeys(leaving, LEAVES), timeout_minutes, progress)
+        cloud(now.cloud).dismiss(now.cluster, now.region, leaving)

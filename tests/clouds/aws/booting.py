@@ -1,0 +1,49 @@
+"""What moto lacks of a machine that boots: a console that shows its host key, and another disk to boot from."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.ec2.responses import EC2Response
+
+CONSOLES: dict[str, str] = {}
+"""What the console of each instance shows; of one that is not here, nothing yet."""
+SERIAL = [0]
+
+
+def key(number: int) -> str:
+    """A host key as good as any."""
+    return f"ssh-ed25519 {base64.b64encode(b'key of a machine that is not ' + number.to_bytes(3, 'big')).decode()}"
+
+
+def boot(instance: str, number: int, before: str = "") -> str:
+    """Its console shows what cloud-init writes when the first boot is through; gives the key."""
+    blocks = f"{before}[   1.0] Linux\r\n-----BEGIN SSH HOST KEY KEYS-----\r\necdsa-sha2-nistp256 AAAA root@ip\r\n"
+    CONSOLES[instance] = f"{blocks}{key(number)} root@ip-10-0-0-1\r\n-----END SSH HOST KEY KEYS-----\r\nlogin: "
+    return key(number)
+
+
+def _get_console_output(self: EC2Response) -> ActionResult:
+    id_ = self._get_param("InstanceId")
+    text = base64.b64encode(CONSOLES.get(id_, "").encode()).decode()
+    return ActionResult({"InstanceId": id_, "Output": text})
+
+
+def _create_replace_root_volume_task(self: EC2Response) -> ActionResult:
+    instance: Any = self.ec2_backend.get_instance(self._get_param("InstanceId"))
+    SERIAL[0] += 1
+    volume = self.ec2_backend.create_volume(size=8, zone_name=instance.placement)
+    instance.block_device_mapping[instance.root_device_name].volume_id = volume.id
+    instance.image_id = self._get_param("ImageId")
+    task = {
+        "ReplaceRootVolumeTaskId": f"replacevol-{SERIAL[0]:017x}",
+        "InstanceId": instance.id,
+        "TaskState": "pending",
+    }
+    return ActionResult({"ReplaceRootVolumeTask": task})
+
+
+EC2Response.get_console_output = _get_console_output  # type: ignore[method-assign, assignment]
+EC2Response.create_replace_root_volume_task = _create_replace_root_volume_task  # type: ignore[attr-defined]

@@ -1,0 +1,346 @@
+"""Who is in a cluster on AWS, and how a machine becomes one of them: asked through the SDK, of a simulated AWS."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks import planning
+from stampworks.clouds.aws import members, renewal, session, tags
+from stampworks.clouds.aws.errors import AwsError
+from stampworks.declaration import load_value
+from stampworks.plan import Launch, Plan, Roster
+
+from tests.clouds.aws import booting
+from tests.clouds.aws.booting import boot, key
+from tests.clouds.aws.simulated import REGION, Simulated
+
+CLUSTER, CONTENT = "c", "content"
+NAMES = {"gpu": ("gpu-001", "gpu-002")}
+
+
+@pytest.fixture
+def aws(aws: Simulated, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Simulated:
+    for name, value in aws.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(renewal, "_POLL_S", 0.01)
+    session.client.cache_clear()
+    booting.CONSOLES.clear()
+    aws.client("ssm").put_parameter(Name="/stampworks/c/identity", Value="PRIVATE\n", Type="SecureString")
+    return aws
+
+
+@pytest.fixture
+def plan() -> Plan:
+    declared = {"version": 1, "name": CLUSTER, "cloud": "aws", "region": REGION}
+    made = planning.plan(
+        load_value({**declared, "pools": [{"name": "gpu", "machine": "g6-8xlarge", "count": 2}]}, "test")
+    )
+    return with_launch(made, image="ami-1")
+
+
+def with_launch(plan: Plan, **changes: Any) -> Plan:
+    groups = [replace(group, launch=replace(launch(group.launch), **changes)) for group in plan.groups]
+    return replace(plan, groups=tuple(groups))
+
+
+def launch(of: Launch | None) -> Launch:
+    assert of
+    return of
+
+
+def start(aws: Simulated, plan: Plan | None = None, count: int = 2, group: str = "gpu") -> None:
+    """A group as clouds/aws/nodes.py asks for it: what moto does not know of it is left out."""
+    made_from = tags.template(plan.pools[0], plan.release, CONTENT) if plan else "made-from"
+    of = {tags.CLUSTER: CLUSTER, tags.GROUP: group, tags.TEMPLATE: made_from}
+    image = aws.publish(f"/test/{group}")
+    template = aws.client("ec2").create_launch_template(
+        LaunchTemplateName=group, LaunchTemplateData={"ImageId": image, "InstanceType": "g6.8xlarge"}
+    )["LaunchTemplate"]
+    aws.client("autoscaling").create_auto_scaling_group(
+        AutoScalingGroupName=group,
+        LaunchTemplate={"LaunchTemplateId": template["LaunchTemplateId"]},
+        **dict.fromkeys(("MinSize", "MaxSize", "DesiredCapacity"), count),
+        AvailabilityZones=[f"{REGION}a"],
+        Tags=[{"Key": name, "Value": value, "PropagateAtLaunch": True} for name, value in of.items()],
+    )
+
+
+def there(aws: Simulated) -> list[Mapping[str, Any]]:
+    """All machines that are not gone, however they came."""
+    found = aws.client("ec2").describe_instances()["Reservations"]
+    running = [one for part in found for one in part["Instances"] if one["State"]["Name"] == "running"]
+    return sorted(running, key=lambda one: (one["LaunchTime"], one["InstanceId"]))
+
+
+def ids(aws: Simulated) -> list[str]:
+    return [one["InstanceId"] for one in there(aws)]
+
+
+def join(names: Mapping[str, tuple[str, ...]] | None = None) -> Roster:
+    members.join(CLUSTER, REGION, NAMES if names is None else names)
+    return members.members(CLUSTER, REGION)
+
+
+def stamped(aws: Simulated, plan: Plan | None = None) -> Roster:
+    start(aws, plan)
+    for number, each in enumerate(ids(aws)):
+        boot(each, number)
+    return join()
+
+
+def tag(aws: Simulated, instance: str, **of: str) -> None:
+    pairs = [{"Key": getattr(tags, name), "Value": value} for name, value in of.items()]
+    aws.client("ec2").create_tags(Resources=[instance], Tags=pairs)
+
+
+def test_a_machine_joins_when_its_console_shows_its_key(aws: Simulated) -> None:
+    """By then its first boot is through; before, it has a name, and is no member."""
+    start(aws)
+    one, other = ids(aws)
+    assert join().members == ()
+    boot(other, 7)
+    [found] = join().members
+    assert (found.name, found.group, found.target, found.host_key) == ("gpu-002", "gpu", other, key(7))
+    assert found.places == ("nn-top", "nn-spine-0", "nn-leaf-0")
+    boot(one, 8)
+    assert [(each.name, each.target) for each in join().members] == [("gpu-001", one), ("gpu-002", other)]
+
+
+def test_the_roster_says_how_to_get_there(aws: Simulated) -> None:
+    """Through a tunnel that AWS guards, with a key that AWS keeps: a file that is nobody else's to read."""
+    roster = stamped(aws)
+    assert (roster.cloud, roster.region, roster.user, roster.reach) == ("aws", REGION, "root", ())
+    assert roster.proxy[:7] == ("aws", "ssm", "start-session", "--region", REGION, "--target", "%h")
+    assert roster.host(roster.members[0]) == roster.members[0].target
+    file = Path(roster.identity_file)
+    assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == ("PRIVATE\n", 0o600)
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    aws.client("ssm").put_parameter(Name="/stampworks/c/identity", Value="OTHER", Type="SecureString", Overwrite=True)
+    assert Path(members.members(CLUSTER, REGION).identity_file).read_text() == "OTHER\n"
+
+
+def test_who_has_joined_is_not_asked_again(aws: Simulated) -> None:
+    """A look at a cluster of any size is a few calls, and writes nothing."""
+    stamped(aws)
+    aws.calls.clear()
+    join()
+    members.members(CLUSTER, REGION)
+    assert not {"ec2:CreateTags", "ec2:GetConsoleOutput", "ec2:DescribeInstanceTopology"} & set(aws.calls)
+
+
+def test_another_cluster_is_nobody_here(aws: Simulated) -> None:
+    """Nor is a machine that only carries the name."""
+    stamped(aws)
+    assert members.members("d", REGION).members == ()
+    assert not Path(members.members("d", REGION).identity_file).name
+    image = aws.publish("/test/other")
+    [alien] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
+    tag(aws, alien["InstanceId"], CLUSTER=CLUSTER)
+    assert len(join({"gpu": ("gpu-001", "gpu-002", "gpu-003")}).members) == 2
+
+
+def test_who_died_is_started_anew_under_its_name(aws: Simulated) -> None:
+    """A group that is told to replace nothing by itself is told so by an `up`, once."""
+    before = stamped(aws)
+    autoscaling = aws.client("autoscaling")
+    autoscaling.suspend_processes(AutoScalingGroupName="gpu")
+    gone = before.members[0].target
+    aws.client("ec2").stop_instances(InstanceIds=[gone])
+    members.join(CLUSTER, REGION, NAMES)
+    members.join(CLUSTER, REGION, NAMES)
+    assert aws.calls.count("autoscaling:TerminateInstanceInAutoScalingGroup") == 1
+    new = next(each for each in ids(aws) if each not in {one.target for one in before.members})
+    boot(new, 9)
+    after = join()
+    assert [(each.name, each.target) for each in after.members] == [
+        ("gpu-001", new),
+        ("gpu-002", before.members[1].target),
+    ]
+    assert len(ids(aws)) == 2
+
+
+def test_of_two_with_one_name_the_first_keeps_it(aws: Simulated) -> None:
+    """Two `up`s at once can give a name twice; the next look finds one node of it, the next `up` two nodes."""
+    start(aws)
+    one, other = ids(aws)
+    for number, each in enumerate((one, other)):
+        boot(each, number)
+        tag(aws, each, NODE="gpu-001", HOST_KEY=key(number))
+    assert [(each.name, each.target) for each in members.members(CLUSTER, REGION).members] == [("gpu-001", one)]
+    assert [(each.name, each.target) for each in join().members] == [("gpu-001", one), ("gpu-002", other)]
+
+
+def test_who_is_not_wanted_is_ended_and_not_replaced(aws: Simulated) -> None:
+    """Which one goes is said by its name: the group, which wants one less by now, would take any."""
+    roster = stamped(aws)
+    aws.client("autoscaling").update_auto_scaling_group(AutoScalingGroupName="gpu", MinSize=1, MaxSize=2)
+    aws.client("autoscaling").set_instance_protection(
+        AutoScalingGroupName="gpu", InstanceIds=ids(aws), ProtectedFromScaleIn=True
+    )
+    members.dismiss(CLUSTER, REGION, ["gpu-001"])
+    gone = roster.members[0].target
+    assert gone not in ids(aws)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "",
+        "-----BEGIN SSH HOST KEY KEYS-----\nssh-ed25519 AAAA",
+        "-----BEGIN SSH HOST KEY KEYS-----\nssh-rsa AAAAB3NzaC1yc2E root@x\n-----END SSH HOST KEY KEYS-----",
+        "-----BEGIN SSH HOST KEY KEYS-----\nssh-ed25519 $(id) x\n-----END SSH HOST KEY KEYS-----",
+        f"-----END SSH HOST KEY KEYS-----\n{key(1)}\n-----BEGIN SSH HOST KEY KEYS-----",
+        "\x00\x1b[2J\udcff".encode(errors="replace").decode() * 1000,
+    ],
+)
+def test_what_shows_no_key_is_none(aws: Simulated, shown: str) -> None:
+    start(aws, count=1)
+    booting.CONSOLES[ids(aws)[0]] = shown
+    assert join().members == ()
+
+
+def test_a_key_in_its_tag_that_is_none_makes_no_member(aws: Simulated) -> None:
+    """Whoever may tag machines must not put an option of ssh there."""
+    start(aws, count=1)
+    tag(aws, ids(aws)[0], NODE="gpu-001", HOST_KEY="ssh-ed25519 AAAA -oProxyCommand=x")
+    assert members.members(CLUSTER, REGION).members == ()
+
+
+def test_what_may_not_be_asked_is_said(aws: Simulated) -> None:
+    """With whom to ask; and where machines are in the network is only not known."""
+    start(aws, count=1)
+    boot(ids(aws)[0], 1)
+    aws.fail("ec2:DescribeInstanceTopology", "UnauthorizedOperation")
+    [found] = join().members
+    assert found.places is None
+    aws.fail("ec2:DescribeInstances", "UnauthorizedOperation", "You are not authorized")
+    with pytest.raises(AwsError) as caught:
+        members.members(CLUSTER, REGION)
+    assert str(caught.value) == (
+        "AWS us-east-1: cannot say who is in cluster c: UnauthorizedOperation: You are not authorized\n"
+        "  hint: let whoever asks do this, as docs/aws.md says; `aws sts get-caller-identity` says who that is"
+    )
+
+
+def test_nobody_is_logged_in(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    session.client.cache_clear()
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    with pytest.raises(AwsError) as caught:
+        members.members(CLUSTER, REGION)
+    assert str(caught.value) == (
+        "AWS us-east-1: cannot say who is in cluster c: Unable to locate credentials\n"
+        "  hint: log in, for instance with `aws sso login`; AWS_PROFILE says which profile"
+    )
+
+
+def test_a_little_throttling_is_waited_out(aws: Simulated) -> None:
+    stamped(aws)
+    aws.fail("ec2:DescribeInstances", "RequestLimitExceeded", status=503, times=2)
+    assert len(members.members(CLUSTER, REGION).members) == 2
+
+
+class Boots:
+    """Machines boot while somebody waits for them: each that shows no key of its own yet gets one."""
+
+    def __init__(self, aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.aws, self.number, self.said = aws, 100, list[str]()
+        self.disks = {one["InstanceId"]: root(one) for one in there(aws)}
+        monkeypatch.setattr("stampworks.clouds.aws.renewal.time.sleep", self.boot)
+
+    def boot(self, _: float) -> None:
+        for one in there(self.aws):
+            if self.disks.get(one["InstanceId"]) != root(one):
+                self.disks[one["InstanceId"]] = root(one)
+                self.number += 1
+                boot(one["InstanceId"], self.number, before=booting.CONSOLES.get(one["InstanceId"], ""))
+
+
+def root(instance: Mapping[str, Any]) -> str:
+    return str(instance["BlockDeviceMappings"][0]["Ebs"]["VolumeId"])
+
+
+def test_nothing_is_outdated_when_nothing_has_changed(aws: Simulated, plan: Plan) -> None:
+    stamped(aws, plan)
+    assert renewal.outdated(plan, CONTENT) == {}
+
+
+def test_another_image_is_another_disk_and_the_machine_stays(
+    aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is rare is kept. The key that the console still shows is not taken for that of the new disk."""
+    before, new, boots = stamped(aws, plan), with_launch(plan, image="ami-2"), Boots(aws, monkeypatch)
+    late = renewal.outdated(new, CONTENT)
+    assert late == dict.fromkeys(("gpu-001", "gpu-002"), "its disk was made from another image")
+    renewal.renew(new, CONTENT, ["gpu-002"], boots.said.append)
+    after = members.members(CLUSTER, REGION)
+    assert [each.target for each in after.members] == [each.target for each in before.members]
+    assert after.members[0] == before.members[0]
+    assert after.members[1].host_key == key(101)
+    assert after.members[1].instance != before.members[1].instance
+    assert boots.said[0] == f"gpu-002: a new disk for {after.members[1].target}"
+    assert "waiting for gpu-002" in boots.said
+    assert list(renewal.outdated(new, CONTENT)) == ["gpu-001"]
+    assert list(renewal.outdated(plan, "other content")) == ["gpu-001", "gpu-002"]
+
+
+def test_another_template_is_another_machine(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a machine was started from cannot be changed: its group starts another one, which takes its name."""
+    before, new, boots = stamped(aws, plan), with_launch(plan, disk_gib=300), Boots(aws, monkeypatch)
+    assert renewal.outdated(new, CONTENT)["gpu-001"] == "its machine was started from another template"
+    renewal.renew(new, CONTENT, ["gpu-001"], boots.said.append)
+    after = members.members(CLUSTER, REGION)
+    assert [each.name for each in after.members] == ["gpu-001", "gpu-002"]
+    assert after.members[0].target != before.members[0].target
+    assert after.members[1] == before.members[1]
+    assert len(ids(aws)) == 2
+
+
+def test_who_is_condemned_is_outdated_until_it_was_made_anew(
+    aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it was made from; and a word takes it back."""
+    boots = (stamped(aws, plan), Boots(aws, monkeypatch))[1]
+    renewal.condemn(plan, ["gpu-001", "gpu-002"], "alice says: fans")
+    assert renewal.outdated(plan, CONTENT) == dict.fromkeys(("gpu-001", "gpu-002"), "alice says: fans")
+    renewal.condemn(plan, ["gpu-002"], "")
+    renewal.renew(plan, CONTENT, ["gpu-001"], boots.said.append)
+    assert renewal.outdated(plan, CONTENT) == {}
+
+
+@pytest.mark.parametrize("call", ["CreateTags", "CreateReplaceRootVolumeTask", "DeleteTags"])
+def test_a_roll_that_ends_anywhere_is_gone_on_with(
+    aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """The next one finds the node outdated, or done; nothing is lost, nobody keeps the key of a disk that is gone."""
+    stamped(aws, plan)
+    new, boots = with_launch(plan, image="ami-2"), Boots(aws, monkeypatch)
+    aws.fail(f"ec2:{call}", "UnauthorizedOperation", times=1)
+    with pytest.raises(AwsError, match=r"cannot give gpu-001 \(i-[0-9a-f]+\) a new disk: UnauthorizedOperation"):
+        renewal.renew(new, CONTENT, ["gpu-001"], boots.said.append)
+    boots.boot(0)
+    join()
+    if late := [name for name in renewal.outdated(new, CONTENT) if name == "gpu-001"]:
+        renewal.renew(new, CONTENT, late, boots.said.append)
+    found = {each.name: each for each in join().members}
+    assert "gpu-001" not in renewal.outdated(new, CONTENT)
+    shown = booting.CONSOLES[found["gpu-001"].target]
+    assert shown.rstrip().endswith("login:")
+    assert found["gpu-001"].host_key == shown.rsplit("ssh-ed25519", 1)[1].join(["ssh-ed25519", ""]).split(" root@")[0]
+
+
+def test_who_does_not_come_back_is_named(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    stamped(aws, plan)
+    monkeypatch.setattr(renewal, "PATIENCE_S", 0.05)
+    with pytest.raises(AwsError) as caught:
+        renewal.renew(with_launch(plan, image="ami-2"), CONTENT, ["gpu-001", "gpu-002"], lambda _: None)
+    assert str(caught.value) == (
+        "AWS us-east-1: gpu-001, gpu-002 have not come back: their console has not shown a host key for 0 min\n"
+        "  hint: the console of EC2 says how far it came, and whether the image boots; then run the same command again"
+    )
