@@ -265,6 +265,22 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Offer:
+    """One way to buy a node."""
+
+    purchase: Purchase
+    reservation: str = field(metadata=IDENTITY)
+    """What the cloud calls the capacity that was bought before; empty for none."""
+    placed_together: bool
+    """Whether nodes are asked to be close to each other."""
+
+    @property
+    def name(self) -> str:
+        """What it is known by among those of a group."""
+        return f"{self.purchase} {self.reservation}".rstrip()
+
+
+@dataclass(frozen=True)
 class Group:
     """The members of one pool, or the controller: one resource on every cloud, none for scheduling only."""
 
@@ -287,6 +303,19 @@ class Group:
     """What the cloud calls the capacity that was bought before; empty for none."""
     launch: Launch | None = None
     """None where a node is not started by a cloud."""
+    fallbacks: tuple[Offer, ...] = ()
+    """How else elastic nodes are bought, in this order, while there are none to be had as the group says."""
+
+    @property
+    def offers(self) -> tuple[Offer, ...]:
+        """All ways in which its nodes are bought, the group's own first."""
+        together = self.launch is not None and self.launch.placed_together
+        return (Offer(self.purchase, self.reservation, together), *self.fallbacks)
+
+    @property
+    def elastic_nodes(self) -> tuple[Node, ...]:
+        """Those that start and stop with the work; the others are there always."""
+        return self.nodes[self.count_min :]
 
     @property
     def elastic(self) -> bool:

@@ -157,6 +157,7 @@ OF_FILE_SYSTEMS = {
 }
 REFUSED_BY_THE_PLANNER = {
     *("cloud", "fabric.kind", "pools[].count_min", "pools[].purchase", "pools[].reservation"),
+    *("pools[].fallbacks[].purchase", "pools[].fallbacks[].reservation"),
     "network.egress",
     *OF_FILE_SYSTEMS,
 }

@@ -50,6 +50,9 @@ def declarations(draw: st.DrawFn) -> dict[str, Any]:
             "reservation": st.just("cr-1"),
             "scheduling_only": st.booleans(),
             "count_min": st.one_of(st.integers(0, 4), st.integers(0, 4096)),
+            "fallbacks": st.lists(
+                st.sampled_from([{"purchase": "spot"}, {"purchase": "on-demand"}, {"purchase": "reserved"}]), max_size=3
+            ),
         },
     )
     storage = st.fixed_dictionaries(

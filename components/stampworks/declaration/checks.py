@@ -34,6 +34,7 @@ def check(data: Entry) -> Iterator[Finding]:
     yield from _names(data, scheduler)
     yield from _machines(data.get("cloud"), data.get("pools", ()))
     yield from _elastic(data.get("pools", ()))
+    yield from _fallbacks(data.get("pools", ()))
     yield from _uids(data.get("users", ()))
     yield from _mounts(data.get("storage", ()))
     yield from _queues(data, scheduler)
@@ -88,6 +89,32 @@ def _elastic(pools: Sequence[Entry]) -> Iterator[Finding]:
         elif least < count and pool.get("scheduling_only") is True:
             hint = "take it out, or take scheduling_only out of the pool"
             yield Finding(path, "a pool for scheduling only has no nodes that run", hint)
+
+
+def _fallbacks(pools: Sequence[Entry]) -> Iterator[Finding]:
+    for index, pool in enumerate(pools):
+        path: Path = ("pools", index, "fallbacks")
+        fallbacks = pool.get("fallbacks", ())
+        count, least = pool.get("count"), pool.get("count_min")
+        if fallbacks and count is not None and "count_min" in pool and least in (None, count):
+            message = "they are for nodes that start with the work, and all nodes of this pool always run"
+            yield Finding(path, message, "write how many of them always run, as count_min: 0, or take them out")
+        yield from _bought(path, fallbacks)
+
+
+def _bought(path: Path, fallbacks: Sequence[Entry]) -> Iterator[Finding]:
+    """Capacity that was bought before is known by its name, and nothing else has one."""
+    for index, each in enumerate(fallbacks):
+        purchase, reservation = each.get("purchase"), each.get("reservation")
+        if purchase is None or reservation is None:
+            continue
+        if purchase in ("reserved", "block") and not reservation:
+            hint = "write its reservation, as the cloud calls it"
+            yield Finding((*path, index), f"which {purchase} capacity it is nobody says", hint)
+        elif purchase not in ("reserved", "block") and reservation:
+            hint = "write purchase: reserved or block, or take the reservation out"
+            message = f"what is bought {purchase} takes no capacity that was bought before"
+            yield Finding((*path, index, "reservation"), message, hint)
 
 
 def _uids(users: Sequence[Entry]) -> Iterator[Finding]:

@@ -116,6 +116,19 @@ class Network(Section):
     )
 
 
+class Fallback(Section):
+    """Another way to buy nodes, tried while there are none to be had as the pool says."""
+
+    purchase: Literal["on-demand", "spot", "reserved", "block"] = Field(
+        description="How they are paid for then.", json_schema_extra=IN_PLACE
+    )
+    reservation: Reservation = Field(
+        default="",
+        description="What the cloud calls the capacity that was bought before, for purchase: reserved or block.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
 class Pool(Section):
     """Nodes of one machine."""
 
@@ -150,6 +163,12 @@ class Pool(Section):
         default="",
         description="What the cloud calls the capacity that was bought before, for purchase: reserved or block.",
         json_schema_extra=REPLACE,
+    )
+    fallbacks: Annotated[tuple[Fallback, ...], FromList] = Field(
+        default=(),
+        description="How else nodes that start with the work are bought, in this order, "
+        "while there are none to be had as the pool says.",
+        json_schema_extra=IN_PLACE,
     )
     scheduling_only: bool = Field(
         default=False,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stampworks import catalog
 from stampworks.declaration.values import DIRECTORY
-from stampworks.plan import Group, Plan, Storage
+from stampworks.plan import Group, Offer, Plan, Storage
 from stampworks.planning import file_systems
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.storage import options
@@ -86,13 +86,29 @@ def _uncounted(plan: Plan) -> Iterator[str]:
 def _of_group(plan: Plan, group: Group) -> Charge:
     what = f"pool {group.name}" if group.role == "worker" else group.name
     basis = f"{group.counts} x {_sort(plan, group)}"
-    found = price_of(plan, group)
-    if isinstance(found, NoPrice):
-        return Charge(what, basis, None, None, found.why, found.sold)
-    paid_min = group.count if group.purchase in BOUGHT_BEFORE else group.count_min
-    least, most = (round(count * found.usd_per_hour, 6) for count in (paid_min, group.count))
-    why = f"{found.usd_per_hour:g} USD a node: {_source(found)}"
-    return Charge(what, basis, least, most, why)
+    basis += "".join(f", else {each.purchase}" for each in group.fallbacks)
+    prices = []
+    for found in (price_of(plan, group), *(_price_of_fallback(plan, group, each) for each in group.fallbacks)):
+        if isinstance(found, NoPrice):
+            return Charge(what, basis, None, None, found.why, found.sold)
+        prices.append(found)
+    why = ", else ".join(f"{found.usd_per_hour:g} USD a node: {_source(found)}" for found in prices)
+    least, most = least_and_most(group, *(found.usd_per_hour for found in prices))
+    return Charge(what, basis, round(least, 6), round(most, 6), why)
+
+
+def least_and_most(group: Group, own: float, *others: float) -> tuple[float, float]:
+    """Of all its nodes; elastic ones are there or not, and bought in the dearest of the ways that there are."""
+    elastic = group.count - group.count_min
+    if group.purchase in BOUGHT_BEFORE:
+        return group.count * own, group.count * own + elastic * max(others, default=0)
+    return group.count_min * own, group.count_min * own + elastic * max((own, *others))
+
+
+def _price_of_fallback(plan: Plan, group: Group, offer: Offer) -> catalog.Price | NoPrice:
+    if offer.purchase in BOUGHT_BEFORE:
+        return NoPrice(f"how much of {offer.name} was bought, which is paid for while nothing runs, is not declared")
+    return price_of(plan, replace(group, purchase=offer.purchase))
 
 
 def price_of(plan: Plan, group: Group) -> catalog.Price | NoPrice:

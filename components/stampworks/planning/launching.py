@@ -36,7 +36,7 @@ def launched(
 def _launched(group: Group, release: Release, lock: Lock, how: Launches, notes: Notes) -> Group:
     row = catalog.machines()[group.machine.name]
     published = catalog.published_image(row, release.suite)
-    together = bool(group.rails) and group.purchase in how.together
+    together = [purchase for purchase in how.together if group.rails]
     if group.rails:
         notes.reason(f"groups.{group.name}.launch.placed_together", how.together_why)
     return replace(
@@ -48,8 +48,9 @@ def _launched(group: Group, release: Release, lock: Lock, how: Launches, notes: 
             published_image=published,
             disk_gib=how.disk_gib,
             interfaces=how.interfaces(row),
-            placed_together=together,
+            placed_together=group.purchase in together,
         ),
+        fallbacks=tuple(replace(each, placed_together=each.purchase in together) for each in group.fallbacks),
     )
 
 

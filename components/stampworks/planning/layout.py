@@ -13,7 +13,7 @@ from stampworks.declaration import Network as Declared
 from stampworks.declaration import Storage as DeclaredStorage
 from stampworks.declaration.wording import alternatives, did_you_mean, only, shown
 from stampworks.names import fold
-from stampworks.plan import KEPT, STATE_DIRECTORY, Group, Leaf, Machine, Network, Node, Subnet, Volume
+from stampworks.plan import KEPT, STATE_DIRECTORY, Group, Leaf, Machine, Network, Node, Offer, Subnet, Volume
 from stampworks.planning import addresses
 from stampworks.planning.addresses import AddressMap
 from stampworks.planning.clouds.choices import Choices, Subnets
@@ -58,6 +58,7 @@ def _check_place(declaration: Declaration, choices: Choices, notes: Notes) -> No
         notes.step(_check_zone, path, pool, declaration, choices, notes)
         notes.step(_check_purchase, path, pool, declaration.cloud, choices, notes)
         notes.step(_check_elastic, path, pool, declaration.cloud, choices, notes)
+        notes.step(_check_fallbacks, path, pool, declaration.cloud, choices, notes)
         notes.step(_check_reservation, path, pool, choices, notes)
 
 
@@ -92,6 +93,23 @@ def _check_purchase(path: str, pool: Pool, cloud: str, choices: Choices, notes: 
     if pool.purchase and pool.purchase not in choices.purchases:
         what = f"machines of {cloud} are not bought as {pool.purchase}"
         notes.problem(f"{path}.purchase", what, only(choices.purchases))
+
+
+def _check_fallbacks(path: str, pool: Pool, cloud: str, choices: Choices, notes: Notes) -> None:
+    if pool.fallbacks and choices.launches is None:
+        what = f"nothing on {cloud} starts nodes by itself yet"
+        notes.problem(f"{path}.fallbacks", what, "take them out")
+        return
+    known = {(pool.purchase or choices.purchases[0], pool.reservation): "the pool itself is"}
+    for index, each in enumerate(pool.fallbacks):
+        way = (each.purchase, each.reservation)
+        if way in known:
+            what = "nodes would be asked for twice in the same way"
+            notes.problem(f"{path}.fallbacks[{index}]", what, f"take it out: {known[way]} bought so")
+        known.setdefault(way, f"fallbacks[{index}] is")
+        if each.purchase not in choices.purchases:
+            what = f"machines of {cloud} are not bought as {each.purchase}"
+            notes.problem(f"{path}.fallbacks[{index}].purchase", what, only(choices.purchases))
 
 
 def _check_elastic(path: str, pool: Pool, cloud: str, choices: Choices, notes: Notes) -> None:
@@ -351,6 +369,7 @@ def _pool(declaration: Declaration, index: int, row: catalog.Machine, choices: C
         purchase=pool.purchase or choices.purchases[0],
         zone=pool.zone,
         reservation=pool.reservation,
+        fallbacks=tuple(Offer(each.purchase, each.reservation, placed_together=False) for each in pool.fallbacks),
     )
 
 

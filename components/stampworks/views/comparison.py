@@ -17,7 +17,14 @@ from stampworks.views.table import INDENT
 Verdict = Literal["equal", "different", "unknown"]
 
 FOLLOWING_SHOWN = 16
-THINGS = {"groups": "pool", "rails": "", "leaves": "", "priorities": "priority", "trunks": "trunk to"}
+THINGS = {
+    "groups": "pool",
+    "fallbacks": "fall-back",
+    "rails": "",
+    "leaves": "",
+    "priorities": "priority",
+    "trunks": "trunk to",
+}
 FIELDS = {
     "cidr": "range",
     "management_cidr": "management range",

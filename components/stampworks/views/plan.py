@@ -86,7 +86,8 @@ def _nodes(group: Group) -> str:
 def _bought(group: Group) -> str:
     """Nothing for machines of one's own."""
     how = "" if group.purchase == "owned" else group.purchase
-    return f"{how}: {group.reservation}" if group.reservation else how
+    own = f"{how}: {group.reservation}" if group.reservation else how
+    return ", else ".join([own, *(each.name for each in group.fallbacks)])
 
 
 def _accelerators(machine: Machine) -> str:
