@@ -12,7 +12,10 @@ from stampworks.plan import Group, Plan, apart, fingerprint, ordered
 Kind = Literal["difference", "identity", "release"]
 
 FOLLOWS = frozenset(
-    {"nodes", "leaves", "trunks", "expectations", "management_cidr", "gateway", "node_addresses", "nodes_max", "way"}
+    {
+        *("nodes", "leaves", "trunks", "expectations", "management_cidr", "gateway", "node_addresses", "nodes_max"),
+        *("way", "hardware"),
+    }
 )
 """What nobody declares: it follows from declared differences, and those are the ones to read first."""
 KEYS = ("interface", "name", "leaf")

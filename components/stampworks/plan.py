@@ -54,6 +54,16 @@ NUMBERED: Final = {"order": "numbered"}
 
 
 @dataclass(frozen=True)
+class Software:
+    """What a role brings onto the nodes that have its hardware."""
+
+    name: str
+    """The role's."""
+    packages: tuple[tuple[str, str], ...]
+    """(package, the beginning of its version), empty where the suite itself has it."""
+
+
+@dataclass(frozen=True)
 class Release:
     """Software versions that go together, and the packages each part of a node needs."""
 
@@ -66,6 +76,10 @@ class Release:
     """What a fresh machine has before any role ran."""
     packages: tuple[tuple[str, tuple[str, ...]], ...]
     """(role, Debian packages its install part needs), in the order of the roles."""
+    kernel: str = ""
+    """The beginning of the version of the kernel that drivers are built for; empty where nodes need none."""
+    hardware: tuple[Software, ...] = ()
+    """What only some nodes get, for what they have, in the order of the roles."""
 
 
 @dataclass(frozen=True)
@@ -305,6 +319,8 @@ class Group:
     """None where a node is not started by a cloud."""
     fallbacks: tuple[Offer, ...] = ()
     """How else elastic nodes are bought, in this order, while there are none to be had as the group says."""
+    hardware: tuple[str, ...] = field(default=(), metadata=RELEASE)
+    """The roles of the release's hardware that its nodes get, for what they have."""
 
     @property
     def offers(self) -> tuple[Offer, ...]:

@@ -226,6 +226,23 @@ def test_the_rate_of_pcie_is_lanes_times_transfers() -> None:
         assert link.data_share == pytest.approx(256 / 280, rel=0.001)
 
 
+def test_the_fabric_manager_is_of_the_drivers_version() -> None:
+    """The driver refuses another one."""
+    for release in catalog.releases().values():
+        versions = {
+            version
+            for role in ("driver", "persistence", "fabric_manager")
+            for version in release.hardware[role].packages.values()
+        }
+        assert len(versions) == 1
+
+
+def test_accelerators_with_a_driver_are_in_the_catalog() -> None:
+    """A release names them as parts.yaml does."""
+    for release in catalog.releases().values():
+        assert set(release.accelerators) <= set(catalog.accelerators())
+
+
 def test_the_newest_release_is_the_latest_month() -> None:
     """Names of releases sort by age and not by spelling."""
     assert catalog.newest_release() == max(catalog.releases(), key=lambda name: [int(part) for part in name.split(".")])

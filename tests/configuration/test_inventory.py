@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from stampworks import configuration
 from stampworks.plan import Plan, Roster
@@ -48,6 +49,43 @@ def test_a_feature_is_off_when_nobody_has_it(case_of: Callable[..., Case]) -> No
     found = groups(inventory_of(case_of(pools=pools)))
     assert {"accelerator", "fabric", "collectives", "storage", "database", "slurm_accounting"}.isdisjoint(found)
     assert found["slurm_worker"] == ["cpu-001", "cpu-002"]
+
+
+RENTED = {"cloud": "aws", "region": "us-east-1"}
+
+
+@pytest.mark.parametrize(
+    ("machine", "roles"),
+    [
+        ("p5", ["driver", "efa", "persistence", "fabric_manager", "containers"]),
+        ("p6-b300", ["efa"]),  # of its accelerator the release has no driver
+        ("g6-8xlarge", ["driver", "efa", "persistence", "containers"]),  # one accelerator, so no switch
+    ],
+)
+def test_nodes_get_what_their_hardware_needs(machine: str, roles: list[str], case_of: Callable[..., Case]) -> None:
+    """And no others: the head, with neither accelerators nor a fabric, gets nothing of it."""
+    pools = [{"name": "gpu", "machine": machine, "count": 1, "zone": "us-east-1a"}]
+    plan, roster = case_of(pools=pools, **RENTED)
+    inventory = inventory_of((plan, roster))
+    known = {software.name for software in plan.release.hardware}
+    found = {role: hosts for role, hosts in groups(inventory).items() if role in known}
+    assert (list(found), {*map(tuple, found.values())}) == (roles, {("gpu-001",)})
+    assert groups(inventory)["reboot"] == ["gpu-001"]
+    variables = inventory["all"]["vars"]
+    assert set(variables["validate_software"]) == set(roles)
+    assert all(variables[f"{role}_packages"] == variables["validate_software"][role] for role in roles)
+    assert variables["collectives_environment"] == {"FI_PROVIDER": "efa"}
+    builder = configuration.image_inventory(plan.release, roster, "deb file:/packages ./")["all"]
+    assert set(roles) <= set(builder["children"])
+    assert ("accelerator" in builder["children"]) is ("driver" not in roles), "its stand-in would hide the real tool"
+
+
+def test_simulated_nodes_need_no_hardware(case_of: Callable[..., Case]) -> None:
+    """Nothing of it slows a cluster on one machine down."""
+    plan, roster = case_of()
+    inventory = inventory_of((plan, roster))
+    assert plan.release.hardware == ()
+    assert {"driver", "reboot", "validate_software"}.isdisjoint([*groups(inventory), *inventory["all"]["vars"]])
 
 
 def test_the_head_takes_no_jobs(case_of: Callable[..., Case]) -> None:

@@ -24,6 +24,10 @@ from stampworks.plan import Plan, Roster
 from stampworks.provider.node_image import ensure_node_image
 from stampworks.schedulers import slurm
 
+from tests.schedulers.conftest import golden
+
+__all__ = ["golden"]
+
 DECLARATION = {
     "version": 1,
     "cloud": "local",

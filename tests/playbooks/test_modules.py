@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.stampworks.node.plugins.action import node_facts as action
+from ansible_collections.stampworks.node.plugins.module_utils import debian
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run
 from ansible_collections.stampworks.node.plugins.modules import (
     accounts,
@@ -245,11 +246,12 @@ def dpkg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     known = ["slurmd installed 24.11.5", "iperf3 deinstalled 3.18"]
 
     def fake(argv: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        if argv != packages.QUERY:
+        if argv != debian.QUERY:
             known.append(" ".join(argv))
         return subprocess.CompletedProcess(argv, 0, "\n".join(known), "")
 
     monkeypatch.setattr(packages, "run", fake)
+    monkeypatch.setattr(debian, "run", fake)
     monkeypatch.setattr(packages, "RECORD", tmp_path / "packages.json")
     monkeypatch.setattr(packages, "LISTS", tmp_path)
     return known
@@ -287,6 +289,7 @@ def test_an_installation_says_itself_that_it_takes_too_long(tmp_path: Path, monk
         return subprocess.CompletedProcess(argv, 0, "", "")
 
     monkeypatch.setattr(packages, "run", fake)
+    monkeypatch.setattr(debian, "run", fake)
     monkeypatch.setattr(packages, "RECORD", tmp_path / "packages.json")
     (tmp_path / "packages.json").write_text('{"slurmd": "24.11.5"}')
     assert packages.answer({"record": False}, False)["failed"]

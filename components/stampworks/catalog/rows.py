@@ -228,11 +228,25 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Software:
+    """What a role brings onto the nodes that have its hardware."""
+
+    packages: Mapping[str, str]
+    """By name the beginning of the version, empty where the suite has it; none where nobody has any for the suite."""
+    repository: str
+    """Where its publisher has them."""
+    source: str
+    read: str
+
+
+@dataclass(frozen=True)
 class Release:
     name: str
     suite: str
     accelerators: tuple[str, ...]
     """Those that its packages have a driver for, by their names in parts.yaml."""
+    kernel: str
+    """The beginning of the version of the kernel that its drivers are built for."""
     base_packages: tuple[str, ...]
     packages: Mapping[str, tuple[str, ...]]
     """By role, in the order of the roles."""
@@ -240,6 +254,8 @@ class Release:
     """By role: what that role brings, and its version."""
     accounting_roles: tuple[str, ...]
     """Roles that only a cluster with accounting needs."""
+    hardware: Mapping[str, Software]
+    """By role, in the order of the roles."""
 
 
 Row = TypeVar("Row")

@@ -18,6 +18,11 @@ from stampworks.reasons import UNPROVEN, prefix, written
 PACKAGES_PORT = 8000
 PACKAGES_DIRECTORY = "/exports/.packages"
 PYTHON = "/usr/bin/python3"
+EFA = {"FI_PROVIDER": "efa"}
+"""Of libfabric's providers, as the EC2 User Guide runs NCCL over EFA: without EFA a job fails, and is not slow."""
+CONTAINERS = "/var/lib/enroot"
+MODULES = ("driver", "efa")
+"""The roles that bring modules of the kernel, which only a reboot may be able to load."""
 OVER_TCP = frozenset({"simulated", "tcp"})
 """The fabrics whose rails are plain Ethernet to a collective."""
 
@@ -50,15 +55,18 @@ def inventory(
 def image_inventory(release: Release, roster: Roster, packages_source: str) -> dict[str, Any]:
     """The inventory of playbooks/image.yml: one builder, the release and nothing of any cluster.
 
-    A role that only some releases' images have, such as the database, is on when the release has packages for it.
+    A role that only some releases' images have, such as the database, is on when the release has packages for it; one
+    of hardware, when any pool needs it.
     """
     packages = sorted({name for _, names in release.packages for name in names})
-    variables = {"base_packages": packages, "base_packages_source": packages_source}
+    variables = {"base_packages": packages, "base_packages_source": packages_source, **hardware_variables(release)}
     hosts = {
         member.name: {"ansible_host": roster.host(member), "node_host_key": member.host_key}
         for member in roster.members
     }
-    groups = ["builder", *(role for role, _ in release.packages)]
+    roles = [*(role for role, _ in release.packages), *(each.name for each in release.hardware)]
+    # what stands for the driver's tool would be found before the tool itself
+    groups = ["builder", *(role for role in roles if role != "accelerator" or "driver" not in roles)]
     children: dict[str, Any] = {group: {"hosts": {name: {} for name in hosts}} for group in groups}
     return {"all": {"vars": connection(roster) | variables, "hosts": hosts, "children": children}}
 
@@ -129,10 +137,17 @@ def members_by_role(plan: Plan, roster: Roster) -> dict[str, list[str]]:
         member.name for member in roster.members if groups[member.group].machine.accelerators and member.name in workers
     ]
     accounting = head if plan.scheduler.accounting else []
+    equipped = {
+        software.name: [each.name for each in roster.members if software.name in groups[each.group].hardware]
+        for software in plan.release.hardware
+    }
+    with_modules = {name for role in MODULES for name in equipped.get(role, [])}
     own = {role.name: [each.name for each in roster.members if each.group in role.groups] for role in plan.extras.roles}
     return {
         "packages": head,
         "base": everyone,
+        **equipped,
+        "reboot": [name for name in everyone if name in with_modules],
         "accelerator": with_accelerators,
         "fabric": with_rails,
         "collectives": on_fabric,
@@ -158,6 +173,9 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         "packages_port": PACKAGES_PORT,
         "base_packages_source": f"deb [trusted=yes] http://{head.address}:{PACKAGES_PORT} ./",
         "base_users": [{"name": user.name, "uid": user.uid} for user in plan.users],
+        **expected_software(plan.release),
+        **hardware_variables(plan.release),
+        **container_variables(plan),
         "collectives_environment": collectives_environment(plan),
         "storage_mounts": mounts,
         "slurm_controller_files": controller_files,
@@ -167,6 +185,30 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         "health_mounts": [mount["path"] for mount in mounts],
     }
     return variables | (accounting_variables(plan, scheduler_files) if plan.scheduler.accounting else {})
+
+
+def hardware_variables(release: Release) -> dict[str, Any]:
+    """The versions of what nodes get for what they have: from the release, and from nowhere else."""
+    brought = {software.name: dict(software.packages) for software in release.hardware}
+    packages: dict[str, Any] = {f"{role}_packages": packages for role, packages in brought.items()}
+    return packages | {f"{role}_kernel": release.kernel for role in MODULES if role in brought}
+
+
+def container_variables(plan: Plan) -> dict[str, Any]:
+    if "containers" not in {software.name for software in plan.release.hardware}:
+        return {}
+    folders = [
+        {"path": f"{CONTAINERS}/{user.name}", "directory": True, "owner": user.name, "mode": "0700"}
+        for user in plan.users
+    ]
+    return {"containers_directory": CONTAINERS, "containers_folders": folders}
+
+
+def expected_software(release: Release) -> dict[str, Any]:
+    if not release.hardware:
+        return {}
+    software = {each.name: dict(each.packages) for each in release.hardware}
+    return {"validate_software": software, "validate_kernel": release.kernel}
 
 
 def accounting_variables(plan: Plan, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
@@ -195,8 +237,11 @@ def accounting_variables(plan: Plan, scheduler_files: Mapping[str, str]) -> dict
 def collectives_environment(plan: Plan) -> dict[str, str]:
     """What makes a collective use the rails and not the first NIC it finds, which is the slow one.
 
-    Nothing where rails are RDMA's: what a driver calls its devices, no plan knows, and NCCL prefers them by itself.
+    Nothing where rails are InfiniBand's: what a driver calls its devices, no plan knows, and NCCL prefers them by
+    itself. EFA is reached through libfabric, by a plug-in that knows the layout of each machine and chooses the rest.
     """
+    if plan.fabric.kind == "efa":
+        return dict(EFA)
     interfaces = [rail.interface for rail in plan.fabric.rails]
     if not interfaces or plan.fabric.kind not in OVER_TCP:
         return {}

@@ -11,6 +11,7 @@ from stampworks.planning import (
     expectations,
     extras,
     fabric,
+    hardware,
     launching,
     layout,
     model,
@@ -34,7 +35,8 @@ def plan(source: Source) -> Plan:
     choices = step(lambda: CLOUDS[declaration.cloud])
     chosen_release = step(lambda: release.choose(declaration, notes))
     places = step(lambda: layout.lay_out(declaration, choices, notes))
-    groups = step(lambda: launching.launched(places.groups, source, chosen_release, choices, notes))
+    started = step(lambda: launching.launched(places.groups, source, chosen_release, choices, notes))
+    groups = step(lambda: hardware.equipped(started, chosen_release, declaration, notes))
     network = step(lambda: launching.connected(places.network, declaration, choices, notes))
     planned_pods = step(lambda: pods.build(declaration, places.network, places.groups, choices, notes))
     planned_fabric = step(lambda: fabric.build(declaration, places, choices, notes))
@@ -50,7 +52,7 @@ def plan(source: Source) -> Plan:
         name=declaration.name,
         cloud=declaration.cloud,
         region=declaration.region,
-        release=chosen_release,
+        release=hardware.equipment(chosen_release, groups),
         network=replace(network, pods=planned_pods),
         fabric=planned_fabric,
         groups=groups,

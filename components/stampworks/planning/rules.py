@@ -329,18 +329,33 @@ def group_sizes(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
 
 def drivers(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     """Whether a release has what the accelerators of a pool need."""
-    supported = catalog.releases()[plan.release.name].accelerators
     for where, pool in _running(plan):
         if pool.machine.simulated or not pool.machine.accelerator:
             continue
         id_, place, name = "release.accelerator", f"{where}.machine", pool.machine.accelerator
-        if name in supported:
+        if "driver" in pool.hardware:
             text = f"release {plan.release.name} has a driver for {name} of pool {pool.name}"
             yield Finding(id_, "pass", text, "", place, subject=pool.name)
         else:
             text = f"whether nodes of pool {pool.name} have a driver for {name}: release {plan.release.name} has none"
             hint = "bring it with a role of your own, or start the nodes from an image that has it"
             yield Finding(id_, "unknown", text, hint, place, subject=pool.name)
+
+
+def clients(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
+    """Whether a release has what mounts a file system; what others need than Lustre's comes with the suite."""
+    brought = {software.name for software in plan.release.hardware}
+    for index, each in enumerate(plan.storage):
+        if plan.scheduler.kind != "slurm" or catalog.file_systems()[each.kind].mount != "lustre":
+            continue
+        id_, place, what = "release.client", f"storage[{index}].kind", f"{each.name} ({each.kind})"
+        if "lustre" in brought:
+            text = f"release {plan.release.name} has the Lustre client that mounts {what}"
+            yield Finding(id_, "pass", text, "", place, subject=each.name)
+        else:
+            text = f"whether nodes can mount {what}: release {plan.release.name} has no Lustre client"
+            hint = f"none is known for {plan.release.suite}: bring it with a role of your own, or in the image"
+            yield Finding(id_, "unknown", text, hint, place, subject=each.name)
 
 
 def elastic(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
@@ -572,6 +587,7 @@ RULES: tuple[Rule, ...] = (
     shapes,
     group_sizes,
     drivers,
+    clients,
     elastic,
     quotas,
     fabrics,

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.stampworks.node.plugins.module_utils.debian import begins
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run
 from ansible_collections.stampworks.node.plugins.module_utils.services import supervisor
 
@@ -33,19 +34,38 @@ options:
     type: list
     elements: str
     default: []
+  software:
+    description: By role the packages that it brings, each with the beginning of the version that the release says.
+    type: dict
+    default: {}
+  roles: {description: The roles that this node gets., type: list, elements: str, default: []}
+  kernel:
+    description: The beginning of the version of the kernel that the modules of these packages are built for.
+    type: str
+    default: ""
   slurm: {description: Whether this node can say how Slurm sees all nodes., type: bool, default: false}
 """
 
 KEPT = ("state", "reason", "cpus", "gres")
+ROLL = "start the node from an image of the release (stampworks roll)"
 ANSWER_S = 10
 """How long a program of the node may take to say something."""
 
 
 def work(
-    check: bool, rails: Sequence[Mapping[str, Any]], system: str, packages: Sequence[str], slurm: bool
+    check: bool,
+    rails: Sequence[Mapping[str, Any]],
+    system: str,
+    packages: Sequence[str],
+    software: Mapping[str, Mapping[str, str]],
+    roles: Sequence[str],
+    kernel: str,
+    slurm: bool,
 ) -> dict[str, Any]:
-    facts = look(packages) | ({"slurm": scheduled()} if slurm else {})
-    if (problems := unexpected(facts, rails, system)) and not check:  # who only looks wants all there is to see
+    own = {name: version for role, each in software.items() if role in roles for name, version in each.items()}
+    facts = look([*packages, *own]) | ({"slurm": scheduled()} if slurm else {})
+    problems = unexpected(facts, rails, system) + strange_software(facts, own, kernel)
+    if problems and not check:  # who only looks wants all there is to see
         raise Refused("; ".join(problems))
     return {"ansible_facts": {"node_facts": facts}}
 
@@ -146,6 +166,20 @@ def unexpected(facts: Mapping[str, Any], rails: Sequence[Mapping[str, Any]], sys
         problems.append(f"runs Debian {facts['system']}, the release says {system}: rebuild the node's image")
     for rail in rails:
         problems += rail_problems(rail, facts["interfaces"].get(rail["interface"]))
+    return problems
+
+
+def strange_software(facts: Mapping[str, Any], own: Mapping[str, str], kernel: str) -> list[str]:
+    """What no role may put right on a node that runs: another kernel, or another version of what it runs with.
+
+    What is missing is no problem: its role installs it.
+    """
+    problems = []
+    if own and not begins(facts["kernel"], kernel):
+        problems.append(f"runs kernel {facts['kernel']}, the release builds its modules for {kernel}: {ROLL}")
+    for name, version in own.items():
+        if not begins(found := facts["packages"].get(name, version), version):
+            problems.append(f"package {name} is {found}, the release says {version}: {ROLL}")
     return problems
 
 

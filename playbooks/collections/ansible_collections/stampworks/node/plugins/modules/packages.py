@@ -7,6 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.stampworks.node.plugins.module_utils.debian import (
+    GONE,
+    INSTALL,
+    INSTALLED,
+    QUIET,
+    installed,
+    refresh,
+)
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run, write
 
 DOCUMENTATION = """
@@ -21,16 +29,7 @@ options:
 
 RECORD = Path("/var/lib/stampworks/packages.json")
 LISTS = Path("/var/lib/apt/lists")
-INSTALLED = "installed"
-QUERY = ["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status} ${Version}\\n"]
-QUIET = {"DEBIAN_FRONTEND": "noninteractive"}
-REPAIR = ["dpkg", "--force-confold", "--configure", "-a"]
-INSTALL = [
-    *("apt-get", "install", "--yes", "--quiet", "--reinstall", "--allow-downgrades", "--no-install-recommends"),
-    *("-o", "Dpkg::Options::=--force-confmiss", "-o", "Dpkg::Options::=--force-confold"),
-    *("-o", "DPkg::Lock::Timeout=120"),
-]
-"""Settings that a person changed stay theirs; those of ours are written by their roles."""
+REINSTALL = [*INSTALL, "--reinstall", "-o", "Dpkg::Options::=--force-confmiss"]
 
 
 def work(check: bool, record: bool) -> dict[str, Any]:
@@ -60,18 +59,12 @@ def note(check: bool) -> dict[str, Any]:
     return {"changed": changed}
 
 
-def installed() -> dict[str, tuple[str, str]]:
-    """State and version of every package that dpkg knows, by name."""
-    rows = (line.split(" ", 2) for line in run(QUERY).stdout.splitlines())
-    return {row[0]: (row[1], row[2]) for row in rows if len(row) == 3}
-
-
 def differences(noted: Mapping[str, str], found: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """What is wrong with each package that is not as noted, in words."""
     words = {}
     for name, version in noted.items():
         state, has = found.get(name, ("", ""))
-        if state in ("", "config-files", "not-installed"):
+        if state in GONE:
             words[name] = f"package {name} is missing"
         elif state != INSTALLED:
             words[name] = f"package {name} is {state}"
@@ -81,10 +74,8 @@ def differences(noted: Mapping[str, str], found: Mapping[str, tuple[str, str]]) 
 
 
 def put_right(noted: Mapping[str, str], names: list[str]) -> None:
-    # after an installation that was killed apt refuses any other; if this fails, the installation says why
-    run(REPAIR, timeout=200, check=False, env=QUIET)
-    run(["apt-get", "update", "--quiet"], timeout=100, env=QUIET)
-    run([*INSTALL, *(f"{name}={noted[name]}" for name in names)], timeout=450, env=QUIET)
+    refresh()
+    run([*REINSTALL, *(f"{name}={noted[name]}" for name in names)], timeout=450, env=QUIET)
     if left := differences(noted, installed()):
         raise Refused(f"after an installation: {'; '.join(left.values())}")
 

@@ -1,0 +1,64 @@
+"""Which roles make a group's nodes what their hardware is: a function of machine, release and file systems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from stampworks import catalog
+from stampworks.declaration import Declaration
+from stampworks.plan import Group, Release, Software
+from stampworks.planning.notes import Notes
+
+OF_ACCELERATORS = ("driver", "persistence", "dcgm", "containers")
+FABRICS = {"efa": "efa", "infiniband": "infiniband", "roce": "infiniband"}
+"""By what a machine's NICs speak, the role that brings it."""
+
+
+def equipped(groups: Sequence[Group], release: Release, declaration: Declaration, notes: Notes) -> tuple[Group, ...]:
+    """The groups with the hardware roles of each, in the order of the release.
+
+    On Kubernetes none: there a node's image or an operator brings what its hardware needs.
+    """
+    if declaration.scheduler.kind == "kubernetes":
+        return tuple(groups)
+    row = catalog.releases()[release.name]
+    lustre = any(catalog.file_systems()[each.kind].mount == "lustre" for each in declaration.storage)
+    made = []
+    for group in groups:
+        wanted = set(_of_machine(catalog.machines()[group.machine.name], row, bool(group.rails)))
+        wanted |= {"lustre"} if lustre else set()
+        wanted = set() if group.machine.simulated or group.role == "scheduling only" else wanted
+        absent = [role for role, software in row.hardware.items() if role in wanted and not software.packages]
+        if absent:
+            why = f"without {', '.join(absent)}: release {release.name} has no package of it for {release.suite}"
+            notes.reason(f"groups.{group.name}.hardware", why)
+        roles = tuple(role for role in row.hardware if role in wanted and role not in absent)
+        made.append(replace(group, hardware=roles))
+    return tuple(made)
+
+
+def _of_machine(row: catalog.Machine, release: catalog.Release, on_fabric: bool) -> Iterator[str]:
+    if row.accelerator in release.accelerators:
+        yield from OF_ACCELERATORS
+        # an NVLink domain of several nodes has its switches, and what manages them, outside of the nodes
+        switched = catalog.accelerators()[row.accelerator].links == "switched" and row.nvlink_nodes == 1
+        if switched and row.accelerators > 1:
+            yield "fabric_manager"
+    if on_fabric and isinstance(row.nic, str) and row.nic and (nic := catalog.nics()[row.nic]).protocol in FABRICS:
+        yield FABRICS[nic.protocol]
+
+
+def equipment(release: Release, groups: Sequence[Group]) -> Release:
+    """The release with what any of the groups needs."""
+    row = catalog.releases()[release.name]
+    needed = {role for group in groups for role in group.hardware}
+    return replace(
+        release,
+        kernel=row.kernel if "driver" in needed else "",
+        hardware=tuple(
+            Software(role, tuple(software.packages.items()))
+            for role, software in row.hardware.items()
+            if role in needed
+        ),
+    )

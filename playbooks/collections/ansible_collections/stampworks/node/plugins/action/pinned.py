@@ -1,0 +1,9 @@
+"""Keeps packages in the versions of the release."""
+
+from __future__ import annotations
+
+from ansible_collections.stampworks.node.plugins.plugin_utils.on_node import OnNode
+
+
+class ActionModule(OnNode):
+    module = "pinned"

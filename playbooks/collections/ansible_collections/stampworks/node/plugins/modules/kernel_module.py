@@ -1,0 +1,58 @@
+"""Sees that the kernel has loaded a module in the release's version; where it cannot, the node must be started anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.stampworks.node.plugins.module_utils.debian import begins
+from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run, write
+from ansible_collections.stampworks.node.plugins.module_utils.reboots import MARKS
+
+DOCUMENTATION = """
+module: kernel_module
+short_description: Load a module of the kernel, or note that only a reboot can
+description:
+  - Loads the module if it is not.
+  - If another version of it is loaded, which cannot be taken from what uses it, notes that the node must be started
+    anew; C(pending_reboot) looks for such notes.
+options:
+  name: {description: The role that it is for., type: str, required: true}
+  module: {description: What the kernel calls it., type: str, required: true}
+  version: {description: The beginning of its version., type: str, required: true}
+"""
+
+SYS = Path("/sys/module")
+
+
+def work(check: bool, name: str, module: str, version: str) -> dict[str, Any]:
+    before = loaded(module)
+    if before is None and not check:
+        run(["modprobe", module])
+    found = before if check else loaded(module)
+    if found is None and not check:
+        raise Refused(f"module {module} is not there after it was loaded: see dmesg on this node")
+    mark, words = MARKS / name, differs(module, found, version)
+    noted = mark.read_text() if mark.exists() else ""
+    if not check and noted != words:
+        write(mark, words.encode()) if words else mark.unlink()
+    if check:
+        drift = [f"module {module} is not loaded"] if found is None else [words] if words else []
+        return {"changed": bool(drift), "drift": drift}
+    return {"changed": before is None or noted != words, "drift": [words] if words else []}
+
+
+def loaded(module: str) -> str | None:
+    """The version of a module that is loaded, empty where it has none; None where it is not."""
+    folder = SYS / module
+    version = folder / "version"
+    return (version.read_text().strip() if version.exists() else "") if folder.is_dir() else None
+
+
+def differs(module: str, found: str | None, version: str) -> str:
+    if found is None or begins(found, version):
+        return ""
+    return f"module {module} {found or 'of the kernel itself'} is loaded, the release says {version}"
+
+
+answer = answering(work)

@@ -1,0 +1,52 @@
+"""Says whether a node must be started anew, and refuses where that would end a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering
+from ansible_collections.stampworks.node.plugins.module_utils.reboots import marked
+
+DOCUMENTATION = """
+module: pending_reboot
+short_description: Look whether a role has noted that the node must be started anew
+description:
+  - Returns C(pending_reboot) with C(needed) and C(why); it starts nothing itself.
+  - Fails where a job runs on the node.
+options: {}
+"""
+
+PROC = Path("/proc")
+STEP = "slurmstepd"
+"""Slurm's process of each step of a job, as the kernel names it."""
+
+
+def work(check: bool) -> dict[str, Any]:
+    why = "; ".join(f"{role}: {words}" for role, words in marked().items())
+    if why and check:
+        return {"changed": True, "drift": [f"must be started anew: {why}"], **fact(False, why)}
+    if why and (steps := running()):
+        raise Refused(
+            f"must be started anew ({why}), and runs {steps} step{'s' if steps > 1 else ''} of jobs, which that would "
+            "end: drain it, wait until it is idle, and try again"
+        )
+    return {"changed": False, **fact(bool(why), why)}
+
+
+def fact(needed: bool, why: str) -> dict[str, Any]:
+    return {"ansible_facts": {"pending_reboot": {"needed": needed, "why": why}}}
+
+
+def running() -> int:
+    """How many steps of jobs there are."""
+    names = []
+    for path in PROC.glob("[0-9]*/comm"):
+        try:
+            names.append(path.read_text().strip())
+        except OSError:  # it has ended meanwhile
+            continue
+    return names.count(STEP)
+
+
+answer = answering(work)

@@ -1,0 +1,264 @@
+"""What makes a node a GPU node, on a node without any of the hardware: real apt and dpkg, and packages without content.
+
+The packages have the names and versions of the release, and for each there is a newer one, which must not come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import platform
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks import configuration, planning
+from stampworks.clouds.local import room
+from stampworks.configuration import Look, PlaybookFailed, Recap
+from stampworks.declaration import load_value
+from stampworks.plan import Plan
+from stampworks.provider.node_image import ensure_node_image
+from stampworks.schedulers import slurm
+
+from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, Edit, plan_of
+
+pytestmark = pytest.mark.cluster
+
+GOLDEN = Path(__file__).parent / "golden"
+NODE = "gpu-001"
+KERNEL = platform.release()
+NEWER = "999.1-1"
+SERVICES = {"nvidia-persistenced": "persistence", "nvidia-fabricmanager": "fabric_manager"}
+RENTED = {
+    "version": 1,
+    "name": "rented",
+    "cloud": "aws",
+    "region": "us-east-1",
+    "pools": [{"name": "gpu", "machine": "p5", "count": 1, "zone": "us-east-1a"}],
+    "users": [{"name": "alice", "uid": 2001}],
+    "proof": {"level": "none"},
+}
+
+
+def rented() -> Plan:
+    """A machine with all the hardware that the release knows."""
+    return planning.plan(load_value(RENTED, "test"))
+
+
+@dataclasses.dataclass
+class Equipped:
+    """A node of the machine room that the playbooks take for the rented machine."""
+
+    cluster: Cluster
+    plan: Plan
+
+    def inventory(self, edit: Edit = lambda _: None) -> dict[str, Any]:
+        """The rented cluster's, with the roles of the hardware and no others."""
+        roster = self.cluster.roster
+        inventory = configuration.inventory(self.plan, roster, slurm.files(self.plan, roster))
+        mine = {*(software.name for software in self.plan.release.hardware), "reboot"}
+        children = inventory["all"]["children"]
+        inventory["all"]["children"] = {role: group for role, group in children.items() if role in mine}
+        inventory["all"]["vars"] |= dict.fromkeys(("driver_kernel", "efa_kernel", "validate_kernel"), KERNEL)
+        edit(inventory["all"])
+        return inventory
+
+    def play(self, edit: Edit = lambda _: None) -> Recap:
+        reach = self.cluster.roster.reach
+        return asyncio.run(configuration.play("site.yml", self.inventory(edit), reach, SECRETS, print, 5))
+
+    def look(self) -> Look:
+        reach = self.cluster.roster.reach
+        look = configuration.look("site.yml", self.inventory(), [NODE, "head"], reach, SECRETS, print, 5)
+        return asyncio.run(look)
+
+    def refused(self, edit: Edit = lambda _: None) -> str:
+        with pytest.raises(PlaybookFailed) as refusal:
+            self.play(edit)
+        return str(refusal.value)
+
+    def module(self, name: str, arguments: dict[str, Any], check: bool = False) -> dict[str, Any]:
+        return self.cluster.module(NODE, name, arguments, check)
+
+    def pinned(self, role: str, check: bool = False, **other: Any) -> dict[str, Any]:
+        """What the task of a role does whose packages bring nothing along."""
+        variables = self.inventory()["all"]["vars"]
+        call = {"name": role, "packages": variables[f"{role}_packages"], "along": []}
+        return self.module("pinned", {**call, "kernel": variables.get(f"{role}_kernel", ""), **other}, check)
+
+    def shell(self, command: str) -> str:
+        return self.cluster.shell(NODE, command)
+
+    def installed(self) -> dict[str, str]:
+        rows = self.shell("dpkg-query -W -f '${Package} ${Version}\\n'").splitlines()
+        return dict(row.split() for row in rows)
+
+
+def package(folder: Path, name: str, version: str, needs: str = "") -> None:
+    """A package without content, but for a service where the real one brings one."""
+    tree = folder / f"{name}_{version}"
+    (tree / "DEBIAN").mkdir(parents=True)
+    control = [f"Package: {name}", f"Version: {version}", "Architecture: all", "Maintainer: tests", "Description: none"]
+    (tree / "DEBIAN/control").write_text("\n".join([*control, *([f"Depends: {needs}"] if needs else []), ""]))
+    if name in SERVICES:
+        run = tree / f"etc/stampworks/services/{name}/run"
+        run.parent.mkdir(parents=True)
+        run.write_text("#!/bin/sh\nexec sleep 100000\n")
+        run.chmod(0o755)
+    subprocess.run(["dpkg-deb", "--root-owner-group", "--build", tree, folder], check=True, timeout=30)
+
+
+def repository(folder: Path, plan: Plan) -> None:
+    """All packages of the release's hardware and what its driver brings along, each in two versions."""
+    folder.mkdir()
+    brought = {name: version for each in plan.release.hardware for name, version in each.packages if version}
+    driver = brought["nvidia-driver-cuda"]
+    for name, version in {**brought, "libcuda1": driver}.items():
+        for has in (f"{version}-1", NEWER):
+            package(folder, name, has, f"libcuda1 (>= {driver})" if name == "nvidia-driver-cuda" else "")
+    package(folder, f"linux-headers-{KERNEL}", "1")
+    package(folder, "linux-image-cloud-amd64", "1")
+    listed = subprocess.run(["dpkg-scanpackages", "--multiversion", "."], cwd=folder, capture_output=True, check=True)
+    (folder / "Packages").write_bytes(listed.stdout)
+
+
+@pytest.fixture(scope="module")
+def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Equipped]:
+    """A node with a repository, and with what its kernel says of its modules in the test's hands."""
+    folder, plan, local = tmp_path_factory.mktemp("hardware"), rented(), plan_of(f"t{uuid.uuid4().hex[:8]}", 1)
+    key = folder / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
+    image = ensure_node_image(local.release, configuration.install_digest(), print)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
+        cluster = Cluster(local, key, image)
+        try:
+            cluster.boot()
+            share = room.read_folder(local.name, "exports", "shared")
+            assert share is not None
+            repository(Path(share) / "repository", plan)
+            made = Equipped(cluster, plan)
+            made.shell(
+                "echo 'deb [trusted=yes] file:/exports/shared/repository ./' >/etc/apt/sources.list.d/tests.list"
+            )
+            made.shell("useradd alice; mkdir /tmp/modules; mount --bind /tmp/modules /sys/module")
+            loaded = {"nvidia": dict(plan.release.hardware[0].packages)["nvidia-driver-cuda"], "efa": "3.3.1"}
+            for module, version in loaded.items():
+                made.shell(f"mkdir /sys/module/{module}; echo {version} >/sys/module/{module}/version")
+            made.shell("apt-get -qq update; apt-get -qq install linux-image-cloud-amd64")
+            made.play()
+            yield made
+        finally:
+            room.remove_room(local.name, CLAIM)
+
+
+def test_packages_come_in_the_versions_of_the_release(equipped: Equipped) -> None:
+    """Although a newer one of each is there, and what comes along is the driver's."""
+    found = equipped.installed()
+    for software in equipped.plan.release.hardware:
+        wanted = {name: f"{version}-1" for name, version in software.packages}
+        assert {name: found[name] for name in wanted} == wanted
+    assert found["libcuda1"] == found["nvidia-driver-cuda"]
+    assert f"linux-headers-{KERNEL}" in found
+
+
+def test_no_upgrade_brings_another_version(equipped: Equipped) -> None:
+    """Neither of the role's packages nor of the kernel that its modules are built for."""
+    assert "0 upgraded, 0 newly installed" in equipped.shell("apt-get -s --ignore-hold dist-upgrade")
+    holds = set(equipped.shell("apt-mark showhold").split())
+    named = {name for each in equipped.plan.release.hardware for name, _ in each.packages}
+    assert holds == named | {"linux-image-cloud-amd64", f"linux-headers-{KERNEL}"}
+
+
+def test_rendered_files(equipped: Equipped, golden: Callable[[Path, str], None]) -> None:
+    """What is written on the node is what was reviewed."""
+    paths = "/etc/apt/preferences.d/stampworks-* /etc/enroot/enroot.conf"
+    golden(GOLDEN / "hardware.txt", equipped.shell(f'for each in {paths}; do echo "== $each"; cat $each; done') + "\n")
+    assert equipped.shell("stat -c '%U %a' /var/lib/enroot/alice") == "alice 700"
+
+
+def test_a_second_run_changes_nothing(equipped: Equipped) -> None:
+    """And a look finds nothing."""
+    assert equipped.play().changed == 0
+    assert equipped.look().drift == ()
+
+
+def test_services_run(equipped: Equipped) -> None:
+    """The driver's daemon and the fabric manager, since the machine has switches."""
+    for service in SERVICES:
+        assert equipped.shell(f"sv status /etc/stampworks/services/{service}").startswith("run:")
+
+
+def test_what_somebody_changed_is_found_and_put_right(equipped: Equipped) -> None:
+    """In words first, without a change; the packages of one role need no other role's."""
+    equipped.shell("apt-mark unhold efa; echo >>/etc/apt/preferences.d/stampworks-efa; dpkg --purge libnccl-ofi")
+    words = [
+        "/etc/apt/preferences.d/stampworks-efa differs",
+        "package libnccl-ofi is missing",
+        "package efa is not held",
+    ]
+    assert equipped.pinned("efa", check=True) == {"changed": True, "drift": words}
+    assert "libnccl-ofi" not in equipped.installed()
+    assert equipped.pinned("efa")["changed"]
+    assert equipped.pinned("efa") == {"changed": False, "drift": []}
+
+
+def test_another_version_is_refused_on_a_node(equipped: Equipped) -> None:
+    """Together with another kernel, and before anything is changed; where an image is made, it goes back."""
+    equipped.shell("apt-get -qq install --allow-change-held-packages enroot=999.1-1")
+    words = "package enroot is 999.1-1, the release says 4.2.1"
+    refused = equipped.refused(lambda inventory: inventory["vars"].update(validate_kernel="2.4"))
+    roll = "start the node from an image of the release (stampworks roll)"
+    assert f"runs kernel {KERNEL}, the release builds its modules for 2.4: {roll}; {words}: {roll}" in refused
+    assert "validate : Look at the node" in refused
+    assert words in equipped.pinned("containers", check=True)["drift"]
+    assert equipped.pinned("containers")["changed"]
+    assert equipped.installed()["enroot"] == "4.2.1-1"
+
+
+def test_a_version_that_no_repository_has(equipped: Equipped) -> None:
+    """It says what there is instead, and nothing was installed."""
+    before = equipped.installed()
+    said = equipped.pinned("efa", packages={"efa": "4.0", "libnccl-ofi": "1.22.0", "libother": "1"})["msg"]
+    assert said == (
+        f"efa 4.0 of the release is in no repository of this node: they have {NEWER}, 3.3.1-1: "
+        "add the one that has it; libother 1 of the release is in no repository of this node: they have none of it: "
+        "add the one that has it"
+    )
+    assert equipped.installed() == before
+    equipped.pinned("efa")
+
+
+def test_another_kernel_is_refused(equipped: Equipped) -> None:
+    """Before its modules are built for one that the release does not know."""
+    assert equipped.pinned("driver", kernel="2.4")["msg"] == (
+        f"driver: kernel {KERNEL} runs, the release builds its modules for 2.4: start the node from an image of the "
+        "release"
+    )
+
+
+def test_a_node_that_runs_a_job_is_not_started_anew(equipped: Equipped) -> None:
+    """Another driver is loaded than installed: the node is noted, and who runs a job there is not disturbed."""
+    equipped.shell("cp /sys/module/nvidia/version /tmp/right; echo 570.1 >/sys/module/nvidia/version")
+    equipped.shell("cp /usr/bin/sleep /tmp/slurmstepd; nohup /tmp/slurmstepd 1000 >/dev/null 2>&1 & echo $! >/tmp/step")
+    why = "driver: module nvidia 570.1 is loaded, the release says 580.159.04"
+    said = equipped.refused()
+    assert f"must be started anew ({why}), and runs 1 step of jobs, which that would end: drain it" in said
+    found = equipped.module("pending_reboot", {}, check=True)
+    assert found["drift"] == [f"must be started anew: {why}"]
+    equipped.shell("kill $(cat /tmp/step)")
+    equipped.cluster.until(NODE, "cat /proc/[0-9]*/comm | grep -c slurmstepd; true", "0")
+    found = equipped.module("pending_reboot", {})
+    assert found["ansible_facts"]["pending_reboot"] == {"needed": True, "why": why}
+    equipped.shell("cp /tmp/right /sys/module/nvidia/version")
+    assert equipped.play().changed == 1  # the note goes, and nothing else
+
+
+def test_a_module_that_is_not_loaded(equipped: Equipped) -> None:
+    """A look says so and loads nothing; one that cannot be loaded is an error."""
+    call = {"name": "driver", "module": "absent", "version": "1"}
+    assert equipped.module("kernel_module", call, check=True)["drift"] == ["module absent is not loaded"]
+    assert "modprobe" in equipped.module("kernel_module", call)["msg"]
