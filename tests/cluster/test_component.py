@@ -38,6 +38,7 @@ class Recorder(mocks.Mocks):
             "LocalRoom": {"claim": "ours"},
             "LocalNetwork": {"instance": "1-1"},
             "LocalGroup": {"generation": f"generation of {args.name}"},
+            "Roll": {"generations": {"head": "rolled head", "gpu": "rolled gpu"}},
             "Roster": {"reach": ["enter"], "user": "root", "identityFile": "/key", "members": self.members},
         }
         return args.name, {**args.inputs, **outputs.get(args.typ.split(":")[-1], {})}
@@ -134,16 +135,16 @@ def test_what_can_be_planned_only_is_refused(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(SystemExit, match="32"):
         Cluster("local", made)
     with pytest.raises(SystemExit, match="32"):
-        Cluster("local", dataclasses.replace(made, cloud="aws"))
+        Cluster("local", dataclasses.replace(made, cloud="azure"))
     kubernetes = (
         "scheduler.kind: a Kubernetes cluster can be planned and reviewed, and not stamped yet\n"
         "  hint: write kind: slurm; `stampworks plan` shows what it would be"
     )
-    aws = (
-        "cloud: a cluster on aws can be planned and reviewed, and not stamped yet\n"
-        "  hint: there are components for local; `stampworks rehearse` shows what it takes"
+    azure = (
+        "cloud: a cluster on azure can be planned and reviewed, and not stamped yet\n"
+        "  hint: there are components for aws, local; `stampworks plan` shows it"
     )
-    assert said == [kubernetes, f"{aws}\n\n{kubernetes}"]
+    assert said == [kubernetes, f"{azure}\n\n{kubernetes}"]
 
 
 def test_a_cluster_that_nobody_wants_proven_has_no_proof(tmp_path: Path) -> None:
@@ -199,11 +200,14 @@ def test_the_roster_hangs_on_every_group(tmp_path: Path) -> None:
     """Another generation of any group is another roll, and what that leaves is the roster's."""
     recorder, _ = stamp(planned(tmp_path))
     groups = recorder.inputs("Roll", "local")["groups"]
-    assert [(group["name"], group["count"], group["generation"]) for group in groups] == [
-        ("head", 1, "generation of local-head"),
-        ("gpu", 4, "generation of local-gpu"),
+    assert [(group["name"], group["generation"]) for group in groups] == [
+        ("head", "generation of local-head"),
+        ("gpu", "generation of local-gpu"),
     ]
-    assert recorder.inputs("Roster", "local")["groups"] == groups
+    assert recorder.inputs("Roster", "local")["groups"] == [
+        {"name": "head", "names": ["head"], "count": 1, "generation": "rolled head"},
+        {"name": "gpu", "names": [f"gpu-00{n}" for n in range(1, 5)], "count": 4, "generation": "rolled gpu"},
+    ]
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,9 @@ class Roster(Resource):
         """The roster as the type that the rest of the toolkit reads."""
         fields = ("cluster", "cloud", "reach", "user", "identity_file", "members", "region", "proxy")
         whole: Output[dict[str, Any]] = Output.all(**{field: getattr(self, field) for field in fields})
-        return whole.apply(lambda data: plan.from_dict(plan.Roster, data))
+        # an earlier version of the toolkit left out what has a default now
+        known = whole.apply(lambda data: {name: value for name, value in data.items() if value is not None})
+        return known.apply(lambda data: plan.from_dict(plan.Roster, data))
 
 
 class Playbook(Resource):

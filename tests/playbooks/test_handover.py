@@ -1,0 +1,124 @@
+"""From instances of AWS to a cluster: namespace nodes, handed over as if they were instances of a simulated AWS.
+
+What makes them is not AWS, and all else is as it would be: the roster is asked for through the SDK, ssh goes through a
+tunnel to a machine that it knows by its id, and the playbooks run on what the roster lists.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from stampworks import configuration, operations, planning
+from stampworks.clouds.aws import members, session, tags
+from stampworks.configuration import Recap
+from stampworks.declaration import load_value
+from stampworks.operations import run
+from stampworks.plan import Plan, Roster
+from stampworks.provider.node_image import ensure_node_image
+from stampworks.schedulers import slurm
+
+from tests.clouds.aws import booting
+from tests.clouds.aws.simulated import REGION, Simulated, simulated_aws
+from tests.playbooks import tunnel
+from tests.playbooks.conftest import CLAIM, DECLARATION, SECRETS, Cluster, plan_of, room
+
+
+def plan_on_aws(name: str) -> Plan:
+    """With nodes as small as those that are there; their names and addresses are those of the room."""
+    pools = [{"name": "gpu", "machine": "m7i", "count": 2}]
+    declared = {**DECLARATION, "name": name, "cloud": "aws", "region": REGION, "pools": pools, "storage": []}
+    made = planning.plan(load_value(declared, "test"))
+    small = [replace(group, machine=replace(group.machine, cores=1, memory_mib=64)) for group in made.groups]
+    return replace(made, groups=tuple(small))
+
+
+def started(aws: Simulated, plan: Plan, here: Roster) -> dict[str, str]:
+    """An instance for each node, with its address; gives the addresses by their ids."""
+    ec2 = aws.client("ec2")
+    vpc = ec2.create_vpc(CidrBlock="10.98.0.0/16")["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.98.0.0/16")["Subnet"]["SubnetId"]
+    image, found = aws.publish("/test/image"), {}
+    for each in here.members:
+        of = {tags.CLUSTER: plan.name, tags.GROUP: each.group, tags.NODE: each.name}
+        named = [{"Key": key, "Value": value} for key, value in of.items()]
+        [instance] = ec2.run_instances(
+            **dict.fromkeys(("MinCount", "MaxCount"), 1),
+            ImageId=image,
+            SubnetId=subnet,
+            PrivateIpAddress=each.address,
+            TagSpecifications=[{"ResourceType": "instance", "Tags": named}],
+        )["Instances"]
+        found[instance["InstanceId"]] = each.address
+        booting.CONSOLES[instance["InstanceId"]] = (
+            f"-----BEGIN SSH HOST KEY KEYS-----\n{each.host_key} root@x\n-----END SSH HOST KEY KEYS-----\n"
+        )
+    return found
+
+
+@pytest.fixture(scope="module")
+def handed_over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Plan, Roster]]:
+    folder, name = tmp_path_factory.mktemp("handover"), f"t{uuid.uuid4().hex[:8]}"
+    key = folder / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
+    local = plan_of(name, count=2)
+    image = ensure_node_image(local.release, configuration.install_digest(), print)
+    machines = Cluster(local, key, image)
+    with pytest.MonkeyPatch.context() as patch, simulated_aws() as aws:
+        patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
+        for variable, value in aws.environment.items():
+            patch.setenv(variable, value)
+        session.client.cache_clear()
+        try:
+            machines.boot()
+            plan, here = plan_on_aws(name), machines.roster
+            addresses = started(aws, plan, here)
+            parameter = tags.identity_parameter(name)
+            aws.client("ssm").put_parameter(Name=parameter, Value=key.read_text(), Type="SecureString")
+            (folder / "tunnels.json").write_text(json.dumps({"reach": here.reach, "addresses": addresses}))
+            (folder / "aws").write_text(f'#!/bin/sh\nexec {sys.executable} -IS {tunnel.__file__} "$@"\n')
+            (folder / "aws").chmod(0o755)
+            patch.setenv("PATH", str(folder), prepend=":")
+            patch.setenv("TUNNELS", str(folder / "tunnels.json"))
+            members.join(name, REGION, {"gpu": ("gpu-001", "gpu-002")})
+            yield plan, members.members(name, REGION)
+        finally:
+            room.remove_room(name, CLAIM)
+            session.client.cache_clear()
+
+
+def play(plan: Plan, roster: Roster, said: list[str]) -> Recap:
+    inventory = configuration.inventory(plan, roster, slurm.files(plan, roster))
+    return asyncio.run(configuration.play("site.yml", inventory, roster.reach, SECRETS, said.append, 5))
+
+
+def test_instances_become_a_cluster(handed_over: tuple[Plan, Roster]) -> None:
+    """They take jobs, a second run changes nothing, and whoever asks finds them well."""
+    plan, roster = handed_over
+    assert [each.name for each in roster.members] == ["gpu-001", "gpu-002", "head"]
+    assert roster.reach == ()
+    said: list[str] = []
+    assert play(plan, roster, said).hosts == 3
+    assert play(plan, roster, said).changed == 0, said
+    status = operations.status(plan, roster)
+    assert (status.verdict, status.why) == ("pass", ())
+    command = run.prepare(plan, roster, ["hostname"]).command
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert sorted(answer.stdout.split()) == ["gpu-001", "gpu-002"]
+
+
+def test_a_machine_that_answers_with_another_key_is_not_talked_to(handed_over: tuple[Plan, Roster]) -> None:
+    """The tunnel leads somewhere; that it is the machine whose console showed a key, ssh sees."""
+    plan, roster = handed_over
+    wrong = replace(roster, members=tuple(replace(each, host_key=booting.key(1)) for each in roster.members))
+    with pytest.raises(operations.UnknownError, match="head cannot be reached: Host key verification failed"):
+        run.reachable(wrong)
+    assert Path(roster.identity_file).is_file()
+    assert plan.cloud == "aws"

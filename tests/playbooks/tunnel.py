@@ -1,0 +1,46 @@
+"""Stands in for the AWS CLI with its Session Manager plugin, of which it knows the one thing that ssh asks of it.
+
+    aws ssm start-session --region R --target i-1 --document-name AWS-StartSSHSession --parameters portNumber=22
+
+Which address a machine has, and how to get there, says the JSON file that the variable TUNNELS names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+from pathlib import Path
+
+
+def main(words: list[str]) -> None:
+    if words[:1] == ["--through"]:
+        relay(words[1], int(words[2]))
+        return
+    options = dict(zip(words[2::2], words[3::2], strict=True))
+    assert words[:2] == ["ssm", "start-session"]
+    assert options["--document-name"] == "AWS-StartSSHSession"
+    told = json.loads(Path(os.environ["TUNNELS"]).read_text())
+    address, port = told["addresses"][options["--target"]], options["--parameters"].removeprefix("portNumber=")
+    command = [*told["reach"], sys.executable, "-IS", __file__, "--through", address, port]
+    os.execvp(command[0], command)  # noqa: S606  (ssh is the shell's child already)
+
+
+def relay(address: str, port: int) -> None:
+    """Standard input and output, until either side has said all."""
+    with socket.create_connection((address, port), timeout=10) as there:
+        there.settimeout(None)
+        threading.Thread(target=pump, args=(0, there.fileno()), daemon=True).start()
+        pump(there.fileno(), 1)
+
+
+def pump(source: int, sink: int) -> None:
+    while data := os.read(source, 1 << 16):
+        while data:
+            data = data[os.write(sink, data) :]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
