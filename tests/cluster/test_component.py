@@ -33,12 +33,11 @@ class Recorder(mocks.Mocks):
         outputs: dict[str, dict[str, Any]] = {
             "Keyring": {name: name for name in ("sshPublicKey", "sshPrivateKey", "slurmKey", "databasePassword")},
             "SigningKey": {"publicKey": "public", "privateKey": "private"},
-            "Roll": {"certificate": ""},
+            "Roll": {"certificate": "", "generations": {"head": "rolled head", "gpu": "rolled gpu"}},
             "Qualification": {"verdict": "pass", "certificate": "signed"},
             "LocalRoom": {"claim": "ours"},
             "LocalNetwork": {"instance": "1-1"},
             "LocalGroup": {"generation": f"generation of {args.name}"},
-            "Roll": {"generations": {"head": "rolled head", "gpu": "rolled gpu"}},
             "Roster": {"reach": ["enter"], "user": "root", "identityFile": "/key", "members": self.members},
         }
         return args.name, {**args.inputs, **outputs.get(args.typ.split(":")[-1], {})}

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from stampworks import configuration, operations, planning
 from stampworks.clouds.aws import members, session, tags
+from stampworks.clouds.local import room
 from stampworks.configuration import Recap
 from stampworks.declaration import load_value
 from stampworks.operations import run
@@ -28,7 +29,7 @@ from stampworks.schedulers import slurm
 from tests.clouds.aws import booting
 from tests.clouds.aws.simulated import REGION, Simulated, simulated_aws
 from tests.playbooks import tunnel
-from tests.playbooks.conftest import CLAIM, DECLARATION, SECRETS, Cluster, plan_of, room
+from tests.playbooks.conftest import CLAIM, DECLARATION, SECRETS, Cluster, plan_of
 
 
 def plan_on_aws(name: str) -> Plan:
