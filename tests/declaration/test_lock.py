@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from stampworks import planning
 from stampworks.cluster import clouds
-from stampworks.declaration import DeclarationError, load_file
+from stampworks.declaration import DeclarationError, Lock, LockedImage, load_file, lock_text
 
 DECLARED = """\
 version: 1
@@ -20,7 +20,8 @@ region: us-east-1
 pools: [{name: gpu, machine: p5, count: 2, zone: us-east-1a}]
 """
 IMAGE = "/aws/service/debian/release/13/latest/amd64"
-LOCK: dict[str, Any] = {"version": 1, "region": "us-east-1", "images": {IMAGE: "ami-0123456789abcdef0"}}
+FOUND = {"id": "ami-0123456789abcdef0", "name": "debian-13-amd64-20261102-2290", "created": "2026-11-02"}
+LOCK: dict[str, Any] = {"version": 1, "region": "us-east-1", "images": {IMAGE: FOUND}}
 
 
 def locked(folder: Path, text: str) -> Path:
@@ -72,7 +73,19 @@ def test_the_lock_of_another_region(tmp_path: Path) -> None:
         ("[]", "is no lock: it has images, region, version, and nothing else"),
         (json.dumps({**LOCK, "version": 2}), "is no lock: its version is not 1"),
         (json.dumps({**LOCK, "region": 1}), "is no lock: region is a text, images a table"),
-        (json.dumps({**LOCK, "images": {IMAGE: "a b"}}), "is no lock: images have names like ami-0123456789abcdef0"),
+        (json.dumps({**LOCK, "images": []}), "is no lock: region is a text, images a table"),
+        (
+            json.dumps({**LOCK, "images": {IMAGE: "ami-0123456789abcdef0"}}),
+            "is no lock: each of its images has id, name, created, all of them texts",
+        ),
+        (
+            json.dumps({**LOCK, "images": {IMAGE: {**FOUND, "created": 2026}}}),
+            "is no lock: each of its images has id, name, created, all of them texts",
+        ),
+        (
+            json.dumps({**LOCK, "images": {IMAGE: {**FOUND, "id": "a b"}}}),
+            "is no lock: images have ids like ami-0123456789abcdef0",
+        ),
         ("[" * 100_000, "is no lock: maximum recursion depth exceeded"),
         ('"' + "x" * 300_000 + '"', "is larger than 256 KiB"),
     ],
@@ -81,7 +94,7 @@ def test_what_is_no_lock(tmp_path: Path, text: str, said: str) -> None:
     """It is named, with what to do, and nothing is planned with it."""
     refused = refusal(locked(tmp_path, text))
     assert f"test.lock.json: {said}" in refused
-    assert "hint: look its images up again, as docs/aws.md says" in refused
+    assert "hint: `stampworks lock -s STACK` looks its images up again" in refused
 
 
 def test_a_pipe_is_no_lock(tmp_path: Path) -> None:
@@ -90,3 +103,16 @@ def test_a_pipe_is_no_lock(tmp_path: Path) -> None:
     (tmp_path / "test.lock.json").unlink()
     os.mkfifo(tmp_path / "test.lock.json")
     assert "test.lock.json: is not a file" in refusal(file)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    """In an order that does not change."""
+    images = {name: LockedImage(f"ami-{name}", "debian", "2026-11-02") for name in "ba"}
+    text = lock_text(Lock("us-east-1", images))
+    assert text.index("ami-a") < text.index("ami-b")
+    assert load_file(locked(tmp_path, text)).lock == Lock("us-east-1", images)
+
+
+def test_a_lock_that_cannot_be_read_can_be_renewed(tmp_path: Path) -> None:
+    """Whoever writes it anew loads the declaration without it."""
+    assert load_file(locked(tmp_path, "[]"), locked=False).lock == Lock()

@@ -20,7 +20,7 @@ from stampworks.catalog.hardware import (
     suggestions,
     with_accelerator,
 )
-from stampworks.catalog.instances import fabric_cards, published_image
+from stampworks.catalog.instances import architecture, fabric_cards, published_image
 from stampworks.catalog.price_lists import (
     Part,
     PartPrice,
@@ -102,6 +102,7 @@ __all__ = [
     "TrainedModel",
     "Unknown",
     "accelerators",
+    "architecture",
     "conflicting_prices",
     "deployments",
     "fabric_cards",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 from stampworks.catalog.hardware import known_nics
 from stampworks.catalog.rows import CatalogError, Machine, load, rows
@@ -41,7 +42,12 @@ def published_image(machine: Machine, suite: str) -> str:
     """Where the machine's cloud says which image of a suite is the newest that the machine can boot."""
     if not (images := _images().get(f"{machine.cloud} {suite}")):
         raise CatalogError(f"{_FILE}: images: lacks {machine.cloud} {suite}")
-    return images.arm64 if machine.name in load(_FILE)["arm64"] else images.x86_64
+    return images.arm64 if architecture(machine) == "arm64" else images.x86_64
+
+
+def architecture(machine: Machine) -> Literal["x86_64", "arm64"]:
+    """Of its processors."""
+    return "arm64" if machine.name in load(_FILE)["arm64"] else "x86_64"
 
 
 @cache

@@ -27,6 +27,7 @@ VERBS = {
     "estimate": "estimate",
     "fabric": "fabric",
     "rehearse": "rehearse",
+    "lock": "lock",
     "facts": "facts",
     "image": "image",
     "status": "status",

@@ -48,7 +48,7 @@ def unstamped(plan: Plan) -> list[tuple[str, str, str]]:
         found.append(("cloud", what, f"there are components for {', '.join(stamped())}; {shown}"))
     elif not rehearsing and any(group.launch and not group.launch.image for group in plan.groups):
         what = f"which image its nodes boot in {plan.region} was not looked up, and the newest one changes by itself"
-        found.append(("region", what, "look it up, and keep it beside the stack's file, as docs/aws.md says"))
+        found.append(("region", what, "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"))
     if plan.scheduler.kind != "slurm":
         what = "a Kubernetes cluster can be planned and reviewed, and not stamped yet"
         found.append(("scheduler.kind", what, "write kind: slurm; `stampworks plan` shows what it would be"))

@@ -1,9 +1,9 @@
 """What a person writes: the models of a declaration, how it is loaded, and what is said when it is wrong."""
 
 from stampworks.declaration.errors import AbsentError, DeclarationError, Problem
-from stampworks.declaration.files import BASES_MAX, displayed, named_in
+from stampworks.declaration.files import BASES_MAX, displayed, named_in, stack_file
 from stampworks.declaration.loader import Source, load_file, load_stack, load_value
-from stampworks.declaration.lock import AGAIN, Lock, lock_file, read_lock
+from stampworks.declaration.lock import AGAIN, Lock, LockedImage, lock_file, lock_text, read_lock
 from stampworks.declaration.models import (
     Account,
     Change,
@@ -46,6 +46,7 @@ __all__ = [
     "Fabric",
     "Fallback",
     "Lock",
+    "LockedImage",
     "Model",
     "Network",
     "Pool",
@@ -70,8 +71,10 @@ __all__ = [
     "load_stack",
     "load_value",
     "lock_file",
+    "lock_text",
     "named_in",
     "read_lock",
     "role_name",
     "schema",
+    "stack_file",
 ]

@@ -62,9 +62,12 @@ class Source:
         return node.place.problem(path, message, hint)
 
 
-def load_file(path: Path) -> Source:
-    """The declaration in a file of its own, or below stampworks:cluster in a stack file; with its bases."""
-    return replace(_load(read_declared(path), path.parent), lock=read_lock(path))
+def load_file(path: Path, locked: bool = True) -> Source:
+    """The declaration in a file of its own, or below stampworks:cluster in a stack file; with its bases and its lock.
+
+    Without its lock, whatever is wrong with that, for who is about to write it anew.
+    """
+    return replace(_load(read_declared(path), path.parent), lock=read_lock(path) if locked else NONE)
 
 
 def load_stack(stack: str, directory: Path) -> Source:

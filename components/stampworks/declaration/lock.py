@@ -6,7 +6,8 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,9 +17,17 @@ from stampworks.declaration.nodes import Place
 
 VERSION = 1
 SUFFIXES = (".json",)
-AGAIN: Final = "look its images up again, as docs/aws.md says"
+AGAIN: Final = "`stampworks lock -s STACK` looks its images up again"
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}")
 _FIELDS = {"version", "region", "images"}
+
+
+@dataclass(frozen=True)
+class LockedImage:
+    id: str
+    name: str
+    """Like the day below, for whoever reads the file or its difference: nothing depends on it."""
+    created: str
 
 
 @dataclass(frozen=True)
@@ -26,7 +35,7 @@ class Lock:
     """Empty where nothing was looked up."""
 
     region: str = ""
-    images: Mapping[str, str] = field(default_factory=dict)
+    images: Mapping[str, LockedImage] = field(default_factory=dict)
     """By where the cloud publishes which one is the newest."""
 
 
@@ -59,9 +68,22 @@ def _lock(data: Any) -> Lock:
     images = data["images"]
     if not isinstance(data["region"], str) or not isinstance(images, dict):
         raise ValueError("region is a text, images a table")
-    if not all(isinstance(image, str) and _IMAGE.fullmatch(image) for image in images.values()):
-        raise ValueError("images have names like ami-0123456789abcdef0")
-    return Lock(data["region"], images)
+    return Lock(data["region"], {parameter: _image(image) for parameter, image in images.items()})
+
+
+def _image(data: Any) -> LockedImage:
+    fields = [field.name for field in fields_of(LockedImage)]
+    if not isinstance(data, dict) or set(data) != {*fields} or not all(isinstance(each, str) for each in data.values()):
+        raise ValueError(f"each of its images has {', '.join(fields)}, all of them texts")
+    if not _IMAGE.fullmatch(data["id"]):
+        raise ValueError("images have ids like ami-0123456789abcdef0")
+    return LockedImage(**data)
+
+
+def lock_text(lock: Lock) -> str:
+    """What its file says: the same lock is the same text."""
+    images = {parameter: asdict(lock.images[parameter]) for parameter in sorted(lock.images)}
+    return json.dumps({"version": VERSION, "region": lock.region, "images": images}, indent=2) + "\n"
 
 
 def _refused(file: Path, what: str) -> DeclarationError:

@@ -44,7 +44,7 @@ def _launched(group: Group, release: Release, lock: Lock, how: Launches, notes: 
         volumes=tuple(replace(volume, gib=how.state_gib) for volume in group.volumes),
         launch=Launch(
             instance_type=row.aliases[0],
-            image=lock.images.get(published, ""),
+            image=lock.images[published].id if published in lock.images else "",
             published_image=published,
             disk_gib=how.disk_gib,
             interfaces=how.interfaces(row),

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import io
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -72,6 +73,16 @@ def rehearse(tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
 def server() -> Iterator[Simulated]:
     with simulated_aws() as aws:
         yield aws
+
+
+@pytest.fixture
+def environment(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> Simulated:
+    """The same, for what is called in this process."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in aws.environment.items():
+        monkeypatch.setenv(name, value)
+    return aws
 
 
 @pytest.fixture

@@ -1,0 +1,169 @@
+"""`stampworks lock`: looks up once which images a stack's nodes boot, so that every `up` takes the same."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stampworks.cli import exits, stacks
+from stampworks.declaration import DeclarationError
+
+if TYPE_CHECKING:
+    from stampworks.clouds.aws.facts.calls import Api
+    from stampworks.clouds.aws.facts.images import Image
+    from stampworks.declaration import Lock, LockedImage, Problem, Source
+    from stampworks.plan import Group, Plan
+
+
+class NotLookedUpError(DeclarationError):
+    """Nobody could be asked; what is declared may well be right."""
+
+
+def add_verbs(verbs: Any) -> None:
+    lock = verbs.add_parser("lock", help="look up which images the nodes of a stack boot", allow_abbrev=False)
+    stacks.add_plan_options(lock)
+    lock.add_argument("--json", action="store_true", help="print what was looked up as JSON")
+    lock.set_defaults(call=write_lock)
+
+
+def write_lock(arguments: argparse.Namespace) -> int:
+    """Fine also when nothing is newer; writes nothing unless every image is there and fits its machines."""
+    from stampworks.declaration import Lock, LockedImage, displayed, load_file, lock_file, lock_text, read_lock
+    from stampworks.planning import plan
+
+    declared = stacks.declared_file(arguments)
+    source = load_file(declared, locked=False)
+    planned, file = plan(source), lock_file(declared)
+    users = _users(planned)
+    if not users:
+        raise exits.CliError(
+            f"{displayed(declared)}: {planned.cloud} publishes no images to look up", "it needs no lock"
+        )
+    found = _looked_up(source, planned, users)
+    images = {parameter: LockedImage(one.id, one.name, one.created) for parameter, one in found.items()}
+    try:
+        before = read_lock(declared)
+    except DeclarationError:  # whatever it says, it is written anew
+        before = Lock()
+    after = Lock(planned.region, images)
+    if after != before or not file.exists():
+        _write(file, lock_text(after))
+    if arguments.json:
+        print(json.dumps(_as_json(str(file), before, after), indent=2))
+    else:
+        print(_told(displayed(file), before, after, users))
+    return exits.FINE
+
+
+def _users(plan: Plan) -> dict[str, list[Group]]:
+    """Which groups boot what a parameter names."""
+    users: dict[str, list[Group]] = {}
+    for group in plan.groups:
+        if group.launch and group.launch.published_image:
+            users.setdefault(group.launch.published_image, []).append(group)
+    return users
+
+
+def _looked_up(source: Source, plan: Plan, users: Mapping[str, list[Group]]) -> dict[str, Image]:
+    """What the parameters name now; NotLookedUpError, or DeclarationError with all that is wrong about it."""
+    calls = stacks.cloud_facts(plan.cloud, "calls")
+    api, found, problems = calls.Api(plan.region), dict[str, Any](), list[Any]()
+    for parameter, groups in users.items():
+        try:
+            image, wrong = _newest(api, source, plan, parameter, groups)
+        except calls.UnansweredError as error:
+            what = f"which image nodes boot in {plan.region} was not looked up: {error}"
+            raise NotLookedUpError([source.problem("region", what, error.hint)]) from None
+        problems += wrong
+        found |= {parameter: image} if image else {}
+    if problems:
+        raise DeclarationError(problems)
+    return found
+
+
+def _newest(
+    api: Api, source: Source, plan: Plan, parameter: str, groups: list[Group]
+) -> tuple[Image | None, list[Problem]]:
+    """What a parameter names, and why these groups cannot boot it."""
+    images = stacks.cloud_facts(plan.cloud, "images")
+    id_ = images.published(api, parameter)
+    if id_ is None:
+        what = (
+            f"{plan.region} has no public parameter {parameter}, which names the newest image of {plan.release.suite}"
+        )
+        return None, [source.problem("region", what, "take a region in which it is published")]
+    image = images.described(api, [id_]).get(id_)
+    if image is None:
+        what = f"{parameter} names {id_}, and {plan.region} has no such image for this account"
+        return None, [source.problem("region", what, "ask its publisher, or look again when it names another one")]
+    return image, [source.problem(*each) for each in _unfit(image, plan, groups)]
+
+
+def _unfit(image: Image, plan: Plan, groups: list[Group]) -> Iterator[tuple[str, str, str]]:
+    from stampworks import catalog
+    from stampworks.facts import today
+    from stampworks.plan import declared_pools
+
+    named = f"{image.id} ({image.name}, of {image.created})"
+    again = "look again when its publisher names another one"
+    if image.state != "available":
+        yield "region", f"{named} is {image.state} in {plan.region}, and no node boots it", again
+    if image.deprecated and image.deprecated <= today():
+        yield "region", f"{named} is deprecated since {image.deprecated}, and may be gone when a node starts", again
+    for group in groups:
+        needed = catalog.architecture(catalog.machines()[group.machine.name])
+        if image.architecture != needed:
+            what = f"{named} is for {image.architecture}, and {group.machine.name} of {group.name} is {needed}"
+            pools = declared_pools(plan.groups)
+            where = f"pools[{pools.index(group)}].machine" if group in pools else "region"
+            yield where, what, "ask its publisher: the parameter is for another architecture"
+
+
+def _write(file: Path, text: str) -> None:
+    """Whole or not at all."""
+    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as opened:
+            os.fchmod(opened.fileno(), 0o644)
+            opened.write(text)
+        Path(temporary).replace(file)
+    except BaseException:
+        Path(temporary).unlink()
+        raise
+
+
+def _as_json(file: str, before: Lock, after: Lock) -> dict[str, Any]:
+    def told(image: LockedImage | None) -> dict[str, str] | None:
+        return asdict(image) if image else None
+
+    parameters = sorted({*before.images, *after.images})
+    changes = [
+        {"parameter": each, "before": told(before.images.get(each)), "after": told(after.images.get(each))}
+        for each in parameters
+    ]
+    return {"file": file, "region": after.region, "changed": before != after, "images": changes}
+
+
+def _told(file: str, before: Lock, after: Lock, users: Mapping[str, list[Group]]) -> str:
+    if before == after:
+        lines = [f"{file}: nothing is newer"]
+    elif before.region not in ("", after.region):
+        lines = [f"{file}: looked up in {after.region}, before in {before.region}"]
+    else:
+        lines = [f"{file}: looked up in {after.region}"]
+    for parameter in sorted({*before.images, *after.images}):
+        old, new = before.images.get(parameter), after.images.get(parameter)
+        booted = f", booted by {', '.join(group.name for group in users[parameter])}" if parameter in users else ""
+        lines.append(f"  {parameter}{booted}")
+        lines += [f"    {_named(old)}"] if old == new else [f"    {_named(old)} -> {_named(new)}"]
+    return "\n".join(lines)
+
+
+def _named(image: LockedImage | None) -> str:
+    return f"{image.id} ({image.name}, of {image.created})" if image else "none"

@@ -1,0 +1,1 @@
+"""What AWS says of an account and its region, read and never changed."""

@@ -1,0 +1,98 @@
+"""One question to AWS: its whole answer, or why there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import boto3
+from botocore import exceptions as sdk
+from botocore import xform_name
+from botocore.config import Config
+from botocore.parsers import ResponseParserError
+
+# Whoever asks waits for the answer: three attempts tell a hiccup from an outage, and the last one ends within a minute.
+_CONFIG = Config(connect_timeout=5, read_timeout=15, retries={"mode": "standard", "total_max_attempts": 3})
+_SERVICES = {"servicequotas": "service-quotas"}
+"""What the SDK calls a service that policies call otherwise."""
+_REASON_CHARACTERS_MAX = 160
+"""Of what AWS says itself: of a denied call it may be followed by a kilobyte that only AWS can decode."""
+
+_NOT_PERMITTED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedException"}
+_NOT_KNOWN = {
+    *("AuthFailure", "ExpiredToken", "ExpiredTokenException", "IncompleteSignature", "InvalidAccessKeyId"),
+    *("InvalidClientTokenId", "RequestExpired", "SignatureDoesNotMatch", "UnrecognizedClientException"),
+}
+_TOO_MANY = {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException"}
+
+PERMIT = "docs/aws-facts-policy.json is a policy that permits it"
+RENEW = "`aws sts get-caller-identity` says whose they are; renew them, and see that the clock is right"
+SIGN_IN = "`aws configure`, `aws sso login` or AWS_PROFILE says who you are; docs/aws.md says what is needed"
+LATER = "ask again later"
+REACH = "see whether this machine reaches AWS, through its proxy if it has one, and ask again"
+
+
+class UnansweredError(Exception):
+    """AWS was asked, and nobody knows more than before."""
+
+    def __init__(self, action: str, why: str, hint: str, code: str = "") -> None:
+        super().__init__(f"{action}: {why}")
+        self.action, self.why, self.hint, self.code = action, why, hint, code
+
+
+class Api:
+    """The services of one region, whoever the environment says is asking."""
+
+    def __init__(self, region: str) -> None:
+        self.region = region
+        self._clients: dict[str, Any] = {}
+
+    def ask(self, action: str, **parameters: Any) -> dict[str, Any]:
+        """All pages of an answer, by the action's name in a policy: ec2:DescribeImages. UnansweredError without one."""
+        service, _, name = action.partition(":")
+        method = xform_name(name)
+        try:
+            client = self._client(service)
+            if client.can_paginate(method):
+                return dict(client.get_paginator(method).paginate(**parameters).build_full_result())
+            return dict(getattr(client, method)(**parameters))
+        except sdk.ClientError as error:
+            raise _refusal(action, error) from None
+        except sdk.ParamValidationError:
+            raise  # what was asked was wrong, which is a fault of ours
+        except (sdk.BotoCoreError, ResponseParserError, ValueError) as error:  # ValueError: an address that is none
+            raise _silence(action, error) from None
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            session: Any = boto3.session.Session()
+            self._clients[service] = session.client(_SERVICES.get(service, service), self.region, config=_CONFIG)
+        return self._clients[service]
+
+
+def _refusal(action: str, error: sdk.ClientError) -> UnansweredError:
+    """What AWS itself says, or whatever answers in its place."""
+    said = error.response.get("Error", {})
+    code, status = said.get("Code", ""), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    message = " ".join(said.get("Message", "").partition("Encoded authorization failure message")[0].split())
+    if len(message) > _REASON_CHARACTERS_MAX:
+        message = f"{message[:_REASON_CHARACTERS_MAX]}..."
+    if code in _NOT_PERMITTED:
+        return UnansweredError(action, f"not permitted ({code}: {message})", PERMIT, code)
+    if code in _NOT_KNOWN:
+        return UnansweredError(action, f"AWS does not take the credentials ({code}: {message})", RENEW, code)
+    if code in _TOO_MANY:
+        return UnansweredError(action, f"AWS is asked too often ({code})", LATER, code)
+    if code == str(status) or status >= 500:  # with no code of its own, an answer is no AWS's
+        return UnansweredError(action, f"not available: HTTP {status}", LATER, code)
+    return UnansweredError(action, f"{code}: {message}", LATER, code)
+
+
+def _silence(action: str, error: Exception) -> UnansweredError:
+    if isinstance(error, sdk.NoCredentialsError):
+        return UnansweredError(action, "there are no credentials for AWS", SIGN_IN)
+    if isinstance(error, ResponseParserError):
+        return UnansweredError(action, "not available: the answer is none of AWS", LATER)
+    what = " ".join(str(error).split())
+    if isinstance(error, (sdk.HTTPClientError, sdk.ConnectionError)):
+        return UnansweredError(action, f"no answer: {what}", REACH)
+    return UnansweredError(action, f"cannot be asked: {what}", SIGN_IN)

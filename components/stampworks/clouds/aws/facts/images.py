@@ -1,0 +1,58 @@
+"""Which images a region has, and which one a publisher names as its newest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from stampworks.clouds.aws.facts.calls import Api, UnansweredError
+
+_GONE = ("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable")
+
+
+@dataclass(frozen=True)
+class Image:
+    id: str
+    name: str
+    created: str
+    """The day, as 2026-11-02."""
+    architecture: str
+    state: str
+    deprecated: str
+    """From when on its publisher says to take another one; empty where that was not said."""
+
+
+def published(api: Api, parameter: str) -> str | None:
+    """The image that a public parameter names now; None when the region has no such parameter."""
+    try:
+        return str(api.ask("ssm:GetParameter", Name=parameter)["Parameter"]["Value"])
+    except UnansweredError as error:
+        if error.code == "ParameterNotFound":
+            return None
+        raise
+
+
+def described(api: Api, ids: Iterable[str]) -> dict[str, Image]:
+    """Those of them that there are; one by one, for AWS describes none when one is gone."""
+    found: dict[str, Image] = {}
+    for each in sorted(set(ids)):
+        try:
+            images = api.ask("ec2:DescribeImages", ImageIds=[each])["Images"]
+        except UnansweredError as error:
+            if error.code not in _GONE:
+                raise
+            continue
+        found |= {one["ImageId"]: _image(one) for one in images}
+    return found
+
+
+def _image(one: dict[str, Any]) -> Image:
+    return Image(
+        id=one["ImageId"],
+        name=one.get("Name", ""),
+        created=one.get("CreationDate", "")[:10],
+        architecture=one.get("Architecture", ""),
+        state=one.get("State", ""),
+        deprecated=one.get("DeprecationTime", "")[:10],
+    )

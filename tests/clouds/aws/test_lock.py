@@ -1,0 +1,262 @@
+"""`stampworks lock`: which images are looked up, what is written, and what is said when they are not."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks import catalog, planning
+from stampworks.cli.main import main
+from stampworks.clouds.aws.facts import calls
+from stampworks.declaration import load_file
+
+from tests.clouds.aws.simulated import Simulated
+
+PARAMETER = "/aws/service/debian/release/13/latest/amd64"
+DECLARED = """\
+version: 1
+name: test
+cloud: aws
+region: us-east-1
+pools: [{name: gpu, machine: g6-8xlarge, count: 2, zone: us-east-1a}]
+"""
+
+pytestmark = pytest.mark.usefixtures("environment")
+
+
+@pytest.fixture
+def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "test.yaml").write_text(DECLARED)
+    return tmp_path / "test.yaml"
+
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def lock(declared: Path, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Calls the verb: exit code, stdout, stderr."""
+
+    def call(*options: str) -> tuple[int, str, str]:
+        return main(["lock", "test.yaml", *options]), *capsys.readouterr()
+
+    return call
+
+
+def published(aws: Simulated, name: str, day: int, **fields: Any) -> str:
+    created = datetime.datetime(2026, 11, day, tzinfo=datetime.UTC)
+    return aws.publish(PARAMETER, name=name, creation_date=created, **fields)
+
+
+def test_what_was_looked_up_is_planned(aws: Simulated, declared: Path, lock: Call) -> None:
+    """Every node boots it, and the file says what it is."""
+    image = published(aws, "debian-13-amd64-20261102-2290", 2)
+    assert lock() == (
+        0,
+        "test.lock.json: looked up in us-east-1\n"
+        f"  {PARAMETER}, booted by head, gpu\n"
+        f"    none -> {image} (debian-13-amd64-20261102-2290, of 2026-11-02)\n",
+        "",
+    )
+    assert json.loads((declared.parent / "test.lock.json").read_text()) == {
+        "version": 1,
+        "region": "us-east-1",
+        "images": {PARAMETER: {"id": image, "name": "debian-13-amd64-20261102-2290", "created": "2026-11-02"}},
+    }
+    plan = planning.plan(load_file(declared))
+    assert {group.launch.image for group in plan.groups if group.launch} == {image}
+
+
+def test_what_is_newer(aws: Simulated, declared: Path, lock: Call) -> None:
+    """Old and new with name and day; where nothing is, the file is left alone."""
+    old = published(aws, "old", 2)
+    lock()
+    file = declared.parent / "test.lock.json"
+    before = file.stat()
+    assert lock()[1].startswith("test.lock.json: nothing is newer\n")
+    assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    new = published(aws, "new", 20)
+    code, said, _ = lock()
+    assert (code, said.splitlines()[-1]) == (0, f"    {old} (old, of 2026-11-02) -> {new} (new, of 2026-11-20)")
+    assert sorted(path.name for path in declared.parent.iterdir()) == ["test.lock.json", "test.yaml"]
+
+
+def test_for_programs(aws: Simulated, lock: Call) -> None:
+    image = published(aws, "debian", 2)
+    told = json.loads(lock("--json")[1])
+    after = {"id": image, "name": "debian", "created": "2026-11-02"}
+    assert (told["region"], told["changed"]) == ("us-east-1", True)
+    assert told["images"] == [{"parameter": PARAMETER, "before": None, "after": after}]
+    assert json.loads(lock("--json")[1])["changed"] is False
+
+
+def test_another_region(aws: Simulated, declared: Path, lock: Call) -> None:
+    """The images of the old one are not kept, and a lock of the old one is no reason to refuse a new one."""
+    published(aws, "east", 2)
+    lock()
+    declared.write_text(DECLARED.replace("us-east-1", "us-west-2"))
+    image = published(aws, "west", 3, region="us-west-2")
+    assert lock()[1].startswith("test.lock.json: looked up in us-west-2, before in us-east-1\n")
+    assert planning.plan(load_file(declared)).groups[0].launch is not None
+    assert image in (declared.parent / "test.lock.json").read_text()
+
+
+def test_a_lock_that_is_broken_is_written_anew(aws: Simulated, declared: Path, lock: Call) -> None:
+    published(aws, "debian", 2)
+    (declared.parent / "test.lock.json").write_text("{")
+    assert lock()[0] == 0
+    planning.plan(load_file(declared))
+
+
+def refused(aws: Simulated, call: Call, code: int) -> list[str]:
+    """What is said, without the excerpt of the file; nothing was written."""
+    found, out, said = call()
+    assert (found, out, Path("test.lock.json").exists()) == (code, "", False)
+    return [line for line in said.splitlines() if line and not line.startswith("    ")]
+
+
+def test_no_such_parameter(aws: Simulated, lock: Call) -> None:
+    assert refused(aws, lock, 2) == [
+        f"test.yaml:4:9: region: us-east-1 has no public parameter {PARAMETER}, which names the newest image of trixie",
+        "  hint: take a region in which it is published",
+        "1 problem in test.yaml: nothing was changed.",
+    ]
+
+
+def test_no_such_image(aws: Simulated, lock: Call) -> None:
+    aws.parameter(PARAMETER, "ami-0123456789abcdef0")
+    assert refused(aws, lock, 2)[:2] == [
+        f"test.yaml:4:9: region: {PARAMETER} names ami-0123456789abcdef0, and us-east-1 has no such image for this "
+        "account",
+        "  hint: ask its publisher, or look again when it names another one",
+    ]
+
+
+def test_an_image_that_no_node_boots(aws: Simulated, lock: Call) -> None:
+    """Everything that is wrong with it, at once, each at the field that it is about."""
+    image = published(
+        aws, "odd", 2, architecture="arm64", state="disabled", deprecation_time="2026-01-01T00:00:00.000Z"
+    )
+    named = f"{image} (odd, of 2026-11-02)"
+    assert refused(aws, lock, 2) == [
+        f"test.yaml:4:9: region: {named} is disabled in us-east-1, and no node boots it",
+        "  hint: look again when its publisher names another one",
+        f"test.yaml:4:9: region: {named} is deprecated since 2026-01-01, and may be gone when a node starts",
+        "  hint: look again when its publisher names another one",
+        f"test.yaml:4:9: region: {named} is for arm64, and m7i of head is x86_64",
+        "  hint: ask its publisher: the parameter is for another architecture",
+        f"test.yaml:5:30: pools[0].machine: {named} is for arm64, and g6-8xlarge of gpu is x86_64",
+        "  hint: ask its publisher: the parameter is for another architecture",
+        "4 problems in test.yaml: nothing was changed.",
+    ]
+
+
+def test_an_image_that_will_be_deprecated(aws: Simulated, lock: Call) -> None:
+    """Every image of Debian will be, two years on."""
+    published(aws, "debian", 2, deprecation_time="2099-01-01T00:00:00.000Z")
+    assert lock()[0] == 0
+
+
+NOT_LOOKED_UP = "test.yaml:4:9: region: which image nodes boot in us-east-1 was not looked up: "
+
+
+@pytest.mark.parametrize(
+    ("action", "code", "message", "status", "why", "hint"),
+    [
+        (
+            "ssm:GetParameter",
+            "AccessDeniedException",
+            "User: someone is not authorized",
+            400,
+            "ssm:GetParameter: not permitted (AccessDeniedException: User: someone is not authorized)",
+            calls.PERMIT,
+        ),
+        (
+            "ec2:DescribeImages",
+            "UnauthorizedOperation",
+            f"You are not authorized. Encoded authorization failure message: {'x' * 2000}",
+            403,
+            "ec2:DescribeImages: not permitted (UnauthorizedOperation: You are not authorized.)",
+            calls.PERMIT,
+        ),
+        (
+            "ssm:GetParameter",
+            "ExpiredTokenException",
+            "The security token has expired",
+            400,
+            "ssm:GetParameter: AWS does not take the credentials (ExpiredTokenException: The security token has "
+            "expired)",
+            calls.RENEW,
+        ),
+        (
+            "ec2:DescribeImages",
+            "RequestLimitExceeded",
+            "slower",
+            503,
+            "ec2:DescribeImages: AWS is asked too often (RequestLimitExceeded)",
+            calls.LATER,
+        ),
+        (
+            "ec2:DescribeImages",
+            "OptInRequired",
+            "not subscribed",
+            401,
+            "ec2:DescribeImages: OptInRequired: not subscribed",
+            calls.LATER,
+        ),
+    ],
+)
+def test_nobody_answers(
+    aws: Simulated, lock: Call, action: str, code: str, message: str, status: int, why: str, hint: str
+) -> None:
+    """Where, what, why and what to do, in a line each; the exit code says that nobody could tell."""
+    published(aws, "debian", 2)
+    aws.fail(action, code, message, status=status)
+    assert refused(aws, lock, 3)[:2] == [NOT_LOOKED_UP + why, f"  hint: {hint}"]
+
+
+def test_an_answer_that_is_none(aws: Simulated, lock: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of something that stands where AWS is thought to be."""
+    aws.fail("ssm:GetParameter", "502", "<!doctype html>", status=502)
+    assert refused(aws, lock, 3)[0] == f"{NOT_LOOKED_UP}ssm:GetParameter: not available: HTTP 502"
+
+
+def test_no_network(lock: Call, aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    said = refused(aws, lock, 3)
+    assert said[:2] == [
+        f'{NOT_LOOKED_UP}ssm:GetParameter: no answer: Could not connect to the endpoint URL: "http://127.0.0.1:1/"',
+        f"  hint: {calls.REACH}",
+    ]
+
+
+def test_no_credentials(lock: Call, aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert refused(aws, lock, 3)[:2] == [
+        f"{NOT_LOOKED_UP}ssm:GetParameter: there are no credentials for AWS",
+        f"  hint: {calls.SIGN_IN}",
+    ]
+    monkeypatch.setenv("AWS_PROFILE", "nobody's")
+    assert refused(aws, lock, 3)[0] == (
+        f"{NOT_LOOKED_UP}ssm:GetParameter: cannot be asked: The config profile (nobody's) could not be found"
+    )
+
+
+def test_a_cloud_without_published_images(lock: Call, declared: Path, aws: Simulated) -> None:
+    declared.write_text("version: 1\nname: test\ncloud: local\npools: [{name: gpu, machine: sim-h100, count: 2}]\n")
+    assert refused(aws, lock, 2) == ["test.yaml: local publishes no images to look up", "  hint: it needs no lock"]
+
+
+def test_architectures() -> None:
+    """One machine of AWS is not x86_64 and boots another image."""
+    row = catalog.machines()["p6e-gb200"]
+    assert (catalog.architecture(row), catalog.published_image(row, "trixie")) == (
+        "arm64",
+        "/aws/service/debian/release/13/latest/arm64",
+    )
