@@ -83,7 +83,7 @@ RULES = (
         ours=("declaration", "catalog", "physics", "plan", "layouts", "differences", "review"),
         pure=True,
     ),
-    Rule("stampworks.facts", ours=("planning",)),
+    Rule("stampworks.facts", ours=("planning", "declaration")),
     Rule("stampworks.schedulers", ours=("plan",), others=("jinja2",), pure=True),
     Rule("stampworks.resources", ours=("plan",), others=("pulumi",)),
     *cloud_rules("aws", "pulumi_aws", "boto3", "botocore"),

@@ -1,26 +1,55 @@
-"""What was measured of this machine, and where it is kept: `stampworks facts` measures, plans are held against it."""
+"""What was measured of this machine or read of an account, and where it is kept: plans are held against it."""
 
 from __future__ import annotations
 
 import datetime
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 from stampworks import paths
+from stampworks.declaration import beside, read_beside
 from stampworks.planning import Facts
+from stampworks.planning.account import Account, account_of
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_AGAIN = "`stampworks facts -s STACK` reads the account again"
 
 
-def known_facts() -> Facts | None:
-    """What was measured since this machine started; None when nothing was, or when the file cannot be read."""
+def known_facts(declared: Path | None = None) -> Facts:
+    """What is known for the declaration in this file; DeclarationError when what is kept beside it cannot be read.
+
+    Of this machine, what was measured since it started and can be read.
+    """
+    account = None if declared is None else _account(account_file(declared))
+    return Facts(loopback_mbps=_loopback_mbps(), account=account)
+
+
+def account_file(declared: Path) -> Path:
+    """Where facts of an account are: stacks/aws.facts.json belongs to stacks/Pulumi.aws.yaml."""
+    return beside(declared, "facts")
+
+
+def write_account(declared: Path, read: dict[str, Any]) -> Account:
+    """Keeps what was read, whole or not at all; gives it as it will be read back."""
+    account = account_of(read)
+    paths.write_whole(account_file(declared), json.dumps(read, indent=2) + "\n")
+    return account
+
+
+def _account(file: Path) -> Account | None:
+    return read_beside(file, account_of, "holds no facts", _AGAIN) if os.path.lexists(file) else None
+
+
+def _loopback_mbps() -> int | None:
     try:
         stored = json.loads(facts_file().read_text())
         mbps = stored["loopback_mbps"]
         same_boot = stored["boot_id"] == boot_id()
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return Facts(loopback_mbps=mbps) if same_boot and type(mbps) is int and mbps > 0 else None
+    return mbps if same_boot and type(mbps) is int and mbps > 0 else None
 
 
 def today() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 
@@ -27,3 +28,16 @@ def _place(own: str, xdg: str, below_home: str) -> Path:
 def _private(path: Path) -> Path:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Puts a text into a file, all of it or nothing, whoever reads it meanwhile."""
+    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as opened:
+            os.fchmod(opened.fileno(), 0o644)
+            opened.write(text)
+        Path(temporary).replace(file)
+    except BaseException:
+        Path(temporary).unlink()
+        raise

@@ -11,7 +11,7 @@ from stampworks.declaration import change_of, load_value
 from stampworks.plan import Plan, from_dict, to_dict
 from stampworks.planning.changes import Side, review
 from stampworks.planning.cost import cost
-from stampworks.planning.rules import Finding
+from stampworks.planning.findings import Finding
 from stampworks.review import Charge, Cost, Review
 
 from tests.planning.test_fingerprint import IDENTITY, OTHERS, PLAN, changed, planned

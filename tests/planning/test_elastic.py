@@ -16,6 +16,8 @@ from stampworks.review import Review
 from stampworks.views.plan import plan_text
 from stampworks.views.review import review_data, review_markdown
 
+from tests.planning.accounts import TODAY, account
+
 FAMILY = "Running On-Demand P instances"
 
 
@@ -185,8 +187,10 @@ def test_a_pool_whose_nodes_all_run_has_one_count() -> None:
 def test_a_cluster_that_grew_by_itself_gives_an_empty_review() -> None:
     """How many nodes run is in facts at most, of what is left of a limit; the plan is the same."""
     plan = elastic()
-    shrunk, grown = (Facts(quotas={FAMILY: left}) for left in (10_000, 10_000 - 12 * 192))
-    base, head = (Side(name, plan, planning.rules(plan, facts)) for name, facts in (("a", shrunk), ("b", grown)))
+    shrunk, grown = (
+        Facts(account=account(nodes=nodes, machine_limits=[{"name": FAMILY, "value": 10_000.0}])) for nodes in (8, 20)
+    )
+    base, head = (Side(name, plan, planning.rules(plan, facts, TODAY)) for name, facts in (("a", shrunk), ("b", grown)))
     it = reviewed("test", base, head)
     assert it.verdict == "pass"
     assert (it.changes, it.following, it.restart, it.join, it.leave, it.order, it.rules) == ((),) * 7

@@ -167,7 +167,7 @@ def test_the_size_of_a_fabric_stands_with_its_leaves() -> None:
 def test_a_cloud_as_it_is_read(request: pytest.FixtureRequest) -> None:
     """How machines are bought, what file systems have, and what rules say: the file beside the declaration."""
     plan, golden = aws(), DECLARED / "aws.txt"
-    findings = planning.rules(plan, planning.Facts(quotas={}), "2026-11-22")
+    findings = planning.rules(plan, None, "2026-11-22")
     text = text_of(plan, findings)
     if request.config.getoption("--regenerate"):
         golden.write_text(text, encoding="utf-8")

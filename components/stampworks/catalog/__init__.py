@@ -21,6 +21,7 @@ from stampworks.catalog.hardware import (
     with_accelerator,
 )
 from stampworks.catalog.instances import architecture, fabric_cards, published_image
+from stampworks.catalog.limits import machine_limit, network_limits, storage_limit
 from stampworks.catalog.price_lists import (
     Part,
     PartPrice,
@@ -113,8 +114,10 @@ __all__ = [
     "file_systems",
     "host_links",
     "known_nics",
+    "machine_limit",
     "machine_names",
     "machines",
+    "network_limits",
     "newest_release",
     "nic_of",
     "nics",
@@ -129,6 +132,7 @@ __all__ = [
     "releases",
     "runs",
     "shapes",
+    "storage_limit",
     "storage_price",
     "storage_prices",
     "suggestions",

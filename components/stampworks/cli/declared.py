@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import exits, stacks
+from stampworks.cli import accounts, exits, stacks
 
 if TYPE_CHECKING:
     from stampworks.planning import Finding
@@ -24,11 +24,11 @@ def add_verbs(verbs: Any) -> None:
 def show_plan(arguments: argparse.Namespace) -> int:
     """Fine when no rule says no; what no rule could judge is shown as unknown."""
     from stampworks import planning
-    from stampworks.facts import known_facts, today
+    from stampworks.facts import today
     from stampworks.plan import to_dict
 
     plan = stacks.asked_plan(arguments)
-    findings = planning.rules(plan, known_facts(), today())
+    findings = planning.rules(plan, accounts.asked_facts(arguments), today())
     if arguments.json:
         written = {**to_dict(plan), stacks.RULES: [_told(finding) for finding in findings]}
         print(json.dumps(written, indent=2, ensure_ascii=False))

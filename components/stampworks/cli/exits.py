@@ -22,7 +22,6 @@ INTERRUPTED = 130
 
 CODES = {
     "stampworks.cli.exits.CliError": WRONG_INPUT,
-    "stampworks.cli.lock.NotLookedUpError": UNKNOWN,
     "stampworks.declaration.errors.DeclarationError": WRONG_INPUT,
     "stampworks.physics.estimates.ConflictError": WRONG_INPUT,
     "stampworks.planning.cabling.DumpError": WRONG_INPUT,

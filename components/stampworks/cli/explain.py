@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import exits, stacks
+from stampworks.cli import accounts, exits, stacks
 from stampworks.names import fold
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ def add_verbs(verbs: Any) -> None:
 def show_explanation(arguments: argparse.Namespace) -> int:
     """A path that leads to nothing is wrong input."""
     from stampworks import planning
-    from stampworks.facts import known_facts, today
+    from stampworks.facts import today
     from stampworks.planning.explained import NoSuchValueError, explain
 
     plan, source = _planned(arguments)
     try:
-        found = explain(plan, source, arguments.path, planning.rules(plan, known_facts(), today()))
+        found = explain(plan, source, arguments.path, planning.rules(plan, accounts.asked_facts(arguments), today()))
     except NoSuchValueError as error:
         what, _, hint = str(error).partition("\n  hint: ")
         raise exits.CliError(what, hint) from None

@@ -1,33 +1,81 @@
-"""`stampworks facts`: measures once what this machine can carry, so that a plan can be held against it."""
+"""`stampworks facts`: measures this machine or reads an account, so that a plan can be held against it."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import exits
+from stampworks.cli import accounts, exits
+
+if TYPE_CHECKING:
+    from stampworks.planning.account import Account
 
 
 def add_verbs(verbs: Any) -> None:
-    facts = verbs.add_parser("facts", help="measure what this machine can carry, for `plan`", allow_abbrev=False)
+    facts = verbs.add_parser("facts", help="measure this machine, or read an account, for `plan`", allow_abbrev=False)
+    which = facts.add_mutually_exclusive_group()
+    which.add_argument("-s", "--stack", metavar="STACK", help="read the account that this stack would be in")
+    which.add_argument("file", metavar="FILE", nargs="?", help="a declaration or a stack file, instead of a stack")
     facts.add_argument("--json", action="store_true", help="print the facts as JSON")
-    facts.set_defaults(call=measure_facts)
+    facts.set_defaults(call=keep_facts)
 
 
-def measure_facts(arguments: argparse.Namespace) -> int:
-    """Measures even when there are facts already: whoever calls this wants new ones."""
+def keep_facts(arguments: argparse.Namespace) -> int:
+    """Of this machine, unless an account is named; asks anew even when there are facts already."""
+    return _read_account(arguments) if arguments.stack or arguments.file else _measure(arguments)
+
+
+def _measure(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
     from stampworks.clouds.local.facts import measure_loopback
     from stampworks.facts import boot_id, facts_file
-    from stampworks.planning import Facts
 
     with Progress("measuring what one link between two network namespaces carries"):
-        facts = Facts(loopback_mbps=measure_loopback())
-    stored = {"boot_id": boot_id(), **dataclasses.asdict(facts)}
+        mbps = measure_loopback()
+    stored = {"boot_id": boot_id(), "loopback_mbps": mbps}
     file = facts_file()
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(stored, indent=2) + "\n")
-    print(json.dumps(stored, indent=2) if arguments.json else f"loopback: {facts.loopback_mbps} Mb/s, kept in {file}")
+    print(json.dumps(stored, indent=2) if arguments.json else f"loopback: {mbps} Mb/s, kept in {file}")
     return exits.FINE
+
+
+def _read_account(arguments: argparse.Namespace) -> int:
+    """Unknown when one of the facts is; what could be read is kept all the same."""
+    from stampworks.cli.output import Progress
+    from stampworks.declaration import displayed, load_file
+    from stampworks.facts import account_file, write_account
+    from stampworks.planning import plan
+    from stampworks.planning.clouds import CLOUDS
+
+    declared = accounts.declared_file(arguments)
+    source = load_file(declared)
+    planned = plan(source)
+    if CLOUDS[planned.cloud].launches is None:
+        what = f"{displayed(declared)}: nobody reads accounts of {planned.cloud} yet"
+        raise exits.CliError(what, "`stampworks facts` alone measures this machine")
+    calls, reading = (accounts.cloud_facts(planned.cloud, part) for part in ("calls", "account"))
+    try:
+        with Progress(f"reading the account in {planned.region}") as progress:
+            read = reading.read_account(planned, progress)
+    except calls.UnansweredError as error:
+        what = f"the account in {planned.region} was not read: {error}"
+        raise accounts.UnansweredError(source.problem("region", what, error.hint)) from None
+    account = write_account(declared, read)
+    told = displayed(account_file(declared))
+    print(json.dumps(read, indent=2) if arguments.json else "\n".join(_told(told, account)))
+    return exits.UNKNOWN if any(each.why for each in account.readings) else exits.FINE
+
+
+def _told(file: str, account: Account) -> Iterator[str]:
+    from stampworks.printable import printable
+
+    known = [each for each in account.readings if not each.why]
+    yield f"{file}: account {account.account} in {account.region}, {len(known)} of {len(account.readings)} facts"
+    width = max(len(each.fact) for each in account.readings)
+    for each in account.readings:
+        value = getattr(account, each.fact)
+        said = f"unknown: {each.why}" if each.why else str(value if isinstance(value, int) else len(value))
+        yield f"  {each.fact:{width}}  {printable(said)}"

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import exits, stacks
+from stampworks.cli import accounts, exits, stacks
 from stampworks.declaration import DeclarationError
 
 if TYPE_CHECKING:
@@ -19,10 +16,6 @@ if TYPE_CHECKING:
     from stampworks.clouds.aws.facts.images import Image
     from stampworks.declaration import Lock, LockedImage, Problem, Source
     from stampworks.plan import Group, Plan
-
-
-class NotLookedUpError(DeclarationError):
-    """Nobody could be asked; what is declared may well be right."""
 
 
 def add_verbs(verbs: Any) -> None:
@@ -35,9 +28,10 @@ def add_verbs(verbs: Any) -> None:
 def write_lock(arguments: argparse.Namespace) -> int:
     """Fine also when nothing is newer; writes nothing unless every image is there and fits its machines."""
     from stampworks.declaration import Lock, LockedImage, displayed, load_file, lock_file, lock_text, read_lock
+    from stampworks.paths import write_whole
     from stampworks.planning import plan
 
-    declared = stacks.declared_file(arguments)
+    declared = accounts.declared_file(arguments)
     source = load_file(declared, locked=False)
     planned, file = plan(source), lock_file(declared)
     users = _users(planned)
@@ -53,7 +47,7 @@ def write_lock(arguments: argparse.Namespace) -> int:
         before = Lock()
     after = Lock(planned.region, images)
     if after != before or not file.exists():
-        _write(file, lock_text(after))
+        write_whole(file, lock_text(after))
     if arguments.json:
         print(json.dumps(_as_json(str(file), before, after), indent=2))
     else:
@@ -71,15 +65,15 @@ def _users(plan: Plan) -> dict[str, list[Group]]:
 
 
 def _looked_up(source: Source, plan: Plan, users: Mapping[str, list[Group]]) -> dict[str, Image]:
-    """What the parameters name now; NotLookedUpError, or DeclarationError with all that is wrong about it."""
-    calls = stacks.cloud_facts(plan.cloud, "calls")
+    """What the parameters name now; accounts.UnansweredError, or DeclarationError with all that is wrong about it."""
+    calls = accounts.cloud_facts(plan.cloud, "calls")
     api, found, problems = calls.Api(plan.region), dict[str, Any](), list[Any]()
     for parameter, groups in users.items():
         try:
             image, wrong = _newest(api, source, plan, parameter, groups)
         except calls.UnansweredError as error:
             what = f"which image nodes boot in {plan.region} was not looked up: {error}"
-            raise NotLookedUpError([source.problem("region", what, error.hint)]) from None
+            raise accounts.UnansweredError(source.problem("region", what, error.hint)) from None
         problems += wrong
         found |= {parameter: image} if image else {}
     if problems:
@@ -91,7 +85,7 @@ def _newest(
     api: Api, source: Source, plan: Plan, parameter: str, groups: list[Group]
 ) -> tuple[Image | None, list[Problem]]:
     """What a parameter names, and why these groups cannot boot it."""
-    images = stacks.cloud_facts(plan.cloud, "images")
+    images = accounts.cloud_facts(plan.cloud, "images")
     id_ = images.published(api, parameter)
     if id_ is None:
         what = (
@@ -123,19 +117,6 @@ def _unfit(image: Image, plan: Plan, groups: list[Group]) -> Iterator[tuple[str,
             pools = declared_pools(plan.groups)
             where = f"pools[{pools.index(group)}].machine" if group in pools else "region"
             yield where, what, "ask its publisher: the parameter is for another architecture"
-
-
-def _write(file: Path, text: str) -> None:
-    """Whole or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as opened:
-            os.fchmod(opened.fileno(), 0o644)
-            opened.write(text)
-        Path(temporary).replace(file)
-    except BaseException:
-        Path(temporary).unlink()
-        raise
 
 
 def _as_json(file: str, before: Lock, after: Lock) -> dict[str, Any]:

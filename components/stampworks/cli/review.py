@@ -21,6 +21,7 @@ from stampworks.printable import printable
 
 if TYPE_CHECKING:
     from stampworks.declaration import Source
+    from stampworks.planning import Facts
     from stampworks.planning.changes import Side
     from stampworks.review import Review, Sibling
 
@@ -174,10 +175,24 @@ def _stacks_hint(opened: Opened) -> str:
 
 def _side(opened: Opened, stack: str) -> Side:
     from stampworks import planning
-    from stampworks.facts import known_facts, today
+    from stampworks.facts import today
 
     side = _loaded(opened, stack)
-    return dataclasses.replace(side, findings=planning.rules(side.plan, known_facts(), today())) if side.plan else side
+    if not side.plan:
+        return side
+    return dataclasses.replace(side, findings=planning.rules(side.plan, _facts(opened, stack), today()))
+
+
+def _facts(opened: Opened, stack: str) -> Facts:
+    """Those of the side: a revision has what was read until then."""
+    from stampworks.declaration import DeclarationError
+    from stampworks.facts import known_facts
+
+    declared = opened.file or _stack_file(opened.stacks or Path(), stack)
+    try:
+        return known_facts(None if declared.suffix == ".json" else declared)
+    except DeclarationError as error:
+        raise _located(opened, error) from None
 
 
 def _loaded(opened: Opened, stack: str) -> Side:

@@ -73,6 +73,7 @@ class _Object:
 def write_project(of: Revision, project: Path, into: Path, named: Named) -> Written:
     """Writes what declares the stacks of a project as it was."""
     from stampworks.declaration import BASES_MAX, lock_file
+    from stampworks.facts import account_file
 
     top, here = of.repository.resolve(), project.resolve()
     if not here.is_relative_to(top):
@@ -84,7 +85,8 @@ def write_project(of: Revision, project: Path, into: Path, named: Named) -> Writ
     [found] = _looked_up(of, ["" if folder == "." else folder])
     names = _names(of, found) if found.kind == "tree" else []
     late = [_joined(folder, name) for name in names if name.startswith("Pulumi.") and name.endswith(".yaml")]
-    writer.write([str(lock_file(Path(path))) for path in late if not _leaves(path)])
+    looked_up = [each(Path(path)) for path in late if not _leaves(path) for each in (lock_file, account_file)]
+    writer.write([str(path) for path in looked_up])
     seen: set[str] = set()
     for _ in range(BASES_MAX + 2):  # the stacks, what they stand on, and what the last of it names
         late = [path for path in dict.fromkeys(late) if path not in seen and not _leaves(path)]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from stampworks.cli import exits
@@ -50,27 +48,6 @@ def asked_plan(arguments: argparse.Namespace) -> Plan:
     from stampworks.planning import plan
 
     return plan(load_file(Path(arguments.file))) if arguments.file else plan_of(arguments.stack)
-
-
-def declared_file(arguments: argparse.Namespace) -> Path:
-    """The file in which these options' cluster is declared."""
-    from stampworks.declaration import stack_file
-
-    if arguments.file:
-        return Path(arguments.file)
-    if arguments.stack.endswith(".json"):
-        what = f"{arguments.stack} is a plan, and what is looked up is kept beside a declaration"
-        raise exits.CliError(what, "name a stack, or the file of a declaration")
-    return stack_file(arguments.stack, folder())
-
-
-def cloud_facts(cloud: str, part: str) -> ModuleType:
-    """What asks a cloud about an account, which needs the cloud's SDK."""
-    try:
-        return importlib.import_module(f"stampworks.clouds.{cloud}.facts.{part}")
-    except ImportError as error:
-        what = f"{cloud} is asked through its SDK, and {error.name} is not installed"
-        raise exits.CliError(what, f"pip install 'stampworks[{cloud}]'") from None
 
 
 def source_of(stack: str) -> Source:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from stampworks.cluster.refusal import refuse
 from stampworks.declaration import Declaration, DeclarationError, Source, load_stack, load_value, read_lock
 from stampworks.facts import known_facts, today
 from stampworks.plan import Extras, Plan
-from stampworks.planning import Finding, plan, rules
+from stampworks.planning import plan, rules
 
 _NAMESPACE, _KEY = "stampworks", "cluster"
 
@@ -31,7 +30,7 @@ def plan_of_stack(directory: Path) -> Plan:
         # Problems name files as one would from where `pulumi` is called.
         directory = directory.absolute()
         with contextlib.chdir(pulumi.runtime.get_root_directory()):
-            made = _judged(_source(directory))
+            made = _judged(_source(directory), directory / f"Pulumi.{pulumi.get_stack()}.yaml")
     except DeclarationError as error:
         refuse(str(error))
     return replace(made, extras=_from_here(made.extras, directory))
@@ -54,14 +53,13 @@ def _from_here(extras: Extras, directory: Path) -> Extras:
     )
 
 
-def _judged(source: Source) -> Plan:
+def _judged(source: Source, declared: Path | None = None) -> Plan:
+    """DeclarationError with all that keeps it from coming about, each at the field that it is about."""
     made = plan(source)
-    if found := unstamped(made):
+    findings = rules(made, known_facts(declared), today())
+    refused = [(one.place, f"{one.text} ({one.id})", one.hint) for one in findings if one.outcome == "fail"]
+    if found := [*unstamped(made), *refused]:
         raise DeclarationError([source.problem(*each) for each in found])
-    findings = rules(made, known_facts(), today())
-    refused = [finding for finding in findings if finding.outcome == "fail"]
-    if refused:
-        refuse(_explain(refused))
     return made
 
 
@@ -82,8 +80,3 @@ def _written(file: Path) -> Any:
         return content["config"][f"{_NAMESPACE}:{_KEY}"]
     except (OSError, yaml.YAMLError, KeyError, TypeError):
         return None
-
-
-def _explain(findings: Sequence[Finding]) -> str:
-    lines = [f"{one.id}: {one.text}\n  hint: {one.hint}" if one.hint else f"{one.id}: {one.text}" for one in findings]
-    return "\n\n".join([*lines, "nothing was changed."])

@@ -3,7 +3,7 @@
 from stampworks.declaration.errors import AbsentError, DeclarationError, Problem
 from stampworks.declaration.files import BASES_MAX, displayed, named_in, stack_file
 from stampworks.declaration.loader import Source, load_file, load_stack, load_value
-from stampworks.declaration.lock import AGAIN, Lock, LockedImage, lock_file, lock_text, read_lock
+from stampworks.declaration.lock import AGAIN, Lock, LockedImage, beside, lock_file, lock_text, read_beside, read_lock
 from stampworks.declaration.models import (
     Account,
     Change,
@@ -63,6 +63,7 @@ __all__ = [
     "Tracker",
     "Training",
     "User",
+    "beside",
     "change_of",
     "check_name",
     "did_you_mean",
@@ -73,6 +74,7 @@ __all__ = [
     "lock_file",
     "lock_text",
     "named_in",
+    "read_beside",
     "read_lock",
     "role_name",
     "schema",

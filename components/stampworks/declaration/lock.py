@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from dataclasses import fields as fields_of
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from stampworks.declaration.errors import DeclarationError
 from stampworks.declaration.files import UnreadableError, displayed, text_of
 from stampworks.declaration.nodes import Place
+
+T = TypeVar("T")
 
 VERSION = 1
 SUFFIXES = (".json",)
@@ -44,20 +46,29 @@ NONE: Final = Lock()
 
 def lock_file(declared: Path) -> Path:
     """Where the lock of a file is: stacks/aws.lock.json belongs to stacks/Pulumi.aws.yaml."""
-    return declared.with_name(f"{declared.stem.removeprefix('Pulumi.')}.lock.json")
+    return beside(declared, "lock")
 
 
 def read_lock(declared: Path) -> Lock:
     """The lock of a file, which may have none; DeclarationError when there is one that cannot be read."""
     file = lock_file(declared)
-    if not os.path.lexists(file):
-        return NONE
+    return read_beside(file, _lock, "is no lock", AGAIN) if os.path.lexists(file) else NONE
+
+
+def beside(declared: Path, what: str) -> Path:
+    """Where a file is that was written for the declaration in another one."""
+    return declared.with_name(f"{declared.stem.removeprefix('Pulumi.')}.{what}.json")
+
+
+def read_beside(file: Path, read: Callable[[Any], T], otherwise: str, hint: str) -> T:
+    """What JSON in a file means, of which `read` raises ValueError; DeclarationError when it means nothing."""
     try:
-        return _lock(json.loads(text_of(file, SUFFIXES)))
+        return read(json.loads(text_of(file, SUFFIXES)))
     except UnreadableError as error:
-        raise _refused(file, str(error)) from None
+        what = str(error)
     except (ValueError, RecursionError) as error:
-        raise _refused(file, f"is no lock: {error}") from None
+        what = f"{otherwise}: {error}"
+    raise DeclarationError([Place(displayed(file)).problem("", what, hint)])
 
 
 def _lock(data: Any) -> Lock:
@@ -84,7 +95,3 @@ def lock_text(lock: Lock) -> str:
     """What its file says: the same lock is the same text."""
     images = {parameter: asdict(lock.images[parameter]) for parameter in sorted(lock.images)}
     return json.dumps({"version": VERSION, "region": lock.region, "images": images}, indent=2) + "\n"
-
-
-def _refused(file: Path, what: str) -> DeclarationError:
-    return DeclarationError([Place(displayed(file)).problem("", what, AGAIN)])

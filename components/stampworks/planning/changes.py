@@ -17,7 +17,7 @@ from stampworks.differences import Difference, Step, differences
 from stampworks.plan import KEPT, Group, Plan, Storage
 from stampworks.planning import file_systems, order, stateful
 from stampworks.planning.cost import cost
-from stampworks.planning.rules import Finding
+from stampworks.planning.findings import Finding
 from stampworks.planning.storage import options
 from stampworks.review import Change, Cost, Operation, Policy, Reach, Review, Ruling, Sibling, Verdict
 

@@ -19,7 +19,7 @@ from stampworks.names import unfold
 from stampworks.plan import Expectation, Plan, Reason, declared_pools
 from stampworks.planning.changes import DECLARED, field_of
 from stampworks.planning.cost import cost
-from stampworks.planning.rules import Finding
+from stampworks.planning.findings import Finding
 
 
 class NoSuchValueError(ValueError):

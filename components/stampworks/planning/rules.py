@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from ipaddress import IPv4Network
-from typing import Literal
 
 from stampworks import catalog
 from stampworks.amounts import counted
@@ -16,53 +15,12 @@ from stampworks.physics.checkpoints import write_seconds
 from stampworks.physics.failures import goodput, mtbf_range_hours
 from stampworks.physics.memory import GIB
 from stampworks.plan import Group, Plan, Storage, Subnet, declared_pools
-from stampworks.planning import file_systems, model, storage
+from stampworks.planning import file_systems, model, preflight, storage
 from stampworks.planning.addresses import MANAGEMENT, AddressMap
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.cost import BOUGHT_BEFORE, NoPrice, price_of, price_of_storage
+from stampworks.planning.findings import Facts, Finding, Rule, Severity, Verdict
 from stampworks.planning.layout import joined_nodes, taken_of
-from stampworks.review import Outcome
-
-Verdict = Literal["pass", "fail", "unknown"]
-Severity = Literal["error", "warning"]
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What was measured or looked up, of the machine or account that the cluster would run on. None: by nobody."""
-
-    loopback_mbps: int | None = None
-    quotas: Mapping[str, int] | None = None
-    """What is left of each limit of the account, in the region of the cluster, by the cloud's name of it."""
-    as_of: str | None = None
-    """The day on which it is asked, as 2026-11-22."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What a rule has to say about a plan."""
-
-    id: str
-    verdict: Verdict
-    text: str
-    """What was found, with the arithmetic."""
-    hint: str
-    """What to do about it; empty where there is nothing to do."""
-    place: str = ""
-    """Where in the declaration it can be changed; empty for the whole."""
-    severity: Severity = "error"
-    """What a fail means: that the cluster cannot work as declared, or that it will be worse than it could."""
-    subject: str = ""
-    """Which pool, storage or limit it is about; empty for the whole."""
-
-    @property
-    def outcome(self) -> Outcome:
-        """In one word: a fail that is no error warns."""
-        return "warn" if self.verdict == "fail" and self.severity == "warning" else self.verdict
-
-
-Rule = Callable[[Plan, Facts], Iterator[Finding]]
-"""Says nothing where it does not apply."""
 
 LOOPBACK = "fabric.loopback"
 MEMORY = "memory.fit"
@@ -77,7 +35,7 @@ HEADROOM = 2
 
 def rules(plan: Plan, facts: Facts | None, as_of: str | None = None) -> tuple[Finding, ...]:
     """The findings of all rules, in a fixed order; without the day, as without a fact, what needs it is unknown."""
-    known = replace(facts or Facts(), as_of=as_of)
+    known = preflight.of_this(plan, replace(facts or Facts(), as_of=as_of))
     return tuple(finding for rule in RULES for finding in rule(plan, known))
 
 
@@ -382,36 +340,6 @@ def elastic(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
             yield Finding("elastic.proof", "unknown", text, hint, place, subject=pool.name)
 
 
-def quotas(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """Whether the account's limits let so many machines start."""
-    if not plan.region:
-        return
-    needs: dict[str, list[tuple[Group, int]]] = {}
-    for group in (plan.controller, *_by_name(plan)):
-        row = catalog.machines()[group.machine.name]
-        if row.quota_family == "":
-            continue
-        ordinary = group.purchase in ("on-demand", "reserved", "owned")  # spot and blocks have limits of their own
-        if ordinary and isinstance(row.quota_family, str) and isinstance(row.quota_units, int):
-            needs.setdefault(row.quota_family, []).append((group, row.quota_units))
-        else:
-            text = f"the limit that {row.name} of {group.name}, {group.purchase}, counts against: the catalog has none"
-            yield Finding("quota", "unknown", text, "look it up in the account", subject=group.name)
-    for family, members in needs.items():
-        need = sum(group.count * units for group, units in members)
-        sum_text = " + ".join(f"{group.count} x {units} ({group.name})" for group, units in members)
-        text = f"{family} in {plan.region}: {sum_text} = {need} needed"
-        left = None if facts.quotas is None else facts.quotas.get(family)
-        if left is None:
-            text += ", and nobody has looked up what is left"
-            yield Finding("quota", "unknown", text, "ask the account", subject=family)
-        elif need <= left:
-            yield Finding("quota", "pass", f"{text}, {left} left", "", subject=family)
-        else:
-            hint = f"ask the cloud for {need - left} more, or take nodes out"
-            yield Finding("quota", "fail", f"{text}, but only {left} left", hint, "pools", subject=family)
-
-
 def fabrics(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     """Nodes of which nobody says what NICs they have may not be able to train together."""
     for where, pool in _running(plan):
@@ -589,7 +517,7 @@ RULES: tuple[Rule, ...] = (
     drivers,
     clients,
     elastic,
-    quotas,
+    *preflight.RULES,
     fabrics,
     one_fabric,
     known_facts_of_machines,

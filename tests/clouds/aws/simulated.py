@@ -277,7 +277,6 @@ def _describe_capacity_reservations(self: EC2Response) -> ActionResult:
 def _describe_instance_topology(self: EC2Response) -> ActionResult:
     """So many instances below each switch, in the order in which they were started."""
     asked = self._get_param("InstanceIds", [])
-    running = [each for each in self.ec2_backend.all_running_instances() if each.id in asked or not asked]
     found = [
         {
             "InstanceId": each.id,
@@ -285,9 +284,18 @@ def _describe_instance_topology(self: EC2Response) -> ActionResult:
             "NetworkNodes": ["nn-top", f"nn-spine-{index // LEAF_NODES**2}", f"nn-leaf-{index // LEAF_NODES}"],
             "AvailabilityZone": each.placement,
         }
-        for index, each in enumerate(running)
+        for index, each in enumerate(self.ec2_backend.all_running_instances())
+        if each.id in asked or not asked
     ]
     return ActionResult({"Instances": found})
+
+
+def _describe_vpc_endpoint_services(self: EC2Response) -> ActionResult:
+    """All that clusters need, in every zone; moto's own loads each of its services for it."""
+    zones = [each.name for each in self.ec2_backend.describe_availability_zones()]
+    names = [f"com.amazonaws.{self.region}.{each}" for each in _SERVICES]
+    found = [{"ServiceName": name, "AvailabilityZones": zones} for name in names]
+    return ActionResult({"ServiceNames": names, "ServiceDetails": found})
 
 
 def _list_service_quotas(self: ServiceQuotasResponse) -> str:
@@ -297,6 +305,7 @@ def _list_service_quotas(self: ServiceQuotasResponse) -> str:
     return json.dumps({"Quotas": quotas})
 
 
+_SERVICES = ("ec2", "ec2messages", "ecr.api", "ecr.dkr", "fsx", "logs", "s3", "ssm", "ssmmessages", "sts")
 _NO_RESERVATION = "InvalidCapacityReservationId.NotFound"
 
 
@@ -345,6 +354,7 @@ _ADDED: Mapping[type, tuple[Callable[..., Any], ...]] = {
         _cancel_capacity_reservation,
         _describe_capacity_reservations,
         _describe_instance_topology,
+        _describe_vpc_endpoint_services,
     ),
     ServiceQuotasResponse: (_list_service_quotas,),
 }

@@ -15,7 +15,7 @@ from stampworks.declaration import load_value
 from stampworks.plan import Plan
 from stampworks.planning.changes import Side, review
 from stampworks.planning.cost import MONTH_HOURS
-from stampworks.planning.rules import Finding
+from stampworks.planning.findings import Finding
 from stampworks.review import Reach, Review, Sibling
 from stampworks.views.quoted import LENGTH_MAX, prose, quoted
 from stampworks.views.review import review_json, review_markdown, unreadable_markdown

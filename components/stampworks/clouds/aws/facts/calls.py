@@ -34,9 +34,13 @@ REACH = "see whether this machine reaches AWS, through its proxy if it has one, 
 class UnansweredError(Exception):
     """AWS was asked, and nobody knows more than before."""
 
-    def __init__(self, action: str, why: str, hint: str, code: str = "") -> None:
+    def __init__(self, action: str, why: str, hint: str, code: str = "", silent: bool = False) -> None:
         super().__init__(f"{action}: {why}")
-        self.action, self.why, self.hint, self.code = action, why, hint, code
+        self.hint = hint
+        self.code = code
+        """AWS's own word for it; empty where nothing of AWS was heard."""
+        self.silent = silent
+        """Whether nobody answered, so that the same service will not answer something else."""
 
 
 class Api:
@@ -94,5 +98,5 @@ def _silence(action: str, error: Exception) -> UnansweredError:
         return UnansweredError(action, "not available: the answer is none of AWS", LATER)
     what = " ".join(str(error).split())
     if isinstance(error, (sdk.HTTPClientError, sdk.ConnectionError)):
-        return UnansweredError(action, f"no answer: {what}", REACH)
+        return UnansweredError(action, f"no answer: {what}", REACH, silent=True)
     return UnansweredError(action, f"cannot be asked: {what}", SIGN_IN)

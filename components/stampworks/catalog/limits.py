@@ -1,0 +1,69 @@
+"""What the limits of an account are called, by what counts against them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from stampworks.catalog.rows import load, rows
+
+_FILE = "limits.yaml"
+
+
+@dataclass(frozen=True)
+class MachineLimit:
+    name: str
+    spot: bool
+    families: tuple[str, ...]
+    source: str
+    read: str
+
+
+@dataclass(frozen=True)
+class NetworkLimit:
+    name: str
+    counts: Literal["networks", "gateways", "addresses"]
+    source: str
+    read: str
+
+
+@dataclass(frozen=True)
+class StorageLimit:
+    name: str
+    kinds: tuple[str, ...]
+    source: str
+    read: str
+
+
+def machine_limit(cloud: str, instance_type: str, spot: bool) -> str:
+    """What such a machine counts against; empty where nobody knows."""
+    family = instance_type.partition(".")[0]
+    letters = re.match("[a-z]*", family)
+    named = {family, letters[0] if letters else ""}
+    return next((one.name for one in _machines(cloud).values() if one.spot is spot and named & {*one.families}), "")
+
+
+def storage_limit(cloud: str, kind: str) -> str:
+    return next((one.name for one in _storage(cloud).values() if kind in one.kinds), "")
+
+
+@cache
+def network_limits(cloud: str) -> Mapping[str, NetworkLimit]:
+    return rows(NetworkLimit, _table(cloud, "network"), f"{_FILE}: {cloud}: network")
+
+
+@cache
+def _machines(cloud: str) -> Mapping[str, MachineLimit]:
+    return rows(MachineLimit, _table(cloud, "machines"), f"{_FILE}: {cloud}: machines")
+
+
+@cache
+def _storage(cloud: str) -> Mapping[str, StorageLimit]:
+    return rows(StorageLimit, _table(cloud, "storage"), f"{_FILE}: {cloud}: storage")
+
+
+def _table(cloud: str, kind: str) -> object:
+    return load(_FILE).get(cloud, {}).get(kind, {})

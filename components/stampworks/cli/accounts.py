@@ -1,0 +1,55 @@
+"""From what a command line names to what is known of the account that it would be in."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from stampworks.cli import exits, stacks
+
+if TYPE_CHECKING:
+    from stampworks.declaration import Problem
+    from stampworks.planning import Facts
+
+
+class UnansweredError(exits.CliError):
+    """No cloud could be asked; what is declared may well be right, and the problem says where it is."""
+
+    def __init__(self, problem: Problem) -> None:
+        from stampworks.declaration import DeclarationError
+
+        super().__init__(problem.message, problem.hint, exits.UNKNOWN)
+        located = DeclarationError([problem])
+        self.problems, self.render = located.problems, located.render
+
+
+def declared_file(arguments: argparse.Namespace) -> Path:
+    """The file in which these options' cluster is declared."""
+    from stampworks.declaration import stack_file
+
+    if arguments.file:
+        return Path(arguments.file)
+    if arguments.stack.endswith(".json"):
+        what = f"{arguments.stack} is a plan, and what is looked up is kept beside a declaration"
+        raise exits.CliError(what, "name a stack, or the file of a declaration")
+    return stack_file(arguments.stack, stacks.folder())
+
+
+def asked_facts(arguments: argparse.Namespace) -> Facts:
+    """What is known for what these options name."""
+    from stampworks.facts import known_facts
+
+    is_plan = not arguments.file and arguments.stack.endswith(".json")
+    return known_facts(None if is_plan else declared_file(arguments))
+
+
+def cloud_facts(cloud: str, part: str) -> ModuleType:
+    """What asks a cloud about an account, which needs the cloud's SDK."""
+    try:
+        return importlib.import_module(f"stampworks.clouds.{cloud}.facts.{part}")
+    except ImportError as error:
+        what = f"{cloud} is asked through its SDK, and {error.name} is not installed"
+        raise exits.CliError(what, f"pip install 'stampworks[{cloud}]'") from None

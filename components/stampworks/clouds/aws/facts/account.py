@@ -1,0 +1,301 @@
+"""What an account has and allows for one plan: a table of facts, each with the actions that it is read with."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+from stampworks.clouds.aws.facts import images
+from stampworks.clouds.aws.facts.calls import Api, UnansweredError
+from stampworks.clouds.aws.tags import CLUSTER
+from stampworks.plan import Plan
+
+VERSION = 1
+WHO = "sts:GetCallerIdentity"
+_THERE = ["pending", "running", "stopping", "shutting-down"]
+"""The states in which a node counts against a limit."""
+
+
+@dataclass
+class Asked:
+    """What the facts are read for, and those that were read before."""
+
+    plan: Plan
+    api: Api
+    account: str
+    found: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def instances(self) -> list[dict[str, Any]]:
+        """All of the account that are there."""
+        found = self.api.ask("ec2:DescribeInstances", Filters=[{"Name": "instance-state-name", "Values": _THERE}])
+        return [each for one in found["Reservations"] for each in one["Instances"]]
+
+    @property
+    def nodes(self) -> list[dict[str, Any]]:
+        """Those of them that are of the plan's cluster."""
+        return [each for each in self.instances if _tags(each).get(CLUSTER) == self.plan.name]
+
+    @property
+    def types(self) -> list[str]:
+        """The kinds of machine that the plan has."""
+        return sorted({group.launch.instance_type for group in self.plan.groups if group.launch})
+
+    def own(self, action: str, key: str) -> list[dict[str, Any]]:
+        """What carries the tag of the plan's cluster."""
+        return list(self.api.ask(action, Filters=[{"Name": f"tag:{CLUSTER}", "Values": [self.plan.name]}])[key])
+
+
+@dataclass(frozen=True)
+class Fact:
+    name: str
+    actions: tuple[str, ...]
+    """All that `read` asks; a policy permits what these are, and nothing else."""
+    read: Callable[[Asked], Any]
+
+
+def read_account(plan: Plan, say: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
+    """Every fact, or why it is unknown. UnansweredError where not even the account answers, so that none can be known.
+
+    A service that gives no answer at all is asked no more: each call would wait as long.
+    """
+    api = Api(plan.region)
+    asked = Asked(plan, api, api.ask(WHO)["Account"])
+    readings, silent = [], dict[str, str]()
+    for fact in FACTS:
+        say(fact.name)
+        service = fact.actions[0].partition(":")[0]
+        at = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%MZ")
+        why = silent.get(service, "")
+        if not why:
+            try:
+                asked.found[fact.name] = fact.read(asked)
+            except UnansweredError as error:
+                why = str(error)
+                silent |= {service: why} if error.silent else {}
+            except (KeyError, TypeError, ValueError, IndexError) as error:
+                why = f"{', '.join(fact.actions)}: the answer is not understood: {type(error).__name__} {error}"
+        readings.append({"fact": fact.name, "at": at, "why": why})
+    told = {"version": VERSION, "cloud": "aws", "account": asked.account, "region": plan.region, "cluster": plan.name}
+    return {**told, "readings": readings, **{fact.name: asked.found.get(fact.name) for fact in FACTS}}
+
+
+def actions() -> list[str]:
+    """All that reading an account, or looking up images, asks."""
+    return sorted({WHO, *(action for fact in FACTS for action in fact.actions)})
+
+
+def policy() -> dict[str, Any]:
+    """What permits it, and nothing else: none of these actions can be held to single resources."""
+    statement = {"Sid": "ReadFacts", "Effect": "Allow", "Action": actions(), "Resource": "*"}
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+def _zones(asked: Asked) -> list[str]:
+    found = asked.api.ask("ec2:DescribeAvailabilityZones")["AvailabilityZones"]
+    return sorted(each["ZoneName"] for each in found if each["State"] == "available")
+
+
+def _offers(asked: Asked) -> list[dict[str, Any]]:
+    filters = [{"Name": "instance-type", "Values": asked.types}]
+    found = asked.api.ask("ec2:DescribeInstanceTypeOfferings", LocationType="availability-zone", Filters=filters)
+    zones: dict[str, list[str]] = {each: [] for each in asked.types}
+    for each in found["InstanceTypeOfferings"]:
+        zones[each["InstanceType"]].append(each["Location"])
+    return [{"instance_type": name, "zones": sorted(zones[name])} for name in asked.types]
+
+
+def _reservations(asked: Asked) -> list[dict[str, Any]]:
+    """All of the account: what is reserved counts against its limits like what runs."""
+    nodes, account = asked.nodes, asked.account
+    found = asked.api.ask("ec2:DescribeCapacityReservations")["CapacityReservations"]
+    return [
+        {
+            "id": one["CapacityReservationId"],
+            "instance_type": one["InstanceType"],
+            "zone": one["AvailabilityZone"],
+            "state": one["State"],
+            "block": one.get("ReservationType") == "capacity-block",
+            "total": one["TotalInstanceCount"],
+            "available": one["AvailableInstanceCount"],
+            "ours": sum(each.get("CapacityReservationId") == one["CapacityReservationId"] for each in nodes),
+            "begins": _day(one.get("StartDate")),
+            "ends": _day(one.get("EndDate")),
+            "placement_group": one.get("PlacementGroupArn", ""),
+            "own": one.get("OwnerId", account) == account,
+        }
+        for one in sorted(found, key=lambda one: str(one["CapacityReservationId"]))
+    ]
+
+
+def _reservation_groups(asked: Asked) -> list[dict[str, Any]]:
+    """Only those that the plan names."""
+    named = sorted({group.reservation for group in asked.plan.pools if group.reservation.startswith("arn:")})
+    groups = []
+    for each in named:
+        found = asked.api.ask("resource-groups:ListGroupResources", Group=each)["ResourceIdentifiers"]
+        ids = sorted(one["ResourceArn"].rpartition("/")[2] for one in found)
+        groups.append({"name": each, "reservations": ids})
+    return groups
+
+
+def _running(asked: Asked) -> list[dict[str, Any]]:
+    """Of others; what runs in a reservation is counted with that."""
+    counts: dict[tuple[str, bool], int] = {}
+    for each in asked.instances:
+        if _tags(each).get(CLUSTER) != asked.plan.name and not each.get("CapacityReservationId"):
+            key = (each["InstanceType"], each.get("InstanceLifecycle") == "spot")
+            counts[key] = counts.get(key, 0) + 1
+    return [{"instance_type": name, "spot": spot, "count": counts[name, spot]} for name, spot in sorted(counts)]
+
+
+def _described(asked: Asked) -> list[dict[str, Any]]:
+    """Also of what counts against the same limits."""
+    others = [*(asked.found.get("running") or ()), *(asked.found.get("reservations") or ())]
+    names = sorted({*asked.types, *(one["instance_type"] for one in others)})
+    filters = [{"Name": "instance-type", "Values": names}]  # one that the region lacks is left out, and no error
+    found = asked.api.ask("ec2:DescribeInstanceTypes", Filters=filters)["InstanceTypes"]
+    return [
+        {
+            "instance_type": one["InstanceType"],
+            "vcpus": one["VCpuInfo"]["DefaultVCpus"],
+            "cards": one["NetworkInfo"].get("MaximumNetworkCards", 1),
+            "fabric_interfaces": one["NetworkInfo"].get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
+        }
+        for one in sorted(found, key=lambda one: str(one["InstanceType"]))
+    ]
+
+
+def _limits(service: str) -> Callable[[Asked], list[dict[str, Any]]]:
+    def read(asked: Asked) -> list[dict[str, Any]]:
+        found = asked.api.ask("servicequotas:ListServiceQuotas", ServiceCode=service)["Quotas"]
+        known = {one["QuotaName"]: float(one["Value"]) for one in found}
+        return [{"name": name, "value": known[name]} for name in sorted(known)]
+
+    return read
+
+
+def _networks(asked: Asked) -> int:
+    return _others(asked, asked.api.ask("ec2:DescribeVpcs")["Vpcs"])
+
+
+def _gateways(asked: Asked) -> int:
+    found = asked.api.ask("ec2:DescribeNatGateways")["NatGateways"]
+    return _others(asked, [one for one in found if one["State"] in ("pending", "available")])
+
+
+def _addresses(asked: Asked) -> int:
+    return _others(asked, asked.api.ask("ec2:DescribeAddresses")["Addresses"])
+
+
+def _file_systems(asked: Asked) -> list[dict[str, Any]]:
+    found = asked.api.ask("fsx:DescribeFileSystems")["FileSystems"]
+    others = [one for one in found if _tags(one).get(CLUSTER) != asked.plan.name]
+    kinds = [(one.get("LustreConfiguration", {}).get("DeploymentType", one["FileSystemType"]), one) for one in others]
+    return [{"kind": kind, "gib": one["StorageCapacity"]} for kind, one in kinds]
+
+
+def _images(asked: Asked) -> list[dict[str, Any]]:
+    ids = {group.launch.image for group in asked.plan.groups if group.launch and group.launch.image}
+    return [asdict(one) for one in images.described(asked.api, ids).values()]
+
+
+def _newest(asked: Asked) -> list[dict[str, Any]]:
+    parameters = {group.launch.published_image for group in asked.plan.groups if group.launch}
+    named = [(each, images.published(asked.api, each)) for each in sorted(parameters - {""})]
+    return [{"parameter": each, "image": image or ""} for each, image in named]
+
+
+def _services(asked: Asked) -> list[dict[str, Any]]:
+    """Of those that the plan has in its network, the ones that there are."""
+    names = {f"com.amazonaws.{asked.plan.region}.{each}": each for each in asked.plan.network.endpoints}
+    found = asked.api.ask("ec2:DescribeVpcEndpointServices")["ServiceDetails"]
+    zones: dict[str, set[str]] = {}
+    for one in found:
+        if one["ServiceName"] in names:
+            zones.setdefault(names[one["ServiceName"]], set()).update(one.get("AvailabilityZones", ()))
+    return [{"name": name, "zones": sorted(zones[name])} for name in sorted(zones)]
+
+
+def _subnets(asked: Asked) -> list[dict[str, Any]]:
+    prefix = f"{asked.plan.name}-"
+    return [
+        {
+            "name": _tags(one).get("Name", "").removeprefix(prefix),
+            "zone": one["AvailabilityZone"],
+            "free": one["AvailableIpAddressCount"],
+            "public": one["MapPublicIpOnLaunch"],
+        }
+        for one in asked.own("ec2:DescribeSubnets", "Subnets")
+    ]
+
+
+def _endpoints(asked: Asked) -> list[str]:
+    found = asked.own("ec2:DescribeVpcEndpoints", "VpcEndpoints")
+    prefix = f"com.amazonaws.{asked.plan.region}."
+    return sorted({one["ServiceName"].removeprefix(prefix) for one in found if one["State"].lower() == "available"})
+
+
+def _ways_out(asked: Asked) -> list[str]:
+    """Of the default routes of all its tables."""
+    tables = asked.own("ec2:DescribeRouteTables", "RouteTables")
+    routes = [
+        route for table in tables for route in table["Routes"] if route.get("DestinationCidrBlock") == "0.0.0.0/0"
+    ]
+    live = [route for route in routes if route.get("State") != "blackhole"]
+    return sorted({"nat" if route.get("NatGatewayId") else "gateway" for route in live})
+
+
+def _placement_groups(asked: Asked) -> list[dict[str, Any]]:
+    found = asked.own("ec2:DescribePlacementGroups", "PlacementGroups")
+    return [{"name": one["GroupName"], "strategy": one["Strategy"], "state": one["State"]} for one in found]
+
+
+def _positions(asked: Asked) -> list[dict[str, Any]]:
+    """Of the cluster's own nodes; a kind of machine of which AWS says nothing is left out."""
+    ids = sorted(each["InstanceId"] for each in asked.nodes)
+    found: list[dict[str, Any]] = []
+    for start in range(0, len(ids), 100):  # as many as one question may name
+        found += asked.api.ask("ec2:DescribeInstanceTopology", InstanceIds=ids[start : start + 100])["Instances"]
+    return [{"instance": one["InstanceId"], "switches": list(one["NetworkNodes"])} for one in found]
+
+
+def _others(asked: Asked, found: Iterable[Mapping[str, Any]]) -> int:
+    return sum(_tags(one).get(CLUSTER) != asked.plan.name for one in found)
+
+
+def _tags(one: Mapping[str, Any]) -> dict[str, str]:
+    return {each["Key"]: each["Value"] for each in one.get("Tags", ())}
+
+
+def _day(at: datetime.datetime | None) -> str:
+    return at.astimezone(datetime.UTC).date().isoformat() if at else ""
+
+
+FACTS: tuple[Fact, ...] = (
+    Fact("zones", ("ec2:DescribeAvailabilityZones",), _zones),
+    Fact("offers", ("ec2:DescribeInstanceTypeOfferings",), _offers),
+    Fact("reservations", ("ec2:DescribeCapacityReservations", "ec2:DescribeInstances"), _reservations),
+    Fact("reservation_groups", ("resource-groups:ListGroupResources",), _reservation_groups),
+    Fact("running", ("ec2:DescribeInstances",), _running),
+    Fact("nodes", ("ec2:DescribeInstances",), lambda asked: len(asked.nodes)),
+    Fact("described", ("ec2:DescribeInstanceTypes",), _described),
+    Fact("machine_limits", ("servicequotas:ListServiceQuotas",), _limits("ec2")),
+    Fact("network_limits", ("servicequotas:ListServiceQuotas",), _limits("vpc")),
+    Fact("storage_limits", ("servicequotas:ListServiceQuotas",), _limits("fsx")),
+    Fact("networks", ("ec2:DescribeVpcs",), _networks),
+    Fact("gateways", ("ec2:DescribeNatGateways",), _gateways),
+    Fact("addresses", ("ec2:DescribeAddresses",), _addresses),
+    Fact("file_systems", ("fsx:DescribeFileSystems",), _file_systems),
+    Fact("images", ("ec2:DescribeImages",), _images),
+    Fact("newest", ("ssm:GetParameter",), _newest),
+    Fact("services", ("ec2:DescribeVpcEndpointServices",), _services),
+    Fact("subnets", ("ec2:DescribeSubnets",), _subnets),
+    Fact("endpoints", ("ec2:DescribeVpcEndpoints",), _endpoints),
+    Fact("ways_out", ("ec2:DescribeRouteTables",), _ways_out),
+    Fact("placement_groups", ("ec2:DescribePlacementGroups",), _placement_groups),
+    Fact("positions", ("ec2:DescribeInstanceTopology", "ec2:DescribeInstances"), _positions),
+)

@@ -1,0 +1,439 @@
+"""Whether a plan can exist, as far as somebody has read the account that it would be in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from stampworks import catalog
+from stampworks.amounts import counted
+from stampworks.plan import Group, Plan, declared_pools
+from stampworks.planning.account import Reservation, days_between, of_another, too_old
+from stampworks.planning.clouds import CLOUDS
+from stampworks.planning.findings import Facts, Finding, Rule, Severity, Verdict
+
+READ = "`stampworks facts -s STACK` reads the account"
+SOON_DAYS = 2
+"""The shortest blocks are sold for a day or two: what ends so soon is to be followed by another one now."""
+
+
+class Unread(Exception):  # noqa: N818  # it ends the work of a rule, and is no error
+    """A fact is unknown, and why."""
+
+
+def of_this(plan: Plan, facts: Facts) -> Facts:
+    """Without an account that was read for something else, or too long ago."""
+    if facts.account is None:
+        return replace(facts, account_why="nobody has read it")
+    why = of_another(facts.account, plan.cloud, plan.region, plan.name) or too_old(facts.account, facts.as_of)
+    return replace(facts, account=None, account_why=why) if why else facts
+
+
+def account(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Whether what the other rules here go by was read, and when."""
+    if not _can_be_read(plan):
+        return
+    if facts.account is None:
+        text = f"whether the account has and allows what this takes in {plan.region}: {facts.account_why}"
+        yield Finding("account", "unknown", text, READ)
+        return
+    days = min(each.at for each in facts.account.readings)[:10]
+    yield Finding("account", "pass", f"account {facts.account.account} in {plan.region}, as it was on {days}", "")
+
+
+def _can_be_read(plan: Plan) -> bool:
+    return CLOUDS[plan.cloud].launches is not None
+
+
+def offers(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Whether region and zone have the machines at all."""
+    for place, group in _judged(plan, facts):
+        type_, where = _type(group), group.zone or plan.network.zone
+        field = f"{place}.zone" if place else "region"
+        try:
+            zones = {one.instance_type: one.zones for one in _known(facts, "offers")}.get(type_, ())
+        except Unread as unread:
+            text = f"whether {where or plan.region} has {type_} of {group.name}: {unread}"
+            yield Finding("placement.offers", "unknown", text, READ, field, subject=group.name)
+            continue
+        if not zones:
+            text, hint = f"{plan.region} has no {type_} for {group.name}", "take another region, or another machine"
+            field = f"{place}.machine" if place else "region"
+            yield Finding("placement.offers", "fail", text, hint, field, subject=group.name)
+        elif where and where not in zones:
+            text = f"{where} has no {type_} for {group.name}; in {plan.region} it is in {', '.join(zones)}"
+            hint = f"write zone: {zones[0]}" if len(zones) == 1 else "write one of these zones"
+            yield Finding("placement.offers", "fail", text, hint, field, subject=group.name)
+        else:
+            text = f"{type_} of {group.name} is offered in {', '.join(zones)}"
+            yield Finding("placement.offers", "pass", text, "", field, subject=group.name)
+
+
+def reservations(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Whether what was bought before is what the nodes need: their machine, their zone, enough of it, now."""
+    for place, pool in _judged(plan, facts):
+        if not pool.reservation:
+            continue
+        try:
+            bought = _bought(pool, facts)
+        except Unread as unread:
+            text = f"whether {pool.reservation} of pool {pool.name} has room for it: {unread}"
+            yield Finding("purchase.reservation", "unknown", text, READ, f"{place}.reservation", subject=pool.name)
+            continue
+        found = [*_of_reservations(plan, pool, bought, facts)]
+        for field, text, hint, severity in found:
+            yield Finding("purchase.reservation", "fail", text, hint, f"{place}.{field}", severity, pool.name)
+        if not found:
+            yield Finding(
+                "purchase.reservation", "pass", _room(pool, bought), "", f"{place}.reservation", subject=pool.name
+            )
+
+
+def _bought(pool: Group, facts: Facts) -> list[Reservation]:
+    """What a pool's reservation stands for: itself, or those in the group that it names."""
+    every = {one.id: one for one in _known(facts, "reservations")}
+    if not pool.reservation.startswith("arn:"):
+        return [every[pool.reservation]] if pool.reservation in every else []
+    groups = {one.name: one.reservations for one in _known(facts, "reservation_groups")}
+    return [every[id_] for id_ in groups.get(pool.reservation, ()) if id_ in every]
+
+
+def _of_reservations(
+    plan: Plan, pool: Group, bought: Sequence[Reservation], facts: Facts
+) -> Iterator[tuple[str, str, str, Severity]]:
+    """Each thing that is wrong: the field, what, what to do, and how bad that is."""
+    if not bought:
+        text = f"{plan.region} has no reservation {pool.reservation} for this account"
+        yield "reservation", text, "write one that there is, as the console of EC2 lists them", "error"
+        return
+    for one in bought:
+        yield from _of_one(plan, pool, one, facts)
+    usable = [one for one in bought if one.state == "active" and one.instance_type == _type(pool)]
+    total, left = sum(one.total for one in usable), sum(one.available + one.ours for one in usable)
+    if usable and total < pool.count:
+        text = f"{pool.reservation} is for {counted(total, 'node')}, and pool {pool.name} has {pool.count}"
+        yield "count", text, f"write count: {total}, or reserve {pool.count - total} more", "error"
+    elif usable and left < pool.count:
+        text = f"{pool.reservation} has {left} of {total} nodes left for pool {pool.name}, which has {pool.count}"
+        yield "count", text, f"stop what else runs in it, or write count: {left}", "error"
+
+
+def _of_one(plan: Plan, pool: Group, one: Reservation, facts: Facts) -> Iterator[tuple[str, str, str, Severity]]:
+    type_, zone = _type(pool), pool.zone or plan.network.zone
+    if one.instance_type != type_:
+        text = f"{one.id} is for {one.instance_type}, and pool {pool.name} is made of {type_}"
+        yield "machine", text, "take the machine that was reserved, or name another reservation", "error"
+    if zone and one.zone != zone:
+        text = f"{one.id} is in {one.zone}, and pool {pool.name} in {zone}"
+        yield "zone", text, f"write zone: {one.zone}", "error"
+    if one.block is not (pool.purchase == "block"):
+        sort, write = ("a capacity block", "block") if one.block else ("no capacity block", "reserved")
+        text = f"{one.id} is {sort}, and pool {pool.name} is to be bought as {pool.purchase}"
+        yield "purchase", text, f"write purchase: {write}", "error"
+    if one.placement_group:
+        text = f"{one.id} was made in the placement group {one.placement_group}, and pool {pool.name} starts in none"
+        yield "reservation", text, "reserve without a placement group", "error"
+    yield from _of_time(pool, one, facts)
+
+
+def _of_time(pool: Group, one: Reservation, facts: Facts) -> Iterator[tuple[str, str, str, Severity]]:
+    """A reservation's state and end; the account was read lately, so that there is a day."""
+    days = days_between(facts.as_of, one.ends) if facts.as_of and one.ends else None
+    if one.state in ("scheduled", "payment-pending", "assessing", "pending"):
+        begins = f", and begins on {one.begins}" if one.begins else ""
+        text = f"{one.id} of pool {pool.name} is {one.state}{begins}: until then no node starts in it"
+        yield "reservation", text, "run `pulumi up` when it has begun", "error"
+    elif one.state != "active":
+        ended = f", and ended on {one.ends}" if days is not None and days <= 0 else ""
+        text = f"{one.id} of pool {pool.name} is {one.state}{ended}: no node starts in it"
+        yield "reservation", text, "buy another one, and write its id", "error"
+    elif days is not None and days < 0:
+        text = f"{one.id} of pool {pool.name} ended on {one.ends}"
+        yield "reservation", text, "buy another one, and write its id", "error"
+    elif days is not None and days <= SOON_DAYS:
+        text = f"{one.id} of pool {pool.name} ends on {one.ends}, in {counted(days, 'day')}, and its nodes end before"
+        yield "reservation", text, "save what runs in it, and buy another one, or extend it", "warning"
+
+
+def _room(pool: Group, bought: Sequence[Reservation]) -> str:
+    total, ends = sum(one.total for one in bought), [one.ends for one in bought if one.ends]
+    until = f", until {min(ends)}" if ends else ""
+    return f"{pool.reservation} has {counted(total, 'node')}, and pool {pool.name} {pool.count}{until}"
+
+
+def machine_limits(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Whether the account's limits let so many machines run at once, beside what runs there already."""
+    if not plan.region:
+        return
+    needs: dict[str, list[tuple[Group, int]]] = {}
+    for group in (plan.controller, *sorted(plan.pools, key=lambda pool: pool.name)):
+        row = catalog.machines()[group.machine.name]
+        if row.quota_family == "":
+            continue
+        limit = _limit_of(plan, group, row)
+        if limit and isinstance(row.quota_units, int):
+            needs.setdefault(limit, []).append((group, row.quota_units))
+        else:
+            text = f"the limit that {row.name} of {group.name}, {group.purchase}, counts against: the catalog has none"
+            yield Finding("quota", "unknown", text, "look it up in the account", subject=group.name)
+    for limit, members in needs.items():
+        yield _held(plan, facts, limit, members)
+
+
+def _limit_of(plan: Plan, group: Group, row: catalog.Machine) -> str:
+    """What a group counts against; empty where nobody knows. Blocks have limits of their own."""
+    if group.purchase == "spot":
+        return catalog.machine_limit(plan.cloud, row.aliases[0] if row.aliases else row.name, spot=True)
+    known = isinstance(row.quota_family, str) and group.purchase in ("on-demand", "reserved", "owned")
+    return str(row.quota_family) if known else ""
+
+
+def _held(plan: Plan, facts: Facts, limit: str, members: Sequence[tuple[Group, int]]) -> Finding:
+    need = sum(group.count * units for group, units in members)
+    parts = " + ".join(f"{group.count} x {units} ({group.name})" for group, units in members)
+    text = f"{limit} in {plan.region}: {parts} = {need} needed"
+    if facts.account is None:
+        hint = READ if _can_be_read(plan) else "ask the account"
+        return Finding("quota", "unknown", f"{text}, and nobody has looked up what is left", hint, subject=limit)
+    try:
+        values = {one.name: one.value for one in _known(facts, "machine_limits")}
+        if limit not in values:
+            raise Unread("the account lists no such limit")
+        reserved = [group for group, _ in members if group.reservation and _counted_already(group, facts)]
+        taken = _taken(plan, facts, limit)
+    except Unread as unread:
+        return Finding("quota", "unknown", f"{text}, and what is left is unknown: {unread}", READ, subject=limit)
+    if reserved:
+        need -= sum(group.count * units for group, units in members if group in reserved)
+        text += f", {need} of it beside what {', '.join(group.name for group in reserved)} has reserved"
+    left = int(values[limit]) - taken
+    text += f"; the limit is {values[limit]:.0f}, and {taken} are taken"
+    if need <= left:
+        return Finding("quota", "pass", text, "", subject=limit)
+    return Finding(
+        "quota", "fail", text, f"ask the cloud for {need - left} more, or take nodes out", "pools", subject=limit
+    )
+
+
+def _counted_already(group: Group, facts: Facts) -> bool:
+    """What an account has reserved itself counts against its limit whether it runs or not."""
+    bought = _bought(group, facts)
+    if bought and not all(one.own for one in bought):
+        raise Unread(f"whose limit {group.reservation} counts against, which is shared with this account")
+    return bool(bought)
+
+
+def _taken(plan: Plan, facts: Facts, limit: str) -> int:
+    """Units of a limit that are gone: what others run, and on demand what is reserved."""
+    units = {one.instance_type: one.vcpus for one in _known(facts, "described")}
+    counts = [(one.instance_type, one.spot, one.count) for one in _known(facts, "running")]
+    counts += [
+        (one.instance_type, False, one.total)
+        for one in _known(facts, "reservations")
+        if one.own and not one.block and one.state == "active"
+    ]
+    taken = 0
+    for type_, spot, count in counts:
+        if catalog.machine_limit(plan.cloud, type_, spot) == limit:
+            if type_ not in units:
+                raise Unread(f"how much of it a {type_} takes, of which {count} run")
+            taken += count * units[type_]
+    return taken
+
+
+def other_limits(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Whether there is room for one network more, its way out, and the file systems."""
+    if not plan.network.egress or facts.account is None:
+        return
+    wanted = {"networks": 1, **({"gateways": 1, "addresses": 1} if plan.network.egress == "nat" else {})}
+    for limit in catalog.network_limits(plan.cloud).values():
+        if need := wanted.get(limit.counts, 0):
+            facts_of = "machine_limits" if limit.counts == "addresses" else "network_limits"
+            yield _piece(plan, facts, limit.name, need, facts_of, limit.counts, "network")
+    needs: dict[str, int] = {}
+    for one in plan.storage:
+        if name := catalog.storage_limit(plan.cloud, one.tier.partition(" ")[0]):
+            needs[name] = needs.get(name, 0) + one.capacity
+    for name, need in needs.items():
+        yield _piece(plan, facts, name, need, "storage_limits", "file_systems", "storage")
+
+
+def _piece(plan: Plan, facts: Facts, limit: str, need: int, limits: str, counts: str, place: str) -> Finding:
+    text = f"{limit} in {plan.region}: {need} needed"
+    try:
+        values = {one.name: one.value for one in _known(facts, limits)}
+        if limit not in values:
+            raise Unread("the account lists no such limit")
+        found = _known(facts, counts)
+    except Unread as unread:
+        return Finding("quota", "unknown", f"{text}, and what is left is unknown: {unread}", READ, subject=limit)
+    if isinstance(found, int):
+        taken = found
+    else:
+        taken = sum(one.gib for one in found if catalog.storage_limit(plan.cloud, one.kind) == limit)
+    left = int(values[limit]) - taken
+    text += f"; the limit is {values[limit]:.0f}, and {taken} are taken{' in all zones' * (counts == 'gateways')}"
+    if need <= left:
+        return Finding("quota", "pass", text, "", subject=limit)
+    # gateways are counted in all zones and limited in each: too many of them may be elsewhere
+    verdict: Verdict = "unknown" if counts == "gateways" else "fail"
+    return Finding("quota", verdict, text, f"ask the cloud for {need - left} more", place, subject=limit)
+
+
+def interfaces(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Whether a machine takes the interfaces that its nodes are to be given: the cloud refuses to start it else."""
+    for place, group in _judged(plan, facts):
+        launch = group.launch
+        assert launch is not None  # noqa: S101  # it is launched
+        fabric = [each for each in launch.interfaces if each.fabric]
+        cards = max((each.card for each in launch.interfaces), default=0) + 1
+        id_, where = "machine.interfaces", f"{place}.machine" if place else "region"
+        needs = f"{counted(len(fabric), 'interface')} of the fabric on {counted(cards, 'card')}"
+        what = f"{launch.instance_type} of {group.name} is to have {needs}"
+        try:
+            described = {one.instance_type: one for one in _known(facts, "described")}
+        except Unread as unread:
+            yield Finding(
+                id_, "unknown", f"{what}, and whether it can is unknown: {unread}", READ, where, subject=group.name
+            )
+            continue
+        if (one := described.get(launch.instance_type)) is None:
+            continue  # the region has none of them, which another rule says
+        text = f"{what}, and takes {one.fabric_interfaces} on {one.cards}"
+        if len(fabric) > one.fabric_interfaces or cards > one.cards:
+            hint = "the catalog is wrong or the machine has changed: say so in an issue, and take another machine"
+            yield Finding(id_, "fail", text, hint, where, subject=group.name)
+        elif fabric and len(fabric) < one.fabric_interfaces:
+            hint = "the catalog is wrong or the machine has changed: its fabric is slower than it could be"
+            yield Finding(id_, "fail", text, hint, where, "warning", group.name)
+        else:
+            yield Finding(id_, "pass", text, "", where, subject=group.name)
+
+
+def services(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Whether the services that nodes boot with can have an address in their network, and have it once it is there."""
+    wanted, id_ = plan.network.endpoints, "network.endpoints"
+    launches = CLOUDS[plan.cloud].launches
+    if launches is None or not wanted or facts.account is None:
+        return
+    try:
+        offered = {one.name: one.zones for one in _known(facts, "services")}
+        there, subnets = _known(facts, "endpoints"), _known(facts, "subnets")
+    except Unread as unread:
+        text = f"whether {', '.join(wanted)} can be reached from {plan.region}'s private subnets: {unread}"
+        yield Finding(id_, "unknown", text, READ, "network.egress")
+        return
+    zone, wrong = plan.network.zone, 0
+    for service in wanted:
+        where = f"{zone} of {plan.region}" if zone else plan.region
+        inside = service in launches.routed or not zone or zone in offered.get(service, ())
+        if service not in offered or not inside:
+            wrong += 1
+            text = f"{service} has no endpoint in {where}, and a private subnet reaches it in no other way"
+            hint = "take another zone, or write egress: nat"
+            yield Finding(id_, "fail", text, hint, "network.egress", subject=service)
+        elif subnets and service not in there:
+            wrong += 1
+            text = f"the endpoint of {service} is missing in the network that is there: what needs it fails"
+            hint = "`pulumi up --refresh` makes it again"
+            yield Finding(id_, "fail", text, hint, "network.egress", "warning", service)
+    if not wrong:
+        yield Finding(id_, "pass", f"{', '.join(wanted)} can be reached from private subnets", "", "network.egress")
+
+
+def network_now(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Of a network that is there: whether nodes that are to come have addresses and a way out, and no public ones."""
+    if not plan.network.egress or facts.account is None:
+        return
+    try:
+        subnets = {one.name: one for one in _known(facts, "subnets")}
+        ways, nodes = _known(facts, "ways_out"), int(_known(facts, "nodes"))
+    except Unread as unread:
+        yield Finding("addresses.free", "unknown", f"what the network has now: {unread}", READ, "network.cidr")
+        return
+    if (one := subnets.get("nodes")) is None:
+        return  # it was not made yet
+    coming = max(0, sum(group.count for group in plan.groups if group.launch) - nodes)
+    text = f"subnet nodes has {one.free} addresses free, and {counted(coming, 'node')} may still come"
+    if coming <= one.free:
+        yield Finding("addresses.free", "pass", text, "", "network.cidr")
+    else:
+        hint = "take out of it what is not this cluster's, or take nodes out"
+        yield Finding("addresses.free", "fail", text, hint, "network.cidr")
+    several = [group.name for group in plan.groups if group.launch and len(group.launch.interfaces) > 1]
+    if one.public and several:
+        named = ", ".join(several)
+        text = f"subnet nodes gives public addresses, and what has several interfaces, as {named}, does not start in it"
+        hint = "`pulumi up --refresh` takes that from the subnet: no node of a cluster is public"
+        yield Finding("network.public", "fail", text, hint, "network", subject="nodes")
+    if plan.network.egress == "nat" and "nat" not in ways:
+        text = "no route leads from the private subnets to the world: nodes that start get no packages"
+        yield Finding(
+            "network.egress", "fail", text, "`pulumi up --refresh` makes it again", "network.egress", "warning"
+        )
+
+
+def images(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Whether what was locked is still there."""
+    groups = [group for _, group in _judged(plan, facts) if group.launch and group.launch.image]
+    for id_ in dict.fromkeys(group.launch.image for group in groups if group.launch):
+        users = [group for group in groups if group.launch and group.launch.image == id_]
+        named = f"{id_}, which {', '.join(group.name for group in users)} {'boots' if len(users) == 1 else 'boot'}"
+        try:
+            found = {one.id: one for one in _known(facts, "images")}
+            newest = {one.parameter: one.image for one in _known(facts, "newest")}
+        except Unread as unread:
+            text = f"whether {plan.region} has {named}: {unread}"
+            yield Finding("image.there", "unknown", text, READ, "region", subject=id_)
+            continue
+        hint = "`stampworks lock -s STACK` looks up the newest one"
+        one, later = found.get(id_), {newest.get(each.launch.published_image, "") for each in users if each.launch}
+        if one is None or one.state != "available":
+            state = "is gone" if one is None else f"is {one.state}"
+            text = f"{named}, {state} in {plan.region}: no node starts any more"
+            yield Finding("image.there", "fail", text, hint, "region", subject=id_)
+        elif one.deprecated and facts.as_of and one.deprecated <= facts.as_of:
+            text = f"{named}, is deprecated since {one.deprecated}, and goes without a word"
+            yield Finding("image.there", "fail", text, hint, "region", "warning", id_)
+        else:
+            newer = "" if later == {id_} else "; there is a newer one"
+            yield Finding("image.there", "pass", f"{named}, is there{newer}", "", "region", subject=id_)
+
+
+def _judged(plan: Plan, facts: Facts) -> Iterator[tuple[str, Group]]:
+    """The groups that a cloud starts, each with where it is declared (the head nowhere); none without an account."""
+    if facts.account is None:
+        return
+    if plan.controller.launch:
+        yield "", plan.controller
+    for index, pool in enumerate(declared_pools(plan.groups)):
+        if pool.launch and pool.role == "worker":
+            yield f"pools[{index}]", pool
+
+
+def _type(group: Group) -> str:
+    assert group.launch is not None  # noqa: S101  # it is one that a cloud starts
+    return group.launch.instance_type
+
+
+def _known(facts: Facts, fact: str) -> Any:
+    """What was read; Unread where it is unknown."""
+    assert facts.account is not None  # noqa: S101  # no rule asks before
+    value = getattr(facts.account, fact)
+    if value is None:
+        raise Unread(facts.account.why(fact))
+    return value
+
+
+RULES: tuple[Rule, ...] = (
+    account,
+    offers,
+    reservations,
+    machine_limits,
+    other_limits,
+    interfaces,
+    services,
+    network_now,
+    images,
+)

@@ -1,0 +1,356 @@
+"""`stampworks facts -s STACK`: what is read of an account, what stays unknown, and what may be asked."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks import catalog, planning
+from stampworks.catalog import known_nics
+from stampworks.cli.main import main
+from stampworks.clouds.aws.facts import account as reading
+from stampworks.clouds.aws.facts import calls
+from stampworks.clouds.aws.facts.calls import Api
+from stampworks.declaration import Lock, LockedImage, load_file, lock_file, lock_text
+from stampworks.facts import known_facts
+from stampworks.planning import Facts
+from stampworks.planning.account import FACTS, Account
+
+from tests.clouds.aws.simulated import LEAF_NODES, Simulated
+
+ROOT = Path(__file__).parents[3]
+DECLARED = """\
+version: 1
+name: test
+cloud: aws
+region: us-east-1
+network: {egress: none}
+pools: [{name: gpu, machine: p5, count: 2, zone: us-east-1a, purchase: reserved, reservation: cr-1}]
+"""
+PARAMETER = "/aws/service/debian/release/13/latest/amd64"
+QUOTAS = ("ec2", "Running On-Demand P instances", 384), ("vpc", "VPCs per Region", 5), ("fsx", "Lustre backups", 500)
+
+pytestmark = pytest.mark.usefixtures("environment")
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "test.yaml").write_text(DECLARED)
+    return tmp_path / "test.yaml"
+
+
+@pytest.fixture
+def facts(declared: Path, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Calls the verb: exit code, stdout, stderr."""
+
+    def call(*options: str) -> tuple[int, str, str]:
+        return main(["facts", "test.yaml", *options]), *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def full(aws: Simulated, declared: Path) -> Simulated:
+    """An account with something of everything, and a lock."""
+    for service, name, value in QUOTAS:
+        aws.quota(service, name, value)
+    aws.reserve("cr-1", TotalInstanceCount=2, EndDate=datetime.datetime(2030, 1, 2, 11, 30, tzinfo=datetime.UTC))
+    image = aws.publish(PARAMETER, creation_date=datetime.datetime(2026, 11, 2, tzinfo=datetime.UTC))
+    lock = Lock("us-east-1", {PARAMETER: LockedImage(image, "debian", "2026-11-02")})
+    lock_file(declared).write_text(lock_text(lock))
+    return aws
+
+
+def account(declared: Path) -> Account:
+    found = known_facts(declared).account
+    assert found is not None
+    return found
+
+
+def started(aws: Simulated, type_: str, count: int = 1, region: str = "us-east-1", **fields: Any) -> list[str]:
+    image = aws.publish(f"/test/{type_}", region=region)
+    found = aws.client("ec2", region).run_instances(
+        ImageId=image, InstanceType=type_, MinCount=count, MaxCount=count, **fields
+    )
+    return [each["InstanceId"] for each in found["Instances"]]
+
+
+def tagged(kind: str, name: str = "", cluster: str = "test") -> dict[str, Any]:
+    tags = [{"Key": "stampworks:cluster", "Value": cluster}, {"Key": "Name", "Value": name}]
+    return {"TagSpecifications": [{"ResourceType": kind, "Tags": tags}]}
+
+
+def test_an_account(full: Simulated, declared: Path, facts: Call) -> None:
+    """Every fact is known, is kept beside the declaration, and says when it was read."""
+    code, said, _ = facts()
+    assert code == 0
+    assert said.splitlines()[0] == "test.facts.json: account 123456789012 in us-east-1, 22 of 22 facts"
+    found = account(declared)
+    assert (found.cluster, {each.fact for each in found.readings}) == ("test", {*FACTS})
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    assert {each.at[:10] for each in found.readings} == {today}
+    offers = {one.instance_type: one.zones for one in found.offers or ()}
+    assert set(offers) == {"m7i.2xlarge", "p5.48xlarge"}
+    assert "us-east-1a" in offers["p5.48xlarge"]
+    [one] = found.reservations or ()
+    assert (one.id, one.instance_type, one.total, one.ends, one.own) == ("cr-1", "p5.48xlarge", 2, "2030-01-02", True)
+    [image] = found.images or ()
+    [newest] = found.newest or ()
+    assert (image.architecture, newest.image) == ("x86_64", image.id)
+    p5 = next(one for one in found.described or () if one.instance_type == "p5.48xlarge")
+    assert (p5.vcpus, p5.cards, p5.fabric_interfaces) == (192, 32, 32)
+    assert {one.name for one in found.services or ()} >= {"s3", "ec2", "sts"}
+
+
+def test_the_plan_is_held_against_it(full: Simulated, declared: Path, facts: Call) -> None:
+    """What was read is what rules go by."""
+    facts()
+    plan = planning.plan(load_file(declared))
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    findings = {(each.id, each.subject): each.outcome for each in planning.rules(plan, known_facts(declared), today)}
+    assert findings["account", ""] == "pass"
+    assert findings["placement.offers", "gpu"] == "pass"
+    assert findings["purchase.reservation", "gpu"] == "pass"
+    assert findings["machine.interfaces", "gpu"] == "pass"
+    assert findings["quota", "Running On-Demand P instances"] == "pass"
+    assert [outcome for (id_, _), outcome in findings.items() if id_ == "image.there"] == ["pass"]
+
+
+def test_plan_and_facts_as_one_types_them(
+    full: Simulated, declared: Path, facts: Call, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A zone that lacks the machine is a no, with the zones that have it."""
+    declared.write_text(DECLARED.replace("us-east-1a", "us-east-1b").replace("p5,", "p5en,").replace("cr-1", "cr-2"))
+    facts()
+    assert main(["plan", "test.yaml"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "us-east-1b has no p5en.48xlarge for gpu; in us-east-1 it is in us-east-1a, us-east-1c" in said
+    assert "us-east-1 has no reservation cr-2 for this account" in said
+
+
+def test_what_others_run(aws: Simulated, declared: Path, facts: Call) -> None:
+    """By kind and way; what carries the cluster's tag is its own, and what has ended counts no more."""
+    started(aws, "p5.48xlarge", LEAF_NODES - 1)
+    started(aws, "p5.48xlarge", 2, **tagged("instance"))
+    aws.client("ec2").terminate_instances(InstanceIds=started(aws, "g6.8xlarge"))
+    facts()
+    found = account(declared)
+    assert [(one.instance_type, one.spot, one.count) for one in found.running or ()] == [("p5.48xlarge", False, 3)]
+    assert found.nodes == 2
+    assert [one.switches for one in found.positions or ()] == [
+        ("nn-top", "nn-spine-0", "nn-leaf-0"),
+        ("nn-top", "nn-spine-0", "nn-leaf-1"),
+    ]
+
+
+def test_the_network_that_is_there(aws: Simulated, declared: Path, facts: Call) -> None:
+    """Its subnets, what is in them, and its ways to the world; networks of others are counted."""
+    ec2 = aws.client("ec2")
+    vpc = ec2.create_vpc(CidrBlock="10.77.0.0/16", **tagged("vpc", "test-network"))["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(
+        VpcId=vpc, CidrBlock="10.77.0.0/28", AvailabilityZone="us-east-1a", **tagged("subnet", "test-nodes")
+    )["Subnet"]["SubnetId"]
+    table = ec2.create_route_table(VpcId=vpc, **tagged("route-table"))["RouteTable"]["RouteTableId"]
+    ec2.create_vpc_endpoint(
+        VpcId=vpc,
+        ServiceName="com.amazonaws.us-east-1.s3",
+        VpcEndpointType="Gateway",
+        RouteTableIds=[table],
+        **tagged("vpc-endpoint"),
+    )
+    gateway = ec2.create_nat_gateway(SubnetId=subnet, ConnectivityType="private")["NatGateway"]["NatGatewayId"]
+    ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", NatGatewayId=gateway)
+    facts()
+    found = account(declared)
+    [nodes] = found.subnets or ()
+    assert (nodes.name, nodes.zone, nodes.public) == ("nodes", "us-east-1a", False)
+    assert nodes.free <= 11
+    assert (found.endpoints, found.ways_out) == (("s3",), ("nat",))
+    assert (found.networks, found.gateways) == (1, 1)  # the default one; the gateway carries no tag
+
+
+def test_file_systems_of_others(aws: Simulated, declared: Path, facts: Call) -> None:
+    subnets = [aws.client("ec2").describe_subnets()["Subnets"][0]["SubnetId"]]
+    for tags in ([{"Key": "owner", "Value": "others"}], [{"Key": "stampworks:cluster", "Value": "test"}]):
+        aws.client("fsx").create_file_system(
+            FileSystemType="LUSTRE",
+            StorageCapacity=1200,
+            SubnetIds=subnets,
+            LustreConfiguration={"DeploymentType": "SCRATCH_2"},
+            Tags=tags,
+        )
+    facts()
+    assert [(one.kind, one.gib) for one in account(declared).file_systems or ()] == [("SCRATCH_2", 1200)]
+
+
+ARN = "arn:aws:resource-groups:us-east-1:123456789012:group/ours"
+GROUPS = "resource-groups:POST /list-group-resources"
+"""What the simulation calls ListGroupResources, of which it sees a path."""
+
+
+def test_what_may_not_be_asked_is_unknown(full: Simulated, declared: Path, facts: Call) -> None:
+    """Every fact, with the action that was refused; what was read of others stays, and who asks is known."""
+    declared.write_text(DECLARED.replace("cr-1", ARN))
+    for action in {*reading.actions(), GROUPS} - {reading.WHO}:
+        full.fail(action, "UnauthorizedOperation", "You are not authorized.", status=403)
+    code, said, _ = facts()
+    found = account(declared)
+    assert (code, said.splitlines()[0]) == (3, "test.facts.json: account 123456789012 in us-east-1, 0 of 22 facts")
+    for fact in reading.FACTS:
+        assert getattr(found, fact.name) is None
+        why = found.why(fact.name)
+        assert re.match(rf"({'|'.join(fact.actions)}): not permitted \(", why), fact.name
+        assert re.search(rf"^  {fact.name} +unknown: {re.escape(why)}$", said, re.MULTILINE)
+
+
+def test_what_is_refused_takes_nothing_else_along(full: Simulated, declared: Path, facts: Call) -> None:
+    """An action, a limit, a hiccup, a page of somebody else: each has its reason, and the rest is known."""
+    full.fail("ec2:DescribeInstanceTypeOfferings", "RequestLimitExceeded", status=503)
+    full.fail("ec2:DescribeAvailabilityZones", "500", "<!doctype html>", status=500)
+    full.fail("ec2:DescribeAddresses", "InvalidParameterValue", "no such value")
+    full.fail("ec2:DescribeSubnets", "UnauthorizedOperation", "not you", status=403)
+    assert facts()[0] == 3
+    assert {each.fact: each.why for each in account(declared).readings if each.why} == {
+        "offers": "ec2:DescribeInstanceTypeOfferings: AWS is asked too often (RequestLimitExceeded)",
+        "zones": "ec2:DescribeAvailabilityZones: not available: HTTP 500",
+        "addresses": "ec2:DescribeAddresses: InvalidParameterValue: no such value",
+        "subnets": "ec2:DescribeSubnets: not permitted (UnauthorizedOperation: not you)",
+    }
+
+
+def test_a_page_that_is_no_answer(full: Simulated, declared: Path, facts: Call) -> None:
+    """moto has none for this, and says so in HTML; what stands between here and AWS does the same."""
+    full.fail("servicequotas:ListServiceQuotas", "<html>", status=200)
+    facts()
+    assert account(declared).why("machine_limits").startswith("servicequotas:ListServiceQuotas: ")
+    assert account(declared).machine_limits is None
+
+
+def test_a_service_that_is_silent_is_asked_once(
+    full: Simulated, declared: Path, facts: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A minute of silence is enough: its other facts have the same reason, and other services are asked."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SERVICE_QUOTAS", "http://127.0.0.1:1")
+    assert facts()[0] == 3
+    found = account(declared)
+    whys = {found.why(fact) for fact in ("machine_limits", "network_limits", "storage_limits")}
+    assert whys == {
+        'servicequotas:ListServiceQuotas: no answer: Could not connect to the endpoint URL: "http://127.0.0.1:1/"'
+    }
+    assert [each.fact for each in found.readings if each.why] == ["machine_limits", "network_limits", "storage_limits"]
+
+
+def test_an_answer_of_another_shape(
+    full: Simulated, declared: Path, facts: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A field that is missing makes the fact unknown, and no traceback."""
+
+    def ask(self: Api, action: str, **parameters: Any) -> dict[str, Any]:
+        return (
+            {"AvailabilityZones": [{}]}
+            if action == "ec2:DescribeAvailabilityZones"
+            else asked(self, action, **parameters)
+        )
+
+    asked = Api.ask
+    monkeypatch.setattr(Api, "ask", ask)
+    assert facts()[0] == 3
+    assert account(declared).why("zones") == (
+        "ec2:DescribeAvailabilityZones: the answer is not understood: KeyError 'State'"
+    )
+
+
+def test_nobody_answers(full: Simulated, declared: Path, facts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read before is left as it was."""
+    facts()
+    before = (declared.parent / "test.facts.json").read_text()
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    code, out, said = facts()
+    assert (code, out) == (3, "")
+    assert "test.yaml:4:9: region: the account in us-east-1 was not read: sts:GetCallerIdentity: " in said
+    assert f"hint: {calls.SIGN_IN}" in said
+    assert (declared.parent / "test.facts.json").read_text() == before
+
+
+def test_a_file_that_holds_no_facts(declared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is named, with what to do; nothing is planned with half of it."""
+    (declared.parent / "test.facts.json").write_text("{}")
+    assert main(["plan", "test.yaml"]) == 2
+    assert capsys.readouterr().err.splitlines()[:2] == [
+        "test.facts.json: holds no facts: Account: lacks version, cloud, account, region, cluster, readings",
+        "  hint: `stampworks facts -s STACK` reads the account again",
+    ]
+
+
+def test_a_cloud_whose_accounts_nobody_reads(declared: Path, facts: Call) -> None:
+    declared.write_text("version: 1\nname: test\ncloud: local\npools: [{name: gpu, machine: sim-h100, count: 2}]\n")
+    code, _, said = facts()
+    assert (code, said.splitlines()) == (
+        2,
+        ["test.yaml: nobody reads accounts of local yet", "  hint: `stampworks facts` alone measures this machine"],
+    )
+
+
+def test_the_policy_is_what_is_asked(full: Simulated, declared: Path, facts: Call) -> None:
+    """The one that is shipped, the table, and what really goes over the wire name the same actions."""
+    shipped = json.loads((ROOT / "docs" / "aws-facts-policy.json").read_text())
+    assert shipped == reading.policy()
+    declared.write_text(DECLARED.replace("cr-1", ARN))
+    started(full, "p5.48xlarge", **tagged("instance"))
+    full.calls.clear()
+    facts()
+    called = {each.replace(GROUPS, "resource-groups:ListGroupResources") for each in full.calls}
+    assert called == {*reading.actions()}
+    assert all(re.fullmatch(r"[a-z0-9-]+:(Describe|Get|List)[A-Za-z]+", each) for each in called)
+
+
+def test_each_fact_asks_what_the_table_says(full: Simulated, declared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what is refused to one of them can be told from the table."""
+    declared.write_text(DECLARED.replace("cr-1", ARN))
+    started(full, "p5.48xlarge", **tagged("instance"))
+    plan = planning.plan(load_file(declared))
+    api = Api(plan.region)
+    for fact in reading.FACTS:
+        full.calls.clear()
+        with contextlib.suppress(calls.UnansweredError):  # moto has no such group
+            fact.read(reading.Asked(plan, api, "123456789012"))
+        called = {each.replace(GROUPS, "resource-groups:ListGroupResources") for each in full.calls}
+        assert called == {*fact.actions}, fact.name
+
+
+def test_the_table_has_every_fact_of_the_planner() -> None:
+    assert sorted(fact.name for fact in reading.FACTS) == sorted(FACTS)
+
+
+MACHINES = [each for each in catalog.machines().values() if each.cloud == "aws"]
+
+
+def test_the_catalog_agrees_with_what_aws_says(aws: Simulated) -> None:
+    """NICs of the fabric, their cards and what limits count, of each machine that the simulation has real data of."""
+    types = {machine.aliases[0]: machine for machine in MACHINES}
+    filters = [{"Name": "instance-type", "Values": sorted(types)}]
+    found = {
+        one["InstanceType"]: one
+        for one in Api("us-east-1").ask("ec2:DescribeInstanceTypes", Filters=filters)["InstanceTypes"]
+    }
+    assert {machine.name for type_, machine in types.items() if type_ not in found} == {"p6e-gb200"}
+    for type_, one in found.items():
+        machine, network = types[type_], one["NetworkInfo"]
+        assert known_nics(machine) == network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0), type_
+        assert max(catalog.fabric_cards(machine), default=0) < network["MaximumNetworkCards"], type_
+        assert machine.quota_units == one["VCpuInfo"]["DefaultVCpus"], type_
+        assert catalog.architecture(machine) in one["ProcessorInfo"]["SupportedArchitectures"], type_
+        assert machine.quota_family == catalog.machine_limit("aws", type_, spot=False), type_
+
+
+def test_facts_of_a_plan_alone(tmp_path: Path) -> None:
+    """A plan's file has no facts beside it."""
+    assert known_facts() == Facts(loopback_mbps=known_facts().loopback_mbps)

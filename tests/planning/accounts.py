@@ -1,0 +1,90 @@
+"""An account in which anything has room, for tests of what is said when something has not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stampworks.planning.account import FACTS, VERSION, Account, account_of
+
+TODAY = "2026-11-22"
+P = "Running On-Demand P instances"
+STANDARD = "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"
+ROOM = 1_000_000.0
+
+
+def limits(*names: str) -> list[dict[str, Any]]:
+    return [{"name": name, "value": ROOM} for name in names]
+
+
+def described(type_: str, vcpus: int, cards: int = 1, fabric: int = 0) -> dict[str, Any]:
+    return {"instance_type": type_, "vcpus": vcpus, "cards": cards, "fabric_interfaces": fabric}
+
+
+def offered(type_: str, *zones: str) -> dict[str, Any]:
+    return {"instance_type": type_, "zones": list(zones)}
+
+
+SERVICES = ("ec2", "ec2messages", "ecr.api", "ecr.dkr", "fsx", "logs", "s3", "ssm", "ssmmessages", "sts")
+KNOWN: dict[str, Any] = {
+    "zones": ["us-east-1a", "us-east-1b"],
+    "offers": [
+        offered("m7i.2xlarge", "us-east-1a", "us-east-1b"),
+        offered("p5.48xlarge", "us-east-1a"),
+        offered("p5en.48xlarge", "us-east-1a"),
+    ],
+    "reservations": [],
+    "reservation_groups": [],
+    "running": [],
+    "nodes": 0,
+    "described": [
+        described("m7i.2xlarge", 8),
+        described("p5.48xlarge", 192, 32, 32),
+        described("p5en.48xlarge", 192, 16, 16),
+    ],
+    "machine_limits": limits(P, STANDARD, "All P5 Spot Instance Requests", "EC2-VPC Elastic IPs"),
+    "network_limits": limits("VPCs per Region", "NAT gateways per Availability Zone"),
+    "storage_limits": limits("Lustre Persistent_2 storage capacity"),
+    "networks": 0,
+    "gateways": 0,
+    "addresses": 0,
+    "file_systems": [],
+    "images": [],
+    "newest": [],
+    "services": [{"name": name, "zones": ["us-east-1a", "us-east-1b"]} for name in SERVICES],
+    "subnets": [],
+    "endpoints": [],
+    "ways_out": [],
+    "placement_groups": [],
+    "positions": [],
+}
+
+
+def written(unknown: dict[str, str] | None = None, at: str = TODAY, **facts: Any) -> dict[str, Any]:
+    """Its file, with some facts as a test has them and some unknown, for a reason."""
+    why = unknown or {}
+    readings = [{"fact": name, "at": f"{at}T12:00Z", "why": why.get(name, "")} for name in FACTS]
+    of = {"version": VERSION, "cloud": "aws", "account": "123456789012", "region": "us-east-1", "cluster": "test"}
+    return {**of, "readings": readings, **KNOWN, **facts, **dict.fromkeys(why)}
+
+
+def account(unknown: dict[str, str] | None = None, at: str = TODAY, **facts: Any) -> Account:
+    return account_of(written(unknown, at, **facts))
+
+
+def reservation(id_: str = "cr-1", **fields: Any) -> dict[str, Any]:
+    count = fields.get("total", 16)
+    return {
+        "id": id_,
+        "instance_type": "p5.48xlarge",
+        "zone": "us-east-1a",
+        "state": "active",
+        "block": False,
+        "total": count,
+        "available": count,
+        "ours": 0,
+        "begins": "",
+        "ends": "",
+        "placement_group": "",
+        "own": True,
+        **fields,
+    }

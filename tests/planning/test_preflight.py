@@ -1,0 +1,561 @@
+"""Whether a plan can exist in an account, as far as that was read: each no with field, numbers and remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from stampworks import planning
+from stampworks.declaration import Lock, LockedImage, load_value
+from stampworks.plan import Plan
+from stampworks.planning import Facts
+from stampworks.planning.account import DAYS_MAX, account_of, days_between
+from stampworks.planning.preflight import READ, SOON_DAYS
+
+from tests.planning.accounts import STANDARD, TODAY, P, account, limits, offered, reservation, written
+
+LUSTRE = {
+    "name": "data",
+    "kind": "fsx-lustre",
+    "tier": "PERSISTENT_2 SSD",
+    "capacity": 9600,
+    "mbps_per_tib": 500,
+    "mount": "/d",
+}
+IMAGE = "/aws/service/debian/release/13/latest/amd64"
+
+
+def plan_of(*, lock: bool = False, **fields: Any) -> Plan:
+    pool = {"name": "gpu", "machine": "p5", "count": 16, "zone": "us-east-1a", **fields.pop("pool", {})}
+    data = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": [pool], **fields}
+    found = Lock("us-east-1", {IMAGE: LockedImage("ami-1", "debian", "2026-11-02")}) if lock else Lock()
+    return planning.plan(load_value(data, "test", lock=found))
+
+
+def said(
+    rule: str, plan: Plan, unknown: dict[str, str] | None = None, at: str = TODAY, **facts: Any
+) -> list[tuple[Any, ...]]:
+    """What is not fine about one rule: subject, outcome, place, text, hint."""
+    found = planning.rules(plan, Facts(account=account(unknown, at, **facts)), TODAY)
+    return [
+        (each.subject, each.outcome, each.place, each.text, each.hint)
+        for each in found
+        if each.id == rule and each.outcome != "pass"
+    ]
+
+
+def outcomes(plan: Plan, **facts: Any) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for each in planning.rules(plan, Facts(account=account(**facts)), TODAY):
+        found.setdefault(each.id, set()).add(each.outcome)
+    return found
+
+
+JUDGED = ("account", "placement.offers", "quota", "machine.interfaces")
+
+
+def test_an_account_with_room() -> None:
+    """Each rule says that it looked, and that it is fine."""
+    found = outcomes(plan_of(storage=[LUSTRE], network={"egress": "none"}))
+    assert {name: found[name] for name in (*JUDGED, "network.endpoints")} == {
+        name: {"pass"} for name in (*JUDGED, "network.endpoints")
+    }
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        (None, "nobody has read it"),
+        (Facts(account=account(at="2026-11-14")), "it was read on 2026-11-14, 8 days ago, and after 7 it says little"),
+        (Facts(account=account_of({**written(), "region": "us-west-2"})), "it was read for region us-west-2"),
+        (Facts(account=account_of({**written(), "cluster": "other"})), "it was read for cluster other"),
+    ],
+)
+def test_an_account_that_says_nothing(facts: Facts | None, why: str) -> None:
+    """Nothing follows from it, neither yes nor no, and one line says so."""
+    findings = planning.rules(plan_of(), facts, TODAY)
+    [one] = [each for each in findings if each.id == "account"]
+    assert (one.outcome, one.hint) == ("unknown", READ)
+    assert one.text == f"whether the account has and allows what this takes in us-east-1: {why}"
+    assert {each.outcome for each in findings if each.id == "quota"} == {"unknown"}
+    assert not [each for each in findings if each.id in ("placement.offers", "machine.interfaces")]
+
+
+def test_an_account_that_is_still_new_enough() -> None:
+    at = "2026-11-15"
+    assert days_between(at, TODAY) == DAYS_MAX
+    assert said("account", plan_of(), at=at) == []
+    undated = planning.rules(plan_of(), Facts(account=account()), None)
+    assert [each.outcome for each in undated if each.id == "account"] == ["unknown"]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "days"),
+    [
+        ("2026-11-22", "2026-11-22", 0),
+        ("2026-12-31", "2027-01-01", 1),
+        ("2028-02-28", "2028-03-01", 2),
+        ("2027-02-28T23:59Z", "2027-03-01", 1),
+        ("2026-11-22", "2026-11-15", -7),
+        ("2000-01-01", "2100-01-01", 36525),
+    ],
+)
+def test_days(earlier: str, later: str, days: int) -> None:
+    assert days_between(earlier, later) == days
+
+
+def test_a_region_without_the_machine() -> None:
+    offers = [offered("m7i.2xlarge", "us-east-1a"), offered("p5.48xlarge")]
+    assert said("placement.offers", plan_of(), offers=offers) == [
+        (
+            "gpu",
+            "fail",
+            "pools[0].machine",
+            "us-east-1 has no p5.48xlarge for gpu",
+            "take another region, or another machine",
+        )
+    ]
+
+
+def test_a_zone_without_the_machine() -> None:
+    """Those that have it are named; the head goes where the nodes are."""
+    offers = [offered("m7i.2xlarge", "us-east-1b"), offered("p5.48xlarge", "us-east-1b", "us-east-1d")]
+    assert said("placement.offers", plan_of(), offers=offers) == [
+        (
+            "head",
+            "fail",
+            "region",
+            "us-east-1a has no m7i.2xlarge for head; in us-east-1 it is in us-east-1b",
+            "write zone: us-east-1b",
+        ),
+        (
+            "gpu",
+            "fail",
+            "pools[0].zone",
+            "us-east-1a has no p5.48xlarge for gpu; in us-east-1 it is in us-east-1b, us-east-1d",
+            "write one of these zones",
+        ),
+    ]
+
+
+RESERVED = {"purchase": "reserved", "reservation": "cr-1"}
+BLOCK = {"purchase": "block", "reservation": "cr-1"}
+WRONG: list[tuple[dict[str, str], dict[str, Any], str, str, str]] = [
+    (
+        RESERVED,
+        {"instance_type": "p5en.48xlarge"},
+        "machine",
+        "cr-1 is for p5en.48xlarge, and pool gpu is made of p5.48xlarge",
+        "take the machine that was reserved, or name another reservation",
+    ),
+    (
+        RESERVED,
+        {"zone": "us-east-1b"},
+        "zone",
+        "cr-1 is in us-east-1b, and pool gpu in us-east-1a",
+        "write zone: us-east-1b",
+    ),
+    (
+        RESERVED,
+        {"total": 12},
+        "count",
+        "cr-1 is for 12 nodes, and pool gpu has 16",
+        "write count: 12, or reserve 4 more",
+    ),
+    (
+        RESERVED,
+        {"available": 3, "ours": 8},
+        "count",
+        "cr-1 has 11 of 16 nodes left for pool gpu, which has 16",
+        "stop what else runs in it, or write count: 11",
+    ),
+    (
+        RESERVED,
+        {"state": "cancelled"},
+        "reservation",
+        "cr-1 of pool gpu is cancelled: no node starts in it",
+        "buy another one, and write its id",
+    ),
+    (
+        RESERVED,
+        {"block": True},
+        "purchase",
+        "cr-1 is a capacity block, and pool gpu is to be bought as reserved",
+        "write purchase: block",
+    ),
+    (
+        BLOCK,
+        {"block": False},
+        "purchase",
+        "cr-1 is no capacity block, and pool gpu is to be bought as block",
+        "write purchase: reserved",
+    ),
+    (
+        RESERVED,
+        {"placement_group": "arn:aws:ec2:us-east-1:1:near"},
+        "reservation",
+        "cr-1 was made in the placement group arn:aws:ec2:us-east-1:1:near, and pool gpu starts in none",
+        "reserve without a placement group",
+    ),
+    (
+        BLOCK,
+        {"block": True, "state": "scheduled", "available": 0, "begins": "2026-12-01", "ends": "2026-12-08"},
+        "reservation",
+        "cr-1 of pool gpu is scheduled, and begins on 2026-12-01: until then no node starts in it",
+        "run `pulumi up` when it has begun",
+    ),
+    (
+        BLOCK,
+        {"block": True, "state": "expired", "ends": "2026-11-20"},
+        "reservation",
+        "cr-1 of pool gpu is expired, and ended on 2026-11-20: no node starts in it",
+        "buy another one, and write its id",
+    ),
+    (
+        BLOCK,
+        {"block": True, "ends": "2026-11-21"},
+        "reservation",
+        "cr-1 of pool gpu ended on 2026-11-21",
+        "buy another one, and write its id",
+    ),
+]
+
+
+@pytest.mark.parametrize(("pool", "fields", "place", "text", "hint"), WRONG, ids=lambda each: str(each)[:40])
+def test_what_was_bought_is_not_what_is_declared(
+    pool: dict[str, str], fields: dict[str, Any], place: str, text: str, hint: str
+) -> None:
+    """Type, zone, number, way, time: each at its own field."""
+    found = said("purchase.reservation", plan_of(pool=pool), reservations=[reservation(**fields)])
+    assert found == [("gpu", "fail", f"pools[0].{place}", text, hint)]
+
+
+def test_all_that_is_wrong_with_a_reservation() -> None:
+    one = reservation(instance_type="p5en.48xlarge", zone="us-east-1b", state="expired", block=True)
+    found = said("purchase.reservation", plan_of(pool=RESERVED), reservations=[one])
+    assert [each[2] for each in found] == [
+        f"pools[0].{each}" for each in ("machine", "zone", "purchase", "reservation")
+    ]
+
+
+@pytest.mark.parametrize(("ends", "outcome"), [("2026-11-24", "warn"), ("2026-11-22", "warn"), ("2026-11-25", "pass")])
+def test_a_block_that_ends_soon(ends: str, outcome: str) -> None:
+    """The day is said, also when it is far."""
+    plan = plan_of(pool=BLOCK)
+    facts = Facts(account=account(reservations=[reservation(block=True, ends=ends)]))
+    [one] = [each for each in planning.rules(plan, facts, TODAY) if each.id == "purchase.reservation"]
+    assert one.outcome == outcome
+    assert ends in one.text
+    assert (days_between(TODAY, ends) <= SOON_DAYS) == (outcome == "warn")
+
+
+def test_a_reservation_that_is_not_there() -> None:
+    found = said("purchase.reservation", plan_of(pool=RESERVED), reservations=[reservation("cr-2")])
+    assert found == [
+        (
+            "gpu",
+            "fail",
+            "pools[0].reservation",
+            "us-east-1 has no reservation cr-1 for this account",
+            "write one that there is, as the console of EC2 lists them",
+        )
+    ]
+
+
+def test_a_group_of_reservations() -> None:
+    """Together they are large enough, or not."""
+    arn = "arn:aws:resource-groups:us-east-1:123456789012:group/ours"
+    plan = plan_of(pool={"purchase": "reserved", "reservation": arn})
+    groups = [{"name": arn, "reservations": ["cr-1", "cr-2"]}]
+    both = [reservation("cr-1", total=8), reservation("cr-2", total=8), reservation("cr-3", total=8)]
+    assert said("purchase.reservation", plan, reservations=both, reservation_groups=groups) == []
+    [small] = said("purchase.reservation", plan, reservations=both[1:], reservation_groups=groups)
+    assert small[3] == f"{arn} is for 8 nodes, and pool gpu has 16"
+
+
+def test_a_limit_that_is_too_low() -> None:
+    """What others run and what is reserved is gone; what this cluster runs is its own."""
+    facts: dict[str, Any] = {
+        "machine_limits": [{"name": P, "value": 4000.0}, {"name": STANDARD, "value": 64.0}],
+        "running": [
+            {"instance_type": "p5.48xlarge", "spot": False, "count": 2},
+            {"instance_type": "p5.48xlarge", "spot": True, "count": 50},
+        ],
+        "reservations": [
+            reservation(total=3),
+            reservation("cr-2", total=9, own=False),
+            reservation("cr-3", total=9, state="expired"),
+        ],
+        "nodes": 16,
+    }
+    [finding] = [each for each in said("quota", plan_of(), **facts) if each[0] == P]
+    assert finding == (
+        P,
+        "fail",
+        "pools",
+        f"{P} in us-east-1: 16 x 192 (gpu) = 3072 needed; the limit is 4000, and 960 are taken",
+        "ask the cloud for 32 more, or take nodes out",
+    )
+    facts["machine_limits"][0]["value"] = 4032.0
+    assert not [each for each in said("quota", plan_of(), **facts) if each[0] == P]
+
+
+def test_what_is_reserved_is_within_the_limit_already() -> None:
+    """It was counted when it was reserved, if it is the account's own."""
+    own, shared = reservation(), reservation(own=False)
+    facts: dict[str, Any] = {"machine_limits": [{"name": P, "value": 3072.0}, *limits(STANDARD)]}
+    assert not [each for each in said("quota", plan_of(pool=RESERVED), reservations=[own], **facts) if each[0] == P]
+    [told] = [each for each in said("quota", plan_of(pool=RESERVED), reservations=[shared], **facts) if each[0] == P]
+    assert (told[1], "whose limit cr-1 counts against, which is shared with this account" in told[3]) == (
+        "unknown",
+        True,
+    )
+
+
+def test_spot_has_limits_of_its_own() -> None:
+    limit = "All P5 Spot Instance Requests"
+    facts: dict[str, Any] = {"machine_limits": [{"name": limit, "value": 1000.0}, *limits(STANDARD)]}
+    [finding] = [each for each in said("quota", plan_of(pool={"purchase": "spot"}), **facts) if each[0] == limit]
+    assert finding[1:4] == (
+        "fail",
+        "pools",
+        f"{limit} in us-east-1: 16 x 192 (gpu) = 3072 needed; the limit is 1000, and 0 are taken",
+    )
+    unsaid = said("quota", plan_of(pool={"purchase": "spot", "machine": "p6-b200"}))
+    assert ("gpu", "unknown") in [each[:2] for each in unsaid]
+
+
+def test_a_limit_that_nobody_lists() -> None:
+    """It is not read as none, and not as zero."""
+    [finding] = [each for each in said("quota", plan_of(), machine_limits=limits(STANDARD)) if each[0] == P]
+    assert (finding[1], finding[3].partition("; ")[0].rpartition(": ")[2]) == (
+        "unknown",
+        "the account lists no such limit",
+    )
+
+
+def test_other_limits() -> None:
+    """One network more, a way out of it, and what its file systems hold."""
+    facts: dict[str, Any] = {
+        "network_limits": [
+            {"name": "VPCs per Region", "value": 5.0},
+            {"name": "NAT gateways per Availability Zone", "value": 5.0},
+        ],
+        "machine_limits": [*limits(P, STANDARD), {"name": "EC2-VPC Elastic IPs", "value": 5.0}],
+        "storage_limits": [{"name": "Lustre Persistent_2 storage capacity", "value": 100_800.0}],
+        "networks": 5,
+        "gateways": 7,
+        "addresses": 5,
+        "file_systems": [{"kind": "PERSISTENT_2", "gib": 96_000}, {"kind": "SCRATCH_2", "gib": 96_000}],
+    }
+    assert said("quota", plan_of(storage=[LUSTRE]), **facts) == [
+        (
+            "VPCs per Region",
+            "fail",
+            "network",
+            "VPCs per Region in us-east-1: 1 needed; the limit is 5, and 5 are taken",
+            "ask the cloud for 1 more",
+        ),
+        (
+            "NAT gateways per Availability Zone",
+            "unknown",
+            "network",
+            "NAT gateways per Availability Zone in us-east-1: 1 needed; the limit is 5, and 7 are taken in all zones",
+            "ask the cloud for 3 more",
+        ),
+        (
+            "EC2-VPC Elastic IPs",
+            "fail",
+            "network",
+            "EC2-VPC Elastic IPs in us-east-1: 1 needed; the limit is 5, and 5 are taken",
+            "ask the cloud for 1 more",
+        ),
+        (
+            "Lustre Persistent_2 storage capacity",
+            "fail",
+            "storage",
+            "Lustre Persistent_2 storage capacity in us-east-1: 9600 needed; the limit is 100800, and 96000 are taken",
+            "ask the cloud for 4800 more",
+        ),
+    ]
+
+
+def test_a_machine_that_takes_fewer_interfaces() -> None:
+    """The cloud would refuse to start it; one that takes more has a slower fabric than it could have."""
+    head = {"instance_type": "m7i.2xlarge", "vcpus": 8, "cards": 1, "fabric_interfaces": 0}
+    p5 = {"instance_type": "p5.48xlarge", "vcpus": 192, "cards": 32, "fabric_interfaces": 16}
+    [fewer] = said("machine.interfaces", plan_of(), described=[head, p5])
+    assert fewer[:4] == (
+        "gpu",
+        "fail",
+        "pools[0].machine",
+        "p5.48xlarge of gpu is to have 32 interfaces of the fabric on 32 cards, and takes 16 on 32",
+    )
+    [more] = said("machine.interfaces", plan_of(), described=[head, {**p5, "fabric_interfaces": 64}])
+    assert more[1] == "warn"
+
+
+PRIVATE = {"egress": "none"}
+
+
+def test_a_service_that_has_no_endpoint() -> None:
+    """In the region, or in the zone; what is only a route is in no zone."""
+    all_but = [
+        {"name": name, "zones": ["us-east-1b"] if name == "logs" else ["us-east-1a"] if name != "s3" else []}
+        for name in ("ec2", "ec2messages", "ecr.api", "ecr.dkr", "logs", "s3", "ssm", "ssmmessages", "sts")
+    ]
+    assert said("network.endpoints", plan_of(network=PRIVATE), services=all_but) == [
+        (
+            name,
+            "fail",
+            "network.egress",
+            f"{name} has no endpoint in us-east-1a of us-east-1, and a private subnet reaches it in no other way",
+            "take another zone, or write egress: nat",
+        )
+        for name in ("fsx", "logs")
+    ]
+
+
+SUBNETS = [
+    {"name": "nodes", "zone": "us-east-1a", "free": 100, "public": False},
+    {"name": "storage", "zone": "us-east-1a", "free": 100, "public": False},
+]
+
+
+def test_an_endpoint_that_is_missing() -> None:
+    """Once the network is there; before, there are none and nothing is wrong."""
+    there = ["ec2", "ec2messages", "ecr.api", "ecr.dkr", "fsx", "logs", "s3", "ssmmessages", "sts"]
+    assert said("network.endpoints", plan_of(network=PRIVATE), subnets=SUBNETS, endpoints=there) == [
+        (
+            "ssm",
+            "warn",
+            "network.egress",
+            "the endpoint of ssm is missing in the network that is there: what needs it fails",
+            "`pulumi up --refresh` makes it again",
+        )
+    ]
+
+
+def test_a_subnet_that_is_full() -> None:
+    """Of 17 nodes with the head, those that run have their addresses."""
+    few = [{**SUBNETS[0], "free": 8}]
+    assert said("addresses.free", plan_of(), subnets=few, nodes=9, ways_out=["nat"]) == []
+    assert said("addresses.free", plan_of(), subnets=few, nodes=8, ways_out=["nat"]) == [
+        (
+            "",
+            "fail",
+            "network.cidr",
+            "subnet nodes has 8 addresses free, and 9 nodes may still come",
+            "take out of it what is not this cluster's, or take nodes out",
+        )
+    ]
+
+
+def test_several_interfaces_with_a_public_address() -> None:
+    """AWS starts no such node; one with a single interface would be public."""
+    public = [{**SUBNETS[0], "public": True}]
+    assert said("network.public", plan_of(), subnets=public, ways_out=["nat"]) == [
+        (
+            "nodes",
+            "fail",
+            "network",
+            "subnet nodes gives public addresses, and what has several interfaces, as gpu, does not start in it",
+            "`pulumi up --refresh` takes that from the subnet: no node of a cluster is public",
+        )
+    ]
+
+
+def test_a_network_without_its_way_out() -> None:
+    assert said("network.egress", plan_of(), subnets=SUBNETS, ways_out=["gateway"]) == [
+        (
+            "",
+            "warn",
+            "network.egress",
+            "no route leads from the private subnets to the world: nodes that start get no packages",
+            "`pulumi up --refresh` makes it again",
+        )
+    ]
+    assert said("network.egress", plan_of(network=PRIVATE), subnets=SUBNETS) == []
+
+
+def image(**fields: Any) -> dict[str, Any]:
+    known = {"id": "ami-1", "name": "debian", "created": "2026-11-02", "architecture": "x86_64"}
+    return {**known, "state": "available", "deprecated": "", **fields}
+
+
+def test_an_image_that_is_gone() -> None:
+    """Or about to be; that a newer one is there is no fault."""
+    plan, hint = plan_of(lock=True), "`stampworks lock -s STACK` looks up the newest one"
+    named = "ami-1, which head, gpu boot,"
+    assert said("image.there", plan) == [
+        ("ami-1", "fail", "region", f"{named} is gone in us-east-1: no node starts any more", hint)
+    ]
+    assert said("image.there", plan, images=[image(state="disabled")]) == [
+        ("ami-1", "fail", "region", f"{named} is disabled in us-east-1: no node starts any more", hint)
+    ]
+    assert said("image.there", plan, images=[image(deprecated="2026-11-01")]) == [
+        ("ami-1", "warn", "region", f"{named} is deprecated since 2026-11-01, and goes without a word", hint)
+    ]
+    newest = [{"parameter": IMAGE, "image": "ami-2"}]
+    assert said("image.there", plan, images=[image()], newest=newest) == []
+
+
+WHY = "ec2:Something: not permitted (UnauthorizedOperation)"
+
+
+@pytest.mark.parametrize(
+    ("fact", "rule"),
+    [
+        ("offers", "placement.offers"),
+        ("reservations", "purchase.reservation"),
+        ("machine_limits", "quota"),
+        ("running", "quota"),
+        ("described", "machine.interfaces"),
+        ("described", "quota"),
+        ("networks", "quota"),
+        ("network_limits", "quota"),
+        ("services", "network.endpoints"),
+        ("endpoints", "network.endpoints"),
+        ("subnets", "addresses.free"),
+        ("nodes", "addresses.free"),
+        ("images", "image.there"),
+        ("newest", "image.there"),
+    ],
+)
+def test_what_is_unknown_is_no_pass(fact: str, rule: str) -> None:
+    """With one fact missing, what hangs on it is unknown, says why, and where to read it."""
+    plan = plan_of(pool=RESERVED, lock=True, network=PRIVATE)
+    fine: dict[str, Any] = {
+        "reservations": [reservation()],
+        "images": [image()],
+        "newest": [{"parameter": IMAGE, "image": "ami-1"}],
+    }
+    unread = said(rule, plan, unknown={fact: WHY}, **fine)
+    assert unread
+    assert {each[1] for each in unread} == {"unknown"}
+    assert all(WHY in each[3] and each[4] == READ for each in unread)
+    assert said(rule, plan, **fine) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said_"),
+    [
+        ({"version": 2}, "its version is not 1"),
+        ({"zones": None}, "zones is either known, or there is a reason why not"),
+        ({"readings": []}, "it does not say when zones was read"),
+        ({"nodes": "many"}, "Account.nodes: expected int, got 'many'"),
+        ({"nonsense": 1}, "nonsense"),
+        ({"reservations": [reservation(ends="soon")]}, "invalid literal"),
+        ({"network_limits": [{"name": "x", "value": float("inf")}]}, "a limit is a number"),
+    ],
+)
+def test_what_holds_no_facts(change: dict[str, Any], said_: str) -> None:
+    """Whoever edits the file is told, and nothing is planned with half of it."""
+    with pytest.raises(ValueError, match=said_):
+        account_of({**written(), **change})
+
+
+def test_a_fact_that_is_known_and_unknown() -> None:
+    data = written({"zones": WHY})
+    with pytest.raises(ValueError, match="zones is either known"):
+        account_of({**data, "zones": []})
