@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.stampworks.node.plugins.action import node_facts as action
-from ansible_collections.stampworks.node.plugins.module_utils import debian
+from ansible_collections.stampworks.node.plugins.module_utils import debian, tables
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run
 from ansible_collections.stampworks.node.plugins.modules import (
     accounts,
@@ -65,25 +65,25 @@ OTHERS = "UUID=1 / ext4 defaults 0 1\n"
 
 def test_fstab_keeps_the_lines_of_others() -> None:
     """Only what stands between our marks is ours."""
-    text, gone = mounts.with_block(OTHERS, [mounts.fstab_line(SHARED)])
-    assert text == f"{OTHERS}{mounts.BEGIN}/exports/shared /shared none bind 0 0\n{mounts.END}"
+    text, gone = mounts.OURS.put(OTHERS, [mounts.fstab_line(SHARED)])
+    assert text == f"{OTHERS}{mounts.OURS.begin}/exports/shared /shared none bind 0 0\n{mounts.OURS.end}"
     assert gone == []
-    assert mounts.with_block(text, [mounts.fstab_line(SHARED)]) == (text, [])
-    assert mounts.with_block(text + "tmpfs /x tmpfs\n", []) == (OTHERS + "tmpfs /x tmpfs\n", ["/shared"])
+    assert mounts.OURS.put(text, [mounts.fstab_line(SHARED)]) == (text, [])
+    assert mounts.OURS.put(text + "tmpfs /x tmpfs\n", []) == (OTHERS + "tmpfs /x tmpfs\n", ["/shared"])
 
 
 def test_fstab_without_a_last_newline_stays_readable() -> None:
     """Our first mark gets a line of its own."""
-    text, _ = mounts.with_block("a b c", [mounts.fstab_line(SHARED)])
-    assert text.startswith(f"a b c\n{mounts.BEGIN}")
+    text, _ = mounts.OURS.put("a b c", [mounts.fstab_line(SHARED)])
+    assert text.startswith(f"a b c\n{mounts.OURS.begin}")
 
 
 @pytest.mark.parametrize("path", ["/my data", "/tab\there", "/back\\slash", "/a#b", "/plain", "/040"])
 def test_paths_with_blanks_survive_fstab(path: str) -> None:
     """fstab and mountinfo write them in octal."""
     (word,) = mounts.fstab_line({**SHARED, "path": path}).split()[1:2]
-    assert mounts.unescaped(word) == path
-    assert mounts.mount_points(f"1 0 0:1 / {word} rw - tmpfs tmpfs rw") == {path}
+    assert tables.unescaped(word) == path
+    assert tables.mount_points(f"1 0 0:1 / {word} rw - tmpfs tmpfs rw") == {path}
 
 
 def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: str, check: bool = False) -> tuple[Any, list[str]]:

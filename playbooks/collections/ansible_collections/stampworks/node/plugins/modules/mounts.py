@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run, write
+from ansible_collections.stampworks.node.plugins.module_utils.tables import Block, escaped, mount_points
 
 DOCUMENTATION = """
 module: mounts
@@ -28,14 +29,13 @@ options:
 
 FSTAB = Path("/etc/fstab")
 MOUNTINFO = Path("/proc/self/mountinfo")
-BEGIN = "# Stampworks: begin, written by the storage role\n"
-END = "# Stampworks: end\n"
+OURS = Block("# Stampworks: begin, written by the storage role\n", "# Stampworks: end\n")
 
 
 def work(check: bool, mounts: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     text = FSTAB.read_text() if FSTAB.exists() else ""
     lines = [fstab_line(mount) for mount in mounts]
-    new, gone = with_block(text, lines)
+    new, gone = OURS.put(text, lines)
     mounted = mount_points(MOUNTINFO.read_text())
     missing = [mount["path"] for mount in mounts if mount["path"] not in mounted]
     leftover = [path for path in gone if path in mounted]
@@ -68,32 +68,6 @@ def mount_now(mount: Mapping[str, str]) -> None:
 def fstab_line(mount: Mapping[str, str]) -> str:
     fields = (escaped(mount["source"]), escaped(mount["path"]), mount["type"], mount["options"])
     return " ".join([*fields, "0", "0"]) + "\n"
-
-
-def with_block(text: str, lines: Sequence[str]) -> tuple[str, list[str]]:
-    """The table with our block replaced by these lines, and the mount points that thereby leave it."""
-    head, begin, rest = text.partition(BEGIN)
-    block, _, tail = rest.partition(END)
-    old = [unescaped(line.split()[1]) for line in block.splitlines() if line.strip()]
-    kept = {unescaped(line.split()[1]) for line in lines}
-    if head and not head.endswith("\n"):
-        head += "\n"
-    ours = BEGIN + "".join(lines) + END if lines else ""
-    return (head + ours + tail if begin or lines else text), [path for path in old if path not in kept]
-
-
-def mount_points(mountinfo: str) -> set[str]:
-    return {unescaped(line.split()[4]) for line in mountinfo.splitlines()}
-
-
-def escaped(word: str) -> str:
-    """fstab separates by blanks, so blanks and backslashes inside a word are octal."""
-    return "".join(f"\\{ord(char):03o}" if char in " \t\n\\#" else char for char in word)
-
-
-def unescaped(word: str) -> str:
-    head, *rest = word.split("\\")
-    return head + "".join(chr(int(part[:3], 8)) + part[3:] if part[:3].isdigit() else "\\" + part for part in rest)
 
 
 answer = answering(work)

@@ -1,0 +1,9 @@
+"""Mounts the disks that outlive the node."""
+
+from __future__ import annotations
+
+from ansible_collections.stampworks.node.plugins.plugin_utils.on_node import OnNode
+
+
+class ActionModule(OnNode):
+    module = "volumes"
