@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import exits, stacks
+
+if TYPE_CHECKING:
+    from stampworks.plan import Plan
 
 
 def add_verbs(verbs: Any) -> None:
     image = verbs.add_parser("image", help="build the node image of a stack's release", allow_abbrev=False)
     stacks.add_stack_option(image)
+    image.add_argument("--packer", metavar="FILE", help="build nothing, and write what Packer needs for it")
     image.set_defaults(call=build_image)
 
 
@@ -20,8 +26,24 @@ def build_image(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
     from stampworks.provider import node_image
 
-    release = stacks.plan_of(arguments.stack).release
+    plan = stacks.plan_of(arguments.stack)
+    if arguments.packer:
+        return for_packer(plan, Path(arguments.packer))
+    release = plan.release
     with Progress(f"release {release.name}") as progress:
         image = node_image.ensure_node_image(release, configuration.install_digest(), progress)
     print(f"image {image.digest} of release {release.name} is ready")
+    return exits.FINE
+
+
+def for_packer(plan: Plan, file: Path) -> int:
+    from stampworks import configuration
+
+    variables = configuration.packer_variables(plan)
+    if not variables["source_image"]:
+        hint = "write the image that the cloud publishes into the stack's lock" if plan.region else ""
+        raise exits.CliError(f"{plan.cloud}: there is no image yet that this one could be made from", hint)
+    file.write_text(json.dumps(variables, indent=2) + "\n", encoding="utf-8")
+    template = configuration.playbooks_dir() / "packer" / f"{plan.cloud}.pkr.json"
+    print(f"{file}: packer build -var-file={file} {template}")
     return exits.FINE

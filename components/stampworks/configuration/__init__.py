@@ -2,6 +2,7 @@
 
 from stampworks.configuration.inventory import image_inventory, inventory
 from stampworks.configuration.own import check_texts, content_digest, own_roles
+from stampworks.configuration.packer import packer_variables
 from stampworks.configuration.run import Failure, Look, PlaybookFailed, Recap, look, play
 from stampworks.configuration.sources import (
     IMAGE_PLAYBOOK,
@@ -24,6 +25,7 @@ __all__ = [
     "inventory",
     "look",
     "own_roles",
+    "packer_variables",
     "play",
     "playbooks_digest",
     "playbooks_dir",

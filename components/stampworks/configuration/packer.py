@@ -1,0 +1,36 @@
+"""What Packer is told to make the image that a stack's nodes boot: the variables of playbooks/packer/."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from stampworks.configuration.inventory import image_inventory
+from stampworks.configuration.sources import install_digest
+from stampworks.plan import Plan, Roster, to_dict
+
+BUILDER = Roster("image", "", (), "", "", ())
+"""Packer itself knows the machine and how to get there."""
+
+
+def packer_variables(plan: Plan) -> dict[str, Any]:
+    """The builder's groups and variables, the image that it starts from, and what the new one is called by.
+
+    All of it follows from plan and playbooks: the same digest, the same image.
+    """
+    builder = image_inventory(plan.release, BUILDER, "")["all"]
+    launch = plan.controller.launch
+    release, content = plan.release, install_digest()
+    told = {name: value for name, value in builder["vars"].items() if name not in _PACKERS}
+    return {
+        "release": release.name,
+        "digest": hashlib.sha256(json.dumps([to_dict(release), content]).encode()).hexdigest()[:16],
+        "region": plan.region,
+        "source_image": launch.image if launch else "",
+        "groups": list(builder["children"]),
+        "variables": told,
+    }
+
+
+_PACKERS = {"ansible_user", "ansible_ssh_private_key_file", "base_packages_source"}

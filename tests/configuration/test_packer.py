@@ -1,0 +1,92 @@
+"""What Packer is told: that the template names only what there is. Packer itself is not run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from stampworks import configuration
+from stampworks.cli import exits, image
+from stampworks.plan import Plan, Roster
+
+Case = tuple[Plan, Roster]
+TEMPLATE = configuration.playbooks_dir() / "packer" / "aws.pkr.json"
+IMAGE = "ami-0123456789abcdef0"
+POOLS = [{"name": "gpu", "machine": "p5", "count": 1, "zone": "us-east-1a"}]
+BY_HAND = {"packages_source", "subnet", "instance_profile"}
+"""What nothing of a plan says: where the builder stands, and where packages come from."""
+
+
+@pytest.fixture
+def plan(case_of: Callable[..., Case]) -> Plan:
+    """A plan whose images were looked up."""
+    made = case_of(cloud="aws", region="us-east-1", pools=POOLS)[0]
+    head = made.controller
+    assert head.launch is not None
+    looked_up = dataclasses.replace(head, launch=dataclasses.replace(head.launch, image=IMAGE))
+    return dataclasses.replace(made, groups=(looked_up, *made.groups[1:]))
+
+
+def template() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(TEMPLATE.read_text())
+    return found
+
+
+def test_the_template_has_a_value_for_every_variable(plan: Plan) -> None:
+    """From the plan, by default or by hand; and each that is named is there, and each that is there is named."""
+    declared = template()["variable"]
+    defaults = {name for name, variable in declared.items() if "default" in variable}
+    assert {*configuration.packer_variables(plan)} | BY_HAND == {*declared} - defaults
+    assert {*re.findall(r"\bvar\.(\w+)", TEMPLATE.read_text())} == {*declared}
+
+
+def test_the_template_names_what_there_is() -> None:
+    """The playbook, roles and modules; and no port is opened."""
+    ansible = template()["build"]["provisioner"]["ansible"]
+    paths = re.findall(r"\$\{path\.root\}/([\w./]+)", json.dumps(ansible))
+    assert len(paths) == 3
+    assert all((TEMPLATE.parent / path).exists() for path in paths)
+    node = template()["source"]["amazon-ebs"]["node"]
+    assert (node["ssh_interface"], node["associate_public_ip_address"]) == ("session_manager", False)
+    assert (node["encrypt_boot"], node["metadata_options"]["http_tokens"]) == (True, "required")
+
+
+def test_the_builder_gets_the_roles_of_the_release(plan: Plan) -> None:
+    """Each of its groups is that of a play of image.yml, or of a role that the image does not install."""
+    variables = configuration.packer_variables(plan)
+    played = {play["hosts"] for play in yaml.safe_load((configuration.playbooks_dir() / "image.yml").read_text())}
+    assert {"builder", "driver", "efa", "fabric_manager", "persistence", "containers"} <= played & {
+        *variables["groups"]
+    }
+    assert variables["variables"]["driver_packages"] == dict(plan.release.hardware[0].packages)
+    assert not [name for name in variables["variables"] if name.startswith("ansible_ssh")]
+
+
+def test_an_image_is_called_by_what_is_in_it(plan: Plan) -> None:
+    """Another version is another image; another cluster is not."""
+    digest = configuration.packer_variables(plan)["digest"]
+    assert configuration.packer_variables(dataclasses.replace(plan, name="other"))["digest"] == digest
+    newer = dataclasses.replace(plan, release=dataclasses.replace(plan.release, kernel="7.1"))
+    assert configuration.packer_variables(newer)["digest"] != digest
+
+
+def test_writing_the_variables(plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the command that takes them."""
+    file = tmp_path / "image.json"
+    assert image.for_packer(plan, file) == exits.FINE
+    assert json.loads(file.read_text()) == configuration.packer_variables(plan)
+    assert capsys.readouterr().out == f"{file}: packer build -var-file={file} {TEMPLATE}\n"
+
+
+def test_no_image_to_start_from(case_of: Callable[..., Case], tmp_path: Path) -> None:
+    """It was not looked up, or the cloud makes its nodes' image by itself."""
+    for plan, _ in (case_of(), case_of(cloud="aws", region="us-east-1", pools=POOLS)):
+        with pytest.raises(exits.CliError, match="there is no image yet that this one could be made from"):
+            image.for_packer(plan, tmp_path / "image.json")
+    assert not list(tmp_path.glob("*.json"))
