@@ -14,9 +14,11 @@ from ansible_collections.stampworks.node.plugins.module_utils import debian, tab
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run
 from ansible_collections.stampworks.node.plugins.modules import (
     accounts,
+    kernel_module,
     mounts,
     node_facts,
     packages,
+    pinned,
     slurm_accounting,
     slurm_cached,
     slurm_controller,
@@ -301,6 +303,92 @@ def test_a_node_without_a_record_is_unknown(dpkg: list[str]) -> None:
     assert dpkg
     (word,) = packages.answer({"record": False}, True)["drift"]
     assert word.startswith("unknown: which packages belong here: there is no ")
+
+
+# --- pinned, kernel_module
+
+
+@pytest.mark.parametrize(
+    ("version", "beginning", "is_one"),
+    [
+        ("580.159.04-1", "580.159.04", True),
+        ("1:4.6.0-1", "4.6.0", True),
+        ("6.12.43+deb13-cloud-amd64", "6.12", True),
+        ("6.120.1", "6.12", False),
+        ("580.159.041-1", "580.159.04", False),
+        ("2.7.0amzn20.0", "2.7.0amzn2", False),
+        ("570.1-1", "580", False),
+        ("anything", "", True),
+    ],
+)
+def test_a_version_is_one_of_a_series(version: str, beginning: str, is_one: bool) -> None:
+    """As far as the release says it; an epoch is Debian's."""
+    assert debian.begins(version, beginning) is is_one
+
+
+def test_what_repositories_have() -> None:
+    """Sources are none of it."""
+    said = " efa | 3.3.1-1 | file:/a ./ Packages\n efa | 3.2-1 | file:/a ./ Packages\n efa | 9 | file:/a ./ Sources\n"
+    assert pinned.offers(said) == {"efa": ["3.3.1-1", "3.2-1"]}
+
+
+def test_what_differs_from_the_release_is_said() -> None:
+    """What is missing, half there, or of another version; what the suite has may be of any."""
+    found = {
+        "a": ("installed", "2-1"),
+        "b": ("half-installed", "1"),
+        "c": ("installed", "9"),
+        "e": ("config-files", "1"),
+    }
+    assert list(pinned.differences({"a": "1", "b": "1", "c": "", "d": "1", "e": "1"}, found).values()) == [
+        "package a is 2-1, the release says 1",
+        "package b is half-installed",
+        "package d is missing",
+        "package e is missing",
+    ]
+
+
+def test_other_software_is_refused_and_missing_software_is_not() -> None:
+    """A role installs what is missing; nothing exchanges what runs."""
+    facts = {"kernel": "6.1.0-9", "packages": {"driver": "570.1-1", "manager": "580.2-1"}}
+    roll = "start the node from an image of the release (stampworks roll)"
+    assert node_facts.strange_software(facts, {"driver": "580.1", "manager": "580.2", "absent": "1"}, "6.12") == [
+        f"runs kernel 6.1.0-9, the release builds its modules for 6.12: {roll}",
+        f"package driver is 570.1-1, the release says 580.1: {roll}",
+    ]
+    assert node_facts.strange_software(facts, {}, "6.12") == []
+
+
+def test_a_module_of_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loaded once; another version is noted and said until it is gone; a look notes nothing."""
+    modules, marks, commands = tmp_path / "modules", tmp_path / "reboot", []
+
+    def load(argv: list[str]) -> None:
+        commands.append(argv)
+        (modules / "efa").mkdir(parents=True)
+
+    def note(path: Path, text: bytes) -> None:
+        marks.mkdir()
+        path.write_bytes(text)
+
+    monkeypatch.setattr(kernel_module, "SYS", modules)
+    monkeypatch.setattr(kernel_module, "MARKS", marks)
+    monkeypatch.setattr(kernel_module, "write", note)
+    monkeypatch.setattr(kernel_module, "run", load)
+    call = {"name": "efa", "module": "efa", "version": "3.3.1"}
+    words = "module efa of the kernel itself is loaded, the release says 3.3.1"
+    assert kernel_module.answer(call, True) == {"changed": True, "drift": ["module efa is not loaded"]}
+    assert (commands, marks.exists()) == ([], False)
+    assert kernel_module.answer(call, False) == {"changed": True, "drift": [words]}
+    assert commands == [["modprobe", "efa"]]
+    assert kernel_module.answer(call, False) == {"changed": False, "drift": [words]}
+    assert (marks / "efa").read_text() == words
+    (modules / "efa/version").write_text("3.3.1\n")
+    left = ["module efa is right, and the note that the node must be started anew is left over"]
+    assert kernel_module.answer(call, True) == {"changed": True, "drift": left}
+    assert kernel_module.answer(call, False) == {"changed": True, "drift": left}
+    assert not (marks / "efa").exists()
+    assert kernel_module.answer(call, True) == kernel_module.answer(call, False) == {"changed": False, "drift": []}
 
 
 # --- slurm_cached

@@ -41,7 +41,7 @@ def for_packer(plan: Plan, file: Path) -> int:
 
     variables = configuration.packer_variables(plan)
     if not variables["source_image"]:
-        hint = "write the image that the cloud publishes into the stack's lock" if plan.region else ""
+        hint = "run stampworks lock first, which looks up what the cloud publishes" if plan.region else ""
         raise exits.CliError(f"{plan.cloud}: there is no image yet that this one could be made from", hint)
     file.write_text(json.dumps(variables, indent=2) + "\n", encoding="utf-8")
     template = configuration.playbooks_dir() / "packer" / f"{plan.cloud}.pkr.json"

@@ -36,10 +36,12 @@ def work(check: bool, name: str, module: str, version: str) -> dict[str, Any]:
     noted = mark.read_text() if mark.exists() else ""
     if not check and noted != words:
         write(mark, words.encode()) if words else mark.unlink()
-    if check:
-        drift = [f"module {module} is not loaded"] if found is None else [words] if words else []
-        return {"changed": bool(drift), "drift": drift}
-    return {"changed": before is None or noted != words, "drift": [words] if words else []}
+    if before is None:
+        drift = [f"module {module} is not loaded"] if check else [words] if words else []
+        return {"changed": True, "drift": drift}
+    left = f"module {module} is right, and the note that the node must be started anew is left over"
+    drift = [words] if words else [left] if noted else []
+    return {"changed": noted != words or (check and bool(words)), "drift": drift}
 
 
 def loaded(module: str) -> str | None:
