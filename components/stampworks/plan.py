@@ -344,6 +344,11 @@ class Group:
         return f"{self.count_min} to {self.count}" if self.elastic else f"{self.count}"
 
 
+def template_name(cluster: str, group: Group, offer: Offer) -> str:
+    """Under which a cloud keeps what an elastic node starts from: no name of a cluster or pool has a dot."""
+    return f"{cluster}.{group.name}.{group.offers.index(offer)}"
+
+
 def declared_pools(groups: Iterable[Group]) -> tuple[Group, ...]:
     """In their order, those for scheduling only among them: all but the controller."""
     return tuple(group for group in groups if group.role != "controller")

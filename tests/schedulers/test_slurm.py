@@ -160,3 +160,42 @@ def test_a_cluster_of_real_nodes_switches_nothing_off(case_of: Callable[..., Cas
     """Without such a pool none of Slurm's power saving is on."""
     text = slurm.files(*case_of())["slurm.conf"]
     assert not re.findall("Suspend|Resume|PrivateData|CLOUD", text)
+
+
+def elastic(case: Case, count_min: int) -> Case:
+    """As where a cloud starts the others: a roster has one of them."""
+    plan, roster = case
+    groups = tuple(dataclasses.replace(one, count_min=min(count_min, one.count)) for one in plan.groups[1:])
+    return dataclasses.replace(plan, groups=(plan.groups[0], *groups)), roster
+
+
+def test_elastic_nodes_come_with_the_work(case_of: Callable[..., Case]) -> None:
+    """They are in the files whether they run or not, so that these stay the same; who always runs is left alone."""
+    pools = [{"name": "gpu", "machine": "sim-h100", "count": 4}, {"name": "cpu", "machine": "sim-cpu", "count": 1}]
+    plan, roster = elastic(case_of(pools=pools), 2)
+    files = slurm.files(plan, roster)
+    conf = files["slurm.conf"]
+    assert re.findall(r"^NodeName=(\S+) NodeAddr=\S+ .*State=CLOUD$", conf, re.MULTILINE) == ["gpu-[003-004]"]
+    assert "PartitionName=main Nodes=gpu-[001-004],cpu-001 Default=YES MaxTime=INFINITE SuspendTime=600" in conf
+    assert "SuspendExcNodes=gpu-[001-002],cpu-001\n" in conf
+    assert "ResumeProgram=/usr/local/libexec/stampworks/power/resume\n" in conf
+    assert "SlurmctldParameters=enable_configless,idle_on_node_suspend\n" in conf
+    stopped = tuple(member for member in roster.members if member.name != "gpu-004")
+    assert slurm.files(plan, dataclasses.replace(roster, members=stopped)) == files
+
+
+def test_elastic_nodes_beside_nodes_for_scheduling_only(case_of: Callable[..., Case]) -> None:
+    """The latter have times of their own, for whoever wants one is told at once."""
+    pools = [
+        {"name": "gpu", "machine": "sim-h100", "count": 2},
+        {"name": "big", "machine": "sim-h100", "count": 8, "scheduling_only": True},
+    ]
+    plan, roster = case_of(pools=pools)
+    gpu = dataclasses.replace(plan.pools[0], count_min=0)
+    conf = slurm.files(dataclasses.replace(plan, groups=(plan.groups[0], gpu, *plan.groups[2:])), roster)["slurm.conf"]
+    assert "ResumeProgram=/usr/local/libexec/stampworks/power/resume\n" in conf
+    assert "SuspendExcNodes" not in conf
+    assert re.findall(r"PartitionName=(\S+) .* (SuspendTime=.*) State=UP", conf) == [
+        ("main", "SuspendTime=600"),
+        ("scheduling-only", "SuspendTime=30 ResumeTimeout=30 SuspendTimeout=1"),
+    ]

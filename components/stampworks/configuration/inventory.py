@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from stampworks.configuration.own import check_programs, host_checks
-from stampworks.plan import Group, Member, Plan, Release, Roster, to_dict
+from stampworks.plan import Group, Member, Plan, Release, Roster, template_name, to_dict
 from stampworks.reasons import UNPROVEN, prefix, written
 
 PACKAGES_PORT = 8000
@@ -156,6 +156,7 @@ def members_by_role(plan: Plan, roster: Roster) -> dict[str, list[str]]:
         **own,
         "database": accounting,
         "slurm_accounting": accounting,
+        "power": head if any(pool.elastic_nodes for pool in plan.pools) else [],
         "slurm_controller": head,
         "slurm_worker": workers,
         "metrics": everyone,
@@ -182,6 +183,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         "slurm_controller_own_reason": prefix("stampworks"),
         "slurm_controller_new_reason": "" if plan.proof.level == "none" else written(UNPROVEN),
         "slurm_controller_state": plan.scheduler.queue_directory,
+        **power_variables(plan),
         "health_mounts": [mount["path"] for mount in mounts],
     }
     return variables | (accounting_variables(plan, scheduler_files) if plan.scheduler.accounting else {})
@@ -209,6 +211,21 @@ def expected_software(release: Release) -> dict[str, Any]:
         return {}
     software = {each.name: dict(each.packages) for each in release.hardware}
     return {"validate_software": software, "validate_kernel": release.kernel}
+
+
+def power_variables(plan: Plan) -> dict[str, Any]:
+    """What the programs need that start and end elastic nodes; nothing where there are none."""
+    pools = {
+        pool.name: {
+            "nodes": [node.name for node in pool.elastic_nodes],
+            "offers": [{"name": each.name, "template": template_name(plan.name, pool, each)} for each in pool.offers],
+        }
+        for pool in plan.pools
+        if pool.elastic_nodes
+    }
+    directory = f"{plan.scheduler.state_directory}/power"
+    settings = {"cluster": plan.name, "region": plan.region, "directory": directory, "pools": pools}
+    return {"power_settings": settings} if pools else {}
 
 
 def accounting_variables(plan: Plan, scheduler_files: Mapping[str, str]) -> dict[str, Any]:

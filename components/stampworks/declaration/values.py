@@ -42,7 +42,7 @@ OUR_ROLES = frozenset(
     [
         *("accelerator", "base", "collectives", "database", "fabric", "health", "metrics", "packages", "storage"),
         *("slurm_accounting", "slurm_controller", "slurm_worker", "validate", "workloads"),
-        *("containers", "driver", "efa", "fabric_manager", "infiniband", "persistence", "reboot", "volumes"),
+        *("containers", "driver", "efa", "fabric_manager", "infiniband", "persistence", "power", "reboot", "volumes"),
     ]
 )
 OUR_CHECKS = frozenset(["accelerators", "disk", "mounts", "own", "rails", "storage"])

@@ -16,12 +16,16 @@ from stampworks.schedulers.topology.slurm import block, tree
 NODES_MAX = 16_384
 """What the tables of slurmctld are laid out for: it dies of one node more. All that can be declared fits in."""
 HELPERS = "/usr/local/libexec/stampworks"
+POWER = f"{HELPERS}/power"
 HEALTH = "/usr/local/sbin/stampworks-health"
 CONTROLLER_PORT = 6817
 DATABASE_PORT = 6819
 TOPOLOGY_PLUGINS = {"flat": "default", "tree": "tree", "block": "block"}
 IMAGINED_S = 30
 """After how long a node for scheduling only counts as not started, and as idle: Slurm wants numbers."""
+START_S, END_S, IDLE_S = 1800, 120, 600
+"""Elastic nodes: a machine with eight GPUs boots and proves itself for minutes; it ends its programs when it goes; and
+it is kept for a while after its last job, for the next one."""
 Setting = tuple[str, object]
 Members = Mapping[str, Sequence[str]]
 """Names of nodes by pool."""
@@ -48,26 +52,37 @@ def files(plan: Plan, roster: Roster) -> dict[str, str]:
 
 
 def node_names(plan: Plan, roster: Roster) -> dict[str, tuple[str, ...]]:
-    """Who is in each pool now; of those for scheduling only, who would be."""
-    found = {pool.name: tuple(member.name for member in members_of(pool, roster)) for pool in plan.pools}
+    """Who is in each pool now, or may start with the work; of those for scheduling only, who would be."""
+    found = {
+        pool.name: (
+            *(member.name for member in members_of(pool, roster)),
+            *(node.name for node in pool.elastic_nodes),
+        )
+        for pool in plan.pools
+    }
     return found | {pool.name: tuple(node.name for node in pool.nodes) for pool in plan.scheduling_only}
 
 
 def members_of(pool: Group, roster: Roster) -> tuple[Member, ...]:
-    return tuple(member for member in roster.members if member.group == pool.name)
+    """Those that are there to stay."""
+    elastic = {node.name for node in pool.elastic_nodes}
+    return tuple(one for one in roster.members if one.group == pool.name and one.name not in elastic)
 
 
 def slurm_conf(plan: Plan, roster: Roster, members: Members) -> str:
     nodes = [node_line(pool.machine, member) for pool in plan.pools for member in members_of(pool, roster)]
-    nodes += [imagined_line(pool, members[pool.name]) for pool in plan.scheduling_only]
+    nodes += [cloud_line(pool, [node.name for node in pool.elastic_nodes]) for pool in elastic(plan)]
+    nodes += [cloud_line(pool, members[pool.name]) for pool in plan.scheduling_only]
     queues = [queue_line(plan, queue, members) for queue in plan.scheduler.queues]
-    sections = (identity(plan, roster), placement(plan), care(), imagined(plan), priorities(plan), accounting(plan))
+    saving = power_saving(plan, roster) if elastic(plan) else imagined(plan)
+    sections = (identity(plan, roster), placement(plan), care(), saving, priorities(plan), accounting(plan))
     body = "\n".join(lines_of(section) for section in sections if section)
     return header(plan) + body + "\n" + "\n".join([*nodes, "", *queues, ""])
 
 
 def identity(plan: Plan, roster: Roster) -> list[Setting]:
     head = next(member for member in roster.members if member.group == plan.controller.name)
+    comes_and_goes = plan.scheduling_only or elastic(plan)
     return [
         ("ClusterName", plan.name),
         ("SlurmctldHost", f"{head.name}({head.address})"),
@@ -78,7 +93,7 @@ def identity(plan: Plan, roster: Roster) -> list[Setting]:
         ("AuthType", "auth/slurm"),
         ("CredType", "cred/slurm"),
         # nodes fetch these files from the controller; one that is switched off can be switched on again at once
-        ("SlurmctldParameters", "enable_configless" + (",idle_on_node_suspend" if plan.scheduling_only else "")),
+        ("SlurmctldParameters", "enable_configless" + (",idle_on_node_suspend" if comes_and_goes else "")),
         ("StateSaveLocation", plan.scheduler.queue_directory),
         ("SlurmdSpoolDir", "/var/lib/slurm/slurmd"),
         ("SlurmctldPidFile", "/run/slurmctld.pid"),
@@ -120,6 +135,26 @@ def care() -> list[Setting]:
         ("BatchStartTimeout", 60),
         # a shell's limits say nothing about a job: memory for RDMA must stay lockable
         ("PropagateResourceLimitsExcept", "MEMLOCK,NOFILE"),
+    ]
+
+
+def elastic(plan: Plan) -> tuple[Group, ...]:
+    """Pools of which some nodes start and stop with the work."""
+    return tuple(pool for pool in plan.pools if pool.elastic_nodes)
+
+
+def power_saving(plan: Plan, roster: Roster) -> list[Setting]:
+    """Nodes of a cloud that are there when there is work for them."""
+    static = [member.name for pool in plan.pools for member in members_of(pool, roster)]
+    return [
+        ("PrivateData", "cloud"),  # shows nodes that are switched off
+        ("ResumeProgram", f"{POWER}/resume"),
+        ("SuspendProgram", f"{POWER}/suspend"),
+        ("ResumeTimeout", START_S),
+        ("SuspendTimeout", END_S),
+        ("ResumeRate", 0),
+        ("SuspendRate", 0),
+        *([("SuspendExcNodes", fold(static, ","))] if static else []),
     ]
 
 
@@ -167,8 +202,8 @@ def node_line(machine: Machine, member: Member) -> str:
     return words([("NodeName", member.name), ("NodeAddr", member.address), *hardware(machine), ("State", "UNKNOWN")])
 
 
-def imagined_line(pool: Group, names: Sequence[str]) -> str:
-    # an address where nobody answers at once: without one each of them would be looked up for seconds
+def cloud_line(pool: Group, names: Sequence[str]) -> str:
+    # an address where nobody answers at once: without one each that is switched off would be looked up for seconds
     return words(
         [("NodeName", fold(names, ",")), ("NodeAddr", "127.0.0.1"), *hardware(pool.machine), ("State", "CLOUD")]
     )
@@ -207,6 +242,8 @@ def queue_line(plan: Plan, queue: Queue, members: Members) -> str:
         *([("PriorityTier", tier(plan, queue))] if tiers else []),
         # without a time of its own no queue's node is ever switched off
         *([("SuspendTime", IMAGINED_S)] if imagined else []),
+        *([("ResumeTimeout", IMAGINED_S), ("SuspendTimeout", 1)] if imagined and elastic(plan) else []),
+        *([("SuspendTime", IDLE_S)] if {pool.name for pool in elastic(plan)}.intersection(queue.pools) else []),
         *([("PreemptMode", "OFF")] if tiers and safe and scheduler.preemption != "off" else []),
         ("State", "UP"),
     ]

@@ -1,0 +1,75 @@
+"""What was started for which node: AWS may show it only later, and a program may end before it has named it.
+
+One file beside Slurm's queue. Whoever has it open is alone: the three programs run whenever Slurm likes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PAUSE_S_MAX = 900
+"""However often there was nothing to be had, it is tried again after this time."""
+
+
+class Book:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        data = json.loads(path.read_text()) if path.exists() else {}
+        self.machines: dict[str, dict[str, Any]] = data.get("machines", {})
+        """Of each node its instance, and since when."""
+        self.launches: dict[str, dict[str, Any]] = data.get("launches", {})
+        """By token what was asked for, and no answer is known: nodes, and since when."""
+        self.pauses: dict[str, dict[str, Any]] = data.get("pauses", {})
+        """By template until when it is not asked for, and why."""
+
+    def asked(self, names: list[str]) -> str:
+        """Written down before it is asked for, so that nobody forgets it."""
+        token = uuid.uuid4().hex
+        self.launches[token] = {"names": names, "since": time.time()}
+        self.save()
+        return token
+
+    def answered(self, token: str, instances: list[str]) -> dict[str, str]:
+        """The nodes that got an instance each."""
+        names = self.launches.pop(token)["names"]
+        got = dict(zip(names, instances, strict=False))
+        self.machines |= {name: {"instance": id_, "since": time.time()} for name, id_ in got.items()}
+        self.save()
+        return got
+
+    def pause(self, template: str, why: str, first_s: float) -> None:
+        """Longer each time that there was nothing again."""
+        pause_s = min(self.pauses.get(template, {"pause_s": first_s / 2})["pause_s"] * 2, PAUSE_S_MAX)
+        self.pauses[template] = {"until": time.time() + pause_s, "pause_s": pause_s, "why": why}
+
+    def paused(self, template: str) -> str:
+        """Why it is not asked for now; empty when it is. A clock that was set makes no pause longer."""
+        found = self.pauses.get(template)
+        return found["why"] if found and 0 < found["until"] - time.time() <= found["pause_s"] else ""
+
+    def save(self) -> None:
+        beside = self._path.with_suffix(".new")
+        text = json.dumps({"machines": self.machines, "launches": self.launches, "pauses": self.pauses}, indent=1)
+        with beside.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(self._path)
+
+
+@contextmanager
+def opened(folder: str) -> Iterator[Book]:
+    path = Path(folder)
+    with (path / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        book = Book(path / "book.json")
+        yield book
+        book.save()

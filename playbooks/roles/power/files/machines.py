@@ -1,0 +1,134 @@
+"""The instances that are, or were, elastic nodes of this cluster, as AWS has them."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+WAITS_S = (0.5, 1, 2, 4, 8)
+"""Between tries of a call that AWS had no time for."""
+PASSING = {
+    *("RequestLimitExceeded", "Throttling", "ThrottlingException", "EC2ThrottledException"),
+    *("InternalError", "InternalFailure", "Unavailable", "ServiceUnavailable"),
+}
+THROTTLED = {each for each in PASSING if each.startswith(("Request", "Throttling", "EC2"))}
+ALIVE = {"pending", "running", "stopping", "stopped"}
+ELASTIC = "stampworks:elastic"
+"""The tag that no node has which always runs: those are their group's."""
+
+
+class RefusedError(Exception):
+    """AWS has said no, and nothing was started."""
+
+
+class UnansweredError(Exception):
+    """It is not known whether AWS has done it."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    id: str
+    node: str
+    """Empty until somebody has named it."""
+    address: str
+    """Empty until it has one."""
+    state: str
+    ended_why: str
+    token: str
+    """With which it was asked for."""
+    since: float
+
+    @property
+    def alive(self) -> bool:
+        return self.state in ALIVE
+
+
+class Machines:
+    def __init__(self, cluster: str, region: str, pools: Iterable[str]) -> None:
+        # what is worth another try is decided here: AWS says "no capacity" as a fault of its own, which an SDK repeats
+        once = Config(retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout=30)
+        self._ec2: Any = boto3.client("ec2", region_name=region, config=once)
+        self._filters = [
+            {"Name": "tag:stampworks:cluster", "Values": [cluster]},
+            {"Name": "tag:stampworks:group", "Values": list(pools)},
+            {"Name": "tag-key", "Values": [ELASTIC]},
+        ]
+        self._cluster = cluster
+
+    def start(self, template: str, count: int, token: str) -> list[Instance]:
+        """As many as there are, one at least: one call, for what starts together is put close together."""
+        what = {"LaunchTemplateName": template, "Version": "$Default"}
+        return [
+            _instance(row)
+            for row in _patiently(
+                self._ec2.run_instances, LaunchTemplate=what, MinCount=1, MaxCount=count, ClientToken=token
+            )["Instances"]
+        ]
+
+    def name(self, id_: str, node: str) -> None:
+        tags = {"stampworks:node": node, "Name": f"{self._cluster}-{node}"}
+        rows = [{"Key": key, "Value": value} for key, value in tags.items()]
+        _patiently(self._ec2.create_tags, Resources=[id_], Tags=rows)
+
+    def there(self) -> list[Instance]:
+        """The oldest first, with those that ended lately. One that has just started may be missing for a while."""
+        rows, more = [], {}
+        while True:
+            page = _patiently(self._ec2.describe_instances, Filters=self._filters, MaxResults=1000, **more)
+            rows += [row for reservation in page["Reservations"] for row in reservation["Instances"]]
+            if not page.get("NextToken"):
+                break
+            more = {"NextToken": page["NextToken"]}
+        return sorted(map(_instance, rows), key=lambda each: (each.since, each.id))
+
+    def end(self, ids: Iterable[str]) -> set[str]:
+        """Those that are about to be gone, or already were; a call that names an unknown one ends none of them."""
+        ids = sorted(ids)
+        if not ids:
+            return set()
+        try:
+            _patiently(self._ec2.terminate_instances, InstanceIds=ids)
+        except RefusedError as error:
+            if "InvalidInstanceID" not in str(error) or len(ids) == 1:
+                return set()
+            return {id_ for one in ids for id_ in self.end([one])}
+        return set(ids)
+
+
+def _patiently(call: Callable[..., Any], **arguments: Any) -> Any:
+    for wait_s in (*WAITS_S, 0):
+        try:
+            return call(**arguments)
+        except ClientError as error:
+            said = error.response["Error"]
+            code, text = said.get("Code", ""), f"{said.get('Code')}: {said.get('Message')}"
+            if code not in PASSING:
+                raise RefusedError(text) from None
+            last: Exception = RefusedError(text) if code in THROTTLED else UnansweredError(text)
+        except BotoCoreError as error:
+            last = UnansweredError(str(error))
+        time.sleep(wait_s * random.uniform(0.5, 1))  # noqa: S311  (so that not all come again at once)
+    raise last
+
+
+def _instance(row: dict[str, Any]) -> Instance:
+    return Instance(
+        id=row["InstanceId"],
+        node=_tags(row).get("stampworks:node", ""),
+        address=row.get("PrivateIpAddress") or "",
+        state=row["State"]["Name"],
+        ended_why=row.get("StateReason", {}).get("Message", ""),
+        token=row.get("ClientToken", ""),
+        since=row["LaunchTime"].timestamp(),
+    )
+
+
+def _tags(row: dict[str, Any]) -> dict[str, str]:
+    return {each["Key"]: each["Value"] for each in row.get("Tags", ())}

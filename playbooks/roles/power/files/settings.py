@@ -1,0 +1,35 @@
+"""What the plan says of elastic nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FILE = "/etc/stampworks/power.json"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True)
+class Settings:
+    cluster: str
+    region: str
+    directory: str
+    """Where what was started is written down."""
+    pools: dict[str, dict[str, Any]]
+    """By name: its elastic nodes, and the templates that they start from, in order."""
+    pause_s: float
+    """For how long nobody asks again for what there was none of, the first time."""
+    lag_s: float
+    """For how long AWS may not show what it has started."""
+
+    def pool_of(self, node: str) -> str:
+        """Empty for a node that is none of ours."""
+        return next((name for name, pool in self.pools.items() if node in pool["nodes"]), "")
+
+
+def load() -> Settings:
+    os.environ["PATH"] = os.environ.get("STAMPWORKS_POWER_PATH", PATH)
+    return Settings(**json.loads(Path(os.environ.get("STAMPWORKS_POWER_SETTINGS", FILE)).read_text()))

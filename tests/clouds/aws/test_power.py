@@ -1,0 +1,509 @@
+"""Elastic nodes: the programs that Slurm starts, against a simulated AWS, in which nobody is ever left over."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models.instances import Instance
+from moto.ec2.responses import EC2Response
+from stampworks.configuration import playbooks_dir
+
+from .simulated import Simulated
+
+PROGRAMS = playbooks_dir() / "roles/power/files"
+STAND_IN = Path(__file__).parent
+NAMES = [f"gpu-{number:03d}" for number in range(1, 7)]
+ELASTIC = NAMES[2:]
+STATIC = "one-static"
+"""The template of nodes that always run."""
+LIMIT_S, WAIT = 60, time.sleep
+UP, DOWN = "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP", "IDLE+CLOUD+POWERED_DOWN"
+
+
+class Cloud:
+    """A simulated AWS that runs out of machines, and that shows what it has started when it likes."""
+
+    def __init__(self, aws: Simulated) -> None:
+        self.aws, self.ec2 = aws, aws.client("ec2")
+        self.capacity: dict[str, int] = {}
+        """Of each template how many more instances there are; of others any number."""
+        self.lag = 0
+        """So many times what is new is not shown."""
+        self.without_address = 0
+        """So many times nobody has an address."""
+        self.tokens: dict[str, Any] = {}
+        self.shown: set[str] = set()
+
+    def templates(self, cluster: str, *names: str) -> None:
+        image = self.aws.publish("/image")
+        for name in names:
+            tags = {"stampworks:cluster": cluster, "stampworks:group": "gpu"}
+            if name != STATIC:
+                tags["stampworks:elastic"] = "on-demand"
+            self.ec2.create_launch_template(
+                LaunchTemplateName=name,
+                LaunchTemplateData={
+                    "ImageId": image,
+                    "InstanceType": "p5.48xlarge",
+                    "TagSpecifications": [{"ResourceType": "instance", "Tags": rows(tags)}],
+                },
+            )
+
+    def started(self, template: str, **tags: str) -> str:
+        """One that nobody of the programs has started."""
+        what = {"LaunchTemplateName": template}
+        [made] = self.ec2.run_instances(LaunchTemplate=what, MinCount=1, MaxCount=1, ClientToken=f"{time.time()}")[
+            "Instances"
+        ]
+        if tags:
+            self.ec2.create_tags(Resources=[made["InstanceId"]], Tags=rows(tags))
+        return str(made["InstanceId"])
+
+    def instances(self, cluster: str = "one") -> dict[str, str]:
+        """Those that are paid for: their names by their ids."""
+        pages = self.ec2.describe_instances(Filters=[{"Name": "tag:stampworks:cluster", "Values": [cluster]}])
+        found = [row for each in pages["Reservations"] for row in each["Instances"]]
+        return {
+            row["InstanceId"]: {tag["Key"]: tag["Value"] for tag in row["Tags"]}.get("stampworks:node", "")
+            for row in found
+            if row["State"]["Name"] in ("pending", "running")
+        }
+
+
+def rows(tags: dict[str, str]) -> list[dict[str, str]]:
+    return [{"Key": key.replace("_", ":", 1), "Value": value} for key, value in tags.items()]
+
+
+@pytest.fixture
+def cloud(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> Cloud:
+    """What moto does not do: start as many as there are, once for each token, and show them late."""
+    made, run, describe = Cloud(aws), EC2Response.run_instances, EC2Response.describe_instances
+    address: Any = Instance.private_ip_address
+
+    def run_instances(self: Any) -> Any:
+        template, most = self._get_param("LaunchTemplate")["LaunchTemplateName"], int(self._get_param("MaxCount"))
+        token = self._get_param("ClientToken")
+        if token not in made.tokens:
+            there = min(most, made.capacity.get(template, most))
+            if there < int(self._get_param("MinCount")):
+                raise EC2ClientError("InsufficientInstanceCapacity", "We currently do not have sufficient capacity.")
+            if template in made.capacity:
+                made.capacity[template] -= there
+            self.params["MinCount"] = str(there)
+            made.tokens[token] = run(self)
+        return made.tokens[token]
+
+    def describe_instances(self: Any) -> Any:
+        answer = describe(self)
+        of_programs = "MaxResults" in self.params
+        made.without_address -= of_programs and made.without_address > 0
+        result: Any = answer.result
+        found = result["Reservations"]
+        if of_programs and made.lag > 0:
+            made.lag -= 1
+            result["Reservations"] = [each for each in found if each.id in made.shown]
+        else:
+            made.shown |= {each.id for each in found}
+        return answer
+
+    monkeypatch.setattr(EC2Response, "run_instances", run_instances)
+    monkeypatch.setattr(EC2Response, "describe_instances", describe_instances)
+    monkeypatch.setattr(
+        Instance, "private_ip_address", property(lambda self: None if made.without_address else address.fget(self))
+    )
+    made.templates("one", STATIC, "one-gpu", "one-gpu-spot")
+    return made
+
+
+class Head:
+    """Where the programs run: two nodes that are always there, four that start with the work."""
+
+    def __init__(self, folder: Path, cloud: Cloud) -> None:
+        self.cloud, self._slurm, self.settings = cloud, folder / "slurm.json", folder / "power.json"
+        self.book = folder / "book.json"
+        self.environment = {
+            **cloud.aws.environment,
+            "SLURM_STAND_IN": str(self._slurm),
+            "STAMPWORKS_POWER_SETTINGS": str(self.settings),
+            "STAMPWORKS_POWER_PATH": f"{STAND_IN}:/usr/bin:/bin",
+        }
+        self.configure()
+        self._write({name: {"state": DOWN, "address": "", "reason": "", "by": ""} for name in NAMES})
+        self.slurm(*NAMES[:2], state="IDLE")
+
+    def configure(self, **more: Any) -> None:
+        offers = [{"name": "on-demand", "template": "one-gpu"}, {"name": "spot", "template": "one-gpu-spot"}]
+        data = {
+            "cluster": "one",
+            "region": "us-east-1",
+            "directory": str(self.settings.parent),
+            "pools": {"gpu": {"nodes": ELASTIC, "offers": offers}},
+            "pause_s": 60,
+            "lag_s": 300,
+        }
+        self.settings.write_text(json.dumps(data | more))
+
+    def run(self, program: str, *arguments: str) -> int:
+        """In this process, which has the SDK; it is what a process of its own would do."""
+        with pytest.MonkeyPatch.context() as patched:
+            for name, value in self.environment.items():
+                patched.setenv(name, value)
+            patched.setattr(sys, "argv", [program, *arguments])
+            patched.setattr(sys, "dont_write_bytecode", True)
+            patched.syspath_prepend(PROGRAMS)
+            patched.setattr(time, "sleep", lambda seconds: WAIT(seconds / 50))
+            for module in PROGRAMS.glob("*.py"):
+                patched.delitem(sys.modules, module.stem, raising=False)
+            try:
+                runpy.run_path(str(PROGRAMS / program), run_name="__main__")
+            except SystemExit as ended:
+                return int(ended.code or 0)
+            finally:
+                for module in PROGRAMS.glob("*.py"):
+                    sys.modules.pop(module.stem, None)
+        return 0
+
+    def process(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-sEB", str(PROGRAMS / program), *arguments]
+        return subprocess.run(argv, env=self.environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+
+    def resume(self, *names: str) -> None:
+        """As Slurm does it; what it then switches off is switched off."""
+        self.slurm(*names, state=UP)
+        self.run("resume", ",".join(names))
+        self.settle()
+
+    def suspend(self, *names: str) -> int:
+        self.slurm(*names, state="IDLE+CLOUD+POWERING_DOWN")
+        done = self.run("suspend", ",".join(names))
+        self.slurm(*names, state=DOWN, address="")
+        return done
+
+    def watch(self) -> None:
+        self.run("watch", "--once")
+        self.settle()
+
+    def settle(self) -> None:
+        """Slurm calls for each node that was given back."""
+        if going := [name for name, node in self.nodes.items() if "POWERING_DOWN" in node["state"]]:
+            self.suspend(*going)
+
+    def slurm(self, *names: str, **more: str) -> None:
+        nodes = self.nodes
+        for name in names:
+            nodes[name] |= more
+        self._write(nodes)
+
+    @property
+    def nodes(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = json.loads(self._slurm.read_text())
+        return found
+
+    def returned(self) -> dict[str, str]:
+        """Nodes that were given back, and why."""
+        return {name: node["reason"] for name, node in self.nodes.items() if node.get("returned")}
+
+    def _write(self, nodes: dict[str, dict[str, Any]]) -> None:
+        self._slurm.write_text(json.dumps(nodes))
+
+    def later(self, seconds: float) -> None:
+        """So much time goes by for what is written down."""
+        data = json.loads(self.book.read_text())
+        for row in (*data["machines"].values(), *data["launches"].values()):
+            row["since"] -= seconds
+        for row in data["pauses"].values():
+            row["until"] -= seconds
+        self.book.write_text(json.dumps(data))
+
+
+@pytest.fixture
+def head(tmp_path: Path, cloud: Cloud) -> Iterator[Head]:
+    """After each scenario Slurm switches all off, and nothing is left of it; what is not ours is as it was."""
+    made = Head(tmp_path, cloud)
+    strangers = [cloud.started(STATIC, stampworks_node="gpu-001"), cloud.started(STATIC)]
+    cloud.templates("two", "two-gpu")
+    others = [cloud.started("two-gpu", stampworks_node=name) for name in ELASTIC]
+    yield made
+    cloud.aws.mend()
+    cloud.capacity, cloud.lag, cloud.without_address = {}, 0, 0
+    made.slurm(*ELASTIC, state=DOWN)
+    made.configure(lag_s=0)
+    made.watch()
+    assert set(cloud.instances()) == set(strangers)
+    assert set(cloud.instances("two")) == set(others)
+
+
+def nodes_of(cloud: Cloud) -> list[str]:
+    return sorted(name for name in cloud.instances().values() if name in ELASTIC)
+
+
+def test_nodes_come_and_go(head: Head, cloud: Cloud) -> None:
+    """With their names and addresses, in one call; and go, and only they."""
+    head.slurm(*ELASTIC[:3], state=UP)
+    assert head.process("resume", "gpu-[003-005]").stderr == ""
+    assert nodes_of(cloud) == ELASTIC[:3]
+    assert cloud.aws.calls.count("ec2:RunInstances") == 1 + len(ELASTIC) + 2  # others are the fixture's
+    assert all(head.nodes[name]["address"].startswith("10.") for name in ELASTIC[:3])
+    assert len({head.nodes[name]["address"] for name in ELASTIC[:3]}) == 3
+    assert head.suspend("gpu-004") == 0
+    assert nodes_of(cloud) == ["gpu-003", "gpu-005"]
+    head.slurm("gpu-003", "gpu-004", state=DOWN)
+    assert head.process("suspend", "gpu-[003-004]").returncode == 0
+    assert nodes_of(cloud) == ["gpu-005"]
+    assert head.process("watch", "--once").stderr == ""
+    assert nodes_of(cloud) == ["gpu-005"]
+    assert head.returned() == {}
+
+
+def test_a_node_that_is_asked_for_twice(head: Head, cloud: Cloud) -> None:
+    """It has one machine; also when AWS does not show it yet, and when both ask at once."""
+    head.resume("gpu-003")
+    first = cloud.instances()
+    cloud.lag = 100
+    head.resume("gpu-003")
+    cloud.lag = 0
+    with ThreadPoolExecutor(2) as both:
+        list(both.map(lambda _: head.process("resume", "gpu-[003-004]"), range(2)))
+    assert nodes_of(cloud) == ["gpu-003", "gpu-004"]
+    assert first.items() <= cloud.instances().items()
+
+
+def test_the_next_way_to_buy_is_tried(head: Head, cloud: Cloud) -> None:
+    """For those that the first one had no machine for; what came stays."""
+    cloud.capacity = {"one-gpu": 1}
+    head.resume(*ELASTIC[:3])
+    assert nodes_of(cloud) == ELASTIC[:3]
+    assert [each.split("/")[-1] for each in templates(cloud)] == ["one-gpu", "one-gpu-spot", "one-gpu-spot"]
+    assert head.returned() == {}
+
+
+def templates(cloud: Cloud) -> list[str]:
+    """Of the named instances."""
+    names = {
+        each["LaunchTemplateId"]: each["LaunchTemplateName"]
+        for each in cloud.ec2.describe_launch_templates()["LaunchTemplates"]
+    }
+    found = []
+    for page in cloud.ec2.describe_instances()["Reservations"]:
+        for row in page["Instances"]:
+            tags = {tag["Key"]: tag["Value"] for tag in row["Tags"]}
+            if tags["stampworks:cluster"] == "one" and tags.get("stampworks:node") in ELASTIC:
+                found.append(names[tags["aws:ec2launchtemplate:id"]])
+    return sorted(found)
+
+
+def test_nothing_is_to_be_had(head: Head, cloud: Cloud) -> None:
+    """The nodes are free again, with the reason, those that came stay, and AWS is not asked again for a while."""
+    cloud.capacity = {"one-gpu": 0, "one-gpu-spot": 1}
+    head.resume(*ELASTIC[:3])
+    assert nodes_of(cloud) == ["gpu-003"]
+    why = (
+        "no machine for pool gpu: on-demand InsufficientInstanceCapacity: We currently do not have sufficient "
+        "capacity.; spot 1 of 3"
+    )
+    assert head.returned() == {"gpu-004": why, "gpu-005": why}
+    assert {head.nodes[name]["state"] for name in ("gpu-004", "gpu-005")} == {DOWN}
+    asked = cloud.aws.calls.count("ec2:RunInstances")
+    cloud.capacity = {}
+    head.resume("gpu-004")
+    assert cloud.aws.calls.count("ec2:RunInstances") == asked
+    assert nodes_of(cloud) == ["gpu-003"]
+    head.later(61)
+    head.resume("gpu-004")
+    assert nodes_of(cloud) == ["gpu-003", "gpu-004"]
+
+
+def test_a_pause_grows(head: Head, cloud: Cloud) -> None:
+    """Up to a quarter of an hour; one success ends it."""
+    cloud.capacity = {"one-gpu": 0}
+    for pause_s in (60, 120, 240, 480, 900, 900):
+        head.resume("gpu-003")
+        head.suspend("gpu-003")
+        [found] = json.loads(head.book.read_text())["pauses"].values()
+        assert found["pause_s"] == pause_s
+        head.later(pause_s)
+    cloud.capacity = {}
+    head.resume("gpu-003")
+    assert json.loads(head.book.read_text())["pauses"] == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("VcpuLimitExceeded", 400),
+        ("MaxSpotInstanceCountExceeded", 400),
+        ("InsufficientInstanceCapacity", 500),
+        ("ReservationCapacityExceeded", 400),
+        ("UnauthorizedOperation", 403),
+        ("InvalidLaunchTemplateName.NotFoundException", 400),
+    ],
+)
+def test_every_no_leads_to_the_next_way(head: Head, cloud: Cloud, code: str, status: int) -> None:
+    """At once: what a limit or a stock-out refuses it refuses the second time, too."""
+    cloud.aws.fail("ec2:RunInstances", code, "so it is", status=status, where="LaunchTemplateName=one-gpu&", times=1)
+    head.resume("gpu-003")
+    assert templates(cloud) == ["one-gpu-spot"]
+    assert json.loads(head.book.read_text())["pauses"]["one-gpu"]["why"] == f"{code}: so it is"
+    cloud.aws.fail("ec2:RunInstances", code, "so it is", status=status)
+    head.resume("gpu-004")
+    assert f"spot {code}: so it is" in head.returned()["gpu-004"]
+
+
+def test_throttling_is_waited_out(head: Head, cloud: Cloud) -> None:
+    """Whatever call it is of."""
+    for action in ("RunInstances", "DescribeInstances", "CreateTags", "TerminateInstances"):
+        cloud.aws.fail(f"ec2:{action}", "RequestLimitExceeded", status=503, times=2)
+    head.resume("gpu-003")
+    assert (nodes_of(cloud), head.returned()) == (["gpu-003"], {})
+    assert head.suspend("gpu-003") == 0
+    assert nodes_of(cloud) == []
+
+
+def test_an_answer_that_is_lost(head: Head, cloud: Cloud) -> None:
+    """AWS has started them, and nobody heard of it: the token is the same, so that it starts none twice."""
+    cloud.aws.fail("ec2:RunInstances", "InternalError", status=500, times=1)
+    head.resume("gpu-003")
+    assert nodes_of(cloud) == ["gpu-003"]
+
+
+def test_a_program_that_ends_before_it_has_named_them(head: Head, cloud: Cloud) -> None:
+    """What was asked for stands in the book, with the token that AWS keeps: they are found by it."""
+    head.slurm("gpu-003", "gpu-004", state=UP)
+    head.book.write_text(json.dumps({"launches": {"t-1": {"names": ["gpu-003", "gpu-004"], "since": time.time()}}}))
+    cloud.ec2.run_instances(LaunchTemplate={"LaunchTemplateName": "one-gpu"}, MinCount=1, MaxCount=2, ClientToken="t-1")
+    head.watch()
+    assert nodes_of(cloud) == ["gpu-003", "gpu-004"]
+    assert head.nodes["gpu-004"]["address"].startswith("10.")
+    assert head.returned() == {}
+
+
+def test_what_nobody_has_asked_for(head: Head, cloud: Cloud) -> None:
+    """An instance of the pool without a name ends when it is not new any more; a second one of a name at once."""
+    head.resume("gpu-003")
+    kept = set(cloud.instances())
+    cloud.started("one-gpu")
+    cloud.started("one-gpu", stampworks_node="gpu-003")
+    head.watch()
+    assert len(set(cloud.instances()) - kept) == 1
+    head.configure(lag_s=0)
+    head.watch()
+    assert set(cloud.instances()) == kept
+
+
+def test_a_book_that_is_lost(head: Head, cloud: Cloud) -> None:
+    """As on a head with a new volume: names are on the instances, and who runs goes on."""
+    head.resume("gpu-003", "gpu-004")
+    kept = cloud.instances()
+    head.book.unlink()
+    head.slurm("gpu-004", state=DOWN)
+    head.watch()
+    assert nodes_of(cloud) == ["gpu-003"]
+    assert cloud.instances().items() <= kept.items()
+    assert list(json.loads(head.book.read_text())["machines"]) == ["gpu-003"]
+
+
+def test_addresses_that_come_late(head: Head, cloud: Cloud) -> None:
+    """They are waited for; one that comes after that is told by the watch."""
+    cloud.without_address = 2
+    head.resume("gpu-003")
+    assert head.nodes["gpu-003"]["address"].startswith("10.")
+    right = head.nodes["gpu-003"]["address"]
+    head.slurm("gpu-003", address="127.0.0.1")
+    head.watch()
+    assert head.nodes["gpu-003"]["address"] == right
+
+
+def test_a_describe_that_lags(head: Head, cloud: Cloud) -> None:
+    """A node whose machine is not shown yet is given time, and its machine goes with it."""
+    cloud.lag = 1000
+    head.resume("gpu-003")
+    head.watch()
+    assert head.returned() == {}
+    assert head.suspend("gpu-003") == 0
+    cloud.lag = 0
+    assert nodes_of(cloud) == []
+
+
+def test_a_machine_that_never_shows(head: Head, cloud: Cloud) -> None:
+    """After that time it is gone, and its node is free."""
+    cloud.lag = 1000
+    head.resume("gpu-003")
+    head.later(301)
+    head.watch()
+    assert list(head.returned()) == ["gpu-003"]
+
+
+@pytest.mark.parametrize("state", [UP, "ALLOCATED+CLOUD"])
+def test_a_machine_that_dies(head: Head, cloud: Cloud, state: str) -> None:
+    """While it starts, or while it works: nobody waits until Slurm has noticed."""
+    head.resume("gpu-003", "gpu-004")
+    [id_] = [id_ for id_, name in cloud.instances().items() if name == "gpu-003"]
+    head.slurm("gpu-003", "gpu-004", state=state)
+    cloud.ec2.terminate_instances(InstanceIds=[id_])
+    head.watch()
+    assert list(head.returned()) == ["gpu-003"]
+    assert head.returned()["gpu-003"].startswith(f"its instance {id_} is gone. Client.UserInitiatedShutdown")
+    assert nodes_of(cloud) == ["gpu-004"]
+    head.resume("gpu-003")
+    assert nodes_of(cloud) == ["gpu-003", "gpu-004"]
+
+
+@pytest.mark.parametrize(
+    ("state", "by", "returned"),
+    [
+        ("DOWN+CLOUD+POWERED_DOWN", "slurm", True),
+        ("DOWN+CLOUD+NOT_RESPONDING", "slurm", True),
+        ("DOWN+CLOUD", "root", False),
+        ("IDLE+CLOUD+DRAIN", "slurm", False),
+    ],
+)
+def test_nobody_stays_down(head: Head, cloud: Cloud, state: str, by: str, returned: bool) -> None:
+    """Whom Slurm has given up is free again, without its machine; whom a person has set down is left alone."""
+    head.resume("gpu-003")
+    head.slurm("gpu-003", state=state, reason="ResumeTimeout reached", by=by)
+    head.watch()
+    assert list(head.returned()) == (["gpu-003"] if returned else [])
+    assert nodes_of(cloud) == ([] if returned else ["gpu-003"])
+
+
+def test_an_end_that_aws_does_not_take(head: Head, cloud: Cloud) -> None:
+    """The watch ends it; one that AWS does not know keeps nobody else."""
+    head.resume("gpu-003", "gpu-004")
+    cloud.aws.fail("ec2:TerminateInstances", "UnauthorizedOperation", status=403)
+    assert head.suspend("gpu-003") == 1
+    cloud.aws.mend()
+    head.watch()
+    assert nodes_of(cloud) == ["gpu-004"]
+    head.resume("gpu-003")
+    data = json.loads(head.book.read_text())
+    data["machines"]["gpu-003"]["instance"] = "i-00000000000000000"
+    head.book.write_text(json.dumps(data))
+    assert head.suspend("gpu-003", "gpu-004") == 1
+    assert nodes_of(cloud) == []
+
+
+def test_a_node_that_is_wanted_again_is_not_switched_off(head: Head, cloud: Cloud) -> None:
+    """A call that waited too long is too late."""
+    head.resume("gpu-003")
+    assert head.run("suspend", "gpu-003") == 0
+    assert nodes_of(cloud) == ["gpu-003"]
+
+
+def test_names_that_are_none_of_ours(head: Head, cloud: Cloud) -> None:
+    """Static nodes, nodes for scheduling only and what is no name at all are nobody's machines."""
+    before = cloud.instances()
+    for name in ("gpu-001,big-[1-3]", "--help", "gpu-003;$(reboot)"):
+        for program in ("resume", "suspend"):
+            head.process(program, name)
+    assert cloud.instances() == before
+    assert head.returned() == {}
