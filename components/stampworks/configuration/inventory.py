@@ -66,7 +66,7 @@ def image_inventory(release: Release, roster: Roster, packages_source: str) -> d
     }
     roles = [*(role for role, _ in release.packages), *(each.name for each in release.hardware)]
     # what stands for the driver's tool would be found before the tool itself
-    groups = ["builder", *(role for role in roles if role != "accelerator" or "driver" not in roles)]
+    groups = ["builder", *(role for role in roles if role != "accelerator" or not release.hardware)]
     children: dict[str, Any] = {group: {"hosts": {name: {} for name in hosts}} for group in groups}
     return {"all": {"vars": connection(roster) | variables, "hosts": hosts, "children": children}}
 
@@ -133,9 +133,8 @@ def members_by_role(plan: Plan, roster: Roster) -> dict[str, list[str]]:
     workers = [member.name for member in roster.members if groups[member.group].role == "worker"]
     on_fabric = [member.name for member in roster.members if member.rail_addresses]
     with_rails = [member.name for member in roster.members if any(member.rail_addresses)]
-    with_accelerators = [
-        member.name for member in roster.members if groups[member.group].machine.accelerators and member.name in workers
-    ]
+    machines = {member.name: groups[member.group].machine for member in roster.members}
+    simulated = [name for name in workers if machines[name].simulated and machines[name].accelerators]
     accounting = head if plan.scheduler.accounting else []
     equipped = {
         software.name: [each.name for each in roster.members if software.name in groups[each.group].hardware]
@@ -148,7 +147,7 @@ def members_by_role(plan: Plan, roster: Roster) -> dict[str, list[str]]:
         "base": everyone,
         **equipped,
         "reboot": [name for name in everyone if name in with_modules],
-        "accelerator": with_accelerators,
+        "accelerator": simulated,
         "fabric": with_rails,
         "collectives": on_fabric,
         "storage": everyone if plan.storage else [],
