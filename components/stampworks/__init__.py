@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from stampworks.cluster import Cluster, plan_of_stack
     from stampworks.declaration import (
         Account,
+        Budget,
         Check,
         Checkpoints,
         Declaration,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Account",
+    "Budget",
     "Check",
     "Checkpoints",
     "Cluster",

@@ -71,12 +71,12 @@ def _differences(
             if mark != "words" and not (field.name == "count_min" and _all_run(a, b)):
                 one, other = getattr(a, field.name), getattr(b, field.name)
                 within = mark if mark and kind == "difference" else kind
+                if within == "identity" and "counted" in field.metadata and len(one) != len(other):
+                    within = "difference"  # how many addresses there are is no identity
                 here = (*way, Step(field.name))
                 yield from _differences(one, other, here, within, getattr(a, "unit", ""), ordered(field, one))
     elif isinstance(a, tuple) and any(map(dataclasses.is_dataclass, (*a, *b))):
         yield from _entries({_key(each): each for each in a}, {_key(each): each for each in b}, way, kind, upto)
-    elif kind == "identity" and isinstance(a, tuple) and len(a) != len(b):
-        yield Difference(way, "difference", a, b)  # how many addresses there are is no identity
     elif not isinstance(a, tuple) or not isinstance(b, tuple) or _arranged(a, upto) != _arranged(b, upto):
         yield Difference(way, kind, a, b, unit if way[-1].field == "value" else "")
 

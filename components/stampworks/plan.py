@@ -456,6 +456,16 @@ class Tag:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """What a cluster may cost, and who is told in time."""
+
+    monthly_usd: int
+    """0 means no limit."""
+    notify: tuple[str, ...] = field(metadata=UNORDERED)
+    """Addresses for mail."""
+
+
+@dataclass(frozen=True)
 class OwnRole:
     """An Ansible role that is not ours."""
 
@@ -616,6 +626,7 @@ class Plan:
     scheduler: Scheduler
     users: tuple[User, ...] = field(metadata=UNORDERED)
     tags: tuple[Tag, ...] = field(metadata=UNORDERED | IDENTITY)
+    budget: Budget = field(metadata=IDENTITY)
     extras: Extras
     proof: Proof
     roll: Roll

@@ -50,6 +50,7 @@ DATA["extras"] = {
     "checks": [{"path": "checks/scratch.sh", "pools": ["gpu"]}],
 }
 DATA["tags"] = [{"name": "owner", "value": "research"}]
+DATA["budget"] = {"notify": ["ops@example.com"]}
 DATA["proof"] = {"level": "standard"}
 DATA["region"] = "site-1"
 DATA["pools"][0] |= {"purchase": "owned", "zone": "hall-2"}

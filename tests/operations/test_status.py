@@ -39,6 +39,7 @@ def the_plan(count: int = 2, named: bool = True) -> plan.Plan:
         scheduler=plan.Scheduler("slurm", False, "off", "flat", 0, 10, False, "/state", (), (), ()),
         users=(),
         tags=(),
+        budget=plan.Budget(0, ()),
         extras=plan.Extras((), ()),
         proof=plan.Proof("none", 1, 0),
         roll=plan.Roll((("gpu", 1),), "wait"),

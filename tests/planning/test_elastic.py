@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stampworks import planning
+from stampworks import catalog, planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan, fingerprint
 from stampworks.planning import Facts, Finding
 from stampworks.planning.changes import Side
 from stampworks.planning.changes import review as reviewed
-from stampworks.planning.cost import cost
+from stampworks.planning.cost import MONTH_HOURS, cost
 from stampworks.review import Review
 from stampworks.views.plan import plan_text
 from stampworks.views.review import review_data, review_markdown
@@ -138,6 +138,13 @@ def test_nodes_without_a_fabric_are_proven_one_by_one() -> None:
     assert finding.outcome == "pass"
 
 
+def four_nodes() -> float:
+    """What they cost an hour, with their disks."""
+    disk = catalog.part_price("aws", "disk", "us-east-1")
+    assert isinstance(disk, catalog.PartPrice)
+    return (charge(elastic())[1] or 0) / 4 + 4 * 200 * disk.usd / MONTH_HOURS
+
+
 def test_more_nodes_that_always_run() -> None:
     """In place: they start, nobody restarts, and only the least that it costs is another."""
     [change] = (it := review(elastic(4), elastic(8))).changes
@@ -147,8 +154,8 @@ def test_more_nodes_that_always_run() -> None:
     )
     assert ([(each.group, each.count) for each in it.join], it.leave, it.restart) == ([("gpu", 4)], (), ())
     assert it.usd_per_hour == 0
-    more = (charge(elastic())[1] or 0) / 4
-    assert it.usd_per_hour_min == pytest.approx(more)
+    more = four_nodes()
+    assert it.usd_per_hour_min == pytest.approx(more, abs=1e-5)
     page = review_markdown(it)
     assert f"No node restarts, 4 nodes join. Cost: +0.00 to {more:+,.2f} USD an hour." in page
     assert "| `pools[gpu].count_min` | `4` | `8` | in place | jobs go on |" in page
@@ -160,7 +167,7 @@ def test_more_nodes_that_may_run() -> None:
     assert [(each.written, each.policy) for each in it.changes] == [("pools[gpu].count", "in place")]
     assert (it.join, it.leave) == ((), ())
     assert it.usd_per_hour_min == 0
-    assert it.usd_per_hour == pytest.approx((charge(elastic())[1] or 0) / 4)
+    assert it.usd_per_hour == pytest.approx(four_nodes(), abs=1e-5)
 
 
 def test_fewer_nodes_that_may_run() -> None:
@@ -213,4 +220,4 @@ def test_how_it_is_read() -> None:
     assert text.startswith("cluster test on aws us-east-1: 4 to 16 x p5\n")
     assert "  gpu    gpu-[001-016], 4 to 16 run  p5 " in text
     least, most = charge(plan)
-    assert f"  pool gpu  {least:,.2f} to {most:,.2f}\n      4 to 16 x p5, on-demand in us-east-1; " in text
+    assert f"  pool gpu        {least:,.2f} to {most:,.2f}\n      4 to 16 x p5, on-demand in us-east-1; " in text

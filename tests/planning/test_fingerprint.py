@@ -23,6 +23,7 @@ name: one
 cloud: local
 release: "2026.11"
 tags: [{name: owner, value: research}, {name: cost-centre, value: "42"}]
+budget: {monthly_usd: 300, notify: [team@example.com]}
 network: {cidr: 10.77.0.0/16}
 pools:
   - {name: gpu, machine: sim-h100, count: 4}
@@ -73,6 +74,8 @@ IDENTITY = {
     "pools[].zone": "us-west-2b",
     "tags[].name": "team",
     "tags[].value": "product",
+    "budget.monthly_usd": 500,
+    "budget.notify": ["ops@example.com"],
     "network.cidr": "192.168.0.0/20",
     "extras.roles[].path": "elsewhere/motd",
     "extras.checks[].path": "elsewhere/scratch.sh",

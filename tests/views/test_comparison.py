@@ -148,6 +148,8 @@ def test_what_tells_siblings_apart_is_expected(path: str, value: Any) -> None:
         "pools[].zone": "pool gpu zone: none in one, us-west-2b in two",
         "tags[].name": "tag owner: only in one\n  tag team: only in two",
         "tags[].value": "tag owner: research in one, product in two",
+        "budget.monthly_usd": "budget a month: 300 USD in one, 500 USD in two",
+        "budget.notify": "budget mail to: team@example.com in one, ops@example.com in two",
         "network.cidr": "network range: 10.77.0.0/16 in one, 192.168.0.0/20 in two",
         "extras.roles[].path": "role motd path: motd in one, elsewhere/motd in two",
         "extras.checks[].path": "check scratch path: scratch.sh in one, elsewhere/scratch.sh in two",

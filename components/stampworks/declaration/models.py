@@ -17,6 +17,7 @@ from stampworks.declaration.values import (
     Cidr,
     Count,
     Directory,
+    Email,
     Experiment,
     MachineName,
     Mount,
@@ -273,6 +274,24 @@ class Tag(Section):
 
     name: TagName = Field(description="What the tag is called.", json_schema_extra=IN_PLACE)
     value: TagValue = Field(description="What it says.", json_schema_extra=IN_PLACE)
+
+
+class Budget(Section):
+    """What a cluster may cost, and who is told in time."""
+
+    monthly_usd: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000_000,
+        description="What it may cost a month, in US dollars; 0 for no limit. What a plan costs is judged by it.",
+        json_schema_extra=IN_PLACE,
+    )
+    notify: Annotated[tuple[Email, ...], FromList] = Field(
+        default=(),
+        max_length=10,
+        description="Who gets mail: when most of it is spent, and before a block of capacity ends.",
+        json_schema_extra=IN_PLACE,
+    )
 
 
 class User(Section):
@@ -734,6 +753,9 @@ class Declaration(Section):
         default=(),
         description="What bills are read by, as owner or cost-centre: on all that a cloud makes for the cluster.",
         json_schema_extra=IN_PLACE,
+    )
+    budget: Budget = Field(
+        default=Budget(), description="What it may cost, and who is told in time.", json_schema_extra=IN_PLACE
     )
     network: Network = Field(
         default=Network(), description="Which addresses the cluster takes.", json_schema_extra=REFUSE

@@ -30,6 +30,7 @@ RESERVATION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}$"
 # What all clouds take; they keep colons in names, and Name, for themselves and for us.
 TAG_PATTERN = r"^(?!Name$)[A-Za-z][A-Za-z0-9_./-]{0,62}$"
 TAG_VALUE_PATTERN = r"^[A-Za-z0-9 _.:/=+@-]{0,255}$"
+EMAIL_PATTERN = r"^[A-Za-z0-9._%+-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,24}$"
 EXPERIMENT_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._/-]{0,127}$"
 CIDR_PATTERN = r"^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/[0-9]+$"
 
@@ -219,6 +220,13 @@ def tag_value(value: str) -> str:
     return value
 
 
+def email(value: str) -> str:
+    """Refuse what no mail reaches."""
+    if not re.fullmatch(EMAIL_PATTERN, value):
+        raise _wrong(f"{shown(value)} is no address for mail", "write it like ops@example.com")
+    return value
+
+
 def storage_tier(value: str) -> str:
     """Refuse what nobody calls a tier; which ones a file system has, planning says."""
     return _of_a_cloud(value, TIER_PATTERN, "tier", "PERSISTENT_2 SSD on aws") if value else value
@@ -380,6 +388,7 @@ Zone = Annotated[str, _Form(zone, ZONE_PATTERN)]
 Reservation = Annotated[str, _Form(reservation, RESERVATION_PATTERN)]
 TagName = Annotated[str, _Form(tag_name, TAG_PATTERN)]
 TagValue = Annotated[str, _Form(tag_value, TAG_VALUE_PATTERN)]
+Email = Annotated[str, _Form(email, EMAIL_PATTERN)]
 Experiment = Annotated[str, _Form(experiment, EXPERIMENT_PATTERN)]
 OwnRole = Annotated[str, _Form(own_role, PATH_PATTERN)]
 OwnCheck = Annotated[str, _Form(own_check, PATH_PATTERN)]

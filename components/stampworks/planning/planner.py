@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stampworks.declaration import Declaration, Source
-from stampworks.plan import BUDGET_MINUTES, PLAN_VERSION, Group, Plan, Proof, Roll, Tag, User
+from stampworks.plan import BUDGET_MINUTES, PLAN_VERSION, Budget, Group, Plan, Proof, Roll, Tag, User
 from stampworks.planning import (
     expectations,
     extras,
@@ -22,6 +22,7 @@ from stampworks.planning import (
     training,
 )
 from stampworks.planning.clouds import CLOUDS
+from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.notes import Notes
 
 
@@ -60,6 +61,7 @@ def plan(source: Source) -> Plan:
         scheduler=planned_scheduler,
         users=tuple(User(each.name, each.uid, each.accounts) for each in declaration.users),
         tags=tuple(Tag(each.name, each.value) for each in declaration.tags),
+        budget=_budget(declaration, choices, notes),
         extras=extras.build(declaration),
         proof=_proof(declaration, notes),
         roll=_roll(declaration, places.groups),
@@ -79,6 +81,14 @@ def _proof(declaration: Declaration, notes: Notes) -> Proof:
         notes.reason("proof.budget_minutes", "a burn-in goes on for hours: what fails when it is warm fails late")
     budget_minutes = declared.budget_minutes or BUDGET_MINUTES[declared.level]
     return Proof(declared.level, budget_minutes, declared.failed_nodes_max)
+
+
+def _budget(declaration: Declaration, choices: Choices, notes: Notes) -> Budget:
+    declared = declaration.budget
+    if declared.monthly_usd or declared.notify:
+        nobody = f"a rule judges the plan by it, and nothing that is made on {declaration.cloud} watches what is spent"
+        notes.reason("budget", choices.told or nobody)
+    return Budget(declared.monthly_usd, declared.notify)
 
 
 def _roll(declaration: Declaration, groups: Sequence[Group]) -> Roll:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from ipaddress import IPv4Network
@@ -18,7 +19,7 @@ from stampworks.plan import Group, Plan, Storage, Subnet, declared_pools
 from stampworks.planning import file_systems, model, preflight, storage
 from stampworks.planning.addresses import MANAGEMENT, AddressMap
 from stampworks.planning.clouds import CLOUDS
-from stampworks.planning.cost import BOUGHT_BEFORE, NoPrice, price_of, price_of_storage
+from stampworks.planning.cost import BOUGHT_BEFORE, MONTH_HOURS, NoPrice, cost, price_of, price_of_storage
 from stampworks.planning.findings import Facts, Finding, Rule, Severity, Verdict
 from stampworks.planning.layout import joined_nodes, taken_of
 
@@ -220,6 +221,10 @@ def purchases(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
         if pool.purchase == "block" and not pool.reservation:
             text = f"pool {pool.name} is to start in a block of capacity, and which one is not written"
             yield Finding("purchase.block", "fail", text, "write its reservation", place, subject=pool.name)
+        if pool.purchase == "block" and CLOUDS[plan.cloud].told and not plan.budget.notify:
+            text = f"the nodes of pool {pool.name} go with their block, half an hour before it ends, and nobody is told"
+            hint = "write who gets mail, as in budget: {notify: [ops@example.com]}"
+            yield Finding("purchase.end", "fail", text, hint, "budget.notify", "warning", pool.name)
         if pool.purchase == "spot" and not plan.storage:
             text = (
                 f"the cloud may take the nodes of pool {pool.name} back at any time, and no storage outlives them: "
@@ -479,6 +484,29 @@ def prices(plan: Plan, facts: Facts) -> Iterator[Finding]:
         yield Finding("price.age", verdict, text, hint, place, "warning", subject)
 
 
+def budget(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
+    """Whether what is declared costs no more than it may."""
+    limit, charges = plan.budget.monthly_usd, [each for each in cost(plan).charges if each.sold]
+    if not limit or not charges:
+        return
+    least = MONTH_HOURS * sum(each.usd_per_hour_min or 0 for each in charges)
+    most = MONTH_HOURS * sum(each.usd_per_hour or 0 for each in charges)
+    unpriced = [each.what for each in charges if each.usd_per_hour is None]
+    range_ = f"{least:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
+    without = f" without {', '.join(unpriced)}, of which no price is known" if unpriced else ""
+    text = f"a month of {MONTH_HOURS} hours costs {range_} USD{without}; the budget is {limit:,} USD"
+    place, more = "budget.monthly_usd", f"write {math.ceil(most)} or more, or take nodes out"
+    if least > limit:
+        yield Finding("cost.budget", "fail", text, more, place)
+    elif unpriced:
+        yield Finding("cost.budget", "unknown", text, "ask the cloud what it costs, and renew the catalog", place)
+    elif most > limit:
+        text += ", which is spent before the month ends where all nodes run"
+        yield Finding("cost.budget", "fail", text, more, place, "warning")
+    else:
+        yield Finding("cost.budget", "pass", text, "", place)
+
+
 def _priced(plan: Plan) -> Iterator[tuple[str, str, str, catalog.Price | catalog.StoragePrice | NoPrice]]:
     """What is sold, whose it is, where that is declared, and its price."""
     for place, group in (("", plan.controller), *((f"{where}.machine", pool) for where, pool in _running(plan))):
@@ -525,4 +553,5 @@ RULES: tuple[Rule, ...] = (
     idle,
     file_systems_of,
     prices,
+    budget,
 )

@@ -32,6 +32,8 @@ FIELDS = {
     "expectations": "expectation",
     "nodes": "node",
     "count_min": "nodes that always run",
+    "monthly_usd": "a month",
+    "notify": "mail to",
     "rate_mbps": "rate",
     "throughput_mbps": "throughput",
     "mbps_per_tib": "throughput per TiB",
@@ -40,12 +42,13 @@ UNITS = {
     "throughput_mbps": " MB/s",  # of storage, which bytes are counted of; of links, bits are
     "rate_mbps": " Mb/s",
     "mbps_per_tib": " MB/s",
+    "_usd": " USD",
     "_minutes": " min",
     "_seconds": " s",
     "_mib": " MiB",
     "_gib": " GiB",
 }
-UNLIMITED = frozenset({"time_limit_minutes", "accelerators_max"})
+UNLIMITED = frozenset({"time_limit_minutes", "accelerators_max", "monthly_usd"})
 _NAME, _WITHIN = "\0", "\1"
 """Stand in a sentence for the entry it is about, and the one that this is within, so that the same one about many
 entries is said once."""

@@ -302,6 +302,14 @@ def _users(plan: Plan, width: int) -> list[str]:
     return ["Users", *sparse(("user", "uid", "accounts"), rows, width)]
 
 
+def _budget(plan: Plan, width: int) -> list[str]:
+    budget = plan.budget
+    if not budget.monthly_usd and not budget.notify:
+        return []
+    limit = f"{budget.monthly_usd:,} USD a month" if budget.monthly_usd else "no limit"
+    return paragraph(f"Budget: {limit}; mail to {', '.join(budget.notify) or 'nobody'}", width, "")
+
+
 def _expectations(plan: Plan, width: int) -> list[str]:
     of_fabric = [each for each in plan.expectations if not each.name.startswith(OF_TRAINING)]
     floors = any(each.name.endswith("_min") for each in of_fabric)
@@ -401,6 +409,7 @@ SECTIONS: tuple[Callable[[Plan, int], list[str]], ...] = (
     _priorities,
     _accounts,
     _users,
+    _budget,
     _training,
     _extras,
     _expectations,

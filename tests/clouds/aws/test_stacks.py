@@ -134,6 +134,31 @@ def test_nodes_without_a_way_out_reach_what_they_boot_with(rehearsed: Rehearsed,
     assert bool(rehearsed.of("NatGateway")) is (plan.network.egress == "nat")
 
 
+def test_somebody_is_told_what_is_spent(rehearsed: Rehearsed, plan: Plan) -> None:
+    """Of what has the cluster's own tag, and before all of it is gone."""
+    budgets = rehearsed.of("Budget")
+    assert [each["limitAmount"] for each in budgets] == [str(plan.budget.monthly_usd)] * bool(plan.budget.monthly_usd)
+    for each in budgets:
+        [counted] = each["costFilters"]
+        assert counted == {"name": "TagKeyValue", "values": [f"user:stampworks:cluster${plan.name}"]}
+        told = {(one["notificationType"], one["threshold"]) for one in each["notifications"]}
+        assert told == {("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100)}
+        assert all(one["subscriberEmailAddresses"] == [*plan.budget.notify] for one in each["notifications"])
+
+
+def test_somebody_is_told_when_a_block_ends(rehearsed: Rehearsed, plan: Plan) -> None:
+    """AWS says it of a block by its id; who else may write to the topic is nobody."""
+    blocks = [pool.reservation for pool in plan.pools if pool.purchase == "block"]
+    asked = [json.loads(each["eventPattern"]) for each in rehearsed.of("EventRule")]
+    assert [each["detail"] for each in asked] == [{"capacity-reservation-id": blocks}] * bool(blocks)
+    subscribed = {(each["protocol"], each["endpoint"]) for each in rehearsed.of("TopicSubscription")}
+    assert subscribed == {("email", address) for address in plan.budget.notify if blocks}
+    for each in rehearsed.of("TopicPolicy"):
+        [statement] = json.loads(each["policy"])["Statement"]
+        assert statement["Principal"] == {"Service": "events.amazonaws.com"}
+        assert (statement["Action"], statement["Resource"]) == ("sns:Publish", each["arn"])
+
+
 CHANGES = """\
 changes:
   - {name: a thousand nodes, path: pools.gpu.count, value: 1000}

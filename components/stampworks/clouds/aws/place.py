@@ -9,7 +9,7 @@ import pulumi
 from pulumi import ResourceOptions
 from pulumi_aws import Provider, ec2, vpc
 
-from stampworks.clouds.aws import tags
+from stampworks.clouds.aws import alarms, tags
 from stampworks.plan import Plan
 
 ANYWHERE = "0.0.0.0/0"
@@ -103,7 +103,9 @@ class Place(pulumi.ComponentResource):
 
 
 def create(name: str, *, plan: Plan, opts: ResourceOptions) -> Place:
-    return Place(name, plan, opts)
+    place = Place(name, plan, opts)
+    alarms.create(name, place, plan)
+    return place
 
 
 def assumed_by(service: str) -> str:

@@ -66,4 +66,6 @@ CHOICES = Choices(
     ),
     pods=PODS,
     launches=LAUNCHES,
+    told="AWS Budgets counts what has the tag stampworks:cluster, once who pays has made that a tag for costs; that a "
+    "block ends, EC2 says 40 minutes before",
 )

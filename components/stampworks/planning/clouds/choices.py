@@ -118,6 +118,8 @@ class Choices:
     """None where nothing starts nodes yet."""
     group_size: GroupSize | None = None
     """None where nobody has found a limit."""
+    told: str = ""
+    """How somebody is told what is spent, and what ends; empty where nothing is made for that."""
 
     @property
     def names_nodes(self) -> bool:

@@ -1,0 +1,144 @@
+"""Whether a cluster costs no more than it may, and whether somebody is told in time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from stampworks import planning
+from stampworks.declaration import DeclarationError, load_value
+from stampworks.plan import Plan
+from stampworks.planning import Finding
+from stampworks.planning.cost import MONTH_HOURS, cost
+from stampworks.views.plan import plan_text
+
+POOL = {"name": "gpu", "machine": "p5", "count": 4, "zone": "us-east-1a"}
+
+
+def on_aws(budget: dict[str, Any], **fields: Any) -> Plan:
+    data = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": [POOL], **fields}
+    return planning.plan(load_value({**data, "budget": budget}, "test"))
+
+
+def found(plan: Plan, rule: str = "cost.budget") -> list[Finding]:
+    return [finding for finding in planning.rules(plan, None) if finding.id == rule]
+
+
+def month(plan: Plan) -> tuple[float, float]:
+    whole = cost(plan)
+    assert whole.usd_per_hour is not None
+    assert whole.usd_per_hour_min is not None
+    return MONTH_HOURS * whole.usd_per_hour_min, MONTH_HOURS * whole.usd_per_hour
+
+
+def test_without_a_budget_nothing_is_said() -> None:
+    assert found(on_aws({})) == []
+    assert "Budget:" not in plan_text(on_aws({}), cost(on_aws({})), ())
+
+
+def test_a_cluster_within_its_budget() -> None:
+    _, most = month(on_aws({}))
+    [it] = found(on_aws({"monthly_usd": 161_500}))
+    assert (it.outcome, it.hint, it.place) == ("pass", "", "budget.monthly_usd")
+    assert it.text == f"a month of 730 hours costs {most:,.0f} USD; the budget is 161,500 USD"
+
+
+def test_a_cluster_beyond_its_budget_is_an_error() -> None:
+    """It contradicts itself: nobody can run it and keep to what it says."""
+    _, most = month(on_aws({}))
+    [it] = found(on_aws({"monthly_usd": 100_000}))
+    assert it.outcome == "fail"
+    assert it.text == f"a month of 730 hours costs {most:,.0f} USD; the budget is 100,000 USD"
+    assert it.hint == f"write {int(most) + 1} or more, or take nodes out"
+    [after] = found(on_aws({"monthly_usd": int(most) + 1}))
+    assert after.outcome == "pass"
+
+
+def test_nodes_that_need_not_run_only_warn() -> None:
+    """What always runs is within it."""
+    plan = on_aws({"monthly_usd": 100_000}, pools=[{**POOL, "count_min": 1}])
+    least, most = month(plan)
+    [it] = found(plan)
+    assert it.outcome == "warn"
+    assert it.text == (
+        f"a month of 730 hours costs {least:,.0f} to {most:,.0f} USD; the budget is 100,000 USD, which is spent before "
+        "the month ends where all nodes run"
+    )
+
+
+@pytest.mark.parametrize(("usd", "outcome"), [(10_000_000, "unknown"), (100_000, "fail")])
+def test_what_has_no_price_is_not_taken_for_free(usd: int, outcome: str) -> None:
+    """Unless what has one is too much by itself."""
+    archive = {"name": "archive", "kind": "s3", "mount": "/archive"}
+    [it] = found(on_aws({"monthly_usd": usd}, storage=[archive]))
+    assert it.outcome == outcome
+    assert " USD without storage archive, of which no price is known; the budget is " in it.text
+
+
+def test_where_nothing_is_sold_no_rule_speaks() -> None:
+    plan = planning.plan(
+        load_value(
+            {
+                "version": 1,
+                "name": "test",
+                "cloud": "local",
+                "budget": {"monthly_usd": 1},
+                "pools": [{"name": "gpu", "machine": "sim-h100", "count": 2}],
+            },
+            "test",
+        )
+    )
+    assert found(plan) == []
+
+
+def test_what_watches_is_said() -> None:
+    """On AWS its own budgets do; elsewhere nothing does, and nobody should think so."""
+    [why] = [each.why for each in on_aws({"monthly_usd": 5}).reasons if each.path == "budget"]
+    assert "AWS Budgets counts what has the tag stampworks:cluster" in why
+    pool = {"name": "gpu", "machine": "a3-highgpu-8g", "count": 2}
+    data = {"version": 1, "name": "test", "cloud": "google", "region": "us-central1", "pools": [pool]}
+    google = planning.plan(load_value({**data, "budget": {"monthly_usd": 5}}, "test"))
+    [why] = [each.why for each in google.reasons if each.path == "budget"]
+    assert why == "a rule judges the plan by it, and nothing that is made on google watches what is spent"
+
+
+BLOCK = {**POOL, "purchase": "block", "reservation": "cr-0fedcba9876543210"}
+
+
+def test_somebody_has_to_be_told_when_a_block_ends() -> None:
+    """Its nodes are terminated, whatever runs on them."""
+    [it] = found(on_aws({}, pools=[BLOCK]), "purchase.end")
+    assert (it.outcome, it.place, it.subject) == ("warn", "budget.notify", "gpu")
+    assert it.text == "the nodes of pool gpu go with their block, half an hour before it ends, and nobody is told"
+    assert found(on_aws({"notify": ["ops@example.com"]}, pools=[BLOCK]), "purchase.end") == []
+    assert found(on_aws({}), "purchase.end") == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "ops",
+        "ops@example",
+        "@example.com",
+        "a b@example.com",
+        "ops@example.com\n",
+        "ops@-a.com",
+        "x@y..com",
+        "ops@exämple.com",
+    ],
+)
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(DeclarationError, match="is no address for mail") as error:
+        on_aws({"notify": ["team.gpu+alarms@mail.example.com", address]})
+    assert [(problem.path, problem.hint) for problem in error.value.problems] == [
+        ("budget.notify[1]", "write it like ops@example.com")
+    ]
+
+
+def test_a_budget_as_it_is_read() -> None:
+    plan = on_aws({"monthly_usd": 161_500, "notify": ["ops@example.com", "team@example.com"]})
+    text = plan_text(plan, cost(plan), ())
+    assert "\nBudget: 161,500 USD a month; mail to ops@example.com, team@example.com\n" in text
+    assert "\nBudget: no limit; mail to ops@example.com\n" in plan_text(
+        on_aws({"notify": ["ops@example.com"]}), cost(plan), ()
+    )
