@@ -371,6 +371,8 @@ class Storage:
     features: tuple[str, ...]
     mount: str
     protect: bool
+    repository: str = field(default="", metadata=IDENTITY)
+    """What its feature data-repository shows: another one of these by its name, or a place in a bucket."""
 
     @property
     def bought(self) -> tuple[str, ...]:
@@ -382,7 +384,9 @@ class Storage:
             "metadata IOPS": self.metadata_iops,
         }
         numbers = (f"{amount} {unit}" for unit, amount in amounts.items() if amount)
-        return (*numbers, *(["EFA"] if self.efa else []), *sorted(self.features))
+        of = {"data-repository": f"data-repository of {self.repository}"}
+        features = (of.get(each, each) for each in sorted(self.features))
+        return (*numbers, *(["EFA"] if self.efa else []), *features)
 
 
 @dataclass(frozen=True)

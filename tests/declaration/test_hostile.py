@@ -159,7 +159,7 @@ def test_every_text_is_tried() -> None:
         or (get_origin(field.annotation) is not None and "str" in str(get_args(field.annotation)[0]))
         or any(isinstance(each, str) for each in get_args(field.annotation))
     }
-    elsewhere = {"extends", "storage[].tier", "pools[].reservation", "network.egress"}
+    elsewhere = {"extends", "storage[].tier", "storage[].repository", "pools[].reservation", "network.egress"}
     elsewhere |= {"pools[].fallbacks[].purchase", "pools[].fallbacks[].reservation"}
     assert holding_text - tried == elsewhere, "they are tried in test_files.py, planning/test_clouds and test_fallbacks"
 

@@ -156,7 +156,7 @@ OTHERS: dict[str, Any] = {
 ONLY_ONE_VALUE = {"version"}
 OF_FILE_SYSTEMS = {
     *(f"storage[].{name}" for name in ("kind", "tier", "capacity", "mbps_per_tib", "throughput_mbps")),
-    *(f"storage[].{name}" for name in ("read_cache_gib", "metadata_iops", "efa", "features")),
+    *(f"storage[].{name}" for name in ("read_cache_gib", "metadata_iops", "efa", "features", "repository")),
 }
 REFUSED_BY_THE_PLANNER = {
     *("cloud", "fabric.kind", "pools[].count_min", "pools[].purchase", "pools[].reservation"),

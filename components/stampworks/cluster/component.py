@@ -71,15 +71,10 @@ class Cluster(pulumi.ComponentResource):
             opts=self._child(),
         )
         # Nodes come after what they mount, and go before it: nobody may write to what is being deleted.
-        storage = [
-            self._cloud.storage.create(
-                f"{name}-{one.name}", cluster=plan.name, place=place, storage=one, opts=self._child()
-            )
-            for one in plan.storage
-        ]
+        storage = self._storage(place)
         volumes = self._volumes(plan.controller, place)
         # Pools come after the controller: whatever happens to them, draining for one, wants a scheduler that answers.
-        controller = self._group(plan.controller, network, volumes, depends_on=storage)
+        controller = self._group(plan.controller, network, volumes, depends_on=[*storage.values()])
         groups = {plan.controller: controller}
         groups |= {pool: self._group(pool, network, [], depends_on=[controller]) for pool in plan.pools}
         proven = plan.proof.level != "none" and bool(plan.pools)
@@ -92,6 +87,19 @@ class Cluster(pulumi.ComponentResource):
 
     def _child(self, **more: Any) -> ResourceOptions:
         return ResourceOptions(parent=self, **more)
+
+    def _storage(self, place: Any) -> dict[str, pulumi.Resource]:
+        made: dict[str, pulumi.Resource] = {}
+        for one in sorted(self.plan.storage, key=lambda each: bool(each.repository)):  # what others show comes first
+            made[one.name] = self._cloud.storage.create(
+                f"{self._base}-{one.name}",
+                cluster=self.plan.name,
+                place=place,
+                storage=one,
+                repository=made.get(one.repository),
+                opts=self._child(),
+            )
+        return made
 
     def _volumes(self, group: Group, place: Any) -> list[pulumi.Resource]:
         return [

@@ -28,6 +28,7 @@ from stampworks.declaration.values import (
     QueueName,
     Region,
     ReleaseName,
+    Repository,
     Reservation,
     StorageKind,
     StorageTier,
@@ -260,6 +261,11 @@ class Storage(Section):
         default=(),
         description="What else it has: backups, compression, root-squash, data-repository, hdd-read-cache.",
         json_schema_extra=REFUSE,
+    )
+    repository: Repository = Field(
+        default="",
+        description="What its feature data-repository shows: the name of a storage here, or a place like s3://bucket/data.",
+        json_schema_extra=IN_PLACE,
     )
     mount: Mount = Field(description="Where the nodes mount it: an absolute path.", json_schema_extra=ROLL)
     protect: bool = Field(

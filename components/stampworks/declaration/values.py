@@ -20,7 +20,7 @@ from stampworks.declaration.wording import alternatives, brief, did_you_mean, on
 NAME_LENGTH_MAX = 20
 NAME_PATTERN = rf"^[a-z]([a-z0-9-]{{0,{NAME_LENGTH_MAX - 2}}}[a-z0-9])?$"
 USER_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
-MOUNT_LENGTH_MAX = 255
+MOUNT_LENGTH_MAX = PLACE_LENGTH_MAX = 255
 MOUNT_PATTERN = r"^(/[A-Za-z0-9_][A-Za-z0-9._-]*)+$"
 URL_PATTERN = r"^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~%+/-]*)?$"
 REGION_PATTERN = r"^[A-Za-z][A-Za-z0-9-]{0,39}$"
@@ -30,6 +30,7 @@ RESERVATION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}$"
 # What all clouds take; they keep colons in names, and Name, for themselves and for us.
 TAG_PATTERN = r"^(?!Name$)[A-Za-z][A-Za-z0-9_./-]{0,62}$"
 TAG_VALUE_PATTERN = r"^[A-Za-z0-9 _.:/=+@-]{0,255}$"
+BUCKET_PATTERN = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9][A-Za-z0-9._-]*)*/?$"
 EMAIL_PATTERN = r"^[A-Za-z0-9._%+-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,24}$"
 EXPERIMENT_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._/-]{0,127}$"
 CIDR_PATTERN = r"^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/[0-9]+$"
@@ -227,6 +228,15 @@ def email(value: str) -> str:
     return value
 
 
+def repository(value: str) -> str:
+    """Refuse what is neither a storage nor a place in a bucket."""
+    if "://" not in value:
+        return name(value) if value else value
+    if len(value) > PLACE_LENGTH_MAX or not re.fullmatch(BUCKET_PATTERN, value):
+        raise _wrong(f"{shown(value)} is no place in a bucket", "write it like s3://bucket/folder, in plain letters")
+    return value.rstrip("/")
+
+
 def storage_tier(value: str) -> str:
     """Refuse what nobody calls a tier; which ones a file system has, planning says."""
     return _of_a_cloud(value, TIER_PATTERN, "tier", "PERSISTENT_2 SSD on aws") if value else value
@@ -389,6 +399,7 @@ Reservation = Annotated[str, _Form(reservation, RESERVATION_PATTERN)]
 TagName = Annotated[str, _Form(tag_name, TAG_PATTERN)]
 TagValue = Annotated[str, _Form(tag_value, TAG_VALUE_PATTERN)]
 Email = Annotated[str, _Form(email, EMAIL_PATTERN)]
+Repository = Annotated[str, _Form(repository, f"^$|{NAME_PATTERN}|{BUCKET_PATTERN}")]
 Experiment = Annotated[str, _Form(experiment, EXPERIMENT_PATTERN)]
 OwnRole = Annotated[str, _Form(own_role, PATH_PATTERN)]
 OwnCheck = Annotated[str, _Form(own_check, PATH_PATTERN)]

@@ -9,7 +9,7 @@ from stampworks import catalog
 from stampworks.declaration import Declaration
 from stampworks.declaration import Storage as Declared
 from stampworks.declaration.values import DIRECTORY
-from stampworks.declaration.wording import only
+from stampworks.declaration.wording import alternatives, only
 from stampworks.physics import checkpoints
 from stampworks.physics.bounds import Bound, rounded
 from stampworks.plan import Expectation, Group, Storage
@@ -18,6 +18,8 @@ from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.file_systems import Delivered, Options
 from stampworks.planning.notes import Notes
 
+REPOSITORIES = {"fsx-lustre": "s3", "azure-managed-lustre": "blob"}
+"""The protocol of what a kind's feature data-repository shows."""
 WITHOUT_SUBNET = ("s3", "blob", "gcs", "local")
 """Protocols of what has its addresses elsewhere, or none."""
 
@@ -26,6 +28,7 @@ def build(declaration: Declaration, choices: Choices, notes: Notes) -> tuple[Sto
     """What is declared, with a problem at each option that cannot be."""
     for index, storage in enumerate(declaration.storage):
         notes.step(_check, f"storage[{index}]", storage, declaration.cloud, choices, notes)
+        notes.step(_check_repository, f"storage[{index}]", storage, declaration, notes)
     return tuple(_planned(each, notes) for each in declaration.storage)
 
 
@@ -64,6 +67,22 @@ def _check_directory(path: str, storage: Declared, cloud: str, choices: Choices,
             f"nodes on {cloud} share no machine that a directory could be on",
             only(sorted(_kinds_of(cloud))),
         )
+
+
+def _check_repository(path: str, storage: Declared, declaration: Declaration, notes: Notes) -> None:
+    """A storage like others here, or a bucket that is somebody else's."""
+    asked, wanted, protocol = "data-repository" in storage.features, storage.repository, REPOSITORIES.get(storage.kind)
+    kinds = catalog.file_systems()
+    here = [each.name for each in declaration.storage if each.kind in kinds and kinds[each.kind].protocol == protocol]
+    place = ["a place like s3://bucket/data"] if protocol == "s3" else []
+    hint = f"write {alternatives([*map(repr, here), *place])}" if here or place else "declare a storage for it"
+    if asked and protocol and not wanted:
+        notes.problem(f"{path}.repository", "it is to show a data repository, and which one is not written", hint)
+    elif wanted and not asked:
+        problem = f"it shows nothing of {wanted} without its feature data-repository"
+        notes.problem(f"{path}.repository", problem, "add data-repository to its features")
+    elif asked and protocol and wanted not in here and not ("://" in wanted and place):
+        notes.problem(f"{path}.repository", f"{storage.kind} can show nothing of '{wanted}'", hint)
 
 
 def _kinds_of(cloud: str) -> Iterator[str]:

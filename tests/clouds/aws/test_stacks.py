@@ -134,6 +134,18 @@ def test_nodes_without_a_way_out_reach_what_they_boot_with(rehearsed: Rehearsed,
     assert bool(rehearsed.of("NatGateway")) is (plan.network.egress == "nat")
 
 
+def test_a_bucket_is_shown_as_files(rehearsed: Rehearsed, plan: Plan) -> None:
+    """What is deleted on the file system stays in the bucket."""
+    shown = [each for each in plan.storage if each.repository]
+    made = rehearsed.of("DataRepositoryAssociation")
+    assert len(made) == len(shown)
+    for each in made:
+        assert each["dataRepositoryPath"].startswith(f"s3://{plan.name}-corpus-")
+        assert each["fileSystemPath"] == "/"
+        assert each["s3"]["autoExportPolicy"]["events"] == ["NEW", "CHANGED"]
+        assert each["s3"]["autoImportPolicy"]["events"] == ["NEW", "CHANGED", "DELETED"]
+
+
 def test_somebody_is_told_what_is_spent(rehearsed: Rehearsed, plan: Plan) -> None:
     """Of what has the cluster's own tag, and before all of it is gone."""
     budgets = rehearsed.of("Budget")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pulumi
 from pulumi import ResourceOptions
 from pulumi_aws import ebs, efs, fsx
@@ -15,11 +17,39 @@ _LUSTRE = "2.15"
 """The newest that FSx makes, and the only one that clients of all releases can mount."""
 
 
-def create(name: str, *, cluster: str, place: Place, storage: Storage, opts: ResourceOptions) -> pulumi.Resource:  # noqa: ARG001
+def create(
+    name: str,
+    *,
+    cluster: str,  # noqa: ARG001
+    place: Place,
+    storage: Storage,
+    repository: pulumi.Resource | None,
+    opts: ResourceOptions,
+) -> pulumi.Resource:
     """One file system; data goes only after an explicit word, and stays when the stack forgets it."""
     guard = ResourceOptions(protect=storage.protect, retain_on_delete=storage.protect)
-    opts = ResourceOptions.merge(place.within(opts), guard)
-    return _KINDS[storage.kind](name, place, storage, opts)
+    made = _KINDS[storage.kind](name, place, storage, ResourceOptions.merge(place.within(opts), guard))
+    if storage.repository:
+        _show(name, place, storage, made, repository)
+    return made
+
+
+def _show(name: str, place: Place, storage: Storage, made: Any, bucket: Any) -> None:
+    """All of a bucket, which the whole file system stands for. What is deleted there is deleted here, and not the other
+    way: a person who clears a file system means no more than that."""
+    fsx.DataRepositoryAssociation(
+        name,
+        file_system_id=made.id,
+        file_system_path="/",
+        data_repository_path=bucket.id.apply("s3://{}".format) if bucket else storage.repository,
+        batch_import_meta_data_on_create=True,
+        s3={
+            "auto_import_policy": {"events": ["NEW", "CHANGED", "DELETED"]},
+            "auto_export_policy": {"events": ["NEW", "CHANGED"]},
+        },
+        tags=place.tags(f"{storage.name}-repository"),
+        opts=place.within(ResourceOptions(parent=made)),
+    )
 
 
 def _lustre(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> fsx.LustreFileSystem:

@@ -9,7 +9,13 @@ from stampworks.resources import LocalRoom, LocalVolume, SharedDirectory
 
 
 def create(
-    name: str, *, cluster: str, place: LocalRoom, storage: Storage, opts: pulumi.ResourceOptions
+    name: str,
+    *,
+    cluster: str,
+    place: LocalRoom,
+    storage: Storage,
+    repository: None,  # noqa: ARG001  (a directory shows none)
+    opts: pulumi.ResourceOptions,
 ) -> SharedDirectory:
     """A directory that every node sees; guarded against deletion where the plan says so."""
     guarded = _guarded(opts, protect=storage.protect)
