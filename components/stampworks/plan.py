@@ -194,6 +194,8 @@ class Network:
     """How nodes reach the world; empty where the cloud has its own way, or none has to be made."""
     endpoints: tuple[str, ...] = field(default=(), metadata=UNORDERED)
     """The cloud's services that have an address in the network, as the cloud calls them."""
+    card_addresses: bool = False
+    """Whether each network card of a node's fabric has an address; else a node has one."""
 
 
 @dataclass(frozen=True)
@@ -257,7 +259,9 @@ class Interface:
     device: int
     """Its place on that card."""
     fabric: bool
-    """Whether it carries the fabric and nothing else, and has no address; else it carries everything else."""
+    """Whether it carries the fabric."""
+    address: bool
+    """Whether it has one, and carries everything else."""
 
 
 @dataclass(frozen=True)

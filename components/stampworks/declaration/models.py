@@ -105,6 +105,12 @@ class Network(Section):
         "without it, nat where nodes have private addresses.",
         json_schema_extra=IN_PLACE,
     )
+    card_addresses: bool = Field(
+        default=False,
+        description="On aws: whether each network card of the fabric has an address, as IP over all of them and images "
+        "without EFA-only interfaces need; else a node has one.",
+        json_schema_extra=ROLL,
+    )
     pods_cidr: Cidr = Field(
         default="10.240.0.0/12",
         description="On Kubernetes: the private IPv4 range of pods, apart from the others; "

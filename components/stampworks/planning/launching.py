@@ -7,7 +7,7 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 
 from stampworks import catalog
-from stampworks.declaration import AGAIN, Declaration, Lock, Source
+from stampworks.declaration import AGAIN, Declaration, Source
 from stampworks.plan import Group, Launch, Network, Release, Subnet
 from stampworks.planning.clouds.choices import Choices, Launches
 from stampworks.planning.layout import STORAGE
@@ -29,11 +29,11 @@ def launched(
         notes.problem("region", problem, AGAIN)
     notes.reason("groups.launch.disk_gib", how.disk_why)
     return tuple(
-        _launched(group, release, lock, how, notes) if group.role != "scheduling only" else group for group in groups
+        _launched(group, release, source, how, notes) if group.role != "scheduling only" else group for group in groups
     )
 
 
-def _launched(group: Group, release: Release, lock: Lock, how: Launches, notes: Notes) -> Group:
+def _launched(group: Group, release: Release, source: Source, how: Launches, notes: Notes) -> Group:
     row = catalog.machines()[group.machine.name]
     published = catalog.published_image(row, release.suite)
     together = [purchase for purchase in how.together if group.rails]
@@ -44,10 +44,10 @@ def _launched(group: Group, release: Release, lock: Lock, how: Launches, notes: 
         volumes=tuple(replace(volume, gib=how.state_gib) for volume in group.volumes),
         launch=Launch(
             instance_type=row.aliases[0],
-            image=lock.images[published].id if published in lock.images else "",
+            image=source.lock.images[published].id if published in source.lock.images else "",
             published_image=published,
             disk_gib=how.disk_gib,
-            interfaces=how.interfaces(row),
+            interfaces=how.interfaces(row, source.sound.network.card_addresses),
             placed_together=group.purchase in together,
         ),
         fallbacks=tuple(replace(each, placed_together=each.purchase in together) for each in group.fallbacks),
@@ -56,8 +56,11 @@ def _launched(group: Group, release: Release, lock: Lock, how: Launches, notes: 
 
 def connected(network: Network, declaration: Declaration, choices: Choices, notes: Notes) -> Network:
     """The network with a way out for its nodes, and what they reach without one."""
-    wanted = declaration.network.egress
+    wanted, card_addresses = declaration.network.egress, declaration.network.card_addresses
     if choices.launches is None:
+        if card_addresses:
+            problem = f"nothing says which NICs the nodes of {declaration.cloud} are given"
+            notes.problem("network.card_addresses", problem, "take it out")
         if wanted:
             problem = f"nothing makes a way out of a network on {declaration.cloud} yet"
             notes.problem("network.egress", problem, "take it out")
@@ -78,6 +81,7 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
         zone=declaration.pools[0].zone,
         egress=egress,
         endpoints=endpoints,
+        card_addresses=card_addresses,
     )
 
 

@@ -199,7 +199,7 @@ def _on_a_cloud(
     subnets = tuple(replace(each, needed=None) if unsaid and each.name == STORAGE else each for each in cut)
     if unsaid:
         notes.reason(f"network.subnets.{STORAGE}.needed", f"unknown: nobody has published it of {', '.join(unsaid)}")
-    _say_needs(groups, subnets, notes)
+    _say_needs(groups, subnets, _card_addresses(declaration), notes)
     found = {subnet.name: subnet.cidr for subnet in subnets}
     network = Network(cidr=cidr, management_cidr=found.get(NODES, ""), gateway="", subnets=subnets)
     return Layout(network, tuple(found.get(f"rail{rail}", "") for rail in range(rails)), groups, ())
@@ -213,10 +213,17 @@ def _range(declaration: Declaration) -> str:
         return Declared().cidr
 
 
-def _say_needs(groups: Sequence[Group], subnets: Sequence[Subnet], notes: Notes) -> None:
+def _card_addresses(declaration: Declaration) -> bool:
+    try:
+        return declaration.network.card_addresses
+    except AbsentError:
+        return False
+
+
+def _say_needs(groups: Sequence[Group], subnets: Sequence[Subnet], card_addresses: bool, notes: Notes) -> None:
     """Each number with its arithmetic."""
     there = [group for group in groups if group.role != "scheduling only"]
-    taken = [(group, subnet.name, each) for group in there for subnet, each in taken_of(subnets, group)]
+    taken = [(group, subnet.name, each) for group in there for subnet, each in taken_of(subnets, group, card_addresses)]
     for subnet in subnets:
         parts = [(group, each) for group, name, each in taken if name == subnet.name]
         terms = [f"{group.count} x {each} ({group.name})" for group, each in parts]
@@ -226,14 +233,14 @@ def _say_needs(groups: Sequence[Group], subnets: Sequence[Subnet], notes: Notes)
             notes.reason(f"network.subnets.{subnet.name}.needed", " + ".join([*terms, *pods]) + f" = {subnet.needed}")
 
 
-def taken_of(subnets: Sequence[Subnet], group: Group) -> Iterator[tuple[Subnet, int]]:
+def taken_of(subnets: Sequence[Subnet], group: Group, card_addresses: bool) -> Iterator[tuple[Subnet, int]]:
     """The subnets that a node of a group is in, and what it takes of each, its pods left out."""
     machine = group.machine.name
     apart = {*nics_apart(machine)} & {subnet.name for subnet in subnets}
     rails = _rails_of(group) if rail_addresses(machine) else []
     for subnet in subnets:
         if subnet.name == NODES:
-            yield subnet, node_addresses(machine) - len(apart)
+            yield subnet, node_addresses(machine, card_addresses) - len(apart)
         elif subnet.name in apart:
             yield subnet, 1
         elif subnet.name in rails:
@@ -251,14 +258,16 @@ def _on_nodes(
     there = [group for group in groups if group.role != "scheduling only"]
     count = sum(group.count for group in there)
     apart = _on_nics_apart(there) if choices.subnets and choices.subnets.nic_networks else []
-    own = sum(group.count * node_addresses(group.machine.name) for group in there) - sum(need for _, need in apart)
+    cards = _card_addresses(declaration)
+    own = sum(group.count * node_addresses(group.machine.name, cards) for group in there)
+    own -= sum(need for _, need in apart)
     of_storage = [_on_storage(each, choices.subnets) for each in declaration.storage] if choices.subnets else []
     storage_ = sum(each for each in of_storage if isinstance(each, int))
     pods, per_node = choices.pods, declaration.scheduler.pods_per_node
     if declaration.scheduler.kind != "kubernetes" or pods is None or pods.own_range:
         return [(NODES, own), (STORAGE, storage_), *apart], None, lambda _: ""
     count += pods.surge * len(there)
-    own += pods.surge * sum(node_addresses(group.machine.name) for group in there) + pods.apart
+    own += pods.surge * sum(node_addresses(group.machine.name, cards) for group in there) + pods.apart
     needed = own + count * pods.node_addresses(per_node)
     small = (CONTROL, pods.control) if pods.control else None
     return [(NODES, needed), (STORAGE, storage_), *apart], small, lambda room: pods.fewer(per_node, count, room - own)
@@ -291,9 +300,11 @@ def _on_nics_apart(groups: Sequence[Group]) -> list[tuple[str, int]]:
     return sorted(needs.items())
 
 
-def node_addresses(machine: str) -> int:
+def node_addresses(machine: str, card_addresses: bool) -> int:
     """What one node takes beside its rails, most of it of the subnet of nodes: for one NIC at least."""
     row = catalog.machines()[machine]
+    if card_addresses:  # and the first card has one, whatever it is on
+        return len({0, *catalog.fabric_cards(row)})
     nic = catalog.nic_of(row)
     others = 1 if isinstance(row.other_nics, catalog.Unknown) else row.other_nics
     in_it = catalog.known_nics(row) * nic.addresses if nic and not nic.own_subnet else 0

@@ -86,7 +86,7 @@ def _of_subnet(declaration: Declaration, network: Network, there: Sequence[Group
             "take it out; how many a node takes follows from scheduler.pods_per_node",
         )
     takes = rules.node_addresses(declaration.scheduler.pods_per_node)
-    each = takes + max(node_addresses(group.machine.name) for group in there)
+    each = takes + max(node_addresses(group.machine.name, declaration.network.card_addresses) for group in there)
     nodes = sum(group.count for group in there)
     subnet = next((subnet for subnet in network.subnets if subnet.name == NODES), None)
     more = subnet.room // each if subnet and subnet.room else 0

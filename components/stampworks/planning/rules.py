@@ -137,7 +137,7 @@ def _of_slot(plan: Plan, pool: Group) -> tuple[int, str, str]:
 def _taken(plan: Plan, pool: Group) -> Iterator[tuple[Subnet, int]]:
     """The subnets that a node of a pool is in, and what it takes of each."""
     pods_ = plan.network.pods
-    for subnet, each in taken_of(plan.network.subnets, pool):
+    for subnet, each in taken_of(plan.network.subnets, pool, plan.network.card_addresses):
         yield subnet, each + (pods_.node_addresses if pods_ and pods_.subnet == subnet.name else 0)
 
 

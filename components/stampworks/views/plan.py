@@ -159,9 +159,11 @@ def _launches(plan: Plan, width: int) -> list[str]:
 
 
 def _cards(launch: Launch) -> str:
-    own = sum(not each.fabric for each in launch.interfaces)
+    own = [each for each in launch.interfaces if not each.fabric]
     cards = fold(str(each.card) for each in launch.interfaces if each.fabric)
-    return f"{own}" + (f", and for the fabric cards {cards}" if cards else "")
+    addressed = ", each with an address" if launch.interfaces[-1].address else ""
+    parts = ([f"{len(own)}"] if own else []) + ([f"for the fabric cards {cards}{addressed}"] if cards else [])
+    return ", and ".join(parts)
 
 
 def _pods(plan: Plan, width: int) -> list[str]:

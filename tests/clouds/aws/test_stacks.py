@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from stampworks import planning
+from stampworks.clouds.aws.nodes import interface_type
 from stampworks.declaration import load_stack
-from stampworks.plan import Plan
+from stampworks.plan import Interface, Plan
 
 from .conftest import ROOT, STACKS, Rehearse, Rehearsed
 
@@ -105,6 +106,13 @@ def test_nics_are_where_the_plan_has_them(rehearsed: Rehearsed, plan: Plan) -> N
     assert len({(card, device) for card, device, _ in asked}) == len(asked)
 
 
+@pytest.mark.parametrize(
+    ("fabric", "address", "kind"), [(False, True, "interface"), (True, False, "efa-only"), (True, True, "efa")]
+)
+def test_what_a_nic_is_called(fabric: bool, address: bool, kind: str) -> None:
+    assert interface_type(Interface("card1", card=1, device=1, fabric=fabric, address=address)) == kind
+
+
 def test_how_machines_are_paid_for(rehearsed: Rehearsed, plan: Plan) -> None:
     """What was bought before is targeted, and is in no group that could be asked for."""
     [pool], [template] = plan.pools, rehearsed.of("LaunchTemplate")
@@ -175,6 +183,7 @@ CHANGES = """\
 changes:
   - {name: a thousand nodes, path: pools.gpu.count, value: 1000}
   - {name: another machine, path: pools.gpu.machine, value: g6}
+  - {name: an address on each card, path: network.card_addresses, value: true}
   - {name: a larger file system, path: storage.scratch.capacity, value: 2400}
   - {name: another file system, path: storage.scratch.tier, value: SCRATCH_1}
 """
@@ -193,5 +202,6 @@ def test_what_a_change_does(rehearse: Rehearse) -> None:
     }
     assert done["a thousand nodes"] == {("update", "Group")}
     assert done["another machine"] == {("update", "LaunchTemplate"), ("update", "Group")}
+    assert done["an address on each card"] == {("update", "LaunchTemplate"), ("update", "Group")}
     assert done["a larger file system"] == {("update", "LustreFileSystem")}
     assert done["another file system"] == {("replace", "LustreFileSystem")}

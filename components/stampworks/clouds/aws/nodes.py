@@ -14,7 +14,7 @@ from pulumi_aws import autoscaling, ebs, ec2, iam
 from stampworks.clouds.aws import tags
 from stampworks.clouds.aws.network import Connections
 from stampworks.clouds.aws.place import assumed_by
-from stampworks.plan import Group, Rail, Release
+from stampworks.plan import Group, Interface, Rail, Release
 
 _ROOT = "/dev/xvda"
 _VOLUMES = ("/dev/sdf", "/dev/sdg", "/dev/sdh", "/dev/sdi")
@@ -133,7 +133,7 @@ class NodeGroup(pulumi.ComponentResource):
                 {
                     "network_card_index": each.card,
                     "device_index": each.device,
-                    "interface_type": "efa-only" if each.fabric else "interface",
+                    "interface_type": interface_type(each),
                     "security_groups": [place.nodes.id],
                     "delete_on_termination": "true",
                 }
@@ -160,6 +160,13 @@ class NodeGroup(pulumi.ComponentResource):
         """For cloud-init: who may log in, through a tunnel of Systems Manager and from nowhere else."""
         content = {"ssh_authorized_keys": [ssh_public_key], "ssh_pwauth": False}
         return "#cloud-config\n" + json.dumps(content, sort_keys=True)
+
+
+def interface_type(interface: Interface) -> str:
+    """As EC2 calls it: EFA has its own address or none."""
+    if not interface.fabric:
+        return "interface"
+    return "efa" if interface.address else "efa-only"
 
 
 _METADATA: Any = {  # of two types, an instance's and a template's, that are spelled alike

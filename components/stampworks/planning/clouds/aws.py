@@ -25,11 +25,15 @@ PODS = Pods(
 )
 
 
-def _interfaces(machine: catalog.Machine) -> tuple[Interface, ...]:
+def _interfaces(machine: catalog.Machine, card_addresses: bool) -> tuple[Interface, ...]:
     """One that has an address, and one of EFA alone on each card of the fabric: a node takes one address, whatever it
-    has. What needs more bandwidth on IP takes more of the first kind, and more addresses."""
-    own = Interface("own", card=0, device=0, fabric=False)
-    return (own, *(Interface(f"card{card}", card, device=1, fabric=True) for card in catalog.fabric_cards(machine)))
+    has. Every machine with EFA takes them (AWS, "AWS announces EFA update for scalability with AI/ML applications",
+    2024-10-24, read 2026-11-22). With addresses on cards, one of EFA with IP on each, the first of which is the node's
+    own where its card has EFA (Amazon EC2 User Guide, efa-acc-inst-types, as it was before, read 2026-11-22)."""
+    cards = catalog.fabric_cards(machine)
+    own = Interface("own", card=0, device=0, fabric=card_addresses and 0 in cards, address=True)
+    others = [card for card in cards if not (own.fabric and card == 0)]
+    return (own, *(Interface(f"card{card}", card, 1, fabric=True, address=card_addresses) for card in others))
 
 
 # What nodes without a way out need of AWS: their packages and bundles (s3), who they are (sts), whom they belong to and

@@ -69,8 +69,8 @@ class Pods:
 class Launches:
     """How a cloud starts nodes."""
 
-    interfaces: Callable[[catalog.Machine], tuple[Interface, ...]]
-    """The NICs that a node of this machine is given."""
+    interfaces: Callable[[catalog.Machine, bool], tuple[Interface, ...]]
+    """The NICs that a node of this machine is given, by whether each card of the fabric has an address."""
     together: tuple[Purchase, ...]
     """Machines that are paid for in this way can be asked to be close to each other."""
     together_why: str
