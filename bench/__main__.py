@@ -14,6 +14,7 @@ from bench.rows import Row
 NAMES = (
     "plan",
     "review",
+    "preview",
     "unchanged",
     "up",
     "scale",

@@ -181,6 +181,7 @@ def test_somebody_is_told_when_a_block_ends(rehearsed: Rehearsed, plan: Plan) ->
 
 CHANGES = """\
 changes:
+  - {name: no budget, path: budget, value: null}
   - {name: a thousand nodes, path: pools.gpu.count, value: 1000}
   - {name: another machine, path: pools.gpu.machine, value: g6}
   - {name: an address on each card, path: network.card_addresses, value: true}
@@ -200,6 +201,7 @@ def test_what_a_change_does(rehearse: Rehearse) -> None:
         for phase in rehearsed.found["phases"]
         if phase["name"].startswith("change: ")
     }
+    assert done["no budget"] == {("delete", "Budget")}
     assert done["a thousand nodes"] == {("update", "Group")}
     assert done["another machine"] == {("update", "LaunchTemplate"), ("update", "Group")}
     assert done["an address on each card"] == {("update", "LaunchTemplate"), ("update", "Group")}
