@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from stampworks import configuration, operations, planning
-from stampworks.clouds.aws import members, session, tags
+from stampworks.clouds.aws import members, tags
 from stampworks.clouds.local import room
 from stampworks.configuration import Recap
 from stampworks.declaration import load_value
@@ -76,7 +76,6 @@ def handed_over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Plan
         patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
         for variable, value in aws.environment.items():
             patch.setenv(variable, value)
-        session.client.cache_clear()
         try:
             machines.boot()
             plan, here = plan_on_aws(name), machines.roster
@@ -92,7 +91,6 @@ def handed_over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Plan
             yield plan, members.members(name, REGION)
         finally:
             room.remove_room(name, CLAIM)
-            session.client.cache_clear()
 
 
 def play(plan: Plan, roster: Roster, said: list[str]) -> Recap:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.stampworks.node.plugins.module_utils import node as node_utils
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused
 from ansible_collections.stampworks.node.plugins.modules import volumes
 
@@ -30,7 +31,7 @@ class Node:
         monkeypatch.setattr(volumes, "FSTAB", self.fstab)
         monkeypatch.setattr(volumes, "MOUNTINFO", self.mounts)
         monkeypatch.setattr(volumes, "POINTS", folder / "points")
-        self._run = volumes.run
+        self._run = node_utils.run
         monkeypatch.setattr(volumes, "run", self.run)
 
     def run(self, argv: list[str], **options: Any) -> Any:

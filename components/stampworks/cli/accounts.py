@@ -46,10 +46,10 @@ def asked_facts(arguments: argparse.Namespace) -> Facts:
     return known_facts(None if is_plan else declared_file(arguments))
 
 
-def cloud_facts(cloud: str, part: str) -> ModuleType:
+def asking(cloud: str, part: str) -> ModuleType:
     """What asks a cloud about an account, which needs the cloud's SDK."""
     try:
-        return importlib.import_module(f"stampworks.clouds.{cloud}.facts.{part}")
+        return importlib.import_module(f"stampworks.clouds.{cloud}.{part}")
     except ImportError as error:
         what = f"{cloud} is asked through its SDK, and {error.name} is not installed"
         raise exits.CliError(what, f"pip install 'stampworks[{cloud}]'") from None

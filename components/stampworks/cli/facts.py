@@ -56,11 +56,11 @@ def _read_account(arguments: argparse.Namespace) -> int:
     if CLOUDS[planned.cloud].launches is None:
         what = f"{displayed(declared)}: nobody reads accounts of {planned.cloud} yet"
         raise exits.CliError(what, "`stampworks facts` alone measures this machine")
-    calls, reading = (accounts.cloud_facts(planned.cloud, part) for part in ("calls", "account"))
+    session, reading = (accounts.asking(planned.cloud, part) for part in ("session", "facts.account"))
     try:
         with Progress(f"reading the account in {planned.region}") as progress:
             read = reading.read_account(planned, progress)
-    except calls.UnansweredError as error:
+    except session.UnansweredError as error:
         what = f"the account in {planned.region} was not read: {error}"
         raise accounts.UnansweredError(source.problem("region", what, error.hint)) from None
     account = write_account(declared, read)

@@ -12,8 +12,8 @@ from stampworks.cli import accounts, exits, stacks
 from stampworks.declaration import DeclarationError
 
 if TYPE_CHECKING:
-    from stampworks.clouds.aws.facts.calls import Api
     from stampworks.clouds.aws.facts.images import Image
+    from stampworks.clouds.aws.session import Api
     from stampworks.declaration import Lock, LockedImage, Problem, Source
     from stampworks.plan import Group, Plan
 
@@ -66,12 +66,12 @@ def _users(plan: Plan) -> dict[str, list[Group]]:
 
 def _looked_up(source: Source, plan: Plan, users: Mapping[str, list[Group]]) -> dict[str, Image]:
     """What the parameters name now; accounts.UnansweredError, or DeclarationError with all that is wrong about it."""
-    calls = accounts.cloud_facts(plan.cloud, "calls")
-    api, found, problems = calls.Api(plan.region), dict[str, Any](), list[Any]()
+    session = accounts.asking(plan.cloud, "session")
+    api, found, problems = session.Api(plan.region), dict[str, Any](), list[Any]()
     for parameter, groups in users.items():
         try:
             image, wrong = _newest(api, source, plan, parameter, groups)
-        except calls.UnansweredError as error:
+        except session.UnansweredError as error:
             what = f"which image nodes boot in {plan.region} was not looked up: {error}"
             raise accounts.UnansweredError(source.problem("region", what, error.hint)) from None
         problems += wrong
@@ -85,7 +85,7 @@ def _newest(
     api: Api, source: Source, plan: Plan, parameter: str, groups: list[Group]
 ) -> tuple[Image | None, list[Problem]]:
     """What a parameter names, and why these groups cannot boot it."""
-    images = accounts.cloud_facts(plan.cloud, "images")
+    images = accounts.asking(plan.cloud, "facts.images")
     id_ = images.published(api, parameter)
     if id_ is None:
         what = (

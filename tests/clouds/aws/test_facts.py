@@ -14,9 +14,9 @@ import pytest
 from stampworks import catalog, planning
 from stampworks.catalog import known_nics
 from stampworks.cli.main import main
+from stampworks.clouds.aws import session
 from stampworks.clouds.aws.facts import account as reading
-from stampworks.clouds.aws.facts import calls
-from stampworks.clouds.aws.facts.calls import Api
+from stampworks.clouds.aws.session import Api
 from stampworks.declaration import Lock, LockedImage, load_file, lock_file, lock_text
 from stampworks.facts import known_facts
 from stampworks.planning import Facts
@@ -276,7 +276,7 @@ def test_nobody_answers(full: Simulated, declared: Path, facts: Call, monkeypatc
     code, out, said = facts()
     assert (code, out) == (3, "")
     assert "test.yaml:4:9: region: the account in us-east-1 was not read: sts:GetCallerIdentity: " in said
-    assert f"hint: {calls.SIGN_IN}" in said
+    assert f"hint: {session.SIGN_IN}" in said
     assert (declared.parent / "test.facts.json").read_text() == before
 
 
@@ -320,7 +320,7 @@ def test_each_fact_asks_what_the_table_says(full: Simulated, declared: Path, mon
     api = Api(plan.region)
     for fact in reading.FACTS:
         full.calls.clear()
-        with contextlib.suppress(calls.UnansweredError):  # moto has no such group
+        with contextlib.suppress(session.UnansweredError):  # moto has no such group
             fact.read(reading.Asked(plan, api, "123456789012"))
         called = {each.replace(GROUPS, "resource-groups:ListGroupResources") for each in full.calls}
         assert called == {*fact.actions}, fact.name

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from stampworks import catalog, planning
 from stampworks.cli.main import main
-from stampworks.clouds.aws.facts import calls
+from stampworks.clouds.aws import session
 from stampworks.declaration import load_file
 
 from tests.clouds.aws.simulated import Simulated
@@ -174,7 +174,7 @@ NOT_LOOKED_UP = "test.yaml:4:9: region: which image nodes boot in us-east-1 was 
             "User: someone is not authorized",
             400,
             "ssm:GetParameter: not permitted (AccessDeniedException: User: someone is not authorized)",
-            calls.PERMIT,
+            session.PERMIT,
         ),
         (
             "ec2:DescribeImages",
@@ -182,7 +182,7 @@ NOT_LOOKED_UP = "test.yaml:4:9: region: which image nodes boot in us-east-1 was 
             f"You are not authorized. Encoded authorization failure message: {'x' * 2000}",
             403,
             "ec2:DescribeImages: not permitted (UnauthorizedOperation: You are not authorized.)",
-            calls.PERMIT,
+            session.PERMIT,
         ),
         (
             "ssm:GetParameter",
@@ -191,7 +191,7 @@ NOT_LOOKED_UP = "test.yaml:4:9: region: which image nodes boot in us-east-1 was 
             400,
             "ssm:GetParameter: AWS does not take the credentials (ExpiredTokenException: The security token has "
             "expired)",
-            calls.RENEW,
+            session.RENEW,
         ),
         (
             "ec2:DescribeImages",
@@ -199,7 +199,7 @@ NOT_LOOKED_UP = "test.yaml:4:9: region: which image nodes boot in us-east-1 was 
             "slower",
             503,
             "ec2:DescribeImages: AWS is asked too often (RequestLimitExceeded)",
-            calls.LATER,
+            session.LATER,
         ),
         (
             "ec2:DescribeImages",
@@ -207,7 +207,7 @@ NOT_LOOKED_UP = "test.yaml:4:9: region: which image nodes boot in us-east-1 was 
             "not subscribed",
             401,
             "ec2:DescribeImages: OptInRequired: not subscribed",
-            calls.LATER,
+            session.LATER,
         ),
     ],
 )
@@ -231,7 +231,7 @@ def test_no_network(lock: Call, aws: Simulated, monkeypatch: pytest.MonkeyPatch)
     said = refused(aws, lock, 3)
     assert said[:2] == [
         f'{NOT_LOOKED_UP}ssm:GetParameter: no answer: Could not connect to the endpoint URL: "http://127.0.0.1:1/"',
-        f"  hint: {calls.REACH}",
+        f"  hint: {session.REACH}",
     ]
 
 
@@ -240,7 +240,7 @@ def test_no_credentials(lock: Call, aws: Simulated, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     assert refused(aws, lock, 3)[:2] == [
         f"{NOT_LOOKED_UP}ssm:GetParameter: there are no credentials for AWS",
-        f"  hint: {calls.SIGN_IN}",
+        f"  hint: {session.SIGN_IN}",
     ]
     monkeypatch.setenv("AWS_PROFILE", "nobody's")
     assert refused(aws, lock, 3)[0] == (

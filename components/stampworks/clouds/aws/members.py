@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 
 from stampworks import paths
 from stampworks.clouds.aws import tags
-from stampworks.clouds.aws.errors import AwsError
-from stampworks.clouds.aws.session import asking, client
+from stampworks.clouds.aws.session import Api, UnansweredError
 from stampworks.plan import Member, Roster
 
 T = TypeVar("T")
@@ -70,8 +69,7 @@ class Machine:
 
 def members(cluster: str, region: str) -> Roster:
     """The nodes that run and have joined; what was started just now is not among them."""
-    ec2 = client("ec2", region)
-    joined = [each for each in machines(ec2, cluster, region) if each.joined]
+    joined = [each for each in machines(Api(region), cluster) if each.joined]
     found = {each.node: each for each in sorted(joined, key=_age, reverse=True)}
     identity = _identity_file(cluster, region) if found else ""
     return Roster(
@@ -91,53 +89,51 @@ def join(cluster: str, region: str, names: Mapping[str, Sequence[str]]) -> None:
 
     Of a name that two have, which happens when two join at once, the one that started first keeps it.
     """
-    ec2 = client("ec2", region)
-    found = machines(ec2, cluster, region)
-    _start_anew([each for each in found if each.state in _DEAD and each.in_group], region)
+    api = Api(region)
+    found = machines(api, cluster)
+    _start_anew(api, [each for each in found if each.state in _DEAD and each.in_group])
     there = sorted((each for each in found if each.state in _THERE), key=_age)
     for group, wanted in names.items():
         for machine, name in _unnamed([each for each in there if each.group == group], wanted):
-            _tag(ec2, region, machine, {tags.NODE: name, "Name": f"{cluster}-{name}"})
+            _tag(api, machine, {tags.NODE: name, "Name": f"{cluster}-{name}"})
     booting = [each for each in there if each.state == "running" and not _KEY.fullmatch(each.host_key)]
-    shown = [(each, _shown_key(ec2, region, each.id)) for each in booting]
+    shown = [(each, _shown_key(api, each.id)) for each in booting]
     booted = [(each, key) for each, key in shown if key and tags.was(key) != each.host_key]
-    places = _places(ec2, region, [each.id for each, _ in booted])
+    places = _places(api, [each.id for each, _ in booted])
     for machine, key in booted:
-        _tag(ec2, region, machine, {tags.PLACES: places.get(machine.id, ""), tags.HOST_KEY: key})
+        _tag(api, machine, {tags.PLACES: places.get(machine.id, ""), tags.HOST_KEY: key})
 
 
 def dismiss(cluster: str, region: str, names: Iterable[str]) -> None:
     """Ends nodes that nobody wants any more; their group, which wants fewer by now, starts none for them."""
     leaving = set(names)
-    end([each for each in machines(client("ec2", region), cluster, region) if each.node in leaving], region)
+    api = Api(region)
+    end(api, [each for each in machines(api, cluster) if each.node in leaving])
 
 
-def machines(ec2: Any, cluster: str, region: str) -> list[Machine]:
+def machines(api: Api, cluster: str) -> list[Machine]:
     """All instances that carry the cluster's tags and are not gone, those of a group that died among them."""
     filters = [
         {"Name": f"tag:{tags.CLUSTER}", "Values": [cluster]},
         {"Name": "tag-key", "Values": [tags.GROUP]},
     ]
-    with asking(region, f"cannot say who is in cluster {cluster}"):
-        pages = ec2.get_paginator("describe_instances").paginate(Filters=filters)
-        listed = [one for page in pages for part in page["Reservations"] for one in part["Instances"]]
-    return [_machine(each) for each in listed]
+    listed = api.need(f"cannot say who is in cluster {cluster}", "ec2:DescribeInstances", Filters=filters)
+    return [_machine(each) for part in listed["Reservations"] for each in part["Instances"]]
 
 
-def end(gone: Sequence[Machine], region: str) -> None:
+def end(api: Api, gone: Sequence[Machine]) -> None:
     """Whether another one starts for it, its group knows, by how many it wants."""
-    autoscaling = client("autoscaling", region)
     for each in gone:
-        with asking(region, f"cannot end {each.node or each.id} of {each.group}"):
-            autoscaling.terminate_instance_in_auto_scaling_group(
-                InstanceId=each.id, ShouldDecrementDesiredCapacity=False
-            )
+        what, action = f"cannot end {each.node or each.id} of {each.group}", "TerminateInstanceInAutoScalingGroup"
+        api.need(what, f"autoscaling:{action}", InstanceId=each.id, ShouldDecrementDesiredCapacity=False)
 
 
-def _shown_key(ec2: Any, region: str, instance: str) -> str:
+def _shown_key(api: Api, instance: str) -> str:
     """The host key that a machine's console shows last, which is when its first boot is through; empty until then."""
-    with asking(region, f"cannot read the console of {instance}"):
-        said = ec2.get_console_output(InstanceId=instance, Latest=True).get("Output", "")
+    answer = api.need(
+        f"cannot read the console of {instance}", "ec2:GetConsoleOutput", InstanceId=instance, Latest=True
+    )
+    said = answer.get("Output", "")
     with contextlib.suppress(binascii.Error, ValueError):  # boto3 has decoded it, or not
         said = base64.b64decode(said, validate=True).decode(errors="replace")
     blocks = _KEYS.findall(said.replace("\r", ""))
@@ -145,27 +141,25 @@ def _shown_key(ec2: Any, region: str, instance: str) -> str:
     return found[1] if found else ""
 
 
-def _places(ec2: Any, region: str, ids: Sequence[str]) -> dict[str, str]:
+def _places(api: Api, ids: Sequence[str]) -> dict[str, str]:
     """Where AWS says that machines are in its network: nothing of small ones, and nothing to whoever may not ask."""
     found: list[Mapping[str, Any]] = []
     for some in batched(ids, _ASKED_AT_ONCE):
-        with contextlib.suppress(AwsError), asking(region, "cannot say where machines are"):
-            found += ec2.describe_instance_topology(InstanceIds=list(some))["Instances"]
+        with contextlib.suppress(UnansweredError):
+            found += api.ask("ec2:DescribeInstanceTopology", InstanceIds=list(some))["Instances"]
     return {each["InstanceId"]: " ".join(each["NetworkNodes"]) for each in found}
 
 
-def _start_anew(dead: Sequence[Machine], region: str) -> None:
+def _start_anew(api: Api, dead: Sequence[Machine]) -> None:
     """A group counts what died as its own until somebody says otherwise, for it is told to replace nothing by itself.
 
     What it has let go already, AWS shows for another hour.
     """
-    autoscaling = client("autoscaling", region)
     for some in batched(dead, _ASKED_AT_ONCE):
-        with asking(region, "cannot say which dead machines their groups still count"):
-            ids = [each.id for each in some]
-            known = autoscaling.describe_auto_scaling_instances(InstanceIds=ids)["AutoScalingInstances"]
-        counted = {each["InstanceId"] for each in known}
-        end([each for each in some if each.id in counted], region)
+        what = "cannot say which dead machines their groups still count"
+        known = api.need(what, "autoscaling:DescribeAutoScalingInstances", InstanceIds=[each.id for each in some])
+        counted = {each["InstanceId"] for each in known["AutoScalingInstances"]}
+        end(api, [each for each in some if each.id in counted])
 
 
 def batched(all_: Sequence[T], size: int) -> Iterator[Sequence[T]]:
@@ -184,9 +178,10 @@ def _unnamed(machines_: Sequence[Machine], wanted: Sequence[str]) -> Iterator[tu
     yield from zip(joining, (name for name in wanted if name not in holder), strict=False)
 
 
-def _tag(ec2: Any, region: str, machine: Machine, of: Mapping[str, str]) -> None:
-    with asking(region, f"cannot write on {machine.id} of {machine.group} what it is called"):
-        ec2.create_tags(Resources=[machine.id], Tags=[{"Key": key, "Value": value} for key, value in of.items()])
+def _tag(api: Api, machine: Machine, of: Mapping[str, str]) -> None:
+    pairs = [{"Key": key, "Value": value} for key, value in of.items()]
+    what = f"cannot write on {machine.id} of {machine.group} what it is called"
+    api.need(what, "ec2:CreateTags", Resources=[machine.id], Tags=pairs)
 
 
 def _age(machine: Machine) -> tuple[str, str]:
@@ -241,8 +236,8 @@ def _session(region: str) -> tuple[str, ...]:
 
 def _identity_file(cluster: str, region: str) -> str:
     """The key to log in with, as ssh wants it: a file of whoever asks. AWS keeps it, and says who may read it."""
-    with asking(region, f"cannot read the key that logs in to cluster {cluster}"):
-        answer = client("ssm", region).get_parameter(Name=tags.identity_parameter(cluster), WithDecryption=True)
+    what, name = f"cannot read the key that logs in to cluster {cluster}", tags.identity_parameter(cluster)
+    answer = Api(region).need(what, "ssm:GetParameter", Name=name, WithDecryption=True)
     text = answer["Parameter"]["Value"].rstrip("\n") + "\n"
     file = paths.state_dir() / "aws" / region / cluster / "identity"
     if not file.is_file() or file.read_text() != text:

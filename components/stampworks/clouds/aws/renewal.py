@@ -8,54 +8,56 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
 
 from stampworks.clouds.aws import tags
 from stampworks.clouds.aws.errors import LOOK, AwsError
 from stampworks.clouds.aws.members import PATIENCE_S, Machine, end, join, machines
-from stampworks.clouds.aws.session import asking, client
+from stampworks.clouds.aws.session import Api
 from stampworks.plan import Plan
 
 Progress = Callable[[str], None]
 _POLL_S = 5.0
+_TAG_MAX = 256
+"""Characters of a tag's value."""
 
 
 def outdated(plan: Plan, content: str) -> dict[str, str]:
     """The running nodes that need another disk or machine, and why. What starts with its work is new each time."""
-    return {each.node: _why(each, wanted) for each, wanted in _wanted(plan, content) if _why(each, wanted)}
+    wanted_ = _wanted(Api(plan.region), plan, content)
+    return {each.node: why for each, wanted in wanted_ if (why := _why(each, wanted))}
 
 
 def renew(plan: Plan, content: str, names: Collection[str], progress: Progress) -> None:
     """Gives these nodes what they are to be made from, and waits until they can be logged in to again."""
-    ec2 = client("ec2", plan.region)
-    known = {each.node: (each, wanted) for each, wanted in _wanted(plan, content) if each.node in names}
+    api = Api(plan.region)
+    known = {each.node: (each, wanted) for each, wanted in _wanted(api, plan, content) if each.node in names}
     for name in sorted(known):
         machine, wanted = known[name]
         if machine.template.partition("-")[0] == wanted.partition("-")[0]:
             progress(f"{name}: a new disk for {machine.id}")
-            _new_disk(ec2, plan, machine, wanted)
+            _new_disk(api, plan, machine, wanted)
         else:
             progress(f"{name}: another machine for {machine.id}")
-            end([machine], plan.region)
-    _await(ec2, plan, {name: known[name][0] for name in sorted(known)}, progress)
+            end(api, [machine])
+    _await(api, plan, {name: known[name][0] for name in sorted(known)}, progress)
 
 
 def condemn(plan: Plan, names: Collection[str], why: str) -> None:
     """Has nodes count as outdated; without a reason, no longer."""
-    ec2 = client("ec2", plan.region)
-    ids = [each.id for each in machines(ec2, plan.name, plan.region) if each.node in names]
-    with asking(plan.region, f"cannot write on {', '.join(sorted(names))} that they are to be made anew"):
-        if ids and why:
-            ec2.create_tags(Resources=ids, Tags=[{"Key": tags.CONDEMNED, "Value": why}])
-        elif ids:
-            ec2.delete_tags(Resources=ids, Tags=[{"Key": tags.CONDEMNED}])
+    api = Api(plan.region)
+    what = f"cannot write on {', '.join(sorted(names))} that they are to be made anew"
+    if ids := [each.id for each in machines(api, plan.name) if each.node in names]:
+        if why:
+            api.need(what, "ec2:CreateTags", Resources=ids, Tags=[{"Key": tags.CONDEMNED, "Value": why[:_TAG_MAX]}])
+        else:
+            api.need(what, "ec2:DeleteTags", Resources=ids, Tags=[{"Key": tags.CONDEMNED}])
 
 
-def _wanted(plan: Plan, content: str) -> list[tuple[Machine, str]]:
+def _wanted(api: Api, plan: Plan, content: str) -> list[tuple[Machine, str]]:
     """The nodes that always run, and what each should be made from."""
     templates = {pool.name: tags.template(pool, plan.release, content) for pool in plan.pools}
     static = {node.name for pool in plan.pools for node in pool.nodes[: pool.count_min]}
-    found = machines(client("ec2", plan.region), plan.name, plan.region)
+    found = machines(api, plan.name)
     return [
         (each, templates[each.group])
         for each in found
@@ -72,24 +74,25 @@ def _why(machine: Machine, wanted: str) -> str:
     return "its disk was made from another image" if same else "its machine was started from another template"
 
 
-def _new_disk(ec2: Any, plan: Plan, machine: Machine, wanted: str) -> None:
+def _new_disk(api: Api, plan: Plan, machine: Machine, wanted: str) -> None:
     """Killed anywhere in here, the next roll begins with this node again, or finds it done."""
     image = next(group.launch.image for group in plan.groups if group.name == machine.group and group.launch)
-    with asking(plan.region, f"cannot give {machine.node} ({machine.id}) a new disk"):
-        ec2.create_tags(Resources=[machine.id], Tags=[{"Key": tags.HOST_KEY, "Value": tags.was(machine.host_key)}])
-        ec2.create_replace_root_volume_task(
-            InstanceId=machine.id, ImageId=image, DeleteReplacedRootVolume=True, ClientToken=f"{wanted}-{machine.disk}"
-        )
-        ec2.create_tags(Resources=[machine.id], Tags=[{"Key": tags.TEMPLATE, "Value": wanted}])
-        ec2.delete_tags(Resources=[machine.id], Tags=[{"Key": tags.CONDEMNED}])
+    what, id_ = f"cannot give {machine.node} ({machine.id}) a new disk", machine.id
+    old = {"Key": tags.HOST_KEY, "Value": tags.was(machine.host_key)}
+    token = f"{wanted}-{machine.disk}"
+    api.need(what, "ec2:CreateTags", Resources=[id_], Tags=[old])
+    disk = {"InstanceId": id_, "ImageId": image, "DeleteReplacedRootVolume": True, "ClientToken": token}
+    api.need(what, "ec2:CreateReplaceRootVolumeTask", **disk)
+    api.need(what, "ec2:CreateTags", Resources=[id_], Tags=[{"Key": tags.TEMPLATE, "Value": wanted}])
+    api.need(what, "ec2:DeleteTags", Resources=[id_], Tags=[{"Key": tags.CONDEMNED}])
 
 
-def _await(ec2: Any, plan: Plan, before: Mapping[str, Machine], progress: Progress) -> None:
+def _await(api: Api, plan: Plan, before: Mapping[str, Machine], progress: Progress) -> None:
     names = {pool.name: [node.name for node in pool.nodes[: pool.count_min]] for pool in plan.pools}
     deadline = time.monotonic() + PATIENCE_S
     while True:
         join(plan.name, plan.region, names)
-        now = {each.node: each for each in machines(ec2, plan.name, plan.region) if each.joined}
+        now = {each.node: each for each in machines(api, plan.name) if each.joined}
         away = [name for name in before if name not in now or now[name].instance == before[name].instance]
         if not away:
             return

@@ -1,42 +1,113 @@
-"""How AWS is asked at run time: as whom the machine is logged in, in one region, and never for ever."""
+"""One question to AWS: its whole answer, or why there is none."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
-from collections.abc import Iterator
 from typing import Any
 
 import boto3
+from botocore import exceptions as sdk
+from botocore import xform_name
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
+from botocore.parsers import ResponseParserError
 
-from stampworks.clouds.aws.errors import AGAIN, ALLOW, LOG_IN, AwsError
+from stampworks.clouds.aws.errors import AwsError
 
-_LIMITS = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 5})
-_DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
-_LOGGED_OUT = {"AuthFailure", "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "RequestExpired"}
+# Whoever asks waits for the answer: three attempts tell a hiccup from an outage, and the last one ends within a minute.
+_CONFIG = Config(connect_timeout=5, read_timeout=15, retries={"mode": "standard", "total_max_attempts": 3})
+_SERVICES = {"servicequotas": "service-quotas"}
+"""What the SDK calls a service that policies call otherwise."""
+_REASON_CHARACTERS_MAX = 160
+"""Of what AWS says itself: of a denied call it may be followed by a kilobyte that only AWS can decode."""
+
+_NOT_PERMITTED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedException"}
+_NOT_KNOWN = {
+    *("AuthFailure", "ExpiredToken", "ExpiredTokenException", "IncompleteSignature", "InvalidAccessKeyId"),
+    *("InvalidClientTokenId", "RequestExpired", "SignatureDoesNotMatch", "UnrecognizedClientException"),
+}
+_TOO_MANY = {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException"}
+
+ALLOW = "docs/aws.md says what an `up` has to be allowed; `aws sts get-caller-identity` says who asks"
+PERMIT = "docs/aws-facts-policy.json is a policy that permits it"
+RENEW = "`aws sts get-caller-identity` says whose they are; renew them, and see that the clock is right"
+SIGN_IN = "`aws configure`, `aws sso login` or AWS_PROFILE says who you are; docs/aws.md says what is needed"
+LATER = "ask again later"
+REACH = "see whether this machine reaches AWS, through its proxy if it has one, and ask again"
 
 
-@functools.cache  # of which each reads megabytes of descriptions
-def client(service: str, region: str) -> Any:
-    """One of AWS's services in a region; who asks is what boto3 finds: variables, profile, role."""
-    with asking(region, f"cannot use {service}"):
-        session: Any = boto3.session.Session()  # its types list every service, and know none of one that is given
-        return session.client(service, region_name=region, config=_LIMITS)
+class UnansweredError(Exception):
+    """AWS was asked, and nobody knows more than before."""
+
+    def __init__(self, action: str, why: str, hint: str, code: str = "", silent: bool = False) -> None:
+        super().__init__(f"{action}: {why}")
+        self.hint = hint
+        self.code = code
+        """AWS's own word for it; empty where nothing of AWS was heard."""
+        self.silent = silent
+        """Whether nobody answered, so that the same service will not answer something else."""
 
 
-@contextlib.contextmanager
-def asking(region: str, what: str) -> Iterator[None]:
-    """What AWS refuses within becomes one error; `what` says what does not work then."""
-    try:
-        yield
-    except ClientError as error:
-        said = error.response.get("Error", {})
-        code, why = str(said.get("Code", "")), str(said.get("Message", "")) or str(error)
-        hint = ALLOW if code in _DENIED else LOG_IN if code in _LOGGED_OUT else AGAIN
-        raise AwsError(region, what, f"{code}: {why}", hint, code) from error
-    except (NoCredentialsError, PartialCredentialsError) as error:
-        raise AwsError(region, what, str(error), LOG_IN) from error
-    except BotoCoreError as error:  # no network, no answer, or one that is none
-        raise AwsError(region, what, str(error)) from error
+class Api:
+    """The services of one region, whoever the environment says is asking."""
+
+    def __init__(self, region: str) -> None:
+        self.region = region
+        self._clients: dict[str, Any] = {}
+
+    def ask(self, action: str, **parameters: Any) -> dict[str, Any]:
+        """All pages of an answer, by the action's name in a policy: ec2:DescribeImages. UnansweredError without one."""
+        service, _, name = action.partition(":")
+        method = xform_name(name)
+        try:
+            client = self._client(service)
+            if client.can_paginate(method):
+                return dict(client.get_paginator(method).paginate(**parameters).build_full_result())
+            return dict(getattr(client, method)(**parameters))
+        except sdk.ClientError as error:
+            raise _refusal(action, error) from None
+        except sdk.ParamValidationError:
+            raise  # what was asked was wrong, which is a fault of ours
+        except (sdk.BotoCoreError, ResponseParserError, ValueError) as error:  # ValueError: an address that is none
+            raise _silence(action, error) from None
+
+    def need(self, what: str, action: str, **parameters: Any) -> dict[str, Any]:
+        """The same where nothing goes on without the answer: AwsError, which says what does not work."""
+        try:
+            return self.ask(action, **parameters)
+        except UnansweredError as error:
+            hint = ALLOW if error.hint == PERMIT else error.hint
+            raise AwsError(self.region, what, str(error), hint, error.code) from None
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            session: Any = boto3.session.Session()
+            self._clients[service] = session.client(_SERVICES.get(service, service), self.region, config=_CONFIG)
+        return self._clients[service]
+
+
+def _refusal(action: str, error: sdk.ClientError) -> UnansweredError:
+    """What AWS itself says, or whatever answers in its place."""
+    said = error.response.get("Error", {})
+    code, status = said.get("Code", ""), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    message = " ".join(said.get("Message", "").partition("Encoded authorization failure message")[0].split())
+    if len(message) > _REASON_CHARACTERS_MAX:
+        message = f"{message[:_REASON_CHARACTERS_MAX]}..."
+    if code in _NOT_PERMITTED:
+        return UnansweredError(action, f"not permitted ({code}: {message})", PERMIT, code)
+    if code in _NOT_KNOWN:
+        return UnansweredError(action, f"AWS does not take the credentials ({code}: {message})", RENEW, code)
+    if code in _TOO_MANY:
+        return UnansweredError(action, f"AWS is asked too often ({code})", LATER, code)
+    if code == str(status) or status >= 500:  # with no code of its own, an answer is no AWS's
+        return UnansweredError(action, f"not available: HTTP {status}", LATER, code)
+    return UnansweredError(action, f"{code}: {message}", LATER, code)
+
+
+def _silence(action: str, error: Exception) -> UnansweredError:
+    if isinstance(error, sdk.NoCredentialsError):
+        return UnansweredError(action, "there are no credentials for AWS", SIGN_IN)
+    if isinstance(error, ResponseParserError):
+        return UnansweredError(action, "not available: the answer is none of AWS", LATER)
+    what = " ".join(str(error).split())
+    if isinstance(error, (sdk.HTTPClientError, sdk.ConnectionError)):
+        return UnansweredError(action, f"no answer: {what}", REACH, silent=True)
+    return UnansweredError(action, f"cannot be asked: {what}", SIGN_IN)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from stampworks.clouds.aws.facts import images
-from stampworks.clouds.aws.facts.calls import Api, UnansweredError
+from stampworks.clouds.aws.session import Api, UnansweredError
 from stampworks.clouds.aws.tags import CLUSTER
 from stampworks.plan import Plan
 

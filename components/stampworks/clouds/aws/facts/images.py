@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from stampworks.clouds.aws.facts.calls import Api, UnansweredError
+from stampworks.clouds.aws.session import Api, UnansweredError
 
 _GONE = ("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable")
 
