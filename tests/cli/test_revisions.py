@@ -264,3 +264,11 @@ def test_the_lock_of_a_stack_comes_with_it(repository: Repository, capsys: Capsy
     repository.commit()
     said = wrong(capsys, "--base", "HEAD~1", "--head", "HEAD")
     assert "HEAD:stacks/one.lock.json: is no lock: it has images, region, version, and nothing else" in said
+
+
+def test_what_was_read_of_an_account_comes_with_it(repository: Repository, capsys: Capsys) -> None:
+    """As it was at each revision, so that a review without credentials knows it."""
+    repository.write("stacks/one.facts.json", "[]")
+    repository.commit()
+    said = wrong(capsys, "--base", "HEAD~1", "--head", "HEAD")
+    assert "--head HEAD:stacks/one.facts.json: holds no facts: " in said

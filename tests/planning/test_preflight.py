@@ -262,6 +262,18 @@ def test_a_reservation_that_is_not_there() -> None:
     ]
 
 
+def test_a_way_to_buy_that_is_tried_later() -> None:
+    """That it would not work is a warning, at the field of that way; the first one may well be enough."""
+    ways = [{"purchase": "reserved", "reservation": "cr-1"}]
+    plan = plan_of(pool={"count_min": 2, "fallbacks": ways})
+    found = said("purchase.reservation", plan, reservations=[reservation(block=True, zone="us-east-1b")])
+    assert [each[:3] for each in found] == [
+        ("gpu", "warn", "pools[0].zone"),
+        ("gpu", "warn", "pools[0].fallbacks[0].purchase"),
+    ]
+    assert said("purchase.reservation", plan, reservations=[reservation()]) == []
+
+
 def test_a_group_of_reservations() -> None:
     """Together they are large enough, or not."""
     arn = "arn:aws:resource-groups:us-east-1:123456789012:group/ours"

@@ -73,21 +73,28 @@ def offers(plan: Plan, facts: Facts) -> Iterator[Finding]:
 def reservations(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Whether what was bought before is what the nodes need: their machine, their zone, enough of it, now."""
     for place, pool in _judged(plan, facts):
-        if not pool.reservation:
-            continue
-        try:
-            bought = _bought(pool, facts)
-        except Unread as unread:
-            text = f"whether {pool.reservation} of pool {pool.name} has room for it: {unread}"
-            yield Finding("purchase.reservation", "unknown", text, READ, f"{place}.reservation", subject=pool.name)
-            continue
-        found = [*_of_reservations(plan, pool, bought, facts)]
-        for field, text, hint, severity in found:
-            yield Finding("purchase.reservation", "fail", text, hint, f"{place}.{field}", severity, pool.name)
-        if not found:
-            yield Finding(
-                "purchase.reservation", "pass", _room(pool, bought), "", f"{place}.reservation", subject=pool.name
-            )
+        for index, way in enumerate(pool.offers):
+            if way.reservation:
+                bought = replace(pool, purchase=way.purchase, reservation=way.reservation)
+                yield from _reserved(plan, bought, place, f"{place}.fallbacks[{index - 1}]" if index else place, facts)
+
+
+def _reserved(plan: Plan, pool: Group, place: str, way: str, facts: Facts) -> Iterator[Finding]:
+    """What is wrong with one way to buy is a no for the first, and a warning for those that are tried after it."""
+    try:
+        bought = _bought(pool, facts)
+    except Unread as unread:
+        text = f"whether {pool.reservation} of pool {pool.name} has room for it: {unread}"
+        yield Finding("purchase.reservation", "unknown", text, READ, f"{way}.reservation", subject=pool.name)
+        return
+    found = [*_of_reservations(plan, pool, bought, facts)]
+    for field, text, hint, severity in found:
+        where = f"{way if field in ('purchase', 'reservation') else place}.{field}"
+        least: Severity = severity if way == place else "warning"
+        yield Finding("purchase.reservation", "fail", text, hint, where, least, pool.name)
+    if not found:
+        text = _room(pool, bought)
+        yield Finding("purchase.reservation", "pass", text, "", f"{way}.reservation", subject=pool.name)
 
 
 def _bought(pool: Group, facts: Facts) -> list[Reservation]:

@@ -6,10 +6,12 @@ import contextlib
 import datetime
 import json
 import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pulumi
 import pytest
 from stampworks import catalog, planning
 from stampworks.catalog import known_nics
@@ -17,6 +19,7 @@ from stampworks.cli.main import main
 from stampworks.clouds.aws import session
 from stampworks.clouds.aws.facts import account as reading
 from stampworks.clouds.aws.session import Api
+from stampworks.cluster import plan_of_stack
 from stampworks.declaration import Lock, LockedImage, load_file, lock_file, lock_text
 from stampworks.facts import known_facts
 from stampworks.planning import Facts
@@ -136,6 +139,37 @@ def test_plan_and_facts_as_one_types_them(
     assert "us-east-1 has no reservation cr-2 for this account" in said
 
 
+def test_an_up_is_refused_at_the_lines_that_are_wrong(
+    full: Simulated, declared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All at once, as with any other mistake, before anything is made."""
+    text = DECLARED.replace("us-east-1a", "us-east-1b").replace("p5,", "p5en,").replace("cr-1", "cr-2")
+    stack = declared.with_name("Pulumi.test.yaml")
+    stack.write_text(f"config:\n  stampworks:cluster:\n{textwrap.indent(text, '    ')}")
+    assert main(["facts", "Pulumi.test.yaml"]) == 0
+    monkeypatch.setattr(pulumi, "get_stack", lambda: "test")
+    monkeypatch.setattr(pulumi.runtime, "get_root_directory", lambda: str(declared.parent))
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "error", said.append)
+    with pytest.raises(SystemExit):
+        plan_of_stack(declared.parent)
+    lines = [line for line in said[0].splitlines() if line and not line.startswith("    ")]
+    quota = (
+        "Running On-Demand P instances in us-east-1: 2 x 192 (gpu) = 384 needed; the limit is 384, and 384 are taken"
+    )
+    zone = "us-east-1b has no p5en.48xlarge for gpu; in us-east-1 it is in us-east-1a, us-east-1c"
+    assert lines == [
+        f"Pulumi.test.yaml:8:5: pools: {quota} (quota)",
+        "  hint: ask the cloud for 384 more, or take nodes out",
+        f"Pulumi.test.yaml:8:56: pools[0].zone: {zone} (placement.offers)",
+        "  hint: write one of these zones",
+        "Pulumi.test.yaml:8:101: pools[0].reservation: us-east-1 has no reservation cr-2 for this account "
+        "(purchase.reservation)",
+        "  hint: write one that there is, as the console of EC2 lists them",
+        "3 problems in Pulumi.test.yaml: nothing was changed.",
+    ]
+
+
 def test_what_others_run(aws: Simulated, declared: Path, facts: Call) -> None:
     """By kind and way; what carries the cluster's tag is its own, and what has ended counts no more."""
     started(aws, "p5.48xlarge", LEAF_NODES - 1)
@@ -239,7 +273,16 @@ def test_a_service_that_is_silent_is_asked_once(
 ) -> None:
     """A minute of silence is enough: its other facts have the same reason, and other services are asked."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_SERVICE_QUOTAS", "http://127.0.0.1:1")
+    asked: list[str] = []
+    ask = Api.ask
+
+    def counted(self: Api, action: str, **parameters: Any) -> dict[str, Any]:
+        asked.append(action)
+        return ask(self, action, **parameters)
+
+    monkeypatch.setattr(Api, "ask", counted)
     assert facts()[0] == 3
+    assert asked.count("servicequotas:ListServiceQuotas") == 1
     found = account(declared)
     whys = {found.why(fact) for fact in ("machine_limits", "network_limits", "storage_limits")}
     assert whys == {

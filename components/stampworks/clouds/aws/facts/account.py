@@ -133,9 +133,9 @@ def _reservations(asked: Asked) -> list[dict[str, Any]]:
 
 def _reservation_groups(asked: Asked) -> list[dict[str, Any]]:
     """Only those that the plan names."""
-    named = sorted({group.reservation for group in asked.plan.pools if group.reservation.startswith("arn:")})
+    named = {way.reservation for group in asked.plan.pools for way in group.offers}
     groups = []
-    for each in named:
+    for each in sorted(name for name in named if name.startswith("arn:")):
         found = asked.api.ask("resource-groups:ListGroupResources", Group=each)["ResourceIdentifiers"]
         ids = sorted(one["ResourceArn"].rpartition("/")[2] for one in found)
         groups.append({"name": each, "reservations": ids})
