@@ -122,6 +122,7 @@ RULES = (
     Rule("workloads.training", others=("torch", "numpy", "fsspec", "validation", "wandb")),
     Rule("workloads", others=("torch", "numpy", "fsspec", "tensorboard")),
     # modules run on the nodes, action plugins here beside Ansible, which brings yaml
+    Rule("playbooks.roles.power", others=("boto3", "botocore")),
     Rule("playbooks", others=("ansible", "ansible_collections.stampworks", "yaml")),
 )
 

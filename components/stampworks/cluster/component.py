@@ -74,9 +74,9 @@ class Cluster(pulumi.ComponentResource):
         storage = self._storage(place)
         volumes = self._volumes(plan.controller, place)
         # Pools come after the controller: whatever happens to them, draining for one, wants a scheduler that answers.
-        controller = self._group(plan.controller, network, volumes, depends_on=[*storage.values()])
+        controller = self._group(plan.controller, network, volumes, None, depends_on=[*storage.values()])
         groups = {plan.controller: controller}
-        groups |= {pool: self._group(pool, network, [], depends_on=[controller]) for pool in plan.pools}
+        groups |= {pool: self._group(pool, network, [], controller, depends_on=[controller]) for pool in plan.pools}
         proven = plan.proof.level != "none" and bool(plan.pools)
         signing_key = SigningKey(name, cluster=plan.name, opts=self._child()) if proven else None
         roll = self._roll(groups, keyring, signing_key)
@@ -115,7 +115,9 @@ class Cluster(pulumi.ComponentResource):
             for volume in group.volumes
         ]
 
-    def _group(self, group: Group, network: Any, volumes: Sequence[pulumi.Resource], **more: Any) -> Any:
+    def _group(
+        self, group: Group, network: Any, volumes: Sequence[pulumi.Resource], controller: Any, **more: Any
+    ) -> Any:
         plan = self.plan
         return self._cloud.nodes.create(
             f"{self._base}-{group.name}",
@@ -126,6 +128,7 @@ class Cluster(pulumi.ComponentResource):
             release=plan.release,
             content=configuration.install_digest(),
             volumes=volumes,
+            controller=controller,
             drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
             opts=self._child(**more),
         )

@@ -209,3 +209,42 @@ def test_what_a_change_does(rehearse: Rehearse) -> None:
     assert done["an address on each card"] == {("update", "LaunchTemplate"), ("update", "Group")}
     assert done["a larger file system"] == {("update", "LustreFileSystem")}
     assert done["another file system"] == {("replace", "LustreFileSystem")}
+
+
+ELASTIC = """\
+changes:
+  - {name: elastic, path: pools.gpu.count_min, value: 1}
+  - {name: fall-backs, path: pools.gpu.fallbacks, value: [{purchase: reserved, reservation: cr-1}, {purchase: spot}]}
+"""
+
+
+def test_elastic_nodes_start_from_templates_of_their_own(rehearse: Rehearse) -> None:
+    """One for each way to buy a node, complete: the controller may start from these, and end what has started."""
+    rehearsed = rehearse("aws-dev-g6", ELASTIC)
+    phases = {each["name"]: each for each in rehearsed.found["phases"] if each["name"].startswith("change: ")}
+    assert [each["verdict"] for each in phases.values()] == ["pass", "pass"]
+    made = {each["name"]: each for each in rehearsed.of("LaunchTemplate") if each.get("name")}
+    assert sorted(made) == [f"aws-dev-g6.gpu.{number}" for number in range(3)]
+    own, reserved, spot = (made[name] for name in sorted(made))
+    assert [each.get("instanceMarketOptions") for each in (own, reserved, spot)] == [None, None, {"marketType": "spot"}]
+    target = reserved["capacityReservationSpecification"]["capacityReservationTarget"]
+    assert target == {"capacityReservationId": "cr-1"}
+    assert [bool(each.get("placement")) for each in (own, reserved, spot)] == [True, False, True]
+    assert all(nic["subnetId"] for each in made.values() for nic in each["networkInterfaces"])
+    tags = spot["tagSpecifications"][0]["tags"]
+    assert {"stampworks:cluster": "aws-dev-g6", "stampworks:group": "gpu", "stampworks:elastic": "spot"}.items() <= (
+        tags.items()
+    )
+    policies = [json.loads(each["policy"]) for each in rehearsed.of("RolePolicy") if "RunInstances" in each["policy"]]
+    actions = {one["Action"]: one for one in policies[0]["Statement"]}
+    assert set(actions) == {
+        *("ec2:RunInstances", "ec2:CreateTags", "ec2:TerminateInstances", "ec2:DescribeInstances", "iam:PassRole"),
+    }
+    assert actions["ec2:TerminateInstances"]["Condition"] == {
+        "StringEquals": {
+            "aws:ResourceTag/stampworks:cluster": "aws-dev-g6",
+            "aws:ResourceTag/stampworks:group": "gpu",
+        },
+        "Null": {"aws:ResourceTag/stampworks:elastic": "false"},
+    }
+    assert actions["ec2:RunInstances"]["Condition"]["Bool"] == {"ec2:IsLaunchTemplateResource": "true"}

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import pulumi
-from pulumi import ResourceOptions
+from pulumi import Output, ResourceOptions
 from pulumi_aws import autoscaling, ebs, ec2, iam
 
 from stampworks.clouds.aws import tags
 from stampworks.clouds.aws.network import Connections
 from stampworks.clouds.aws.place import assumed_by
-from stampworks.plan import Group, Interface, Rail, Release
+from stampworks.plan import Group, Interface, Offer, Rail, Release, template_name
 
 _ROOT = "/dev/xvda"
 _VOLUMES = ("/dev/sdf", "/dev/sdg", "/dev/sdh", "/dev/sdi")
@@ -37,6 +37,7 @@ class NodeGroup(pulumi.ComponentResource):
         group: Group,
         made_from: str,
         volumes: Sequence[ebs.Volume],
+        controller: NodeGroup | None,
         opts: ResourceOptions,
     ) -> None:
         place = network.place
@@ -48,19 +49,22 @@ class NodeGroup(pulumi.ComponentResource):
         self._opts = place.within(ResourceOptions(parent=self))
         # By tags a node is found, and by tags it knows what it is.
         self._tags = {**place.tags(group.name), tags.GROUP: group.name, tags.TEMPLATE: made_from}
+        self.role = iam.Role(name, assume_role_policy=assumed_by("ec2.amazonaws.com"), tags=self._tags, opts=self._opts)
         profile = self._profile()
         if group.role == "controller":
             self._one(profile, volumes)
         else:
-            self._several(profile)
+            together = self._together()
+            self._several(profile, together)
+            if controller and group.elastic:
+                self._elastic(profile, together, controller)
         self.register_outputs({})
 
     def _profile(self) -> iam.InstanceProfile:
         """What a node may do: be managed, and nothing else."""
-        name, tags, opts = self._name, self._tags, self._opts
-        role = iam.Role(name, assume_role_policy=assumed_by("ec2.amazonaws.com"), tags=tags, opts=opts)
+        name, role, opts = self._name, self.role, self._opts
         iam.RolePolicyAttachment(name, role=role.name, policy_arn=_MANAGED, opts=opts)
-        return iam.InstanceProfile(name, role=role.name, tags=tags, opts=opts)
+        return iam.InstanceProfile(name, role=role.name, tags=self._tags, opts=opts)
 
     def _one(self, profile: iam.InstanceProfile, volumes: Sequence[ebs.Volume]) -> None:
         """A node that its volumes outlive: they are attached to one instance at a time, so the old one goes first."""
@@ -96,9 +100,10 @@ class NodeGroup(pulumi.ComponentResource):
                 opts=opts,
             )
 
-    def _several(self, profile: iam.InstanceProfile) -> None:
-        """As many as always run; those that start with jobs are not the group's, but made from its template."""
-        count, template_ = self._group.count_min, self._template(profile)
+    def _several(self, profile: iam.InstanceProfile, together: ec2.PlacementGroup | None) -> None:
+        """As many as always run; those that start with jobs are not the group's."""
+        count, own = self._group.count_min, self._group.offers[0]
+        template_ = self._template(self._name, profile, own, together, self._tags)
         autoscaling.Group(
             self._name,
             min_size=count,
@@ -113,8 +118,42 @@ class NodeGroup(pulumi.ComponentResource):
             opts=self._opts,
         )
 
-    def _template(self, profile: iam.InstanceProfile) -> ec2.LaunchTemplate:
-        launch, group, place = self._launch, self._group, self._network.place
+    def _elastic(
+        self, profile: iam.InstanceProfile, together: ec2.PlacementGroup | None, controller: NodeGroup
+    ) -> None:
+        """What the controller starts elastic nodes from, complete for each way to buy one: it chooses between them, and
+        can start nothing else."""
+        cluster, group, opts = self._network.place.cluster, self._group, self._opts
+        names = {offer: template_name(cluster, group, offer) for offer in group.offers}
+        templates = [
+            self._template(
+                f"{self._name}.{name.rpartition('.')[2]}",
+                profile,
+                offer,
+                together,
+                {**self._tags, tags.ELASTIC: offer.purchase},
+                name=name,
+                subnet_id=self._network.place.subnets["nodes"].id,
+            )
+            for offer, name in names.items()
+        ]
+        may = Output.all(self.role.arn, *(each.arn for each in templates)).apply(
+            lambda arns: _may_start(cluster, group, *arns)
+        )
+        iam.RolePolicy(self._name, role=controller.role.id, policy=may, opts=opts)
+
+    def _template(
+        self,
+        resource: str,
+        profile: iam.InstanceProfile,
+        offer: Offer,
+        together: ec2.PlacementGroup | None,
+        of: dict[str, str],
+        name: str | None = None,
+        subnet_id: Output[str] | None = None,
+    ) -> ec2.LaunchTemplate:
+        """An Auto Scaling group has a subnet of its own; whoever else starts something from it wants it said."""
+        launch, place = self._launch, self._network.place
         disk: ec2.LaunchTemplateBlockDeviceMappingEbsArgsDict = {
             "volume_type": "gp3",
             "volume_size": launch.disk_gib,
@@ -122,7 +161,8 @@ class NodeGroup(pulumi.ComponentResource):
             "delete_on_termination": "true",
         }
         return ec2.LaunchTemplate(
-            self._name,
+            resource,
+            name=name,
             instance_type=launch.instance_type,
             image_id=launch.image,
             update_default_version=True,
@@ -135,26 +175,27 @@ class NodeGroup(pulumi.ComponentResource):
                     "device_index": each.device,
                     "interface_type": interface_type(each),
                     "security_groups": [place.nodes.id],
+                    "subnet_id": subnet_id,
                     "delete_on_termination": "true",
                 }
                 for each in launch.interfaces
             ],
-            placement=self._placement(),
-            instance_market_options=_MARKETS.get(group.purchase),
-            capacity_reservation_specification=_reserved(group.reservation),
+            placement={"group_name": together.name} if together and offer.placed_together else None,
+            instance_market_options=_MARKETS.get(offer.purchase),
+            capacity_reservation_specification=_reserved(offer.reservation),
             user_data=self._network.ssh_public_key.apply(lambda key: _encoded(self._first_boot(key))),
             tag_specifications=[
-                {"resource_type": kind, "tags": self._tags} for kind in ("instance", "network-interface", "volume")
+                {"resource_type": kind, "tags": of} for kind in ("instance", "network-interface", "volume")
             ],
             tags=self._tags,
             opts=self._opts,
         )
 
-    def _placement(self) -> ec2.LaunchTemplatePlacementArgsDict | None:
-        if not self._launch.placed_together:
+    def _together(self) -> ec2.PlacementGroup | None:
+        """One for the pool, in which whoever starts alone is close to those that run."""
+        if not any(offer.placed_together for offer in self._group.offers):
             return None
-        together = ec2.PlacementGroup(self._name, strategy="cluster", tags=self._tags, opts=self._opts)
-        return {"group_name": together.name}
+        return ec2.PlacementGroup(self._name, strategy="cluster", tags=self._tags, opts=self._opts)
 
     def _first_boot(self, ssh_public_key: str) -> str:
         """For cloud-init: who may log in, through a tunnel of Systems Manager and from nowhere else."""
@@ -196,6 +237,47 @@ def _reserved(reservation: str) -> ec2.LaunchTemplateCapacityReservationSpecific
     }
 
 
+def _may_start(cluster: str, group: Group, role: str, *templates: str) -> str:
+    """What the programs of the controller need: to start from these templates and nothing beside them, to name what
+    has started, to end it, and to see what there is. Of nodes that always run they can end none.
+
+    The conditions are those by which others, in public repositories, keep direct calls to one launch template. That
+    tags of a template need ec2:CreateTags: Amazon EC2 User Guide, "IAM permissions required for Amazon EC2 launch
+    templates", read 2026-11-22. None of it has met AWS.
+    """
+    instances = "arn:aws:ec2:*:*:instance/*"
+    own = {f"aws:ResourceTag/{key}": value for key, value in {tags.CLUSTER: cluster, tags.GROUP: group.name}.items()}
+    elastic = {"StringEquals": own, "Null": {f"aws:ResourceTag/{tags.ELASTIC}": "false"}}
+    statements: list[dict[str, Any]] = [
+        {
+            "Action": "ec2:RunInstances",
+            "Resource": "*",
+            "Condition": {
+                "ArnEquals": {"ec2:LaunchTemplate": list(templates)},
+                "Bool": {"ec2:IsLaunchTemplateResource": "true"},
+            },
+        },
+        {
+            "Action": "ec2:CreateTags",
+            "Resource": [f"arn:aws:ec2:*:*:{kind}/*" for kind in ("instance", "network-interface", "volume")],
+            "Condition": {"StringEquals": {"ec2:CreateAction": "RunInstances"}},
+        },
+        {
+            "Action": "ec2:CreateTags",
+            "Resource": instances,
+            "Condition": {**elastic, "ForAllValues:StringEquals": {"aws:TagKeys": [tags.NODE, "Name"]}},
+        },
+        {"Action": "ec2:TerminateInstances", "Resource": instances, "Condition": elastic},
+        {"Action": "ec2:DescribeInstances", "Resource": "*"},
+        {
+            "Action": "iam:PassRole",
+            "Resource": role,
+            "Condition": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
+        },
+    ]
+    return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **each} for each in statements]})
+
+
 def _encoded(text: str) -> str:
     return b64encode(text.encode()).decode()
 
@@ -210,10 +292,11 @@ def create(
     release: Release,
     content: str,
     volumes: Sequence[ebs.Volume],
+    controller: NodeGroup | None,
     drain_timeout_minutes: int,  # noqa: ARG001  (who takes nodes away waits for their jobs)
     opts: ResourceOptions,
 ) -> NodeGroup:
-    return NodeGroup(name, network, group, tags.template(group, release, content), volumes, opts)
+    return NodeGroup(name, network, group, tags.template(group, release, content), volumes, controller, opts)
 
 
 def template(group: Group, leaf_nodes: int | None, release: Release, content: str) -> str:  # noqa: ARG001

@@ -18,6 +18,7 @@ ANYWHERE = "0.0.0.0/0"
 class Place(pulumi.ComponentResource):
     """What everything else of the cluster is in."""
 
+    cluster: str
     provider: Provider
     """Of the declaration's region, whatever the machine that runs this has set."""
     vpc: ec2.Vpc
@@ -28,10 +29,8 @@ class Place(pulumi.ComponentResource):
 
     def __init__(self, name: str, plan: Plan, opts: ResourceOptions) -> None:
         super().__init__("stampworks:aws:Place", name, None, opts)
-        self._cluster, self._common = (
-            plan.name,
-            {**{tag.name: tag.value for tag in plan.tags}, tags.CLUSTER: plan.name},
-        )
+        self.cluster = plan.name
+        self._common = {**{tag.name: tag.value for tag in plan.tags}, tags.CLUSTER: plan.name}
         self.provider = Provider(
             name,
             region=plan.region,
@@ -78,13 +77,13 @@ class Place(pulumi.ComponentResource):
 
     def tags(self, name: str) -> dict[str, str]:
         """Of one resource: what it is called in the console, whose it is, and what the declaration says."""
-        return {**self._common, "Name": f"{self._cluster}-{name}"}
+        return {**self._common, "Name": f"{self.cluster}-{name}"}
 
     def _security_group(self, name: str, each: str, whose: str, opts: ResourceOptions) -> ec2.SecurityGroup:
         return ec2.SecurityGroup(
             f"{name}-{each}",
             vpc_id=self.vpc.id,
-            description=f"{whose} of {self._cluster}",
+            description=f"{whose} of {self.cluster}",
             tags=self.tags(each),
             opts=opts,
         )

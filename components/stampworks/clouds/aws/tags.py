@@ -19,6 +19,8 @@ PLACES: Final = "stampworks:places"
 """The domains of AWS's network that it is in, the outermost first, with a space between two."""
 TEMPLATE: Final = "stampworks:template"
 """A digest of what it was made from."""
+ELASTIC: Final = "stampworks:elastic"
+"""How a node was bought that starts and stops with the work; those that always run have none."""
 CONDEMNED: Final = "stampworks:condemned"
 """Why it is made anew the next time, whatever it was made from."""
 
