@@ -274,6 +274,8 @@ class Launch:
     """What it boots, as the cloud calls it; empty until it was looked up."""
     published_image: str = field(metadata=RELEASE)
     """Where the cloud says which image of the release is the newest."""
+    agent: str = field(metadata=RELEASE)
+    """The package of what lets people in, for an image that does not bring it."""
     disk_gib: int
     """Of the node's own disk."""
     interfaces: tuple[Interface, ...]

@@ -20,7 +20,7 @@ from stampworks.catalog.hardware import (
     suggestions,
     with_accelerator,
 )
-from stampworks.catalog.instances import architecture, fabric_cards, published_image
+from stampworks.catalog.instances import agent_package, architecture, fabric_cards, published_image
 from stampworks.catalog.limits import machine_limit, network_limits, storage_limit
 from stampworks.catalog.price_lists import (
     Part,
@@ -103,6 +103,7 @@ __all__ = [
     "TrainedModel",
     "Unknown",
     "accelerators",
+    "agent_package",
     "architecture",
     "conflicting_prices",
     "deployments",

@@ -23,7 +23,9 @@ class _Cards:
 
 
 @dataclass(frozen=True)
-class _Images:
+class _OfSuite:
+    """What there is for each kind of processors."""
+
     name: str
     x86_64: str
     arm64: str
@@ -40,14 +42,23 @@ def fabric_cards(machine: Machine) -> tuple[int, ...]:
 
 def published_image(machine: Machine, suite: str) -> str:
     """Where the machine's cloud says which image of a suite is the newest that the machine can boot."""
-    if not (images := _images().get(f"{machine.cloud} {suite}")):
-        raise CatalogError(f"{_FILE}: images: lacks {machine.cloud} {suite}")
-    return images.arm64 if architecture(machine) == "arm64" else images.x86_64
+    return _of_suite("images", machine, suite)
+
+
+def agent_package(machine: Machine, suite: str, region: str) -> str:
+    """The package of what a cloud lets people in through, for images of a suite, which do not bring it."""
+    return _of_suite("agents", machine, suite).replace("{region}", region)
 
 
 def architecture(machine: Machine) -> Literal["x86_64", "arm64"]:
     """Of its processors."""
     return "arm64" if machine.name in load(_FILE)["arm64"] else "x86_64"
+
+
+def _of_suite(what: str, machine: Machine, suite: str) -> str:
+    if not (found := _suites(what).get(f"{machine.cloud} {suite}")):
+        raise CatalogError(f"{_FILE}: {what}: lacks {machine.cloud} {suite}")
+    return found.arm64 if architecture(machine) == "arm64" else found.x86_64
 
 
 @cache
@@ -56,5 +67,5 @@ def _cards() -> Mapping[str, _Cards]:
 
 
 @cache
-def _images() -> Mapping[str, _Images]:
-    return rows(_Images, load(_FILE)["images"], f"{_FILE}: images")
+def _suites(what: str) -> Mapping[str, _OfSuite]:
+    return rows(_OfSuite, load(_FILE)[what], f"{_FILE}: {what}")

@@ -46,6 +46,7 @@ def _launched(group: Group, release: Release, source: Source, how: Launches, not
             instance_type=row.aliases[0],
             image=source.lock.images[published].id if published in source.lock.images else "",
             published_image=published,
+            agent=catalog.agent_package(row, release.suite, source.sound.region),
             disk_gib=how.disk_gib,
             interfaces=how.interfaces(row, source.sound.network.card_addresses),
             placed_together=group.purchase in together,

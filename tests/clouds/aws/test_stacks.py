@@ -142,6 +142,9 @@ def test_nodes_without_a_way_out_reach_what_they_boot_with(rehearsed: Rehearsed,
     services = {each["serviceName"].rpartition("us-")[2].partition(".")[2] for each in rehearsed.of("VpcEndpoint")}
     assert services == set(plan.network.endpoints)
     assert bool(rehearsed.of("NatGateway")) is (plan.network.egress == "nat")
+    # by a route they reach what no group of theirs has: their own group has to let them out
+    allowed = [each for each in rehearsed.of("SecurityGroupEgressRule") if "prefixListId" in each]
+    assert [(each["toPort"], each["prefixListId"][:3]) for each in allowed] == [(443, "pl-")]
 
 
 def test_a_bucket_is_shown_as_files(rehearsed: Rehearsed, plan: Plan) -> None:

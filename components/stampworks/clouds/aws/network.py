@@ -99,7 +99,7 @@ class Connections(pulumi.ComponentResource):
         }
         if service in _ROUTED:
             reached = {"vpc_endpoint_type": "Gateway", "route_table_ids": [private.id]}
-        ec2.VpcEndpoint(
+        endpoint = ec2.VpcEndpoint(
             f"{self._name}-{service}",
             vpc_id=place.vpc.id,
             service_name=place.provider.region.apply(lambda region: f"com.amazonaws.{region}.{service}"),
@@ -107,6 +107,17 @@ class Connections(pulumi.ComponentResource):
             opts=self._opts,
             **reached,
         )
+        if service in _ROUTED:  # its addresses are not in the network, so that no other rule lets nodes get there
+            vpc.SecurityGroupEgressRule(
+                f"{self._name}-{service}",
+                security_group_id=place.nodes.id,
+                prefix_list_id=endpoint.prefix_list_id,
+                ip_protocol="tcp",
+                from_port=443,
+                to_port=443,
+                tags=place.tags(service),
+                opts=self._opts,
+            )
 
     def _way_in(self, cluster: str, keyring: Keyring) -> None:
         """For whoever may read it: the key that logs in to nodes, at the end of a tunnel that AWS guards as well."""

@@ -12,6 +12,7 @@ from pulumi import Output, ResourceOptions
 from pulumi_aws import autoscaling, ebs, ec2, iam
 
 from stampworks.clouds.aws import tags
+from stampworks.clouds.aws.first_boot import cloud_config
 from stampworks.clouds.aws.network import Connections
 from stampworks.clouds.aws.place import assumed_by
 from stampworks.plan import Group, Interface, Offer, Rail, Release, template_name
@@ -198,9 +199,7 @@ class NodeGroup(pulumi.ComponentResource):
         return ec2.PlacementGroup(self._name, strategy="cluster", tags=self._tags, opts=self._opts)
 
     def _first_boot(self, ssh_public_key: str) -> str:
-        """For cloud-init: who may log in, through a tunnel of Systems Manager and from nowhere else."""
-        content = {"ssh_authorized_keys": [ssh_public_key], "ssh_pwauth": False}
-        return "#cloud-config\n" + json.dumps(content, sort_keys=True)
+        return cloud_config(ssh_public_key, self._launch.agent)
 
 
 def interface_type(interface: Interface) -> str:

@@ -1,0 +1,148 @@
+"""What a node of AWS does at its first boot: what cloud-init is told, and the program that it runs."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+from stampworks import catalog, planning
+from stampworks.clouds.aws import first_boot
+from stampworks.clouds.aws.first_boot import cloud_config
+from stampworks.declaration import load_stack
+
+PROGRAM = Path(first_boot.__file__).parent / "tree" / "install-agent"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA stampworks"
+STAND_IN = """#!/bin/sh
+{{ printf '%s' "${{0##*/}}"; printf ' <%s>' "$@"; echo; }} >>{log}
+for last; do :; done
+[ ! -f "$last" ] || {{ printf 'installed '; cat "$last"; echo; }} >>{log}
+exit {code}
+"""
+
+
+def told(key: str, agent: str = "https://example.com/agent.deb") -> dict[str, object]:
+    head, _, content = cloud_config(key, agent).partition("\n")
+    assert head == "#cloud-config"
+    found: dict[str, object] = yaml.safe_load(content)
+    return found
+
+
+def test_root_logs_in_with_the_key_of_the_cluster() -> None:
+    """And nobody else does, nor with a password."""
+    found = told(KEY)
+    assert found["ssh_authorized_keys"] == [KEY]
+    assert (found["disable_root"], found["users"], found["ssh_pwauth"]) == (False, [], False)
+
+
+def test_host_keys_are_shown_on_the_console() -> None:
+    """Whatever an image says: they are how a node is believed."""
+    assert told(KEY)["ssh"] == {"emit_keys_to_console": True}
+
+
+def test_names_stay_as_the_playbooks_have_written_them() -> None:
+    """Some images write both anew at every boot."""
+    found = told(KEY)
+    assert (found["preserve_hostname"], found["manage_etc_hosts"]) == (True, False)
+
+
+@pytest.mark.parametrize("text", ['"]}\nruncmd: [reboot]', "'; reboot #", "{{ ds }}", "a: b # c", "\u2028é"])
+def test_no_value_becomes_anything_else(text: str) -> None:
+    """A key or an address is data, whatever is in it."""
+    found = told(text, text)
+    assert found["ssh_authorized_keys"] == [text]
+    assert [command[1] for command in found["runcmd"]] == [text]  # type: ignore[attr-defined]
+    assert set(found) == set(told(KEY))
+
+
+def test_it_fits() -> None:
+    """EC2 takes 16 KB of it."""
+    assert len(cloud_config(KEY, "https://example.com/" + 200 * "x")) < 8192
+
+
+class Bucket(http.server.BaseHTTPRequestHandler):
+    """Busy as often as it is told, then it has the package."""
+
+    busy = 0
+
+    def do_GET(self) -> None:
+        type(self).busy -= 1
+        self.send_response(503 if type(self).busy >= 0 else 200)
+        self.end_headers()
+        self.wfile.write(b"the package")
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Bucket) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/agent.deb"
+        server.shutdown()
+
+
+def booted(folder: Path, url: str, programs: Sequence[str], code: int = 0) -> tuple[int, list[str], str]:
+    """The program's exit status, what it ran, and what it said; the programs are stand-ins."""
+    log = folder / "log"
+    log.touch()
+    (folder / "bin").mkdir()
+    for name in programs:
+        program = folder / "bin" / name
+        program.write_text(STAND_IN.format(log=log, code=code if name == "apt-get" else 0))
+        program.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{folder}/bin:/usr/bin:/bin", "PAUSE_S": "0.05", "LIMIT_S": "0.4"}
+    done = subprocess.run(
+        ["/usr/bin/python3", PROGRAM, url], env=environment, capture_output=True, text=True, timeout=30, check=False
+    )
+    return done.returncode, log.read_text().splitlines(), done.stdout + done.stderr
+
+
+def test_the_agent_is_installed_and_started(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when its bucket does not answer at once, or apt is busy: it is tried again."""
+    monkeypatch.setattr(Bucket, "busy", 2)
+    apt = tmp_path / "bin" / "apt-get"
+
+    def becomes_there() -> None:
+        while not (tmp_path / "log").exists() or "installed the package" not in (tmp_path / "log").read_text():
+            pass
+        (apt.parent / "amazon-ssm-agent").symlink_to(apt)
+
+    threading.Thread(target=becomes_there, daemon=True).start()
+    code, ran, said = booted(tmp_path, url, ["apt-get", "systemctl"])
+    assert code == 0, said
+    assert said.count("HTTP Error 503") == 2
+    assert ran[0].startswith("apt-get <install> <--yes> <--quiet> <-o> <DPkg::Lock::Timeout=300> </tmp/")
+    assert ran[1] == "installed the package"
+    assert ran[-1] == "systemctl <enable> <--now> <amazon-ssm-agent>"
+
+
+def test_an_image_that_has_the_agent_keeps_it(tmp_path: Path) -> None:
+    """Nothing is fetched, so that it needs nobody."""
+    code, ran, _ = booted(tmp_path, "http://127.0.0.1:9/agent.deb", ["amazon-ssm-agent", "systemctl"])
+    assert (code, ran) == (0, ["systemctl <enable> <--now> <amazon-ssm-agent>"])
+
+
+def test_it_says_on_the_console_why_nobody_gets_in(tmp_path: Path, url: str) -> None:
+    """Which is the one thing that can be read of such a node."""
+    code, ran, said = booted(tmp_path, url, ["apt-get", "systemctl"], code=100)
+    assert code == 1
+    assert f"stampworks: {url}: Command '['apt-get', 'install'" in said
+    assert "returned non-zero exit status 100" in said
+    assert not [line for line in ran if line.startswith("systemctl")]
+
+
+def test_the_package_is_in_the_region_of_the_cluster() -> None:
+    """A bucket of that region is reached without a way out."""
+    plan = planning.plan(load_stack("aws-p5en-reservation", Path(__file__).parents[3] / "stacks"))
+    assert {group.launch.agent for group in plan.groups if group.launch} == {
+        "https://s3.us-west-2.amazonaws.com/amazon-ssm-us-west-2/3.3.4624.0/debian_amd64/amazon-ssm-agent.deb"
+    }
+    arm = catalog.agent_package(catalog.machine_names()["p6e-gb200"], plan.release.suite, "us-east-1")
+    assert arm.endswith("/debian_arm64/amazon-ssm-agent.deb")
