@@ -274,6 +274,8 @@ class Launch:
     """What it boots, as the cloud calls it; empty until it was looked up."""
     published_image: str = field(metadata=RELEASE)
     """Where the cloud says which image of the release is the newest."""
+    prepared: bool = field(metadata=RELEASE)
+    """Whether the image has all that the release installs, so that a node needs nothing from anywhere."""
     agent: str = field(metadata=RELEASE)
     """The package of what lets people in, for an image that does not bring it."""
     disk_gib: int

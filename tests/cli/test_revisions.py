@@ -263,7 +263,8 @@ def test_the_lock_of_a_stack_comes_with_it(repository: Repository, capsys: Capsy
     repository.write("stacks/one.lock.json", "[]")
     repository.commit()
     said = wrong(capsys, "--base", "HEAD~1", "--head", "HEAD")
-    assert "HEAD:stacks/one.lock.json: is no lock: it has images, region, version, and nothing else" in said
+    told = "is no lock: it has images, region, version, may have made_with, and nothing else"
+    assert f"HEAD:stacks/one.lock.json: {told}" in said
 
 
 def test_what_was_read_of_an_account_comes_with_it(repository: Repository, capsys: Capsys) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from stampworks import configuration
-from stampworks.plan import Plan, Roster
+from stampworks.plan import Egress, Plan, Roster
 from stampworks.schedulers import slurm
 
 Case = tuple[Plan, Roster]
@@ -75,7 +76,7 @@ def test_nodes_get_what_their_hardware_needs(machine: str, roles: list[str], cas
     assert set(variables["validate_software"]) == set(roles)
     assert all(variables[f"{role}_packages"] == variables["validate_software"][role] for role in roles)
     assert variables["collectives_environment"] == {"FI_PROVIDER": "efa"}
-    builder = configuration.image_inventory(plan.release, roster, "deb file:/packages ./")["all"]
+    builder = configuration.image_inventory(plan.release, roster, "deb file:/packages ./", "a-digest")["all"]
     assert set(roles) <= set(builder["children"])
     assert "accelerator" not in {*groups(inventory), *builder["children"]}, "its stand-in would hide the real tool"
 
@@ -97,6 +98,30 @@ def test_the_head_takes_no_jobs(case_of: Callable[..., Case]) -> None:
         "slurm_controller",
         "metrics",
     ]
+
+
+def test_nodes_with_a_way_out_have_packages_from_there(case_of: Callable[..., Case]) -> None:
+    """The head serves them to those that have none, and no node is told of a list that is not there."""
+    plan, roster = case_of()
+    ways: dict[Egress, bool] = {"": True, "nat": False, "none": False}
+    for egress, serves in ways.items():
+        inventory = inventory_of((replace(plan, network=replace(plan.network, egress=egress)), roster))
+        assert ("packages" in groups(inventory)) is serves
+        assert bool(inventory["all"]["vars"]["base_packages_source"]) is serves
+        assert "slurmd" in inventory["all"]["vars"]["base_packages"]
+
+
+def test_another_release_or_other_roles_are_another_installation(case_of: Callable[..., Case]) -> None:
+    """Of which a node has nothing noted yet; where nobody says what the roles do, nobody can tell."""
+
+    def content(digest: str, **fields: Any) -> str:
+        case = case_of(**fields)
+        found: str = configuration.inventory(*case, slurm.files(*case), content=digest)["all"]["vars"]["image_content"]
+        return found
+
+    assert len({content("one"), content("other"), content("one", scheduler={"accounting": True})}) == 3
+    assert content("one") == content("one")
+    assert content("") == ""
 
 
 def test_a_machine_with_fewer_nics_has_the_first_rails(case_of: Callable[..., Case]) -> None:
@@ -127,7 +152,7 @@ def test_slurmdbd_conf_is_not_among_the_controllers_files(case_of: Callable[...,
 def test_the_image_knows_nothing_of_a_cluster(stack: Case) -> None:
     """All clusters of a release can share one image."""
     plan, roster = stack
-    builder = configuration.image_inventory(plan.release, roster, "deb file:/packages ./")
+    builder = configuration.image_inventory(plan.release, roster, "deb file:/packages ./", "a-digest")
     text = json.dumps(builder["all"]["vars"])
     assert plan.name not in text.replace("local", "") or plan.name == "local"
     assert "cluster_name" not in text

@@ -13,6 +13,8 @@ import pytest
 import yaml
 from stampworks import configuration
 from stampworks.cli import exits, image
+from stampworks.configuration.inventory import installation
+from stampworks.configuration.sources import install_digest
 from stampworks.plan import Plan, Roster
 
 Case = tuple[Plan, Roster]
@@ -58,12 +60,17 @@ def test_the_template_names_what_there_is() -> None:
 
 
 def test_the_builder_gets_the_roles_of_the_release(plan: Plan) -> None:
-    """Each of its groups is that of a play of image.yml, or of a role that the image does not install."""
+    """Each that the image installs is on by its group, and what was installed is noted for the nodes that boot it."""
     variables = configuration.packer_variables(plan)
-    played = {play["hosts"] for play in yaml.safe_load((configuration.playbooks_dir() / "image.yml").read_text())}
-    assert {"builder", "driver", "efa", "fabric_manager", "persistence", "containers"} <= played & {
-        *variables["groups"]
-    }
+    tasks = yaml.safe_load((configuration.playbooks_dir() / "roles/image/tasks/main.yml").read_text())
+    switches = {task["when"].split("'")[1] for task in tasks if "when" in task}
+    [play] = yaml.safe_load((configuration.playbooks_dir() / "image.yml").read_text())
+    assert play["hosts"] == "image"
+    assert {"image", "driver", "efa", "fabric_manager", "persistence", "containers"} <= {*variables["groups"]}
+    assert {"driver", "efa", "fabric_manager", "persistence", "containers"} <= switches
+    assert (
+        variables["variables"]["image_content"] == installation(plan.release, install_digest())["image_content"] != ""
+    )
     assert variables["variables"]["driver_packages"] == dict(plan.release.hardware[0].packages)
     assert not [name for name in variables["variables"] if name.startswith("ansible_ssh")]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from stampworks import planning
+from stampworks.catalog import newest_release
 from stampworks.cluster import clouds
 from stampworks.declaration import DeclarationError, Lock, LockedImage, load_file, lock_text
 
@@ -60,6 +61,30 @@ def test_no_cluster_of_images_that_nobody_looked_up(tmp_path: Path, monkeypatch:
     assert clouds.unstamped(planning.plan(load_file(locked(tmp_path, json.dumps(LOCK))))) == []
 
 
+def test_nodes_without_a_way_out_boot_an_image_of_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They could install nothing; whether an image has everything, the lock says."""
+    monkeypatch.setattr(clouds, "stamped", lambda: ("aws",))
+    closed = DECLARED + "network: {egress: none}\n"
+
+    def problems(**lock: Any) -> list[tuple[str, str, str]]:
+        file = locked(tmp_path, json.dumps({**LOCK, **lock}))
+        file.write_text(closed)
+        return clouds.unstamped(planning.plan(load_file(file)))
+
+    said = "without a way out nodes can install nothing, and the image that they boot is the distribution's"
+    assert [each[:2] for each in problems()] == [("network.egress", said)]
+    assert [each[0] for each in problems(images={})] == ["region", "network.egress"]
+    assert problems(made_with=newest_release()) == []
+
+
+def test_the_image_of_another_release(tmp_path: Path) -> None:
+    """What a node reports would not be what the declaration says."""
+    text = refusal(locked(tmp_path, json.dumps({**LOCK, "made_with": "2020.01"})))
+    newest = newest_release()
+    assert f"release: the images of the lock were made with release 2020.01, and nodes are to have {newest}" in text
+    assert f"hint: make images with {newest}, or write release: 2020.01" in text
+
+
 def test_the_lock_of_another_region(tmp_path: Path) -> None:
     """Each region has images of its own."""
     text = refusal(locked(tmp_path, json.dumps({**LOCK, "region": "us-west-2"})))
@@ -70,10 +95,12 @@ def test_the_lock_of_another_region(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("", "is no lock: Expecting value"),
-        ("[]", "is no lock: it has images, region, version, and nothing else"),
+        ("[]", "is no lock: it has images, region, version, may have made_with, and nothing else"),
+        (json.dumps({**LOCK, "made_by": "me"}), "is no lock: it has images, region, version, may have made_with, and"),
         (json.dumps({**LOCK, "version": 2}), "is no lock: its version is not 1"),
-        (json.dumps({**LOCK, "region": 1}), "is no lock: region is a text, images a table"),
-        (json.dumps({**LOCK, "images": []}), "is no lock: region is a text, images a table"),
+        (json.dumps({**LOCK, "region": 1}), "is no lock: region and made_with are texts, images is a table"),
+        (json.dumps({**LOCK, "made_with": 1}), "is no lock: region and made_with are texts, images is a table"),
+        (json.dumps({**LOCK, "images": []}), "is no lock: region and made_with are texts, images is a table"),
         (
             json.dumps({**LOCK, "images": {IMAGE: "ami-0123456789abcdef0"}}),
             "is no lock: each of its images has id, name, created, all of them texts",

@@ -94,7 +94,9 @@ class Cluster:
 
     def inventory(self, edit: Edit = lambda _: None) -> dict[str, Any]:
         roster = self.roster
-        inventory = configuration.inventory(self.plan, roster, slurm.files(self.plan, roster))
+        inventory = configuration.inventory(
+            self.plan, roster, slurm.files(self.plan, roster), content=configuration.install_digest()
+        )
         edit(inventory["all"])
         return inventory
 

@@ -41,6 +41,22 @@ def test_a_second_run_changes_nothing(cluster: Cluster) -> None:
     assert cluster.play().changed == 0
 
 
+def test_a_machine_that_booted_another_image_is_made_like_ours_first(cluster: Cluster) -> None:
+    """Once, and only there: what is noted on a node tells, and no task asks it."""
+    bare = "rm -r /etc/stampworks/image /var/lib/stampworks/packages.json /usr/local/sbin/stampworks-metrics"
+    cluster.shell("gpu-001", f"{bare}; apt-get purge --yes iperf3 >/dev/null")
+    installing = "base : Install the release"
+    cluster.said.clear()
+    cluster.play()
+    assert [line for line in cluster.said if line.startswith(installing)]
+    assert cluster.shell("gpu-001", "command -v iperf3") == "/usr/bin/iperf3"
+    notes = {cluster.shell(node, "cat /etc/stampworks/image") for node in (*GPUS, "head")}
+    assert notes == {cluster.inventory()["all"]["vars"]["image_content"]}
+    cluster.said.clear()
+    assert cluster.play().changed == 0
+    assert not [line for line in cluster.said if line.startswith(installing)]
+
+
 def test_check_mode_says_what_would_change(cluster: Cluster) -> None:
     """In one pass, and nothing changes."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -46,13 +47,23 @@ def unstamped(plan: Plan) -> list[tuple[str, str, str]]:
             "`stampworks rehearse` shows what it takes" if plan.cloud in rehearsed() else "`stampworks plan` shows it"
         )
         found.append(("cloud", what, f"there are components for {', '.join(stamped())}; {shown}"))
-    elif not rehearsing and any(group.launch and not group.launch.image for group in plan.groups):
-        what = f"which image its nodes boot in {plan.region} was not looked up, and the newest one changes by itself"
-        found.append(("region", what, "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"))
+    elif not rehearsing:
+        found += _images(plan)
     if plan.scheduler.kind != "slurm":
         what = "a Kubernetes cluster can be planned and reviewed, and not stamped yet"
         found.append(("scheduler.kind", what, "write kind: slurm; `stampworks plan` shows what it would be"))
     return found
+
+
+def _images(plan: Plan) -> Iterator[tuple[str, str, str]]:
+    launches = [group.launch for group in plan.groups if group.launch]
+    if not all(each.image for each in launches):
+        what = f"which image its nodes boot in {plan.region} was not looked up, and the newest one changes by itself"
+        yield "region", what, "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"
+    if plan.network.egress == "none" and not all(each.prepared for each in launches):
+        what = "without a way out nodes can install nothing, and the image that they boot is the distribution's"
+        hint = "write egress: nat, or make an image that has the release, and lock that, as docs/aws.md says"
+        yield "network.egress", what, hint
 
 
 def load(plan: Plan) -> Cloud:

@@ -201,7 +201,8 @@ class Cluster(pulumi.ComponentResource):
 
     def _inventory(self, roster: RosterData) -> str:
         plan, checks = self.plan, configuration.check_texts(self.plan.extras, Path.cwd())
-        return json.dumps(configuration.inventory(plan, roster, slurm.files(plan, roster), checks))
+        content = configuration.install_digest()
+        return json.dumps(configuration.inventory(plan, roster, slurm.files(plan, roster), checks, content))
 
     def _prove(self, roll: Roll, roster: Roster, playbook: Playbook, key: SigningKey | None) -> None:
         """Whatever uses what the cluster outputs waits for the proof."""

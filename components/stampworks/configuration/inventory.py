@@ -6,6 +6,8 @@ cluster_... or node_..., all others after their one role; each is set in this fi
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shlex
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -32,16 +34,18 @@ def inventory(
     roster: Roster,
     scheduler_files: Mapping[str, str],
     check_texts: Mapping[str, str] = MappingProxyType({}),
+    content: str = "",
     partial: bool = False,
 ) -> dict[str, Any]:
     """Ansible's YAML inventory structure, in an order that never depends on chance.
 
-    A partial run is for some of the hosts: nobody waits for the others.
+    The content is the install_digest of the roles. A partial run is for some of the hosts: nobody waits for the others.
     """
     groups = {group.name: group for group in plan.groups}
     hosts = {member.name: host(plan, groups[member.group], roster, member) for member in roster.members}
     roles = {role: names for role, names in members_by_role(plan, roster).items() if names}
-    variables = role_variables(plan, roster, scheduler_files) | check_programs(plan.extras, check_texts)
+    variables = role_variables(plan, roster, scheduler_files) | installation(plan.release, content)
+    variables |= check_programs(plan.extras, check_texts)
     variables["slurm_controller_ready_nodes"] = [] if partial else roles.get("slurm_worker", [])
     return {
         "all": {
@@ -52,23 +56,32 @@ def inventory(
     }
 
 
-def image_inventory(release: Release, roster: Roster, packages_source: str) -> dict[str, Any]:
+def image_inventory(release: Release, roster: Roster, packages_source: str, content: str) -> dict[str, Any]:
     """The inventory of playbooks/image.yml: one builder, the release and nothing of any cluster.
 
     A role that only some releases' images have, such as the database, is on when the release has packages for it; one
     of hardware, when any pool needs it.
     """
-    packages = sorted({name for _, names in release.packages for name in names})
-    variables = {"base_packages": packages, "base_packages_source": packages_source, **hardware_variables(release)}
+    variables = installation(release, content) | {
+        "base_packages_source": packages_source,
+        **hardware_variables(release),
+    }
     hosts = {
         member.name: {"ansible_host": roster.host(member), "node_host_key": member.host_key}
         for member in roster.members
     }
     roles = [*(role for role, _ in release.packages), *(each.name for each in release.hardware)]
     # what stands for the driver's tool would be found before the tool itself
-    groups = ["builder", *(role for role in roles if role != "accelerator" or not release.hardware)]
+    groups = ["image", *(role for role in roles if role != "accelerator" or not release.hardware)]
     children: dict[str, Any] = {group: {"hosts": {name: {} for name in hosts}} for group in groups}
     return {"all": {"vars": connection(roster) | variables, "hosts": hosts, "children": children}}
+
+
+def installation(release: Release, content: str) -> dict[str, Any]:
+    """What is the same on all nodes of a release, and what tells it from every other installation."""
+    packages = sorted({name for _, names in release.packages for name in names})
+    text = json.dumps([content, packages])
+    return {"base_packages": packages, "image_content": hashlib.sha256(text.encode()).hexdigest() if content else ""}
 
 
 def connection(roster: Roster) -> dict[str, Any]:
@@ -125,6 +138,11 @@ def host(plan: Plan, group: Group, roster: Roster, member: Member) -> dict[str, 
     }
 
 
+def served(plan: Plan) -> bool:
+    """Whether nodes have packages from the head, for the network that we make for them has no way out."""
+    return not plan.network.egress
+
+
 def members_by_role(plan: Plan, roster: Roster) -> dict[str, list[str]]:
     """The members each role is for, in the order the roles run."""
     groups = {group.name: group for group in plan.groups}
@@ -143,7 +161,7 @@ def members_by_role(plan: Plan, roster: Roster) -> dict[str, list[str]]:
     with_modules = {name for role in MODULES for name in equipped.get(role, [])}
     own = {role.name: [each.name for each in roster.members if each.group in role.groups] for role in plan.extras.roles}
     return {
-        "packages": head,
+        "packages": head if served(plan) else [],
         "base": everyone,
         **equipped,
         "reboot": [name for name in everyone if name in with_modules],
@@ -171,7 +189,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         "validate_system": dict(plan.release.versions)["debian"],
         "packages_directory": PACKAGES_DIRECTORY,
         "packages_port": PACKAGES_PORT,
-        "base_packages_source": f"deb [trusted=yes] http://{head.address}:{PACKAGES_PORT} ./",
+        "base_packages_source": f"deb [trusted=yes] http://{head.address}:{PACKAGES_PORT} ./" if served(plan) else "",
         "base_users": [{"name": user.name, "uid": user.uid} for user in plan.users],
         **expected_software(plan.release),
         **hardware_variables(plan.release),

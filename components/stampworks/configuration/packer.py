@@ -19,9 +19,9 @@ def packer_variables(plan: Plan) -> dict[str, Any]:
 
     All of it follows from plan and playbooks: the same digest, the same image.
     """
-    builder = image_inventory(plan.release, BUILDER, "")["all"]
-    launch = plan.controller.launch
     release, content = plan.release, install_digest()
+    builder = image_inventory(release, BUILDER, "", content)["all"]
+    launch = plan.controller.launch
     told = {name: value for name, value in builder["vars"].items() if name not in _PACKERS}
     return {
         "release": release.name,

@@ -54,7 +54,7 @@ def install_digest() -> str:
 
 
 def _installing(root: Path) -> Iterator[Path]:
-    yield root / IMAGE_PLAYBOOK
+    yield from (root / IMAGE_PLAYBOOK, root / "roles/image/tasks/main.yml")
     texts = []
     for install in root.glob("roles/*/tasks/install.yml"):
         role = install.parents[1]

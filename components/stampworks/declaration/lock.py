@@ -21,7 +21,7 @@ VERSION = 1
 SUFFIXES = (".json",)
 AGAIN: Final = "`stampworks lock -s STACK` looks its images up again"
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}")
-_FIELDS = {"version", "region", "images"}
+_FIELDS, _OPTIONAL = {"version", "region", "images"}, {"made_with"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class Lock:
     region: str = ""
     images: Mapping[str, LockedImage] = field(default_factory=dict)
     """By where the cloud publishes which one is the newest."""
+    made_with: str = ""
+    """The release that our own roles have made the images with; empty for those that a distribution publishes."""
 
 
 NONE: Final = Lock()
@@ -72,14 +74,15 @@ def read_beside(file: Path, read: Callable[[Any], T], otherwise: str, hint: str)
 
 
 def _lock(data: Any) -> Lock:
-    if not isinstance(data, dict) or set(data) != _FIELDS:
-        raise ValueError(f"it has {', '.join(sorted(_FIELDS))}, and nothing else")
+    if not isinstance(data, dict) or set(data) - _OPTIONAL != _FIELDS:
+        raise ValueError(f"it has {', '.join(sorted(_FIELDS))}, may have {', '.join(_OPTIONAL)}, and nothing else")
     if data["version"] != VERSION:
         raise ValueError(f"its version is not {VERSION}")
     images = data["images"]
-    if not isinstance(data["region"], str) or not isinstance(images, dict):
-        raise ValueError("region is a text, images a table")
-    return Lock(data["region"], {parameter: _image(image) for parameter, image in images.items()})
+    made_with = data.get("made_with", "")
+    if not isinstance(data["region"], str) or not isinstance(images, dict) or not isinstance(made_with, str):
+        raise ValueError("region and made_with are texts, images is a table")
+    return Lock(data["region"], {parameter: _image(image) for parameter, image in images.items()}, made_with)
 
 
 def _image(data: Any) -> LockedImage:
@@ -94,4 +97,5 @@ def _image(data: Any) -> LockedImage:
 def lock_text(lock: Lock) -> str:
     """What its file says: the same lock is the same text."""
     images = {parameter: asdict(lock.images[parameter]) for parameter in sorted(lock.images)}
-    return json.dumps({"version": VERSION, "region": lock.region, "images": images}, indent=2) + "\n"
+    made = {"made_with": lock.made_with} if lock.made_with else {}
+    return json.dumps({"version": VERSION, "region": lock.region, "images": images, **made}, indent=2) + "\n"

@@ -42,7 +42,18 @@ OWN_CHECK_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
 
 OUR_ROLES = frozenset(
     [
-        *("accelerator", "base", "collectives", "database", "fabric", "health", "metrics", "packages", "storage"),
+        *(
+            "accelerator",
+            "base",
+            "collectives",
+            "database",
+            "fabric",
+            "health",
+            "image",
+            "metrics",
+            "packages",
+            "storage",
+        ),
         *("slurm_accounting", "slurm_controller", "slurm_worker", "validate", "workloads"),
         *("containers", "driver", "efa", "fabric_manager", "infiniband", "persistence", "power", "reboot", "volumes"),
     ]

@@ -101,10 +101,10 @@ def condemn(plan: Plan, roster: Roster, names: Sequence[str], why: str) -> None:
     renewal(plan.cloud).condemn(plan, names, why)
 
 
-def instructions(plan: Plan, roster: Roster, checks: Mapping[str, str]) -> dict[str, Any]:
+def instructions(order: Order, roster: Roster, checks: Mapping[str, str]) -> dict[str, Any]:
     """The inventory with which the playbook configures some nodes of the roster, the others being as they are."""
-    files = slurm_files.files(plan, roster)
-    return configuration.inventory(plan, roster, files, checks, partial=True)
+    files = slurm_files.files(order.plan, roster)
+    return configuration.inventory(order.plan, roster, files, checks, order.content, partial=True)
 
 
 def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Play, keep: Keep) -> None:

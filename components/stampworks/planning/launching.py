@@ -27,6 +27,11 @@ def launched(
     if lock.region not in ("", source.sound.region):
         problem = f"the images were looked up in {lock.region}, and each region has its own"
         notes.problem("region", problem, AGAIN)
+    if lock.made_with not in ("", release.name):
+        problem = (
+            f"the images of the lock were made with release {lock.made_with}, and nodes are to have {release.name}"
+        )
+        notes.problem("release", problem, f"make images with {release.name}, or write release: {lock.made_with}")
     notes.reason("groups.launch.disk_gib", how.disk_why)
     return tuple(
         _launched(group, release, source, how, notes) if group.role != "scheduling only" else group for group in groups
@@ -46,6 +51,7 @@ def _launched(group: Group, release: Release, source: Source, how: Launches, not
             instance_type=row.aliases[0],
             image=source.lock.images[published].id if published in source.lock.images else "",
             published_image=published,
+            prepared=source.lock.made_with == release.name,
             agent=catalog.agent_package(row, release.suite, source.sound.region),
             disk_gib=how.disk_gib,
             interfaces=how.interfaces(row, source.sound.network.card_addresses),

@@ -20,7 +20,7 @@ def ensure_node_image(
     """Finds the image or builds it; content is the install_digest of its roles."""
 
     def install(builder: room.Builder) -> None:
-        inventory = configuration.image_inventory(release, builder.roster, builder.packages)
+        inventory = configuration.image_inventory(release, builder.roster, builder.packages, content)
         wait(configuration.play(configuration.IMAGE_PLAYBOOK, inventory, builder.roster.reach, {}, progress))
 
     return room.ensure_image(release, install, content, progress)

@@ -31,7 +31,7 @@ def template(group: Group, release: Release, content: str) -> str:
     Its first part is of the machine, its second of what is on its disk.
     """
     launch = to_dict(group.launch) if group.launch else {}
-    disk = [launch.pop("image", ""), launch.pop("published_image", ""), to_dict(release), content]
+    disk = [*(launch.pop(each, "") for each in ("image", "published_image", "prepared")), to_dict(release), content]
     return f"{_digest([launch, group.purchase, group.reservation])}-{_digest(disk)}"
 
 

@@ -50,7 +50,7 @@ class Roll(Handler):
 
         call.left = kept  # what was measured outlives whatever ends the roll
         order = _order(call.inputs)
-        play = _play(call, order.plan, secrets)
+        play = _play(call, order, secrets)
         await call.thread(operations.roll, order, earlier, call.progress, play, keep)
         now = await _members(call)
         return {**await _now(call, now), **kept, "generations": {name: _generation(now, name) for name in _names(call)}}
@@ -105,12 +105,12 @@ async def _now(call: Call, known: plan.Roster) -> dict[str, Any]:
     }
 
 
-def _play(call: Call, whole: plan.Plan, secrets: Mapping[str, str]) -> operations.Play:
+def _play(call: Call, order: operations.Order, secrets: Mapping[str, str]) -> operations.Play:
     """Runs the cluster's playbook on some of its nodes, as the plan and the roster of that moment have them."""
     wait, told = call.waiter(), call.inputs["playbook"]
 
     def play(roster: plan.Roster, hosts: Collection[str]) -> None:
-        inventory = operations.instructions(whole, roster, told["checks"])
+        inventory = operations.instructions(order, roster, told["checks"])
         more = {"timeout_minutes": told["timeoutMinutes"], "roles": told["roles"], "hosts": hosts}
         wait(configuration.play(told["name"], inventory, roster.reach, secrets, call.progress, **more))
 

@@ -166,8 +166,11 @@ class Systemd:
         if path.exists() and path.read_text() == text:
             return False
         if not check:
+            new = not path.exists()
             write(path, text.encode())
             run(["systemctl", "daemon-reload"])
+            if new:  # its package may have started one of this name
+                run(["systemctl", "disable", "--now", "--quiet", service.name])
         return True
 
     @staticmethod

@@ -48,6 +48,7 @@ options:
 
 KEPT = ("state", "reason", "cpus", "gres")
 ROLL = "start the node from an image of the release (stampworks roll)"
+IMAGE = Path("/etc/stampworks/image")
 ANSWER_S = 10
 """How long a program of the node may take to say something."""
 
@@ -76,6 +77,7 @@ def look(packages: Sequence[str]) -> dict[str, Any]:
     debian = Path("/etc/debian_version")
     return {
         "hostname": platform.node(),
+        "image": IMAGE.read_text() if IMAGE.exists() else "",
         "kernel": platform.release(),
         "architecture": platform.machine(),
         "system": debian.read_text().strip() if debian.exists() else "",
