@@ -24,6 +24,13 @@ STATE_DIRECTORY = "/var/lib/stampworks/state"
 KEPT: Mapping[str, str] = {"slurm": "queue and accounting", "kubernetes": "the state of Kubernetes"}
 """What is in that volume, by the kind of the scheduler."""
 
+CLIENTS: Mapping[str, str] = {
+    "lustre": "Lustre client",
+    "nfs": "NFS client",
+    "fuse": "program that mounts buckets",
+}
+"""What a release may have to mount file systems with, and what that is in words: packages, and no roles."""
+
 Role = Literal["controller", "worker", "scheduling only"]
 SchedulerKind = Literal["slurm", "kubernetes"]
 Preemption = Literal["off", "requeue", "cancel"]
@@ -659,6 +666,34 @@ class Plan:
     def scheduling_only(self) -> tuple[Group, ...]:
         """Pools that only the scheduler knows: it places jobs on their nodes, which are nowhere."""
         return tuple(group for group in self.groups if group.role == "scheduling only")
+
+
+@dataclass(frozen=True)
+class Mount:
+    """How a node mounts what was made apart from it."""
+
+    source: str
+    path: str
+    type: str = "none"
+    options: str = "bind"
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A disk that is attached to one node and outlives it."""
+
+    serial: str
+    """By which that node finds it."""
+    path: str
+
+
+@dataclass(frozen=True)
+class Attached:
+    """Where nodes find what was made apart from them: no plan knows it, for its cloud names it."""
+
+    mounts: tuple[Mount, ...] = ()
+    disks: tuple[Disk, ...] = ()
+    """Of the controller."""
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,15 @@ from stampworks import configuration
 from stampworks.plan import Egress, Plan, Roster
 from stampworks.schedulers import slurm
 
+from tests.attached import attached
+
 Case = tuple[Plan, Roster]
 GOLDEN = Path(__file__).parent / "golden"
 ROLES = configuration.playbooks_dir() / "roles"
 
 
 def inventory_of(case: Case) -> dict[str, Any]:
-    return configuration.inventory(*case, slurm.files(*case))
+    return configuration.inventory(*case, slurm.files(*case), attached=attached(case[0]))
 
 
 def groups(inventory: dict[str, Any]) -> dict[str, list[str]]:
@@ -29,7 +31,8 @@ def groups(inventory: dict[str, Any]) -> dict[str, list[str]]:
 
 def test_golden_inventory_of_every_stack(stack: Case, golden: Callable[[Path, str], None]) -> None:
     """What Ansible is told is what was reviewed; pytest --regenerate writes it anew."""
-    inventory = configuration.inventory(*stack, {name: f"the text of {name}\n" for name in slurm.files(*stack)})
+    texts = {name: f"the text of {name}\n" for name in slurm.files(*stack)}
+    inventory = configuration.inventory(*stack, texts, attached=attached(stack[0]))
     golden(GOLDEN / f"{stack[0].name}.yaml", yaml.safe_dump(inventory, sort_keys=False, width=120))
 
 

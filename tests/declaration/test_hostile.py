@@ -24,6 +24,7 @@ from stampworks.declaration.values import NAME_PATTERN
 from stampworks.plan import Plan, from_json, to_json
 from stampworks.schedulers import slurm
 
+from tests.attached import attached
 from tests.schedulers.conftest import roster_of
 
 from .conftest import EXAMPLE
@@ -114,7 +115,8 @@ def structure(plan: Plan) -> list[Any]:
     roster = roster_of(plan)
     written = slurm.files(plan, roster)
     shapes = [(name, [re.findall(r"\w+(?==)", line) for line in text.splitlines()]) for name, text in written.items()]
-    told = json.dumps(inventory(plan, roster, written, {check.name: "" for check in plan.extras.checks}))
+    checks = {check.name: "" for check in plan.extras.checks}
+    told = json.dumps(inventory(plan, roster, written, checks, attached=attached(plan)))
     return [*shapes, re.sub(r'"(?:[^"\\]|\\.)*"|[0-9.]+', "", told)]
 
 

@@ -24,6 +24,7 @@ from stampworks.plan import Plan, Roster
 from stampworks.provider.node_image import ensure_node_image
 from stampworks.schedulers import slurm
 
+from tests.attached import attached
 from tests.schedulers.conftest import golden
 
 __all__ = ["golden"]
@@ -95,7 +96,11 @@ class Cluster:
     def inventory(self, edit: Edit = lambda _: None) -> dict[str, Any]:
         roster = self.roster
         inventory = configuration.inventory(
-            self.plan, roster, slurm.files(self.plan, roster), content=configuration.install_digest()
+            self.plan,
+            roster,
+            slurm.files(self.plan, roster),
+            content=configuration.install_digest(),
+            attached=attached(self.plan),
         )
         edit(inventory["all"])
         return inventory

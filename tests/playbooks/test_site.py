@@ -13,7 +13,6 @@ import pytest
 from stampworks import configuration
 from stampworks.clouds.local import room
 from stampworks.configuration import PlaybookFailed, drift
-from stampworks.schedulers import slurm
 
 from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, plan_of
 
@@ -292,7 +291,7 @@ def test_nothing_of_a_run_stays_behind(cluster: Cluster) -> None:
 
     async def cancel_in_the_middle() -> None:
         roster = cluster.roster
-        inventory = configuration.inventory(cluster.plan, roster, slurm.files(cluster.plan, roster))
+        inventory = cluster.inventory()
         begun = asyncio.Event()
 
         def tell(line: str) -> None:

@@ -16,7 +16,7 @@ from stampworks.cluster import clouds
 from stampworks.cluster.plugin import check_plugin
 from stampworks.cluster.stack import plan_of_declaration
 from stampworks.declaration import Declaration
-from stampworks.plan import Group, Plan, fingerprint, to_dict
+from stampworks.plan import Attached, Disk, Group, Plan, fingerprint, to_dict
 from stampworks.plan import Roster as RosterData
 from stampworks.resources import Keyring, Playbook, Qualification, Roll, Roster, SigningKey
 from stampworks.schedulers import slurm
@@ -79,6 +79,7 @@ class Cluster(pulumi.ComponentResource):
         groups |= {pool: self._group(pool, network, [], controller, depends_on=[controller]) for pool in plan.pools}
         proven = plan.proof.level != "none" and bool(plan.pools)
         signing_key = SigningKey(name, cluster=plan.name, opts=self._child()) if proven else None
+        self._attached = self._found(storage, volumes)
         roll = self._roll(groups, keyring, signing_key)
         roster = self._roster(groups, roll)
         playbook = self._playbook(roster, keyring)
@@ -100,6 +101,18 @@ class Cluster(pulumi.ComponentResource):
                 opts=self._child(),
             )
         return made
+
+    def _found(self, storage: Mapping[str, Any], volumes: Sequence[Any]) -> Output[Attached]:
+        """Where nodes find what was made apart from them."""
+        of, plan = self._cloud.storage, self.plan
+        mounts = Output.all(*(of.mount(each, storage[each.name]) for each in plan.storage))
+        serials = Output.all(*map(of.serial, volumes))
+        paths = [each.mount for each in plan.controller.volumes]
+        return Output.all(mounts, serials).apply(
+            lambda both: Attached(
+                tuple(both[0]), tuple(Disk(serial, path) for serial, path in zip(both[1], paths, strict=True) if serial)
+            )
+        )
 
     def _volumes(self, group: Group, place: Any) -> list[pulumi.Resource]:
         return [
@@ -155,6 +168,7 @@ class Cluster(pulumi.ComponentResource):
                 "roles": configuration.own_roles(plan.extras),
                 "checks": dict(configuration.check_texts(plan.extras, Path.cwd())),
                 "timeoutMinutes": _PLAYBOOK_MINUTES,
+                "attached": self._attached.apply(to_dict),
             },
             programs=configuration.programs_digest(),
             fingerprint=fingerprint(plan),
@@ -189,7 +203,7 @@ class Cluster(pulumi.ComponentResource):
         return Playbook(
             self._base,
             playbook=_PLAYBOOK,
-            inventory=roster.data.apply(self._inventory),
+            inventory=Output.all(roster.data, self._attached).apply(lambda both: self._inventory(*both)),
             roster=roster.data.apply(to_dict),
             digest=configuration.content_digest(self.plan.extras, Path.cwd()),
             roles=configuration.own_roles(self.plan.extras),
@@ -199,10 +213,10 @@ class Cluster(pulumi.ComponentResource):
             opts=self._child(),
         )
 
-    def _inventory(self, roster: RosterData) -> str:
+    def _inventory(self, roster: RosterData, attached: Attached) -> str:
         plan, checks = self.plan, configuration.check_texts(self.plan.extras, Path.cwd())
         content = configuration.install_digest()
-        return json.dumps(configuration.inventory(plan, roster, slurm.files(plan, roster), checks, content))
+        return json.dumps(configuration.inventory(plan, roster, slurm.files(plan, roster), checks, content, attached))
 
     def _prove(self, roll: Roll, roster: Roster, playbook: Playbook, key: SigningKey | None) -> None:
         """Whatever uses what the cluster outputs waits for the proof."""

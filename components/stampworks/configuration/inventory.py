@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from stampworks.configuration.own import check_programs, host_checks
-from stampworks.plan import Group, Member, Plan, Release, Roster, template_name, to_dict
+from stampworks.plan import CLIENTS, Attached, Group, Member, Plan, Release, Roster, template_name, to_dict
 from stampworks.reasons import UNPROVEN, prefix, written
 
 PACKAGES_PORT = 8000
@@ -35,6 +35,7 @@ def inventory(
     scheduler_files: Mapping[str, str],
     check_texts: Mapping[str, str] = MappingProxyType({}),
     content: str = "",
+    attached: Attached = Attached(),  # noqa: B008  (frozen)
     partial: bool = False,
 ) -> dict[str, Any]:
     """Ansible's YAML inventory structure, in an order that never depends on chance.
@@ -43,8 +44,9 @@ def inventory(
     """
     groups = {group.name: group for group in plan.groups}
     hosts = {member.name: host(plan, groups[member.group], roster, member) for member in roster.members}
-    roles = {role: names for role, names in members_by_role(plan, roster).items() if names}
+    roles = {role: names for role, names in members_by_role(plan, roster, attached).items() if names}
     variables = role_variables(plan, roster, scheduler_files) | installation(plan.release, content)
+    variables |= storage_variables(plan.release, attached)
     variables |= check_programs(plan.extras, check_texts)
     variables["slurm_controller_ready_nodes"] = [] if partial else roles.get("slurm_worker", [])
     return {
@@ -143,7 +145,7 @@ def served(plan: Plan) -> bool:
     return not plan.network.egress
 
 
-def members_by_role(plan: Plan, roster: Roster) -> dict[str, list[str]]:
+def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str, list[str]]:
     """The members each role is for, in the order the roles run."""
     groups = {group.name: group for group in plan.groups}
     everyone = [member.name for member in roster.members]
@@ -157,6 +159,7 @@ def members_by_role(plan: Plan, roster: Roster) -> dict[str, list[str]]:
     equipped = {
         software.name: [each.name for each in roster.members if software.name in groups[each.group].hardware]
         for software in plan.release.hardware
+        if software.name not in CLIENTS
     }
     with_modules = {name for role in MODULES for name in equipped.get(role, [])}
     own = {role.name: [each.name for each in roster.members if each.group in role.groups] for role in plan.extras.roles}
@@ -168,7 +171,8 @@ def members_by_role(plan: Plan, roster: Roster) -> dict[str, list[str]]:
         "accelerator": simulated,
         "fabric": with_rails,
         "collectives": on_fabric,
-        "storage": everyone if plan.storage else [],
+        "volumes": head if attached.disks else [],
+        "storage": everyone if attached.mounts else [],
         "workloads": workers,
         **own,
         "database": accounting,
@@ -184,7 +188,6 @@ def members_by_role(plan: Plan, roster: Roster) -> dict[str, list[str]]:
 def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
     head = next(member for member in roster.members if member.group == plan.controller.name)
     controller_files = {name: text for name, text in scheduler_files.items() if name != "slurmdbd.conf"}
-    mounts = [{"source": f"/exports/{each.name}", "path": each.mount} for each in plan.storage]
     variables: dict[str, Any] = {
         "validate_system": dict(plan.release.versions)["debian"],
         "packages_directory": PACKAGES_DIRECTORY,
@@ -195,20 +198,28 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         **hardware_variables(plan.release),
         **container_variables(plan),
         "collectives_environment": collectives_environment(plan),
-        "storage_mounts": mounts,
         "slurm_controller_files": controller_files,
         "slurm_controller_own_reason": prefix("stampworks"),
         "slurm_controller_new_reason": "" if plan.proof.level == "none" else written(UNPROVEN),
         "slurm_controller_state": plan.scheduler.queue_directory,
         **power_variables(plan),
-        "health_mounts": [mount["path"] for mount in mounts],
     }
     return variables | (accounting_variables(plan, scheduler_files) if plan.scheduler.accounting else {})
 
 
+def storage_variables(release: Release, attached: Attached) -> dict[str, Any]:
+    packages = {name: version for each in release.hardware if each.name in CLIENTS for name, version in each.packages}
+    return {
+        "storage_mounts": [to_dict(each) for each in attached.mounts],
+        "storage_packages": packages,
+        "volumes_disks": [to_dict(each) for each in attached.disks],
+        "health_mounts": [each.path for each in attached.mounts],
+    }
+
+
 def hardware_variables(release: Release) -> dict[str, Any]:
     """The versions of what nodes get for what they have: from the release, and from nowhere else."""
-    brought = {software.name: dict(software.packages) for software in release.hardware}
+    brought = {each.name: dict(each.packages) for each in release.hardware if each.name not in CLIENTS}
     packages: dict[str, Any] = {f"{role}_packages": packages for role, packages in brought.items()}
     return packages | {f"{role}_kernel": release.kernel for role in MODULES if role in brought}
 
@@ -226,7 +237,7 @@ def container_variables(plan: Plan) -> dict[str, Any]:
 def expected_software(release: Release) -> dict[str, Any]:
     if not release.hardware:
         return {}
-    software = {each.name: dict(each.packages) for each in release.hardware}
+    software = {each.name: dict(each.packages) for each in release.hardware if each.name not in CLIENTS}
     return {"validate_software": software, "validate_kernel": release.kernel}
 
 

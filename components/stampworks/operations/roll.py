@@ -22,7 +22,7 @@ from stampworks.operations.gathering import join, wanted
 from stampworks.operations.members import members, renewal
 from stampworks.operations.qualify import qualify
 from stampworks.operations.status import TAKES_JOBS
-from stampworks.plan import Member, Plan, Roster
+from stampworks.plan import Attached, Member, Plan, Roster
 from stampworks.qualification import Certificate, NodeVerdict
 from stampworks.reasons import UNPROVEN
 from stampworks.schedulers import slurm as slurm_files
@@ -101,10 +101,10 @@ def condemn(plan: Plan, roster: Roster, names: Sequence[str], why: str) -> None:
     renewal(plan.cloud).condemn(plan, names, why)
 
 
-def instructions(order: Order, roster: Roster, checks: Mapping[str, str]) -> dict[str, Any]:
+def instructions(order: Order, roster: Roster, checks: Mapping[str, str], attached: Attached) -> dict[str, Any]:
     """The inventory with which the playbook configures some nodes of the roster, the others being as they are."""
     files = slurm_files.files(order.plan, roster)
-    return configuration.inventory(order.plan, roster, files, checks, order.content, partial=True)
+    return configuration.inventory(order.plan, roster, files, checks, order.content, attached, partial=True)
 
 
 def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Play, keep: Keep) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from stampworks import catalog
 from stampworks.declaration import Declaration
-from stampworks.plan import Group, Release, Software
+from stampworks.plan import CLIENTS, Group, Release, Software
 from stampworks.planning.notes import Notes
 
 OF_ACCELERATORS = ("driver", "persistence", "dcgm", "containers")
@@ -23,11 +23,11 @@ def equipped(groups: Sequence[Group], release: Release, declaration: Declaration
     if declaration.scheduler.kind == "kubernetes":
         return tuple(groups)
     row = catalog.releases()[release.name]
-    lustre = any(catalog.file_systems()[each.kind].mount == "lustre" for each in declaration.storage)
+    clients = {catalog.file_systems()[each.kind].mount for each in declaration.storage} & set(CLIENTS)
     made = []
     for group in groups:
         wanted = set(_of_machine(catalog.machines()[group.machine.name], row, bool(group.rails)))
-        wanted |= {"lustre"} if lustre else set()
+        wanted |= clients
         wanted = set() if group.machine.simulated or group.role == "scheduling only" else wanted
         absent = [role for role, software in row.hardware.items() if role in wanted and not software.packages]
         if absent:

@@ -15,7 +15,7 @@ from stampworks.physics.bounds import figure
 from stampworks.physics.checkpoints import write_seconds
 from stampworks.physics.failures import goodput, mtbf_range_hours
 from stampworks.physics.memory import GIB
-from stampworks.plan import Group, Plan, Storage, Subnet, declared_pools
+from stampworks.plan import CLIENTS, Group, Plan, Storage, Subnet, declared_pools
 from stampworks.planning import file_systems, model, preflight, storage
 from stampworks.planning.addresses import MANAGEMENT, AddressMap
 from stampworks.planning.clouds import CLOUDS
@@ -306,17 +306,19 @@ def drivers(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
 
 
 def clients(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
-    """Whether a release has what mounts a file system; what others need than Lustre's comes with the suite."""
+    """Whether a release has what mounts a file system."""
     brought = {software.name for software in plan.release.hardware}
     for index, each in enumerate(plan.storage):
-        if plan.scheduler.kind != "slurm" or catalog.file_systems()[each.kind].mount != "lustre":
+        client = catalog.file_systems()[each.kind].mount
+        if plan.scheduler.kind != "slurm" or client not in CLIENTS:
             continue
         id_, place, what = "release.client", f"storage[{index}].kind", f"{each.name} ({each.kind})"
-        if "lustre" in brought:
-            text = f"release {plan.release.name} has the Lustre client that mounts {what}"
+        called = CLIENTS[client]
+        if client in brought:
+            text = f"release {plan.release.name} has the {called} that mounts {what}"
             yield Finding(id_, "pass", text, "", place, subject=each.name)
         else:
-            text = f"whether nodes can mount {what}: release {plan.release.name} has no Lustre client"
+            text = f"whether nodes can mount {what}: release {plan.release.name} has no {called}"
             hint = f"none is known for {plan.release.suite}: bring it with a role of your own, or in the image"
             yield Finding(id_, "unknown", text, hint, place, subject=each.name)
 

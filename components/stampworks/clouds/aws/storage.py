@@ -10,7 +10,7 @@ from pulumi_aws import ebs, efs, fsx
 
 from stampworks.clouds.aws import bucket
 from stampworks.clouds.aws.place import Place
-from stampworks.plan import Group, Storage, Volume
+from stampworks.plan import Group, Mount, Storage, Volume
 
 _BACKUP_DAYS = 7
 _LUSTRE = "2.15"
@@ -115,6 +115,31 @@ def _nfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> ef
 
 
 _KINDS = {"fsx-lustre": _lustre, "efs": _nfs, "s3": bucket.create}
+
+
+# Amazon FSx for Lustre User Guide, "Mounting your Amazon FSx file system automatically"; Amazon EFS User Guide,
+# "Recommended NFS mount settings"; read 2026-11-22.
+_LUSTRE_OPTIONS = "relatime,flock,_netdev"
+_NFS_OPTIONS = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,_netdev"
+_BUCKET_OPTIONS = "allow-other,nosuid,nodev,_netdev"
+
+
+def mount(storage: Storage, made: Any) -> pulumi.Output[Mount]:
+    """Where nodes find it: AWS names what it makes."""
+    source: pulumi.Output[str]
+    if storage.kind == "efs":
+        source, kind, options = pulumi.Output.concat(made.dns_name, ":/"), "nfs4", _NFS_OPTIONS
+    elif storage.kind == "s3":
+        source, kind, options = pulumi.Output.concat("s3://", made.bucket), "mount-s3", _BUCKET_OPTIONS
+    else:
+        source = pulumi.Output.concat(made.dns_name, "@tcp:/", made.mount_name)
+        kind, options = "lustre", _LUSTRE_OPTIONS
+    return source.apply(lambda at: Mount(at, storage.mount, kind, options))
+
+
+def serial(volume: ebs.Volume) -> pulumi.Output[str]:
+    """What the disk calls itself on the machine that it is attached to."""
+    return volume.id
 
 
 def create_volume(

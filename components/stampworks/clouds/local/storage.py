@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pulumi
 
-from stampworks.plan import Group, Storage, Volume
+from stampworks.plan import Group, Mount, Storage, Volume
 from stampworks.resources import LocalRoom, LocalVolume, SharedDirectory
 
 
@@ -22,6 +22,10 @@ def create(
     return SharedDirectory(name, cluster=cluster, claim=place.claim, name=storage.name, opts=guarded)
 
 
+def mount(storage: Storage, made: SharedDirectory) -> Mount:  # noqa: ARG001  (every node has the exports of its room)
+    return Mount(f"/exports/{storage.name}", storage.mount)
+
+
 def create_volume(
     name: str,
     *,
@@ -36,6 +40,11 @@ def create_volume(
     (node,) = group.nodes
     guarded = _guarded(opts, protect=protect)
     return LocalVolume(name, cluster=cluster, claim=place.claim, name=volume.of_node(node.name), opts=guarded)
+
+
+def serial(volume: LocalVolume) -> str:  # noqa: ARG001
+    """None: its node boots with it in its place."""
+    return ""
 
 
 def _guarded(opts: pulumi.ResourceOptions, *, protect: bool) -> pulumi.ResourceOptions:

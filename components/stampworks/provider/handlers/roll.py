@@ -108,9 +108,10 @@ async def _now(call: Call, known: plan.Roster) -> dict[str, Any]:
 def _play(call: Call, order: operations.Order, secrets: Mapping[str, str]) -> operations.Play:
     """Runs the cluster's playbook on some of its nodes, as the plan and the roster of that moment have them."""
     wait, told = call.waiter(), call.inputs["playbook"]
+    attached = plan.from_dict(plan.Attached, told["attached"])
 
     def play(roster: plan.Roster, hosts: Collection[str]) -> None:
-        inventory = operations.instructions(order, roster, told["checks"])
+        inventory = operations.instructions(order, roster, told["checks"], attached)
         more = {"timeout_minutes": told["timeoutMinutes"], "roles": told["roles"], "hosts": hosts}
         wait(configuration.play(told["name"], inventory, roster.reach, secrets, call.progress, **more))
 
