@@ -2,7 +2,7 @@
 
 from stampworks.operations.drain import BusyError, HeldError, drain, give_back, said_by, vacate, wait_until_free
 from stampworks.operations.errors import InputError, OperationError, UnknownError
-from stampworks.operations.gathering import Wanted, gather, join, missing, wanted
+from stampworks.operations.gathering import Wanted, end_elastic, gather, join, missing, wanted
 from stampworks.operations.members import members
 from stampworks.operations.qualify import held_back, qualify, to_prove
 from stampworks.operations.records import records
@@ -23,6 +23,7 @@ __all__ = [
     "Wanted",
     "condemn",
     "drain",
+    "end_elastic",
     "gather",
     "give_back",
     "held_back",

@@ -64,6 +64,16 @@ def gather(
         time.sleep(poll_s)
 
 
+def end_elastic(of: str, cluster: str, region: str, group: str, progress: Callable[[str], None]) -> None:
+    """Ends the nodes of a group that started with the work, and returns when they are gone."""
+    deadline = time.monotonic() + float(cloud(of).PATIENCE_S)
+    while left := cloud(of).end_elastic(cluster, region, group):
+        if time.monotonic() > deadline:
+            raise OperationError(f"{', '.join(left)} of {group} do not end", "see what keeps them, and run it again")
+        progress(f"waiting for {', '.join(left)} to end")
+        time.sleep(float(cloud(of).POLL_S))
+
+
 def missing(all_: Iterable[Wanted], there: Iterable[Member]) -> str:
     """Which groups are not complete, in words; empty when all are."""
     names = {member.name for member in there}

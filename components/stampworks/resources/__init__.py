@@ -1,9 +1,10 @@
 """The Python face of our own Pulumi resources."""
 
-from stampworks.resources.cluster import Keyring, Playbook, Qualification, Roll, Roster, SigningKey
+from stampworks.resources.cluster import ElasticNodes, Keyring, Playbook, Qualification, Roll, Roster, SigningKey
 from stampworks.resources.local import LocalGroup, LocalNetwork, LocalRoom, LocalVolume, SharedDirectory
 
 __all__ = [
+    "ElasticNodes",
     "Keyring",
     "LocalGroup",
     "LocalNetwork",

@@ -27,6 +27,29 @@ class Keyring(Resource):
         super().__init__(name, {"cluster": cluster}, opts)
 
 
+class ElasticNodes(Resource):
+    """The nodes of a group that start and stop by themselves: what is left of them ends when this is deleted."""
+
+    token = "stampworks:cluster:ElasticNodes"  # noqa: S105
+
+    cluster: Output[str]
+    cloud: Output[str]
+    region: Output[str]
+    group: Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        cluster: Input[str],
+        cloud: Input[str],
+        region: Input[str],
+        group: Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, {"cluster": cluster, "cloud": cloud, "region": region, "group": group}, opts)
+
+
 class Roll(Resource):
     """Makes nodes anew, in waves, that run on an earlier image or were given up."""
 

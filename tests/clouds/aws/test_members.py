@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stampworks import planning
+from stampworks import operations, planning
 from stampworks.clouds.aws import members, renewal, tags
 from stampworks.clouds.aws.errors import AwsError
 from stampworks.declaration import load_value
@@ -185,6 +185,29 @@ def test_who_is_not_wanted_is_ended_and_not_replaced(aws: Simulated) -> None:
     members.dismiss(CLUSTER, REGION, ["gpu-001"])
     gone = roster.members[0].target
     assert gone not in ids(aws)
+
+
+def test_elastic_nodes_end_when_nobody_can_start_another(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of one group, and none that always runs: what they are in cannot go before they have."""
+    stamped(aws)
+    always, started = ids(aws), []
+    image = aws.publish("/test/elastic")
+    for group, node in (("gpu", "gpu-003"), ("gpu", ""), ("cpu", "cpu-001")):
+        [one] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
+        of = {"CLUSTER": CLUSTER, "GROUP": group, "ELASTIC": "spot", **({"NODE": node} if node else {})}
+        tag(aws, one["InstanceId"], **of)
+        started.append(one["InstanceId"])
+    said: list[str] = []
+    monkeypatch.setattr(members, "POLL_S", 0)
+    operations.end_elastic("aws", CLUSTER, REGION, "gpu", said.append)
+    assert sorted(ids(aws)) == sorted([*always, started[2]])
+    assert len(said) == 1
+    assert "gpu-003" in said[0]
+    monkeypatch.setattr(members, "PATIENCE_S", -1)
+    monkeypatch.setattr(members, "end_elastic", lambda *_: ["cpu-001"])
+    with pytest.raises(operations.OperationError) as caught:
+        operations.end_elastic("aws", CLUSTER, REGION, "cpu", said.append)
+    assert str(caught.value) == "cpu-001 of cpu do not end\n  hint: see what keeps them, and run it again"
 
 
 @pytest.mark.parametrize(

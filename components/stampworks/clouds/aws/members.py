@@ -52,6 +52,8 @@ class Machine:
     """The volume that it boots from."""
     address: str
     rail_addresses: tuple[str, ...]
+    elastic: bool
+    """Whether it was started with the work."""
     in_group: bool
     """Whether it is one of those that always run, which its group replaces."""
 
@@ -109,6 +111,16 @@ def dismiss(cluster: str, region: str, names: Iterable[str]) -> None:
     leaving = set(names)
     api = Api(region)
     end(api, [each for each in machines(api, cluster) if each.node in leaving])
+
+
+def end_elastic(cluster: str, region: str, group: str) -> list[str]:
+    """Ends what no group has started, and says what is not gone yet: while it is there, so is what it is in."""
+    api = Api(region)
+    left = [each for each in machines(api, cluster) if each.group == group and each.elastic]
+    left = [each for each in left if each.state != "terminated"]
+    if running := [each.id for each in left if each.state != "shutting-down"]:
+        api.need(f"cannot end elastic nodes of {group}", "ec2:TerminateInstances", InstanceIds=running)
+    return sorted(each.node or each.id for each in left)
 
 
 def machines(api: Api, cluster: str) -> list[Machine]:
@@ -205,6 +217,7 @@ def _machine(instance: Mapping[str, Any]) -> Machine:
         disk=disks.get(root, ""),
         address=instance.get("PrivateIpAddress", ""),
         rail_addresses=tuple(each.get("PrivateIpAddress", "") for each in _fabric(instance)),
+        elastic=tags.ELASTIC in of,
         in_group=_GROUP_NAME in of,
     )
 

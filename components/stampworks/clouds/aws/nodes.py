@@ -16,6 +16,7 @@ from stampworks.clouds.aws.first_boot import cloud_config
 from stampworks.clouds.aws.network import Connections
 from stampworks.clouds.aws.place import assumed_by
 from stampworks.plan import Group, Interface, Offer, Rail, Release, template_name
+from stampworks.resources import ElasticNodes
 
 _ROOT = "/dev/xvda"
 _VOLUMES = ("/dev/sdf", "/dev/sdg", "/dev/sdh", "/dev/sdi")
@@ -126,6 +127,17 @@ class NodeGroup(pulumi.ComponentResource):
         can start nothing else."""
         cluster, group, opts = self._network.place.cluster, self._group, self._opts
         names = {offer: template_name(cluster, group, offer) for offer in group.offers}
+        # Before what they are in can go, and after nobody can start another one: templates go first, then they.
+        within = ResourceOptions(depends_on=[profile, *([together] if together else [])])
+        place = self._network.place
+        nodes = ElasticNodes(
+            self._name,
+            cluster=cluster,
+            cloud="aws",
+            region=place.provider.region.apply(str),
+            group=group.name,
+            opts=ResourceOptions.merge(ResourceOptions(parent=self), within),
+        )
         templates = [
             self._template(
                 f"{self._name}.{name.rpartition('.')[2]}",
@@ -134,7 +146,8 @@ class NodeGroup(pulumi.ComponentResource):
                 together,
                 {**self._tags, tags.ELASTIC: offer.purchase},
                 name=name,
-                subnet_id=self._network.place.subnets["nodes"].id,
+                subnet_id=place.subnets["nodes"].id,
+                after=[nodes],
             )
             for offer, name in names.items()
         ]
@@ -152,6 +165,7 @@ class NodeGroup(pulumi.ComponentResource):
         of: dict[str, str],
         name: str | None = None,
         subnet_id: Output[str] | None = None,
+        after: Sequence[pulumi.Resource] = (),
     ) -> ec2.LaunchTemplate:
         """An Auto Scaling group has a subnet of its own; whoever else starts something from it wants it said."""
         launch, place = self._launch, self._network.place
@@ -189,7 +203,7 @@ class NodeGroup(pulumi.ComponentResource):
                 {"resource_type": kind, "tags": of} for kind in ("instance", "network-interface", "volume")
             ],
             tags=self._tags,
-            opts=self._opts,
+            opts=ResourceOptions.merge(self._opts, ResourceOptions(depends_on=[*after])),
         )
 
     def _together(self) -> ec2.PlacementGroup | None:

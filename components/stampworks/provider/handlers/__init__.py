@@ -7,6 +7,7 @@ from stampworks.clouds.local.room import RoomError
 from stampworks.configuration import PlaybookFailed
 from stampworks.operations.errors import OperationError
 from stampworks.provider.handler import Package
+from stampworks.provider.handlers.elastic_nodes import ElasticNodes
 from stampworks.provider.handlers.keyring import Keyring
 from stampworks.provider.handlers.local_folders import LocalVolume, SharedDirectory
 from stampworks.provider.handlers.local_group import LocalGroup
@@ -23,6 +24,7 @@ PACKAGE = Package(
     version=version("stampworks"),
     description="Declare a GPU training cluster once, stamp it out identically on any cloud, prove it.",
     handlers=(
+        ElasticNodes(),
         Keyring(),
         LocalRoom(),
         LocalVolume(),
