@@ -105,7 +105,7 @@ def test_all_problems_of_a_declaration_in_python_are_shown_with_their_paths(stac
         "Cluster('demo'): pools[1].name: 'head' is the name of the controller",
         "hint: call the pool by what its nodes are for",
         "Cluster('demo'): pools[1].nods: there is no such key",
-        "hint: there are name, machine, count, count_min, purchase, zone, reservation and scheduling_only",
+        "hint: there are name, machine, count, count_min, purchase, zone, reservation, fallbacks and scheduling_only",
         "Cluster('demo'): fabric.leaf_nodes: must be a whole number, not '4'",
         "hint: write 4 without quotes",
         "Cluster('demo'): pools[0].machine: no machine is called 'sim-h10'",
