@@ -95,7 +95,8 @@ def test_users_go_from_node_to_node(cluster: Cluster) -> None:
 
 def test_nodes_get_packages_from_the_head(cluster: Cluster) -> None:
     """There is no other way out."""
-    said = cluster.shell("gpu-001", "apt-get update && apt-get install --reinstall --download-only -y iperf3 2>&1")
+    command = "apt-get clean && apt-get update && apt-get install --reinstall --download-only -y iperf3 2>&1"
+    said = cluster.shell("gpu-001", command)
     assert "http://" in said
     assert "iperf3" in said
 

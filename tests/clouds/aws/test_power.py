@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
 import subprocess
 import sys
@@ -227,8 +228,9 @@ class Head:
 
 
 @pytest.fixture
-def head(tmp_path: Path, cloud: Cloud) -> Iterator[Head]:
+def head(tmp_path: Path, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Head]:
     """After each scenario Slurm switches all off, and nothing is left of it; what is not ours is as it was."""
+    monkeypatch.setenv("PATH", os.environ["PATH"])  # the programs choose their own, here for this process
     made = Head(tmp_path, cloud)
     strangers = [cloud.started(STATIC, stampworks_node="gpu-001"), cloud.started(STATIC)]
     cloud.templates("two", "two-gpu")

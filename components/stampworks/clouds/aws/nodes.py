@@ -50,7 +50,8 @@ class NodeGroup(pulumi.ComponentResource):
         self._name, self._network, self._group, self._launch = name, network, group, group.launch
         self._opts = place.within(ResourceOptions(parent=self))
         # By tags a node is found, and by tags it knows what it is.
-        self._tags = {**place.tags(group.name), tags.GROUP: group.name, tags.TEMPLATE: made_from}
+        self._tags = {**place.tags(group.name), tags.GROUP: group.name}
+        self._of_machine = {**self._tags, tags.TEMPLATE: made_from}
         self.role = iam.Role(name, assume_role_policy=assumed_by("ec2.amazonaws.com"), tags=self._tags, opts=self._opts)
         profile = self._profile()
         if group.role == "controller":
@@ -89,7 +90,7 @@ class NodeGroup(pulumi.ComponentResource):
             },
             user_data=self._network.ssh_public_key.apply(self._first_boot),
             user_data_replace_on_change=True,
-            tags={**self._tags, tags.NODE: self._group.nodes[0].name},
+            tags={**self._of_machine, tags.NODE: self._group.nodes[0].name},
             opts=opts,
         )
         for device, volume in zip(_VOLUMES, volumes, strict=False):
@@ -105,7 +106,7 @@ class NodeGroup(pulumi.ComponentResource):
     def _several(self, profile: iam.InstanceProfile, together: ec2.PlacementGroup | None) -> None:
         """As many as always run; those that start with jobs are not the group's."""
         count, own = self._group.count_min, self._group.offers[0]
-        template_ = self._template(self._name, profile, own, together, self._tags)
+        template_ = self._template(self._name, profile, own, together, self._of_machine)
         autoscaling.Group(
             self._name,
             min_size=count,
@@ -144,7 +145,7 @@ class NodeGroup(pulumi.ComponentResource):
                 profile,
                 offer,
                 together,
-                {**self._tags, tags.ELASTIC: offer.purchase},
+                {**self._of_machine, tags.ELASTIC: offer.purchase},
                 name=name,
                 subnet_id=place.subnets["nodes"].id,
                 after=[nodes],
