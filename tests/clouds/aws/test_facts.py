@@ -159,8 +159,8 @@ def test_an_up_is_refused_at_the_lines_that_are_wrong(
     )
     zone = "us-east-1b has no p5en.48xlarge for gpu; in us-east-1 it is in us-east-1a, us-east-1c"
     assert lines == [
-        "Pulumi.test.yaml:7:23: network.egress: without a way out nodes can install nothing, and the image that they boot "
-        "is the distribution's",
+        "Pulumi.test.yaml:7:23: network.egress: without a way out nodes can install nothing, and the image that they "
+        "boot is the distribution's",
         "  hint: write egress: nat, or make an image that has the release, and lock that, as docs/aws.md says",
         f"Pulumi.test.yaml:8:5: pools: {quota} (quota)",
         "  hint: ask the cloud for 384 more, or take nodes out",
