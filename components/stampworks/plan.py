@@ -62,10 +62,10 @@ NUMBERED: Final = {"order": "numbered"}
 
 @dataclass(frozen=True)
 class Software:
-    """What a role brings onto the nodes that have its hardware."""
+    """What a role brings onto the nodes that need it."""
 
     name: str
-    """The role's."""
+    """The role's, or the client's."""
     packages: tuple[tuple[str, str], ...]
     """(package, the beginning of its version), empty where the suite itself has it."""
 
@@ -87,6 +87,8 @@ class Release:
     """The beginning of the version of the kernel that drivers are built for; empty where nodes need none."""
     hardware: tuple[Software, ...] = ()
     """What only some nodes get, for what they have, in the order of the roles."""
+    clients: tuple[Software, ...] = ()
+    """What mounts the cluster's file systems, by what CLIENTS calls it: no node has to start anew for it."""
 
 
 @dataclass(frozen=True)

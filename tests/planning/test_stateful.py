@@ -184,3 +184,13 @@ def test_a_kubernetes_keeps_no_queue() -> None:
     ]
     assert "(the state of Kubernetes, fast)" in one(reviewed(data, in_zone("us-east-2b", data)), "pools[gpu].zone").why
     assert "queue" not in review_markdown(reviewed(data, in_zone("us-east-2b", data)))
+
+
+def test_what_mounts_a_storage_comes_with_it() -> None:
+    """Of the software that nodes get for it nobody decides anything, and no node starts anew."""
+    less = {**unprotected(), "storage": unprotected()["storage"][:1]}
+    found = reviewed(less, unprotected())
+    assert [(each.written, each.policy) for each in found.changes] == [
+        ("storage[home]", "in place"),
+        ("storage[bucket]", "in place"),
+    ]

@@ -229,7 +229,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Software:
-    """What a role brings onto the nodes that have its hardware."""
+    """What a role brings onto the nodes that need it."""
 
     packages: Mapping[str, str]
     """By name the beginning of the version, empty where the suite has it; none where nobody has any for the suite."""
@@ -256,6 +256,8 @@ class Release:
     """Roles that only a cluster with accounting needs."""
     hardware: Mapping[str, Software]
     """By role, in the order of the roles."""
+    clients: Mapping[str, Software]
+    """What mounts file systems, by how they are mounted."""
 
 
 Row = TypeVar("Row")

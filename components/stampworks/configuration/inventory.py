@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from stampworks.configuration.own import check_programs, host_checks
-from stampworks.plan import CLIENTS, Attached, Group, Member, Plan, Release, Roster, template_name, to_dict
+from stampworks.plan import Attached, Group, Member, Plan, Release, Roster, template_name, to_dict
 from stampworks.reasons import UNPROVEN, prefix, written
 
 PACKAGES_PORT = 8000
@@ -159,7 +159,6 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
     equipped = {
         software.name: [each.name for each in roster.members if software.name in groups[each.group].hardware]
         for software in plan.release.hardware
-        if software.name not in CLIENTS
     }
     with_modules = {name for role in MODULES for name in equipped.get(role, [])}
     own = {role.name: [each.name for each in roster.members if each.group in role.groups] for role in plan.extras.roles}
@@ -208,7 +207,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
 
 
 def storage_variables(release: Release, attached: Attached) -> dict[str, Any]:
-    packages = {name: version for each in release.hardware if each.name in CLIENTS for name, version in each.packages}
+    packages = {name: version for each in release.clients for name, version in each.packages}
     return {
         "storage_mounts": [to_dict(each) for each in attached.mounts],
         "storage_packages": packages,
@@ -219,7 +218,7 @@ def storage_variables(release: Release, attached: Attached) -> dict[str, Any]:
 
 def hardware_variables(release: Release) -> dict[str, Any]:
     """The versions of what nodes get for what they have: from the release, and from nowhere else."""
-    brought = {each.name: dict(each.packages) for each in release.hardware if each.name not in CLIENTS}
+    brought = {each.name: dict(each.packages) for each in release.hardware}
     packages: dict[str, Any] = {f"{role}_packages": packages for role, packages in brought.items()}
     return packages | {f"{role}_kernel": release.kernel for role in MODULES if role in brought}
 
@@ -237,7 +236,7 @@ def container_variables(plan: Plan) -> dict[str, Any]:
 def expected_software(release: Release) -> dict[str, Any]:
     if not release.hardware:
         return {}
-    software = {each.name: dict(each.packages) for each in release.hardware if each.name not in CLIENTS}
+    software = {each.name: dict(each.packages) for each in release.hardware}
     return {"validate_software": software, "validate_kernel": release.kernel}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 from stampworks.configuration.inventory import image_inventory
@@ -19,7 +20,7 @@ def packer_variables(plan: Plan) -> dict[str, Any]:
 
     All of it follows from plan and playbooks: the same digest, the same image.
     """
-    release, content = plan.release, install_digest()
+    release, content = replace(plan.release, clients=()), install_digest()
     builder = image_inventory(release, BUILDER, "", content)["all"]
     launch = plan.controller.launch
     told = {name: value for name, value in builder["vars"].items() if name not in _PACKERS}

@@ -159,6 +159,8 @@ def _derived(field: str, *sides: Side) -> bool:
 def _follows(each: Difference, names: Iterable[tuple[Step, ...]], a: Plan, b: Plan) -> bool:
     """Whether it is so because of something else that was changed."""
     *above, last = each.way
+    if above and above[-1].field == "release" and (last.key or (last.field == "kernel" and not (each.a and each.b))):
+        return True  # software that comes or goes with the pool or the storage that needs it
     if above and above[-1].field in ("machine", "release"):  # a row: what is in it goes with its name
         return last.field != "name" and (*above, Step("name")) in names
     if last.field == "unavailable_max":  # a part of the nodes that a pool has

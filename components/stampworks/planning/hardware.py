@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from stampworks import catalog
 from stampworks.declaration import Declaration
-from stampworks.plan import CLIENTS, Group, Release, Software
+from stampworks.plan import Group, Release, Software
 from stampworks.planning.notes import Notes
 
 OF_ACCELERATORS = ("driver", "persistence", "dcgm", "containers")
@@ -23,11 +23,9 @@ def equipped(groups: Sequence[Group], release: Release, declaration: Declaration
     if declaration.scheduler.kind == "kubernetes":
         return tuple(groups)
     row = catalog.releases()[release.name]
-    clients = {catalog.file_systems()[each.kind].mount for each in declaration.storage} & set(CLIENTS)
     made = []
     for group in groups:
         wanted = set(_of_machine(catalog.machines()[group.machine.name], row, bool(group.rails)))
-        wanted |= clients
         wanted = set() if group.machine.simulated or group.role == "scheduling only" else wanted
         absent = [role for role, software in row.hardware.items() if role in wanted and not software.packages]
         if absent:
@@ -49,16 +47,22 @@ def _of_machine(row: catalog.Machine, release: catalog.Release, on_fabric: bool)
         yield FABRICS[nic.protocol]
 
 
-def equipment(release: Release, groups: Sequence[Group]) -> Release:
-    """The release with what any of the groups needs."""
+def equipment(release: Release, groups: Sequence[Group], declaration: Declaration) -> Release:
+    """The release with what any of the groups needs, and any of the file systems."""
     row = catalog.releases()[release.name]
     needed = {role for group in groups for role in group.hardware}
+    mounted = {catalog.file_systems()[each.kind].mount for each in declaration.storage}
+    if declaration.scheduler.kind == "kubernetes":
+        mounted = set()
     return replace(
         release,
         kernel=row.kernel if "driver" in needed else "",
-        hardware=tuple(
-            Software(role, tuple(software.packages.items()))
-            for role, software in row.hardware.items()
-            if role in needed
-        ),
+        hardware=_brought(row.hardware, needed),
+        clients=_brought(row.clients, mounted),
+    )
+
+
+def _brought(rows: Mapping[str, catalog.Software], needed: Collection[str]) -> tuple[Software, ...]:
+    return tuple(
+        Software(name, tuple(row.packages.items())) for name, row in rows.items() if name in needed and row.packages
     )

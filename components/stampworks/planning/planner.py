@@ -53,7 +53,7 @@ def plan(source: Source) -> Plan:
         name=declaration.name,
         cloud=declaration.cloud,
         region=declaration.region,
-        release=hardware.equipment(chosen_release, groups),
+        release=hardware.equipment(chosen_release, groups, declaration),
         network=replace(network, pods=planned_pods),
         fabric=planned_fabric,
         groups=groups,

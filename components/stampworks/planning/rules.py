@@ -307,7 +307,7 @@ def drivers(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
 
 def clients(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     """Whether a release has what mounts a file system."""
-    brought = {software.name for software in plan.release.hardware}
+    brought = {software.name for software in plan.release.clients}
     for index, each in enumerate(plan.storage):
         client = catalog.file_systems()[each.kind].mount
         if plan.scheduler.kind != "slurm" or client not in CLIENTS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Final
 
 from stampworks.plan import Group, Release, to_dict
@@ -31,7 +32,9 @@ def template(group: Group, release: Release, content: str) -> str:
     Its first part is of the machine, its second of what is on its disk.
     """
     launch = to_dict(group.launch) if group.launch else {}
-    disk = [*(launch.pop(each, "") for each in ("image", "published_image", "prepared")), to_dict(release), content]
+    brought = tuple(each for each in release.hardware if each.name in group.hardware)
+    installed = replace(release, kernel=release.kernel if brought else "", hardware=brought, clients=())
+    disk = [*(launch.pop(each, "") for each in ("image", "published_image", "prepared")), to_dict(installed), content]
     return f"{_digest([launch, group.purchase, group.reservation])}-{_digest(disk)}"
 
 
