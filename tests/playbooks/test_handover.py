@@ -21,7 +21,7 @@ from stampworks.clouds.aws import members, tags
 from stampworks.clouds.local import room
 from stampworks.configuration import Recap
 from stampworks.declaration import load_value
-from stampworks.operations import run
+from stampworks.operations import remote, run
 from stampworks.plan import Plan, Roster
 from stampworks.provider.node_image import ensure_node_image
 from stampworks.schedulers import slurm
@@ -30,6 +30,8 @@ from tests.clouds.aws import booting
 from tests.clouds.aws.simulated import REGION, Simulated, simulated_aws
 from tests.playbooks import tunnel
 from tests.playbooks.conftest import CLAIM, DECLARATION, SECRETS, Cluster, plan_of
+
+METADATA = "169.254.169.254"
 
 
 def plan_on_aws(name: str) -> Plan:
@@ -111,6 +113,23 @@ def test_instances_become_a_cluster(handed_over: tuple[Plan, Roster]) -> None:
     command = run.prepare(plan, roster, ["hostname"]).command
     answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert sorted(answer.stdout.split()) == ["gpu-001", "gpu-002"]
+
+
+def test_users_get_nothing_from_the_metadata_service(handed_over: tuple[Plan, Roster]) -> None:
+    """It would tell them what the machine may do in the account; programs of the system it goes on to tell."""
+    plan, roster = handed_over
+    head = next(each.address for each in roster.members if each.name == "head")
+    ask = f"python3 -c 'import socket; socket.create_connection((\"{METADATA}\", 22), timeout=5)'"
+    on(roster, "head", f"ip address replace {METADATA}/32 dev lo")  # where sshd answers for it
+    on(roster, "gpu-001", f"ip route replace {METADATA}/32 via {head}")
+    on(roster, "gpu-001", ask)
+    on(roster, "gpu-001", f"setpriv --reuid slurm --clear-groups {ask}")
+    with pytest.raises(operations.OperationError, match="PermissionError"):
+        on(roster, "gpu-001", f"setpriv --reuid {plan.users[0].name} --clear-groups {ask}")
+
+
+def on(roster: Roster, node: str, command: str) -> str:
+    return remote.ask(roster, node, ["sh", "-c", command]).strip()
 
 
 def test_a_machine_that_answers_with_another_key_is_not_talked_to(handed_over: tuple[Plan, Roster]) -> None:

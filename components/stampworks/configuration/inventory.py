@@ -23,6 +23,8 @@ PYTHON = "/usr/bin/python3"
 EFA = {"FI_PROVIDER": "efa"}
 """Of libfabric's providers, as the EC2 User Guide runs NCCL over EFA: without EFA a job fails, and is not slow."""
 CONTAINERS = "/var/lib/enroot"
+ANSWERING = frozenset({"aws"})
+"""Clouds where a machine gets its rights from an address that every user on it reaches."""
 MODULES = ("driver", "efa")
 """The roles that bring modules of the kernel, which only a reboot may be able to load."""
 OVER_TCP = frozenset({"simulated", "tcp"})
@@ -165,6 +167,7 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
     return {
         "packages": head if served(plan) else [],
         "base": everyone,
+        "metadata": everyone if plan.cloud in ANSWERING else [],
         **equipped,
         "reboot": [name for name in everyone if name in with_modules],
         "accelerator": simulated,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
@@ -20,8 +20,15 @@ from stampworks.resources import ElasticNodes
 
 _ROOT = "/dev/xvda"
 _VOLUMES = ("/dev/sdf", "/dev/sdg", "/dev/sdh", "/dev/sdi")
-_MANAGED = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
-"""What the agent of Systems Manager needs, so that no port is open for whoever looks after a node."""
+_SESSIONS = (
+    "ssm:UpdateInstanceInformation",
+    *(f"ssmmessages:{what}{channel}Channel" for what in ("Create", "Open") for channel in ("Control", "Data")),
+)
+"""What the agent of Systems Manager needs for a tunnel, so that no port is open for whoever looks after a node.
+
+AWS's own policy for it would let every node read every parameter, the key that logs in to nodes among them (Systems
+Manager User Guide, "Create a custom IAM role for Session Manager"; read 2026-11-22).
+"""
 _LEFT_ALONE = ("AZRebalance", "InstanceRefresh", "ReplaceUnhealthy")
 """What a group would do to its members by itself. Which node goes, and when, somebody has to say."""
 
@@ -66,7 +73,9 @@ class NodeGroup(pulumi.ComponentResource):
     def _profile(self) -> iam.InstanceProfile:
         """What a node may do: be managed, and nothing else."""
         name, role, opts = self._name, self.role, self._opts
-        iam.RolePolicyAttachment(name, role=role.name, policy_arn=_MANAGED, opts=opts)
+        iam.RolePolicy(
+            f"{name}-sessions", role=role.id, policy=_allowed([{"Action": [*_SESSIONS], "Resource": "*"}]), opts=opts
+        )
         return iam.InstanceProfile(name, role=role.name, tags=self._tags, opts=opts)
 
     def _one(self, profile: iam.InstanceProfile, volumes: Sequence[ebs.Volume]) -> None:
@@ -289,6 +298,10 @@ def _may_start(cluster: str, group: Group, role: str, *templates: str) -> str:
             "Condition": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
         },
     ]
+    return _allowed(statements)
+
+
+def _allowed(statements: Sequence[Mapping[str, Any]]) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **each} for each in statements]})
 
 
