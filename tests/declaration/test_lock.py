@@ -7,11 +7,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pulumi
 import pytest
 from stampworks import planning
 from stampworks.catalog import newest_release
 from stampworks.cluster import clouds
 from stampworks.declaration import DeclarationError, Lock, LockedImage, load_file, lock_text
+from stampworks.planning.launching import OF_IMAGES
 
 DECLARED = """\
 version: 1
@@ -49,32 +51,49 @@ def test_nodes_boot_what_was_looked_up(tmp_path: Path) -> None:
     assert [(each.image, each.published_image) for each in found] == [("", IMAGE)] * 2
 
 
-def test_no_cluster_of_images_that_nobody_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def refused(file: Path) -> list[tuple[str, str]]:
+    """What keeps nodes from booting, as `stampworks plan` shows it, which is what an `up` refuses."""
+    plan = planning.plan(load_file(file))
+    found = [each for each in planning.rules(plan, None) if each.id in OF_IMAGES and each.outcome == "fail"]
+    told = [(place, what) for place, what, _ in clouds.refusals(plan, found)]
+    assert told == [(each.place, f"{each.text} ({each.id})") for each in found]
+    return told
+
+
+UNLOCKED = "which image its nodes boot in us-east-1 was not looked up, and the newest one changes by itself"
+UNPREPARED = "without a way out nodes can install nothing, and the image that they boot is the distribution's"
+
+
+def test_no_cluster_of_images_that_nobody_looked_up(tmp_path: Path) -> None:
     """The newest one changes by itself, and with it every node that starts."""
-    monkeypatch.setattr(clouds, "stamped", lambda: ("aws",))
-    plan = planning.plan(load_file(locked(tmp_path, json.dumps({**LOCK, "images": {}}))))
-    [(path, what, _)] = clouds.unstamped(plan)
-    assert (path, what) == (
-        "region",
-        "which image its nodes boot in us-east-1 was not looked up, and the newest one changes by itself",
-    )
-    assert clouds.unstamped(planning.plan(load_file(locked(tmp_path, json.dumps(LOCK))))) == []
+    assert refused(locked(tmp_path, json.dumps({**LOCK, "images": {}}))) == [("region", f"{UNLOCKED} (image.locked)")]
+    assert refused(locked(tmp_path, json.dumps(LOCK))) == []
 
 
-def test_nodes_without_a_way_out_boot_an_image_of_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_without_a_way_out_boot_an_image_of_our_own(tmp_path: Path) -> None:
     """They could install nothing; whether an image has everything, the lock says."""
-    monkeypatch.setattr(clouds, "stamped", lambda: ("aws",))
-    closed = DECLARED + "network: {egress: none}\n"
 
-    def problems(**lock: Any) -> list[tuple[str, str, str]]:
+    def problems(**lock: Any) -> list[tuple[str, str]]:
         file = locked(tmp_path, json.dumps({**LOCK, **lock}))
-        file.write_text(closed)
-        return clouds.unstamped(planning.plan(load_file(file)))
+        file.write_text(DECLARED + "network: {egress: none}\n")
+        return refused(file)
 
-    said = "without a way out nodes can install nothing, and the image that they boot is the distribution's"
-    assert [each[:2] for each in problems()] == [("network.egress", said)]
+    assert problems() == [("network.egress", f"{UNPREPARED} (image.prepared)")]
     assert [each[0] for each in problems(images={})] == ["region", "network.egress"]
     assert problems(made_with=newest_release()) == []
+
+
+def test_a_plan_that_somebody_hands_over_is_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever made it; a rehearsal, where nothing boots, goes on."""
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "error", said.append)
+    plan = planning.plan(load_file(locked(tmp_path, json.dumps({**LOCK, "images": {}}))))
+    with pytest.raises(SystemExit):
+        clouds.load(plan)
+    hint = "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"
+    assert said == [f"region: {UNLOCKED} (image.locked)\n  hint: {hint}"]
+    monkeypatch.setenv(clouds.REHEARSAL, "true")
+    assert clouds.load(plan).nodes.__name__ == "stampworks.clouds.aws.nodes"
 
 
 def test_the_image_of_another_release(tmp_path: Path) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import stampworks.clouds
 from stampworks.cluster.refusal import refuse
 from stampworks.plan import Plan
+from stampworks.planning.findings import Facts, Finding
+from stampworks.planning.launching import OF_IMAGES, images
 
 
 class Cloud(NamedTuple):
@@ -37,8 +39,8 @@ REHEARSAL = "STAMPWORKS_REHEARSAL"
 """A variable of the environment: set where nothing that is made is real."""
 
 
-def unstamped(plan: Plan) -> list[tuple[str, str, str]]:
-    """Why a plan can be read and reviewed, and no cluster made of it: the field, what about it, and what to do."""
+def refusals(plan: Plan, findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
+    """Why no cluster is made of a plan that can be read and reviewed: the field, what about it, and what to do."""
     found = []
     rehearsing = bool(os.environ.get(REHEARSAL))
     if plan.cloud not in (rehearsed() if rehearsing else stamped()):
@@ -47,27 +49,16 @@ def unstamped(plan: Plan) -> list[tuple[str, str, str]]:
             "`stampworks rehearse` shows what it takes" if plan.cloud in rehearsed() else "`stampworks plan` shows it"
         )
         found.append(("cloud", what, f"there are components for {', '.join(stamped())}; {shown}"))
-    elif not rehearsing:
-        found += _images(plan)
     if plan.scheduler.kind != "slurm":
         what = "a Kubernetes cluster can be planned and reviewed, and not stamped yet"
         found.append(("scheduler.kind", what, "write kind: slurm; `stampworks plan` shows what it would be"))
-    return found
-
-
-def _images(plan: Plan) -> Iterator[tuple[str, str, str]]:
-    launches = [group.launch for group in plan.groups if group.launch]
-    if not all(each.image for each in launches):
-        what = f"which image its nodes boot in {plan.region} was not looked up, and the newest one changes by itself"
-        yield "region", what, "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"
-    if plan.network.egress == "none" and not all(each.prepared for each in launches):
-        what = "without a way out nodes can install nothing, and the image that they boot is the distribution's"
-        hint = "write egress: nat, or make an image that has the release, and lock that, as docs/aws.md says"
-        yield "network.egress", what, hint
+    left_out = OF_IMAGES if rehearsing else ()
+    failed = [one for one in findings if one.outcome == "fail" and one.id not in left_out]
+    return [*found, *((one.place, f"{one.text} ({one.id})", one.hint) for one in failed)]
 
 
 def load(plan: Plan) -> Cloud:
     """The components of the plan's cloud. Only that cloud's SDK gets imported. Refuses what can be planned only."""
-    if found := unstamped(plan):
+    if found := refusals(plan, images(plan, Facts())):
         refuse("\n\n".join(f"{path}: {what}\n  hint: {hint}" for path, what, hint in found))
     return Cloud(*(importlib.import_module(f"stampworks.clouds.{plan.cloud}.{part}") for part in Cloud._fields))

@@ -11,7 +11,7 @@ from typing import Any
 import pulumi
 import yaml
 
-from stampworks.cluster.clouds import unstamped
+from stampworks.cluster.clouds import refusals
 from stampworks.cluster.refusal import refuse
 from stampworks.declaration import Declaration, DeclarationError, Source, load_stack, load_value, read_lock
 from stampworks.facts import known_facts, today
@@ -56,9 +56,7 @@ def _from_here(extras: Extras, directory: Path) -> Extras:
 def _judged(source: Source, declared: Path | None = None) -> Plan:
     """DeclarationError with all that keeps it from coming about, each at the field that it is about."""
     made = plan(source)
-    findings = rules(made, known_facts(declared), today())
-    refused = [(one.place, f"{one.text} ({one.id})", one.hint) for one in findings if one.outcome == "fail"]
-    if found := [*unstamped(made), *refused]:
+    if found := refusals(made, rules(made, known_facts(declared), today())):
         raise DeclarationError([source.problem(*each) for each in found])
     return made
 

@@ -8,13 +8,16 @@ from ipaddress import IPv4Network
 
 from stampworks import catalog
 from stampworks.declaration import AGAIN, Declaration, Source
-from stampworks.plan import Group, Launch, Network, Release, Subnet
+from stampworks.plan import Group, Launch, Network, Plan, Release, Subnet
 from stampworks.planning.clouds.choices import Choices, Launches
+from stampworks.planning.findings import Facts, Finding
 from stampworks.planning.layout import STORAGE
 from stampworks.planning.notes import Notes
 
 EGRESS = "egress"
 """The subnet that the way out is in."""
+LOCKED, PREPARED = OF_IMAGES = ("image.locked", "image.prepared")
+"""What rules say of what nodes boot: a rehearsal, where nothing boots, goes on without them."""
 
 
 def launched(
@@ -107,3 +110,16 @@ def _with_way_out(subnets: Sequence[Subnet], nat: bool, endpoints: int) -> Itera
 
 def _more(needed: int | None, more: int) -> int | None:
     return None if needed is None else needed + more
+
+
+def images(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
+    """Whether it is known what nodes boot, and whether that has what they can have from nowhere else."""
+    launches = [group.launch for group in plan.groups if group.launch]
+    if not all(each.image for each in launches):
+        what = f"which image its nodes boot in {plan.region} was not looked up, and the newest one changes by itself"
+        hint = "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"
+        yield Finding(LOCKED, "fail", what, hint, "region")
+    if plan.network.egress == "none" and not all(each.prepared for each in launches):
+        what = "without a way out nodes can install nothing, and the image that they boot is the distribution's"
+        hint = "write egress: nat, or make an image that has the release, and lock that, as docs/aws.md says"
+        yield Finding(PREPARED, "fail", what, hint, "network.egress")

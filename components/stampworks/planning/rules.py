@@ -16,7 +16,7 @@ from stampworks.physics.checkpoints import write_seconds
 from stampworks.physics.failures import goodput, mtbf_range_hours
 from stampworks.physics.memory import GIB
 from stampworks.plan import CLIENTS, Group, Plan, Storage, Subnet, declared_pools
-from stampworks.planning import file_systems, model, preflight, storage
+from stampworks.planning import file_systems, launching, model, preflight, storage
 from stampworks.planning.addresses import MANAGEMENT, AddressMap
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.cost import BOUGHT_BEFORE, MONTH_HOURS, NoPrice, cost, price_of, price_of_storage
@@ -544,6 +544,7 @@ RULES: tuple[Rule, ...] = (
     purchases,
     shapes,
     group_sizes,
+    launching.images,
     drivers,
     clients,
     elastic,
