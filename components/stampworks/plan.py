@@ -716,6 +716,23 @@ class Member:
     """The domains of the cloud's own network that it is in, the outermost first; None where nobody says."""
 
 
+@dataclass(frozen=True)
+class Ending:
+    """That nodes of a group go with the capacity that they are in."""
+
+    group: str
+    reservation: str
+    """What the cloud calls that capacity."""
+    at: str
+    """As 2026-12-01T11:30Z; empty where nobody can say."""
+    why: str
+    """Why nobody can."""
+
+
+ENDS_SOON_DAYS: Final = 2
+"""The shortest blocks are sold for a day or two: what ends so soon is to be followed by another one now."""
+
+
 def generation(instances: Mapping[str, str]) -> str:
     """Another one when any of these nodes is another one, or was started anew."""
     return hashlib.sha256(json.dumps(instances, sort_keys=True).encode()).hexdigest()[:12]

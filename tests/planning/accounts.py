@@ -26,7 +26,6 @@ def offered(type_: str, *zones: str) -> dict[str, Any]:
 
 SERVICES = ("ec2", "ec2messages", "ecr.api", "ecr.dkr", "fsx", "logs", "s3", "ssm", "ssmmessages", "sts")
 KNOWN: dict[str, Any] = {
-    "zones": ["us-east-1a", "us-east-1b"],
     "offers": [
         offered("m7i.2xlarge", "us-east-1a", "us-east-1b"),
         offered("p5.48xlarge", "us-east-1a"),
@@ -54,8 +53,6 @@ KNOWN: dict[str, Any] = {
     "subnets": [],
     "endpoints": [],
     "ways_out": [],
-    "placement_groups": [],
-    "positions": [],
 }
 
 

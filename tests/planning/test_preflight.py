@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from stampworks import planning
 from stampworks.declaration import Lock, LockedImage, load_value
-from stampworks.plan import Plan
+from stampworks.plan import ENDS_SOON_DAYS, Plan
 from stampworks.planning import Facts
 from stampworks.planning.account import DAYS_MAX, account_of, days_between
-from stampworks.planning.preflight import READ, SOON_DAYS
+from stampworks.planning.preflight import READ
 
 from tests.planning.accounts import STANDARD, TODAY, P, account, limits, offered, reservation, written
 
@@ -79,6 +79,13 @@ def test_an_account_that_says_nothing(facts: Facts | None, why: str) -> None:
     assert one.text == f"whether the account has and allows what this takes in us-east-1: {why}"
     assert {each.outcome for each in findings if each.id == "quota"} == {"unknown"}
     assert not [each for each in findings if each.id in ("placement.offers", "machine.interfaces")]
+
+
+def test_an_end_that_nobody_has_read() -> None:
+    """Before anybody has, the plan says that it does not know when the nodes go."""
+    [one] = [each for each in planning.rules(plan_of(pool=BLOCK), None, TODAY) if each.id == "purchase.reservation"]
+    assert (one.outcome, one.place, one.hint) == ("unknown", "pools[0].reservation", READ)
+    assert one.text == "whether cr-1 of pool gpu has room for it, and when it ends: nobody has read it"
 
 
 def test_an_account_that_is_still_new_enough() -> None:
@@ -246,7 +253,7 @@ def test_a_block_that_ends_soon(ends: str, outcome: str) -> None:
     [one] = [each for each in planning.rules(plan, facts, TODAY) if each.id == "purchase.reservation"]
     assert one.outcome == outcome
     assert ends in one.text
-    assert (days_between(TODAY, ends) <= SOON_DAYS) == (outcome == "warn")
+    assert (days_between(TODAY, ends) <= ENDS_SOON_DAYS) == (outcome == "warn")
 
 
 def test_a_reservation_that_is_not_there() -> None:
@@ -335,6 +342,49 @@ def test_spot_has_limits_of_its_own() -> None:
     )
     unsaid = said("quota", plan_of(pool={"purchase": "spot", "machine": "p6-b200"}))
     assert ("gpu", "unknown") in [each[:2] for each in unsaid]
+
+
+SPOT_P5, IPS = "All P5 Spot Instance Requests", "EC2-VPC Elastic IPs"
+LATER = {"count_min": 4, "fallbacks": [{"purchase": "spot"}, {"purchase": "on-demand"}], **RESERVED}
+
+
+def test_ways_that_are_tried_later_have_limits_too() -> None:
+    """Of another name, or of the same beside what always runs; too little is a warning at the way."""
+    short: dict[str, Any] = {
+        "machine_limits": [{"name": P, "value": 5000.0}, {"name": SPOT_P5, "value": 2000.0}, *limits(STANDARD, IPS)],
+        "running": [{"instance_type": "p5.48xlarge", "spot": True, "count": 1}],
+        "reservations": [reservation()],
+    }
+    assert said("quota", plan_of(pool=LATER), **short) == [
+        (
+            "gpu spot",
+            "warn",
+            "pools[0].fallbacks[0]",
+            f"{SPOT_P5} in us-east-1: 12 x 192 (gpu spot) = 2304 needed; the limit is 2000, and 192 are taken",
+            "ask the cloud for 496 more, or take this way out",
+        ),
+        (
+            "gpu on-demand",
+            "warn",
+            "pools[0].fallbacks[1]",
+            f"{P} in us-east-1: 4 x 192 (gpu) + 12 x 192 (gpu on-demand) = 3072 needed, 2304 of it beside what gpu has "
+            "reserved; the limit is 5000, and 3072 are taken",
+            "ask the cloud for 376 more, or take this way out",
+        ),
+    ]
+    enough = {**short, "machine_limits": [*limits(P, STANDARD, IPS), {"name": SPOT_P5, "value": 2496.0}]}
+    assert said("quota", plan_of(pool=LATER), **enough) == []
+
+
+def test_a_way_whose_limit_nobody_knows() -> None:
+    """Neither the catalog nor the account: it is said of each way, and is no pass."""
+    spot_p6 = {"machine": "p6-b200", "count_min": 4, "fallbacks": [{"purchase": "spot"}]}
+    assert ("gpu spot", "unknown") in [each[:2] for each in said("quota", plan_of(pool=spot_p6))]
+    unlisted = said("quota", plan_of(pool=LATER), reservations=[reservation()], machine_limits=limits(P, STANDARD, IPS))
+    assert [each[:3] for each in unlisted] == [("gpu spot", "unknown", "pools[0].fallbacks[0]")]
+    findings = planning.rules(plan_of(pool=LATER), None, TODAY)
+    unread = {each.subject for each in findings if each.id == "quota" and each.outcome == "unknown"}
+    assert unread == {STANDARD, P, "gpu spot", "gpu on-demand"}
 
 
 def test_a_limit_that_nobody_lists() -> None:
@@ -553,8 +603,8 @@ def test_what_is_unknown_is_no_pass(fact: str, rule: str) -> None:
     ("change", "said_"),
     [
         ({"version": 2}, "its version is not 1"),
-        ({"zones": None}, "zones is either known, or there is a reason why not"),
-        ({"readings": []}, "it does not say when zones was read"),
+        ({"offers": None}, "offers is either known, or there is a reason why not"),
+        ({"readings": []}, "it does not say when offers was read"),
         ({"nodes": "many"}, "Account.nodes: expected int, got 'many'"),
         ({"nonsense": 1}, "nonsense"),
         ({"reservations": [reservation(ends="soon")]}, "invalid literal"),
@@ -568,6 +618,6 @@ def test_what_holds_no_facts(change: dict[str, Any], said_: str) -> None:
 
 
 def test_a_fact_that_is_known_and_unknown() -> None:
-    data = written({"zones": WHY})
-    with pytest.raises(ValueError, match="zones is either known"):
-        account_of({**data, "zones": []})
+    data = written({"offers": WHY})
+    with pytest.raises(ValueError, match="offers is either known"):
+        account_of({**data, "offers": []})

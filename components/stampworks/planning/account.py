@@ -123,21 +123,6 @@ class SubnetNow:
 
 
 @dataclass(frozen=True)
-class PlacementGroup:
-    name: str
-    strategy: str
-    state: str
-
-
-@dataclass(frozen=True)
-class Position:
-    """Where in the network a node of this cluster is: the switches above it, the highest first."""
-
-    instance: str
-    switches: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class FileSystemNow:
     """One that is not this cluster's."""
 
@@ -155,7 +140,6 @@ class Account:
     region: str
     cluster: str
     readings: tuple[Reading, ...]
-    zones: tuple[str, ...] | None
     offers: tuple[Offer, ...] | None
     reservations: tuple[Reservation, ...] | None
     reservation_groups: tuple[ReservationGroup, ...] | None
@@ -179,8 +163,6 @@ class Account:
     endpoints: tuple[str, ...] | None
     ways_out: tuple[str, ...] | None
     """What leads from its private subnets to the world: nat, gateway."""
-    placement_groups: tuple[PlacementGroup, ...] | None
-    positions: tuple[Position, ...] | None
 
     def why(self, fact: str) -> str:
         """Why a fact is unknown."""

@@ -8,14 +8,12 @@ from typing import Any
 
 from stampworks import catalog
 from stampworks.amounts import counted
-from stampworks.plan import Group, Plan, declared_pools
+from stampworks.plan import ENDS_SOON_DAYS, Group, Plan, declared_pools
 from stampworks.planning.account import Reservation, days_between, of_another, too_old
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.findings import Facts, Finding, Rule, Severity, Verdict
 
 READ = "`stampworks facts -s STACK` reads the account"
-SOON_DAYS = 2
-"""The shortest blocks are sold for a day or two: what ends so soon is to be followed by another one now."""
 
 
 class Unread(Exception):  # noqa: N818  # it ends the work of a rule, and is no error
@@ -72,7 +70,7 @@ def offers(plan: Plan, facts: Facts) -> Iterator[Finding]:
 
 def reservations(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Whether what was bought before is what the nodes need: their machine, their zone, enough of it, now."""
-    for place, pool in _judged(plan, facts):
+    for place, pool in _launched(plan):
         for index, way in enumerate(pool.offers):
             if way.reservation:
                 bought = replace(pool, purchase=way.purchase, reservation=way.reservation)
@@ -84,7 +82,7 @@ def _reserved(plan: Plan, pool: Group, place: str, way: str, facts: Facts) -> It
     try:
         bought = _bought(pool, facts)
     except Unread as unread:
-        text = f"whether {pool.reservation} of pool {pool.name} has room for it: {unread}"
+        text = f"whether {pool.reservation} of pool {pool.name} has room for it, and when it ends: {unread}"
         yield Finding("purchase.reservation", "unknown", text, READ, f"{way}.reservation", subject=pool.name)
         return
     found = [*_of_reservations(plan, pool, bought, facts)]
@@ -158,7 +156,7 @@ def _of_time(pool: Group, one: Reservation, facts: Facts) -> Iterator[tuple[str,
     elif days is not None and days < 0:
         text = f"{one.id} of pool {pool.name} ended on {one.ends}"
         yield "reservation", text, "buy another one, and write its id", "error"
-    elif days is not None and days <= SOON_DAYS:
+    elif days is not None and days <= ENDS_SOON_DAYS:
         text = f"{one.id} of pool {pool.name} ends on {one.ends}, in {counted(days, 'day')}, and its nodes end before"
         yield "reservation", text, "save what runs in it, and buy another one, or extend it", "warning"
 
@@ -170,22 +168,44 @@ def _room(pool: Group, bought: Sequence[Reservation]) -> str:
 
 
 def machine_limits(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """Whether the account's limits let so many machines run at once, beside what runs there already."""
+    """Whether the account's limits let so many machines run at once, beside what runs there already.
+
+    Also in the ways to buy that are tried later, in which all elastic nodes may start: that is a warning.
+    """
     if not plan.region:
         return
     needs: dict[str, list[tuple[Group, int]]] = {}
+    later: list[tuple[str, str, Group, tuple[Group, int]]] = []
+    places = {pool.name: f"pools[{index}]" for index, pool in enumerate(declared_pools(plan.groups))}
     for group in (plan.controller, *sorted(plan.pools, key=lambda pool: pool.name)):
         row = catalog.machines()[group.machine.name]
         if row.quota_family == "":
             continue
-        limit = _limit_of(plan, group, row)
-        if limit and isinstance(row.quota_units, int):
-            needs.setdefault(limit, []).append((group, row.quota_units))
-        else:
-            text = f"the limit that {row.name} of {group.name}, {group.purchase}, counts against: the catalog has none"
-            yield Finding("quota", "unknown", text, "look it up in the account", subject=group.name)
+        for index, way in enumerate(_ways(group)):
+            limit = _limit_of(plan, way, row)
+            if not limit or not isinstance(row.quota_units, int):
+                text = f"the limit that {row.name} of {group.name}, {way.purchase}, counts against"
+                hint = "look it up in the account"
+                yield Finding("quota", "unknown", f"{text}: the catalog has none", hint, subject=way.name)
+            elif index:
+                place = f"{places[group.name]}.fallbacks[{index - 1}]"
+                later.append((limit, place, group, (way, row.quota_units)))
+            else:
+                needs.setdefault(limit, []).append((group, row.quota_units))
     for limit, members in needs.items():
         yield _held(plan, facts, limit, members)
+    for limit, place, group, bought in later:
+        beside = needs.get(limit, ())
+        always = [(replace(each, count=each.count_min) if each is group else each, units) for each, units in beside]
+        yield _held(plan, facts, limit, [*always, bought], place)
+
+
+def _ways(group: Group) -> Iterator[Group]:
+    """As many nodes as may start in each of its ways to buy them, under the group's name and, later on, the way's."""
+    yield group
+    for way in group.fallbacks:
+        name, count = f"{group.name} {way.name}", group.count - group.count_min
+        yield replace(group, name=name, count=count, purchase=way.purchase, reservation=way.reservation, fallbacks=())
 
 
 def _limit_of(plan: Plan, group: Group, row: catalog.Machine) -> str:
@@ -196,13 +216,16 @@ def _limit_of(plan: Plan, group: Group, row: catalog.Machine) -> str:
     return str(row.quota_family) if known else ""
 
 
-def _held(plan: Plan, facts: Facts, limit: str, members: Sequence[tuple[Group, int]]) -> Finding:
+def _held(plan: Plan, facts: Facts, limit: str, members: Sequence[tuple[Group, int]], later: str = "") -> Finding:
+    """Of a way that is tried later, the last of the members, where that is declared."""
+    subject = members[-1][0].name if later else limit
+    severity: Severity = "warning" if later else "error"
     need = sum(group.count * units for group, units in members)
-    parts = " + ".join(f"{group.count} x {units} ({group.name})" for group, units in members)
+    parts = " + ".join(f"{group.count} x {units} ({group.name})" for group, units in members if group.count)
     text = f"{limit} in {plan.region}: {parts} = {need} needed"
     if facts.account is None:
-        hint = READ if _can_be_read(plan) else "ask the account"
-        return Finding("quota", "unknown", f"{text}, and nobody has looked up what is left", hint, subject=limit)
+        hint, text = READ if _can_be_read(plan) else "ask the account", f"{text}, and nobody has looked up what is left"
+        return Finding("quota", "unknown", text, hint, later, subject=subject)
     try:
         values = {one.name: one.value for one in _known(facts, "machine_limits")}
         if limit not in values:
@@ -210,17 +233,18 @@ def _held(plan: Plan, facts: Facts, limit: str, members: Sequence[tuple[Group, i
         reserved = [group for group, _ in members if group.reservation and _counted_already(group, facts)]
         taken = _taken(plan, facts, limit)
     except Unread as unread:
-        return Finding("quota", "unknown", f"{text}, and what is left is unknown: {unread}", READ, subject=limit)
+        why = f"{text}, and what is left is unknown: {unread}"
+        return Finding("quota", "unknown", why, READ, later, subject=subject)
     if reserved:
         need -= sum(group.count * units for group, units in members if group in reserved)
         text += f", {need} of it beside what {', '.join(group.name for group in reserved)} has reserved"
     left = int(values[limit]) - taken
     text += f"; the limit is {values[limit]:.0f}, and {taken} are taken"
     if need <= left:
-        return Finding("quota", "pass", text, "", subject=limit)
-    return Finding(
-        "quota", "fail", text, f"ask the cloud for {need - left} more, or take nodes out", "pools", subject=limit
-    )
+        return Finding("quota", "pass", text, "", later, subject=subject)
+    instead = "take this way out" if later else "take nodes out"
+    hint = f"ask the cloud for {need - left} more, or {instead}"
+    return Finding("quota", "fail", text, hint, later or "pools", severity, subject)
 
 
 def _counted_already(group: Group, facts: Facts) -> bool:
@@ -409,9 +433,12 @@ def images(plan: Plan, facts: Facts) -> Iterator[Finding]:
 
 
 def _judged(plan: Plan, facts: Facts) -> Iterator[tuple[str, Group]]:
-    """The groups that a cloud starts, each with where it is declared (the head nowhere); none without an account."""
-    if facts.account is None:
-        return
+    """The groups that a cloud starts; none without an account."""
+    return _launched(plan) if facts.account else iter(())
+
+
+def _launched(plan: Plan) -> Iterator[tuple[str, Group]]:
+    """Each with where it is declared, the head nowhere."""
     if plan.controller.launch:
         yield "", plan.controller
     for index, pool in enumerate(declared_pools(plan.groups)):
@@ -426,7 +453,8 @@ def _type(group: Group) -> str:
 
 def _known(facts: Facts, fact: str) -> Any:
     """What was read; Unread where it is unknown."""
-    assert facts.account is not None  # noqa: S101  # no rule asks before
+    if facts.account is None:
+        raise Unread(facts.account_why)
     value = getattr(facts.account, fact)
     if value is None:
         raise Unread(facts.account.why(fact))

@@ -25,7 +25,7 @@ from stampworks.facts import known_facts
 from stampworks.planning import Facts
 from stampworks.planning.account import FACTS, Account
 
-from tests.clouds.aws.simulated import LEAF_NODES, Simulated
+from tests.clouds.aws.simulated import Simulated
 
 ROOT = Path(__file__).parents[3]
 DECLARED = """\
@@ -95,7 +95,7 @@ def test_an_account(full: Simulated, declared: Path, facts: Call) -> None:
     """Every fact is known, is kept beside the declaration, and says when it was read."""
     code, said, _ = facts()
     assert code == 0
-    assert said.splitlines()[0] == "test.facts.json: account 123456789012 in us-east-1, 22 of 22 facts"
+    assert said.splitlines()[0] == "test.facts.json: account 123456789012 in us-east-1, 19 of 19 facts"
     found = account(declared)
     assert (found.cluster, {each.fact for each in found.readings}) == ("test", {*FACTS})
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
@@ -160,7 +160,7 @@ def test_an_up_is_refused_at_the_lines_that_are_wrong(
     zone = "us-east-1b has no p5en.48xlarge for gpu; in us-east-1 it is in us-east-1a, us-east-1c"
     assert lines == [
         "Pulumi.test.yaml:7:23: network.egress: without a way out nodes can install nothing, and the image that they "
-        "boot is the distribution's",
+        "boot is the distribution's (image.prepared)",
         "  hint: write egress: nat, or make an image that has the release, and lock that, as docs/aws.md says",
         f"Pulumi.test.yaml:8:5: pools: {quota} (quota)",
         "  hint: ask the cloud for 384 more, or take nodes out",
@@ -175,17 +175,13 @@ def test_an_up_is_refused_at_the_lines_that_are_wrong(
 
 def test_what_others_run(aws: Simulated, declared: Path, facts: Call) -> None:
     """By kind and way; what carries the cluster's tag is its own, and what has ended counts no more."""
-    started(aws, "p5.48xlarge", LEAF_NODES - 1)
+    started(aws, "p5.48xlarge", 3)
     started(aws, "p5.48xlarge", 2, **tagged("instance"))
     aws.client("ec2").terminate_instances(InstanceIds=started(aws, "g6.8xlarge"))
     facts()
     found = account(declared)
     assert [(one.instance_type, one.spot, one.count) for one in found.running or ()] == [("p5.48xlarge", False, 3)]
     assert found.nodes == 2
-    assert [one.switches for one in found.positions or ()] == [
-        ("nn-top", "nn-spine-0", "nn-leaf-0"),
-        ("nn-top", "nn-spine-0", "nn-leaf-1"),
-    ]
 
 
 def test_the_network_that_is_there(aws: Simulated, declared: Path, facts: Call) -> None:
@@ -240,7 +236,7 @@ def test_what_may_not_be_asked_is_unknown(full: Simulated, declared: Path, facts
         full.fail(action, "UnauthorizedOperation", "You are not authorized.", status=403)
     code, said, _ = facts()
     found = account(declared)
-    assert (code, said.splitlines()[0]) == (3, "test.facts.json: account 123456789012 in us-east-1, 0 of 22 facts")
+    assert (code, said.splitlines()[0]) == (3, "test.facts.json: account 123456789012 in us-east-1, 0 of 19 facts")
     for fact in reading.FACTS:
         assert getattr(found, fact.name) is None
         why = found.why(fact.name)
@@ -251,13 +247,13 @@ def test_what_may_not_be_asked_is_unknown(full: Simulated, declared: Path, facts
 def test_what_is_refused_takes_nothing_else_along(full: Simulated, declared: Path, facts: Call) -> None:
     """An action, a limit, a hiccup, a page of somebody else: each has its reason, and the rest is known."""
     full.fail("ec2:DescribeInstanceTypeOfferings", "RequestLimitExceeded", status=503)
-    full.fail("ec2:DescribeAvailabilityZones", "500", "<!doctype html>", status=500)
+    full.fail("ec2:DescribeNatGateways", "500", "<!doctype html>", status=500)
     full.fail("ec2:DescribeAddresses", "InvalidParameterValue", "no such value")
     full.fail("ec2:DescribeSubnets", "UnauthorizedOperation", "not you", status=403)
     assert facts()[0] == 3
     assert {each.fact: each.why for each in account(declared).readings if each.why} == {
         "offers": "ec2:DescribeInstanceTypeOfferings: AWS is asked too often (RequestLimitExceeded)",
-        "zones": "ec2:DescribeAvailabilityZones: not available: HTTP 500",
+        "gateways": "ec2:DescribeNatGateways: not available: HTTP 500",
         "addresses": "ec2:DescribeAddresses: InvalidParameterValue: no such value",
         "subnets": "ec2:DescribeSubnets: not permitted (UnauthorizedOperation: not you)",
     }
@@ -300,17 +296,13 @@ def test_an_answer_of_another_shape(
     """A field that is missing makes the fact unknown, and no traceback."""
 
     def ask(self: Api, action: str, **parameters: Any) -> dict[str, Any]:
-        return (
-            {"AvailabilityZones": [{}]}
-            if action == "ec2:DescribeAvailabilityZones"
-            else asked(self, action, **parameters)
-        )
+        return {"NatGateways": [{}]} if action == "ec2:DescribeNatGateways" else asked(self, action, **parameters)
 
     asked = Api.ask
     monkeypatch.setattr(Api, "ask", ask)
     assert facts()[0] == 3
-    assert account(declared).why("zones") == (
-        "ec2:DescribeAvailabilityZones: the answer is not understood: KeyError 'State'"
+    assert account(declared).why("gateways") == (
+        "ec2:DescribeNatGateways: the answer is not understood: KeyError 'State'"
     )
 
 

@@ -94,11 +94,6 @@ def policy() -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": [statement]}
 
 
-def _zones(asked: Asked) -> list[str]:
-    found = asked.api.ask("ec2:DescribeAvailabilityZones")["AvailabilityZones"]
-    return sorted(each["ZoneName"] for each in found if each["State"] == "available")
-
-
 def _offers(asked: Asked) -> list[dict[str, Any]]:
     filters = [{"Name": "instance-type", "Values": asked.types}]
     found = asked.api.ask("ec2:DescribeInstanceTypeOfferings", LocationType="availability-zone", Filters=filters)
@@ -249,20 +244,6 @@ def _ways_out(asked: Asked) -> list[str]:
     return sorted({"nat" if route.get("NatGatewayId") else "gateway" for route in live})
 
 
-def _placement_groups(asked: Asked) -> list[dict[str, Any]]:
-    found = asked.own("ec2:DescribePlacementGroups", "PlacementGroups")
-    return [{"name": one["GroupName"], "strategy": one["Strategy"], "state": one["State"]} for one in found]
-
-
-def _positions(asked: Asked) -> list[dict[str, Any]]:
-    """Of the cluster's own nodes; a kind of machine of which AWS says nothing is left out."""
-    ids = sorted(each["InstanceId"] for each in asked.nodes)
-    found: list[dict[str, Any]] = []
-    for start in range(0, len(ids), 100):  # as many as one question may name
-        found += asked.api.ask("ec2:DescribeInstanceTopology", InstanceIds=ids[start : start + 100])["Instances"]
-    return [{"instance": one["InstanceId"], "switches": list(one["NetworkNodes"])} for one in found]
-
-
 def _others(asked: Asked, found: Iterable[Mapping[str, Any]]) -> int:
     return sum(_tags(one).get(CLUSTER) != asked.plan.name for one in found)
 
@@ -276,7 +257,6 @@ def _day(at: datetime.datetime | None) -> str:
 
 
 FACTS: tuple[Fact, ...] = (
-    Fact("zones", ("ec2:DescribeAvailabilityZones",), _zones),
     Fact("offers", ("ec2:DescribeInstanceTypeOfferings",), _offers),
     Fact("reservations", ("ec2:DescribeCapacityReservations", "ec2:DescribeInstances"), _reservations),
     Fact("reservation_groups", ("resource-groups:ListGroupResources",), _reservation_groups),
@@ -296,6 +276,4 @@ FACTS: tuple[Fact, ...] = (
     Fact("subnets", ("ec2:DescribeSubnets",), _subnets),
     Fact("endpoints", ("ec2:DescribeVpcEndpoints",), _endpoints),
     Fact("ways_out", ("ec2:DescribeRouteTables",), _ways_out),
-    Fact("placement_groups", ("ec2:DescribePlacementGroups",), _placement_groups),
-    Fact("positions", ("ec2:DescribeInstanceTopology", "ec2:DescribeInstances"), _positions),
 )
