@@ -312,6 +312,16 @@ class Offer:
 
 
 @dataclass(frozen=True)
+class Scratch:
+    """The disks inside a node, as one file system for what may be lost."""
+
+    path: str
+    model: str
+    """What each of the disks calls itself."""
+    disks: int
+
+
+@dataclass(frozen=True)
 class Group:
     """The members of one pool, or the controller: one resource on every cloud, none for scheduling only."""
 
@@ -338,6 +348,8 @@ class Group:
     """How else elastic nodes are bought, in this order, while there are none to be had as the group says."""
     hardware: tuple[str, ...] = field(default=(), metadata=RELEASE)
     """The roles of the release's hardware that its nodes get, for what they have."""
+    scratch: Scratch | None = field(default=None, metadata=RELEASE)
+    """None where no disks inside are known of."""
 
     @property
     def offers(self) -> tuple[Offer, ...]:

@@ -61,9 +61,9 @@ RENTED = {"cloud": "aws", "region": "us-east-1"}
 @pytest.mark.parametrize(
     ("machine", "roles"),
     [
-        ("p5", ["driver", "efa", "persistence", "fabric_manager", "containers"]),
-        ("p6-b300", ["efa"]),  # of its accelerator the release has no driver
-        ("g6-8xlarge", ["driver", "efa", "persistence", "containers"]),  # one accelerator, so no switch
+        ("p5", ["driver", "efa", "scratch", "persistence", "fabric_manager", "containers"]),
+        ("p6-b300", ["efa", "scratch"]),  # of its accelerator the release has no driver
+        ("g6-8xlarge", ["driver", "efa", "scratch", "persistence", "containers"]),  # one accelerator, so no switch
     ],
 )
 def test_nodes_get_what_their_hardware_needs(machine: str, roles: list[str], case_of: Callable[..., Case]) -> None:
@@ -82,6 +82,21 @@ def test_nodes_get_what_their_hardware_needs(machine: str, roles: list[str], cas
     builder = configuration.image_inventory(plan.release, roster, "deb file:/packages ./", "a-digest")["all"]
     assert set(roles) <= set(builder["children"])
     assert "accelerator" not in {*groups(inventory), *builder["children"]}, "its stand-in would hide the real tool"
+
+
+def test_disks_inside_a_node_are_scratch(case_of: Callable[..., Case]) -> None:
+    """As many as the catalog says, and the health program looks for them; of an unknown number nothing is made."""
+    pools = [{"name": "gpu", "machine": "p5", "count": 1, "zone": "us-east-1a"}]
+    hosts = inventory_of(case_of(pools=pools, **RENTED))["all"]["hosts"]
+    assert hosts["gpu-001"]["node_scratch"] == {
+        "path": "/scratch",
+        "model": "Amazon EC2 NVMe Instance Storage",
+        "disks": 8,
+    }
+    assert "node_scratch" not in hosts["head"]
+    pools[0]["machine"] = "p6e-gb200"
+    plan, _ = case_of(pools=pools, **RENTED)
+    assert {group.scratch for group in plan.groups} == {None}
 
 
 def test_simulated_nodes_need_no_hardware(case_of: Callable[..., Case]) -> None:

@@ -20,7 +20,7 @@ from stampworks.catalog.hardware import (
     suggestions,
     with_accelerator,
 )
-from stampworks.catalog.instances import agent_package, architecture, fabric_cards, published_image
+from stampworks.catalog.instances import agent_package, architecture, fabric_cards, published_image, scratch_model
 from stampworks.catalog.limits import machine_limit, network_limits, storage_limit
 from stampworks.catalog.price_lists import (
     Part,
@@ -134,6 +134,7 @@ __all__ = [
     "regions",
     "releases",
     "runs",
+    "scratch_model",
     "shapes",
     "storage_limit",
     "storage_price",

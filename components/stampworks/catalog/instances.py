@@ -33,6 +33,14 @@ class _OfSuite:
     read: str
 
 
+@dataclass(frozen=True)
+class _Model:
+    name: str
+    model: str
+    source: str
+    read: str
+
+
 def fabric_cards(machine: Machine) -> tuple[int, ...]:
     """The network cards that have its NICs of the fabric, in the order of the rails; none where nobody knows."""
     cards = _cards().get(machine.name)
@@ -50,6 +58,12 @@ def agent_package(machine: Machine, suite: str, region: str) -> str:
     return _of_suite("agents", machine, suite).replace("{region}", region)
 
 
+def scratch_model(machine: Machine) -> str:
+    """What the disks inside a machine call themselves; empty where nobody knows, or where they hold what must stay."""
+    found = _models().get(machine.cloud)
+    return found.model if found else ""
+
+
 def architecture(machine: Machine) -> Literal["x86_64", "arm64"]:
     """Of its processors."""
     return "arm64" if machine.name in load(_FILE)["arm64"] else "x86_64"
@@ -64,6 +78,11 @@ def _of_suite(what: str, machine: Machine, suite: str) -> str:
 @cache
 def _cards() -> Mapping[str, _Cards]:
     return rows(_Cards, load(_FILE)["fabric_cards"], f"{_FILE}: fabric_cards")
+
+
+@cache
+def _models() -> Mapping[str, _Model]:
+    return rows(_Model, load(_FILE)["scratch_models"], f"{_FILE}: scratch_models")
 
 
 @cache

@@ -138,6 +138,7 @@ def host(plan: Plan, group: Group, roster: Roster, member: Member) -> dict[str, 
             for rail, address in rails
             if address  # a port that takes none has a name that its driver gives it
         ],
+        **({"node_scratch": to_dict(group.scratch)} if group.scratch else {}),
         **host_checks(plan.extras, group.name),
     }
 

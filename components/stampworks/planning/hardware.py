@@ -7,12 +7,14 @@ from dataclasses import replace
 
 from stampworks import catalog
 from stampworks.declaration import Declaration
-from stampworks.plan import Group, Release, Software
+from stampworks.plan import Group, Release, Scratch, Software
 from stampworks.planning.notes import Notes
 
 OF_ACCELERATORS = ("driver", "persistence", "dcgm", "containers")
 FABRICS = {"efa": "efa", "infiniband": "infiniband", "roce": "infiniband"}
 """By what a machine's NICs speak, the role that brings it."""
+SCRATCH = "/scratch"
+"""Where every node that has disks inside has them."""
 
 
 def equipped(groups: Sequence[Group], release: Release, declaration: Declaration, notes: Notes) -> tuple[Group, ...]:
@@ -25,15 +27,22 @@ def equipped(groups: Sequence[Group], release: Release, declaration: Declaration
     row = catalog.releases()[release.name]
     made = []
     for group in groups:
-        wanted = set(_of_machine(catalog.machines()[group.machine.name], row, bool(group.rails)))
+        machine = catalog.machines()[group.machine.name]
+        wanted = set(_of_machine(machine, row, bool(group.rails)))
         wanted = set() if group.machine.simulated or group.role == "scheduling only" else wanted
         absent = [role for role, software in row.hardware.items() if role in wanted and not software.packages]
         if absent:
             why = f"without {', '.join(absent)}: release {release.name} has no package of it for {release.suite}"
             notes.reason(f"groups.{group.name}.hardware", why)
         roles = tuple(role for role in row.hardware if role in wanted and role not in absent)
-        made.append(replace(group, hardware=roles))
+        made.append(replace(group, hardware=roles, scratch=_scratch(machine) if "scratch" in roles else None))
     return tuple(made)
+
+
+def _scratch(row: catalog.Machine) -> Scratch | None:
+    """Nothing where nobody knows how many disks there are: one that is missing could not be told."""
+    disks, model = row.local_nvme.count, catalog.scratch_model(row)
+    return Scratch(SCRATCH, model, disks) if model and isinstance(disks, int) and disks else None
 
 
 def _of_machine(row: catalog.Machine, release: catalog.Release, on_fabric: bool) -> Iterator[str]:
@@ -45,6 +54,8 @@ def _of_machine(row: catalog.Machine, release: catalog.Release, on_fabric: bool)
             yield "fabric_manager"
     if on_fabric and isinstance(row.nic, str) and row.nic and (nic := catalog.nics()[row.nic]).protocol in FABRICS:
         yield FABRICS[nic.protocol]
+    if _scratch(row):
+        yield "scratch"
 
 
 def equipment(release: Release, groups: Sequence[Group], declaration: Declaration) -> Release:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.stampworks.node.plugins.module_utils.disks import contents, is_blank, kind
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run, write
 from ansible_collections.stampworks.node.plugins.module_utils.tables import Block, escaped, mount_points
 
@@ -34,10 +35,6 @@ FSTAB = Path("/etc/fstab")
 MOUNTINFO = Path("/proc/self/mountinfo")
 KIND = "ext4"
 OURS = Block("# Stampworks: begin, written by the volumes role\n", "# Stampworks: end of volumes\n")
-NOTHING = 2
-"""What blkid ends with when it has found nothing on a disk that it knows."""
-BEGINNING = 4 << 20
-"""Bytes within which whatever uses a disk has written something."""
 
 
 def work(check: bool, volumes: Sequence[Mapping[str, str]]) -> dict[str, Any]:
@@ -81,27 +78,13 @@ def serials() -> Iterator[tuple[str, Path]]:
                 break
 
 
-def is_blank(disk: Path) -> bool:
-    """Only what was read, begins with nothing but zeros, as a new disk does, and holds nothing that is known.
-
-    blkid alone would not do: it says the same of a disk that it cannot read.
-    """
-    try:
-        with disk.open("rb") as file:
-            begins = file.read(BEGINNING)
-    except OSError as error:
-        raise Refused(f"{disk}: cannot tell whether it is blank: {error.strerror}: it is left alone") from error
-    done = run(["blkid", "--probe", "--output", "export", str(disk)], check=False)
-    return done.returncode == NOTHING and len(begins) == BEGINNING and not any(begins)
-
-
 def uuid(disk: Path) -> str:
     """Of a file system that is ours to mount: another kind was made by somebody else, who may want it back."""
-    said = run(["blkid", "--probe", "--output", "export", str(disk)], check=False).stdout
-    of = dict(line.partition("=")[::2] for line in said.splitlines())
+    of = contents(disk)
     if of.get("TYPE") != KIND or not of.get("UUID"):
-        holds = of.get("TYPE") or of.get("PTTYPE") or "something else"
-        raise Refused(f"{disk}: holds {holds}, not {KIND}: this is no disk that was made for it, and it is left alone")
+        raise Refused(
+            f"{disk}: holds {kind(of)}, not {KIND}: this is no disk that was made for it, and it is left alone"
+        )
     return of["UUID"]
 
 
