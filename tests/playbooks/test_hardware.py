@@ -19,7 +19,7 @@ from stampworks import configuration, planning
 from stampworks.clouds.local import room
 from stampworks.configuration import Look, PlaybookFailed, Recap
 from stampworks.declaration import load_value
-from stampworks.plan import Plan
+from stampworks.plan import Plan, Software
 from stampworks.provider.node_image import ensure_node_image
 from stampworks.schedulers import slurm
 
@@ -31,7 +31,18 @@ GOLDEN = Path(__file__).parent / "golden"
 NODE = "gpu-001"
 KERNEL = platform.release()
 NEWER = "999.1-1"
-SERVICES = {"nvidia-persistenced": "persistence", "nvidia-fabricmanager": "fabric_manager"}
+SERVICES = {
+    "nvidia-persistenced": "nvidia-persistenced",
+    "nvidia-fabricmanager": "nvidia-fabricmanager",
+    "datacenter-gpu-manager-4-core": "nvidia-dcgm",
+    "datacenter-gpu-manager-exporter": "nvidia-dcgm-exporter",
+}
+"""By the package that brings it."""
+BESIDE = (
+    Software("dcgm", (("datacenter-gpu-manager-4-core", "1:4.6.0"), ("datacenter-gpu-manager-exporter", "4.8.3"))),
+    Software("nccl", (("libnccl2", "2.28.9-1+cuda13.0"), ("libnccl-dev", "2.28.9-1+cuda13.0"))),
+)
+"""What the release's suite has no packages of, and another one's may."""
 RENTED = {
     "version": 1,
     "name": "rented",
@@ -44,10 +55,13 @@ RENTED = {
 
 
 def rented() -> Plan:
-    """A machine with all the hardware that the release knows, but for the disks inside: test_scratch.py has those."""
+    """A machine with all the hardware that a release can know, but for the disks inside: test_scratch.py has those."""
     made = planning.plan(load_value(RENTED, "test"))
-    hardware = tuple(software for software in made.release.hardware if software.name != "scratch")
-    return dataclasses.replace(made, release=dataclasses.replace(made.release, hardware=hardware))
+    brought = tuple(software for software in made.release.hardware if software.name != "scratch")
+    brought += tuple(each for each in BESIDE if each.name not in {software.name for software in brought})
+    roles = tuple(software.name for software in brought)
+    groups = (made.groups[0], *(dataclasses.replace(group, hardware=roles) for group in made.groups[1:]))
+    return dataclasses.replace(made, groups=groups, release=dataclasses.replace(made.release, hardware=brought))
 
 
 @dataclasses.dataclass
@@ -106,7 +120,7 @@ def package(folder: Path, name: str, version: str, needs: str = "") -> None:
     control = [f"Package: {name}", f"Version: {version}", "Architecture: all", "Maintainer: tests", "Description: none"]
     (tree / "DEBIAN/control").write_text("\n".join([*control, *([f"Depends: {needs}"] if needs else []), ""]))
     if name in SERVICES:
-        run = tree / f"etc/stampworks/services/{name}/run"
+        run = tree / f"etc/stampworks/services/{SERVICES[name]}/run"
         run.parent.mkdir(parents=True)
         run.write_text("#!/bin/sh\nexec sleep 100000\n")
         run.chmod(0o755)
@@ -119,7 +133,8 @@ def repository(folder: Path, plan: Plan) -> None:
     brought = {name: version for each in plan.release.hardware for name, version in each.packages if version}
     driver = brought["nvidia-driver-cuda"]
     for name, version in {**brought, "libcuda1": driver}.items():
-        for has in (f"{version}-1", NEWER):
+        epoch = version[: version.find(":") + 1]
+        for has in (f"{version}-1", epoch + NEWER):
             package(folder, name, has, f"libcuda1 (>= {driver})" if name == "nvidia-driver-cuda" else "")
     package(folder, f"linux-headers-{KERNEL}", "1")
     package(folder, "linux-image-cloud-amd64", "1")
@@ -189,8 +204,8 @@ def test_a_second_run_changes_nothing(equipped: Equipped) -> None:
 
 
 def test_services_run(equipped: Equipped) -> None:
-    """The driver's daemon and the fabric manager, since the machine has switches."""
-    for service in SERVICES:
+    """The driver's daemon, the fabric manager, since the machine has switches, DCGM and its exporter."""
+    for service in SERVICES.values():
         assert equipped.shell(f"sv status /etc/stampworks/services/{service}").startswith("run:")
 
 

@@ -10,7 +10,7 @@ from stampworks.declaration import Declaration
 from stampworks.plan import Group, Release, Scratch, Software
 from stampworks.planning.notes import Notes
 
-OF_ACCELERATORS = ("driver", "persistence", "dcgm", "containers")
+OF_ACCELERATORS = ("driver", "persistence", "dcgm", "nccl", "containers")
 FABRICS = {"efa": "efa", "infiniband": "infiniband", "roce": "infiniband"}
 """By what a machine's NICs speak, the role that brings it."""
 SCRATCH = "/scratch"

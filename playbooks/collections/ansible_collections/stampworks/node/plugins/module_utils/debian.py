@@ -31,7 +31,7 @@ def refresh() -> None:
 
 
 def begins(version: str, beginning: str) -> bool:
-    """Whether a version is one of a series: 6.12.43 is of 6.12, and 6.120 is not. An epoch says nothing of it."""
-    upstream = version.partition(":")[2] or version
+    """Whether a version is of a series: 6.12.43 is of 6.12, 6.120 is not. An epoch counts where the series has one."""
+    upstream = version if ":" in beginning else version.partition(":")[2] or version
     rest = upstream.removeprefix(beginning)
     return not beginning or (upstream.startswith(beginning) and not rest[:1].isalnum())
