@@ -167,6 +167,24 @@ def test_events_become_few_and_small() -> None:
     }
 
 
+def test_nodes_that_start_anew_are_told_together() -> None:
+    """Once, when all have been asked; those that need it not are not among them."""
+    translate = player.Translator(["Reboot"], check=False, mask=lambda text: text.replace("s3cret", "***"))
+    facts: list[tuple[str, dict[str, Any]]] = [
+        ("one", {"needed": True, "why": "driver: s3cret"}),
+        ("two", {"needed": False, "why": ""}),
+        ("three", {"needed": True, "why": "efa"}),
+    ]
+    asked = [
+        {"event": "runner_on_ok", "event_data": {"host": host, "res": {"ansible_facts": {"pending_reboot": fact}}}}
+        for host, fact in facts
+    ]
+    start = {"event": "playbook_on_task_start", "event_data": {"role": "reboot", "task": "Start"}}
+    lines = [line for event in [start, *asked, start, start] for line in translate.events(event)]
+    task = {"event": "task", "role": "reboot", "task": "Start", "stage": 0, "stages": 1}
+    assert lines == [task, {"event": "restarts", "why": {"one": "driver: ***", "three": "efa"}}, task, task]
+
+
 def test_a_look_says_what_would_change_and_what_hosts_say() -> None:
     """In a module's own words, or by the task's name where it has none, as when its result is not to be seen."""
     translate = player.Translator(["Base"], check=True)

@@ -49,6 +49,16 @@ def test_progress_and_recap(tmp_path: Path) -> None:
     assert (recap, lines) == (Recap(2, 3, ()), ["base : Make users (3 of 9)"])
 
 
+def test_nodes_that_start_anew_are_counted(tmp_path: Path) -> None:
+    """Before they do, with the reason, which a node said and which obeys nobody."""
+    why = {"gpu-001": "driver: 570.1 is loaded", "gpu-003": "efa: \x1b[2Jnone", "gpu-002": "driver: 570.1 is loaded"}
+    _, lines = run_play(stand_in(tmp_path, f"say(event='restarts', why={why!r})\n" + TASK + END))
+    assert lines == [
+        "3 nodes will start anew: gpu-[001-002]: driver: 570.1 is loaded; gpu-003: efa: \\x1b[2Jnone",
+        "base : Make users (3 of 9)",
+    ]
+
+
 def test_progress_may_be_awaited(tmp_path: Path) -> None:
     """The caller's progress may be a coroutine."""
     lines = []

@@ -230,6 +230,7 @@ class Translator:
         self.mask = mask
         self.stage = ""
         self.failing: set[str] = set()
+        self.restarts: dict[str, str] = {}
         self.totals: dict[str, Any] = {}
 
     def events(self, event: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -238,6 +239,9 @@ class Translator:
         if kind == "playbook_on_play_start":
             self.stage = data["name"]
         elif kind == "playbook_on_task_start":
+            if self.restarts:  # all hosts have answered when the next task starts
+                yield {"event": "restarts", "why": self.restarts}
+                self.restarts = {}
             yield self.task(data)
         elif kind in ("runner_on_failed", "runner_on_unreachable") and not data.get("ignore_errors"):
             self.failing.add(data["host"])
@@ -247,6 +251,10 @@ class Translator:
             yield {"event": "failure", "host": data["host"], "task": place, "message": said}
         elif kind == "runner_on_ok" and self.check:
             yield from self.seen(data)
+        elif kind == "runner_on_ok":
+            pending = data.get("res", {}).get("ansible_facts", {}).get("pending_reboot")
+            if isinstance(pending, dict) and pending.get("needed"):
+                self.restarts[data["host"]] = shortened(self.mask(str(pending.get("why"))))
         elif kind == "playbook_on_stats":
             self.totals = data
 

@@ -16,7 +16,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from stampworks.amounts import counted
 from stampworks.configuration.sources import playbooks_dir
+from stampworks.names import fold
 from stampworks.printable import masking, printable, printable_lines
 
 OnProgress = Callable[[str], Awaitable[None] | None]
@@ -242,6 +244,8 @@ class _State:
             return f"{self.place} ({event['stage']} of {event['stages']})"
         if kind == "failure":
             self.failures.append(Failure(event["host"], event["task"], event["message"]))
+        elif kind == "restarts":
+            return restarting(event["why"])
         elif kind == "drift":
             self.drift += [(event["host"], str(words)) for words in event["words"]]
         elif kind == "facts":
@@ -256,6 +260,15 @@ class _State:
 
     def recap(self) -> Recap:
         return Recap(self.hosts, self.changed, tuple(self.failures))
+
+
+def restarting(why: Mapping[str, str]) -> str:
+    """Which nodes start anew now, and why: those with the same reason stand together."""
+    together: dict[str, list[str]] = {}
+    for host, words in why.items():
+        together.setdefault(words, []).append(host)
+    reasons = "; ".join(f"{fold(sorted(hosts))}: {printable(words)}" for words, hosts in together.items())
+    return f"{counted(len(why), 'node')} will start anew: {reasons}"
 
 
 def describe(playbook: str, recap: Recap, note: str = "") -> str:
