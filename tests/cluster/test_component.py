@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ import pulumi
 import pytest
 from pulumi.runtime import mocks
 from stampworks import Cluster
+from stampworks.cluster.component import OUTPUTS
 from stampworks.declaration import load_file
 from stampworks.plan import Plan, fingerprint
 from stampworks.planning import plan
@@ -38,7 +40,13 @@ class Recorder(mocks.Mocks):
             "LocalRoom": {"claim": "ours"},
             "LocalNetwork": {"instance": "1-1"},
             "LocalGroup": {"generation": f"generation of {args.name}"},
-            "Roster": {"reach": ["enter"], "user": "root", "identityFile": "/key", "members": self.members},
+            "Roster": {
+                "reach": ["enter"],
+                "user": "root",
+                "identityFile": "/key",
+                "members": self.members,
+                "endings": [],
+            },
         }
         return args.name, {**args.inputs, **outputs.get(args.typ.split(":")[-1], {})}
 
@@ -87,9 +95,8 @@ def stamp(made: Plan) -> tuple[Recorder, dict[str, Any]]:
 
     def run() -> pulumi.Output[None]:
         cluster = Cluster(made.name, made)
-        names = ("name", "head", "nodes", "use", "fingerprint", "verdict", "certificate", "verification_key")
-        whole = pulumi.Output.all(*(getattr(cluster, name) for name in names))
-        return whole.apply(lambda values: outputs.update(zip(names, values, strict=True)))
+        whole = pulumi.Output.all(*(getattr(cluster, name) for name in OUTPUTS))
+        return whole.apply(lambda values: outputs.update(zip(OUTPUTS, values, strict=True)))
 
     cast(Callable[[], None], pulumi.runtime.test(run))()  # type: ignore[no-untyped-call]
     return recorder, outputs
@@ -174,12 +181,18 @@ def test_a_pool_more_leaves_the_names_of_the_others_alone(tmp_path: Path) -> Non
 def test_outputs_say_what_there_is_and_how_to_use_it(tmp_path: Path) -> None:
     """A few small facts, a command to begin with, and what to compare with a sibling's."""
     made = planned(tmp_path)
-    _, outputs = stamp(made)
+    recorder, outputs = stamp(made)
+    ssh = shlex.split(outputs.pop("ssh"))
+    assert (ssh[:2], ssh[-4:]) == (["enter", "ssh"], ["-l", "root", "--", made.controller.nodes[0].address])
+    assert outputs.pop("inventory") == recorder.inputs("Playbook", "local")["inventory"]
     assert outputs == {
         "name": "local",
         "head": made.controller.nodes[0].address,
         "nodes": 4,
         "use": "stampworks run -s test -- hostname",
+        "mounts": {"/shared": "/exports/shared"},
+        "cost_tags": {},
+        "endings": [],
         "fingerprint": fingerprint(made),
         "verdict": "pass",
         "certificate": "signed",

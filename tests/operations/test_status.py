@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import UTC, datetime
 
 import pytest
 from stampworks import plan
+from stampworks.cli.status import text
+from stampworks.clouds.local import members as local
 from stampworks.operations import InputError, Status, members, status
+from stampworks.operations.status import ending_sentence
 
 from tests.operations.standin import StandIn, job, node
 
@@ -200,3 +204,34 @@ def test_nodes_for_scheduling_only_are_not_missing(cluster: StandIn) -> None:
     assert (found.verdict, found.why) == ("pass", ())
     assert found.scheduling_only == ("big: 2 nodes for scheduling only, which run no jobs",)
     assert "big" not in {row.pool for row in found.nodes}
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        ("2026-12-01T11:30Z", "gpu: its nodes go with cr-1, which ends at 2026-12-01T11:30Z, in 9 days"),
+        ("2026-11-24T11:30Z", "warning: gpu: its nodes go with cr-1, which ends at 2026-11-24T11:30Z, in 2 days"),
+        (
+            "2026-11-22T13:30Z",
+            "warning: gpu: its nodes go with cr-1, which ends at 2026-11-22T13:30Z, in 2 hours",
+        ),
+        ("2026-11-22T11:30Z", "warning: gpu: its nodes go with cr-1, which ended at 2026-11-22T11:30Z"),
+        ("", "warning: gpu: its nodes go with cr-1, and when that ends is unknown: not permitted"),
+    ],
+)
+def test_when_capacity_ends(at: str, said: str) -> None:
+    """Always said, and a warning when it is near, over, or unknown."""
+    now = datetime(2026, 11, 22, 11, 30, tzinfo=UTC)
+    ending = plan.Ending("gpu", "cr-1", at, "" if at else "not permitted")
+    assert ending_sentence(ending, now).removesuffix(": save what runs") == said
+
+
+def test_what_ends_is_no_verdict(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nodes are as well as they were; it is shown below them."""
+    ending = plan.Ending("gpu", "cr-1", "", "not permitted")
+    monkeypatch.setattr(local, "endings", lambda *_: [ending])
+    cluster.nodes(node("gpu-001"), node("gpu-002"))
+    cluster.jobs([])
+    found = status(the_plan(), cluster.roster)
+    assert (found.verdict, found.endings) == ("pass", (ending,))
+    assert text(found)[-1].startswith("warning: gpu: its nodes go with cr-1")

@@ -51,6 +51,7 @@ def test_keys_and_proofs_are_obviously_none(hands: Mapping[str, Handler]) -> Non
 
 def roster(hands: Mapping[str, Handler], *groups: Mapping[str, Any]) -> Roster:
     made = outputs(hands["Roster"], {"groups": groups})
+    assert made.pop("endings") == []
     return from_dict(Roster, {"cluster": "c", "cloud": "x", "identity_file": made.pop("identityFile"), **made})
 
 

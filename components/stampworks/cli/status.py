@@ -7,6 +7,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import exits, stacks
@@ -53,10 +54,12 @@ def print_nodes(nodes: Sequence[NodeStatus], as_json: bool) -> None:
 
 def text(status: Status) -> list[str]:
     """A headline with the verdict, a line a node, and what is wrong."""
+    from stampworks.operations.status import ending_sentence
     from stampworks.printable import printable
 
     lines = [f"cluster {printable(status.cluster)} on {status.cloud}: {status.verdict}"]
-    return [*lines, *_table(status.nodes), *map(printable, (*status.why, *status.scheduling_only))]
+    ends = [ending_sentence(each, datetime.now(UTC)) for each in status.endings]
+    return [*lines, *_table(status.nodes), *map(printable, (*status.why, *ends, *status.scheduling_only))]
 
 
 def _table(nodes: Sequence[NodeStatus]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pulumi
 from pulumi import Output, ResourceOptions
 
-from stampworks import configuration, qualification
+from stampworks import configuration, operations, qualification
 from stampworks.cluster import clouds
 from stampworks.cluster.plugin import check_plugin
 from stampworks.cluster.stack import plan_of_declaration
@@ -22,6 +23,12 @@ from stampworks.resources import Keyring, Playbook, Qualification, Roll, Roster,
 from stampworks.schedulers import slurm
 
 _PLAYBOOK, _PLAYBOOK_MINUTES = "site.yml", 60
+
+
+OUTPUTS = (
+    *("name", "head", "nodes", "use", "ssh", "inventory", "mounts", "cost_tags", "endings"),
+    *("fingerprint", "verdict", "certificate", "verification_key"),
+)
 
 
 def _of_group(name: str, generations: Mapping[str, str] | None) -> str:
@@ -40,6 +47,16 @@ class Cluster(pulumi.ComponentResource):
     """How many nodes take jobs."""
     use: Output[str]
     """A command to begin with."""
+    ssh: Output[str]
+    """The command that logs in to the head, complete for whoever has the key, which `stampworks ssh` fetches itself."""
+    inventory: Output[str]
+    """What Ansible is told of the cluster, as JSON."""
+    mounts: Output[dict[str, str]]
+    """Where its file systems are, by where nodes mount them."""
+    cost_tags: Output[dict[str, str]]
+    """By which what it costs is told from everything else; empty where nobody sends a bill."""
+    endings: Output[list[dict[str, str]]]
+    """Capacity that was bought for a time and takes nodes along: group, reservation, at, or why that is unknown."""
     fingerprint: Output[str]
     """What it has in common with its siblings, as it was stamped last."""
     verdict: Output[str]
@@ -84,7 +101,7 @@ class Cluster(pulumi.ComponentResource):
         roster = self._roster(groups, roll)
         playbook = self._playbook(roster, keyring)
         self._prove(roll, roster, playbook, signing_key)
-        self._register(roster)
+        self._register(roster, playbook)
 
     def _child(self, **more: Any) -> ResourceOptions:
         return ResourceOptions(parent=self, **more)
@@ -238,15 +255,21 @@ class Cluster(pulumi.ComponentResource):
         self._proof = proof
         self.verdict, self.certificate, self.verification_key = proof.verdict, proof.certificate, key.public_key
 
-    def _register(self, roster: Roster) -> None:
+    def _register(self, roster: Roster, playbook: Playbook) -> None:
         plan = self.plan
         controller = plan.controller.name
         # What can be used is known when it is proven, not before.
         ready = Output.all(self._proof.id, roster.data).apply(lambda both: both[1])
         self.name = Output.from_input(plan.name)
         self.head = ready.apply(lambda data: next(one.address for one in data.members if one.group == controller))
+        self.ssh = ready.apply(lambda data: shlex.join(operations.ssh_command(data, operations.head(data).name)))
+        self.inventory = Output.all(ready, playbook.inventory).apply(lambda both: str(both[1]))
+        self.mounts = Output.all(ready, self._attached).apply(
+            lambda both: {each.path: each.source for each in both[1].mounts}
+        )
+        self.cost_tags = Output.from_input(dict(self._cloud.place.cost_tags(plan)))
+        self.endings = Output.all(ready, roster.endings).apply(lambda both: list(both[1] or ()))
         self.nodes = Output.from_input(sum(pool.count for pool in plan.pools))
         self.use = Output.from_input(f"stampworks run -s {self._where} -- hostname")
         self.fingerprint = ready.apply(lambda _: fingerprint(plan))
-        names = ("name", "head", "nodes", "use", "fingerprint", "verdict", "certificate", "verification_key")
-        self.register_outputs({name: getattr(self, name) for name in names})
+        self.register_outputs({name: getattr(self, name) for name in OUTPUTS})

@@ -3,10 +3,10 @@
 from stampworks.operations.drain import BusyError, HeldError, drain, give_back, said_by, vacate, wait_until_free
 from stampworks.operations.errors import InputError, OperationError, UnknownError
 from stampworks.operations.gathering import Wanted, end_elastic, gather, join, missing, wanted
-from stampworks.operations.members import members
+from stampworks.operations.members import endings, members
 from stampworks.operations.qualify import held_back, qualify, to_prove
 from stampworks.operations.records import records
-from stampworks.operations.remote import ssh_command
+from stampworks.operations.remote import head, ssh_command
 from stampworks.operations.roll import Order, Play, RollStoppedError, condemn, instructions, outdated, roll
 from stampworks.operations.status import Status, status
 
@@ -24,8 +24,10 @@ __all__ = [
     "condemn",
     "drain",
     "end_elastic",
+    "endings",
     "gather",
     "give_back",
+    "head",
     "held_back",
     "instructions",
     "join",

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from stampworks.operations.errors import InputError, nearest
-from stampworks.plan import Roster
+from stampworks.plan import Ending, Roster
 
 _CLOUDS = Path(__file__).resolve().parents[1] / "clouds"
 
@@ -18,6 +18,11 @@ def members(of: str, cluster: str, region: str) -> Roster:
     if not isinstance(found, Roster):
         raise TypeError(f"clouds.{of}.members.members gave {type(found).__name__} where a Roster was due")
     return found
+
+
+def endings(of: str, cluster: str, region: str) -> tuple[Ending, ...]:
+    """When capacity ends that nodes of a cluster are in, as the cloud says it now."""
+    return tuple(cloud(of).endings(cluster, region))
 
 
 def renewal(of: str) -> ModuleType:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
+from stampworks.amounts import counted
 from stampworks.operations import slurm
 from stampworks.operations.errors import OperationError
-from stampworks.plan import Group, Member, Node, Plan, Roster
+from stampworks.operations.members import endings
+from stampworks.plan import ENDS_SOON_DAYS, Ending, Group, Member, Node, Plan, Roster
 from stampworks.reasons import DrainReason
 
 Verdict = Literal["pass", "fail", "unknown"]
@@ -50,15 +52,18 @@ class Status:
     nodes: tuple[NodeStatus, ...]
     scheduling_only: tuple[str, ...]
     """What is declared and not there on purpose, a sentence for each pool."""
+    endings: tuple[Ending, ...] = ()
+    """What takes nodes along when it ends: no verdict on how they are, and a reason to save what runs."""
 
 
 def status(plan: Plan, roster: Roster) -> Status:
     """Asks the scheduler on the head; what it does not answer is unknown, never guessed."""
+    ends = endings(roster.cloud, roster.cluster, roster.region)
     try:
         look = slurm.look(roster)
     except OperationError as error:
-        silent = str(error).splitlines()[0]
-        return _judged(plan, roster, silent, [_unknown(member) for member in roster.members], {})
+        silent, rows = str(error).splitlines()[0], [_unknown(member) for member in roster.members]
+        return replace(_judged(plan, roster, silent, rows, {}), endings=ends)
     running: dict[str, list[int]] = {}
     for job in look.jobs:
         for name in job.nodes:
@@ -67,7 +72,21 @@ def status(plan: Plan, roster: Roster) -> Status:
         _row(plan, member, look.nodes.get(member.name), tuple(running.get(member.name, ())))
         for member in roster.members
     ]
-    return _judged(plan, roster, "", rows, look.nodes)
+    return replace(_judged(plan, roster, "", rows, look.nodes), endings=ends)
+
+
+def ending_sentence(ending: Ending, now: datetime) -> str:
+    """A warning when it is soon, or nobody knows."""
+    what = f"{ending.group}: its nodes go with {ending.reservation}"
+    if not ending.at:
+        return f"warning: {what}, and when that ends is unknown: {ending.why}"
+    left = datetime.fromisoformat(ending.at) - now
+    if left <= timedelta():
+        return f"warning: {what}, which ended at {ending.at}"
+    hours = int(left.total_seconds() // 3600)
+    within = counted(hours // 24, "day") if hours >= 48 else counted(hours, "hour")
+    said = f"{what}, which ends at {ending.at}, in {within}"
+    return f"warning: {said}: save what runs" if left <= timedelta(days=ENDS_SOON_DAYS) else said
 
 
 def _unknown(member: Member) -> NodeStatus:

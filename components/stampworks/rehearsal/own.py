@@ -117,7 +117,7 @@ class _Roster(Rehearsed):
         for one in members:
             one["rail_addresses"] = list(one["rail_addresses"])
         way = {"reach": ["false", "rehearsed"], "proxy": [], "user": "rehearsed", "identityFile": "/rehearsed"}
-        return {**way, "members": members}
+        return {**way, "members": members, "endings": []}
 
 
 class _Qualification(Rehearsed):

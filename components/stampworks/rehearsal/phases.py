@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from stampworks.rehearsal import steps
 from stampworks.rehearsal.engine import Engine, EngineError, Ran, State
@@ -17,6 +17,8 @@ from stampworks.rehearsal.scenario import Failure, Scenario
 from stampworks.rehearsal.servers import Servers, installed
 from stampworks.rehearsal.stack import Stack, changed
 
+_STACK = "pulumi:pulumi:Stack"
+_SECRET = "4dabf18193072939515e22adb298388d"  # noqa: S105  # by which the engine's own format marks a value of its own
 _UP = ("up", "--yes", "--skip-preview")
 _DESTROY = ("destroy", "--yes", "--skip-preview")
 
@@ -49,12 +51,12 @@ def rehearse(stack: Stack, scenario: Scenario, say: Callable[[str], None], recor
 
     with Servers() as servers:
         with _stage(servers, stack, scenario, record) as stage:
-            phases, path, without = _life(stage, stack, scenario, say)
+            phases, path, without, outputs = _life(stage, stack, scenario, say)
         for failure in scenario.failures:
             say(str(failure))
             with _stage(servers, stack, scenario, record) as stage:
                 phases.append(_failed(stage, failure))
-    return Rehearsal(stack.name, installed(), tuple(phases), path, without)
+    return Rehearsal(stack.name, installed(), tuple(phases), path, without, outputs)
 
 
 @contextlib.contextmanager
@@ -72,7 +74,7 @@ def _stage(servers: Servers, stack: Stack, scenario: Scenario, record: TextIO | 
 
 def _life(
     stage: Stage, stack: Stack, scenario: Scenario, say: Callable[[str], None]
-) -> tuple[list[Phase], CriticalPath, tuple[str, ...]]:
+) -> tuple[list[Phase], CriticalPath, tuple[str, ...], Mapping[str, Any]]:
     """From nothing to nothing."""
     say("preview")
     previewed = steps.steps(_must(stage.engine.run("preview"), "preview"))
@@ -89,7 +91,14 @@ def _life(
     say("destroy")
     last = stage.engine.state()
     phases.append(_destroy(stage, last))
-    return phases, steps.critical_path(first, scenario.latency), steps.unruled([*first, *last.resources])
+    path, without = steps.critical_path(first, scenario.latency), steps.unruled([*first, *last.resources])
+    return phases, path, without, _outputs(first)
+
+
+def _outputs(resources: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What is secret is encrypted in a state, and of no use to anybody here."""
+    [found] = [each.get("outputs", {}) for each in resources if each["type"] == _STACK]
+    return {name: value for name, value in found.items() if not (isinstance(value, dict) and _SECRET in value)}
 
 
 def _unchanged(name: str, ran: Ran) -> Phase:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 Verdict = Literal["pass", "fail", "unknown"]
 
@@ -62,6 +62,8 @@ class Rehearsal:
     critical_path: CriticalPath
     types_without_rule: tuple[str, ...]
     """Of these nothing beyond their inputs was known, nor what replaces them."""
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    """Of the stack, after its first `up`; without what is secret."""
 
     @property
     def verdict(self) -> Verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -32,6 +33,8 @@ def _lines(found: Rehearsal) -> Iterator[str]:
     unknown = f", and {len(path.unknown)} of unknown duration" if path.unknown else ""
     yield f"critical path: {path.seconds:g} s{unknown}, over {len(path.resources)} creations:"
     yield from (f"     {each}{' (unknown)' if each in path.unknown else ''}" for each in path.resources)
+    for name, value in found.outputs.items():
+        yield f"output {name}: {value if isinstance(value, str) else json.dumps(value)}"
     for token in found.types_without_rule:
         yield f"no rule: {token}: what it computes, what replaces it and how long it takes is not known"
     yield f"verdict: {found.verdict}"

@@ -117,6 +117,7 @@ class Roster(Resource):
     user: Output[str]
     identity_file: Output[str]
     members: Output[Any]
+    endings: Output[Any]
 
     def __init__(
         self,

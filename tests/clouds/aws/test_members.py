@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 from stampworks import operations, planning
 from stampworks.clouds.aws import members, renewal, tags
 from stampworks.clouds.aws.errors import AwsError
+from stampworks.clouds.aws.session import Api
 from stampworks.declaration import load_value
-from stampworks.plan import Launch, Plan, Roster
+from stampworks.plan import Ending, Launch, Plan, Roster
 
 from tests.clouds.aws import booting
 from tests.clouds.aws.booting import boot, key
@@ -366,3 +368,40 @@ def test_who_does_not_come_back_is_named(aws: Simulated, plan: Plan, monkeypatch
         "AWS us-east-1: gpu-001, gpu-002 have not come back: their console has not shown a host key for 0 min\n"
         "  hint: the console of EC2 says how far it came, and whether the image boots; then run the same command again"
     )
+
+
+def in_reservation(monkeypatch: pytest.MonkeyPatch, reservation: str) -> None:
+    """What runs is in capacity that was bought before, which moto knows nothing of."""
+    ask = Api.ask
+
+    def answer(self: Api, action: str, **parameters: Any) -> dict[str, Any]:
+        answer = ask(self, action, **parameters)
+        if action == "ec2:DescribeInstances":
+            for one in (each for part in answer["Reservations"] for each in part["Instances"]):
+                one["CapacityReservationId"] = reservation
+        return answer
+
+    monkeypatch.setattr(Api, "ask", answer)
+
+
+def test_when_capacity_ends_that_nodes_are_in(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a block there is an end, of what nobody has bought for a time none; nobody asks where there is nothing."""
+    stamped(aws)
+    assert operations.endings("aws", CLUSTER, REGION) == ()
+    assert "ec2:DescribeCapacityReservations" not in aws.calls
+    aws.reserve("cr-open")
+    aws.reserve("cr-block", EndDate=datetime(2026, 12, 1, 11, 30, tzinfo=UTC))
+    in_reservation(monkeypatch, "cr-open")
+    assert operations.endings("aws", CLUSTER, REGION) == ()
+    in_reservation(monkeypatch, "cr-block")
+    assert operations.endings("aws", CLUSTER, REGION) == (Ending("gpu", "cr-block", "2026-12-01T11:30Z", ""),)
+
+
+def test_an_end_that_nobody_may_ask_for_is_unknown(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not read as none."""
+    stamped(aws)
+    in_reservation(monkeypatch, "cr-block")
+    aws.fail("ec2:DescribeCapacityReservations", "UnauthorizedOperation", "not you")
+    [found] = operations.endings("aws", CLUSTER, REGION)
+    assert (found.group, found.at) == ("gpu", "")
+    assert found.why == "ec2:DescribeCapacityReservations: not permitted (UnauthorizedOperation: not you)"

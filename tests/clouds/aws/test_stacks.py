@@ -159,6 +159,24 @@ def test_a_bucket_is_shown_as_files(rehearsed: Rehearsed, plan: Plan) -> None:
         assert each["s3"]["autoImportPolicy"]["events"] == ["NEW", "CHANGED", "DELETED"]
 
 
+def test_what_a_stack_outputs(rehearsed: Rehearsed, plan: Plan) -> None:
+    """How to get in, where data is, what to look for in a bill; who else may know the inventory asks for it."""
+    outputs = rehearsed.found["outputs"]
+    assert set(outputs) == {
+        *("name", "head", "nodes", "use", "ssh", "mounts", "cost_tags", "endings"),
+        *("fingerprint", "verdict", "verification_key"),
+    }
+    assert outputs["use"] == f"stampworks run -s {rehearsed.stack} -- hostname"
+    assert "ssh -F none -i /rehearsed" in outputs["ssh"]
+    assert set(outputs["mounts"]) == {each.mount for each in plan.storage}
+    assert all(outputs["mounts"].values())
+    assert outputs["cost_tags"] == {
+        **{each.name: each.value for each in plan.tags},
+        "stampworks:cluster": rehearsed.stack,
+    }
+    assert outputs["endings"] == []  # nothing runs in a rehearsal, and so nothing ends
+
+
 def test_somebody_is_told_what_is_spent(rehearsed: Rehearsed, plan: Plan) -> None:
     """Of what has the cluster's own tag, and before all of it is gone."""
     budgets = rehearsed.of("Budget")

@@ -10,13 +10,14 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 from stampworks import paths
 from stampworks.clouds.aws import tags
 from stampworks.clouds.aws.session import Api, UnansweredError
-from stampworks.plan import Member, Roster
+from stampworks.plan import Ending, Member, Roster
 
 T = TypeVar("T")
 
@@ -52,6 +53,8 @@ class Machine:
     """The volume that it boots from."""
     address: str
     rail_addresses: tuple[str, ...]
+    reservation: str
+    """What was bought before, and it runs in; empty for nothing."""
     elastic: bool
     """Whether it was started with the work."""
     in_group: bool
@@ -84,6 +87,32 @@ def members(cluster: str, region: str) -> Roster:
         region=region,
         proxy=_session(region),
     )
+
+
+def endings(cluster: str, region: str) -> tuple[Ending, ...]:
+    """When capacity ends that nodes run in; what has no end is left out, and that nobody may ask is said."""
+    api = Api(region)
+    running = [each for each in machines(api, cluster) if each.reservation and each.state in _THERE]
+    held = sorted({(each.group, each.reservation) for each in running})
+    if not held:
+        return ()
+    ids = sorted({reservation for _, reservation in held})
+    try:
+        answer = api.ask("ec2:DescribeCapacityReservations", CapacityReservationIds=ids)["CapacityReservations"]
+    except UnansweredError as error:
+        return tuple(Ending(group, reservation, "", str(error)) for group, reservation in held)
+    ends = {each["CapacityReservationId"]: each.get("EndDate") for each in answer}
+    return tuple(
+        Ending(
+            group, reservation, _minute(ends.get(reservation)), "" if reservation in ends else "AWS does not list it"
+        )
+        for group, reservation in held
+        if reservation not in ends or ends[reservation]
+    )
+
+
+def _minute(at: datetime | None) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%MZ}" if at else ""
 
 
 def join(cluster: str, region: str, names: Mapping[str, Sequence[str]]) -> None:
@@ -217,6 +246,7 @@ def _machine(instance: Mapping[str, Any]) -> Machine:
         disk=disks.get(root, ""),
         address=instance.get("PrivateIpAddress", ""),
         rail_addresses=tuple(each.get("PrivateIpAddress", "") for each in _fabric(instance)),
+        reservation=instance.get("CapacityReservationId", ""),
         elastic=tags.ELASTIC in of,
         in_group=_GROUP_NAME in of,
     )

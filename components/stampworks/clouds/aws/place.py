@@ -30,7 +30,7 @@ class Place(pulumi.ComponentResource):
     def __init__(self, name: str, plan: Plan, opts: ResourceOptions) -> None:
         super().__init__("stampworks:aws:Place", name, None, opts)
         self.cluster = plan.name
-        self._common = {**{tag.name: tag.value for tag in plan.tags}, tags.CLUSTER: plan.name}
+        self._common = cost_tags(plan)
         self.provider = Provider(
             name,
             region=plan.region,
@@ -99,6 +99,11 @@ class Place(pulumi.ComponentResource):
                 tags=self.tags("inside"),
                 opts=opts,
             )
+
+
+def cost_tags(plan: Plan) -> dict[str, str]:
+    """What is on all that is made, so that costs can be told apart by it."""
+    return {**{tag.name: tag.value for tag in plan.tags}, tags.CLUSTER: plan.name}
 
 
 def create(name: str, *, plan: Plan, opts: ResourceOptions) -> Place:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from stampworks.clouds.local.room import read_nodes
 from stampworks.clouds.local.room.room import of_cluster
-from stampworks.plan import Member, Roster
+from stampworks.plan import Ending, Member, Roster
 
 PATIENCE_S, POLL_S = 20.0, 0.5
 """Nodes are up when their group is made: one that is missing then has died, and nothing but an `up` starts it."""
@@ -30,6 +30,11 @@ def members(cluster: str, region: str) -> Roster:  # noqa: ARG001  (a room is kn
         if node.alive
     ]
     return Roster(cluster, "local", room.reach, "root", str(room.identity_file), tuple(found))
+
+
+def endings(cluster: str, region: str) -> tuple[Ending, ...]:  # noqa: ARG001
+    """None: nobody takes a machine of one's own back."""
+    return ()
 
 
 def join(cluster: str, region: str, names: Mapping[str, Sequence[str]]) -> None:

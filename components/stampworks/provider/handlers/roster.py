@@ -30,6 +30,7 @@ class Roster(Handler):
         "user": Property("string", "whom to log in as"),
         "identityFile": Property("string", "path of the key to log in with"),
         "members": Property("array", "the members, with their addresses and host keys"),
+        "endings": Property("array", "capacity that members are in and that ends, and when"),
     }
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
@@ -44,12 +45,14 @@ class Roster(Handler):
         given = call.inputs
         where = (given["cloud"], given["cluster"], given["region"])
         timeout = given["drainTimeoutMinutes"]
-        return _outputs(await call.thread(operations.gather, *where, wanted(given), timeout, call.progress))
+        now = await call.thread(operations.gather, *where, wanted(given), timeout, call.progress)
+        return _outputs(now, await call.thread(operations.endings, *where))
 
     async def read(self, call: Call) -> dict[str, Any] | None:
         cloud, cluster = call.id.split("/", 1)
-        now = await call.thread(operations.members, cloud, cluster, call.inputs.get("region", ""))
-        found = _outputs(now)
+        where = (cloud, cluster, call.inputs.get("region", ""))
+        now = await call.thread(operations.members, *where)
+        found = _outputs(now, await call.thread(operations.endings, *where))
         # A pool that was taken out of the declaration is there until the end of the same `up`; those of a group that
         # come and go with the work are nobody's to miss. All there are where nobody declared any, as in an import.
         groups = {each.group: each.always for each in wanted(call.inputs)}
@@ -67,7 +70,7 @@ def wanted(inputs: Mapping[str, Any]) -> list[Wanted]:
     return [Wanted(each["name"], tuple(each["names"]), int(each["count"])) for each in groups]
 
 
-def _outputs(roster: plan.Roster) -> dict[str, Any]:
+def _outputs(roster: plan.Roster, endings: Sequence[plan.Ending]) -> dict[str, Any]:
     data = plan.to_dict(roster)
     return {
         "reach": list(data["reach"]),
@@ -75,4 +78,5 @@ def _outputs(roster: plan.Roster) -> dict[str, Any]:
         "user": data["user"],
         "identityFile": data["identity_file"],
         "members": list(data["members"]),
+        "endings": [plan.to_dict(each) for each in endings],
     }
