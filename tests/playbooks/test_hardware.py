@@ -79,6 +79,8 @@ class Equipped:
         children = inventory["all"]["children"]
         inventory["all"]["children"] = {role: group for role, group in children.items() if role in mine}
         inventory["all"]["vars"] |= dict.fromkeys(("driver_kernel", "efa_kernel", "validate_kernel"), KERNEL)
+        # what the kernel of this machine has, for each network its own
+        inventory["all"]["vars"]["efa_settings"] = {"net.ipv4.tcp_syn_retries": 4}
         edit(inventory["all"])
         return inventory
 
@@ -192,9 +194,10 @@ def test_no_upgrade_brings_another_version(equipped: Equipped) -> None:
 
 def test_rendered_files(equipped: Equipped, golden: Callable[[Path, str], None]) -> None:
     """What is written on the node is what was reviewed."""
-    paths = "/etc/apt/preferences.d/stampworks-* /etc/enroot/enroot.conf"
+    paths = "/etc/apt/preferences.d/stampworks-* /etc/enroot/enroot.conf /etc/sysctl.d/60-stampworks-efa.conf"
     golden(GOLDEN / "hardware.txt", equipped.shell(f'for each in {paths}; do echo "== $each"; cat $each; done') + "\n")
     assert equipped.shell("stat -c '%U %a' /var/lib/enroot/alice") == "alice 700"
+    assert equipped.shell("cat /proc/sys/net/ipv4/tcp_syn_retries") == "4"
 
 
 def test_a_second_run_changes_nothing(equipped: Equipped) -> None:
