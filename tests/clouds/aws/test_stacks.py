@@ -159,6 +159,13 @@ def test_a_bucket_is_shown_as_files(rehearsed: Rehearsed, plan: Plan) -> None:
         assert each["s3"]["autoImportPolicy"]["events"] == ["NEW", "CHANGED", "DELETED"]
 
 
+def test_files_are_saved_where_that_is_declared(rehearsed: Rehearsed, plan: Plan) -> None:
+    """And nowhere else, whatever AWS does by itself."""
+    declared = ["backups" in each.features for each in plan.storage if each.kind == "efs"]
+    policies = [each["backupPolicy"]["status"] for each in rehearsed.of("BackupPolicy")]
+    assert policies == ["ENABLED" if saved else "DISABLED" for saved in declared]
+
+
 def test_what_a_stack_outputs(rehearsed: Rehearsed, plan: Plan) -> None:
     """How to get in, where data is, what to look for in a bill; who else may know the inventory asks for it."""
     outputs = rehearsed.found["outputs"]

@@ -111,6 +111,15 @@ def _nfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> ef
         security_groups=[place.storage.id],
         opts=place.within(ResourceOptions(parent=made)),
     )
+    # Said in either case: by itself AWS saves what is in one zone, and nothing else; daily, and for 35 days (Amazon EFS
+    # User Guide, "Backing up EFS file systems", read 2026-11-22). The provider switches it off when this goes, which is
+    # not to happen to a file system that stays.
+    efs.BackupPolicy(
+        name,
+        file_system_id=made.id,
+        backup_policy={"status": "ENABLED" if "backups" in storage.features else "DISABLED"},
+        opts=place.within(ResourceOptions(parent=made, retain_on_delete=storage.protect)),
+    )
     return made
 
 
