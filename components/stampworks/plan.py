@@ -76,13 +76,13 @@ class Release:
 
     name: str
     suite: str
-    """The Debian suite a node runs."""
+    """The suite of Debian or Ubuntu that a node runs."""
     versions: tuple[tuple[str, str], ...]
     """(part, version) in alphabetical order: what a finished node must report."""
     base_packages: tuple[str, ...]
     """What a fresh machine has before any role ran."""
     packages: tuple[tuple[str, tuple[str, ...]], ...]
-    """(role, Debian packages its install part needs), in the order of the roles."""
+    """(role, packages its install part needs), in the order of the roles."""
     kernel: str = ""
     """The beginning of the version of the kernel that drivers are built for; empty where nodes need none."""
     hardware: tuple[Software, ...] = ()
@@ -285,6 +285,10 @@ class Launch:
     """Where the cloud says which image of the release is the newest."""
     prepared: bool = field(metadata=RELEASE)
     """Whether the image has all that the release installs, so that a node needs nothing from anywhere."""
+    user: str = field(metadata=RELEASE)
+    """Who can log in to the published image, before anything lets the toolkit in."""
+    root_device: str = field(metadata=RELEASE)
+    """What the image calls the node's own disk."""
     agent: str = field(metadata=RELEASE)
     """The package of what lets people in, for an image that does not bring it."""
     disk_gib: int

@@ -83,6 +83,20 @@ def test_an_image_is_called_by_what_is_in_it(plan: Plan) -> None:
     assert configuration.packer_variables(newer)["digest"] != digest
 
 
+def test_the_builder_of_a_release_with_a_kernel_of_its_own(case_of: Callable[..., Case]) -> None:
+    """It logs in as the image lets it, starts that kernel first, and brings what mounts file systems."""
+    storage = [{"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}]
+    fields = {"release": "2026.11-ubuntu", "scheduler": {"accounting": True}, "storage": storage}
+    made = case_of(cloud="aws", region="us-east-1", pools=POOLS, **fields)[0]
+    told = configuration.packer_variables(made)
+    assert (told["user"], told["root_device"]) == ("ubuntu", "/dev/sda1")
+    assert {"kernel", "storage"} <= {*told["groups"]}
+    assert told["variables"]["kernel_version"] == made.release.kernel
+    assert told["variables"]["storage_packages"] == {f"lustre-client-modules-{made.release.kernel}": "2.15.6"}
+    tasks = yaml.safe_load((configuration.playbooks_dir() / "roles/image/tasks/main.yml").read_text())
+    assert tasks[0]["when"] == "'kernel' in group_names"
+
+
 def test_writing_the_variables(plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With the command that takes them."""
     file = tmp_path / "image.json"

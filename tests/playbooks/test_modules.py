@@ -185,20 +185,37 @@ def test_a_clock_that_tells_no_time(clock: float) -> None:
     assert action.ahead(clock, 100.0, 110.0) is None
 
 
-FACTS = {"system": "13.1", "interfaces": {"rail0": {"addresses": ["10.0.0.1"]}, "rail1": {"addresses": []}}}
+FACTS = {"system": "debian 13.1", "interfaces": {"rail0": {"addresses": ["10.0.0.1"]}, "rail1": {"addresses": []}}}
+
+
+@pytest.mark.parametrize(
+    ("release", "debian_version", "system"),
+    [
+        ('ID=debian\nVERSION_ID="13"\n', "13.2\n", "debian 13.2"),
+        ('NAME="Ubuntu"\nVERSION_ID="24.04"\nID=ubuntu\nID_LIKE=debian\n', "trixie/sid\n", "ubuntu 24.04"),
+        ("ID=debian\n", None, "debian"),
+        (None, "13.2\n", ""),
+    ],
+)
+def test_what_a_node_runs(release: str | None, debian_version: str | None, system: str, tmp_path: Path) -> None:
+    """Debian with its point release; Ubuntu's file of that name says which Debian it was made of."""
+    for name, text in {"os-release": release, "debian_version": debian_version}.items():
+        if text is not None:
+            (tmp_path / name).write_text(text)
+    assert node_facts.system_of(tmp_path) == system
 
 
 def test_all_that_is_not_as_expected_is_said() -> None:
     """A wrong image and missing NICs come in one message."""
     rails = [{"interface": f"rail{n}", "address": f"10.0.{n}.1"} for n in range(3)]
-    assert node_facts.unexpected(FACTS, rails, "12") == [
-        "runs Debian 13.1, the release says 12: rebuild the node's image",
+    assert node_facts.unexpected(FACTS, rails, "debian 12") == [
+        "runs debian 13.1, the release says debian 12: rebuild the node's image",
         "rail1: has no address, the plan says 10.0.1.1",
         "rail2: the node has no such NIC",
     ]
-    assert node_facts.unexpected(FACTS, rails[:1], "13") == []
+    assert node_facts.unexpected(FACTS, rails[:1], "debian 13") == []
     without = {"interface": "rail1", "address": ""}  # as one of InfiniBand
-    assert node_facts.unexpected(FACTS, [without], "13") == []
+    assert node_facts.unexpected(FACTS, [without], "debian 13") == []
 
 
 def test_rates_of_shaped_nics() -> None:

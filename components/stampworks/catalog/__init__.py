@@ -20,7 +20,14 @@ from stampworks.catalog.hardware import (
     suggestions,
     with_accelerator,
 )
-from stampworks.catalog.instances import agent_package, architecture, fabric_cards, published_image, scratch_model
+from stampworks.catalog.instances import (
+    PublishedImage,
+    agent_package,
+    architecture,
+    fabric_cards,
+    published_image,
+    scratch_model,
+)
 from stampworks.catalog.limits import machine_limit, network_limits, storage_limit
 from stampworks.catalog.price_lists import (
     Part,
@@ -93,6 +100,7 @@ __all__ = [
     "PartPrice",
     "Price",
     "PriceSource",
+    "PublishedImage",
     "Purchase",
     "Ranges",
     "Regions",
@@ -203,5 +211,6 @@ def releases() -> Mapping[str, Release]:
 
 @cache
 def newest_release() -> str:
-    """The release that a declaration without one gets. Names are year.month, so that they sort by age."""
-    return max(releases(), key=lambda name: tuple(int(part) for part in name.split(".")))
+    """The release that a declaration without one gets: of those for all clouds, whose names are year.month."""
+    everywhere = (name for name, row in releases().items() if not row.clouds)
+    return max(everywhere, key=lambda name: tuple(int(part) for part in name.split(".")))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Literal, TypeVar
 
 from stampworks.catalog.hardware import known_nics
 from stampworks.catalog.rows import CatalogError, Machine, load, rows
 
 _FILE = "instances.yaml"
+_Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class _Cards:
 
 
 @dataclass(frozen=True)
-class _OfSuite:
-    """What there is for each kind of processors."""
+class _Agent:
+    """Its package for each kind of processors; empty where the image brings it."""
 
     name: str
     x86_64: str
@@ -41,6 +42,24 @@ class _Model:
     read: str
 
 
+@dataclass(frozen=True)
+class PublishedImage:
+    """Where a cloud says which image of a suite is the newest for each kind of processors, and what is in each."""
+
+    name: str
+    x86_64: str
+    arm64: str
+    user: str
+    """Who can log in to it, and become root."""
+    root_device: str
+    """What it calls its own disk."""
+    source: str
+    read: str
+
+    def of(self, machine: Machine) -> str:
+        return _of(self, machine)
+
+
 def fabric_cards(machine: Machine) -> tuple[int, ...]:
     """The network cards that have its NICs of the fabric, in the order of the rails; none where nobody knows."""
     cards = _cards().get(machine.name)
@@ -48,14 +67,14 @@ def fabric_cards(machine: Machine) -> tuple[int, ...]:
     return tuple(range(first, first + step * known_nics(machine), step))
 
 
-def published_image(machine: Machine, suite: str) -> str:
-    """Where the machine's cloud says which image of a suite is the newest that the machine can boot."""
-    return _of_suite("images", machine, suite)
+def published_image(machine: Machine, suite: str) -> PublishedImage:
+    """Where the machine's cloud publishes images of a suite."""
+    return _row(_images(), "images", machine, suite)
 
 
 def agent_package(machine: Machine, suite: str, region: str) -> str:
-    """The package of what a cloud lets people in through, for images of a suite, which do not bring it."""
-    return _of_suite("agents", machine, suite).replace("{region}", region)
+    """The package of what a cloud lets people in through; empty where images of the suite bring it."""
+    return _of(_row(_agents(), "agents", machine, suite), machine).replace("{region}", region)
 
 
 def scratch_model(machine: Machine) -> str:
@@ -69,10 +88,14 @@ def architecture(machine: Machine) -> Literal["x86_64", "arm64"]:
     return "arm64" if machine.name in load(_FILE)["arm64"] else "x86_64"
 
 
-def _of_suite(what: str, machine: Machine, suite: str) -> str:
-    if not (found := _suites(what).get(f"{machine.cloud} {suite}")):
+def _of(row: PublishedImage | _Agent, machine: Machine) -> str:
+    return row.arm64 if architecture(machine) == "arm64" else row.x86_64
+
+
+def _row(table: Mapping[str, _Row], what: str, machine: Machine, suite: str) -> _Row:
+    if not (found := table.get(f"{machine.cloud} {suite}")):
         raise CatalogError(f"{_FILE}: {what}: lacks {machine.cloud} {suite}")
-    return found.arm64 if architecture(machine) == "arm64" else found.x86_64
+    return found
 
 
 @cache
@@ -86,5 +109,10 @@ def _models() -> Mapping[str, _Model]:
 
 
 @cache
-def _suites(what: str) -> Mapping[str, _OfSuite]:
-    return rows(_OfSuite, load(_FILE)[what], f"{_FILE}: {what}")
+def _images() -> Mapping[str, PublishedImage]:
+    return rows(PublishedImage, load(_FILE)["images"], f"{_FILE}: images")
+
+
+@cache
+def _agents() -> Mapping[str, _Agent]:
+    return rows(_Agent, load(_FILE)["agents"], f"{_FILE}: agents")

@@ -243,6 +243,8 @@ class Software:
 class Release:
     name: str
     suite: str
+    clouds: tuple[str, ...]
+    """The only ones whose nodes can be made with it; empty for all."""
     accelerators: tuple[str, ...]
     """Those that its packages have a driver for, by their names in parts.yaml."""
     kernel: str
@@ -254,6 +256,8 @@ class Release:
     """By role: what that role brings, and its version."""
     accounting_roles: tuple[str, ...]
     """Roles that only a cluster with accounting needs."""
+    jobs_need_accounting: bool
+    """Whether its Slurm starts no job of which nothing keeps account."""
     hardware: Mapping[str, Software]
     """By role, in the order of the roles."""
     clients: Mapping[str, Software]

@@ -143,11 +143,12 @@ def accelerators(expected: Expected, _: set[str], said: Mapping[str, Any]) -> It
 
 def versions(expected: Expected, roles: set[str], said: Mapping[str, Any]) -> Iterator[str]:
     packages = _mapping(said["packages"])
+    system, _, number = _kind(str, said["system"]).partition(" ")
+    own = {system: number, "python": said["python"]}
     for part, version in expected["cluster_versions"].items():
         if not roles.intersection(HOLDERS.get(part, roles)):
             continue
-        own = {"debian": said["system"], "python": said["python"]}
-        found = _kind(str, own[part] if part in own else packages.get(VERSIONED[part], ""))
+        found = _kind(str, own[part] if part in own else packages.get(VERSIONED.get(part, ""), ""))
         upstream = found.partition(":")[2] or found  # Debian's epoch says nothing of the program
         if not upstream:
             yield f"{part} is not installed"

@@ -25,6 +25,8 @@ EFA = {"FI_PROVIDER": "efa"}
 CONTAINERS = "/var/lib/enroot"
 ANSWERING = frozenset({"aws"})
 """Clouds where a machine gets its rights from an address that every user on it reaches."""
+SYSTEMS = ("debian", "ubuntu")
+"""The parts of a release that are what a node runs, by what it calls itself."""
 MODULES = ("driver", "efa")
 """The roles that bring modules of the kernel, which only a reboot may be able to load."""
 OVER_TCP = frozenset({"simulated", "tcp"})
@@ -69,12 +71,14 @@ def image_inventory(release: Release, roster: Roster, packages_source: str, cont
     variables = installation(release, content) | {
         "base_packages_source": packages_source,
         **hardware_variables(release),
+        **(client_variables(release) if release.clients else {}),
     }
     hosts = {
         member.name: {"ansible_host": roster.host(member), "node_host_key": member.host_key}
         for member in roster.members
     }
     roles = [*(role for role, _ in release.packages), *(each.name for each in release.hardware)]
+    roles = [role for role in roles if role != "storage" or release.clients]
     # what stands for the driver's tool would be found before the tool itself
     groups = ["image", *(role for role in roles if role != "accelerator" or not release.hardware)]
     children: dict[str, Any] = {group: {"hosts": {name: {} for name in hosts}} for group in groups}
@@ -164,6 +168,7 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
         for software in plan.release.hardware
     }
     with_modules = {name for role in MODULES for name in equipped.get(role, [])}
+    with_modules |= {name for each in plan.release.clients if each.name == "lustre" for name in everyone}
     own = {role.name: [each.name for each in roster.members if each.group in role.groups] for role in plan.extras.roles}
     return {
         "packages": head if served(plan) else [],
@@ -192,7 +197,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
     head = next(member for member in roster.members if member.group == plan.controller.name)
     controller_files = {name: text for name, text in scheduler_files.items() if name != "slurmdbd.conf"}
     variables: dict[str, Any] = {
-        "validate_system": dict(plan.release.versions)["debian"],
+        "validate_system": next(f"{part} {version}" for part, version in plan.release.versions if part in SYSTEMS),
         "packages_directory": PACKAGES_DIRECTORY,
         "packages_port": PACKAGES_PORT,
         "base_packages_source": f"deb [trusted=yes] http://{head.address}:{PACKAGES_PORT} ./" if served(plan) else "",
@@ -211,20 +216,29 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
 
 
 def storage_variables(release: Release, attached: Attached) -> dict[str, Any]:
-    packages = {name: version for each in release.clients for name, version in each.packages}
     return {
+        **client_variables(release),
         "storage_mounts": [to_dict(each) for each in attached.mounts],
-        "storage_packages": packages,
         "volumes_disks": [to_dict(each) for each in attached.disks],
         "health_mounts": [each.path for each in attached.mounts],
+    }
+
+
+def client_variables(release: Release) -> dict[str, Any]:
+    """What mounts file systems; of Lustre it is a module of the kernel, and every package has its version."""
+    brought = {each.name: dict(each.packages) for each in release.clients}
+    return {
+        "storage_packages": {name: version for packages in brought.values() for name, version in packages.items()},
+        "storage_lustre": next(iter(brought.get("lustre", {}).values()), ""),
     }
 
 
 def hardware_variables(release: Release) -> dict[str, Any]:
     """The versions of what nodes get for what they have: from the release, and from nowhere else."""
     brought = {each.name: dict(each.packages) for each in release.hardware}
-    packages: dict[str, Any] = {f"{role}_packages": packages for role, packages in brought.items()}
-    return packages | {f"{role}_kernel": release.kernel for role in MODULES if role in brought}
+    variables: dict[str, Any] = {f"{role}_packages": packages for role, packages in brought.items()}
+    variables |= {f"{role}_kernel": release.kernel for role in MODULES if role in brought}
+    return variables | ({"kernel_version": release.kernel} if "kernel" in brought else {})
 
 
 def container_variables(plan: Plan) -> dict[str, Any]:

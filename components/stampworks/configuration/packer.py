@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from typing import Any
 
 from stampworks.configuration.inventory import image_inventory
@@ -20,7 +19,7 @@ def packer_variables(plan: Plan) -> dict[str, Any]:
 
     All of it follows from plan and playbooks: the same digest, the same image.
     """
-    release, content = replace(plan.release, clients=()), install_digest()
+    release, content = plan.release, install_digest()
     builder = image_inventory(release, BUILDER, "", content)["all"]
     launch = plan.controller.launch
     told = {name: value for name, value in builder["vars"].items() if name not in _PACKERS}
@@ -29,6 +28,8 @@ def packer_variables(plan: Plan) -> dict[str, Any]:
         "digest": hashlib.sha256(json.dumps([to_dict(release), content]).encode()).hexdigest()[:16],
         "region": plan.region,
         "source_image": launch.image if launch else "",
+        "user": launch.user if launch else "",
+        "root_device": launch.root_device if launch else "",
         "groups": list(builder["children"]),
         "variables": told,
     }

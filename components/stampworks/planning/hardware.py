@@ -11,6 +11,8 @@ from stampworks.plan import Group, Release, Scratch, Software
 from stampworks.planning.notes import Notes
 
 OF_ACCELERATORS = ("driver", "persistence", "dcgm", "nccl", "containers")
+KERNEL = "kernel"
+"""The role of a release that keeps a kernel of its own, on all nodes."""
 FABRICS = {"efa": "efa", "infiniband": "infiniband", "roce": "infiniband"}
 """By what a machine's NICs speak, the role that brings it."""
 SCRATCH = "/scratch"
@@ -28,7 +30,7 @@ def equipped(groups: Sequence[Group], release: Release, declaration: Declaration
     made = []
     for group in groups:
         machine = catalog.machines()[group.machine.name]
-        wanted = set(_of_machine(machine, row, bool(group.rails)))
+        wanted = {KERNEL, *_of_machine(machine, row, bool(group.rails))}
         wanted = set() if group.machine.simulated or group.role == "scheduling only" else wanted
         absent = [role for role, software in row.hardware.items() if role in wanted and not software.packages]
         if absent:
@@ -67,7 +69,7 @@ def equipment(release: Release, groups: Sequence[Group], declaration: Declaratio
         mounted = set()
     return replace(
         release,
-        kernel=row.kernel if "driver" in needed else "",
+        kernel=row.kernel if needed.intersection(("driver", KERNEL)) else "",
         hardware=_brought(row.hardware, needed),
         clients=_brought(row.clients, mounted),
     )

@@ -43,7 +43,8 @@ def launched(
 
 def _launched(group: Group, release: Release, source: Source, how: Launches, notes: Notes) -> Group:
     row = catalog.machines()[group.machine.name]
-    published = catalog.published_image(row, release.suite)
+    image = catalog.published_image(row, release.suite)
+    published = image.of(row)
     together = [purchase for purchase in how.together if group.rails]
     if group.rails:
         notes.reason(f"groups.{group.name}.launch.placed_together", how.together_why)
@@ -55,6 +56,8 @@ def _launched(group: Group, release: Release, source: Source, how: Launches, not
             image=source.lock.images[published].id if published in source.lock.images else "",
             published_image=published,
             prepared=source.lock.made_with == release.name,
+            user=image.user,
+            root_device=image.root_device,
             agent=catalog.agent_package(row, release.suite, source.sound.region),
             disk_gib=how.disk_gib,
             interfaces=how.interfaces(row, source.sound.network.card_addresses),

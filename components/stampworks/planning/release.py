@@ -12,10 +12,9 @@ SLURM = "slurm"
 
 
 def choose(declaration: Declaration, notes: Notes) -> Release:
-    name = declaration.release or catalog.newest_release()
     if not declaration.release:
         notes.reason("release.name", "the newest of the catalog, for none is declared")
-    row = catalog.releases()[name]
+    row = _fitting(declaration, catalog.releases()[declaration.release or catalog.newest_release()], notes)
     left_out: tuple[str, ...] = () if declaration.scheduler.accounting else row.accounting_roles
     if declaration.scheduler.kind == "kubernetes":
         left_out = (SLURM, *row.accounting_roles)
@@ -31,3 +30,16 @@ def choose(declaration: Declaration, notes: Notes) -> Release:
         base_packages=row.base_packages,
         packages=tuple((role, row.packages[role]) for role in roles),
     )
+
+
+def _fitting(declaration: Declaration, row: catalog.Release, notes: Notes) -> catalog.Release:
+    """The row itself, or after a problem the one that can be taken instead."""
+    newest = catalog.releases()[catalog.newest_release()]
+    if row.clouds and declaration.cloud not in row.clouds:
+        problem = f"release {row.name} is for {' and '.join(row.clouds)}, and no node of {declaration.cloud} can run it"
+        notes.problem("release", problem, f'write release: "{newest.name}", which is for all clouds')
+        return newest
+    if row.jobs_need_accounting and declaration.scheduler.kind == "slurm" and not declaration.scheduler.accounting:
+        problem = f"Slurm {row.versions[SLURM]['slurm']} of release {row.name} runs no job where nothing keeps accounts"
+        notes.problem("release", problem, f'write scheduler: {{accounting: true}}, or release: "{newest.name}"')
+    return row

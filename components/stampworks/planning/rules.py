@@ -323,6 +323,14 @@ def clients(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
             yield Finding(id_, "unknown", text, hint, place, subject=each.name)
 
 
+def provable(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
+    """Whether a release has what the checks measure with; where it has, the rule says nothing."""
+    if plan.scheduler.kind == "slurm" and plan.proof.level != "none" and "torch" not in dict(plan.release.versions):
+        text = f"whether nodes can be proven at level {plan.proof.level}: release {plan.release.name} has no torch"
+        hint = f"{plan.release.suite} has none: bring it with a role of your own, or in the image"
+        yield Finding("release.torch", "unknown", text, hint, "release")
+
+
 def elastic(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     """What follows from nodes that start and stop by themselves."""
     for where, pool in _running(plan):
@@ -547,6 +555,7 @@ RULES: tuple[Rule, ...] = (
     launching.images,
     drivers,
     clients,
+    provable,
     elastic,
     *preflight.RULES,
     fabrics,

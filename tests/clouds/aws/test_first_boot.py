@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from stampworks import catalog, planning
+from stampworks import catalog
 from stampworks.clouds.aws import first_boot
 from stampworks.clouds.aws.first_boot import cloud_config
-from stampworks.declaration import load_stack
 
 PROGRAM = Path(first_boot.__file__).parent / "tree" / "install-agent"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA stampworks"
@@ -49,6 +48,13 @@ def test_names_stay_as_the_playbooks_have_written_them() -> None:
     """Some images write both anew at every boot."""
     found = told(KEY)
     assert (found["preserve_hostname"], found["manage_etc_hosts"]) == (True, False)
+
+
+def test_an_image_that_brings_the_agent_is_told_nothing_of_it() -> None:
+    """Canonical's has it as a snap."""
+    without, ubuntu = told(KEY, ""), catalog.releases()["2026.11-ubuntu"]
+    assert set(told(KEY)) - set(without) == {"write_files", "runcmd"}
+    assert catalog.agent_package(catalog.machines()["p5"], ubuntu.suite, "us-east-1") == ""
 
 
 @pytest.mark.parametrize("text", ['"]}\nruncmd: [reboot]', "'; reboot #", "{{ ds }}", "a: b # c", "\u2028é"])
@@ -140,9 +146,8 @@ def test_it_says_on_the_console_why_nobody_gets_in(tmp_path: Path, url: str) -> 
 
 def test_the_package_is_in_the_region_of_the_cluster() -> None:
     """A bucket of that region is reached without a way out."""
-    plan = planning.plan(load_stack("aws-p5en-reservation", Path(__file__).parents[3] / "stacks"))
-    assert {group.launch.agent for group in plan.groups if group.launch} == {
+    assert catalog.agent_package(catalog.machines()["p5"], "trixie", "us-west-2") == (
         "https://s3.us-west-2.amazonaws.com/amazon-ssm-us-west-2/3.3.4624.0/debian_amd64/amazon-ssm-agent.deb"
-    }
-    arm = catalog.agent_package(catalog.machine_names()["p6e-gb200"], plan.release.suite, "us-east-1")
+    )
+    arm = catalog.agent_package(catalog.machine_names()["p6e-gb200"], "trixie", "us-east-1")
     assert arm.endswith("/debian_arm64/amazon-ssm-agent.deb")

@@ -256,7 +256,7 @@ def test_a_cloud_without_published_images(lock: Call, declared: Path, aws: Simul
 def test_architectures() -> None:
     """One machine of AWS is not x86_64 and boots another image."""
     row = catalog.machines()["p6e-gb200"]
-    assert (catalog.architecture(row), catalog.published_image(row, "trixie")) == (
+    assert (catalog.architecture(row), catalog.published_image(row, "trixie").of(row)) == (
         "arm64",
         "/aws/service/debian/release/13/latest/arm64",
     )

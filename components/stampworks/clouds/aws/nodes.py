@@ -18,7 +18,6 @@ from stampworks.clouds.aws.place import assumed_by
 from stampworks.plan import Group, Interface, Offer, Rail, Release, template_name
 from stampworks.resources import ElasticNodes
 
-_ROOT = "/dev/xvda"
 _VOLUMES = ("/dev/sdf", "/dev/sdg", "/dev/sdh", "/dev/sdi")
 _SESSIONS = (
     "ssm:UpdateInstanceInformation",
@@ -193,7 +192,7 @@ class NodeGroup(pulumi.ComponentResource):
             update_default_version=True,
             iam_instance_profile={"arn": profile.arn},
             metadata_options=_METADATA,
-            block_device_mappings=[{"device_name": _ROOT, "ebs": disk}],
+            block_device_mappings=[{"device_name": launch.root_device, "ebs": disk}],
             network_interfaces=[
                 {
                     "network_card_index": each.card,

@@ -28,7 +28,7 @@ options:
     type: list
     elements: dict
     default: []
-  system: {description: First digits of the Debian version that must run; empty for any., type: str, default: ""}
+  system: {description: 'What must run, as in "debian 13": a beginning; empty for any.', type: str, default: ""}
   packages:
     description: Packages whose versions are wanted among the facts.
     type: list
@@ -74,13 +74,12 @@ def work(
 def look(packages: Sequence[str]) -> dict[str, Any]:
     meminfo = Path("/proc/meminfo").read_text()
     mountinfo = Path("/proc/self/mountinfo").read_text()
-    debian = Path("/etc/debian_version")
     return {
         "hostname": platform.node(),
         "image": IMAGE.read_text() if IMAGE.exists() else "",
         "kernel": platform.release(),
         "architecture": platform.machine(),
-        "system": debian.read_text().strip() if debian.exists() else "",
+        "system": system_of(Path("/etc")),
         "python": platform.python_version(),
         "clock": time.time(),
         "cores": os.cpu_count(),
@@ -95,6 +94,17 @@ def look(packages: Sequence[str]) -> dict[str, Any]:
         "packages": versions(packages),
         "services": services(),
     }
+
+
+def system_of(etc: Path) -> str:
+    """What runs, and its version. Debian's own file also says which point release; on Ubuntu it says which Debian."""
+    release = etc / "os-release"
+    lines = release.read_text().splitlines() if release.exists() else []
+    said = {name: value.strip('"') for name, _, value in (line.partition("=") for line in lines)}
+    debian = etc / "debian_version"
+    points = said.get("ID") == "debian" and debian.exists()
+    version = debian.read_text().strip() if points else said.get("VERSION_ID", "")
+    return f"{said.get('ID', '')} {version}".strip()
 
 
 def services() -> dict[str, bool]:
@@ -165,7 +175,8 @@ def versions(packages: Sequence[str]) -> dict[str, str]:
 def unexpected(facts: Mapping[str, Any], rails: Sequence[Mapping[str, Any]], system: str) -> list[str]:
     problems = []
     if system and not str(facts["system"]).startswith(system):
-        problems.append(f"runs Debian {facts['system']}, the release says {system}: rebuild the node's image")
+        found = facts["system"] or "nobody knows what"
+        problems.append(f"runs {found}, the release says {system}: rebuild the node's image")
     for rail in rails:
         problems += rail_problems(rail, facts["interfaces"].get(rail["interface"]))
     return problems

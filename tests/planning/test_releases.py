@@ -1,0 +1,86 @@
+"""Which release a cluster can have, and what a release of some clouds brings to its nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from stampworks import planning
+from stampworks.declaration import DeclarationError, load_value
+from stampworks.plan import Plan
+
+UBUNTU = "2026.11-ubuntu"
+DATA = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}
+
+
+def on_aws(**fields: Any) -> Plan:
+    pool = {"name": "gpu", "machine": "p5", "count": 2, "zone": "us-east-1a"}
+    scheduler = {"accounting": True}
+    declared = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": [pool]}
+    return planning.plan(load_value({**declared, "scheduler": scheduler, "storage": [DATA], **fields}, "test"))
+
+
+def verdicts(plan: Plan, rule: str) -> list[tuple[str, str]]:
+    return [(each.verdict, each.text) for each in planning.rules(plan, None) if each.id == rule]
+
+
+def test_fsx_is_mounted_by_the_release_that_has_its_client() -> None:
+    """The newest for all clouds has none."""
+    assert verdicts(on_aws(release=UBUNTU), "release.client") == [
+        ("pass", f"release {UBUNTU} has the Lustre client that mounts data (fsx-lustre)")
+    ]
+    assert [verdict for verdict, _ in verdicts(on_aws(), "release.client")] == ["unknown"]
+
+
+def test_every_node_keeps_the_kernel_of_its_client() -> None:
+    """The head mounts it, too, and has nothing else that needs one."""
+    plan = on_aws(release=UBUNTU)
+    assert (plan.release.kernel, plan.controller.hardware) == ("6.17.0-1019-aws", ("kernel",))
+    assert plan.pools[0].hardware[:2] == ("kernel", "driver")
+    assert on_aws().controller.hardware == ()
+
+
+def test_nodes_boot_the_image_of_the_suite() -> None:
+    """It is published elsewhere, has another disk, and lets somebody else in."""
+    launch, other = on_aws(release=UBUNTU).controller.launch, on_aws().controller.launch
+    assert launch is not None
+    assert other is not None
+    assert launch.published_image.startswith("/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/")
+    assert (launch.user, launch.root_device, launch.agent) == ("ubuntu", "/dev/sda1", "")
+    assert (other.user, other.root_device) == ("admin", "/dev/xvda")
+    assert other.agent.startswith("https://s3.us-east-1.amazonaws.com/")
+
+
+@pytest.mark.parametrize(("cloud", "machine"), [("local", "sim-h100"), ("hosts", "dgx-h100")])
+def test_a_release_of_another_cloud_is_refused(cloud: str, machine: str) -> None:
+    """Once, and with what can be taken instead; what follows from the release is not said, too."""
+    pools = [{"name": "gpu", "machine": machine, "count": 2}]
+    declared = {"version": 1, "name": "test", "cloud": cloud, "release": UBUNTU, "pools": pools}
+    with pytest.raises(DeclarationError) as error:
+        planning.plan(load_value(declared, "test"))
+    assert str(error.value) == (
+        f"test: release: release {UBUNTU} is for aws, and no node of {cloud} can run it\n"
+        '  hint: write release: "2026.11", which is for all clouds\n\n'
+        "1 problem in test: nothing was changed."
+    )
+
+
+def test_a_slurm_that_needs_accounting_is_refused_without() -> None:
+    """Its jobs would wait for ever. Kubernetes has no Slurm."""
+    with pytest.raises(DeclarationError) as error:
+        on_aws(release=UBUNTU, scheduler={"accounting": False})
+    assert str(error.value) == (
+        f"test: release: Slurm 23.11 of release {UBUNTU} runs no job where nothing keeps accounts\n"
+        '  hint: write scheduler: {accounting: true}, or release: "2026.11"\n\n'
+        "1 problem in test: nothing was changed."
+    )
+    assert on_aws(release=UBUNTU, scheduler={"kind": "kubernetes"}).release.name == UBUNTU
+
+
+def test_what_cannot_be_measured_is_said() -> None:
+    """The suite has no torch, on which the checks run; who wants no proof is not bothered."""
+    assert verdicts(on_aws(release=UBUNTU), "release.torch") == [
+        ("unknown", f"whether nodes can be proven at level standard: release {UBUNTU} has no torch")
+    ]
+    assert verdicts(on_aws(), "release.torch") == []
+    assert verdicts(on_aws(release=UBUNTU, proof={"level": "none"}), "release.torch") == []
