@@ -1,0 +1,171 @@
+"""The kernel of a release and its Lustre client, on a node that can mount nothing with it: real apt and dpkg, packages
+without content, and what the kernel says of its modules in the test's hands."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import platform
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks import configuration, planning
+from stampworks.clouds.local import room
+from stampworks.declaration import load_value
+from stampworks.plan import Attached, Mount, Plan, Software
+from stampworks.provider.node_image import ensure_node_image
+from stampworks.schedulers import slurm
+
+from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, plan_of
+from tests.playbooks.test_hardware import GOLDEN, NEWER, NODE, package
+
+pytestmark = pytest.mark.cluster
+
+KERNEL = platform.release()
+CLIENT = f"lustre-client-modules-{KERNEL}"
+DATA = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}
+MOUNTED = Mount("fs-1.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh", "/data", "lustre", "relatime,flock,_netdev")
+RENTED = {
+    "version": 1,
+    "name": "rented",
+    "cloud": "aws",
+    "release": "2026.11-ubuntu",
+    "region": "us-east-1",
+    "pools": [{"name": "gpu", "machine": "p5", "count": 1, "zone": "us-east-1a"}],
+    "storage": [DATA],
+    "scheduler": {"accounting": True},
+    "proof": {"level": "none"},
+}
+
+
+def rented() -> Plan:
+    """A cluster whose release has the kernel of this machine, and for nodes nothing else."""
+    made = planning.plan(load_value(RENTED, "test"))
+    release = made.release
+
+    def here(software: Software) -> Software:
+        return Software(software.name, tuple((n.replace(release.kernel, KERNEL), v) for n, v in software.packages))
+
+    hardware = tuple(here(software) for software in release.hardware if software.name == "kernel")
+    clients = tuple(here(software) for software in release.clients)
+    own = dataclasses.replace(release, kernel=KERNEL, hardware=hardware, clients=clients)
+    return dataclasses.replace(made, release=own)
+
+
+@dataclasses.dataclass
+class Mounting:
+    """A node of the machine room that the playbooks take for one of the rented cluster."""
+
+    cluster: Cluster
+    plan: Plan
+
+    def inventory(self) -> dict[str, Any]:
+        roster = self.cluster.roster
+        attached = Attached(mounts=(MOUNTED,))
+        made = configuration.inventory(self.plan, roster, slurm.files(self.plan, roster), attached=attached)
+        roles = ("kernel", "reboot", "storage")
+        assert all(NODE in made["all"]["children"][role]["hosts"] for role in roles)
+        made["all"]["children"] = {role: {"hosts": {NODE: {}}} for role in roles}
+        # the machine room has no Ubuntu, and its own image
+        made["all"]["vars"] |= {"validate_system": "", "image_content": self.shell("cat /etc/stampworks/image")}
+        return made
+
+    def play(self) -> int:
+        reach = self.cluster.roster.reach
+        return asyncio.run(configuration.play("site.yml", self.inventory(), reach, SECRETS, print, 5)).changed
+
+    def look(self) -> tuple[Any, ...]:
+        reach = self.cluster.roster.reach
+        look = configuration.look("site.yml", self.inventory(), [NODE, "head"], reach, SECRETS, print, 5)
+        return asyncio.run(look).drift
+
+    def shell(self, command: str) -> str:
+        return self.cluster.shell(NODE, command)
+
+
+def repository(folder: Path, plan: Plan) -> None:
+    """The client in two versions, for this kernel and the next, and the kernels themselves."""
+    folder.mkdir()
+    for version in ("2.15.6-1fsx34", NEWER):
+        for kernel in (KERNEL, "99.0.0-1000-aws"):
+            package(folder, f"lustre-client-modules-{kernel}", version)
+    for software in plan.release.hardware:
+        for name, _ in software.packages:
+            package(folder, name, "1")
+    listed = subprocess.run(["dpkg-scanpackages", "--multiversion", "."], cwd=folder, capture_output=True, check=True)
+    (folder / "Packages").write_bytes(listed.stdout)
+
+
+@pytest.fixture(scope="module")
+def mounting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mounting]:
+    """After the first run. What would be mounted is there, for nothing here can mount it."""
+    folder, plan, local = tmp_path_factory.mktemp("lustre"), rented(), plan_of(f"t{uuid.uuid4().hex[:8]}", 1)
+    key = folder / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
+    image = ensure_node_image(local.release, configuration.install_digest(), print)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
+        cluster = Cluster(local, key, image)
+        try:
+            cluster.boot()
+            share = room.read_folder(local.name, "exports", "shared")
+            assert share is not None
+            repository(Path(share) / "repository", plan)
+            made = Mounting(cluster, plan)
+            source = "deb [trusted=yes] file:/exports/shared/repository ./"
+            made.shell(f"echo '{source}' >/etc/apt/sources.list.d/tests.list; apt-get -qq update")
+            made.shell("mkdir /data /tmp/modules; mount -t tmpfs none /data; mount --bind /tmp/modules /sys/module")
+            made.shell("mkdir /sys/module/lustre; echo 2.15.6 >/sys/module/lustre/version")
+            made.shell("printf '#!/bin/sh\\necho updated >>/tmp/grub\\n' >/usr/sbin/update-grub")
+            made.shell("chmod 755 /usr/sbin/update-grub")
+            made.play()
+            yield made
+        finally:
+            room.remove_room(local.name, CLAIM)
+
+
+def test_the_client_of_this_kernel_comes_in_the_releases_version(mounting: Mounting) -> None:
+    """And no upgrade brings another one, or another kernel."""
+    assert mounting.shell(f"dpkg-query -W -f '${{Version}}' {CLIENT}") == "2.15.6-1fsx34"
+    held = set(mounting.shell("apt-mark showhold").split())
+    assert held == {CLIENT, f"linux-image-{KERNEL}", f"linux-headers-{KERNEL}"}
+    assert "0 upgraded, 0 newly installed" in mounting.shell("apt-get -s --ignore-hold dist-upgrade")
+
+
+def test_rendered_files(mounting: Mounting, golden: Callable[[Path, str], None]) -> None:
+    """What is mounted, what is booted, and what is pinned; the boot loader has read it once."""
+    paths = "/etc/fstab /etc/default/grub.d/60-stampworks.cfg /etc/apt/preferences.d/stampworks-storage"
+    text = mounting.shell(f'for each in {paths}; do echo "== $each"; cat $each; done; cat /tmp/grub')
+    golden(GOLDEN / "lustre.txt", text.replace(KERNEL, "KERNEL") + "\n")
+
+
+def test_a_second_run_changes_nothing(mounting: Mounting) -> None:
+    """And a look finds nothing."""
+    assert mounting.play() == 0
+    assert mounting.look() == ()
+
+
+def test_what_somebody_changed_is_found(mounting: Mounting) -> None:
+    """And put right: the client, what is booted, what is mounted."""
+    mounting.shell(f"apt-mark unhold {CLIENT}; rm /etc/default/grub.d/60-stampworks.cfg; sed -i /lustre/d /etc/fstab")
+    said = {what for _, what in mounting.look()}
+    assert {f"package {CLIENT} is not held", "/etc/fstab differs"} <= said
+    assert any("60-stampworks.cfg" in what for what in said)
+    assert mounting.play() == 3
+    assert mounting.look() == ()
+
+
+def test_another_version_of_the_module_needs_another_start(mounting: Mounting) -> None:
+    """It is not taken from what uses it: the node is noted."""
+    mounting.shell("echo 2.12.8 >/sys/module/lustre/version")
+    try:
+        why = "module lustre 2.12.8 is loaded, the release says 2.15.6"
+        assert (NODE, why) in mounting.look()
+        assert mounting.play() == 1
+        assert mounting.shell("cat /run/stampworks/reboot/storage") == why
+    finally:
+        mounting.shell("echo 2.15.6 >/sys/module/lustre/version; rm -f /run/stampworks/reboot/storage")
