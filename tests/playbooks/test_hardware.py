@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stampworks import configuration, planning
+from stampworks import catalog, configuration, planning
 from stampworks.clouds.local import room
 from stampworks.configuration import Look, PlaybookFailed, Recap
 from stampworks.declaration import load_value
@@ -38,11 +38,11 @@ SERVICES = {
     "datacenter-gpu-manager-exporter": "nvidia-dcgm-exporter",
 }
 """By the package that brings it."""
-BESIDE = (
-    Software("dcgm", (("datacenter-gpu-manager-4-core", "1:4.6.0"), ("datacenter-gpu-manager-exporter", "4.8.3"))),
-    Software("nccl", (("libnccl2", "2.28.9-1+cuda13.0"), ("libnccl-dev", "2.28.9-1+cuda13.0"))),
+BESIDE = tuple(
+    Software(role, tuple(catalog.releases()["2026.11-ubuntu"].hardware[role].packages.items()))
+    for role in ("dcgm", "nccl")
 )
-"""What the release's suite has no packages of, and another one's may."""
+"""What the release's suite has no packages of, and another one's has."""
 RENTED = {
     "version": 1,
     "name": "rented",
