@@ -6,7 +6,7 @@ from typing import Any
 
 from stampworks.rehearsal.engine import Ran
 from stampworks.rehearsal.result import CriticalPath, Phase, Rehearsal, Step, Why
-from stampworks.rehearsal.steps import changes, critical_path, steps, unruled
+from stampworks.rehearsal.steps import changes, critical_path, outputs, steps, unruled
 from stampworks.rehearsal.text import rehearsal_text
 
 A, B, C, D = (f"urn:pulumi:dev::trial::x:y:{kind}::{kind.lower()}" for kind in "ABCD")
@@ -55,6 +55,14 @@ def test_steps_are_told_once_with_their_reasons() -> None:
     assert changes(ran) == 3
 
 
+def test_secret_outputs_are_left_out() -> None:
+    """As the engine writes them into a state: encrypted, and marked."""
+    secret = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "v1:abc"}
+    stack = {"type": "pulumi:pulumi:Stack", "outputs": {"head": "10.0.0.1", "inventory": secret}}
+    assert outputs([resource(A), stack]) == {"head": "10.0.0.1"}
+    assert outputs([{"type": "pulumi:pulumi:Stack"}]) == {}
+
+
 def test_types_without_a_rule_are_told() -> None:
     own = "urn:pulumi:dev::trial::stampworks:cluster:Roster::r"
     assert unruled([resource(A), resource(B), resource(A), resource(own)]) == ("x:y:A", "x:y:B")
@@ -65,11 +73,14 @@ def test_every_line_says_that_it_was_rehearsed_and_none_moves_the_cursor() -> No
     step = Step("replace", "x:y:A", "a", (Why("size", True, "as documented, not observed: url"), Why("b", False, "")))
     phase = Phase("change: \x1b[2J", "fail", "refused", (step,), ("first\nsecond \x1b[1A",))
     path = CriticalPath(("x:y:A a",), 0.0, ("x:y:A a",))
-    lines = rehearsal_text(Rehearsal("dev", {"aws": "7"}, (phase,), path, ("x:y:A",))).splitlines()
+    told = {"use": "run \x1b[2J", "nodes": 2, "mounts": {"/data": "fs-1:/"}}
+    lines = rehearsal_text(Rehearsal("dev", {"aws": "7"}, (phase,), path, ("x:y:A",), told)).splitlines()
     assert all(line.startswith("rehearsed: ") for line in lines)
     assert not [line for line in lines if "\x1b" in line]
     assert "rehearsed: FAIL change: \\x1b[2J: refused" in lines
     assert "rehearsed:        replaced because of size, as documented, not observed: url" in lines
     assert "rehearsed:        because of b; no rule says whether that replaces" in lines
     assert "rehearsed: critical path: 0 s, and 1 of unknown duration, over 1 creations:" in lines
+    said = [line.removeprefix("rehearsed: output ") for line in lines if " output " in line]
+    assert said == ["use: run \\x1b[2J", "nodes: 2", 'mounts: {"/data": "fs-1:/"}']
     assert lines[-1] == "rehearsed: verdict: fail"

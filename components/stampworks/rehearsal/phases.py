@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -17,8 +17,6 @@ from stampworks.rehearsal.scenario import Failure, Scenario
 from stampworks.rehearsal.servers import Servers, installed
 from stampworks.rehearsal.stack import Stack, changed
 
-_STACK = "pulumi:pulumi:Stack"
-_SECRET = "4dabf18193072939515e22adb298388d"  # noqa: S105  # by which the engine's own format marks a value of its own
 _UP = ("up", "--yes", "--skip-preview")
 _DESTROY = ("destroy", "--yes", "--skip-preview")
 
@@ -92,13 +90,7 @@ def _life(
     last = stage.engine.state()
     phases.append(_destroy(stage, last))
     path, without = steps.critical_path(first, scenario.latency), steps.unruled([*first, *last.resources])
-    return phases, path, without, _outputs(first)
-
-
-def _outputs(resources: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What is secret is encrypted in a state, and of no use to anybody here."""
-    [found] = [each.get("outputs", {}) for each in resources if each["type"] == _STACK]
-    return {name: value for name, value in found.items() if not (isinstance(value, dict) and _SECRET in value)}
+    return phases, path, without, steps.outputs(first)
 
 
 def _unchanged(name: str, ran: Ran) -> Phase:
