@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -49,6 +50,23 @@ def test_nodes_boot_the_image_of_the_suite() -> None:
     assert (launch.user, launch.root_device, launch.agent) == ("ubuntu", "/dev/sda1", "")
     assert (other.user, other.root_device) == ("admin", "/dev/xvda")
     assert other.agent.startswith("https://s3.us-east-1.amazonaws.com/")
+
+
+def test_the_distributions_image_does_for_no_release_with_a_kernel() -> None:
+    """An image made of the release does, and any other release's nodes install what they lack."""
+    plan = on_aws(release=UBUNTU)
+    [(verdict, text)] = verdicts(plan, "image.prepared")
+    assert (verdict, text) == (
+        "fail",
+        f"release {UBUNTU} has a kernel of its own, and nodes boot the distribution's image",
+    )
+    launches = [group.launch for group in plan.groups if group.launch]
+    groups = tuple(
+        dataclasses.replace(group, launch=dataclasses.replace(launch, prepared=True))
+        for group, launch in zip(plan.groups, launches, strict=True)
+    )
+    assert verdicts(dataclasses.replace(plan, groups=groups), "image.prepared") == []
+    assert verdicts(on_aws(), "image.prepared") == []
 
 
 @pytest.mark.parametrize(("cloud", "machine"), [("local", "sim-h100"), ("hosts", "dgx-h100")])

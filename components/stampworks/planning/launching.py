@@ -11,6 +11,7 @@ from stampworks.declaration import AGAIN, Declaration, Source
 from stampworks.plan import Group, Launch, Network, Plan, Release, Subnet
 from stampworks.planning.clouds.choices import Choices, Launches
 from stampworks.planning.findings import Facts, Finding
+from stampworks.planning.hardware import KERNEL
 from stampworks.planning.layout import STORAGE
 from stampworks.planning.notes import Notes
 
@@ -122,7 +123,13 @@ def images(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
         what = f"which image its nodes boot in {plan.region} was not looked up, and the newest one changes by itself"
         hint = "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"
         yield Finding(LOCKED, "fail", what, hint, "region")
-    if plan.network.egress == "none" and not all(each.prepared for each in launches):
+    if all(each.prepared for each in launches):
+        return
+    if plan.network.egress == "none":
         what = "without a way out nodes can install nothing, and the image that they boot is the distribution's"
         hint = "write egress: nat, or make an image that has the release, and lock that, as docs/aws.md says"
         yield Finding(PREPARED, "fail", what, hint, "network.egress")
+    elif any(KERNEL in group.hardware for group in plan.groups):
+        what = f"release {plan.release.name} has a kernel of its own, and nodes boot the distribution's image"
+        hint = "make an image that has the release, and lock that, as docs/aws.md says"
+        yield Finding(PREPARED, "fail", what, hint, "release")
