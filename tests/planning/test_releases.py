@@ -102,3 +102,11 @@ def test_what_cannot_be_measured_is_said() -> None:
     ]
     assert verdicts(on_aws(), "release.torch") == []
     assert verdicts(on_aws(release=UBUNTU, proof={"level": "none"}), "release.torch") == []
+
+
+def test_a_file_system_is_not_mounted_over_the_disks_of_the_machine() -> None:
+    """One would hide the other, and which of them, the order of two lines says."""
+    with pytest.raises(DeclarationError) as error:
+        on_aws(storage=[{**DATA, "mount": "/scratch"}])
+    assert "test: storage[0].mount: /scratch is what nodes of gpu make of the disks inside them" in str(error.value)
+    assert "hint: mount it elsewhere, at /data for example" in str(error.value)

@@ -38,6 +38,11 @@ def equipped(groups: Sequence[Group], release: Release, declaration: Declaration
             notes.reason(f"groups.{group.name}.hardware", why)
         roles = tuple(role for role in row.hardware if role in wanted and role not in absent)
         made.append(replace(group, hardware=roles, scratch=_scratch(machine) if "scratch" in roles else None))
+    own = [group.name for group in made if group.scratch]
+    for index, storage in enumerate(declaration.storage):
+        if own and storage.mount == SCRATCH:
+            what = f"{SCRATCH} is what nodes of {', '.join(own)} make of the disks inside them"
+            notes.problem(f"storage[{index}].mount", what, "mount it elsewhere, at /data for example")
     return tuple(made)
 
 
