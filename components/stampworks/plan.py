@@ -83,6 +83,8 @@ class Release:
     """What a fresh machine has before any role ran."""
     packages: tuple[tuple[str, tuple[str, ...]], ...]
     """(role, packages its install part needs), in the order of the roles."""
+    boot: tuple[str, ...] = ()
+    """With what a node configures itself that starts later, where its image does not have it."""
     kernel: str = ""
     """The beginning of the version of the kernel that drivers are built for; empty where nodes need none."""
     hardware: tuple[Software, ...] = ()

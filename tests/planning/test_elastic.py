@@ -132,6 +132,19 @@ def test_what_the_first_proof_covers(count_min: int, outcome: str) -> None:
     assert not found(planned({"count_min": count_min}, proof={"level": "none"}), "elastic.proof")
 
 
+def test_nodes_that_could_not_configure_themselves() -> None:
+    """They would cost money and take no job; where all of them always run, none has to."""
+    bare = {"release": "2026.11-ubuntu", "scheduler": {"accounting": True}}
+    [finding] = found(planned({"count_min": 4}, **bare), "elastic.boot")
+    assert (finding.outcome, finding.place) == ("fail", "pools[0].count_min")
+    assert finding.text == (
+        "4 to 16 nodes of pool gpu run, and none that starts can configure itself: "
+        "release 2026.11-ubuntu has no Ansible"
+    )
+    assert not found(planned({}, **bare), "elastic.boot")
+    assert not found(elastic(4), "elastic.boot")
+
+
 def test_nodes_without_a_fabric_are_proven_one_by_one() -> None:
     """Then one that always runs is enough."""
     [finding] = found(elastic(1, machine="m7i"), "elastic.proof")

@@ -258,6 +258,8 @@ class Release:
     """Roles that only a cluster with accounting needs."""
     jobs_need_accounting: bool
     """Whether its Slurm starts no job of which nothing keeps account."""
+    boot: tuple[str, ...]
+    """Packages with which a node configures itself that starts later; none where the suite has none that would do."""
     hardware: Mapping[str, Software]
     """By role, in the order of the roles."""
     clients: Mapping[str, Software]

@@ -29,6 +29,7 @@ def choose(declaration: Declaration, notes: Notes) -> Release:
         versions=tuple(sorted(item for role in roles for item in row.versions.get(role, {}).items())),
         base_packages=row.base_packages,
         packages=tuple((role, row.packages[role]) for role in roles),
+        boot=row.boot,
     )
 
 

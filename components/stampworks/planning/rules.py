@@ -337,6 +337,10 @@ def elastic(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
         if not pool.elastic:
             continue
         place, all_ = f"{where}.count_min", f"{pool.counts} nodes of pool {pool.name} run"
+        if not plan.release.boot:
+            text = f"{all_}, and none that starts can configure itself: release {plan.release.name} has no Ansible"
+            hint = "take count_min out, or another release"
+            yield Finding("elastic.boot", "fail", text, hint, place, "error", pool.name)
         if pool.purchase in BOUGHT_BEFORE:
             text = f"{all_}, and {pool.purchase} capacity is paid for whether it runs or not: all {pool.count} are"
             hint = "take count_min out, or buy them as they run"
