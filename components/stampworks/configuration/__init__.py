@@ -1,5 +1,6 @@
 """Plan and roster become an inventory, and playbooks make its nodes into a cluster."""
 
+from stampworks.configuration.bundle import bundle_file
 from stampworks.configuration.inventory import image_inventory, inventory
 from stampworks.configuration.own import check_texts, content_digest, own_roles
 from stampworks.configuration.packer import packer_variables
@@ -18,6 +19,7 @@ __all__ = [
     "Look",
     "PlaybookFailed",
     "Recap",
+    "bundle_file",
     "check_texts",
     "content_digest",
     "image_inventory",

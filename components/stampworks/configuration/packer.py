@@ -23,6 +23,7 @@ def packer_variables(plan: Plan) -> dict[str, Any]:
     builder = image_inventory(release, BUILDER, "", content)["all"]
     launch = plan.controller.launch
     told = {name: value for name, value in builder["vars"].items() if name not in _PACKERS}
+    told["base_packages"] = sorted({*told["base_packages"], *release.boot})  # any pool may let its nodes come and go
     return {
         "release": release.name,
         "digest": hashlib.sha256(json.dumps([to_dict(release), content]).encode()).hexdigest()[:16],

@@ -102,7 +102,7 @@ def prepare(folder: Path, inventory: Mapping[str, Any], hosts: Sequence[str]) ->
     (folder / "sockets").mkdir()
     (folder / "ansible.cfg").write_text("")  # an empty one keeps those of the user and of the machine out
     (folder / "hosts").write_text("".join(f"{name}\n" for name in hosts))
-    (folder / "inventory.yml").write_text(yaml.dump(inventory, Dumper=_Dumper, sort_keys=False, allow_unicode=True))
+    (folder / "inventory.yml").write_text(as_yaml(inventory))
     keys = [f"{host['ansible_host']} {host['node_host_key']}\n" for host in inventory["all"]["hosts"].values()]
     (folder / "known_hosts").write_text("".join(keys))
 
@@ -121,11 +121,15 @@ def with_own_roles(
     (folder / "roles").mkdir()
     for role in roles:
         (folder / "roles" / role["name"]).symlink_to(role["path"])
-    place = next(index for index, play in enumerate(plays) if play["hosts"] == "health")
-    whole = [*plays[:place], *map(own_play, roles), *plays[place:]]
+    whole = with_own_plays(plays, roles)
     composed = folder / playbook.name
-    composed.write_text(yaml.dump(whole, Dumper=_Dumper, sort_keys=False, allow_unicode=True))
+    composed.write_text(as_yaml(whole))
     return composed, whole
+
+
+def with_own_plays(plays: Sequence[dict[str, Any]], roles: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+    place = next(index for index, play in enumerate(plays) if play["hosts"] == "health")
+    return [*plays[:place], *map(own_play, roles), *plays[place:]]
 
 
 def own_play(role: Mapping[str, str]) -> dict[str, Any]:
@@ -133,6 +137,11 @@ def own_play(role: Mapping[str, str]) -> dict[str, Any]:
     name = role["name"]
     task = {"name": name, "ansible.builtin.import_role": {"name": name}, "vars": json.loads(role["variables"])}
     return {"name": name, "hosts": name, "gather_facts": True, "tasks": [task]}
+
+
+def as_yaml(value: Any) -> str:
+    """As Ansible reads it."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 class _Dumper(yaml.SafeDumper):

@@ -1,0 +1,153 @@
+"""What a node configures itself with: the inventory that it makes of it is the one that everybody else would get."""
+
+from __future__ import annotations
+
+import io
+import json
+import runpy
+import shutil
+import tarfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from stampworks import configuration
+from stampworks.configuration import bundle
+from stampworks.plan import Attached, Extras, Member, Mount, OwnRole, Plan, Roster
+from stampworks.schedulers import slurm
+
+from .test_inventory import RENTED, Case
+
+KEY = "ssh-ed25519 AAAA"
+ATTACHED = Attached((Mount("/fsx", "fs-1.fsx:/abc", "lustre", "noatime"),))
+
+
+def made(case: Case, directory: Path) -> dict[str, bytes]:
+    plan, roster = case
+    archive = bundle.bundle(plan, roster, slurm.files(plan, roster), {}, "a-digest", ATTACHED, directory)
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
+        return {each.name: opened.extractfile(each).read() for each in opened}  # type: ignore[union-attr]
+
+
+@pytest.fixture
+def case(case_of: Callable[..., Case]) -> Case:
+    """Four nodes, of which three start with the work; the first and the head are there."""
+    pools = [{"name": "gpu", "machine": "p5", "count": 4, "count_min": 1, "zone": "us-east-1a"}]
+    plan, roster = case_of(pools=pools, **RENTED)
+    return plan, replace(roster, members=tuple(each for each in roster.members if each.name in ("head", "gpu-001")))
+
+
+def started(plan: Plan) -> Member:
+    """A node that has started, as a roster would have it."""
+    [pool] = plan.pools
+    rails = ["10.0.0.9" if each.address else "" for each in bundle._ports(pool)]
+    return Member("gpu-003", "gpu", "i-3", "10.0.0.9", tuple(rails), KEY)
+
+
+def of_roster(plan: Plan, roster: Roster, member: Member) -> dict[str, Any]:
+    """What the inventory says of this member."""
+    whole = replace(roster, members=(*roster.members, member))
+    files = slurm.files(plan, roster)
+    said = configuration.inventory(plan, whole, files, {}, "a-digest", ATTACHED, partial=True)["all"]
+    roles = [role for role, of in said["children"].items() if member.name in of["hosts"]]
+    return {"roles": roles, **said["vars"], **said["hosts"][member.name]}
+
+
+def of_node(files: dict[str, bytes], member: Member, monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, Any]:
+    """What the node makes of the bundle by itself."""
+    program = runpy.run_path(str(bundle.CONFIGURE))
+    (folder / "key.pub").write_text(f"{KEY} root@node\n")
+    program["known_of"].__globals__["HOST_KEY"] = folder / "key.pub"
+    pool = json.loads(files["pools/gpu.json"])
+    machine = {"name": member.name, "instance": "i-3", "address": member.address, "ports": [[[0, 0], member.address]]}
+    variables = read(files["pools/gpu.yml"])["all"]["vars"]
+    return {"roles": [*pool["before"], *pool["after"]], **variables, **program["known_of"](machine, pool)}
+
+
+def read(content: bytes) -> Any:
+    return yaml.load(content, Loader=_Loader)  # noqa: S506  (it is a safe one)
+
+
+class _Loader(yaml.SafeLoader):
+    """Knows what Ansible is told not to take for a template."""
+
+
+_Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))  # type: ignore[arg-type]
+
+
+def test_a_node_tells_itself_what_others_are_told(case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """But for the way by which others get to it, and for its neighbours, which may not be there yet."""
+    plan, roster = case
+    member = started(plan)
+    told = of_node(made(case, tmp_path), member, monkeypatch, tmp_path)
+    wanted = of_roster(plan, roster, member)
+    assert sorted(told.pop("roles")) == sorted(wanted.pop("roles"))
+    assert told.pop("ansible_connection") == "local"
+    for way in ("ansible_host", "ansible_user", "ansible_ssh_private_key_file", "ansible_ssh_common_args"):
+        wanted.pop(way, None)
+    assert told == wanted
+
+
+def test_it_takes_jobs_last(case: Case, tmp_path: Path) -> None:
+    """What lets it take jobs comes after it was looked at, and what it is looked at with comes before."""
+    told = json.loads(made(case, tmp_path)["pools/gpu.json"])
+    assert told["after"] == ["slurm_worker"]
+    assert {"health", "storage", "driver", "efa"} <= set(told["before"])
+
+
+def test_a_bundle_holds_no_secret_and_nobody_who_comes_and_goes(case: Case, tmp_path: Path) -> None:
+    """Secrets are kept by the cloud; a node that is there by chance makes no other bundle."""
+    plan, roster = case
+    files = made(case, tmp_path)
+    assert made((plan, replace(roster, members=(*roster.members, started(plan)))), tmp_path) == files
+    names = "\n".join(files)
+    assert all(each in names for each in ("configure", "playbooks/site.yml", "workloads/validation/", "pools/gpu.yml"))
+    assert ".md" not in names
+    told = read(files["pools/gpu.yml"])["all"]["vars"]
+    assert {"slurm_key", "database_password"}.isdisjoint(told)
+
+
+def test_the_same_bundle_is_the_same_bytes(case: Case, tmp_path: Path) -> None:
+    """Otherwise each `up` would bring another one."""
+    plan, roster = case
+    of: tuple[Any, ...] = (plan, roster, slurm.files(plan, roster), {}, "a-digest", ATTACHED, tmp_path)
+    assert bundle.bundle(*of) == bundle.bundle(*of)
+    assert configuration.bundle_file(*of) == configuration.bundle_file(*of)
+
+
+def test_roles_of_the_user_come_along(case_of: Callable[..., Case], tmp_path: Path) -> None:
+    """They are played where the others are, before the node is looked at."""
+    role = tmp_path / "roles/motd/tasks"
+    role.mkdir(parents=True)
+    (role / "main.yml").write_text("---\n- name: Say hello\n  ansible.builtin.debug: {msg: hello}\n")
+    pools = [{"name": "gpu", "machine": "p5", "count": 2, "count_min": 1, "zone": "us-east-1a"}]
+    plan, roster = case_of(pools=pools, **RENTED)
+    extras = Extras(roles=(OwnRole("motd", "roles/motd", ("gpu",), "{}"),), checks=())
+    files = made((replace(plan, extras=extras), roster), tmp_path)
+    assert files["playbooks/roles/motd/tasks/main.yml"] == (role / "main.yml").read_bytes()
+    plays = [each["hosts"] for each in read(files["playbooks/site.yml"])]
+    assert plays.index("motd") < plays.index("health")
+    assert "motd" in json.loads(files["pools/gpu.json"])["before"]
+
+
+@pytest.mark.parametrize(("health", "played"), [("true", ["before", "after"]), ("false", ["before"])])
+def test_a_node_that_is_not_well_takes_no_jobs(health: str, played: list[str], case: Case, tmp_path: Path) -> None:
+    """What starts slurmd is not played, and whoever has started the program is told."""
+    told = {"members": [], "rails": [], "before": ["before"], "after": ["after"]}
+    (tmp_path / "pools").mkdir()
+    (tmp_path / "pools/gpu.json").write_text(json.dumps(told))
+    (tmp_path / "key.pub").write_text(KEY)
+    machine = {"pool": "gpu", "name": "gpu-003", "instance": "i-3", "address": "10.0.0.9", "ports": []}
+    (tmp_path / "machine.json").write_text(json.dumps(machine))
+    found: list[str] = []
+
+    def play(*of: Any) -> int:
+        found.extend(of[-1])
+        return 0
+
+    main = runpy.run_path(str(bundle.CONFIGURE))["main"]
+    main.__globals__.update(HOST_KEY=tmp_path / "key.pub", HEALTH=shutil.which(health), play=play)
+    assert (main(tmp_path) == 0, found) == (health == "true", played)
