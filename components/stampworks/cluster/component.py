@@ -100,6 +100,10 @@ class Cluster(pulumi.ComponentResource):
         roll = self._roll(groups, keyring, signing_key)
         roster = self._roster(groups, roll)
         playbook = self._playbook(roster, keyring)
+        if any(pool.elastic_nodes for pool in plan.pools):
+            # After the head is what the bundle says of it. A node that is quicker waits for it.
+            file = Output.all(roster.data, self._attached).apply(lambda both: self._bundle(*both))
+            self._cloud.nodes.publish(name, place=place, file=file, opts=self._child(depends_on=[playbook]))
         self._prove(roll, roster, playbook, signing_key)
         self._register(roster, playbook)
 
@@ -234,6 +238,12 @@ class Cluster(pulumi.ComponentResource):
         plan, checks = self.plan, configuration.check_texts(self.plan.extras, Path.cwd())
         content = configuration.install_digest()
         return json.dumps(configuration.inventory(plan, roster, slurm.files(plan, roster), checks, content, attached))
+
+    def _bundle(self, roster: RosterData, attached: Attached) -> str:
+        plan, directory = self.plan, Path.cwd()
+        checks, content = configuration.check_texts(plan.extras, directory), configuration.install_digest()
+        files = slurm.files(plan, roster)
+        return str(configuration.bundle_file(plan, roster, files, checks, content, attached, directory))
 
     def _prove(self, roll: Roll, roster: Roster, playbook: Playbook, key: SigningKey | None) -> None:
         """Whatever uses what the cluster outputs waits for the proof."""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import http.server
 import os
+import runpy
+import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -151,3 +155,34 @@ def test_the_package_is_in_the_region_of_the_cluster() -> None:
     )
     arm = catalog.agent_package(catalog.machine_names()["p6e-gb200"], "trixie", "us-east-1")
     assert arm.endswith("/debian_arm64/amazon-ssm-agent.deb")
+
+
+def test_a_node_that_starts_by_itself_joins() -> None:
+    """After somebody can get in, who may have to look why it has not."""
+    found: Any = yaml.safe_load(cloud_config(KEY, "https://a.deb", ("one", "gpu", "eu-west-1", "bucket")))
+    assert [Path(command[0]).name for command in found["runcmd"]] == ["install-agent", "join"]
+    assert found["runcmd"][1][1:] == ["one", "gpu", "eu-west-1", "bucket"]
+    assert {each["permissions"] for each in found["write_files"]} == {"0755"}
+
+
+def test_what_does_not_become_a_node_goes(tmp_path: Path) -> None:
+    """It says why on the console before, and leaves nothing that costs money."""
+    log = tmp_path / "log"
+    for name in ("ansible-playbook", "poweroff"):
+        (tmp_path / name).write_text(STAND_IN.format(log=log, code=0))
+        (tmp_path / name).chmod(0o755)
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        metadata = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+    environment = {"PATH": str(tmp_path), "LIMIT_S": "0", "STAMPWORKS_METADATA": metadata}
+    join = [sys.executable, "-sE", str(PROGRAM.with_name("join")), "one", "gpu", "eu-west-1", "bucket"]
+    done = subprocess.run(join, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "stampworks: <urlopen error [Errno 111] Connection refused>" in done.stdout
+    assert "stampworks: this machine has not become a node, and goes" in done.stdout
+    assert log.read_text().split() == ["poweroff", "<>"]
+
+
+def test_what_a_node_brings_to_join_is_of_the_release() -> None:
+    """It is installed where an image lacks it, and the release says in what."""
+    brought = runpy.run_path(str(PROGRAM.with_name("join")))["PACKAGES"]
+    assert [release.boot for release in catalog.releases().values() if release.boot] == [tuple(brought)]

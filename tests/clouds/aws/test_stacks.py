@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
 import inspect
 import json
@@ -241,6 +242,7 @@ def test_what_a_change_does(rehearse: Rehearse) -> None:
 
 ELASTIC = """\
 changes:
+  - {name: whose nodes configure themselves, path: release, value: "2026.11"}
   - {name: elastic, path: pools.gpu.count_min, value: 1}
   - {name: fall-backs, path: pools.gpu.fallbacks, value: [{purchase: reserved, reservation: cr-1}, {purchase: spot}]}
 """
@@ -250,7 +252,7 @@ def test_elastic_nodes_start_from_templates_of_their_own(rehearse: Rehearse) -> 
     """One for each way to buy a node, complete: the controller may start from these, and end what has started."""
     rehearsed = rehearse("aws-dev-g6", ELASTIC)
     phases = {each["name"]: each for each in rehearsed.found["phases"] if each["name"].startswith("change: ")}
-    assert [each["verdict"] for each in phases.values()] == ["pass", "pass"]
+    assert [each["verdict"] for each in phases.values()] == ["pass", "pass", "pass"], phases
     made = {each["name"]: each for each in rehearsed.of("LaunchTemplate") if each.get("name")}
     assert sorted(made) == [f"aws-dev-g6.gpu.{number}" for number in range(3)]
     own, reserved, spot = (made[name] for name in sorted(made))
@@ -276,3 +278,18 @@ def test_elastic_nodes_start_from_templates_of_their_own(rehearse: Rehearse) -> 
         "Null": {"aws:ResourceTag/stampworks:elastic": "false"},
     }
     assert actions["ec2:RunInstances"]["Condition"]["Bool"] == {"ec2:IsLaunchTemplateResource": "true"}
+    assert all(each["instanceInitiatedShutdownBehavior"] == "terminate" for each in made.values())
+    assert "libexec/stampworks/join" in base64.b64decode(own["userData"]).decode()
+
+
+def test_what_elastic_nodes_configure_themselves_with(rehearse: Rehearse) -> None:
+    """A bundle in a private bucket and Slurm's key: their role may read both, and no other parameter."""
+    rehearsed = rehearse("aws-dev-g6", ELASTIC)
+    [bundle] = [each for each in rehearsed.of("BucketObjectv2") if each["key"] == "bundle.tar.gz"]
+    assert bundle["source"]
+    may = [json.loads(each["policy"]) for each in rehearsed.of("RolePolicy") if "bundle.tar.gz" in each["policy"]]
+    allowed = {(one["Action"], one["Resource"].rpartition(":")[2].partition("/")[2]) for one in may[0]["Statement"]}
+    assert allowed == {
+        ("s3:GetObject", "bundle.tar.gz"),
+        ("ssm:GetParameter", "stampworks/aws-dev-g6/slurm-key"),
+    }

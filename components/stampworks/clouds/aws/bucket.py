@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 from pulumi import ResourceOptions
 from pulumi_aws import s3
 
-from stampworks.clouds.aws.place import Place
 from stampworks.plan import Storage
+
+if TYPE_CHECKING:
+    from stampworks.clouds.aws.place import Place
 
 _OLD_DAYS, _UNFINISHED_DAYS = 30, 7
 
@@ -23,7 +25,12 @@ def _of_either_version(name: str) -> Any:
 
 
 def create(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> pulumi.Resource:
-    bucket: Any = _of_either_version("Bucket")(name, tags=place.tags(storage.name), opts=opts)
+    made: pulumi.Resource = private(name, place, storage.name, opts)
+    return made
+
+
+def private(name: str, place: Place, called: str, opts: ResourceOptions, **more: Any) -> Any:
+    bucket: Any = _of_either_version("Bucket")(name, tags=place.tags(called), opts=opts, **more)
     within = place.within(ResourceOptions(parent=bucket))
     s3.BucketPublicAccessBlock(
         name,
@@ -57,5 +64,4 @@ def create(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> 
         ],
         opts=within,
     )
-    result: pulumi.Resource = bucket
-    return result
+    return bucket

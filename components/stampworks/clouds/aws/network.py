@@ -10,7 +10,7 @@ import pulumi
 from pulumi import Output, ResourceOptions
 from pulumi_aws import cloudwatch, ec2, iam, ssm, vpc
 
-from stampworks.clouds.aws import tags
+from stampworks.clouds.aws import bundle, tags
 from stampworks.clouds.aws.place import ANYWHERE, Place, assumed_by
 from stampworks.plan import Network, Rail
 from stampworks.resources import Keyring
@@ -44,6 +44,8 @@ class Connections(pulumi.ComponentResource):
             self._endpoint(service, private)
         self._flow_log()
         self._way_in(cluster, keyring)
+        if place.bundle:
+            bundle.keep_key(name, place, keyring.slurm_key, self._opts)
         self.register_outputs({})
 
     def _table(self, name: str) -> ec2.RouteTable:

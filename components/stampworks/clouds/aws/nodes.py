@@ -11,10 +11,10 @@ import pulumi
 from pulumi import Output, ResourceOptions
 from pulumi_aws import autoscaling, ebs, ec2, iam
 
-from stampworks.clouds.aws import tags
+from stampworks.clouds.aws import bundle, tags
 from stampworks.clouds.aws.first_boot import cloud_config
 from stampworks.clouds.aws.network import Connections
-from stampworks.clouds.aws.place import assumed_by
+from stampworks.clouds.aws.place import Place, assumed_by
 from stampworks.plan import Group, Interface, Offer, Rail, Release, template_name
 from stampworks.resources import ElasticNodes
 
@@ -164,6 +164,8 @@ class NodeGroup(pulumi.ComponentResource):
             lambda arns: _may_start(cluster, group, *arns)
         )
         iam.RolePolicy(self._name, role=controller.role.id, policy=may, opts=opts)
+        reads = place.bundle.arn.apply(lambda arn: bundle.may_read(cluster, arn))
+        iam.RolePolicy(f"{self._name}-bundle", role=self.role.id, policy=reads, opts=opts)
 
     def _template(
         self,
@@ -176,7 +178,9 @@ class NodeGroup(pulumi.ComponentResource):
         subnet_id: Output[str] | None = None,
         after: Sequence[pulumi.Resource] = (),
     ) -> ec2.LaunchTemplate:
-        """An Auto Scaling group has a subnet of its own; whoever else starts something from it wants it said."""
+        """An Auto Scaling group has a subnet of its own, and configures no node; whoever else starts something from it
+        wants both said, and a machine that goes by itself gone."""
+        first_boot = self._joining() if name else self._network.ssh_public_key.apply(self._first_boot)
         launch, place = self._launch, self._network.place
         disk: ec2.LaunchTemplateBlockDeviceMappingEbsArgsDict = {
             "volume_type": "gp3",
@@ -207,7 +211,8 @@ class NodeGroup(pulumi.ComponentResource):
             placement={"group_name": together.name} if together and offer.placed_together else None,
             instance_market_options=_MARKETS.get(offer.purchase),
             capacity_reservation_specification=_reserved(offer.reservation),
-            user_data=self._network.ssh_public_key.apply(lambda key: _encoded(self._first_boot(key))),
+            user_data=first_boot.apply(_encoded),
+            instance_initiated_shutdown_behavior="terminate" if name else None,
             tag_specifications=[
                 {"resource_type": kind, "tags": of} for kind in ("instance", "network-interface", "volume")
             ],
@@ -223,6 +228,12 @@ class NodeGroup(pulumi.ComponentResource):
 
     def _first_boot(self, ssh_public_key: str) -> str:
         return cloud_config(ssh_public_key, self._launch.agent)
+
+    def _joining(self) -> Output[str]:
+        place, agent = self._network.place, self._launch.agent
+        known = Output.all(self._network.ssh_public_key, place.provider.region, place.bundle.id)
+        joins = (place.cluster, self._group.name)
+        return known.apply(lambda all_: cloud_config(all_[0], agent, (*joins, *map(str, all_[1:]))))
 
 
 def interface_type(interface: Interface) -> str:
@@ -323,6 +334,10 @@ def create(
     opts: ResourceOptions,
 ) -> NodeGroup:
     return NodeGroup(name, network, group, tags.template(group, release, content), volumes, controller, opts)
+
+
+def publish(name: str, *, place: Place, file: Output[str], opts: ResourceOptions) -> None:
+    bundle.publish(name, place, file, opts)
 
 
 def template(group: Group, leaf_nodes: int | None, release: Release, content: str) -> str:  # noqa: ARG001

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import pulumi
 from pulumi import ResourceOptions
 from pulumi_aws import Provider, ec2, vpc
 
-from stampworks.clouds.aws import alarms, tags
+from stampworks.clouds.aws import alarms, bundle, tags
 from stampworks.plan import Plan
 
 ANYWHERE = "0.0.0.0/0"
@@ -26,6 +27,8 @@ class Place(pulumi.ComponentResource):
     """By their names in the plan."""
     nodes: ec2.SecurityGroup
     storage: ec2.SecurityGroup
+    bundle: Any
+    """The bucket with what nodes configure themselves with; None where none starts by itself."""
 
     def __init__(self, name: str, plan: Plan, opts: ResourceOptions) -> None:
         super().__init__("stampworks:aws:Place", name, None, opts)
@@ -69,6 +72,7 @@ class Place(pulumi.ComponentResource):
         # "File system access control"; read 2026-11-22).
         for one, other in (("nodes", "nodes"), ("nodes", "storage"), ("storage", "nodes"), ("storage", "storage")):
             self._allow(f"{name}-{one}-{other}", getattr(self, one), getattr(self, other), within)
+        self.bundle = bundle.create(name, self, plan)
         self.register_outputs({})
 
     def within(self, opts: ResourceOptions) -> ResourceOptions:

@@ -33,7 +33,7 @@ def template(group: Group, release: Release, content: str) -> str:
     """
     launch = to_dict(group.launch) if group.launch else {}
     brought = tuple(each for each in release.hardware if each.name in group.hardware)
-    installed = replace(release, kernel=release.kernel if brought else "", hardware=brought, clients=())
+    installed = replace(release, kernel=release.kernel if brought else "", hardware=brought, clients=(), boot=())
     disk = [*(launch.pop(each, "") for each in ("image", "published_image", "prepared")), to_dict(installed), content]
     return f"{_digest([launch, group.purchase, group.reservation])}-{_digest(disk)}"
 
@@ -45,6 +45,15 @@ def _digest(of: object) -> str:
 def was(host_key: str) -> str:
     """What stands for the key of a disk that goes: whoever reads the console waits for another one."""
     return _WAS + host_key.removeprefix(_WAS)
+
+
+BUNDLE: Final = "bundle.tar.gz"
+"""What nodes that start later find in the cluster's bucket."""
+
+
+def key_parameter(cluster: str) -> str:
+    """Where Slurm's key is, for nodes that configure themselves."""
+    return f"/stampworks/{cluster}/slurm-key"
 
 
 def identity_parameter(cluster: str) -> str:

@@ -1,0 +1,54 @@
+"""What nodes of an AWS cluster configure themselves with that start later: a bundle in a bucket, and Slurm's key."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+from pulumi import Output, ResourceOptions
+from pulumi_aws import s3, ssm
+
+from stampworks.clouds.aws import bucket, tags
+from stampworks.plan import Plan
+
+if TYPE_CHECKING:
+    from stampworks.clouds.aws.place import Place
+
+
+def create(name: str, place: Place, plan: Plan) -> Any:
+    """Where the bundle is going to be; nothing where no node starts by itself. What is in it can be made again."""
+    if not any(pool.elastic_nodes for pool in plan.pools):
+        return None
+    opts = place.within(ResourceOptions(parent=place))
+    return bucket.private(f"{name}-bundle", place, "bundle", opts, force_destroy=True)
+
+
+def keep_key(name: str, place: Place, slurm_key: Output[str], opts: ResourceOptions) -> None:
+    ssm.Parameter(
+        f"{name}-slurm-key",
+        name=tags.key_parameter(place.cluster),
+        type="SecureString",
+        value=slurm_key,
+        tags=place.tags("slurm-key"),
+        opts=opts,
+    )
+
+
+def publish(name: str, place: Place, file: Output[str], opts: ResourceOptions) -> None:
+    s3.BucketObjectv2(
+        f"{name}-bundle",
+        bucket=place.bundle.id,
+        key=tags.BUNDLE,
+        source=file.apply(pulumi.FileAsset),
+        tags=place.tags("bundle"),
+        opts=place.within(opts),
+    )
+
+
+def may_read(cluster: str, arn: str) -> str:
+    """What a node needs that starts later. Keys that AWS manages itself open what their service may be asked for."""
+    parameter = f"arn:aws:ssm:*:*:parameter{tags.key_parameter(cluster)}"
+    allowed = [("s3:GetObject", f"{arn}/{tags.BUNDLE}"), ("ssm:GetParameter", parameter)]
+    statements = [{"Effect": "Allow", "Action": action, "Resource": of} for action, of in allowed]
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})
