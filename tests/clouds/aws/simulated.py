@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -76,6 +77,8 @@ class Simulated:
 
     def __init__(self) -> None:
         self.url = ""
+        self.application: Any = None
+        """For whoever serves it elsewhere, too."""
         self.calls: list[str] = []
         """Each as a policy names it: ec2:DescribeInstances."""
         self._faults: list[Fault] = []
@@ -184,18 +187,29 @@ class Simulated:
 def simulated_aws() -> Iterator[Simulated]:
     """Serves it until it is left; one at a time in a process, for moto keeps what there is in the process."""
     aws, inner = Simulated(), DomainDispatcherApplication(create_backend_app)
-    server = make_server("127.0.0.1", 0, lambda *call: aws.answer(inner, *call), threaded=True, request_handler=_Quiet)
-    aws.url = f"http://127.0.0.1:{server.server_port}"
-    aws.clear()
+    aws.application = lambda *call: aws.answer(inner, *call)
+    with socket.create_server(("127.0.0.1", 0)) as here, served(aws.application, here):
+        aws.url = f"http://127.0.0.1:{here.getsockname()[1]}"
+        aws.clear()
+        try:
+            yield aws
+        finally:
+            aws.clear()
+
+
+@contextmanager
+def served(application: Any, at: socket.socket) -> Iterator[None]:
+    """While inside, whoever connects there is answered."""
+    host, port = at.getsockname()[:2]
+    server = make_server(host, port, application, threaded=True, request_handler=_Quiet, fd=at.fileno())
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
-        yield aws
+        yield
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
-        aws.clear()
 
 
 class _Quiet(WSGIRequestHandler):

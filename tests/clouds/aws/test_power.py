@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models import ec2_backends
 from moto.ec2.models.instances import Instance
 from moto.ec2.responses import EC2Response
 from stampworks.configuration import playbooks_dir
 
-from .simulated import Simulated
+from .simulated import REGION, Simulated
 
 PROGRAMS = playbooks_dir() / "roles/power/files"
 STAND_IN = Path(__file__).parent
@@ -69,6 +71,12 @@ class Cloud:
         if tags:
             self.ec2.create_tags(Resources=[made["InstanceId"]], Tags=rows(tags))
         return str(made["InstanceId"])
+
+    def switched_off(self, id_: str) -> None:
+        """By itself, where that is its end."""
+        self.ec2.terminate_instances(InstanceIds=[id_])
+        machine: Any = ec2_backends[DEFAULT_ACCOUNT_ID][REGION].get_instance(id_)
+        machine.state_reason.message = "Client.InstanceInitiatedShutdown: Instance initiated shutdown"
 
     def instances(self, cluster: str = "one") -> dict[str, str]:
         """Those that are paid for: their names by their ids."""
@@ -458,6 +466,22 @@ def test_a_machine_that_dies(head: Head, cloud: Cloud, state: str) -> None:
     assert nodes_of(cloud) == ["gpu-004"]
     head.resume("gpu-003")
     assert nodes_of(cloud) == ["gpu-003", "gpu-004"]
+
+
+def test_a_machine_that_could_not_become_a_node(head: Head, cloud: Cloud) -> None:
+    """It has switched itself off, and the next one would do the same: jobs are told where to look, and wait."""
+    head.resume("gpu-003")
+    [id_] = [id_ for id_, name in cloud.instances().items() if name == "gpu-003"]
+    cloud.switched_off(id_)
+    head.watch()
+    assert head.returned()["gpu-003"].startswith(f"its instance {id_} is gone. Client.InstanceInitiatedShutdown")
+    head.watch()
+    head.resume("gpu-003")
+    assert nodes_of(cloud) == []
+    assert f"on-demand started {id_}, which could not become gpu-003: its console" in head.returned()["gpu-003"]
+    head.later(61)
+    head.resume("gpu-003")
+    assert nodes_of(cloud) == ["gpu-003"]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ PASSING = {
 }
 THROTTLED = {each for each in PASSING if each.startswith(("Request", "Throttling", "EC2"))}
 ALIVE = {"pending", "running", "stopping", "stopped"}
+GONE_BY_ITSELF = "Client.InstanceInitiatedShutdown"
 ELASTIC = "stampworks:elastic"
 """The tag that no node has which always runs: those are their group's."""
 

@@ -1,0 +1,195 @@
+"""A node that starts with the work, for real but for AWS: Slurm wants it for a job, the head's program starts it, it
+configures itself from the bundle, is looked at, and takes the job.
+
+AWS and its metadata service are simulated, and a machine that AWS has started is a namespace node that was there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import socket
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from moto.ec2.models.instances import Instance
+from stampworks import configuration
+from stampworks.clouds.aws import first_boot, tags
+from stampworks.clouds.local import room
+from stampworks.plan import Attached, Member, Plan, Roster, template_name
+from stampworks.provider.node_image import ensure_node_image
+from stampworks.schedulers import slurm
+
+from tests.clouds.aws import metadata
+from tests.clouds.aws.simulated import REGION, Simulated, served, simulated_aws
+from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, plan_of
+from tests.playbooks.test_handover import METADATA, plan_on_aws
+
+CLONE_NEWNET = 0x40000000
+BUCKET = "the-bundle"
+JOIN = Path(first_boot.__file__).parent / "tree/join"
+ENDPOINT = "/etc/python3.13/sitecustomize.py"
+"""What every Python on a node reads first: there the SDK is told where the simulated AWS is."""
+
+
+BOOTED = r"""
+mkdir /usr/lib/own
+mv /usr/sbin/slurmd /usr/lib/own/slurmd
+printf '#!/bin/sh\nexec /usr/lib/own/slurmd -b "$@"\n' >/usr/sbin/slurmd
+chmod 755 /usr/sbin/slurmd
+"""
+"""A namespace has booted when its host has, and Slurm believes no machine that it has started if it is older."""
+
+
+@dataclass
+class Scene:
+    """A head and a node that always runs, and a machine that is not a node yet."""
+
+    plan: Plan
+    machines: Cluster
+    aws: Simulated
+    elastic: Member
+    instances: dict[str, str] = field(default_factory=dict)
+    """By address, whom the metadata service takes a machine for."""
+
+    def started(self, limit_s: float = 90) -> str:
+        """The instance that the head has started and named."""
+        ec2, end = self.aws.client("ec2"), time.monotonic() + limit_s
+        filters = [{"Name": f"tag:{tags.NODE}", "Values": [self.elastic.name]}]
+        while time.monotonic() < end:
+            for each in ec2.describe_instances(Filters=filters)["Reservations"]:
+                return str(each["Instances"][0]["InstanceId"])
+            time.sleep(0.5)
+        said = self.machines.shell("head", "tail -n 30 /var/log/stampworks/*/current; scancel -u alice")
+        raise AssertionError(said)
+
+    def boot(self, instance: str) -> subprocess.CompletedProcess[str]:
+        """What the first boot of the machine does."""
+        self.instances[self.elastic.address] = instance
+        words = ["python3", "-sE", "/root/join", self.plan.name, "gpu", REGION, BUCKET]
+        return room.run_in_node(self.plan.name, self.elastic.name, ["env", "LIMIT_S=60", *words], 600)
+
+
+@pytest.fixture
+def scene(whole: tuple[Scene, Path], monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setenv("STAMPWORKS_STATE", str(whole[1]))
+    return whole[0]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Path]]:
+    folder, name = tmp_path_factory.mktemp("joining"), f"t{uuid.uuid4().hex[:8]}"
+    key = folder / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
+    local, plan = plan_of(name, count=2), plan_on_aws(name, count_min=1)
+    release = replace(local.release, packages=(*local.release.packages, ("boot", plan.release.boot)))
+    image = ensure_node_image(release, configuration.install_digest(), print)
+    machines = Cluster(local, key, image)
+    with ExitStack() as stack:
+        patch, aws = stack.enter_context(pytest.MonkeyPatch.context()), stack.enter_context(simulated_aws())
+        patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
+        stack.callback(room.remove_room, name, CLAIM)
+        machines.boot()
+        here = machines.roster
+        elastic = next(each for each in here.members if each.name == "gpu-002")
+        patch.setattr(Instance, "private_ip_address", property(lambda _: elastic.address))
+        roster = replace(here, members=tuple(each for each in here.members if each != elastic))
+        made = Scene(plan, machines, aws, elastic)
+        made.instances |= {each.address: "i-static" for each in roster.members}
+        gateway = local.network.gateway
+        also_here = [*here.reach, "ip", "address", "add", f"{METADATA}/32", "dev", "lo"]
+        subprocess.run(also_here, check=True, timeout=30)
+        for address, port, application in (
+            (METADATA, 80, metadata.service(aws, made.instances)),
+            (gateway, 5000, aws.application),
+        ):
+            stack.enter_context(served(application, stack.enter_context(listening(here.reach, address, port))))
+        for member in here.members:
+            machines.shell(member.name, f"ip route replace {METADATA}/32 via {gateway}")
+            told = f"import os; os.environ.setdefault('AWS_ENDPOINT_URL', 'http://{gateway}:5000')"
+            machines.shell(member.name, f'echo "{told}" >>{ENDPOINT}')
+        prepare(aws, plan, roster)
+        program = JOIN.read_text().replace("'", "'\\''")
+        machines.shell("gpu-002", f"printf %s '{program}' >/root/join")
+        machines.shell("gpu-002", BOOTED)
+        inventory = configuration.inventory(plan, roster, slurm.files(plan, roster))
+        asyncio.run(configuration.play("site.yml", inventory, roster.reach, SECRETS, machines.said.append, 5))
+        yield made, folder / "state"
+
+
+def listening(reach: tuple[str, ...], address: str, port: int) -> socket.socket:
+    """A socket of this process in the network of the room."""
+    made: list[socket.socket] = []
+
+    def inside(pid: int) -> None:
+        with open(f"/proc/{pid}/ns/net") as network:  # noqa: PTH123
+            assert ctypes.CDLL(None, use_errno=True).setns(network.fileno(), CLONE_NEWNET) == 0
+        made.append(socket.create_server((address, port)))
+
+    with subprocess.Popen([*reach, "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as there:
+        assert there.stdin
+        assert there.stdout
+        there.stdin.write(b"in\n")
+        there.stdin.flush()
+        there.stdout.readline()  # now it is inside
+        thread = threading.Thread(target=inside, args=(there.pid,))  # which ends with the network that it has entered
+        thread.start()
+        thread.join()
+        there.stdin.close()
+    return made[0]
+
+
+def prepare(aws: Simulated, plan: Plan, roster: Roster) -> None:
+    """What an `up` makes in AWS for nodes that start later."""
+    s3, ec2 = aws.client("s3"), aws.client("ec2")
+    content = configuration.bundle_file(
+        plan, roster, slurm.files(plan, roster), {}, configuration.install_digest(), Attached(), Path.cwd()
+    )
+    s3.create_bucket(Bucket=BUCKET)
+    s3.put_object(Bucket=BUCKET, Key=tags.BUNDLE, Body=content.read_bytes())
+    key = tags.key_parameter(plan.name)
+    aws.client("ssm").put_parameter(Name=key, Value=SECRETS["slurm_key"], Type="SecureString")
+    [pool] = plan.pools
+    of = {tags.CLUSTER: plan.name, tags.GROUP: pool.name, tags.ELASTIC: "on-demand"}
+    ec2.create_launch_template(
+        LaunchTemplateName=template_name(plan.name, pool, pool.offers[0]),
+        LaunchTemplateData={
+            "ImageId": aws.publish("/test/image"),
+            "InstanceType": "m7i.xlarge",
+            "TagSpecifications": [
+                {"ResourceType": "instance", "Tags": [{"Key": name, "Value": value} for name, value in of.items()]}
+            ],
+        },
+    )
+
+
+def test_a_node_starts_with_its_job(scene: Scene) -> None:
+    """The job waits until the node is one, and runs on both."""
+    ask = "runuser -u alice -- srun --chdir=/tmp -p main -N2 hostname"
+    with ThreadPoolExecutor(1) as one:
+        job = one.submit(scene.machines.shell, "head", ask, 150)
+        try:
+            done = scene.boot(scene.started())
+            assert done.returncode == 0, done.stdout + done.stderr
+        except BaseException:
+            scene.machines.shell("head", "scancel -u alice")
+            raise
+        assert sorted(job.result().split()) == ["gpu-001", "gpu-002"]
+    scene.machines.shell("gpu-002", "! test -e /run/stampworks-join")  # with its secrets
+    scene.machines.shell("head", "scontrol update nodename=gpu-002 state=power_down_force reason=enough")
+    until = time.monotonic() + 120
+    states = {"running"}
+    while states & {"running", "pending"} and time.monotonic() < until:
+        time.sleep(1)
+        rows = scene.aws.client("ec2").describe_instances()["Reservations"]
+        states = {each["State"]["Name"] for row in rows for each in row["Instances"]}
+    assert states == {"terminated"}, json.dumps(list(states))
