@@ -50,7 +50,7 @@ def add_role_and_check(environment: Environment, variables: dict[str, str]) -> N
     """The role does its work on every node; a node that has lost it is drained by the check, in the check's words."""
     head, _, rest = PROGRAM.partition("declaration = ")
     _, _, tail = rest.partition("\n)\n")
-    files = {"__main__.py": head + EXTRAS + tail, "roles/scratch/tasks/main.yml": ROLE, "checks/scratch.sh": CHECK}
+    files = {"__main__.py": head + EXTRAS + tail, "roles/datasets/tasks/main.yml": ROLE, "checks/datasets.sh": CHECK}
     for name, text in files.items():
         (environment.project / name).parent.mkdir(parents=True, exist_ok=True)
         (environment.project / name).write_text(text)
@@ -58,12 +58,12 @@ def add_role_and_check(environment: Environment, variables: dict[str, str]) -> N
     assert "~ 1 updated" in said
     assert "warning" not in said
     on_node = ("stampworks", "ssh", "-s", "plan.json", "gpu-002", "--")
-    assert environment.run(*on_node, "stat", "-c", "%a", "/scratch", **variables) == "1777\n"
-    environment.run(*on_node, "sh", "-c", "rmdir /scratch; ! stampworks-health", **variables)
+    assert environment.run(*on_node, "stat", "-c", "%a", "/datasets", **variables) == "1777\n"
+    environment.run(*on_node, "sh", "-c", "rmdir /datasets; ! stampworks-health", **variables)
     reason = environment.run(*on_node, "scontrol", "show", "node", "gpu-002", **variables)
     assert "DRAIN" in reason
-    assert "Reason=health: scratch: /scratch is not there [" in reason
-    environment.run(*on_node, "sh", "-c", "mkdir /scratch; stampworks-health", **variables)
+    assert "Reason=health: datasets: /datasets is not there [" in reason
+    environment.run(*on_node, "sh", "-c", "mkdir /datasets; stampworks-health", **variables)
     # slurmctld counts a node that is given back as silent until it has asked it
     well = "for _ in $(seq 60); do stampworks status -s plan.json && exit; sleep 1; done; exit 1"
     assert "cluster demo on local: pass" in environment.run("bash", "-c", well, **variables)
