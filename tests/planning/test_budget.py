@@ -69,10 +69,19 @@ def test_nodes_that_need_not_run_only_warn() -> None:
 @pytest.mark.parametrize(("usd", "outcome"), [(10_000_000, "unknown"), (100_000, "fail")])
 def test_what_has_no_price_is_not_taken_for_free(usd: int, outcome: str) -> None:
     """Unless what has one is too much by itself."""
+    data = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_1", "capacity": 1200, "mount": "/data"}
+    [it] = found(on_aws({"monthly_usd": usd}, storage=[data]))
+    assert it.outcome == outcome
+    assert " USD without storage data, of which no price is known; the budget is " in it.text
+
+
+@pytest.mark.parametrize(("usd", "outcome"), [(10_000_000, "unknown"), (100_000, "fail")])
+def test_what_is_paid_by_use_is_not_taken_for_free(usd: int, outcome: str) -> None:
+    """Unless what runs is too much by itself."""
     archive = {"name": "archive", "kind": "s3", "mount": "/archive"}
     [it] = found(on_aws({"monthly_usd": usd}, storage=[archive]))
     assert it.outcome == outcome
-    assert " USD without storage archive, of which no price is known; the budget is " in it.text
+    assert " USD without what storage archive holds and moves; the budget is " in it.text
 
 
 def test_where_nothing_is_sold_no_rule_speaks() -> None:

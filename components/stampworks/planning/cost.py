@@ -32,7 +32,8 @@ def cost(plan: Plan) -> Cost:
     """The sum of all that is paid by the hour; unknown as soon as a part of it is, and each that is says so."""
     groups = [group for group in plan.groups if group.role != "scheduling only"]
     nodes = [_of_group(plan, each) for each in groups]
-    charges = (*nodes, *(_of_storage(plan, each) for each in plan.storage), *_of_parts(plan, groups))
+    storage = [_of_storage(plan, each) for each in plan.storage if each.name not in by_use(plan)]
+    charges = (*nodes, *storage, *_of_parts(plan, groups))
     return Cost(charges, tuple(_uncounted(plan)) if any(each.sold for each in nodes) else ())
 
 
@@ -68,6 +69,14 @@ def _source(found: catalog.Price | catalog.StoragePrice | catalog.PartPrice) -> 
     return f"{found.source}, read {found.read}, {found.trust} source"
 
 
+def by_use(plan: Plan) -> list[str]:
+    """Storage of a size that nobody declares: empty it costs nothing, and what it will hold is not known."""
+    if CLOUDS[plan.cloud].launches is None:
+        return []
+    rows = {each.name: file_systems.resolve(options(each)) for each in plan.storage if each.kind != DIRECTORY}
+    return [name for name, row in rows.items() if row is not None and row.capacity == ()]
+
+
 def _uncounted(plan: Plan) -> Iterator[str]:
     """What a cloud bills besides, by use or without a price in the catalog."""
     launches = CLOUDS[plan.cloud].launches
@@ -78,6 +87,8 @@ def _uncounted(plan: Plan) -> Iterator[str]:
         yield "each GB that passes through the NAT gateway"
     if {*plan.network.endpoints} - {*launches.routed}:
         yield "each GB that passes through the endpoints"
+    if used := by_use(plan):
+        yield f"what storage {', '.join(used)} holds and moves"
     if plan.scheduler.kind == "kubernetes":
         yield "the control plane of Kubernetes"
     yield "traffic to other zones and to the world, requests, and what is written to logs"

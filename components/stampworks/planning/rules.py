@@ -19,7 +19,7 @@ from stampworks.plan import CLIENTS, Group, Plan, Storage, Subnet, declared_pool
 from stampworks.planning import file_systems, launching, model, preflight, storage
 from stampworks.planning.addresses import MANAGEMENT, AddressMap
 from stampworks.planning.clouds import CLOUDS
-from stampworks.planning.cost import BOUGHT_BEFORE, MONTH_HOURS, NoPrice, cost, price_of, price_of_storage
+from stampworks.planning.cost import BOUGHT_BEFORE, MONTH_HOURS, NoPrice, by_use, cost, price_of, price_of_storage
 from stampworks.planning.findings import Facts, Finding, Rule, Severity, Verdict
 from stampworks.planning.layout import joined_nodes, taken_of
 
@@ -507,7 +507,10 @@ def budget(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     most = MONTH_HOURS * sum(each.usd_per_hour or 0 for each in charges)
     unpriced = [each.what for each in charges if each.usd_per_hour is None]
     range_ = f"{least:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
-    without = f" without {', '.join(unpriced)}, of which no price is known" if unpriced else ""
+    used = by_use(plan)
+    left_out = [f"{', '.join(unpriced)}, of which no price is known"] if unpriced else []
+    left_out += [f"what storage {', '.join(used)} holds and moves"] if used else []
+    without = f" without {', and '.join(left_out)}" if left_out else ""
     text = f"a month of {MONTH_HOURS} hours costs {range_} USD{without}; the budget is {limit:,} USD"
     place, more = "budget.monthly_usd", f"write {math.ceil(most)} or more, or take nodes out"
     if least > limit:
@@ -517,6 +520,8 @@ def budget(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     elif most > limit:
         text += ", which is spent before the month ends where all nodes run"
         yield Finding("cost.budget", "fail", text, more, place, "warning")
+    elif used:
+        yield Finding("cost.budget", "unknown", text, "reckon by the data that you expect there", place)
     else:
         yield Finding("cost.budget", "pass", text, "", place)
 
