@@ -47,8 +47,10 @@ def test_a_subnet_takes_as_many_nodes_as_it_has_addresses(machine: str, each: in
 
 def test_without_them_a_node_takes_one() -> None:
     plan = on_aws("p5", 250, cards=False)
-    assert nics(plan)[:3] == [(0, 0, False, True), (0, 1, True, False), (1, 1, True, False)]
+    assert nics(plan)[:3] == [(0, 0, False, True), (0, 1, True, False), (1, 0, True, False)]
     assert len(nics(plan)) == 33
+    alone = [(card, 0, True, False) for card in (1, 5, 9, 13)]
+    assert nics(on_aws("p6e-gb200", 2, cards=False))[1:] == alone
     with pytest.raises(DeclarationError):
         on_aws("p5", 251, cards=False)
 

@@ -28,12 +28,21 @@ PODS = Pods(
 def _interfaces(machine: catalog.Machine, card_addresses: bool) -> tuple[Interface, ...]:
     """One that has an address, and one of EFA alone on each card of the fabric: a node takes one address, whatever it
     has. Every machine with EFA takes them (AWS, "AWS announces EFA update for scalability with AI/ML applications",
-    2024-10-24, read 2026-11-22). With addresses on cards, one of EFA with IP on each, the first of which is the node's
-    own where its card has EFA (Amazon EC2 User Guide, efa-acc-inst-types, as it was before, read 2026-11-22)."""
+    2024-10-24, read 2026-11-22). EFA alone is a card's first device, and the second one of the card that has the
+    node's own: some cards of P6e-GB200 take no second one (Amazon EC2 User Guide, efa-acc-inst-types;
+    aws-parallelcluster 6930; both read 2026-11-23). With addresses on cards, one of EFA with IP on each, the first of
+    which is the node's own where its card has EFA, and the second device of every other card (the same guide, as it was
+    before, read 2026-11-22)."""
     cards = catalog.fabric_cards(machine)
     own = Interface("own", card=0, device=0, fabric=card_addresses and 0 in cards, address=True)
     others = [card for card in cards if not (own.fabric and card == 0)]
-    return (own, *(Interface(f"card{card}", card, 1, fabric=True, address=card_addresses) for card in others))
+    return (
+        own,
+        *(
+            Interface(f"card{card}", card, device=int(card == 0 or card_addresses), fabric=True, address=card_addresses)
+            for card in others
+        ),
+    )
 
 
 # What nodes without a way out need of AWS: their packages and bundles (s3), who they are (sts), whom they belong to and
