@@ -61,9 +61,10 @@ RENTED = {"cloud": "aws", "region": "us-east-1"}
 @pytest.mark.parametrize(
     ("machine", "roles"),
     [
-        ("p5", ["driver", "efa", "scratch", "persistence", "fabric_manager", "containers"]),
+        ("p5", ["driver", "efa", "scratch", "persistence", "fabric_manager", "torch", "containers"]),
         ("p6-b300", ["efa", "scratch"]),  # of its accelerator the release has no driver
-        ("g6-8xlarge", ["driver", "efa", "scratch", "persistence", "containers"]),  # one accelerator, so no switch
+        # one accelerator, so no switch
+        ("g6-8xlarge", ["driver", "efa", "scratch", "persistence", "torch", "containers"]),
     ],
 )
 def test_nodes_get_what_their_hardware_needs(machine: str, roles: list[str], case_of: Callable[..., Case]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from stampworks.operations import InputError, jobs
 from stampworks.operations.jobs import UsedError
+from stampworks.operations.qualify import PYTHON
 from stampworks.plan import Plan, Queue, User
 
 from tests.operations.standin import StandIn, node
@@ -262,7 +263,7 @@ def test_validation(cluster: StandIn, plan: Plan) -> None:
     """All programs, or those that options are given for; each leaves its results in the run's folder."""
     run = jobs.prepare(plan, cluster.roster, "validation", "look", settings=("matmul.seconds=1", "limits={}"))
     assert run.wanted.program == (
-        *("python3", "-m", "validation", "matmul", "limits", "--options", f"{folder(plan, 'look')}/options.json"),
+        *(PYTHON, "-m", "validation", "matmul", "limits", "--options", f"{folder(plan, 'look')}/options.json"),
         *("--out", f"{folder(plan, 'look')}/results"),
     )
     assert "pairs" in jobs.prepare(plan, cluster.roster, "validation", "all").wanted.program

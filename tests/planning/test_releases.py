@@ -96,12 +96,18 @@ def test_a_slurm_that_needs_accounting_is_refused_without() -> None:
 
 
 def test_what_cannot_be_measured_is_said() -> None:
-    """The suite has no torch, on which the checks run; who wants no proof is not bothered."""
-    assert verdicts(on_aws(release=UBUNTU), "release.torch") == [
-        ("unknown", f"whether nodes can be proven at level standard: release {UBUNTU} has no torch")
+    """The suite has no torch, on which the checks run, and accelerators bring one; no proof, no question."""
+    plain = {"name": "plain", "machine": "m7i", "count": 1, "zone": "us-east-1a"}
+    assert verdicts(on_aws(release=UBUNTU, pools=[plain]), "release.torch") == [
+        (
+            "unknown",
+            f"whether nodes of pool plain can be proven at level standard: release {UBUNTU} has no torch for them",
+        )
     ]
-    assert verdicts(on_aws(), "release.torch") == []
-    assert verdicts(on_aws(release=UBUNTU, proof={"level": "none"}), "release.torch") == []
+    assert "torch" in on_aws(release=UBUNTU).pools[0].hardware
+    assert verdicts(on_aws(release=UBUNTU), "release.torch") == []
+    assert verdicts(on_aws(pools=[plain]), "release.torch") == []
+    assert verdicts(on_aws(release=UBUNTU, pools=[plain], proof={"level": "none"}), "release.torch") == []
 
 
 def test_a_file_system_is_not_mounted_over_the_disks_of_the_machine() -> None:

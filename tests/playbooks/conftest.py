@@ -9,8 +9,8 @@ import os
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from stampworks import configuration, planning
 from stampworks.clouds.local import members, room
 from stampworks.configuration import Look, Recap, drift
 from stampworks.declaration import load_value
-from stampworks.plan import Plan, Roster
+from stampworks.plan import Plan, Release, Roster
 from stampworks.provider.node_image import ensure_node_image
 from stampworks.schedulers import slurm
 
@@ -49,6 +49,13 @@ DECLARATION = {
 CLAIM = "stack test of project test"
 Edit = Callable[[dict[str, Any]], None]
 SECRETS = {"slurm_key": "a-key-of-the-tests" * 20, "database_password": "pass0word"}
+
+
+def image_with_more(release: Release, boot: Sequence[str]) -> room.Image:
+    """What a machine of a cloud finds in its repositories, and a node that has none must have from the beginning."""
+    more = ("more", (*boot, "python3-venv"))
+    made = replace(release, packages=(*release.packages, more))
+    return ensure_node_image(made, configuration.install_digest(), print)
 
 
 @dataclass

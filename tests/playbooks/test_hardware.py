@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import platform
+import shlex
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator
@@ -20,14 +21,15 @@ from stampworks.clouds.local import room
 from stampworks.configuration import Look, PlaybookFailed, Recap
 from stampworks.declaration import load_value
 from stampworks.plan import Plan, Software
-from stampworks.provider.node_image import ensure_node_image
 from stampworks.schedulers import slurm
 
-from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, Edit, plan_of
+from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, Edit, image_with_more, plan_of
+from tests.playbooks.test_wheels import wheel
 
 pytestmark = pytest.mark.cluster
 
 GOLDEN = Path(__file__).parent / "golden"
+ROLES = Path(__file__).parents[2] / "playbooks/roles"
 NODE = "gpu-001"
 KERNEL = platform.release()
 NEWER = "999.1-1"
@@ -43,6 +45,7 @@ BESIDE = tuple(
     for role in ("dcgm", "nccl")
 )
 """What the release's suite has no packages of, and another one's has."""
+TORCH = {"torch": "2.11.0"}
 RENTED = {
     "version": 1,
     "name": "rented",
@@ -55,9 +58,9 @@ RENTED = {
 
 
 def rented() -> Plan:
-    """A machine with all the hardware that a release can know, but for the disks inside: test_scratch.py has those."""
+    """A machine with all the hardware that a release can know, but for the disks inside (test_scratch.py) and torch."""
     made = planning.plan(load_value(RENTED, "test"))
-    brought = tuple(software for software in made.release.hardware if software.name != "scratch")
+    brought = tuple(each for each in made.release.hardware if each.name not in ("scratch", "torch"))
     brought += tuple(each for each in BESIDE if each.name not in {software.name for software in brought})
     roles = tuple(software.name for software in brought)
     groups = (made.groups[0], *(dataclasses.replace(group, hardware=roles) for group in made.groups[1:]))
@@ -70,6 +73,8 @@ class Equipped:
 
     cluster: Cluster
     plan: Plan
+    lock: Path
+    """Of the role torch."""
 
     def inventory(self, edit: Edit = lambda _: None) -> dict[str, Any]:
         """The rented cluster's, with the roles of the hardware and no others."""
@@ -81,6 +86,8 @@ class Equipped:
         inventory["all"]["vars"] |= dict.fromkeys(("driver_kernel", "efa_kernel", "validate_kernel"), KERNEL)
         # what the kernel of this machine has, for each network its own
         inventory["all"]["vars"]["efa_settings"] = {"net.ipv4.tcp_syn_retries": 4}
+        inventory["all"]["children"]["torch"] = {"hosts": {NODE: {}}}
+        inventory["all"]["vars"] |= {"torch_packages": TORCH, "torch_lock": str(self.lock)}
         edit(inventory["all"])
         return inventory
 
@@ -150,7 +157,7 @@ def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Equipped]:
     folder, plan, local = tmp_path_factory.mktemp("hardware"), rented(), plan_of(f"t{uuid.uuid4().hex[:8]}", 1)
     key = folder / "id"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
-    image = ensure_node_image(local.release, configuration.install_digest(), print)
+    image = image_with_more(local.release, plan.release.boot)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
         cluster = Cluster(local, key, image)
@@ -159,7 +166,10 @@ def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Equipped]:
             share = room.read_folder(local.name, "exports", "shared")
             assert share is not None
             repository(Path(share) / "repository", plan)
-            made = Equipped(cluster, plan)
+            lock = folder / "lock.txt"
+            lock.write_text("".join(wheel(Path(share) / "wheels", *each) for each in TORCH.items()))
+            made = Equipped(cluster, plan, lock)
+            made.shell("printf '[global]\nno-index = true\nfind-links = /exports/shared/wheels\n' >/etc/pip.conf")
             made.shell(
                 "echo 'deb [trusted=yes] file:/exports/shared/repository ./' >/etc/apt/sources.list.d/tests.list"
             )
@@ -189,7 +199,19 @@ def test_no_upgrade_brings_another_version(equipped: Equipped) -> None:
     assert "0 upgraded, 0 newly installed" in equipped.shell("apt-get -s --ignore-hold dist-upgrade")
     holds = set(equipped.shell("apt-mark showhold").split())
     named = {name for each in equipped.plan.release.hardware for name, _ in each.packages}
-    assert holds == named | {"linux-image-cloud-amd64", f"linux-headers-{KERNEL}"}
+    assert holds == named | {"linux-image-cloud-amd64", f"linux-headers-{KERNEL}", "python3-venv"}
+
+
+def test_torch_is_in_an_environment_by_itself(equipped: Equipped) -> None:
+    """From wheels with the digests of the lock; what starts the workloads finds it."""
+    program = shlex.quote((ROLES / "workloads/files/python").read_text())
+    asked = "import importlib.metadata as of; print(of.version('torch'))"
+    assert equipped.shell(f'printf %s {program} >/tmp/python; sh /tmp/python -c "{asked}"') == TORCH["torch"]
+    directory = "/usr/local/lib/stampworks/torch"
+    equipped.shell(f"rm -r {directory}/lib/python3.*/site-packages/torch-2.11.0.dist-info")
+    call = {"directory": directory, "lock": f"{directory}.txt", "python": "/usr/bin/python3"}
+    assert equipped.module("wheels", call, check=True)["drift"] == [f"{directory}: torch 2.11.0 is not there"]
+    assert equipped.play().changed == 1
 
 
 def test_rendered_files(equipped: Equipped, golden: Callable[[Path, str], None]) -> None:

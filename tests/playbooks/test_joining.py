@@ -26,12 +26,11 @@ from stampworks import configuration
 from stampworks.clouds.aws import first_boot, tags
 from stampworks.clouds.local import room
 from stampworks.plan import Attached, Member, Plan, Roster, template_name
-from stampworks.provider.node_image import ensure_node_image
 from stampworks.schedulers import slurm
 
 from tests.clouds.aws import metadata
 from tests.clouds.aws.simulated import REGION, Simulated, served, simulated_aws
-from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, plan_of
+from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, image_with_more, plan_of
 from tests.playbooks.test_handover import METADATA, plan_on_aws
 
 CLONE_NEWNET = 0x40000000
@@ -91,8 +90,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Pat
     key = folder / "id"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
     local, plan = plan_of(name, count=2), plan_on_aws(name, count_min=1)
-    release = replace(local.release, packages=(*local.release.packages, ("boot", plan.release.boot)))
-    image = ensure_node_image(release, configuration.install_digest(), print)
+    image = image_with_more(local.release, plan.release.boot)
     machines = Cluster(local, key, image)
     with ExitStack() as stack:
         patch, aws = stack.enter_context(pytest.MonkeyPatch.context()), stack.enter_context(simulated_aws())

@@ -15,7 +15,7 @@ from stampworks.operations import run_options, runs
 from stampworks.operations.errors import InputError, OperationError, nearest
 from stampworks.operations.job import AT_WORK, Job, JobScheduler, State, Wanted
 from stampworks.operations.on_head import RUN
-from stampworks.operations.qualify import PROGRAMS
+from stampworks.operations.qualify import PROGRAMS, PYTHON
 from stampworks.operations.run import queue_of
 from stampworks.operations.slurm_jobs import SlurmJobs
 from stampworks.plan import Group, Plan, Queue, Roster, SchedulerKind
@@ -241,7 +241,7 @@ def _cluster(plan: Plan, roster: Roster, names: tuple[str, ...]) -> dict[str, An
 
 def _program(workload: Workload, folder: str, programs: list[str]) -> tuple[str, ...]:
     results = ("--out", f"{folder}/results") if workload == "validation" else ()
-    return ("python3", "-m", workload, *programs, "--options", f"{folder}/options.json", *results)
+    return (PYTHON, "-m", workload, *programs, "--options", f"{folder}/options.json", *results)
 
 
 def _check_free(roster: Roster, scheduler: JobScheduler, wanted: Wanted, options: Mapping[str, Any]) -> bool:

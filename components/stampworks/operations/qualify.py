@@ -33,6 +33,8 @@ from stampworks.schedulers import slurm as slurm_files
 Progress = Callable[[str], None]
 
 PROGRAMS = "/usr/local/lib/stampworks/workloads"
+PYTHON = f"{PROGRAMS}/python"
+"""With the torch that fits the node."""
 PORT_FIRST, PORTS = 20_000, 10_000
 _READY_S = 60.0
 """How long a node is waited for before all: it may have been made anew just now."""
@@ -360,7 +362,7 @@ def _run(work: _Work, queue: str, asked: Ask) -> Heard:
     members = {member.name: member for member in work.roster.members}
     options = {**asked.options, "cluster": _cluster(work.subject, [members[name] for name in asked.nodes])}
     job, srun = _job(work.subject, queue, asked.nodes)
-    program = ["env", f"PYTHONPATH={PROGRAMS}", "python3", "-m", "validation", *asked.programs]
+    program = ["env", f"PYTHONPATH={PROGRAMS}", PYTHON, "-m", "validation", *asked.programs]
     command = [*_within(asked.seconds), *srun, *program, "--options", _packed(options)]
     code, output, said = _heard(work.roster, command, asked.seconds + 15)
     heard = qualification.read(output)

@@ -10,7 +10,7 @@ from stampworks.declaration import Declaration
 from stampworks.plan import Group, Release, Scratch, Software
 from stampworks.planning.notes import Notes
 
-OF_ACCELERATORS = ("driver", "persistence", "dcgm", "nccl", "containers")
+OF_ACCELERATORS = ("driver", "persistence", "dcgm", "nccl", "torch", "containers")
 KERNEL = "kernel"
 """The role of a release that keeps a kernel of its own, on all nodes."""
 FABRICS = {"efa": "efa", "infiniband": "infiniband", "roce": "infiniband"}

@@ -325,10 +325,14 @@ def clients(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
 
 def provable(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     """Whether a release has what the checks measure with; where it has, the rule says nothing."""
-    if plan.scheduler.kind == "slurm" and plan.proof.level != "none" and "torch" not in dict(plan.release.versions):
-        text = f"whether nodes can be proven at level {plan.proof.level}: release {plan.release.name} has no torch"
-        hint = f"{plan.release.suite} has none: bring it with a role of your own, or in the image"
-        yield Finding("release.torch", "unknown", text, hint, "release")
+    if plan.scheduler.kind != "slurm" or plan.proof.level == "none" or "torch" in dict(plan.release.versions):
+        return
+    for where, pool in _running(plan):
+        if "torch" not in pool.hardware:
+            of = f"nodes of pool {pool.name} can be proven at level {plan.proof.level}"
+            text = f"whether {of}: release {plan.release.name} has no torch for them"
+            hint = f"{plan.release.suite} has none: bring it with a role of your own, or in the image"
+            yield Finding("release.torch", "unknown", text, hint, f"{where}.machine", subject=pool.name)
 
 
 def elastic(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001

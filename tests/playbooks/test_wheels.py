@@ -1,0 +1,136 @@
+"""The environment of Python that has torch: made with the real pip, of wheels without content and of the real ones."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.stampworks.node.plugins.module_utils.node import Refused
+from ansible_collections.stampworks.node.plugins.modules import wheels
+from stampworks import catalog
+
+LOCKS = Path(__file__).parents[2] / "playbooks/roles/torch/files"
+
+
+def wheel(folder: Path, name: str, version: str) -> str:
+    """A distribution without content; what a lock says of it."""
+    file, info = folder / f"{name}-{version}-py3-none-any.whl", f"{name}-{version}.dist-info"
+    folder.mkdir(exist_ok=True)
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{info}/RECORD", "")
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    return f"{name.replace('_', '-')}=={version} \\\n    --hash=sha256:{digest}\n"
+
+
+class Node:
+    """Where the module runs: pip's settings name a folder, as a site's name its own index."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.wheels, self.lock, self.directory = folder / "wheels", folder / "lock.txt", folder / "torch"
+        settings = folder / "pip.conf"
+        settings.write_text(f"[global]\nno-index = true\nfind-links = {self.wheels}\n")
+        for variable in [each for each in os.environ if each.startswith("PIP_")]:
+            monkeypatch.delenv(variable)  # they go before settings
+        monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
+
+    def has(self, *distributions: tuple[str, str]) -> None:
+        self.lock.write_text("".join(wheel(self.wheels, *each) for each in distributions))
+
+    def keep(self, check: bool = False) -> dict[str, Any]:
+        return wheels.work(check, str(self.directory), str(self.lock), sys.executable)
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    made = Node(tmp_path, monkeypatch)
+    made.has(("torch", "2.11.0"), ("nvidia_nccl", "2.28.9"))
+    return made
+
+
+def test_what_the_lock_says_is_there_and_a_second_run_changes_nothing(node: Node) -> None:
+    assert node.keep(check=True)["drift"] == [
+        f"{node.directory}: torch 2.11.0 is not there",
+        f"{node.directory}: nvidia-nccl 2.28.9 is not there",
+    ]
+    assert not node.directory.exists()
+    assert node.keep()["changed"]
+    found = wheels.there(node.directory / "bin/python3")
+    assert (found["torch"], found["nvidia-nccl"]) == ("2.11.0", "2.28.9")
+    assert node.keep() == {"changed": False, "drift": []}
+
+
+def test_another_version_is_found_and_put_right(node: Node) -> None:
+    node.keep()
+    node.has(("torch", "2.12.0"), ("nvidia_nccl", "2.28.9"))
+    said = [f"{node.directory}: torch is 2.11.0, the release has 2.12.0"]
+    assert node.keep(check=True)["drift"] == said
+    assert node.keep()["drift"] == said
+    assert node.keep()["drift"] == []
+
+
+def test_an_environment_that_does_not_work_is_made_anew(node: Node) -> None:
+    """As when its making was killed, or the system's Python went from under it."""
+    node.keep()
+    (node.directory / "bin/python3").unlink()
+    (node.directory / "bin/python3").symlink_to("/nowhere")
+    assert node.keep()["changed"]
+    assert node.keep()["drift"] == []
+
+
+def test_another_wheel_of_the_same_name_is_refused(node: Node) -> None:
+    """Whoever changes what an index has changes nothing on nodes."""
+    file = node.wheels / "torch-2.11.0-py3-none-any.whl"
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("torch/__init__.py", "")
+    with pytest.raises(Refused, match="THESE PACKAGES DO NOT MATCH THE HASHES") as refusal:
+        node.keep()
+    assert "torch" in str(refusal.value)
+    assert "torch" not in wheels.there(node.directory / "bin/python3")
+
+
+def test_a_lock_that_says_nothing_is_refused(node: Node) -> None:
+    node.lock.write_text("# nothing\n")
+    with pytest.raises(Refused, match=r"lock\.txt: names no distribution: it is to have lines like name==version"):
+        node.keep()
+
+
+@pytest.mark.parametrize("release", catalog.releases().values(), ids=lambda release: release.name)
+def test_every_release_has_the_lock_of_its_torch(release: catalog.Release) -> None:
+    """And with it the NCCL that the release says for everything else, where it says one."""
+    version = release.hardware["torch"].packages["torch"]
+    locked = dict(wheels.LOCKED.findall((LOCKS / f"torch-{version}.txt").read_text()))
+    assert locked["torch"] == version
+    assert {"numpy", "fsspec"} <= set(locked)
+    for nccl in release.hardware["nccl"].packages.values():
+        assert nccl.startswith(f"{locked['nvidia-nccl-cu13']}-1+cuda{locked['cuda-toolkit'].rpartition('.')[0]}")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lock", sorted(LOCKS.iterdir()), ids=lambda file: file.stem)
+def test_the_real_wheels(lock: Path, tmp_path: Path) -> None:
+    """All of them come from an index, fit together, and compute, if only on a processor."""
+    wheels.work(False, str(tmp_path / "torch"), str(lock), sys.executable)
+    program = """
+import fsspec, json, numpy, torch
+product = torch.ones(64, 64) @ torch.ones(64, 64)
+print(json.dumps([torch.__version__, torch.version.cuda, list(torch.cuda.nccl.version()), product[0, 0].item()]))
+"""
+    said = subprocess.run(
+        [tmp_path / "torch/bin/python3", "-c", program], capture_output=True, text=True, check=True, timeout=300
+    )
+    version, cuda, nccl, product = json.loads(said.stdout)
+    locked = dict(wheels.LOCKED.findall(lock.read_text()))
+    assert version.partition("+")[0] == locked["torch"]
+    assert locked["cuda-toolkit"].startswith(cuda)
+    assert (".".join(map(str, nccl)), product) == (locked["nvidia-nccl-cu13"], 64.0)
