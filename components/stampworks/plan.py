@@ -356,6 +356,8 @@ class Group:
     """The roles of the release's hardware that its nodes get, for what they have."""
     scratch: Scratch | None = field(default=None, metadata=RELEASE)
     """None where no disks inside are known of."""
+    storage_interfaces: int = 0
+    """How many NICs of its fabric its nodes give to file systems; 0 where they reach none over it."""
 
     @property
     def offers(self) -> tuple[Offer, ...]:

@@ -354,6 +354,38 @@ def test_what_is_reached_over_efa_by_machines_without() -> None:
     assert (numbers["scratch.gpu.client_gbs"], numbers["scratch.cpu.client_gbs"]) == (87.5, 12.5)
 
 
+def test_how_many_nics_reach_a_file_system_over_efa() -> None:
+    """As AWS gives them by machine, and fewer where all nodes together would have more than a file system takes."""
+
+    def given(*pools: dict[str, Any], **storage: Any) -> list[int]:
+        fast = {**LUSTRE, "mbps_per_tib": 1000, "efa": True, **storage}
+        plan = on_aws(*pools, storage=[fast], network={"cidr": "10.0.0.0/16"})
+        return [group.storage_interfaces for group in plan.groups]
+
+    assert given(gpu(count=2)) == [0, 8]
+    assert given(gpu(machine="p4d", count=2)) == [0, 2]
+    assert given(gpu(machine="g6", count=2), gpu(name="cpu", machine="m7i", count=1)) == [0, 1, 0]
+    assert given(gpu(count=128)) == [0, 8]
+    assert given(gpu(count=129)) == [0, 7]
+    assert given(gpu(count=100), gpu(name="more", machine="p4d", count=300)) == [0, 2, 2]
+    assert given(gpu(count=2), efa=False) == [0, 0]
+    plan = on_aws(gpu(count=129), storage=[{**LUSTRE, "mbps_per_tib": 1000, "efa": True}])
+    [why] = [each.why for each in plan.reasons if each.path == "groups.gpu.storage_interfaces"]
+    assert why == "1024 connections that fsx-lustre takes for 129 nodes, instead of 8 each"
+
+
+def test_more_nodes_than_a_file_system_takes_over_efa() -> None:
+    """It is said, and none of them reaches it so."""
+    fast = {**LUSTRE, "mbps_per_tib": 1000, "efa": True}
+    plan = on_aws(gpu(count=1025), storage=[fast], network={"cidr": "10.0.0.0/16"})
+    [many] = found(plan, "storage.efa")
+    assert (many.outcome, many.text) == (
+        "warn",
+        "scratch takes 1,024 nodes over EFA, and there are 1,025: all reach it over TCP",
+    )
+    assert [group.storage_interfaces for group in plan.groups] == [0, 0]
+
+
 def test_a_fleet_of_which_nobody_can_tell() -> None:
     """What is missing is named, and nothing that the question does not need."""
     [fleet] = found(on_aws(gpu(), storage=[{"name": "data", "kind": "s3", "mount": "/data"}]), "storage.fleet")

@@ -27,7 +27,35 @@ pytestmark = pytest.mark.cluster
 
 KERNEL = platform.release()
 CLIENT = f"lustre-client-modules-{KERNEL}"
-DATA = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}
+DATA = {"name": "data", "kind": "fsx-lustre", "tier": "PERSISTENT_2 SSD", "mbps_per_tib": 1000, "mount": "/data"}
+DATA |= {"capacity": 4800, "efa": True}
+LNETCTL = r"""#!/bin/sh
+# keeps what LNet uses as lnetctl shows it
+nets=/tmp/lnet; touch $nets
+case "$*" in
+    "net show") cat $nets ;;
+    "net add"*) printf '    - net type: %s\n          interfaces:\n              0: %s\n' "$4" "$6" >>$nets ;;
+    "net del"*) grep -v ": $6\$" $nets >$nets.new; mv $nets.new $nets ;;
+    "udsp add"*) grep -q "udsp add" /tmp/lnet.said && exit 114 ;;
+esac
+case "$*" in "net show") ;; *) echo "lnetctl $*" >>/tmp/lnet.said ;; esac
+"""
+CARDS = r"""mkdir -p /tmp/class /tmp/drivers/efa /tmp/drivers/mlx5_core
+cp -a /sys/class/. /tmp/class
+mkdir -p /tmp/class/infiniband
+card() {  # NAME BUS DRIVER
+    mkdir -p /tmp/class/infiniband/$1 /tmp/bus/$2
+    ln -s /tmp/bus/$2 /tmp/class/infiniband/$1/device
+    ln -s /tmp/drivers/$3 /tmp/bus/$2/driver
+}
+for i in $(seq 16); do card rdmap$((i + 20))s0 0000:$(printf %02x $((i + 20))):00.0 efa; done
+card mlx5_0 0000:01:00.0 mlx5_core
+mount --bind /tmp/class /sys/class
+ip route add default dev "$(ip -brief link show up | sed -n '/^lo /d; s/[@ ].*//p' | head -1)"
+printf '#!/bin/sh\necho "modprobe $*" >>/tmp/lnet.said\n' >/usr/local/sbin/modprobe
+chmod 755 /usr/local/sbin/modprobe /usr/local/sbin/lnetctl
+"""
+"""Sixteen cards of EFA behind each other on the bus, and one of another kind in front of them."""
 MOUNTED = Mount("fs-1.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh", "/data", "lustre", "relatime,flock,_netdev")
 RENTED = {
     "version": 1,
@@ -67,7 +95,7 @@ class Mounting:
         roster = self.cluster.roster
         attached = Attached(mounts=(MOUNTED,))
         made = configuration.inventory(self.plan, roster, slurm.files(self.plan, roster), attached=attached)
-        roles = ("kernel", "reboot", "storage")
+        roles = ("kernel", "reboot", "lustre_efa", "storage")
         assert all(NODE in made["all"]["children"][role]["hosts"] for role in roles)
         made["all"]["children"] = {role: {"hosts": {NODE: {}}} for role in roles}
         # the machine room has no Ubuntu, and its own image
@@ -122,6 +150,9 @@ def mounting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mounting]:
             made.shell("mkdir /sys/module/lustre; echo 2.15.6 >/sys/module/lustre/version")
             made.shell("printf '#!/bin/sh\\necho updated >>/tmp/grub\\n' >/usr/sbin/update-grub")
             made.shell("chmod 755 /usr/sbin/update-grub")
+            (Path(share) / "lnetctl").write_text(LNETCTL)
+            made.shell("cp /exports/shared/lnetctl /usr/local/sbin")
+            made.shell(CARDS)
             made.play()
             yield made
         finally:
@@ -169,3 +200,57 @@ def test_another_version_of_the_module_needs_another_start(mounting: Mounting) -
         assert mounting.shell("cat /run/stampworks/reboot/storage") == why
     finally:
         mounting.shell("echo 2.15.6 >/sys/module/lustre/version; rm -f /run/stampworks/reboot/storage")
+
+
+CHOSEN = [f"rdmap{number}s0" for number in range(21, 37, 2)]
+
+
+def told(mounting: Mounting) -> list[str]:
+    """What LNet was told since the last time."""
+    return mounting.shell("cat /tmp/lnet.said; rm /tmp/lnet.said").splitlines()
+
+
+def test_lustre_uses_efa(mounting: Mounting) -> None:
+    """As many of the node's interfaces as the plan says, spread over its buses, before anything is mounted."""
+    own = mounting.shell("ip route show default | sed 's/.* dev \\([^ ]*\\).*/\\1/'")
+    assert told(mounting) == [
+        "modprobe lnet",
+        f"modprobe kefalnd ipif_name={own}",
+        "modprobe ksocklnd",
+        "lnetctl lnet configure",
+        f"lnetctl net add --net tcp --if {own}",
+        *(f"lnetctl net add --net efa --if {each} --peer-credits 32" for each in CHOSEN),
+        "lnetctl set discovery 1",
+        "lnetctl udsp add --src efa --priority 0",
+    ]
+
+
+def test_lustre_that_uses_other_interfaces(mounting: Mounting) -> None:
+    """Each is said, and put right; a look changes nothing."""
+    mounting.shell("/usr/local/sbin/lnetctl net del --net efa --if rdmap21s0")
+    mounting.shell("/usr/local/sbin/lnetctl net add --net efa --if rdmap22s0 --peer-credits 32; rm /tmp/lnet.said")
+    assert mounting.look() == ((NODE, "Lustre does not use rdmap21s0"), (NODE, "Lustre uses rdmap22s0"))
+    assert mounting.shell("ls /tmp/lnet.said 2>&1 || true").endswith("No such file or directory")
+    assert mounting.play() == 1
+    lines = told(mounting)
+    assert "lnetctl net add --net efa --if rdmap21s0 --peer-credits 32" in lines
+    assert lines[-1] == "lnetctl net del --net efa --if rdmap22s0"
+    assert not any("--net tcp" in line for line in lines)
+    assert (mounting.play(), mounting.look()) == (0, ())
+
+
+def test_it_is_so_at_every_boot(mounting: Mounting) -> None:
+    """By the same program, with the same number."""
+    run = mounting.shell("cat /etc/stampworks/services/lustre-efa/run")
+    assert "/usr/local/libexec/stampworks/lustre-efa 8\n" in run
+    assert mounting.shell("ls /etc/stampworks/services/lustre-efa") == "log\nrun\nsupervise"
+
+
+def test_a_node_with_too_few_cards_is_said(mounting: Mounting) -> None:
+    """Nothing is told to LNet then."""
+    said = mounting.cluster.module(NODE, "lustre_efa", {"interfaces": 17}, False)["msg"]
+    assert said.endswith(
+        "lustre-efa: 17 EFA interfaces of this node are to carry Lustre, and it shows 16: is the module efa loaded, "
+        "and were they given to the machine at its start?"
+    )
+    assert mounting.shell("ls /tmp/lnet.said 2>&1 || true").endswith("No such file or directory")

@@ -60,6 +60,13 @@ def test_a_unit_is_readable() -> None:
     assert {"LimitMEMLOCK=infinity", "LimitNOFILE=1024", "Restart=always"} <= set(unit)
 
 
+def test_a_service_that_comes_before_mounts() -> None:
+    """systemd mounts what is somewhere else after that target, which nothing wants by itself."""
+    first = Systemd.unit(Service("first", ("/bin/true",), once=True, before_mounts=True)).splitlines()
+    assert {"Before=remote-fs-pre.target", "Wants=remote-fs-pre.target"} <= set(first)
+    assert not any("remote-fs" in line for line in Systemd.unit(SERVICE).splitlines())
+
+
 def test_a_service_that_runs_once_stays_down() -> None:
     """Its supervisor would start it again and again."""
     script = Runit.run_script(Service("boot", ("/bin/true",), once=True))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
+from stampworks.catalog.hardware import machines
 from stampworks.catalog.rows import UNKNOWN, CatalogError, Unknown, load, rows
 
 FILE = "file_systems.yaml"
@@ -71,6 +72,21 @@ class FileSystemSubnet:
             return -(-capacity * self.addresses_per_100000 // 100_000)
         prefix = next((longest for most, longest in self.prefixes if capacity <= most), None)
         return UNKNOWN if prefix is None else (1 << (32 - prefix)) - reserved
+
+
+@dataclass(frozen=True)
+class EfaClients:
+    """How nodes reach a kind over EFA."""
+
+    name: str
+    interfaces: Mapping[str, int]
+    """By machine, how many of its NICs a node gives to it."""
+    interfaces_else: int
+    """The same of every other machine, if it has as many."""
+    connections: int
+    """How many such NICs of all nodes together a file system takes."""
+    source: str
+    read: str
 
 
 @dataclass(frozen=True)
@@ -146,6 +162,19 @@ def file_system_subnets() -> Mapping[str, FileSystemSubnet]:
             raise CatalogError(f"{FILE}: subnets: no file system is called {each.name!r}")
         if bool(each.prefixes) == bool(each.addresses_per_100000):
             raise CatalogError(f"{FILE}: subnets: {each.name}: needs prefixes or addresses_per_100000")
+    return table
+
+
+@cache
+def efa_clients() -> Mapping[str, EfaClients]:
+    """By kind."""
+    table = rows(EfaClients, load(FILE)["efa_clients"], FILE)
+    for each in table.values():
+        if each.name not in file_systems():
+            raise CatalogError(f"{FILE}: efa_clients: no file system is called {each.name!r}")
+        for name in each.interfaces:
+            if name not in machines():
+                raise CatalogError(f"{FILE}: efa_clients: {each.name}: no machine is called {name!r}")
     return table
 
 

@@ -142,6 +142,7 @@ def host(plan: Plan, group: Group, roster: Roster, member: Member) -> dict[str, 
             for rail, address in rails
             if address  # a port that takes none has a name that its driver gives it
         ],
+        **({"lustre_efa_interfaces": group.storage_interfaces} if group.storage_interfaces else {}),
         **({"node_scratch": to_dict(group.scratch)} if group.scratch else {}),
         **host_checks(plan.extras, group.name),
     }
@@ -169,6 +170,7 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
     }
     with_modules = {name for role in MODULES for name in equipped.get(role, [])}
     with_modules |= {name for each in plan.release.clients if each.name == "lustre" for name in everyone}
+    over_efa = [member.name for member in roster.members if groups[member.group].storage_interfaces]
     own = {role.name: [each.name for each in roster.members if each.group in role.groups] for role in plan.extras.roles}
     return {
         "packages": head if served(plan) else [],
@@ -180,6 +182,7 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
         "fabric": with_rails,
         "collectives": on_fabric,
         "volumes": head if attached.disks else [],
+        "lustre_efa": over_efa if any(each.type == "lustre" for each in attached.mounts) else [],
         "storage": everyone if attached.mounts else [],
         "workloads": workers,
         **own,

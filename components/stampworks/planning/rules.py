@@ -451,7 +451,12 @@ def _zone_of(plan: Plan, one: Storage) -> Iterator[Finding]:
 def _efa(plan: Plan, one: Storage, place: str) -> Iterator[Finding]:
     """Whether the nodes can reach over EFA what is declared with it."""
     machines = {pool.name: catalog.machines()[pool.machine.name] for _, pool in _running(plan)}
-    asked = storage.options(one)
+    asked, takes = storage.options(one), catalog.efa_clients().get(one.kind)
+    nodes = sum(pool.count for _, pool in _running(plan) if file_systems.over_efa(asked, machines[pool.name]))
+    if takes and nodes > takes.connections:
+        text = f"{one.name} takes {takes.connections:,} nodes over EFA, and there are {nodes:,}: all reach it over TCP"
+        hint = "take efa out, or share the nodes among more clusters"
+        yield Finding("storage.efa", "fail", text, hint, f"{place}.efa", "warning", one.name)
     without = [name for name, row in machines.items() if not file_systems.over_efa(asked, row)]
     if not one.efa or not without:
         return

@@ -98,6 +98,34 @@ def subnet_addresses(storage: Declared, reserved: int) -> int | catalog.Unknown:
     return found.addresses(storage.capacity, reserved) if found else catalog.UNKNOWN
 
 
+def reached(groups: Sequence[Group], declaration: Declaration, notes: Notes) -> tuple[Group, ...]:
+    """The groups with how many of its NICs a node gives to file systems over EFA, which take so many of all nodes."""
+    slurm = declaration.scheduler.kind == "slurm"
+    asked = next((options(each) for each in declaration.storage if each.efa and slurm), None)
+    takes = catalog.efa_clients().get(asked.kind) if asked else None
+    if asked is None or takes is None:
+        return tuple(groups)
+    wanted = {group.name: _interfaces(group, asked, takes) for group in groups}
+    nodes = sum(group.count for group in groups if wanted[group.name])
+    most = takes.connections // max(nodes, 1)
+    made = []
+    for group in groups:
+        given = min(wanted[group.name], most)
+        if given < wanted[group.name]:
+            why = f"{takes.connections} connections that {asked.kind} takes for {nodes} nodes, instead of "
+            notes.reason(f"groups.{group.name}.storage_interfaces", f"{why}{wanted[group.name]} each")
+        made.append(replace(group, storage_interfaces=given))
+    return tuple(made)
+
+
+def _interfaces(group: Group, asked: Options, takes: catalog.EfaClients) -> int:
+    """What nodes of the group give where there are few of them."""
+    machine = catalog.machines()[group.machine.name]
+    if group.role != "worker" or not file_systems.over_efa(asked, machine):
+        return 0
+    return min(takes.interfaces.get(machine.name, takes.interfaces_else), catalog.known_nics(machine))
+
+
 def options(storage: Storage | Declared) -> Options:
     """Over EFA some kinds need their metadata operations said: where nobody says them, the cloud chooses."""
     plain = _options(storage)

@@ -42,6 +42,8 @@ class Service:
     """Runs to its end at every boot instead of staying."""
     configuration: tuple[str, ...] = ()
     """Files that it reads when it starts."""
+    before_mounts: bool = False
+    """Starts before file systems are mounted that are somewhere else; under systemd, since runit mounts nothing."""
 
     @property
     def before(self) -> list[list[str]]:
@@ -185,6 +187,7 @@ class Systemd:
                 f"Description=Stampworks: {service.name}",
                 "After=network-online.target",
                 "Wants=network-online.target",
+                *(["Before=remote-fs-pre.target", "Wants=remote-fs-pre.target"] if service.before_mounts else []),
                 "[Service]",
                 *(f"ExecStartPre={line(argv)}" for argv in service.before),
                 f"ExecStart={line(service.command)}",

@@ -56,6 +56,10 @@ options:
     elements: str
     default: []
   once: {description: Runs to its end at every boot instead of staying., type: bool, default: false}
+  before_mounts:
+    description: Starts before file systems that are somewhere else are mounted; under systemd.
+    type: bool
+    default: false
   answers: {description: host:port that must answer once it is started., type: str, default: ""}
   settle_s:
     description: How long it must stay up to count as started.
@@ -87,6 +91,7 @@ def work(
     state: str,
     configuration: Sequence[str],
     once: bool,
+    before_mounts: bool,
     answers: str,
     settle_s: float,
     enabled: bool | None = None,
@@ -102,6 +107,7 @@ def work(
             directories=tuple(sorted(directories.items())),
             once=once,
             configuration=tuple(configuration),
+            before_mounts=before_mounts,
         )
         if services.define(service, check):
             did.append("defined")
