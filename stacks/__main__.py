@@ -13,7 +13,9 @@ pulumi.export("head", cluster.head)
 pulumi.export("nodes", cluster.nodes)
 pulumi.export("use", cluster.use)
 pulumi.export("ssh", cluster.ssh)
-pulumi.export("inventory", pulumi.Output.secret(cluster.inventory))  # long, and for whoever asks for it
+# long, and for whoever asks for them
+pulumi.export("inventory", pulumi.Output.secret(cluster.inventory))
+pulumi.export("certificate", pulumi.Output.secret(cluster.certificate))
 pulumi.export("mounts", cluster.mounts)
 pulumi.export("cost_tags", cluster.cost_tags)
 pulumi.export("endings", cluster.endings)

@@ -33,7 +33,7 @@ def add_verbs(verbs: Any) -> None:
     qualify.add_argument("--json", action="store_true", help="print what was found as JSON")
     qualify.set_defaults(call=qualify_nodes)
     verify = verbs.add_parser("verify", help="check a certificate and its signature", allow_abbrev=False)
-    verify.add_argument("certificate", metavar="CERT", help="its file: pulumi stack output certificate")
+    verify.add_argument("certificate", metavar="CERT", help="its file: pulumi stack output certificate --show-secrets")
     verify.add_argument(
         "--key", metavar="PUB", help="file of the public key: pulumi stack output verification_key (default: none)"
     )
@@ -106,7 +106,7 @@ def verified(where: str, certificate: str, key: str) -> Checked:
         raise exits.CliError(f"{where}: {error}", WHENCE) from None
 
 
-WHENCE = "pulumi stack output certificate writes one, pulumi stack output verification_key its key"
+WHENCE = "pulumi stack output certificate --show-secrets writes one, pulumi stack output verification_key its key"
 
 
 def _show(certificate: Certificate, arguments: argparse.Namespace) -> None:
