@@ -14,4 +14,4 @@ FACES = {face.token: face for face in (getattr(resources, name) for name in reso
 @pytest.mark.parametrize("handler", PACKAGE.handlers, ids=lambda handler: handler.token)
 def test_a_resource_has_every_property_of_its_handler(handler: Handler) -> None:
     """An input or output that is not declared cannot be given or read in a program."""
-    assert {_camel(name) for name in FACES[handler.token]._properties()} == {*handler.inputs, *handler.outputs}
+    assert {_camel(name) for name in FACES[handler.token]._on_the_wire()} == {*handler.inputs, *handler.outputs}
