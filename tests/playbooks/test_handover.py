@@ -137,6 +137,6 @@ def test_a_machine_that_answers_with_another_key_is_not_talked_to(handed_over: t
     plan, roster = handed_over
     wrong = replace(roster, members=tuple(replace(each, host_key=booting.key(1)) for each in roster.members))
     with pytest.raises(operations.UnknownError, match="head cannot be reached: Host key verification failed"):
-        run.reachable(wrong)
+        on(wrong, "head", "true")
     assert Path(roster.identity_file).is_file()
     assert plan.cloud == "aws"

@@ -350,7 +350,14 @@ def test_a_cluster_grows_and_shrinks_around_its_jobs(cluster: Cluster) -> None:
 
 def test_a_real_service_under_runit(cluster: Cluster) -> None:
     """Defined, started, left alone, restarted when its configuration is another one, stopped; its log has an end."""
-    unused: dict[str, Any] = {"awaits": [], "limits": {}, "directories": {}, "once": False, "answers": ""}
+    unused: dict[str, Any] = {
+        "awaits": [],
+        "limits": {},
+        "directories": {},
+        "once": False,
+        "answers": "",
+        "before_mounts": False,
+    }
     command = ["sh", "-c", "yes 0123456789 | head -c 6000000; exec sleep 1000"]
     call = {**unused, "name": "proof", "command": command, "configuration": ["/tmp/conf"], "enabled": True}
     call["settle_s"] = 0.2
@@ -380,6 +387,7 @@ def test_a_real_service_under_runit(cluster: Cluster) -> None:
     assert unit(state="stopped", enabled=False) == ["disabled", "stop"]
     assert unit(state="stopped", enabled=False) == []
     dying = {**call, "name": "dying", "command": ["sh", "-c", "echo no teapot; exit 1"], "state": "started"}
+    dying["settle_s"] = 5  # on a busy machine a shell takes its time to die
     said = cluster.module("head", "service_unit", dying)
     assert said["failed"]
     assert said["msg"].startswith("service dying does not stay up: its last words are:\n")
