@@ -1,4 +1,4 @@
-"""Runs pytest three times with the same arguments: on real clusters, on training where there is torch, on all else.
+"""Runs pytest four times with the same arguments: on the README, on clusters, on training with its torch, on all else.
 
 A path below tests/ goes to the one that it belongs to, and the others then have nothing to do. Each file's tests run in
 one process, several files at the same time; `-n 0` among the arguments runs all in this one, as a debugger needs it.
@@ -13,13 +13,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 CLUSTER, TRAINING = TESTS / "cluster", TESTS / "training"
+README = CLUSTER / "test_readme.py"
 TORCH = ROOT / ".venv" / "training" / "bin" / "python"
+PYTEST = [sys.executable, "-m", "pytest", "--dist", "loadfile"]
 SUITES = {
-    CLUSTER: [sys.executable, "-m", "pytest", "-n", "3", "--dist", "loadfile"],  # much of their time they wait
+    README: [*PYTEST, "-n", "0"],  # what rails carry proves its cluster: there is nothing beside it, as at its reader's
+    CLUSTER: [*PYTEST, "-n", "3", f"--ignore={README}"],  # much of their time they wait
     TRAINING: [str(TORCH), "-m", "pytest", "-c", str(TRAINING / "pytest.ini"), "-n", "2", "--dist", "loadfile"],
-    TESTS: [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadfile"],
+    TESTS: [*PYTEST, "-n", "2", f"--ignore={CLUSTER}"],
 }
-"""How the tests of a folder are run; what is in none of the first ones is of the last."""
+"""How the tests of a place are run; what is in none of the first ones is of the last."""
 NOTHING_RAN = 5
 """What pytest ends with when it has chosen no test."""
 
@@ -28,15 +31,14 @@ def main(words: list[str]) -> int:
     """The exit status: that of the first that failed."""
     paths = [word for word in words if _is_test(word)]
     given = [word for word in words if word not in paths]
-    own: dict[Path, list[str]] = {folder: [] for folder in SUITES}
+    own: dict[Path, list[str]] = {suite: [] for suite in SUITES}
     for path in paths or [str(TESTS)]:
-        if _place(path) == TESTS:
-            own = {folder: [*chosen, str(folder)] for folder, chosen in own.items()}
-        else:
-            own[next(folder for folder in SUITES if _place(path).is_relative_to(folder))].append(path)
-    if str(TESTS) in own[TESTS]:
-        own[TESTS].append(f"--ignore={CLUSTER}")
-    ended = [_ended([*SUITES[folder], *given, *chosen]) for folder, chosen in own.items() if chosen]
+        place = _place(path)
+        for suite in (suite for suite in SUITES if suite.is_relative_to(place)):
+            own[suite].append(path if suite == place else str(suite))
+        if place not in SUITES:
+            own[next(suite for suite in SUITES if place.is_relative_to(suite))].append(path)
+    ended = [_ended([*SUITES[suite], *given, *chosen]) for suite, chosen in own.items() if chosen]
     return next((code for code in ended if code not in (0, NOTHING_RAN)), min(ended))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from stampworks.qualification import Ask, Evidence, Result
-from stampworks.qualification.rails import pairs
+from stampworks.qualification.rails import LAST_SECONDS, SECONDS, pairs
 from stampworks.qualification.results import Value
 
 from tests.qualification.conftest import SimulatedCluster, subject
@@ -112,6 +113,34 @@ def test_all_rails_slow_blames_nobody() -> None:
     found = failures(SimulatedCluster(subject(4), broken))
     assert ("rails", (), "rail0") in found
     assert not any(nodes for _, nodes, _ in found)
+
+
+class Noisy(SimulatedCluster):
+    """The host is busy while pairs are measured for a moment; who is measured for longer is slow only if it is."""
+
+    def rates(self, together: Sequence[Sequence[str]], rail: str) -> dict[tuple[str, str], float]:
+        part = 0.2 if self.asked[-1].options["pairs"]["seconds"] == SECONDS else 1.0
+        return {pair: part * mbps for pair, mbps in super().rates(together, rail).items()}
+
+
+def test_noise_of_the_host_blames_nobody() -> None:
+    """When nobody was fast, all are measured for longer before the rail is called slow."""
+    cluster = Noisy(subject(4))
+    assert [failed for failed in failures(cluster) if failed[0] == "rails"] == []
+    longest = {
+        asked.what: asked.options["pairs"]["rounds"]
+        for asked in cluster.asked
+        if asked.programs == ("pairs",) and asked.options["pairs"]["seconds"] == LAST_SECONDS
+    }
+    assert list(longest) == [f"rail{rail}: gpu-[001-004] for the last time" for rail in (0, 1)]
+    assert all(len(together) == 1 for rounds in longest.values() for together in rounds)
+
+
+def test_who_stays_slow_when_the_noise_has_gone_is_named() -> None:
+    """The other end of its last pair turned out to be fast with somebody else."""
+    cluster = Noisy(subject(3), {("gpu-002", "rail0"): 0.5})
+    [failed] = [failed for failed in failures(cluster) if failed[0] == "rails"]
+    assert failed == ("rails", ("gpu-002",), "rail0")
 
 
 def test_two_faults_at_once() -> None:

@@ -8,30 +8,34 @@ import pytest
 
 from tools import suites
 
-CLUSTER, TRAINING, TESTS = (str(folder) for folder in suites.SUITES)
-OTHERS = [TESTS, f"--ignore={CLUSTER}"]
+README, CLUSTER, TRAINING, TESTS = (str(suite) for suite in suites.SUITES)
 
 
 @pytest.mark.parametrize(
-    ("words", "cluster", "training", "others"),
+    ("words", "readme", "cluster", "training", "others"),
     [
-        ([], [CLUSTER], [TRAINING], OTHERS),
+        ([], [README], [CLUSTER], [TRAINING], [TESTS]),
+        (["-x"], ["-x", README], ["-x", CLUSTER], ["-x", TRAINING], ["-x", TESTS]),
+        (["tests/tools", "-q"], None, None, None, ["-q", "tests/tools"]),
+        (["tests/test_names.py::test_it"], None, None, None, ["tests/test_names.py::test_it"]),
+        (["tests/training/pytest.ini", "-q"], None, None, ["-q", "tests/training/pytest.ini"], None),
+        (["tests"], [README], [CLUSTER], [TRAINING], ["tests"]),
         (
-            ["-k", "foo", "-x"],
-            ["-k", "foo", "-x", CLUSTER],
-            ["-k", "foo", "-x", TRAINING],
-            ["-k", "foo", "-x", *OTHERS],
+            ["tests/tools", "tests/training", "tests/cluster"],
+            [README],
+            ["tests/cluster"],
+            ["tests/training"],
+            ["tests/tools"],
         ),
-        (["tests/tools", "-q"], None, None, ["-q", "tests/tools"]),
-        (["tests/test_names.py::test_no_name_is_lost"], None, None, ["tests/test_names.py::test_no_name_is_lost"]),
-        (["tests/training/pytest.ini", "-q"], None, ["-q", "tests/training/pytest.ini"], None),
-        (["tests"], [CLUSTER], [TRAINING], OTHERS),
-        (["tests/tools", "tests/training", "tests/cluster"], ["tests/cluster"], ["tests/training"], ["tests/tools"]),
-        (["-k", "tools"], ["-k", "tools", CLUSTER], ["-k", "tools", TRAINING], ["-k", "tools", *OTHERS]),
+        (["tests/cluster"], [README], ["tests/cluster"], None, None),
+        (["tests/cluster/test_readme.py::test_it"], ["tests/cluster/test_readme.py::test_it"], None, None, None),
+        (["tests/cluster/test_roll.py"], None, ["tests/cluster/test_roll.py"], None, None),
+        (["-k", "tools"], ["-k", "tools", README], *(["-k", "tools", suite] for suite in (CLUSTER, TRAINING, TESTS))),
     ],
 )
 def test_paths_go_where_they_belong_and_all_else_to_each(
     words: list[str],
+    readme: list[str] | None,
     cluster: list[str] | None,
     training: list[str] | None,
     others: list[str] | None,
@@ -46,16 +50,19 @@ def test_paths_go_where_they_belong_and_all_else_to_each(
     monkeypatch.chdir(suites.ROOT)
     monkeypatch.setattr(suites, "_ended", ended)
     assert suites.main(words) == 0
-    chosen = zip(suites.SUITES.values(), (cluster, training, others), strict=True)
+    chosen = zip(suites.SUITES.values(), (readme, cluster, training, others), strict=True)
     assert called == [[*begin, *more] for begin, more in chosen if more is not None]
 
 
 @pytest.mark.parametrize(
     ("codes", "ended"),
-    [((0, 0, 0), 0), ((0, 5, 5), 0), ((5, 5, 5), 5), ((1, 0, 0), 1), ((0, 1, 0), 1), ((5, 2, 1), 2), ((0, 0, 3), 3)],
+    [
+        *(((0, 0, 0, 0), 0), ((0, 0, 5, 5), 0), ((5, 5, 5, 5), 5), ((1, 0, 0, 0), 1)),
+        *(((0, 0, 1, 0), 1), ((5, 5, 2, 1), 2), ((5, 0, 0, 3), 3)),
+    ],
 )
 def test_any_failure_fails_and_who_chose_nothing_does_not(
-    codes: tuple[int, int, int], ended: int, monkeypatch: pytest.MonkeyPatch
+    codes: tuple[int, int, int, int], ended: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With ARGS='-k foo' most of the time some have nothing to run."""
     left = list(codes)
@@ -72,3 +79,9 @@ def test_an_environment_that_is_not_there_is_said_with_the_command(
     assert capsys.readouterr().err == (
         f"{tmp_path}/python is not there, in which tests/training run: python3 -m tools.prepare --training\n"
     )
+
+
+def test_no_test_runs_twice() -> None:
+    """What has a suite of its own is left out by the one around it."""
+    assert f"--ignore={README}" in suites.SUITES[suites.CLUSTER]
+    assert f"--ignore={CLUSTER}" in suites.SUITES[suites.TESTS]

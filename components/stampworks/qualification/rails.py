@@ -27,6 +27,8 @@ RESENT_MAX = 0.5
 that loses three packets in a hundred."""
 SECONDS = 0.5
 """Of each direction of a pair: a hundred times the burst that a shaper lets through."""
+LAST_SECONDS = 2.0
+"""The same before somebody is blamed: what a busy host takes for a moment then weighs less."""
 ALONE_MAX = 8
 """As many pairs are measured again one after the other, undisturbed by each other."""
 _STARTUP_S = 20.0
@@ -121,12 +123,12 @@ class _Search:
     def conclude(self, heard: Heard, inside: Round, across: Sequence[Round], evidence: Evidence) -> Campaign:
         self._note(heard, inside)
         located = yield from self._finish(localise(self.nodes, self.subject.leaf), inside)
-        bad = yield from self._confirmed(located.bad)
-        good = [node for node in self.nodes if node not in (*bad, *located.undecided)]
+        bad, undecided = yield from self._confirmed(located)
+        good = [node for node in self.nodes if node not in (*bad, *undecided)]
         for node in bad:
             evidence.add([self._of_node(node)])
-        if located.undecided:
-            evidence.add([self._of_undecided(located)])
+        if undecided:
+            evidence.add([self._of_undecided(undecided)])
         if good:
             evidence.add([self._of_good(good)])
         for together in across:
@@ -151,15 +153,26 @@ class _Search:
             located: Located = end.value
             return located
 
-    def _confirmed(self, suspects: Sequence[str]) -> Generator[Ask, Heard, list[str]]:
-        """Those who are bad once more, each pair by itself: a neighbour's noise comes twice, and rarely thrice."""
+    def _confirmed(self, located: Located) -> Generator[Ask, Heard, tuple[list[str], list[str]]]:
+        """Who is bad once more, and who is but nobody knows why; each pair by itself, and for longer.
+
+        A neighbour's noise comes twice, and rarely thrice.
+        """
+        few = len(located.undecided) <= ALONE_MAX
+        suspects = (*located.bad, *(located.undecided if few else ()))
         if not suspects:
-            return []
-        pairs = [(node, self._with(node)[0]) for node in suspects]
-        heard = yield _ask([[pair] for pair in pairs], f"{self.rail.interface}: {fold(suspects)} for the last time")
+            return [], list(located.undecided)
+        meetings = ((node, self._with(node)[0]) for node in suspects)
+        pairs = list({frozenset(pair): pair for pair in meetings}.values())
+        what = f"{self.rail.interface}: {fold(suspects)} for the last time"
+        heard = yield _ask([[pair] for pair in pairs], what, LAST_SECONDS)
         for pair in pairs:
             self._note(heard, (pair,))
-        return [node for node, pair in zip(suspects, pairs, strict=True) if self.measures[pair].bad]
+        sound = {node for pair in pairs if not self.measures[pair].bad for node in pair}
+        bad = [node for node in suspects if node not in sound]
+        # who is bad with somebody who turned out to be sound is to blame for it
+        blamed = [node for node in bad if node in located.bad or self._with(node)[0] in sound]
+        return blamed, [node for node in located.undecided if node not in (*blamed, *sound)]
 
     def _trunks(self, across: Round, good: set[str], evidence: Evidence) -> Campaign:
         """A trunk is to blame when two nodes that are sound at home are bad across it."""
@@ -238,9 +251,9 @@ class _Search:
         why = f"{self.rail.interface} to {other}: {_shortfall(measure)}; {other} is {_sound(measure)} with others"
         return self._finding("rails", "fail", (node,), measure, why)
 
-    def _of_undecided(self, located: Located) -> Finding:
-        _, measure = self._with(located.undecided[0])
-        who = fold(located.undecided)
+    def _of_undecided(self, undecided: Sequence[str]) -> Finding:
+        _, measure = self._with(undecided[0])
+        who = fold(undecided)
         why = f"{self.rail.interface} among {who}: {_shortfall(measure)}; "
         why += f"nobody among them is {_sound(measure)}, so that who is to blame cannot be told"
         return self._finding("rails", "fail", (), measure, why)
@@ -274,11 +287,11 @@ class _Search:
                 )  # fmt: skip
 
 
-def _ask(rounds: Sequence[Sequence[Pair]], what: str) -> Ask:
+def _ask(rounds: Sequence[Sequence[Pair]], what: str, seconds: float = SECONDS) -> Ask:
     """On all rails at once, for they have nothing in common."""
     nodes = tuple(sorted({node for together in rounds for pair in together for node in pair}))
-    options = {"pairs": {"rounds": [[list(pair) for pair in together] for together in rounds], "seconds": SECONDS}}
-    return Ask(("pairs",), nodes, options, _STARTUP_S + 4 * SECONDS * len(rounds) + 0.1 * len(nodes), what)
+    options = {"pairs": {"rounds": [[list(pair) for pair in together] for together in rounds], "seconds": seconds}}
+    return Ask(("pairs",), nodes, options, _STARTUP_S + 4 * seconds * len(rounds) + 0.1 * len(nodes), what)
 
 
 def _rounds(of_rails: Iterable[Round]) -> list[list[Pair]]:
