@@ -63,7 +63,7 @@ def begin(stack: Stack, *programs: str, fault: str = "", **options: Any) -> subp
     nodes = stack.nodes()
     rails = {name: list(nodes[name]["rail_addresses"]) for name in NODES}
     listed = [{"name": name, "address": nodes[name]["address"], "rails": rails[name]} for name in NODES]
-    told = {"cluster": {"nodes": listed, "rails": ["rail0", "rail1"], "wait": 20}, **options}
+    told = {"cluster": {"nodes": listed, "rails": ["rail0", "rail1"], "wait": 20, "shared": True}, **options}
     variables = [WHERE, *([fault] if fault else [])]
     command = ["env", *variables, "python3", "-m", "validation", *programs, "--options", json.dumps(told)]
     return stampworks(stack, "run", "-s", "test", "--", *command)

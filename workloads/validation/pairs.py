@@ -8,17 +8,21 @@ begin of each transfer; the sender says what part of it its kernel had to send a
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import socket
 import struct
+import sys
+import termios
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from .awake import awake
 from .ranks import Ranks
 from .result import Answer
-from .timing import rates, spread
+from .timing import rates, undisturbed
 
 WINDOWS = 10
 BUFFER = 2**18
@@ -67,6 +71,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
     if not own:
         answer.problem("the option cluster has no rails of this node")
     with contextlib.ExitStack() as stack:
+        stack.enter_context(awake(ranks.cluster.shared))
         servers = {rail: stack.enter_context(listen(address)) for rail, address in own.items()}
         ports = {rail: server.getsockname()[1] for rail, server in servers.items()}
         told = meeting.exchange(ports)
@@ -130,7 +135,7 @@ def _on_rail(ends: Ends, ways: Sequence[Way]) -> None:
         try:
             if way.receiver == ends.ranks.node:
                 marks = receive(ends.servers[way.rail], way, ends.options)
-                found = spread([rate * 8 / 1e9 for rate in rates(marks, WINDOWS)])
+                found = undisturbed([rate * 8 / 1e9 for rate in rates(marks, WINDOWS)], ends.ranks.cluster.shared)
                 where = {"node": way.sender, "peer": way.receiver, "rail": way.rail, "bytes": ends.options.bytes}
                 ends.answer.value("pair_bandwidth", "Gb/s", found, **where)
             else:
@@ -147,7 +152,7 @@ def _on_rail(ends: Ends, ways: Sequence[Way]) -> None:
 
 
 def receive(server: socket.socket, way: Way, options: Options) -> list[tuple[float, int]]:
-    """Takes what the sender sends for the time of a measurement: (seconds since the begin, bytes until then)."""
+    """Takes what the sender sends for the time of a measurement: (seconds since the begin, bytes come until then)."""
     with _accepted(server, way, options.wait) as connection:
         connection.settimeout(options.wait)
         buffer, marks, total = bytearray(BUFFER), [(0.0, 0)], 0
@@ -157,8 +162,13 @@ def receive(server: socket.socket, way: Way, options: Options) -> list[tuple[flo
             if not taken:
                 raise ConnectionError(f"it stopped after {total} bytes")
             total += taken
-            marks.append((time.perf_counter() - begun, total))
+            marks.append((time.perf_counter() - begun, total + unread(connection)))
     return marks
+
+
+def unread(connection: socket.socket) -> int:
+    """What has arrived as well: who was kept from reading for a moment does not take it for a fast link later."""
+    return int.from_bytes(fcntl.ioctl(connection, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def _accepted(server: socket.socket, way: Way, wait: float) -> socket.socket:

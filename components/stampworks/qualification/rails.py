@@ -180,7 +180,7 @@ class _Search:
             return
         bad = [pair for pair in across if good.issuperset(pair) and self.measures[pair].bad]
         if bad:
-            again = yield _ask([list(across)], f"{self.rail.interface}: across leaves once more")
+            again = yield _ask([list(across)], f"{self.rail.interface}: across leaves once more", LAST_SECONDS)
             self._note(again, across)
             bad = [pair for pair in bad if self.measures[pair].bad]
         well = [pair for pair in across if good.issuperset(pair) and pair not in bad]

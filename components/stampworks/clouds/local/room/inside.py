@@ -132,6 +132,7 @@ def build(boot: dict[str, Any]) -> None:
     mount("proc", root / "proc", "proc", PSEUDO)
     mount("sysfs", root / "sys", "sysfs", PSEUDO | RDONLY)  # after joining the network: /sys/class/net is the node's
     quieten(root / "proc/sys/net/ipv6/conf")
+    steady(root / "proc/sys/net/ipv4/tcp_congestion_control")
     seal_sysctls(root / "proc/sys")
     build_dev(root / "dev", boot["devices"])
     mount(boot["exports"], root / "exports", "", BIND | REC)  # a shared directory may be a disk of its own
@@ -157,6 +158,12 @@ def quieten(interfaces: Path) -> None:
     for scope in ("all", "default"):
         if (interfaces / scope).exists():
             (interfaces / scope / "disable_ipv6").write_text("1")
+
+
+def steady(congestion_control: Path) -> None:
+    """TCP that believes in losses alone: BBR, the default of some hosts, takes a moment without a processor for a slow
+    link, and sends for seconds at a fiftieth of a rail's rate."""
+    congestion_control.write_text("reno")
 
 
 def seal_sysctls(path: Path) -> None:
