@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from stampworks.qualification import Ask, Evidence, Result
 from stampworks.qualification.rails import LAST_SECONDS, SECONDS, pairs
-from stampworks.qualification.results import Value
+from stampworks.qualification.results import Problem, Value
 
 from tests.qualification.conftest import SimulatedCluster, subject
 
@@ -142,6 +142,28 @@ def test_who_stays_slow_when_the_noise_has_gone_is_named() -> None:
     cluster = Noisy(subject(3), {("gpu-002", "rail0"): 0.5})
     [failed] = [failed for failed in failures(cluster) if failed[0] == "rails"]
     assert failed == ("rails", ("gpu-002",), "rail0")
+
+
+class Halting(SimulatedCluster):
+    """Half of the time its host does nothing of what it is to do: most samples of a rate are low, and one is not."""
+
+    def result(
+        self, workload: str, asked: Ask, values: Sequence[Value], problems: Sequence[Problem], rank: int = 0
+    ) -> Result:
+        rates = {"pair_bandwidth", "all_reduce_busbw"}
+        values = [replace(each, value=each.value / 2) if each.quantity in rates else each for each in values]
+        return super().result(workload, asked, values, problems, rank)
+
+
+def test_nodes_that_share_a_host_are_judged_by_the_best_sample() -> None:
+    """Where the median is not enough. Who is slow is so in each sample, and real machines have no such excuse."""
+    shared = subject(4)
+    assert failures(Halting(shared)) == []
+    assert failures(Halting(shared, {("gpu-002", "rail0"): 0.5})) == [("rails", ("gpu-002",), "rail0")]
+    own = replace(
+        shared, pools=tuple(replace(each, machine=replace(each.machine, simulated=False)) for each in shared.pools)
+    )
+    assert "rails" in {check for check, _, _ in failures(Halting(own))}
 
 
 def test_two_faults_at_once() -> None:

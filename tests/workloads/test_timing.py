@@ -86,13 +86,6 @@ def test_rates_show_a_transfer_that_becomes_slow() -> None:
     assert found.high == pytest.approx(1e5, rel=0.1)
 
 
-def test_nodes_that_share_a_host_are_judged_by_the_best_sample() -> None:
-    """And the note says so; with a host each it is the median."""
-    found = timing.undisturbed([1, 9, 10, 2, 3], shared=True)
-    assert found == timing.Spread(10, 1, 10, 5, f"{timing.BEST_NOTE}; {timing.FEW_NOTE}")
-    assert timing.undisturbed([1, 9, 10, 2, 3], shared=False) == timing.spread([1, 9, 10, 2, 3])
-
-
 @pytest.mark.parametrize("marks", [[], [(0.0, 0)], [(0.0, 0), (0.0, 5)]])
 def test_a_transfer_without_time_has_no_rates(marks: list[tuple[float, int]]) -> None:
     """Nothing is divided by nothing."""

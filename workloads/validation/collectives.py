@@ -18,11 +18,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from .awake import awake
 from .device import device_of, done
 from .ranks import Ranks
 from .result import Answer
-from .timing import undisturbed
+from .timing import spread
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
 ROUNDS_LEAST, ROUNDS_MOST = 3, 200
@@ -72,12 +71,11 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
         wait_for_workers=False,
         use_libuv=False,  # which Debian's torch has not
     )
-    with awake(ranks.cluster.shared):
-        for number, rail in enumerate(_rails(ranks, options, answer.backend)):
-            meeting.exchange(number, 2 * options.wait)  # one rail after the other, also when one of them broke
-            if meeting.absent:
-                break
-            _on_rail(Group(ranks, options, answer, device, store, places), rail)
+    for number, rail in enumerate(_rails(ranks, options, answer.backend)):
+        meeting.exchange(number, 2 * options.wait)  # one rail after the other, also when one of them broke
+        if meeting.absent:
+            break
+        _on_rail(Group(ranks, options, answer, device, store, places), rail)
     ranks.collect(answer)
 
 
@@ -171,7 +169,7 @@ def _measure(group: Group, operation: str, size: int, rail: str) -> None:
     if group.ranks.rank == 0:
         note = NOTES.get((answer.backend, operation), "")
         where = {"node": "", "rail": rail, "device": answer.device, "bytes": 4 * count, "note": note}
-        found = undisturbed(rates, group.ranks.cluster.shared)
+        found = spread(rates)
         answer.value(f"{operation}_algbw", "GB/s", found, **where)
         answer.value(f"{operation}_busbw", "GB/s", found.scaled(factor(operation, world)), **where)
 

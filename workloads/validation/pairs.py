@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from .awake import awake
 from .ranks import Ranks
 from .result import Answer
-from .timing import rates, undisturbed
+from .timing import rates, spread
 
 WINDOWS = 10
 BUFFER = 2**18
@@ -135,7 +135,7 @@ def _on_rail(ends: Ends, ways: Sequence[Way]) -> None:
         try:
             if way.receiver == ends.ranks.node:
                 marks = receive(ends.servers[way.rail], way, ends.options)
-                found = undisturbed([rate * 8 / 1e9 for rate in rates(marks, WINDOWS)], ends.ranks.cluster.shared)
+                found = spread([rate * 8 / 1e9 for rate in rates(marks, WINDOWS)])
                 where = {"node": way.sender, "peer": way.receiver, "rail": way.rail, "bytes": ends.options.bytes}
                 ends.answer.value("pair_bandwidth", "Gb/s", found, **where)
             else:

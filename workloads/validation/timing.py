@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 FEW = 20
 """Below so many samples a percentile is a guess, and the least and the greatest are given instead."""
 FEW_NOTE = "low and high are the least and the greatest"
-BEST_NOTE = "value is the best, for nodes that share a host take its processors from each other"
 SETTLING = 0.2
 """The part of a transfer that is left out: slow start, and the burst that a shaper lets pass."""
 
@@ -39,15 +38,6 @@ def spread(samples: Sequence[float]) -> Spread:
         return Spread(quantile(ordered, 0.5), quantile(ordered, 0.05), quantile(ordered, 0.95), len(ordered))
     note = FEW_NOTE if len(ordered) > 1 else ""
     return Spread(quantile(ordered, 0.5), ordered[0], ordered[-1], len(ordered), note)
-
-
-def undisturbed(samples: Sequence[float], shared: bool) -> Spread:
-    """Of nodes that share a host the best sample instead of the median: a host that has no time makes a rate less than
-    it is, and never more. What is the matter with a link is so in each of them."""
-    found = spread(samples)
-    if not shared:
-        return found
-    return replace(found, value=found.high, note="; ".join(filter(None, (BEST_NOTE, found.note))))
 
 
 def quantile(ordered: Sequence[float], part: float) -> float:

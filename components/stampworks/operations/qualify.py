@@ -429,7 +429,7 @@ def _cluster(subject: Subject, members: Sequence[Member]) -> dict[str, Any]:
             {"name": member.name, "address": member.address, "rails": list(member.rail_addresses)} for member in members
         ],
         "rails": [rail.interface for rail in subject.fabric.rails],
-        "shared": any(subject.pool_of[member.name].machine.simulated for member in members),
+        "shared": subject.shared,
         "port": PORT_FIRST + secrets.randbelow(PORTS),
     }
 

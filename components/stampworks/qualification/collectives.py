@@ -16,7 +16,7 @@ from stampworks.physics.rails import collective_on_rails
 from stampworks.plan import Rail
 from stampworks.qualification.asking import Ask, Campaign, Evidence
 from stampworks.qualification.certificate import Finding, Measured, Verdict
-from stampworks.qualification.results import Heard, Value
+from stampworks.qualification.results import Heard, Value, in_spite_of_the_host
 from stampworks.qualification.subject import Subject
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
@@ -100,7 +100,7 @@ def _once(subject: Subject, rails: Sequence[Rail], sweep: _Sweep, evidence: Evid
         largest = next((value for value in found if value.bytes == _whole(sweep.sizes[-1], ranks)), None)
         if largest:
             how = f"{rail.interface} {sweep.how}: {operation.replace('_', '-')} of {ranks} nodes"
-            judged[rail.interface, operation] = _judged(rail, how, largest, bounds(largest.bytes))
+            judged[rail.interface, operation] = _judged(rail, how, largest, bounds(largest.bytes), subject.shared)
         else:
             judged[rail.interface, operation] = _not_heard(rail, operation, heard, bounds(sweep.sizes[-1]))
     return judged
@@ -141,8 +141,9 @@ def _bounds(subject: Subject, rail: Rail, operation: Operation, sweep: _Sweep, b
     return Bounds(*(Bound(bound.value / 2, f"{why}: {bound.why}") for bound in (bounds.ceiling, bounds.floor)))
 
 
-def _judged(rail: Rail, how: str, value: Value, bounds: Bounds) -> Finding:
+def _judged(rail: Rail, how: str, heard: Value, bounds: Bounds, shared: bool) -> Finding:
     floor, ceiling = round(bounds.floor.value, 6), bounds.ceiling
+    value = in_spite_of_the_host(heard, floor, shared)
     why = f"{how} reaches {value.value:.3g} of {ceiling.value:.3g} GB/s"
     verdict: Verdict = "pass" if value.value >= floor else "fail"
     if value.value > ceiling.value:

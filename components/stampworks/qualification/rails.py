@@ -13,7 +13,7 @@ from stampworks.plan import Rail
 from stampworks.qualification.asking import Ask, Campaign, Evidence
 from stampworks.qualification.certificate import Finding, Measured, Verdict
 from stampworks.qualification.localise import Located, Pair, Round, localise
-from stampworks.qualification.results import Heard, Problem, Value
+from stampworks.qualification.results import Heard, Problem, Value, in_spite_of_the_host
 from stampworks.qualification.subject import Subject
 
 QUANTITY = "pair_bandwidth"
@@ -217,7 +217,8 @@ class _Search:
                 self.trunks[leaf] // crossing[leaf] for leaf in map(self.subject.leaf, pair) if leaf in self.trunks
             ]
         expected = links.gbs(min(shares), self.kind) * 8
-        ways = self._said(heard, pair, QUANTITY, UNIT)
+        said = self._said(heard, pair, QUANTITY, UNIT)
+        ways = tuple(in_spite_of_the_host(way, SHARE_MIN * expected, self.subject.shared) for way in said)
         undisturbed = min(shares) == self.rail.rate_mbps
         lost = self._said(heard, pair, RESENT, RESENT_UNIT) if undisturbed else ()
         why = next((p.what for p in _problems(heard, self.rail.interface) if p.node in pair), "nothing arrived")

@@ -54,6 +54,14 @@ class Value:
     note: str
 
 
+def in_spite_of_the_host(value: Value, enough: float, shared: bool) -> Value:
+    """Of a link between nodes that share a host the best sample, where the median is not enough.
+
+    A host that has no time makes a rate less than it is, and never more. What is the matter with a link is so in each.
+    """
+    return replace(value, value=value.high) if shared and value.value < enough else value
+
+
 @dataclass(frozen=True)
 class Text:
     """Something a node says of itself that is no quantity: a version, a digest, a setting."""

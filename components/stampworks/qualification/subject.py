@@ -36,6 +36,11 @@ class Subject:
     def pool_of(self) -> Mapping[str, Group]:
         return {node.name: pool for pool in self.pools for node in pool.nodes}
 
+    @cached_property
+    def shared(self) -> bool:
+        """Whether nodes are simulated on one host, and take its processors from each other."""
+        return any(pool.machine.simulated for pool in self.pools)
+
     def waking_s(self, node: str) -> float:
         """What a start may take longer where accelerators wake, one of which may never answer."""
         machine = self.pool_of[node].machine
