@@ -31,7 +31,7 @@ CLIENTS: Mapping[str, str] = {
 }
 """What a release may have to mount file systems with, and what that is in words: packages, and no roles."""
 
-Role = Literal["controller", "worker", "scheduling only"]
+Role = Literal["controller", "worker", "scheduling only", "login"]
 SchedulerKind = Literal["slurm", "kubernetes"]
 Preemption = Literal["off", "requeue", "cancel"]
 Level = Literal["none", "quick", "standard", "burn-in"]
@@ -329,7 +329,7 @@ class Scratch:
 
 @dataclass(frozen=True)
 class Group:
-    """The members of one pool, or the controller: one resource on every cloud, none for scheduling only."""
+    """The members of one pool, the controller or the login nodes: one resource on every cloud, or none."""
 
     name: str
     role: Role
@@ -387,8 +387,8 @@ def template_name(cluster: str, group: Group, offer: Offer) -> str:
 
 
 def declared_pools(groups: Iterable[Group]) -> tuple[Group, ...]:
-    """In their order, those for scheduling only among them: all but the controller."""
-    return tuple(group for group in groups if group.role != "controller")
+    """In their order, those for scheduling only among them."""
+    return tuple(group for group in groups if group.role in ("worker", "scheduling only"))
 
 
 @dataclass(frozen=True)
@@ -661,7 +661,7 @@ class Plan:
     network: Network
     fabric: Fabric
     groups: tuple[Group, ...] = field(metadata=NUMBERED)
-    """The controller first, then the pools as declared."""
+    """The controller first, then the pools as declared, then the login nodes."""
     storage: tuple[Storage, ...] = field(metadata=FIRST)
     """Runs have their folders on the first one."""
     scheduler: Scheduler
@@ -683,6 +683,16 @@ class Plan:
     def pools(self) -> tuple[Group, ...]:
         """Those whose nodes run jobs."""
         return tuple(group for group in self.groups if group.role == "worker")
+
+    @property
+    def running(self) -> tuple[Group, ...]:
+        """Those that have nodes at all, in their order."""
+        return tuple(group for group in self.groups if group.role != "scheduling only")
+
+    @property
+    def login(self) -> tuple[Group, ...]:
+        """The group of login nodes, where there are some."""
+        return tuple(group for group in self.groups if group.role == "login")
 
     @property
     def scheduling_only(self) -> tuple[Group, ...]:

@@ -55,6 +55,16 @@ def test_a_feature_is_off_when_nobody_has_it(case_of: Callable[..., Case]) -> No
     assert found["slurm_worker"] == ["cpu-001", "cpu-002"]
 
 
+def test_login_nodes_have_what_submits_jobs_and_nothing_that_runs_them(case_of: Callable[..., Case]) -> None:
+    """Users, storage and metrics as all nodes; no health check, for nothing would be kept from them."""
+    pools = [{"name": "gpu", "machine": "sim-h100", "count": 1}]
+    storage = [{"name": "shared", "kind": "directory", "mount": "/shared"}]
+    found = groups(inventory_of(case_of(pools=pools, storage=storage, scheduler={"login_nodes": 2})))
+    assert found["slurm_login"] == ["login-001", "login-002"]
+    has = {role for role, hosts in found.items() if "login-001" in hosts}
+    assert has == {"base", "storage", "slurm_login", "metrics"}
+
+
 RENTED = {"cloud": "aws", "region": "us-east-1"}
 
 

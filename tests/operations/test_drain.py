@@ -22,7 +22,7 @@ from stampworks.operations.drain import LEAVES, RENEWED
 from stampworks.reasons import DrainReason, written
 
 from tests.operations.standin import StandIn, job, node
-from tests.operations.test_status import the_plan
+from tests.operations.test_status import the_plan, with_login
 
 DRAIN = 'update nodename={} state=drain reason="stampworks: leaves the cluster"'
 UNDRAIN = "update nodename={} state=undrain"
@@ -249,6 +249,7 @@ def test_a_person_takes_over_from_the_health_check(cluster: StandIn) -> None:
         ("ALL", "no node is called 'ALL' in cluster local\n  hint: there are: gpu-001, gpu-002, gpu-003"),
         ("gpu-001,head", "no node is called 'gpu-001,head' in cluster local\n  hint: did you mean gpu-001 or "),
         ("head", "head is the controller and runs no jobs\n  hint: there are: gpu-001, gpu-002, gpu-003"),
+        ("login-001", "login-001 is a login node and runs no jobs\n  hint: did you mean gpu-001?"),
         ("gpu-003", "Slurm does not know gpu-003 yet\n  hint: `pulumi up` makes it a part of the cluster"),
     ],
 )
@@ -257,7 +258,7 @@ def test_a_wrong_node_is_told_its_neighbours(
 ) -> None:
     """And nothing is done to the right ones beside it."""
     with pytest.raises(InputError) as caught:
-        do(the_plan(count=3), cluster.roster, ["gpu-001", name])
+        do(with_login(the_plan(count=3)), cluster.roster, ["gpu-001", name])
     assert str(caught.value).startswith(message)
     assert cluster.updates == []
 

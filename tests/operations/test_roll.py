@@ -185,6 +185,24 @@ def test_the_head_is_made_anew_before_all_others(world: World) -> None:
     assert world.happened[:3] == ["renew head", "play head", "renew gpu-001"]
 
 
+def test_login_nodes_come_one_by_one_before_those_with_jobs(world: World) -> None:
+    """Slurm has none of them to drain, and people can go to another one."""
+    world.cluster.roster = with_logins(world.cluster.roster)
+    world.cloud.late |= {"login-001": "old", "login-002": "old"}
+    world.roll(the_plan(2, scheduler={"login_nodes": 2}))
+    assert world.happened[:6] == [
+        "play head",
+        *("renew login-001", "play login-001"),
+        *("renew login-002", "play login-002"),
+        "renew gpu-001",
+    ]
+
+
+def with_logins(roster: Roster) -> Roster:
+    logins = [dataclasses.replace(roster.members[0], name=f"login-00{n}", group="login") for n in (1, 2)]
+    return dataclasses.replace(roster, members=(*roster.members, *logins))
+
+
 def test_without_a_proof_nodes_are_given_back_as_they_are(world: World) -> None:
     """That is what the declaration says."""
     assert world.roll(the_plan(2, "none")) == {}

@@ -61,6 +61,11 @@ def the_plan(count: int = 2, named: bool = True) -> plan.Plan:
     )
 
 
+def with_login(of: plan.Plan) -> plan.Plan:
+    login = group("login", "login", 1, (plan.Node("login-001", "10.77.0.3", (), ""),))
+    return dataclasses.replace(of, groups=(*of.groups, login))
+
+
 def states(found: Status) -> dict[str, tuple[str, str]]:
     return {row.name: (row.state, row.verdict) for row in found.nodes}
 
@@ -121,6 +126,19 @@ def test_a_drained_node_says_by_whom_since_when_and_why(cluster: StandIn, line: 
     found = status(the_plan(), cluster.roster)
     assert found.why == (f"gpu-001: idle+drain, {held}",)
     assert found.nodes[2].reason is None
+
+
+def test_a_login_node_is_up_or_missing(cluster: StandIn) -> None:
+    """Slurm has never heard of it, and that is as it should be."""
+    cluster.nodes(node("gpu-001"), node("gpu-002"))
+    found = status(with_login(the_plan()), cluster.roster)
+    assert (found.verdict, found.why) == ("fail", ("login-001: missing",))
+    login = dataclasses.replace(cluster.roster.members[0], name="login-001", group="login")
+    found = status(
+        with_login(the_plan()), dataclasses.replace(cluster.roster, members=(*cluster.roster.members, login))
+    )
+    assert found.verdict == "pass"
+    assert states(found)["login-001"] == ("up", "pass")
 
 
 def test_a_planned_node_that_is_not_there_is_missing(cluster: StandIn) -> None:

@@ -134,7 +134,7 @@ def holds_together(data: dict[str, Any]) -> None:
     networks += [IPv4Network(rail.cidr) for rail in plan.fabric.rails if rail.cidr and not plan.network.subnets]
     if pods := plan.network.pods:
         networks += [IPv4Network(cidr) for cidr in (pods.cidr, pods.services_cidr) if cidr]
-        assert pods.nodes_max >= sum(group.count for group in (plan.controller, *plan.pools))
+        assert pods.nodes_max >= sum(group.count for group in plan.running)
     assert not any(a.overlaps(b) for a, b in itertools.combinations(networks, 2))
     assert all(subnet.room is None or subnet.room >= 0 for subnet in plan.network.subnets)
     for rail in plan.fabric.rails:  # ports are never oversubscribed beyond what is declared

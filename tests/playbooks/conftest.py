@@ -76,7 +76,7 @@ class Cluster:
             room.ensure_folder(plan.name, CLAIM, "exports", storage.name)
         for volume in plan.controller.volumes:
             room.ensure_folder(plan.name, CLAIM, "volumes", volume.of_node(plan.controller.name))
-        for group in (plan.controller, *plan.pools):
+        for group in plan.running:
             room.ensure_nodes(plan.name, group, rails, self.image, self.said.append)
 
     @property

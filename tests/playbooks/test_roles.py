@@ -89,8 +89,12 @@ def _inside(text: str) -> list[str]:
 
 
 def _of_others(role: Path, names: set[str]) -> set[str]:
-    """What a role borrows: slurmdbd.conf ends with the database's password, slurmd has the controller's files."""
-    borrowed = {"slurm_accounting": {"database_password"}, "slurm_worker": {"slurm_controller_files"}}
+    """What a role borrows: slurmdbd.conf ends with the database's password, slurmd and sackd have its files."""
+    borrowed = {
+        "slurm_accounting": {"database_password"},
+        "slurm_login": {"slurm_controller_files"},
+        "slurm_worker": {"slurm_controller_files"},
+    }
     return borrowed.get(role.name, set()) & names
 
 

@@ -28,7 +28,7 @@ def roster_of(plan: Plan) -> Roster:
         Member(
             node.name, group.name, f"i-{node.name}", node.address, node.rail_addresses, f"ssh-ed25519 KEY{node.name}"
         )
-        for group in (plan.controller, *plan.pools)
+        for group in plan.running
         for node in group.nodes
     ]
     return Roster(plan.name, plan.cloud, ("reach",), "root", "/keys/id", tuple(members))

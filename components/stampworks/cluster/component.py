@@ -90,10 +90,11 @@ class Cluster(pulumi.ComponentResource):
         # Nodes come after what they mount, and go before it: nobody may write to what is being deleted.
         storage = self._storage(place)
         volumes = self._volumes(plan.controller, place)
-        # Pools come after the controller: whatever happens to them, draining for one, wants a scheduler that answers.
+        # All others come after it: whatever happens to them, draining for one, wants a scheduler that answers.
         controller = self._group(plan.controller, network, volumes, None, depends_on=[*storage.values()])
         groups = {plan.controller: controller}
-        groups |= {pool: self._group(pool, network, [], controller, depends_on=[controller]) for pool in plan.pools}
+        for group in (*plan.pools, *plan.login):
+            groups[group] = self._group(group, network, [], controller, depends_on=[controller])
         proven = plan.proof.level != "none" and bool(plan.pools)
         signing_key = SigningKey(name, cluster=plan.name, opts=self._child()) if proven else None
         self._attached = self._found(storage, volumes)

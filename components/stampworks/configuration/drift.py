@@ -29,13 +29,18 @@ SERVICES = {
     "database": "database",
     "slurm_accounting": "slurmdbd",
     "slurm_controller": "slurmctld",
+    "slurm_login": "sackd",
     "slurm_worker": "slurmd",
     "metrics": "metrics",
 }
 """The service that must run on the hosts of a group."""
 VERSIONED = {"slurm": "slurm-client", "mariadb": "mariadb-server", "torch": "python3-torch"}
 """The package whose version is that of a part of the release."""
-HOLDERS = {"slurm": ("slurm_controller", "slurm_worker"), "mariadb": ("database",), "torch": ("workloads",)}
+HOLDERS = {
+    "slurm": ("slurm_controller", "slurm_login", "slurm_worker"),
+    "mariadb": ("database",),
+    "torch": ("workloads",),
+}
 """The groups whose hosts have a part that not every host has."""
 
 

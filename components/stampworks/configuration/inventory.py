@@ -158,6 +158,7 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
     groups = {group.name: group for group in plan.groups}
     everyone = [member.name for member in roster.members]
     head = [member.name for member in roster.members if groups[member.group].role == "controller"]
+    logins = [member.name for member in roster.members if groups[member.group].role == "login"]
     workers = [member.name for member in roster.members if groups[member.group].role == "worker"]
     on_fabric = [member.name for member in roster.members if member.rail_addresses]
     with_rails = [member.name for member in roster.members if any(member.rail_addresses)]
@@ -191,6 +192,7 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
         "power": head if any(pool.elastic_nodes for pool in plan.pools) else [],
         "slurm_controller": head,
         "slurm_worker": workers,
+        "slurm_login": logins,
         "metrics": everyone,
         "health": workers,
     }

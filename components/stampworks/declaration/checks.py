@@ -42,6 +42,7 @@ def check(data: Entry) -> Iterator[Finding]:
     yield from _preemption(scheduler)
     yield from _accounts(data, scheduler)
     yield from _accounting(scheduler)
+    yield from _login(scheduler)
     yield from _training(data.get("training", {}), data.get("storage"))
     yield from _extras(data, data.get("extras", {}))
 
@@ -210,6 +211,12 @@ def _accounting(scheduler: Entry) -> Iterator[Finding]:
         yield Finding(("scheduler", "accounts"), "accounts need accounting, which is off", hint)
 
 
+def _login(scheduler: Entry) -> Iterator[Finding]:
+    if scheduler.get("kind") == "kubernetes" and scheduler.get("login_nodes"):
+        message = "login nodes have what talks to Slurm, and Kubernetes is asked from anywhere"
+        yield Finding(("scheduler", "login_nodes"), message, "take it out, or write kind: slurm")
+
+
 def _training(training: Entry, storage: Sequence[Entry] | None) -> Iterator[Finding]:
     layout, tracker = training.get("layout"), training.get("tracker", {})
     if layout not in (None, "tp") and training.get("tensor_parallel", 1) > 1:
@@ -244,7 +251,8 @@ def _extras(data: Entry, extras: Entry) -> Iterator[Finding]:
             hint = f"extras.{kind}s[{first}] has this name already; rename one of the two"
             yield Finding(("extras", f"{kind}s", index, "path"), message, hint)
     pools = _known(data.get("pools"))
-    groups = None if pools is None else pools | {"head"}
+    login = {"login"} if data.get("scheduler", {}).get("login_nodes", 1) else set()
+    groups = None if pools is None else pools | {"head"} | login
     for index, role in enumerate(extras.get("roles", ())):
         path: Path = ("extras", "roles", index)
         yield from _references("group", role.get("groups", ()), groups, (*path, "groups"))

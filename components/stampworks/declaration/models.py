@@ -404,6 +404,14 @@ class Scheduler(Section):
         description="What happens to a running job that has to make room for a more urgent one.",
         json_schema_extra=IN_PLACE,
     )
+    login_nodes: int = Field(
+        default=0,
+        ge=0,
+        le=16,
+        description="On Slurm: how many nodes (login-001, ...) there are to log in to and submit jobs from, beside the "
+        "head; they have its machine, and run no jobs.",
+        json_schema_extra=IN_PLACE,
+    )
     # Kubernetes is made for no more than 110 (its documentation, "Considerations for large clusters"), and no cloud's
     # own one is known to refuse 16.
     pods_per_node: int = Field(
@@ -447,7 +455,7 @@ class Role(Section):
     )
     groups: Annotated[tuple[str, ...], FromList] = Field(
         default=(),
-        description="The pools, or head, whose nodes get it; without any, all nodes.",
+        description="The pools, head or login, whose nodes get it; without any, all nodes.",
         json_schema_extra=IN_PLACE,
     )
     variables: dict[str, Any] = Field(

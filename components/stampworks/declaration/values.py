@@ -54,7 +54,7 @@ OUR_ROLES = frozenset(
             "packages",
             "storage",
         ),
-        *("slurm_accounting", "slurm_controller", "slurm_worker", "validate", "workloads"),
+        *("slurm_accounting", "slurm_controller", "slurm_login", "slurm_worker", "validate", "workloads"),
         *("containers", "dcgm", "driver", "efa", "fabric_manager", "infiniband", "kernel", "lustre_efa"),
         *("metadata", "nccl", "persistence", "power", "reboot", "scratch", "torch", "volumes"),
     ]
@@ -104,9 +104,12 @@ def name(value: str) -> str:
 
 
 def pool_name(value: str) -> str:
-    """Refuse the name of the controller, which is a group like the pools."""
+    """Refuse the names of the other groups."""
     if value == "head":
         raise _wrong("'head' is the name of the controller", "call the pool by what its nodes are for")
+    if value == "login":
+        hint = "write scheduler: {login_nodes: 1} for some, or call the pool by what its nodes are for"
+        raise _wrong("'login' is the name of the login nodes", hint)
     return name(value)
 
 

@@ -126,6 +126,8 @@ def check_nodes(plan: Plan, roster: Roster, names: Sequence[str], known: Mapping
     for name in names:
         if name in {node.name for node in plan.controller.nodes}:
             raise InputError(f"{name} is the controller and runs no jobs", nearest(name, nodes))
+        if name in {node.name for group in plan.login for node in group.nodes}:
+            raise InputError(f"{name} is a login node and runs no jobs", nearest(name, nodes))
         if name not in nodes:
             raise InputError(f"no node is called {name!r} in cluster {plan.name}", nearest(name, nodes))
         if name not in known:

@@ -96,8 +96,8 @@ def outdated(plan: Plan, content: str) -> Mapping[str, str]:
 
 def condemn(plan: Plan, roster: Roster, names: Sequence[str], why: str) -> None:
     """Has the next roll make these nodes anew, whatever they were made from; without a reason, no longer."""
-    heads = {node.name for node in plan.controller.nodes}
-    check_nodes(plan, roster, [name for name in names if name not in heads], slurm.nodes(roster))
+    idle = {node.name for group in (plan.controller, *plan.login) for node in group.nodes}
+    check_nodes(plan, roster, [name for name in names if name not in idle], slurm.nodes(roster))
     renewal(plan.cloud).condemn(plan, names, why)
 
 
@@ -122,7 +122,7 @@ def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Pl
     work.begun = _begun(work, known)
     if not work.pending and not work.begun:
         return
-    join(plan.cloud, plan.name, plan.region, map(wanted, (plan.controller, *plan.pools)))
+    join(plan.cloud, plan.name, plan.region, map(wanted, plan.running))
     _expect_all(work)
     if earlier and earlier.proven == _terms(order):
         work.proven = {each.name: each for each in same}
@@ -131,6 +131,7 @@ def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Pl
         leaving = [member.name for member in before.members if member.name not in instances]
         vacate(before, dict.fromkeys(leaving, LEAVES), plan.scheduler.drain_timeout_minutes, progress)
     _make_head_anew(work)
+    _make_logins_anew(work)
     while wave := _next_wave(work):
         _make_anew(work, wave)
 
@@ -150,7 +151,7 @@ def _expect_all(work: _Work) -> None:
     there = [member.group for member in work.seen.values()]
     short = [
         f"{group.name}: {there.count(group.name)} of {group.count_min} members"
-        for group in (work.plan.controller, *work.plan.pools)
+        for group in work.plan.running
         if there.count(group.name) < group.count_min
     ]
     if short:
@@ -180,6 +181,17 @@ def _make_head_anew(work: _Work) -> None:
     work.play(work.roster(), heads)
     nodes = [node.name for pool in plan.pools for node in pool.nodes if node.name not in work.strangers]
     slurm.answered(work.roster(), nodes, _ANSWER_S, waiting=work.progress)
+
+
+def _make_logins_anew(work: _Work) -> None:
+    """One after the other, so that people can go to another one. Jobs that were submitted there go on."""
+    plan = work.plan
+    names = [node.name for group in plan.login for node in group.nodes]
+    for name in [each for each in names if each in work.pending]:
+        work.progress(f"making {name} anew: {work.pending[name]}")
+        renewal(plan.cloud).renew(plan, work.order.content, [name], work.progress)
+        del work.pending[name]
+        work.play(work.roster(), [name])
 
 
 def _next_wave(work: _Work) -> list[str]:

@@ -28,7 +28,7 @@ class NodeStatus:
     pool: str
     address: str
     state: str
-    """Slurm's words joined by +; `up` for a controller; `missing`, `not in Slurm`, `unknown`."""
+    """Slurm's words joined by +; `up` where no jobs run; `missing`, `not in Slurm`, `unknown`."""
     reason: DrainReason | None
     """Why it takes no jobs, where Slurm says so."""
     since: str | None
@@ -98,7 +98,7 @@ def _unknown(member: Member) -> NodeStatus:
 
 def _row(plan: Plan, member: Member, node: slurm.Node | None, jobs: tuple[int, ...]) -> NodeStatus:
     row = replace(_unknown(member), jobs=jobs)
-    if member.group == plan.controller.name:
+    if member.group in {group.name for group in (plan.controller, *plan.login)}:
         return replace(row, state="up", verdict="pass", gpus_allocated=0, gpus=0)
     if node is None:
         return replace(row, state="not in Slurm", verdict="fail")
@@ -126,7 +126,7 @@ def _verdict(node: slurm.Node) -> Verdict:
 
 def _judged(plan: Plan, roster: Roster, silent: str, rows: list[NodeStatus], known: Mapping[str, slurm.Node]) -> Status:
     present = {row.name for row in rows}
-    groups = (plan.controller, *plan.pools)
+    groups = plan.running
     rows += [
         _missing(group, node, known.get(node.name))
         for group in groups

@@ -37,6 +37,9 @@ DECLARED: Mapping[str, str] = {
 }
 """The declared field of a value of the plan where it has another name; empty where the value follows from others."""
 
+_LOGIN = "scheduler.login_nodes"
+"""Decides all that is planned of login nodes."""
+
 RECABLING = ("fabric.leaf_nodes", "fabric.oversubscription")
 """Fields that say how many nodes a leaf has."""
 
@@ -110,6 +113,8 @@ def _spelled(here: str) -> str:
 
 def spelled(field: str, each: Difference) -> str:
     """The field with the names of the entries that it is about, as whoever declares it looks for it."""
+    if field == _LOGIN:
+        return field
     keys = [step.key for step in each.way if step.key]
     path = field
     for key in keys[: field.count("[]")]:
@@ -140,9 +145,12 @@ def _changes(base: Side, head: Side) -> tuple[tuple[Change, ...], tuple[Differen
 
 
 def field_of(way: Sequence[Step], *plans: Plan) -> str:
-    """The same in these plans, whose heads nobody declares."""
-    heads = {plan.controller.name for plan in plans}
-    return "" if way[0].field == "groups" and way[0].key in heads else declared(way)
+    """The same in these plans, where nobody declares the head, and of login nodes only how many."""
+    if way[0].field == "groups" and any(way[0].key == plan.controller.name for plan in plans):
+        return ""
+    if way[0].field == "groups" and any(way[0].key == group.name for plan in plans for group in plan.login):
+        return _LOGIN
+    return declared(way)
 
 
 def _decided_by(way: Sequence[Step], a: Plan, b: Plan) -> str:
@@ -232,7 +240,8 @@ def _whole(plan: Plan | None, created: bool) -> Iterable[Difference]:
 
 
 def _of_whole(each: Difference, base: Plan | None) -> Change:
-    field = declared(each.way)
+    group = each.b if base is None else each.a
+    field = _LOGIN if isinstance(group, Group) and group.role == "login" else declared(each.way)
     written = spelled(field, each) or each.path
     if base is None:
         return Change(each, field, written, "create", 0)

@@ -30,7 +30,7 @@ class NoPrice:
 
 def cost(plan: Plan) -> Cost:
     """The sum of all that is paid by the hour; unknown as soon as a part of it is, and each that is says so."""
-    groups = [group for group in plan.groups if group.role != "scheduling only"]
+    groups = plan.running
     nodes = [_of_group(plan, each) for each in groups]
     storage = [_of_storage(plan, each) for each in plan.storage if each.name not in by_use(plan)]
     charges = (*nodes, *storage, *_of_parts(plan, groups))

@@ -7,13 +7,13 @@ import posixpath
 
 from stampworks.declaration import Declaration, check_name, role_name
 from stampworks.plan import Extras, OwnCheck, OwnRole
-from stampworks.planning.layout import CONTROLLER
+from stampworks.planning.layout import CONTROLLER, LOGIN
 
 
 def build(declaration: Declaration) -> Extras:
     """Where each role and check goes. What is in their files is no part of a plan."""
     pools = tuple(pool.name for pool in declaration.pools if not pool.scheduling_only)
-    everyone = (CONTROLLER, *pools)
+    everyone = (CONTROLLER, *pools, *([LOGIN] if declaration.scheduler.login_nodes else []))
     return Extras(
         roles=tuple(
             OwnRole(

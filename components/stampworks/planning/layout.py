@@ -21,7 +21,7 @@ from stampworks.planning.fat_tree import FabricError, NoFatTreeError, design
 from stampworks.planning.notes import Notes
 from stampworks.planning.storage import subnet_addresses
 
-CONTROLLER = "head"
+CONTROLLER, LOGIN = "head", "login"
 STATE = Volume("state", STATE_DIRECTORY)
 """What the scheduler knows and nothing else does."""
 SIMULATED_LEAF_NODES = 2
@@ -134,7 +134,9 @@ def _check_reservation(path: str, pool: Pool, choices: Choices, notes: Notes) ->
 
 def _numbered(declaration: Declaration, machines: Sequence[catalog.Machine], choices: Choices, notes: Notes) -> Layout:
     """Every node has a name, and every port that takes an address a number."""
-    members = [("the head with the gateway", addresses.HEAD)]
+    login = declaration.scheduler.login_nodes
+    who = "the head with the gateway and the login nodes" if login else "the head with the gateway"
+    members = [(who, addresses.HEAD + login)]
     members += [(f"pool {pool.name}", 0 if pool.scheduling_only else pool.count) for pool in declaration.pools]
     pools = [_pool(declaration, index, machine, choices) for index, machine in enumerate(machines)]
     there = [pool for pool in pools if pool.role != "scheduling only"]
@@ -155,12 +157,22 @@ def _numbered(declaration: Declaration, machines: Sequence[catalog.Machine], cho
     )
     head = _controller(declaration, choices, notes)
     head = replace(head, nodes=(_node(CONTROLLER, address_map, 0, addresses.HEAD, head, ""),))
+    logins = [
+        replace(
+            group,
+            nodes=tuple(
+                _node(name, address_map, 0, number, group, "")
+                for number, name in enumerate(_names(group), addresses.HEAD + 1)
+            ),
+        )
+        for group in _login(declaration, head, notes)
+    ]
     leaf_nodes = leaf_size(declaration)
     pools = [
         replace(pool, nodes=_nodes(pool, slot, address_map, leaf_nodes, notes))
         for slot, pool in enumerate(pools[: addresses.POOLS_MAX], 1)
     ]
-    return Layout(network, tuple(found.get(rail, "") for rail in rails), (head, *pools), _leaves(pools))
+    return Layout(network, tuple(found.get(rail, "") for rail in rails), (head, *pools, *logins), _leaves(pools))
 
 
 def _on_a_cloud(
@@ -169,9 +181,10 @@ def _on_a_cloud(
     """The cloud places nodes and hands out their addresses; where it starts machines for us, they have our names."""
     pools = [_pool(declaration, index, machine, choices) for index, machine in enumerate(machines)]
     head = replace(_controller(declaration, choices, notes), zone=pools[0].zone)
+    others = [*pools, *_login(declaration, head, notes)]
     if choices.launches:
         head = replace(head, nodes=(_unnumbered(CONTROLLER, head),))
-        pools = [replace(pool, nodes=tuple(_unnumbered(name, pool) for name in _names(pool))) for pool in pools]
+        others = [replace(each, nodes=tuple(_unnumbered(name, each) for name in _names(each))) for each in others]
     else:
         why = f"named by {declaration.cloud} when it makes them: a plan knows how many there are"
         notes.reason("groups.nodes", why)
@@ -179,7 +192,7 @@ def _on_a_cloud(
         notes.reason(
             f"groups.{CONTROLLER}.zone", "that of the first pool: what passes between zones is slower and paid"
         )
-    groups = (head, *pools)
+    groups = (head, *others)
     rails = _rails(declaration, machines)
     for group in groups:
         if group.elastic:
@@ -364,6 +377,15 @@ def _controller(declaration: Declaration, choices: Choices, notes: Notes) -> Gro
         zone="",
         reservation="",
     )
+
+
+def _login(declaration: Declaration, head: Group, notes: Notes) -> list[Group]:
+    """One group where some are declared: what the head is, without what only the scheduler knows."""
+    count = declaration.scheduler.login_nodes
+    if not count:
+        return []
+    notes.reason(f"groups.{LOGIN}.machine", "that of the head: people submit jobs from it, and none runs there")
+    return [replace(head, name=LOGIN, role="login", count=count, count_min=count, nodes=(), volumes=())]
 
 
 def _pool(declaration: Declaration, index: int, row: catalog.Machine, choices: Choices) -> Group:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from stampworks.differences import Difference
 from stampworks.names import fold
-from stampworks.plan import KEPT, Group, Plan
+from stampworks.plan import KEPT, Group, Plan, declared_pools
 from stampworks.planning import stateful
 from stampworks.review import Change, Nodes, Operation, Policy, Stage
 
@@ -23,7 +23,7 @@ def restarting(each: Difference, policy: Policy | None, a: Plan, b: Plan) -> fro
     if first.key:
         head = {b.controller.name} if stateful.moves_head(each.way, a, b) else set()
         return frozenset({first.key, *head})
-    places = [{group.name: place for place, group in enumerate(plan.groups)} for plan in (a, b)]
+    places = [{group.name: place for place, group in enumerate(declared_pools(plan.groups))} for plan in (a, b)]
     return frozenset(name for name, place in places[0].items() if places[1].get(name, place) != place)
 
 
@@ -108,8 +108,10 @@ def _steps(changes: Sequence[Change], a: Plan, b: Plan) -> Iterator[tuple[Stage,
         yield "playbook", "all nodes are configured; jobs go on"
     yield from _proof(b) if changes else ()
     for step in gone:
-        what = "pool" if step.field == "groups" else "storage"
-        yield "removal", f"{what} {step.key}" + ("" if what == "pool" else ", and all it holds is lost")
+        if step.field == "groups":
+            yield "removal", "the group of login nodes" if _logins(step.key, a) else f"pool {step.key}"
+        else:
+            yield "removal", f"storage {step.key}, and all it holds is lost"
 
 
 def _network(changes: Sequence[Change], plan: Plan) -> str:
@@ -131,6 +133,9 @@ def _nodes(changes: Sequence[Change], gone: set[str], a: Plan, b: Plan) -> Itera
         are = "is" if each.count == 1 else "are"
         yield f"{_words(each)} {are} taken down and made anew" + (f", but for {kept}" if stay else "")
     for each in leaving(a, b):
+        if _logins(each.group, a):
+            yield f"{_words(each)} {'goes' if each.count == 1 else 'go'}: who is logged in there is logged out"
+            continue
         when = "with their pool, at the end" if each.group in gone else "now"
         through = "takes no new jobs, and goes when its" if each.count == 1 else "take no new jobs, and go when their"
         yield f"{_words(each)} {through} jobs are through, {when}"
@@ -143,6 +148,8 @@ def _roll(rolled: Sequence[Change], a: Plan, b: Plan) -> Iterator[str]:
     for each in restarted(rolled, a, b):
         if each.group == b.controller.name:
             yield f"{_words(each)} first, while jobs go on"
+        elif _logins(each.group, b):
+            yield f"{_words(each)} one by one: who is logged in there is logged out, while jobs go on"
         else:
             waves = f"in waves of at most {at_most.get(each.group, 1)}, each within one leaf"
             yield f"{_words(each)} {waves}: {jobs}, then {done} and a proof"
@@ -168,12 +175,16 @@ def _stage(each: Change) -> Stage:
     return "proof" if first == "proof" else "playbook"
 
 
+def _logins(group: str, plan: Plan) -> bool:
+    return any(each.name == group for each in plan.login)
+
+
 def _words(nodes: Nodes) -> str:
     return fold(nodes.names) or f"{nodes.count} of {nodes.group}"
 
 
 def _real(plan: Plan | None) -> list[Group]:
-    return [group for group in plan.groups if group.role != "scheduling only"] if plan else []
+    return [*plan.running] if plan else []
 
 
 def _names(group: Group) -> tuple[str, ...]:

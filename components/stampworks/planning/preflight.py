@@ -177,7 +177,7 @@ def machine_limits(plan: Plan, facts: Facts) -> Iterator[Finding]:
     needs: dict[str, list[tuple[Group, int]]] = {}
     later: list[tuple[str, str, Group, tuple[Group, int]]] = []
     places = {pool.name: f"pools[{index}]" for index, pool in enumerate(declared_pools(plan.groups))}
-    for group in (plan.controller, *sorted(plan.pools, key=lambda pool: pool.name)):
+    for group in (plan.controller, *plan.login, *sorted(plan.pools, key=lambda pool: pool.name)):
         row = catalog.machines()[group.machine.name]
         if row.quota_family == "":
             continue
@@ -438,9 +438,8 @@ def _judged(plan: Plan, facts: Facts) -> Iterator[tuple[str, Group]]:
 
 
 def _launched(plan: Plan) -> Iterator[tuple[str, Group]]:
-    """Each with where it is declared, the head nowhere."""
-    if plan.controller.launch:
-        yield "", plan.controller
+    """Each with where it is declared, which is nowhere for those that run no jobs."""
+    yield from (("", group) for group in (plan.controller, *plan.login) if group.launch)
     for index, pool in enumerate(declared_pools(plan.groups)):
         if pool.launch and pool.role == "worker":
             yield f"pools[{index}]", pool

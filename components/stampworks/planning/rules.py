@@ -159,7 +159,7 @@ def pods(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (its a
 
 def _nodes(plan: Plan) -> int:
     """All that there are, which those for scheduling only are not."""
-    return sum(group.count for group in (plan.controller, *plan.pools))
+    return sum(group.count for group in plan.running)
 
 
 def _by_name(plan: Plan) -> list[Group]:
@@ -537,7 +537,9 @@ def budget(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
 
 def _priced(plan: Plan) -> Iterator[tuple[str, str, str, catalog.Price | catalog.StoragePrice | NoPrice]]:
     """What is sold, whose it is, where that is declared, and its price."""
-    for place, group in (("", plan.controller), *((f"{where}.machine", pool) for where, pool in _running(plan))):
+    places = {pool.name: f"{where}.machine" for where, pool in _running(plan)}
+    for group in plan.running:
+        place = places.get(group.name, "")
         yield f"{group.machine.name} ({group.purchase})", group.name, place, price_of(plan, group)
     for index, one in enumerate(plan.storage):
         yield " ".join(filter(None, (one.kind, one.tier))), one.name, f"storage[{index}]", price_of_storage(plan, one)

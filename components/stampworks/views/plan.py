@@ -108,8 +108,7 @@ def _networks(plan: Plan, width: int) -> list[str]:
     if not plan.network.gateway:
         return _subnets(plan, width)
     gateway = ("gateway", [plan.network.gateway])
-    groups = (plan.controller, *plan.pools)
-    management = [gateway, *((group.name, [node.address for node in group.nodes]) for group in groups)]
+    management = [gateway, *((group.name, [node.address for node in group.nodes]) for group in plan.running)]
     rows = [("management", plan.network.management_cidr, "-", _spans(management))]
     rows += [(each.name, each.cidr, "-", "numbered as management") for each in plan.network.subnets]
     rows += [
@@ -172,7 +171,7 @@ def _pods(plan: Plan, width: int) -> list[str]:
         unknown = plan.scheduler.kind == "kubernetes"
         return ["Pods and services: where they have addresses from is unknown"] if unknown else []
     own = pods.cidr or f"subnet {pods.subnet}"
-    nodes = sum(group.count for group in plan.groups if group.role != "scheduling only")
+    nodes = sum(group.count for group in plan.running)
     rows = [
         ("pods", own, f"{pods.node_addresses} for {pods.per_node} pods", nodes, pods.nodes_max),
         ("services", pods.services_cidr, "-", "-", "-"),

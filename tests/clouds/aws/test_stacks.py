@@ -214,6 +214,7 @@ CHANGES = """\
 changes:
   - {name: no budget, path: budget, value: null}
   - {name: a thousand nodes, path: pools.gpu.count, value: 1000}
+  - {name: login nodes, path: scheduler.login_nodes, value: 2}
   - {name: another machine, path: pools.gpu.machine, value: g6}
   - {name: an address on each card, path: network.card_addresses, value: true}
   - name: one more file system
@@ -239,6 +240,8 @@ def test_what_a_change_does(rehearse: Rehearse) -> None:
     }
     assert done["no budget"] == {("delete", "Budget")}
     assert done["a thousand nodes"] == {("update", "Group")}
+    assert {("create", "Group"), ("create", "LaunchTemplate"), ("create", "Role")} <= done["login nodes"]
+    assert {op for op, _ in done["login nodes"]} == {"create"}, "nothing else is touched"
     assert done["another machine"] == {("update", "LaunchTemplate"), ("update", "Group")}
     assert done["an address on each card"] == {("update", "LaunchTemplate"), ("update", "Group")}
     assert done["one more file system"] == {("create", "LustreFileSystem")}

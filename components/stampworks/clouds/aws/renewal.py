@@ -55,8 +55,9 @@ def condemn(plan: Plan, names: Collection[str], why: str) -> None:
 
 def _wanted(api: Api, plan: Plan, content: str) -> list[tuple[Machine, str]]:
     """The nodes that always run, and what each should be made from."""
-    templates = {pool.name: tags.template(pool, plan.release, content) for pool in plan.pools}
-    static = {node.name for pool in plan.pools for node in pool.nodes[: pool.count_min]}
+    groups = (*plan.pools, *plan.login)
+    templates = {group.name: tags.template(group, plan.release, content) for group in groups}
+    static = {node.name for group in groups for node in group.nodes[: group.count_min]}
     found = machines(api, plan.name)
     return [
         (each, templates[each.group])
@@ -88,7 +89,8 @@ def _new_disk(api: Api, plan: Plan, machine: Machine, wanted: str) -> None:
 
 
 def _await(api: Api, plan: Plan, before: Mapping[str, Machine], progress: Progress) -> None:
-    names = {pool.name: [node.name for node in pool.nodes[: pool.count_min]] for pool in plan.pools}
+    groups = (*plan.pools, *plan.login)
+    names = {group.name: [node.name for node in group.nodes[: group.count_min]] for group in groups}
     deadline = time.monotonic() + PATIENCE_S
     while True:
         join(plan.name, plan.region, names)

@@ -12,17 +12,13 @@ from stampworks.plan import Plan
 def outdated(plan: Plan, content: str) -> dict[str, str]:
     """The running nodes that need a new disk, and why; content is a digest of what the image's installation does."""
     image = room.image_of(plan.release, content)
-    return {
-        name: why
-        for group in (plan.controller, *plan.pools)
-        for name, why in room.outdated_nodes(plan.name, group, image).items()
-    }
+    return {name: why for group in plan.running for name, why in room.outdated_nodes(plan.name, group, image).items()}
 
 
 def renew(plan: Plan, content: str, names: Collection[str], progress: Progress) -> None:
     """Ends these nodes and starts them on new disks; volumes and shared directories stay."""
     image = room.image_of(plan.release, content)
-    for group in (plan.controller, *plan.pools):
+    for group in plan.running:
         if own := [node.name for node in group.nodes if node.name in names]:
             room.renew_nodes(plan.name, group, plan.fabric.rails_of(group), image, own, progress)
 

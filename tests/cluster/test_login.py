@@ -1,0 +1,110 @@
+"""People log in to a node of their own: what they submit there runs elsewhere, and the head is left alone."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.test_drift import lines, refresh
+from tests.project import wait_for
+
+if TYPE_CHECKING:
+    from tests.cluster.conftest import Stack
+
+pytestmark = pytest.mark.cluster
+
+DECLARATION = """\
+config:
+  stampworks:cluster:
+    version: 1
+    name: {cluster}
+    cloud: local
+    pools:
+      - {{name: gpu, machine: sim-h100, count: 1}}
+    storage:
+      - {{name: shared, kind: directory, mount: /shared, protect: false}}
+    users:
+      - {{name: alice, uid: 2001}}
+    scheduler: {{login_nodes: 1, drain_timeout_minutes: 1, protect: false}}
+    proof: {{level: none}}
+"""
+WAIT_S = 60
+
+
+@pytest.fixture(scope="module")
+def stamped(stack: Stack) -> Stack:
+    stack.declare(DECLARATION.format(cluster=stack.cluster))
+    stack.up()
+    return stack
+
+
+def as_alice(stack: Stack, command: str) -> str:
+    return stack.shell("login-001", f"cd /shared/alice; runuser -u alice -- {command}")
+
+
+@pytest.fixture(scope="module")
+def folder(stamped: Stack) -> Stack:
+    stamped.shell("login-001", "install -d -o alice -g alice /shared/alice")
+    return stamped
+
+
+def test_a_user_runs_a_program_from_there(folder: Stack) -> None:
+    """A step talks back to the node that it was started from."""
+    assert as_alice(folder, "srun sh -c 'hostname; id -un'").splitlines() == ["gpu-001", "alice"]
+    assert as_alice(folder, "salloc --quiet srun hostname") == "gpu-001"
+
+
+def test_a_user_submits_from_there(folder: Stack) -> None:
+    """What the job writes to shared storage is read where it was submitted."""
+    job = as_alice(folder, "sbatch --parsable --output=said --wrap='hostname; sleep 1; echo done'")
+    wait_for(lambda: "done" in as_alice(folder, "cat said 2>/dev/null || true"), WAIT_S)
+    assert as_alice(folder, "cat said").splitlines() == ["gpu-001", "done"]
+    wait_for(lambda: job not in as_alice(folder, "squeue --noheader --format=%i").split(), WAIT_S)
+
+
+def test_it_takes_no_job(folder: Stack) -> None:
+    """Slurm has no node of that name, and nothing on it would run a step."""
+    assert as_alice(folder, "sinfo --noheader --Node --format=%N") == "gpu-001"
+    assert folder.shell("login-001", "pgrep -x slurmd || echo none") == "none"
+
+
+def test_a_user_cannot_read_the_key(folder: Stack) -> None:
+    """Who has it can be anybody to Slurm."""
+    assert "denied" in as_alice(folder, "cat /etc/slurm/slurm.key 2>&1 || true")
+
+
+def test_it_is_part_of_the_status(stamped: Stack) -> None:
+    """As the head, it is up or missing, and has no jobs."""
+    done = stamped.stampworks("status", "-s", "test", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    nodes = {each["name"]: each for each in json.loads(done.stdout)["nodes"]}
+    assert (nodes["login-001"]["state"], nodes["login-001"]["pool"]) == ("up", "login")
+    done = stamped.stampworks("ssh", "-s", "test", "login-001", "--", "hostname")
+    assert done.stdout.strip() == "login-001", done.stderr
+
+
+def test_it_learns_of_a_new_configuration(folder: Stack) -> None:
+    """Another queue is known there after the `up`, and a second one changes nothing."""
+    folder.edit(
+        "protect: false}\n    proof", "protect: false, queues: [{name: q, pools: [gpu], default: true}]}\n    proof"
+    )
+    folder.up()
+    assert as_alice(folder, "sinfo --noheader --format=%P") == "q*"
+    assert as_alice(folder, "srun --partition=q hostname") == "gpu-001"
+    assert "unchanged" in (said := folder.up())
+    assert "updated" not in said
+    assert lines(refresh(folder)) == []
+
+
+def test_one_more_and_none(folder: Stack) -> None:
+    """They come and go by the declared number; nothing else changes."""
+    gpu = folder.nodes()["gpu-001"]["instance"]
+    folder.edit("login_nodes: 1", "login_nodes: 2")
+    folder.up()
+    assert folder.shell("login-002", "runuser -u alice -- srun hostname") == "gpu-001"
+    folder.edit("login_nodes: 2, ", "")
+    folder.up()
+    assert sorted(folder.nodes()) == ["gpu-001", "head"]
+    assert folder.nodes()["gpu-001"]["instance"] == gpu
