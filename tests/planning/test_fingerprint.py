@@ -99,6 +99,7 @@ OTHERS: dict[str, Any] = {
     "scheduler.topology": "flat",
     "scheduler.preemption": "cancel",
     "scheduler.drain_timeout_minutes": 20,
+    "scheduler.login_nodes": 1,
     "scheduler.protect": False,
     "scheduler.queues[].name": "all",
     "scheduler.queues[].pools": ["gpu"],
