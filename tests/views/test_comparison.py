@@ -72,6 +72,7 @@ WORDS = {
     "scheduler.topology": ["scheduler topology: tree in a, flat in b"],
     "scheduler.preemption": ["scheduler preemption: requeue in a, cancel in b"],
     "scheduler.drain_timeout_minutes": ["scheduler drain timeout: 10 min in a, 20 min in b"],
+    "scheduler.login_nodes": ["group login: only in b, 1 x sim-cpu"],
     "scheduler.protect": ["scheduler protect: yes in a, no in b"],
     "scheduler.queues[].name": ["queue all: only in b, of gpu, cpu, by default"],
     "scheduler.queues[].pools": ["queue main pools: gpu, cpu in a, gpu in b"],

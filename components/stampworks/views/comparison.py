@@ -25,6 +25,8 @@ THINGS = {
     "priorities": "priority",
     "trunks": "trunk to",
 }
+NO_POOLS = frozenset({"head", "login"})
+"""Groups that nobody may call a pool by."""
 FIELDS = {
     "cidr": "range",
     "management_cidr": "management range",
@@ -151,6 +153,8 @@ def _thing(way: Sequence[Step]) -> str:
 def _step(step: Step, key: str) -> str:
     words = FIELDS | THINGS if step.key else FIELDS  # the groups of the plan are pools; those of a role are its groups
     name = words.get(step.field, step.field)
+    if step.field == "groups" and step.key in NO_POOLS:
+        name = "group"
     if step.key:
         return f"{name.removesuffix('s') if name == step.field else name} {key}".strip()
     for unit in UNITS:
