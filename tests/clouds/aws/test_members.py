@@ -38,7 +38,11 @@ def aws(aws: Simulated, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Simu
 
 @pytest.fixture
 def plan() -> Plan:
-    declared = {"version": 1, "name": CLUSTER, "cloud": "aws", "region": REGION}
+    return planned()
+
+
+def planned(**scheduler: int) -> Plan:
+    declared = {"version": 1, "name": CLUSTER, "cloud": "aws", "region": REGION, "scheduler": scheduler}
     made = planning.plan(
         load_value({**declared, "pools": [{"name": "gpu", "machine": "g6-8xlarge", "count": 2}]}, "test")
     )
@@ -57,7 +61,8 @@ def launch(of: Launch | None) -> Launch:
 
 def start(aws: Simulated, plan: Plan | None = None, count: int = 2, group: str = "gpu") -> None:
     """A group as clouds/aws/nodes.py asks for it: what moto does not know of it is left out."""
-    made_from = tags.template(plan.pools[0], plan.release, CONTENT) if plan else "made-from"
+    own = [each for each in plan.groups if each.name == group] if plan else []
+    made_from = tags.template(own[0], plan.release, CONTENT) if plan else "made-from"
     of = {tags.CLUSTER: CLUSTER, tags.GROUP: group, tags.TEMPLATE: made_from}
     image = aws.publish(f"/test/{group}")
     template = aws.client("ec2").create_launch_template(
@@ -324,6 +329,24 @@ def test_another_template_is_another_machine(aws: Simulated, plan: Plan, monkeyp
     assert after.members[0].target != before.members[0].target
     assert after.members[1] == before.members[1]
     assert len(ids(aws)) == 2
+
+
+def test_login_nodes_are_found_and_made_anew_like_the_others(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have names, a group and disks as nodes with jobs have."""
+    plan = planned(login_nodes=1)
+    start(aws, plan)
+    start(aws, plan, count=1, group="login")
+    for number, each in enumerate(ids(aws)):
+        boot(each, number)
+    before = join({**NAMES, "login": ("login-001",)})
+    assert [(each.name, each.group) for each in before.members][-1] == ("login-001", "login")
+    assert renewal.outdated(plan, CONTENT) == {}
+    renewal.condemn(plan, ["login-001"], "alice says: full disk")
+    assert renewal.outdated(plan, CONTENT) == {"login-001": "alice says: full disk"}
+    new, boots = with_launch(plan, disk_gib=300), Boots(aws, monkeypatch)
+    renewal.renew(new, CONTENT, ["login-001"], boots.said.append)
+    after = {each.name: each for each in members.members(CLUSTER, REGION).members}
+    assert [after[each.name].target == each.target for each in before.members] == [True, True, False]
 
 
 def test_who_is_condemned_is_outdated_until_it_was_made_anew(
