@@ -129,7 +129,7 @@ def test_users_get_nothing_from_the_metadata_service(handed_over: tuple[Plan, Ro
 
 
 def on(roster: Roster, node: str, command: str) -> str:
-    return remote.ask(roster, node, ["sh", "-c", command]).strip()
+    return remote.ask(roster, node, ["sh", "-c", command], timeout_s=90).strip()
 
 
 def test_a_machine_that_answers_with_another_key_is_not_talked_to(handed_over: tuple[Plan, Roster]) -> None:

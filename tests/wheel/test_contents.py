@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import tarfile
 import zipfile
 from email import message_from_bytes
 from email.message import Message
@@ -46,8 +45,7 @@ def test_everything_travels_and_nothing_else(wheel: Path, exported: Path) -> Non
 
 def test_a_source_distribution_builds_the_same_wheel(wheel: Path, exported: Path, tmp_path: Path) -> None:
     """Byte by byte, so that it does not matter which of the two somebody installs."""
-    with tarfile.open(build(exported, "sdist")) as archive:
-        archive.extractall(tmp_path, filter="data")
+    subprocess.run(["tar", "-xf", build(exported, "sdist"), "-C", tmp_path], check=True, timeout=60)
     [tree] = tmp_path.iterdir()
     assert build(tree, "wheel").read_bytes() == wheel.read_bytes()
 
