@@ -16,7 +16,7 @@ from stampworks.physics.rails import collective_on_rails
 from stampworks.plan import Rail
 from stampworks.qualification.asking import Ask, Campaign, Evidence
 from stampworks.qualification.certificate import Finding, Measured, Verdict
-from stampworks.qualification.results import Heard, Value, in_spite_of_the_host
+from stampworks.qualification.results import BUSY, Heard, Value, in_spite_of_the_host
 from stampworks.qualification.subject import Subject
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
@@ -144,7 +144,7 @@ def _bounds(subject: Subject, rail: Rail, operation: Operation, sweep: _Sweep, b
 def _judged(rail: Rail, how: str, heard: Value, bounds: Bounds, shared: bool) -> Finding:
     floor, ceiling = round(bounds.floor.value, 6), bounds.ceiling
     value = in_spite_of_the_host(heard, floor, shared)
-    why = f"{how} reaches {value.value:.3g} of {ceiling.value:.3g} GB/s"
+    why = f"{how} reaches {value.value:.3g} of {ceiling.value:.3g} GB/s" + (f"; {BUSY}" if value.note == BUSY else "")
     verdict: Verdict = "pass" if value.value >= floor else "fail"
     if value.value > ceiling.value:
         verdict, why = "unknown", f"{why}: more than can be, so that something else was measured"

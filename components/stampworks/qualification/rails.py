@@ -13,7 +13,7 @@ from stampworks.plan import Rail
 from stampworks.qualification.asking import Ask, Campaign, Evidence
 from stampworks.qualification.certificate import Finding, Measured, Verdict
 from stampworks.qualification.localise import Located, Pair, Round, localise
-from stampworks.qualification.results import Heard, Problem, Value, in_spite_of_the_host
+from stampworks.qualification.results import BUSY, Heard, Problem, Value, in_spite_of_the_host
 from stampworks.qualification.subject import Subject
 
 QUANTITY = "pair_bandwidth"
@@ -196,7 +196,7 @@ class _Search:
         if well:
             usual = self.measures[well[len(well) // 2]]
             why = f"{self.rail.interface} across leaves: {_number(usual.gbps)} of {_number(usual.expected_gbps)} Gb/s"
-            why += _uncounted(self.measures[pair] for pair in well)
+            why += _caveats(self.measures[pair] for pair in well)
             evidence.add([self._finding("trunks", "pass", (), usual, why)])
 
     def _between(self, leaves: Pair) -> Iterable[Pair]:
@@ -264,7 +264,7 @@ class _Search:
         well = well or [measure for measure in self.measures.values() if not measure.bad]
         usual = sorted(well, key=lambda measure: measure.gbps or 0.0)[len(well) // 2]
         why = f"{self.rail.interface}: {_number(usual.gbps)} of {_number(usual.expected_gbps)} Gb/s in pairs"
-        why += _uncounted(well)
+        why += _caveats(well)
         return self._finding("rails", "pass", tuple(good), usual, why)
 
     def _finding(self, check: str, verdict: Verdict, nodes: tuple[str, ...], measure: Measure, why: str) -> Finding:
@@ -313,8 +313,10 @@ def _shortfall(measure: Measure) -> str:
     return f"{_number(measure.gbps)} of {_number(measure.expected_gbps)} Gb/s"
 
 
-def _uncounted(measures: Iterable[Measure]) -> str:
-    return "; loss not counted" if any(measure.uncounted for measure in measures) else ""
+def _caveats(measures: Iterable[Measure]) -> str:
+    known = list(measures)
+    uncounted = "; loss not counted" if any(measure.uncounted for measure in known) else ""
+    return uncounted + (f"; {BUSY}" if any(way.note == BUSY for measure in known for way in measure.ways) else "")
 
 
 def _sound(measure: Measure) -> str:

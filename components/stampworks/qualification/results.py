@@ -25,6 +25,8 @@ ENTRIES_MAX = 100_000
 WORDS_MAX = 200
 """Of a node's words in a sentence of ours."""
 PARTS_MAX = 65_536
+BUSY = "the best sample counts, for the host was busy"
+"""Said of a value that is not the median."""
 _LISTS = ("nodes", "values", "texts", "problems")
 NOT_JUDGED = ("versions", "environment", "options")
 """How it was measured: for whoever reads the file on the node; nothing is concluded from it."""
@@ -59,7 +61,7 @@ def in_spite_of_the_host(value: Value, enough: float, shared: bool) -> Value:
 
     A host that has no time makes a rate less than it is, and never more. What is the matter with a link is so in each.
     """
-    return replace(value, value=value.high) if shared and value.value < enough else value
+    return replace(value, value=value.high, note=BUSY) if shared and value.value < enough else value
 
 
 @dataclass(frozen=True)
