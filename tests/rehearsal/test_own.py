@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stampworks.rehearsal import engine
 
 from tests.project import wait_for
 from tests.rehearsal.conftest import ROOT, Trial, parsed, phase, project
@@ -150,3 +151,13 @@ def content(file: Path) -> bytes:
         return file.read_bytes()
     except OSError:  # gone by now, or somebody else's
         return b""
+
+
+def test_what_shows_no_environment_is_ended_too() -> None:
+    """A process that is just becoming another program shows none: it belongs to the engine's session."""
+    with subprocess.Popen(["env", "-i", "sleep", "60"], start_new_session=True) as process:
+        try:
+            assert engine._left(b"PULUMI_HOME=nowhere", process.pid) == [process.pid]
+            assert engine._left(b"PULUMI_HOME=nowhere", -1) == []
+        finally:
+            process.kill()

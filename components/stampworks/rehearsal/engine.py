@@ -56,6 +56,8 @@ class Engine:
     def __init__(self, folder: Path, stack: Stack, ports: Mapping[str, int]) -> None:
         self._folder, self._stack = folder, stack
         self._running: subprocess.Popen[str] | None = None
+        self._session = -1
+        """Of the last run."""
         self._starting = threading.Lock()
         """What ends one run must not end the next one, which begins as soon as the first is dead."""
         for name in ("home", "backend", "project"):
@@ -121,13 +123,13 @@ class Engine:
                 self.end()  # a language host would hold on to the pipe
 
     def end(self) -> None:
-        """Ends what is left of a run, language hosts of a killed engine for one: all were told of the private home.
+        """Ends what is left of a run, language hosts of a killed engine for one.
 
         Returns when they are gone, so that none of them still writes into a folder that is about to be removed.
         """
         mark = f"PULUMI_HOME={self._environment['PULUMI_HOME']}".encode()
         deadline = time.monotonic() + _INTERRUPT_S
-        while (left := _told(mark)) and time.monotonic() < deadline:
+        while (left := _left(mark, self._session)) and time.monotonic() < deadline:
             for number in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(number, signal.SIGKILL)
@@ -149,6 +151,7 @@ class Engine:
                     errors="replace",
                     start_new_session=True,
                 )
+                self._session = process.pid
         except FileNotFoundError:
             raise EngineError("pulumi is not on PATH\n  hint: install it, or in a clone: . tools/env.sh") from None
         try:
@@ -174,11 +177,14 @@ def _lines(log: Path) -> list[str]:
     return [line for line in log.read_text(errors="replace").splitlines() if line.endswith("}")]
 
 
-def _told(mark: bytes) -> list[int]:
-    """The processes with this in their environment; a dead one has none."""
+def _left(mark: bytes, session: int) -> list[int]:
+    """The processes of a session, and those with this in their environment; one that is just becoming another program
+    shows none, and who leaves the session takes it along."""
     found = []
-    for file in Path("/proc").glob("[0-9]*/environ"):
+    for file in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # gone by now, or somebody else's
-            if mark in file.read_bytes().split(b"\0"):
+            state, _, _, its = file.read_text(errors="replace").rpartition(")")[2].split()[:4]
+            told = int(its) == session or mark in file.with_name("environ").read_bytes().split(b"\0")
+            if told and state != "Z":
                 found.append(int(file.parent.name))
     return found
