@@ -146,6 +146,26 @@ def test_once_means_never_again(write: Writer, tmp_path: Path) -> None:
     assert (tmp_path / "state").read_text() == "changed"
 
 
+def test_an_open_end_belongs_to_others(write: Writer, tmp_path: Path) -> None:
+    """What they wrote there stays, is no drift, and goes when the end is closed."""
+    path = tmp_path / "hosts"
+
+    def hosts(first: str, *, follow: bool = True) -> dict[str, Any]:
+        end = "# others follow\n" if follow else ""
+        return write(entry(path, f"{first}\n{end}", open_end=follow))
+
+    hosts("10.0.0.1 one")
+    with path.open("a") as file:
+        file.write("10.0.0.9 nine\n")
+    assert not hosts("10.0.0.1 one")["changed"]
+    assert hosts("10.0.0.2 one")["changed"]
+    assert path.read_text() == "10.0.0.2 one\n# others follow\n10.0.0.9 nine\n"
+    hosts("10.0.0.2 one", follow=False)
+    assert path.read_text() == "10.0.0.2 one\n"
+    hosts("10.0.0.2 one")
+    assert path.read_text() == "10.0.0.2 one\n# others follow\n"
+
+
 def test_commands_run_when_something_changed(write: Writer, tmp_path: Path) -> None:
     """Once, in order, and not at all when nothing did."""
     log = tmp_path / "log"

@@ -172,7 +172,7 @@ def prepare(aws: Simulated, plan: Plan, roster: Roster) -> None:
 
 def test_a_node_starts_with_its_job(scene: Scene) -> None:
     """The job waits until the node is one, and runs on both."""
-    ask = "runuser -u alice -- srun --chdir=/tmp -p main -N2 hostname"
+    ask = "runuser -u alice -- srun --chdir=/tmp -p main -N2 sh -c 'hostname; getent hosts gpu-002'"
     with ThreadPoolExecutor(1) as one:
         job = one.submit(scene.machines.shell, "head", ask, 150)
         try:
@@ -181,7 +181,8 @@ def test_a_node_starts_with_its_job(scene: Scene) -> None:
         except BaseException:
             scene.machines.shell("head", "scancel -u alice")
             raise
-        assert sorted(job.result().split()) == ["gpu-001", "gpu-002"]
+        found = f"{scene.elastic.address:<15} gpu-002"
+        assert sorted(job.result().splitlines()) == [*(found, found), "gpu-001", "gpu-002"], "both know where it is"
     scene.machines.shell("gpu-002", "! test -e /run/stampworks-join")  # with its secrets
     scene.machines.shell("head", "scontrol update nodename=gpu-002 state=power_down_force reason=enough")
     until = time.monotonic() + 120

@@ -24,6 +24,7 @@ ROLES = playbooks_dir() / "roles"
 NVIDIA_SMI = ROLES / "accelerator/files/nvidia-smi"
 HEALTH = ROLES / "health/files/stampworks-health"
 METRICS = ROLES / "metrics/files/stampworks-metrics"
+NAMES = ROLES / "slurm_worker/files/names"
 TASK_PROLOG = ROLES / "slurm_worker/files/task-prolog"
 
 
@@ -115,19 +116,24 @@ def test_a_node_without_state_has_no_accelerators(tmp_path: Path) -> None:
     assert done.stderr.endswith("accelerators.json is not there: this node has no accelerators\n")
 
 
+def loaded(program: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    loader = importlib.machinery.SourceFileLoader(program.name.replace("-", "_"), str(program))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    loader.exec_module(module)
+    return module
+
+
 # --- health
 
 
 @pytest.fixture
 def health(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The health program as a module, on a node that exists in this test's folder."""
-    loader = importlib.machinery.SourceFileLoader("stampworks_health", str(HEALTH))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.setenv("PATH", os.environ["PATH"])  # the program sets its own, which must not stay
-    loader.exec_module(module)
+    module = loaded(HEALTH, monkeypatch)
     monkeypatch.setattr(module, "EXPECTED", str(tmp_path / "health.json"))
     monkeypatch.setattr(module, "MARK", str(tmp_path / "mark"))
     expect(tmp_path)
@@ -574,3 +580,52 @@ def test_the_task_prolog_hands_the_environment_on(tmp_path: Path) -> None:
     )
     assert done.stdout == "export NCCL_SOCKET_IFNAME=rail0,rail1\nexport X=$(touch y) `id`\n"
     assert not (tmp_path / "y").exists()
+
+
+# --- names
+
+
+@pytest.fixture
+def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """What a node's file of names becomes when a job begins on nodes of which Slurm says where they are."""
+    module = loaded(NAMES, monkeypatch)
+    hosts = tmp_path / "hosts"
+    always = f"127.0.0.1 localhost\n10.0.0.1 gpu-001 # always there\n{module.FOLLOW}"
+    hosts.write_text(always)
+    monkeypatch.setattr(module, "HOSTS", str(hosts))
+    monkeypatch.setattr(module, "LOCK", str(tmp_path / "lock"))
+
+    def begin(**at: str) -> str:
+        nodes = [name.replace("_", "-") for name in at]
+
+        def scontrol(*words: str) -> str:
+            if words[:2] == ("show", "hostnames"):
+                return "\n".join(nodes)
+            assert words[0] == "getaddrs"
+            return "".join(f"{name}: {at[name.replace('-', '_')]}\n" for name in words[1].split(","))
+
+        monkeypatch.setattr(module, "scontrol", scontrol)
+        monkeypatch.setenv("SLURM_JOB_NODELIST", ",".join(nodes))
+        module.main()
+        after = hosts.read_text()
+        assert after.startswith(always), "what the playbooks wrote stays as it is"
+        return after.removeprefix(always)
+
+    return begin
+
+
+def test_nodes_of_a_job_that_started_with_it_are_known_by_name(names: Callable[..., str]) -> None:
+    """And not those that always are; who has moved, or whose address somebody else has now, is forgotten."""
+    assert names(gpu_001="10.0.0.1:6818") == ""
+    assert names(gpu_001="10.0.0.1:6818", gpu_002="10.0.0.7:6818") == "10.0.0.7 gpu-002\n"
+    assert names(gpu_003="10.0.0.8:6818") == "10.0.0.7 gpu-002\n10.0.0.8 gpu-003\n"
+    assert names(gpu_003="10.0.0.9:6818") == "10.0.0.7 gpu-002\n10.0.0.9 gpu-003\n"
+    assert names(gpu_004="10.0.0.7:6818") == "10.0.0.9 gpu-003\n10.0.0.7 gpu-004\n"
+    assert names(gpu_005="[fd00::5]:6818").splitlines()[-1] == "fd00::5 gpu-005"
+
+
+def test_what_slurm_says_is_not_taken_for_an_address_that_is_none(names: Callable[..., str], tmp_path: Path) -> None:
+    """It would be the line of a file that everybody believes."""
+    with pytest.raises(ValueError, match="does not appear to be an IPv4 or IPv6 address"):
+        names(gpu_002="10.0.0.7 head\n10.0.0.8:6818")
+    assert "head" not in (tmp_path / "hosts").read_text()

@@ -216,6 +216,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         "slurm_controller_new_reason": "" if plan.proof.level == "none" else written(UNPROVEN),
         "slurm_controller_state": plan.scheduler.queue_directory,
         **power_variables(plan),
+        **({"base_names_follow": True} if any(pool.elastic_nodes for pool in plan.pools) else {}),
     }
     return variables | (accounting_variables(plan, scheduler_files) if plan.scheduler.accounting else {})
 

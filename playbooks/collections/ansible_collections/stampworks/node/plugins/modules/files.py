@@ -6,7 +6,7 @@ import difflib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,7 @@ options:
       once: {description: Leave it alone once it exists., type: bool, default: false}
       secret: {description: Never show what is in it., type: bool, default: false}
       settings: {description: It holds kernel settings; those in force must be the same., type: bool, default: false}
+      open_end: {description: Its last line is followed by what others write there., type: bool, default: false}
   then:
     description: >-
       Commands, each a list of arguments, to run in order when a file changed. CHANGED in their environment has the
@@ -72,6 +73,7 @@ class File:
     once: bool
     secret: bool
     settings: bool
+    open_end: bool
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> File:
@@ -85,7 +87,16 @@ class File:
             once=bool(data.get("once")),
             secret=bool(data.get("secret")),
             settings=bool(data.get("settings")),
+            open_end=bool(data.get("open_end")),
         )
+
+    def beside(self, found: Found | None) -> File:
+        """With what others have written after its last line."""
+        if not (self.open_end and self.content and found and found.content):
+            return self
+        last = self.content.splitlines(keepends=True)[-1]
+        _, _, more = found.content.partition(last)
+        return replace(self, content=self.content + more)
 
 
 @dataclass(frozen=True)
@@ -99,9 +110,10 @@ class Found:
 
 
 def work(check: bool, name: str, files: Sequence[dict[str, Any]], then: Sequence[Sequence[str]]) -> dict[str, Any]:
-    wanted = [File.of(file) for file in files]
+    declared = [File.of(file) for file in files]
     record = RECORDS / f"{name}.json"
-    before = {file.path: look(file.path) for file in wanted}
+    before = {file.path: look(file.path) for file in declared}
+    wanted = [file.beside(before[file.path]) for file in declared]
     differing = [file for file in wanted if differs(file, before[file.path])]
     paths = [str(file.path) for file in wanted]
     recorded = json.loads(record.read_text()) if record.exists() else []
