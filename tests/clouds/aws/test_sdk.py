@@ -15,6 +15,7 @@ from stampworks.rehearsal import read_stack, steps
 from stampworks.rehearsal.engine import Engine
 from stampworks.rehearsal.recording import Recording
 from stampworks.rehearsal.servers import Servers
+
 from tools.prepare.progress import run, step
 from tools.prepare.python_packages import SYSTEM_CERTIFICATES, ensure_uv
 
