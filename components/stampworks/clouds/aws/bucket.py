@@ -17,8 +17,8 @@ _OLD_DAYS, _UNFINISHED_DAYS = 30, 7
 
 
 def _of_either_version(name: str) -> Any:
-    """What is `Bucket` in version 7 of the SDK is `BucketV2` in version 6; the newer type has the older one as an alias,
-    so that nothing changes for a stack when its SDK does."""
+    """What is `Bucket` in version 7 of the SDK is `BucketV2` in version 6; the newer type has the older one as an
+    alias, so that nothing changes for a stack when its SDK does."""
     # asked here and not at import: stacks without buckets do without the SDK's part for them
     return getattr(s3, name if hasattr(s3, "BucketVersioning") else f"{name}V2")
 
