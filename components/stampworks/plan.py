@@ -473,6 +473,8 @@ class Scheduler:
     queues: tuple[Queue, ...] = field(metadata=UNORDERED)
     priorities: tuple[Priority, ...] = field(metadata=UNORDERED)
     accounts: tuple[Account, ...] = field(metadata=UNORDERED)
+    database: Literal["head", "managed"] = "head"
+    """Who runs the one of the accounting: managed is the cloud."""
 
     @property
     def queue_directory(self) -> str:
@@ -726,6 +728,8 @@ class Attached:
     mounts: tuple[Mount, ...] = ()
     disks: tuple[Disk, ...] = ()
     """Of the controller."""
+    database: str = ""
+    """The machine that has the database of the accounting; empty where that is the controller."""
 
 
 @dataclass(frozen=True)

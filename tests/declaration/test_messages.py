@@ -202,6 +202,21 @@ cluster.yaml:28:3: scheduler.accounts: accounts need accounting, which is off
 
 1 problem in cluster.yaml: nothing was changed.""",
     ),
+    "database-without-accounting": (
+        changed("accounting: true", "accounting: false\n  database: managed"),
+        """\
+cluster.yaml:19:13: scheduler.database: a database is for the accounting, which is off
+      database: managed
+                ^
+  hint: write accounting: true in scheduler, or take the database out
+
+cluster.yaml:29:3: scheduler.accounts: accounts need accounting, which is off
+      accounts: [{name: research, share: 1, accelerators_max: 0}]
+      ^
+  hint: write accounting: true in scheduler, or take the accounts out
+
+2 problems in cluster.yaml: nothing was changed.""",
+    ),
     "machine-and-count": (
         changed("machine: sim-h100, count: 4", "machine: sim-h10, count: 0"),
         """\

@@ -99,6 +99,20 @@ def test_subnets_lie_apart_and_have_room(cloud: str) -> None:
         assert len(with_addresses) == (len(plan.fabric.rails) if nic and nic.own_subnet else 0)
 
 
+def test_a_managed_database_has_a_subnet_in_another_zone() -> None:
+    """And no role on the head; who runs none, and a range without room, is refused at the declared field."""
+    managed = {"scheduler": {"accounting": True, "database": "managed"}}
+    plan = on_aws(gpu(), **managed)
+    subnets = {each.name: each for each in plan.network.subnets}
+    assert [*subnets] == ["nodes", "storage", "database", "egress"]
+    assert (subnets["database"].needed, subnets["database"].public) == (1, False)
+    assert "database" not in dict(plan.release.packages)
+    with pytest.raises(DeclarationError, match="nothing on google runs a database for the accounting"):
+        planned(declared(catalog.machines()["a3-ultragpu-8g"]) | managed)
+    with pytest.raises(DeclarationError, match="has no room for a database in another zone as well"):
+        on_aws(gpu(count=2), network={"cidr": "10.40.0.0/26"}, **managed)
+
+
 def test_what_a_node_takes_of_its_subnet() -> None:
     """An EFA-only interface takes no address, Google's rails each have a subnet with one a node."""
     plan = on_aws(gpu())

@@ -57,6 +57,14 @@ def test_a_part_without_a_price_makes_the_sum_unknown() -> None:
     assert cost(plan).usd_per_hour is None
 
 
+def test_a_managed_database_is_named_without_a_price() -> None:
+    """Nobody has read one, and the sum says so."""
+    found = cost(on_aws({"count": 2}, scheduler={"accounting": True, "database": "managed"}))
+    [database] = [each for each in found.charges if each.what == "database of the accounting"]
+    assert (database.usd_per_hour, database.why) == (None, "no price of a managed database in us-east-1 is known")
+    assert found.usd_per_hour is None
+
+
 def test_the_page_says_what_the_first_cluster_costs() -> None:
     """Whoever has an account reads it before anything is made."""
     usd = cost(planning.plan(load_stack("aws-dev-g6", ROOT / "stacks"))).usd_per_hour

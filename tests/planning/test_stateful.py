@@ -94,6 +94,15 @@ def test_another_zone_would_lose_what_is_protected() -> None:
     assert "(queue and accounting, fast): write scheduler.protect: false, protect: false at fast" in change.why
 
 
+@pytest.mark.parametrize("head", [DECLARED | OTHER_RANGE, in_zone("us-east-2b", DECLARED)])
+def test_a_managed_database_is_where_it_is(head: dict[str, Any]) -> None:
+    """It is in the zone and in the network, and neither goes while it is protected."""
+    managed = {"scheduler": {"accounting": True, "database": "managed"}}
+    found = reviewed(DECLARED | managed, head | managed)
+    change = next(each for each in found.changes if each.policy == "refuse")
+    assert "the managed database" in change.why
+
+
 def test_another_zone_moves_the_head() -> None:
     """It is counted, it has its step, and what it loses is said."""
     found = reviewed(unprotected(), in_zone("us-east-2b", unprotected()))

@@ -62,3 +62,8 @@ def load(plan: Plan) -> Cloud:
     if found := refusals(plan, images(plan, Facts())):
         refuse("\n\n".join(f"{path}: {what}\n  hint: {hint}" for path, what, hint in found))
     return Cloud(*(importlib.import_module(f"stampworks.clouds.{plan.cloud}.{part}") for part in Cloud._fields))
+
+
+def database(plan: Plan) -> Any:
+    """What runs the database of the accounting, on a cloud that does."""
+    return importlib.import_module(f"stampworks.clouds.{plan.cloud}.database")

@@ -90,14 +90,16 @@ class Cluster(pulumi.ComponentResource):
         # Nodes come after what they mount, and go before it: nobody may write to what is being deleted.
         storage = self._storage(place)
         volumes = self._volumes(plan.controller, place)
+        database = self._database(place, keyring)
         # All others come after it: whatever happens to them, draining for one, wants a scheduler that answers.
-        controller = self._group(plan.controller, network, volumes, None, depends_on=[*storage.values()])
+        before = [*storage.values(), *database]
+        controller = self._group(plan.controller, network, volumes, None, depends_on=before)
         groups = {plan.controller: controller}
         for group in (*plan.pools, *plan.login):
             groups[group] = self._group(group, network, [], controller, depends_on=[controller])
         proven = plan.proof.level != "none" and bool(plan.pools)
         signing_key = SigningKey(name, cluster=plan.name, opts=self._child()) if proven else None
-        self._attached = self._found(storage, volumes)
+        self._attached = self._found(storage, volumes, database)
         roll = self._roll(groups, keyring, signing_key)
         roster = self._roster(groups, roll)
         playbook = self._playbook(roster, keyring)
@@ -124,15 +126,34 @@ class Cluster(pulumi.ComponentResource):
             )
         return made
 
-    def _found(self, storage: Mapping[str, Any], volumes: Sequence[Any]) -> Output[Attached]:
+    def _database(self, place: Any, keyring: Keyring) -> list[Any]:
+        """That of the accounting, where the cloud runs it."""
+        plan = self.plan
+        if plan.scheduler.database == "head":
+            return []
+        made = clouds.database(plan).create(
+            f"{self._base}-accounting",
+            cluster=plan.name,
+            place=place,
+            network=plan.network,
+            scheduler=plan.scheduler,
+            password=keyring.database_password,
+            opts=self._child(),
+        )
+        return [made]
+
+    def _found(self, storage: Mapping[str, Any], volumes: Sequence[Any], databases: Sequence[Any]) -> Output[Attached]:
         """Where nodes find what was made apart from them."""
         of, plan = self._cloud.storage, self.plan
         mounts = Output.all(*(of.mount(each, storage[each.name]) for each in plan.storage))
         serials = Output.all(*map(of.serial, volumes))
         paths = [each.mount for each in plan.controller.volumes]
-        return Output.all(mounts, serials).apply(
-            lambda both: Attached(
-                tuple(both[0]), tuple(Disk(serial, path) for serial, path in zip(both[1], paths, strict=True) if serial)
+        hosts = Output.all(*(each.address for each in databases))
+        return Output.all(mounts, serials, hosts).apply(
+            lambda found: Attached(
+                tuple(found[0]),
+                tuple(Disk(serial, path) for serial, path in zip(found[1], paths, strict=True) if serial),
+                "".join(found[2]),
             )
         )
 

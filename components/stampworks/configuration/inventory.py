@@ -51,6 +51,8 @@ def inventory(
     roles = {role: names for role, names in members_by_role(plan, roster, attached).items() if names}
     variables = role_variables(plan, roster, scheduler_files) | installation(plan.release, content)
     variables |= storage_variables(plan.release, attached)
+    if attached.database:  # its password comes with the secrets, as that of our own
+        variables["slurm_accounting_database"] = attached.database
     variables |= check_programs(plan.extras, check_texts)
     variables["slurm_controller_ready_nodes"] = [] if partial else roles.get("slurm_worker", [])
     return {
@@ -187,7 +189,7 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
         "storage": everyone if attached.mounts else [],
         "workloads": workers,
         **own,
-        "database": accounting,
+        "database": [] if attached.database else accounting,
         "slurm_accounting": accounting,
         "power": head if any(pool.elastic_nodes for pool in plan.pools) else [],
         "slurm_controller": head,

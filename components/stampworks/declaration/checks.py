@@ -206,6 +206,9 @@ def _accounts(data: Entry, scheduler: Entry) -> Iterator[Finding]:
 def _accounting(scheduler: Entry) -> Iterator[Finding]:
     if scheduler.get("accounting") is not False:
         return
+    if scheduler.get("database") == "managed":
+        hint = "write accounting: true in scheduler, or take the database out"
+        yield Finding(("scheduler", "database"), "a database is for the accounting, which is off", hint)
     if scheduler.get("accounts"):
         hint = "write accounting: true in scheduler, or take the accounts out"
         yield Finding(("scheduler", "accounts"), "accounts need accounting, which is off", hint)

@@ -394,6 +394,11 @@ class Scheduler(Section):
         description="Whether who used what is recorded; accounts need it.",
         json_schema_extra=IN_PLACE,
     )
+    database: Literal["head", "managed"] = Field(
+        default="head",
+        description="Who runs the database of the accounting: the head or the cloud. Records stay where they are.",
+        json_schema_extra=REFUSE,
+    )
     topology: Literal["flat", "tree", "block"] = Field(
         default="tree",
         description="What the scheduler knows of the fabric when it chooses nodes.",

@@ -51,6 +51,9 @@ def _of_parts(plan: Plan, groups: Sequence[Group]) -> Iterator[Charge]:
     if plan.network.egress == "nat":
         yield _of_part(plan, "NAT gateway", "NAT gateway", "1 x NAT gateway")
         yield _of_part(plan, "public address", "public address", "1 x public address, of the NAT gateway")
+    if plan.scheduler.database == "managed":
+        why = f"no price of a managed database in {plan.region} is known"
+        yield Charge("database of the accounting", "1 x database", None, None, why)
     if addressed := [each for each in plan.network.endpoints if each not in launches.routed]:
         basis = f"{len(addressed)} x endpoint: {', '.join(addressed)}"
         yield _of_part(plan, "endpoints", "endpoint", basis, len(addressed), len(addressed))

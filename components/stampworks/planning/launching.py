@@ -17,6 +17,8 @@ from stampworks.planning.notes import Notes
 
 EGRESS = "egress"
 """The subnet that the way out is in."""
+DATABASE = "database"
+"""The subnet in another zone than all others, which a managed database wants beside that of file systems."""
 LOCKED, PREPARED = OF_IMAGES = ("image.locked", "image.prepared")
 """What rules say of what nodes boot: a rehearsal, where nothing boots, goes on without them."""
 
@@ -83,15 +85,21 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
     endpoints = how.endpoints[egress]
     if not wanted:
         notes.reason("network.egress", "nodes have private addresses, and packages and images come from the world")
-    addressed = len({*endpoints} - {*how.routed})
+    managed = declaration.scheduler.database == "managed"
+    addressed = {"endpoints": len({*endpoints} - {*how.routed}), "database": int(managed)}
+    more = sum(addressed.values())
     if egress == "nat":
         notes.reason(f"network.subnets.{EGRESS}.needed", "1 x 1 (gateway) = 1")
     known = all(subnet.needed is not None for subnet in network.subnets)
-    if addressed and known:
-        notes.reason(f"network.subnets.{STORAGE}.needed", f"{addressed} x 1 (endpoints) = {addressed}")
+    if more and known:
+        parts = " + ".join(f"{count} x 1 ({what})" for what, count in addressed.items() if count)
+        notes.reason(f"network.subnets.{STORAGE}.needed", f"{parts} = {more}")
+    subnets = tuple(_with_way_out(network.subnets, egress == "nat", more))
+    if managed and choices.subnets:
+        subnets = tuple(_with_database(subnets, choices.subnets.longest_prefix, notes))
     return replace(
         network,
-        subnets=tuple(_with_way_out(network.subnets, egress == "nat", addressed)),
+        subnets=subnets,
         zone=declaration.pools[0].zone,
         egress=egress,
         endpoints=endpoints,
@@ -99,17 +107,32 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
     )
 
 
-def _with_way_out(subnets: Sequence[Subnet], nat: bool, endpoints: int) -> Iterator[Subnet]:
+def _with_way_out(subnets: Sequence[Subnet], nat: bool, more: int) -> Iterator[Subnet]:
     """What is not a node takes few addresses, so that its subnet has room for one that the world reaches."""
     for subnet in subnets:
         if subnet.name != STORAGE:
             yield subnet
         elif nat:
             lower, upper = (str(half) for half in IPv4Network(subnet.cidr).subnets())
-            yield replace(subnet, cidr=lower, needed=_more(subnet.needed, endpoints))
+            yield replace(subnet, cidr=lower, needed=_more(subnet.needed, more))
             yield replace(subnet, name=EGRESS, cidr=upper, needed=1, public=True)
         else:
-            yield replace(subnet, needed=_more(subnet.needed, endpoints))
+            yield replace(subnet, needed=_more(subnet.needed, more))
+
+
+def _with_database(subnets: Sequence[Subnet], longest_prefix: int, notes: Notes) -> Iterator[Subnet]:
+    """Where a managed database may be: beside the file systems, or in a subnet of another zone."""
+    for subnet in subnets:
+        if subnet.name != STORAGE:
+            yield subnet
+        elif IPv4Network(subnet.cidr).prefixlen >= longest_prefix:
+            problem = f"{subnet.cidr}, where file systems are, has no room for a database in another zone as well"
+            notes.problem("network.cidr", problem, "write a larger range, or scheduler.database: head")
+        else:
+            lower, upper = (str(half) for half in IPv4Network(subnet.cidr).subnets())
+            notes.reason(f"network.subnets.{DATABASE}.needed", "1 x 1 (database) = 1")
+            yield replace(subnet, cidr=lower)
+            yield replace(subnet, name=DATABASE, cidr=upper, needed=1)
 
 
 def _more(needed: int | None, more: int) -> int | None:

@@ -43,7 +43,7 @@ def plan(source: Source) -> Plan:
     planned_fabric = step(lambda: fabric.build(declaration, places, choices, notes))
     planned_storage = step(lambda: storage.build(declaration, choices, notes))
     groups = step(lambda: storage.reached(equipped, declaration, notes))
-    planned_scheduler = step(lambda: scheduler.build(declaration, planned_fabric, places.groups, notes))
+    planned_scheduler = step(lambda: scheduler.build(declaration, planned_fabric, places.groups, choices, notes))
     planned_training = step(lambda: training.build(declaration.training, places.groups, planned_scheduler, notes))
     notes.refuse_problems()
     kept = storage.of_checkpoints(planned_storage, planned_training.checkpoints.directory, declaration.cloud)

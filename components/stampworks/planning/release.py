@@ -15,13 +15,16 @@ def choose(declaration: Declaration, notes: Notes) -> Release:
     if not declaration.release:
         notes.reason("release.name", "the newest of the catalog, for none is declared")
     row = _fitting(declaration, catalog.releases()[declaration.release or catalog.newest_release()], notes)
-    left_out: tuple[str, ...] = () if declaration.scheduler.accounting else row.accounting_roles
+    scheduler = declaration.scheduler
+    needed = scheduler.accounting and scheduler.database == "head"
+    left_out: tuple[str, ...] = () if needed else row.accounting_roles
     if declaration.scheduler.kind == "kubernetes":
         left_out = (SLURM, *row.accounting_roles)
         why = "which only Slurm needs; which Kubernetes goes with it the release does not say"
         notes.reason("release.packages", f"without {', '.join(left_out)}, {why}")
     elif left_out:
-        notes.reason("release.packages", f"without {', '.join(left_out)}, which only accounting needs")
+        whose = "the cloud runs" if scheduler.accounting else "only accounting needs"
+        notes.reason("release.packages", f"without {', '.join(left_out)}, which {whose}")
     roles = [role for role in row.packages if role not in left_out]
     return Release(
         name=row.name,

@@ -7,6 +7,7 @@ from typing import Literal
 from stampworks import catalog
 from stampworks.declaration import Declaration
 from stampworks.plan import Account, Fabric, Group, Priority, Queue, Scheduler, declared_pools
+from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.layout import STATE, joined_nodes
 from stampworks.planning.notes import Notes
 
@@ -17,8 +18,13 @@ SCHEDULING_ONLY = "scheduling-only"
 """The queue of pools for scheduling only, where no queue is declared."""
 
 
-def build(declaration: Declaration, fabric: Fabric, groups: tuple[Group, ...], notes: Notes) -> Scheduler:
+def build(
+    declaration: Declaration, fabric: Fabric, groups: tuple[Group, ...], choices: Choices, notes: Notes
+) -> Scheduler:
     declared = declaration.scheduler
+    if declared.database == "managed" and not choices.managed_database:
+        problem = f"nothing on {declaration.cloud} runs a database for the accounting"
+        notes.problem("scheduler.database", problem, "take it out: the head runs one")
     topology, block_nodes = _topology(declaration, fabric, groups, notes)
     if declared.preemption != "off" and not any(priority.preempts for priority in declared.priorities):
         notes.reason(
@@ -42,6 +48,7 @@ def build(declaration: Declaration, fabric: Fabric, groups: tuple[Group, ...], n
         block_nodes=block_nodes,
         drain_timeout_minutes=declared.drain_timeout_minutes,
         protect=declared.protect,
+        database=declared.database,
         state_directory=STATE.mount,
         queues=_queues(declaration, notes),
         priorities=tuple(Priority(each.name, each.weight, each.preempts) for each in declared.priorities),

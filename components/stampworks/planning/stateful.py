@@ -29,7 +29,7 @@ def anew(way: Sequence[Step], a: Plan, b: Plan) -> tuple[Stateful, ...]:
     if not a.network.subnets:
         return ()
     if tuple(way) == (Step("network"), Step("cidr")):
-        return tuple(_storage(one) for one in a.storage if _in_the_network(one))
+        return (*_database(a), *(_storage(one) for one in a.storage if _in_the_network(one)))
     return tuple(_in_the_zone(a)) if moves_head(way, a, b) else ()
 
 
@@ -48,7 +48,14 @@ def _in_the_zone(plan: Plan) -> Iterator[Stateful]:
     """A volume is in one zone, and so are some file systems: where the head is."""
     if plan.controller.volumes:
         yield Stateful(KEPT[plan.scheduler.kind], plan.scheduler.protect, "scheduler.protect: false")
+    yield from _database(plan)
     yield from (_storage(one) for one in plan.storage if _in_one_zone(one))
+
+
+def _database(plan: Plan) -> Iterator[Stateful]:
+    """That of the accounting, where it is no part of what the head keeps."""
+    if plan.scheduler.database == "managed":
+        yield Stateful("the managed database", plan.scheduler.protect, "scheduler.protect: false")
 
 
 def _in_one_zone(one: Storage) -> bool:

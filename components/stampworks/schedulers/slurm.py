@@ -304,7 +304,6 @@ def slurmdbd_conf(plan: Plan) -> str:
             ("AuthType", "auth/slurm"),
             ("PidFile", "/run/slurmdbd.pid"),
             ("StorageType", "accounting_storage/mysql"),
-            ("StorageHost", "127.0.0.1"),
             ("StoragePort", 3306),
             ("StorageLoc", "slurm_acct_db"),
             ("StorageUser", "slurm"),

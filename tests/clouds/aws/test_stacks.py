@@ -249,6 +249,32 @@ def test_what_a_change_does(rehearse: Rehearse) -> None:
     assert done["another file system"] == {("replace", "LustreFileSystem")}
 
 
+MANAGED = """\
+changes:
+  - {name: managed, path: scheduler, value: {accounting: true, database: managed}}
+"""
+
+
+def test_a_managed_database_is_for_the_head_alone(rehearse: Rehearse) -> None:
+    """It has two zones and a port for the head, encrypts all it keeps and says, and does not go by itself."""
+    rehearsed = rehearse("aws-dev-g6", MANAGED)
+    [change] = [each for each in rehearsed.found["phases"] if each["name"].startswith("change: ")]
+    assert change["verdict"] == "pass", change
+    [made] = [each for each in rehearsed.of("Instance") if each.get("engine")]
+    assert (made["password"], made["publiclyAccessible"], made["storageEncrypted"]) == ("[secret]", False, True)
+    assert (made["deletionProtection"], made["deleteAutomatedBackups"]) == (True, False)
+    destroyed = " ".join(rehearsed.phase("destroy")["notes"])
+    assert destroyed.count("aws:rds/instance:Instance aws-dev-g6-accounting") == 2, "protected, and kept by the cloud"
+    [settings] = rehearsed.of("ParameterGroup")
+    assert {"name": "require_secure_transport", "value": "1"} in settings["parameters"]
+    assert len({*rehearsed.of("SubnetGroup")[0]["subnetIds"]}) == 2
+    assert {each["availabilityZone"] for each in rehearsed.of("Subnet")} == {"us-east-1a", "rehearsed-1a"}
+    by_port = [each for each in rehearsed.of("SecurityGroupIngressRule") if each.get("fromPort") == 3306]
+    assert [each["securityGroupId"] for each in by_port] == made["vpcSecurityGroupIds"]
+    [head] = [each for each in change["steps"] if each["type"].endswith("ec2/instance:Instance")]
+    assert head["op"] == "update"
+
+
 ELASTIC = """\
 changes:
   - {name: elastic, path: pools.gpu.count_min, value: 1}

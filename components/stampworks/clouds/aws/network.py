@@ -35,7 +35,7 @@ class Connections(pulumi.ComponentResource):
         self._name, self._opts = name, place.within(ResourceOptions(parent=self))
         private = self._table("private")
         for each in network.subnets:
-            if not each.public:
+            if not each.public and each.name in place.subnets:
                 self._join(each.name, private)
         if network.egress == "nat":
             (public,) = (each.name for each in network.subnets if each.public)

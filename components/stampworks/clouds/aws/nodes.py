@@ -86,7 +86,7 @@ class NodeGroup(pulumi.ComponentResource):
             instance_type=launch.instance_type,
             ami=launch.image,
             subnet_id=place.subnets["nodes"].id,
-            vpc_security_group_ids=[place.nodes.id],
+            vpc_security_group_ids=[each.id for each in (place.nodes, *place.of_head)],
             associate_public_ip_address=False,
             iam_instance_profile=profile.name,
             metadata_options=_METADATA,

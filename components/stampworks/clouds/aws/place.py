@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
@@ -27,6 +27,8 @@ class Place(pulumi.ComponentResource):
     """By their names in the plan."""
     nodes: ec2.SecurityGroup
     storage: ec2.SecurityGroup
+    of_head: Sequence[ec2.SecurityGroup]
+    """Of the head alone, which lets it in where other nodes are not."""
     bundle: Any
     """The bucket with what nodes configure themselves with; None where none starts by itself."""
 
@@ -64,6 +66,7 @@ class Place(pulumi.ComponentResource):
                 opts=within,
             )
             for subnet in plan.network.subnets
+            if subnet.name != "database"  # in another zone, and made with what is in it
         }
         self.nodes = self._security_group(name, "nodes", "nodes", within)
         self.storage = self._security_group(name, "storage", "file systems, and endpoints of services", within)
@@ -72,6 +75,8 @@ class Place(pulumi.ComponentResource):
         # "File system access control"; read 2026-11-22).
         for one, other in (("nodes", "nodes"), ("nodes", "storage"), ("storage", "nodes"), ("storage", "storage")):
             self._allow(f"{name}-{one}-{other}", getattr(self, one), getattr(self, other), within)
+        managed = plan.scheduler.database == "managed"
+        self.of_head = [self._security_group(name, "head", "the head", within)] if managed else []
         self.bundle = bundle.create(name, self, plan)
         self.register_outputs({})
 

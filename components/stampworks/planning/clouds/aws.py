@@ -79,6 +79,7 @@ CHOICES = Choices(
     ),
     pods=PODS,
     launches=LAUNCHES,
+    managed_database=True,
     told="AWS Budgets counts what has the tag stampworks:cluster, once who pays has made that a tag for costs; that a "
     "block ends, EC2 says 40 minutes before",
 )

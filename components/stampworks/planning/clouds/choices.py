@@ -118,6 +118,8 @@ class Choices:
     """None where nothing starts nodes yet."""
     group_size: GroupSize | None = None
     """None where nobody has found a limit."""
+    managed_database: bool = False
+    """Whether it runs a database for the accounting."""
     told: str = ""
     """How somebody is told what is spent, and what ends; empty where nothing is made for that."""
 

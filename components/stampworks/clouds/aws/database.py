@@ -1,0 +1,130 @@
+"""The database of the accounting, which AWS runs: in the cluster's zone, and for its head alone."""
+
+from __future__ import annotations
+
+import re
+
+import pulumi
+from pulumi import ResourceOptions
+from pulumi_aws import ec2, get_availability_zones_output, rds, vpc
+
+from stampworks.clouds.aws.place import Place
+from stampworks.plan import Network, Scheduler
+
+_BACKUP_DAYS = 7
+_PORT = 3306
+_USER = "slurm"
+_VERSION = "11.8"
+"""That of Debian 13, which the accounting on a head runs in; AWS chooses the newest of its minor versions."""
+_MACHINE, _DISK_GIB, _DISK_GIB_MAX = "db.m7g.large", 20, 1000
+# Slurm, "Accounting and Resource Limits": a purge of old records holds locks for long. From 11.8 on TLS is required by
+# default (Amazon RDS User Guide, "Requiring SSL/TLS for all connections to a MariaDB DB instance"; both read
+# 2026-11-23); it is said for whoever makes the version an earlier one.
+_SETTINGS = {"innodb_lock_wait_timeout": "900", "require_secure_transport": "1"}
+
+
+def create(
+    name: str,
+    *,
+    cluster: str,
+    place: Place,
+    network: Network,
+    scheduler: Scheduler,
+    password: pulumi.Input[str],
+    opts: ResourceOptions,
+) -> rds.Instance:
+    """It goes only after an explicit word, and stays when the stack forgets it.
+
+    The password is the one that an own database has. One that RDS manages changes every seven days (Amazon RDS User
+    Guide, "Password management with Amazon RDS and AWS Secrets Manager", read 2026-11-23), and slurmdbd reads its own
+    only when it starts.
+    """
+    within, tags = place.within(opts), place.tags("accounting")
+    prefix = re.sub("-+", "-", f"{cluster}-")  # RDS takes no two in a row, and a name may have them
+    subnets = rds.SubnetGroup(
+        name,
+        name_prefix=prefix,
+        subnet_ids=[place.subnets["storage"].id, _elsewhere(name, place, network, within).id],
+        tags=tags,
+        opts=within,
+    )
+    settings = rds.ParameterGroup(
+        name,
+        name_prefix=prefix,
+        family=f"mariadb{_VERSION}",
+        parameters=[{"name": key, "value": value} for key, value in _SETTINGS.items()],
+        tags=tags,
+        opts=within,
+    )
+    guard = ResourceOptions(protect=scheduler.protect, retain_on_delete=scheduler.protect)
+    return rds.Instance(
+        name,
+        identifier_prefix=prefix,
+        engine="mariadb",
+        engine_version=_VERSION,
+        instance_class=_MACHINE,
+        storage_type="gp3",
+        allocated_storage=_DISK_GIB,
+        max_allocated_storage=_DISK_GIB_MAX,
+        storage_encrypted=True,
+        availability_zone=place.subnets["storage"].availability_zone,
+        db_subnet_group_name=subnets.name,
+        vpc_security_group_ids=[_for_head(name, place, within).id],
+        parameter_group_name=settings.name,
+        port=_PORT,
+        username=_USER,
+        password=password,
+        publicly_accessible=False,
+        backup_retention_period=_BACKUP_DAYS,
+        copy_tags_to_snapshot=True,
+        deletion_protection=scheduler.protect,
+        # Its backups outlive it by as many days, so that nothing else has to be kept of one that may go.
+        delete_automated_backups=False,
+        skip_final_snapshot=True,
+        tags=tags,
+        opts=ResourceOptions.merge(within, guard),
+    )
+
+
+def _elsewhere(name: str, place: Place, network: Network, opts: ResourceOptions) -> ec2.Subnet:
+    """A subnet of another zone: RDS wants two, wherever it is (Amazon RDS User Guide, "Working with a DB instance in a
+    VPC", read 2026-11-23). That a zone opens later is no reason to move."""
+    there = get_availability_zones_output(
+        state="available",
+        filters=[{"name": "opt-in-status", "values": ["opt-in-not-required"]}],
+        opts=pulumi.InvokeOutputOptions(provider=place.provider),
+    )
+    own = place.subnets["storage"].availability_zone
+    return ec2.Subnet(
+        name,
+        vpc_id=place.vpc.id,
+        cidr_block=next(each.cidr for each in network.subnets if each.name == "database"),
+        availability_zone=pulumi.Output.all(there.names, own).apply(lambda both: min({*both[0]} - {both[1]})),
+        map_public_ip_on_launch=False,
+        tags=place.tags("database"),
+        opts=ResourceOptions.merge(opts, ResourceOptions(ignore_changes=["availability_zone"])),
+    )
+
+
+def _for_head(name: str, place: Place, opts: ResourceOptions) -> ec2.SecurityGroup:
+    """What nobody but the head reaches."""
+    tags = place.tags("accounting")
+    group = ec2.SecurityGroup(
+        name, vpc_id=place.vpc.id, description=f"database of {place.cluster}", tags=tags, opts=opts
+    )
+    (head,) = place.of_head
+    for rule, own, other in (
+        (vpc.SecurityGroupIngressRule, group, head),
+        (vpc.SecurityGroupEgressRule, head, group),
+    ):
+        rule(
+            name,
+            security_group_id=own.id,
+            referenced_security_group_id=other.id,
+            ip_protocol="tcp",
+            from_port=_PORT,
+            to_port=_PORT,
+            tags=tags,
+            opts=opts,
+        )
+    return group

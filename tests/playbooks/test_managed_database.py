@@ -1,0 +1,100 @@
+"""Accounting in a database that somebody else runs, on another machine, which talks TLS and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from stampworks import configuration
+from stampworks.clouds.local import room
+from stampworks.provider.node_image import ensure_node_image
+from stampworks.schedulers import slurm
+
+from tests.attached import attached
+from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, Edit, plan_of
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
+
+SERVER = "gpu-001"
+"""A node that runs the database as well, for want of another machine."""
+SCHEDULER = {"accounting": True, "accounts": [{"name": "research"}]}
+USERS = [{"name": "alice", "uid": 2001, "accounts": ["research"]}]
+# As RDS has it: who uses it is nobody's superuser, and what is saved all the time is a log of changes.
+START = f"""
+install -d -o mysql -g mysql /run/managed /var/lib/managed
+cd /run/managed
+openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={SERVER} -keyout key -out certificate 2>/dev/null
+cat > users.sql <<END
+CREATE USER 'slurm'@'%' IDENTIFIED BY '{SECRETS["database_password"]}';
+GRANT ALL ON slurm_acct_db.* TO 'slurm'@'%';
+END
+chown mysql *
+mariadb-install-db --no-defaults --user=mysql --datadir=/var/lib/managed --skip-test-db
+setsid mariadbd --no-defaults --user=mysql --datadir=/var/lib/managed --socket=/run/managed/socket --port=3306 \\
+    --log-bin --innodb-lock-wait-timeout=900 --require-secure-transport=ON --init-file=/run/managed/users.sql \\
+    --ssl-cert=/run/managed/certificate --ssl-key=/run/managed/key </dev/null >/run/managed/log 2>&1 &
+/usr/local/libexec/stampworks/await-port 127.0.0.1 3306
+"""
+
+
+class WithDatabase(Cluster):
+    """As on a cloud that runs a database."""
+
+    def inventory(self, edit: Edit = lambda _: None) -> dict[str, Any]:
+        roster, found = self.roster, replace(attached(self.plan), database=SERVER)
+        files, content = slurm.files(self.plan, roster), configuration.install_digest()
+        inventory = configuration.inventory(self.plan, roster, files, content=content, attached=found)
+        edit(inventory["all"])
+        return inventory
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WithDatabase]:
+    plan = plan_of(f"t{uuid.uuid4().hex[:8]}", 1, scheduler=SCHEDULER, users=USERS)
+    folder = tmp_path_factory.mktemp("managed")
+    key = folder / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
+    image = ensure_node_image(plan.release, configuration.install_digest(), print)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
+        made = WithDatabase(plan, key, image)
+        try:
+            made.boot()
+            made.shell(SERVER, START)
+            made.play()
+            yield made
+        finally:
+            room.remove_room(plan.name, CLAIM)
+
+
+def test_no_database_runs_on_the_head(cluster: WithDatabase) -> None:
+    assert cluster.shell("head", "pgrep -c mariadbd || true") == "0"
+
+
+def test_a_job_is_recorded_there_over_tls(cluster: WithDatabase) -> None:
+    """The server takes no connection without it; the record is asked of slurmdbd, and found in its table."""
+    job = cluster.shell("head", 'su alice -c "sbatch --parsable --output=/dev/null --wrap true"')
+    cluster.until("head", f"sacct -X -n -P -j {job} --format=account,state", "research|COMPLETED")
+    tables = f"SELECT state FROM slurm_acct_db.`{cluster.plan.name}_job_table` WHERE id_job = {job}"  # noqa: S608
+    query = f"mariadb --no-defaults --skip-ssl -uroot -S /run/managed/socket -BNe '{tables}'"
+    assert cluster.shell(SERVER, query) == "3"
+
+
+def test_a_second_run_changes_nothing(cluster: WithDatabase) -> None:
+    assert cluster.drift() == []
+    assert cluster.play().changed == 0
+
+
+def test_a_wrong_password_is_said(cluster: WithDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the service and what the server answered, and without the password."""
+    monkeypatch.setitem(SECRETS, "database_password", "another1")
+    with pytest.raises(Exception, match="Access denied") as refused:
+        cluster.play()
+    monkeypatch.undo()
+    cluster.play()
+    assert "service slurmdbd" in str(refused.value)
+    assert "another1" not in str(refused.value)
