@@ -100,7 +100,7 @@ def test_subnets_lie_apart_and_have_room(cloud: str) -> None:
 
 
 def test_a_managed_database_has_a_subnet_in_another_zone() -> None:
-    """And no role on the head; who runs none, and a range without room, is refused at the declared field."""
+    """And no role on the head; a cloud that runs none is refused at the declared field."""
     managed = {"scheduler": {"accounting": True, "database": "managed"}}
     plan = on_aws(gpu(), **managed)
     subnets = {each.name: each for each in plan.network.subnets}
@@ -109,8 +109,26 @@ def test_a_managed_database_has_a_subnet_in_another_zone() -> None:
     assert "database" not in dict(plan.release.packages)
     with pytest.raises(DeclarationError, match="nothing on google runs a database for the accounting"):
         planned(declared(catalog.machines()["a3-ultragpu-8g"]) | managed)
-    with pytest.raises(DeclarationError, match="has no room for a database in another zone as well"):
-        on_aws(gpu(count=2), network={"cidr": "10.40.0.0/26"}, **managed)
+
+
+@pytest.mark.parametrize(
+    ("cidr", "more", "left", "enough"),
+    [
+        ("10.40.0.0/27", {}, "/29 for each of storage, egress", "10.40.0.0/26"),
+        ("10.40.0.0/26", {"database": "managed"}, "/29 for each of storage, database", "10.40.0.0/25"),
+        ("10.40.0.0/27", {"database": "managed"}, "/30 for each of storage, database", "10.40.0.0/25"),
+    ],
+)
+def test_subnets_that_share_a_range_are_not_too_small(cidr: str, more: dict[str, str], left: str, enough: str) -> None:
+    """AWS takes none smaller than a /28, and would say so in the middle of an `up`."""
+    scheduler = {"accounting": True, **more}
+    with pytest.raises(DeclarationError) as refused:
+        on_aws(gpu(count=2), network={"cidr": cidr}, scheduler=scheduler)
+    assert (
+        f"network.cidr: {cidr} is too small: it leaves a {left}, and the cloud has no subnet smaller than a /28\n"
+        f"  hint: the smallest range that would do is a {enough[-3:]}, for example {enough}\n" in str(refused.value)
+    )
+    on_aws(gpu(count=2), network={"cidr": enough}, scheduler=scheduler)
 
 
 def test_what_a_node_takes_of_its_subnet() -> None:

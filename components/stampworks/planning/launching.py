@@ -9,7 +9,7 @@ from ipaddress import IPv4Network
 from stampworks import catalog
 from stampworks.declaration import AGAIN, Declaration, Source
 from stampworks.plan import Group, Launch, Network, Plan, Release, Subnet
-from stampworks.planning.clouds.choices import Choices, Launches
+from stampworks.planning.clouds.choices import Choices, Launches, Subnets
 from stampworks.planning.findings import Facts, Finding
 from stampworks.planning.hardware import KERNEL
 from stampworks.planning.layout import STORAGE
@@ -94,9 +94,16 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
     if more and known:
         parts = " + ".join(f"{count} x 1 ({what})" for what, count in addressed.items() if count)
         notes.reason(f"network.subnets.{STORAGE}.needed", f"{parts} = {more}")
-    subnets = tuple(_with_way_out(network.subnets, egress == "nat", more))
-    if managed and choices.subnets:
-        subnets = tuple(_with_database(subnets, choices.subnets.longest_prefix, notes))
+    subnets = tuple(
+        replace(each, needed=_more(each.needed, more)) if each.name == STORAGE else each for each in network.subnets
+    )
+    if egress == "nat":
+        subnets = tuple(_beside_storage(subnets, EGRESS, public=True))
+    if managed:
+        notes.reason(f"network.subnets.{DATABASE}.needed", "1 x 1 (database) = 1")
+        subnets = tuple(_beside_storage(subnets, DATABASE, public=False))
+    if choices.subnets:
+        _refuse_small(network.cidr, subnets, choices.subnets, notes)
     return replace(
         network,
         subnets=subnets,
@@ -107,32 +114,30 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
     )
 
 
-def _with_way_out(subnets: Sequence[Subnet], nat: bool, more: int) -> Iterator[Subnet]:
-    """What is not a node takes few addresses, so that its subnet has room for one that the world reaches."""
+def _beside_storage(subnets: Sequence[Subnet], name: str, *, public: bool) -> Iterator[Subnet]:
+    """File systems take few addresses, so that the range of their subnet has room for another one, which has one."""
     for subnet in subnets:
-        if subnet.name != STORAGE:
-            yield subnet
-        elif nat:
+        if subnet.name == STORAGE:
             lower, upper = (str(half) for half in IPv4Network(subnet.cidr).subnets())
-            yield replace(subnet, cidr=lower, needed=_more(subnet.needed, more))
-            yield replace(subnet, name=EGRESS, cidr=upper, needed=1, public=True)
-        else:
-            yield replace(subnet, needed=_more(subnet.needed, more))
-
-
-def _with_database(subnets: Sequence[Subnet], longest_prefix: int, notes: Notes) -> Iterator[Subnet]:
-    """Where a managed database may be: beside the file systems, or in a subnet of another zone."""
-    for subnet in subnets:
-        if subnet.name != STORAGE:
-            yield subnet
-        elif IPv4Network(subnet.cidr).prefixlen >= longest_prefix:
-            problem = f"{subnet.cidr}, where file systems are, has no room for a database in another zone as well"
-            notes.problem("network.cidr", problem, "write a larger range, or scheduler.database: head")
-        else:
-            lower, upper = (str(half) for half in IPv4Network(subnet.cidr).subnets())
-            notes.reason(f"network.subnets.{DATABASE}.needed", "1 x 1 (database) = 1")
             yield replace(subnet, cidr=lower)
-            yield replace(subnet, name=DATABASE, cidr=upper, needed=1)
+            yield replace(subnet, name=name, cidr=upper, needed=1, public=public)
+        else:
+            yield subnet
+
+
+def _refuse_small(cidr: str, subnets: Sequence[Subnet], rules: Subnets, notes: Notes) -> None:
+    """The subnets that share a range may each be smaller than any can be."""
+    prefix = max((IPv4Network(each.cidr).prefixlen for each in subnets), default=0)  # none where another problem is
+    if (beyond := prefix - rules.longest_prefix) <= 0:
+        return
+    small = [each.name for each in subnets if IPv4Network(each.cidr).prefixlen == prefix]
+    enough = IPv4Network(cidr).supernet(prefixlen_diff=beyond)
+    notes.problem(
+        "network.cidr",
+        f"{cidr} is too small: it leaves a /{prefix} for each of {', '.join(small)}, and the cloud has no subnet "
+        f"smaller than a /{rules.longest_prefix}",
+        f"the smallest range that would do is a /{enough.prefixlen}, for example {enough}",
+    )
 
 
 def _more(needed: int | None, more: int) -> int | None:
