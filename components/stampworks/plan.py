@@ -61,6 +61,23 @@ NUMBERED: Final = {"order": "numbered"}
 
 
 @dataclass(frozen=True)
+class Source:
+    """What is built on nodes, since nobody publishes packages of it."""
+
+    name: str
+    repository: str
+    """Of git."""
+    tag: str
+    """What people call the commit; nothing is fetched by it."""
+    commit: str
+    """A digest of all that is in it."""
+    command: tuple[str, ...]
+    """What makes the programs, in the top of the source."""
+    makes: tuple[str, ...]
+    """The files that are installed, from there."""
+
+
+@dataclass(frozen=True)
 class Software:
     """What a role brings onto the nodes that need it."""
 
@@ -68,6 +85,8 @@ class Software:
     """The role's, or the client's."""
     packages: tuple[tuple[str, str], ...]
     """(package, the beginning of its version), empty where the suite itself has it."""
+    source: Source | None = None
+    """What the role builds with these packages."""
 
 
 @dataclass(frozen=True)

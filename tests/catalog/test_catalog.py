@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 import zipfile
@@ -263,6 +264,15 @@ def test_a_lustre_client_is_of_the_releases_kernel() -> None:
         assert [*release.clients["lustre"].packages] == [f"lustre-client-modules-{release.kernel}"]
         assert f"linux-image-{release.kernel}" in release.hardware["kernel"].packages
     assert brought
+
+
+def test_what_is_built_is_known_by_its_digest() -> None:
+    """A whole commit and no tag, of a role that has what it is built with."""
+    for release in catalog.releases().values():
+        assert "pyxis" in release.sources
+        for role, source in release.sources.items():
+            assert re.fullmatch("[0-9a-f]{40}", source.commit)
+            assert {"build-essential", "git"} <= set(release.hardware[role].packages)
 
 
 def test_roles_of_a_release_refer_to_each_other() -> None:

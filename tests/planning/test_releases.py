@@ -34,11 +34,11 @@ def test_fsx_is_mounted_by_the_release_that_has_its_client() -> None:
 
 
 def test_every_node_keeps_the_kernel_of_its_client() -> None:
-    """The head mounts it, too, and has nothing else that needs one."""
+    """The head mounts it, too, and has nothing else that needs one: pyxis is of no kernel."""
     plan = on_aws(release=UBUNTU)
-    assert (plan.release.kernel, plan.controller.hardware) == ("6.17.0-1019-aws", ("kernel",))
+    assert (plan.release.kernel, plan.controller.hardware) == ("6.17.0-1019-aws", ("kernel", "pyxis"))
     assert plan.pools[0].hardware[:2] == ("kernel", "driver")
-    assert on_aws().controller.hardware == ()
+    assert on_aws().controller.hardware == ("pyxis",)
 
 
 def test_nodes_boot_the_image_of_the_suite() -> None:

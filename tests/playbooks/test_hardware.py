@@ -24,6 +24,7 @@ from stampworks.plan import Plan, Software
 from stampworks.schedulers import slurm
 
 from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, Edit, image_with_more, plan_of
+from tests.playbooks.sources import PLUGIN, TOOL, source
 from tests.playbooks.test_wheels import wheel
 
 pytestmark = pytest.mark.cluster
@@ -46,6 +47,7 @@ BESIDE = tuple(
 )
 """What the release's suite has no packages of, and another one's has."""
 TORCH = {"torch": "2.11.0"}
+BUILT_WITH = ("build-essential", "git")
 RENTED = {
     "version": 1,
     "name": "rented",
@@ -75,6 +77,15 @@ class Equipped:
     plan: Plan
     lock: Path
     """Of the role torch."""
+    share: Path
+    """What the nodes have as /exports/shared."""
+
+    def __post_init__(self) -> None:
+        perf = ["build/all_reduce_perf", "build/sendrecv_perf"]
+        self.sources = {
+            "pyxis_source": source("pyxis", self.share, PLUGIN, ["make"], ["spank_pyxis.so"]),
+            "nccl_source": source("nccl-tests", self.share, TOOL, ["make", *perf], perf),
+        }
 
     def inventory(self, edit: Edit = lambda _: None) -> dict[str, Any]:
         """The rented cluster's, with the roles of the hardware and no others."""
@@ -87,7 +98,7 @@ class Equipped:
         # what the kernel of this machine has, for each network its own
         inventory["all"]["vars"]["efa_settings"] = {"net.ipv4.tcp_syn_retries": 4}
         inventory["all"]["children"]["torch"] = {"hosts": {NODE: {}}}
-        inventory["all"]["vars"] |= {"torch_packages": TORCH, "torch_lock": str(self.lock)}
+        inventory["all"]["vars"] |= {"torch_packages": TORCH, "torch_lock": str(self.lock), **self.sources}
         edit(inventory["all"])
         return inventory
 
@@ -113,6 +124,11 @@ class Equipped:
         variables = self.inventory()["all"]["vars"]
         call = {"name": role, "packages": variables[f"{role}_packages"], "along": []}
         return self.module("pinned", {**call, "kernel": variables.get(f"{role}_kernel", ""), **other}, check)
+
+    def built(self, check: bool = False, packages: tuple[str, ...] = BUILT_WITH, **other: Any) -> dict[str, Any]:
+        """What the role nccl does last, of a source of which something may be other."""
+        call = {"source": self.sources["nccl_source"] | other, "packages": dict.fromkeys(packages, "")}
+        return self.module("built", call | {"directory": "/usr/local/bin"}, check)
 
     def shell(self, command: str) -> str:
         return self.cluster.shell(NODE, command)
@@ -157,7 +173,7 @@ def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Equipped]:
     folder, plan, local = tmp_path_factory.mktemp("hardware"), rented(), plan_of(f"t{uuid.uuid4().hex[:8]}", 1)
     key = folder / "id"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
-    image = image_with_more(local.release, plan.release.boot)
+    image = image_with_more(local.release, (*plan.release.boot, *BUILT_WITH, "libslurm-dev"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
         cluster = Cluster(local, key, image)
@@ -168,7 +184,9 @@ def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Equipped]:
             repository(Path(share) / "repository", plan)
             lock = folder / "lock.txt"
             lock.write_text("".join(wheel(Path(share) / "wheels", *each) for each in TORCH.items()))
-            made = Equipped(cluster, plan, lock)
+            made = Equipped(cluster, plan, lock, Path(share))
+            for node in ("head", NODE):  # the repositories belong to whoever runs the tests
+                cluster.shell(node, "git config --system safe.directory '*'")
             made.shell("printf '[global]\nno-index = true\nfind-links = /exports/shared/wheels\n' >/etc/pip.conf")
             made.shell(
                 "echo 'deb [trusted=yes] file:/exports/shared/repository ./' >/etc/apt/sources.list.d/tests.list"
@@ -188,7 +206,7 @@ def test_packages_come_in_the_versions_of_the_release(equipped: Equipped) -> Non
     """Although a newer one of each is there, and what comes along is the driver's."""
     found = equipped.installed()
     for software in equipped.plan.release.hardware:
-        wanted = {name: f"{version}-1" for name, version in software.packages}
+        wanted = {name: f"{version}-1" for name, version in software.packages if version}
         assert {name: found[name] for name in wanted} == wanted
     assert found["libcuda1"] == found["nvidia-driver-cuda"]
     assert f"linux-headers-{KERNEL}" in found
@@ -232,6 +250,70 @@ def test_services_run(equipped: Equipped) -> None:
     """The driver's daemon, the fabric manager, since the machine has switches, DCGM and its exporter."""
     for service in SERVICES.values():
         assert equipped.shell(f"sv status /etc/stampworks/services/{service}").startswith("run:")
+
+
+def test_what_nobody_packages_is_built(equipped: Equipped) -> None:
+    """By a user without rights; the plug-in of Slurm on the head, too, where people submit jobs."""
+    assert equipped.shell("all_reduce_perf") == "first, built by nobody"
+    for node in ("head", NODE):
+        assert equipped.cluster.shell(node, f"stat -c '%U %a' {slurm.PYXIS}") == "root 755"
+    assert equipped.shell("ls /var/tmp") == ""
+    assert equipped.built(packages=tuple(dict(BESIDE[1].packages))) == {"changed": False, "drift": []}
+
+
+def test_another_commit_is_built_and_what_it_no_longer_makes_goes(equipped: Equipped) -> None:
+    """So are programs that somebody exchanged, or that were built with another version of a package."""
+    second = TOOL | {"tool.c": TOOL["tool.c"].replace("first", "second")}
+    perf = ["build/all_reduce_perf"]
+    made = source("nccl-tests", equipped.share, second, ["make", *perf], perf)
+    first = equipped.sources["nccl_source"]["commit"]
+    said = equipped.built(check=True, **made)["drift"]
+    assert said[0] == f"nccl-tests was built with commit {first}, it must be {made['commit']}"
+    assert said[-1] == "/usr/local/bin/sendrecv_perf is left over"
+    assert equipped.built(**made)["drift"] == said
+    assert equipped.shell("all_reduce_perf; ls /usr/local/bin/*_perf") == (
+        "second, built by nobody\n/usr/local/bin/all_reduce_perf"
+    )
+    equipped.shell("echo >>/usr/local/bin/all_reduce_perf")
+    assert equipped.built(**made)["drift"] == ["/usr/local/bin/all_reduce_perf is not what was built"]
+    [words] = equipped.built(**made, packages=(*BUILT_WITH, "make"))["drift"]
+    assert words.startswith("nccl-tests was built with make none, it must be 4.")
+    assert equipped.built(**made, packages=(*BUILT_WITH, "make"))["drift"] == []
+
+
+def test_what_cannot_be_built_changes_nothing(equipped: Equipped) -> None:
+    """And says why: a compiler's error, a file that is not made, no such commit, no repository, a name that moves."""
+    wrong = TOOL | {"tool.c": "int main(void) { return nothing; }\n"}
+    made = source("nccl-tests", equipped.share, wrong, ["make", "build/all_reduce_perf"], ["build/all_reduce_perf"])
+    look = "cat /usr/local/bin/*_perf /var/lib/stampworks/built/nccl-tests.json | sha256sum; ls /var/tmp"
+    before = equipped.shell(look)
+    called = f"nccl-tests v1 ({made['commit'][:12]}): "
+    hint = "a mirror can be named in /etc/gitconfig (url.MIRROR.insteadOf), and an image of the release has it built"
+    said = equipped.built(**made)["msg"]
+    assert said.startswith(f"{called}make build/all_reduce_perf: exit code 2: ")
+    assert "tool.c:1:25: error: 'nothing' undeclared" in said
+    said = equipped.built(**made | {"command": ["true"]})["msg"]
+    assert said == f"{called}true ended well and made no build/all_reduce_perf"
+    said = equipped.built(**made | {"commit": "0" * 40})["msg"]
+    assert said.startswith("nccl-tests v1 (000000000000): git fetch --quiet --depth=1 -- file:///exports/shared/")
+    assert "not our ref" in said
+    assert said.endswith(hint)
+    said = equipped.built(**made | {"repository": "file:///nowhere"})["msg"]
+    assert "'/nowhere' does not appear to be a git repository" in said
+    said = equipped.built(**made | {"commit": "main"})["msg"]
+    assert said == (
+        f"nccl-tests v1 (main): {made['repository']} has {made['commit']} under that name, the release has main"
+    )
+    assert equipped.shell(look) == before
+
+
+def test_a_failed_build_stops_the_play(equipped: Equipped) -> None:
+    """With what the compiler said."""
+    wrong = source("pyxis", equipped.share, PLUGIN | {"plugin.c": "nothing here;\n"}, ["make"], ["spank_pyxis.so"])
+    refused = equipped.refused(lambda inventory: inventory["vars"].update(pyxis_source=wrong))
+    assert "pyxis : Build pyxis for the node's Slurm" in refused
+    assert f"pyxis v1 ({wrong['commit'][:12]}): make: exit code 2: " in refused
+    assert "plugin.c:1:1: error: unknown type name 'nothing'" in refused
 
 
 def test_what_somebody_changed_is_found_and_put_right(equipped: Equipped) -> None:

@@ -240,6 +240,25 @@ class Software:
 
 
 @dataclass(frozen=True)
+class Source:
+    """What a role builds on its nodes because nobody publishes packages of it."""
+
+    name: str
+    repository: str
+    """Of git."""
+    tag: str
+    """What people call the commit; nothing is fetched by it."""
+    commit: str
+    """A digest of all that is in it."""
+    command: tuple[str, ...]
+    """What makes the programs, in the top of the source."""
+    makes: tuple[str, ...]
+    """The files that are installed, from there."""
+    source: str
+    read: str
+
+
+@dataclass(frozen=True)
 class Release:
     name: str
     suite: str
@@ -262,6 +281,8 @@ class Release:
     """Packages with which a node configures itself that starts later; none where the suite has none that would do."""
     hardware: Mapping[str, Software]
     """By role, in the order of the roles."""
+    sources: Mapping[str, Source]
+    """By role of the hardware, whose packages are what it is built with, too."""
     clients: Mapping[str, Software]
     """What mounts file systems, by how they are mounted."""
 

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 from stampworks import catalog
 from stampworks.declaration import Declaration
-from stampworks.plan import Group, Release, Scratch, Software
+from stampworks.plan import Group, Release, Scratch, Software, Source
 from stampworks.planning.notes import Notes
 
 OF_ACCELERATORS = ("driver", "persistence", "dcgm", "nccl", "torch", "containers")
 KERNEL = "kernel"
 """The role of a release that keeps a kernel of its own, on all nodes."""
+PYXIS = "pyxis"
+"""The role of all nodes of a cluster that runs containers: whoever submits a job must know its options, too."""
 FABRICS = {"efa": "efa", "infiniband": "infiniband", "roce": "infiniband"}
 """By what a machine's NICs speak, the role that brings it."""
 SCRATCH = "/scratch"
@@ -27,17 +29,20 @@ def equipped(groups: Sequence[Group], release: Release, declaration: Declaration
     if declaration.scheduler.kind == "kubernetes":
         return tuple(groups)
     row = catalog.releases()[release.name]
+    real = [group for group in groups if not group.machine.simulated and group.role != "scheduling only"]
+    machines = {group.name: catalog.machines()[group.machine.name] for group in groups}
+    of_machine = {group.name: {*_of_machine(machines[group.name], row, bool(group.rails))} for group in real}
+    everywhere = {KERNEL, PYXIS} if any("containers" in roles for roles in of_machine.values()) else {KERNEL}
     made = []
     for group in groups:
-        machine = catalog.machines()[group.machine.name]
-        wanted = {KERNEL, *_of_machine(machine, row, bool(group.rails))}
-        wanted = set() if group.machine.simulated or group.role == "scheduling only" else wanted
+        wanted = of_machine[group.name] | everywhere if group in real else set()
         absent = [role for role, software in row.hardware.items() if role in wanted and not software.packages]
         if absent:
             why = f"without {', '.join(absent)}: release {release.name} has no package of it for {release.suite}"
             notes.reason(f"groups.{group.name}.hardware", why)
         roles = tuple(role for role in row.hardware if role in wanted and role not in absent)
-        made.append(replace(group, hardware=roles, scratch=_scratch(machine) if "scratch" in roles else None))
+        scratch = _scratch(machines[group.name]) if "scratch" in roles else None
+        made.append(replace(group, hardware=roles, scratch=scratch))
     own = [group.name for group in made if group.scratch]
     for index, storage in enumerate(declaration.storage):
         if own and storage.mount == SCRATCH:
@@ -75,12 +80,20 @@ def equipment(release: Release, groups: Sequence[Group], declaration: Declaratio
     return replace(
         release,
         kernel=row.kernel if needed.intersection(("driver", KERNEL)) else "",
-        hardware=_brought(row.hardware, needed),
-        clients=_brought(row.clients, mounted),
+        hardware=_brought(row.hardware, needed, row.sources),
+        clients=_brought(row.clients, mounted, {}),
     )
 
 
-def _brought(rows: Mapping[str, catalog.Software], needed: Collection[str]) -> tuple[Software, ...]:
+def _brought(
+    rows: Mapping[str, catalog.Software], needed: Collection[str], sources: Mapping[str, catalog.Source]
+) -> tuple[Software, ...]:
     return tuple(
-        Software(name, tuple(row.packages.items())) for name, row in rows.items() if name in needed and row.packages
+        Software(name, tuple(row.packages.items()), _built(sources[name]) if name in sources else None)
+        for name, row in rows.items()
+        if name in needed and row.packages
     )
+
+
+def _built(row: catalog.Source) -> Source:
+    return Source(row.name, row.repository, row.tag, row.commit, row.command, row.makes)

@@ -18,6 +18,7 @@ NODES_MAX = 16_384
 HELPERS = "/usr/local/libexec/stampworks"
 POWER = f"{HELPERS}/power"
 HEALTH = "/usr/local/sbin/stampworks-health"
+PYXIS = "/usr/local/lib/stampworks/pyxis/spank_pyxis.so"
 CONTROLLER_PORT = 6817
 DATABASE_PORT = 6819
 TOPOLOGY_PLUGINS = {"flat": "default", "tree": "tree", "block": "block"}
@@ -40,8 +41,7 @@ def files(plan: Plan, roster: Roster) -> dict[str, str]:
         "gres.conf": gres_conf(plan, members),
         # nothing here needs cgroups, and a node without them could not even start slurmd with another plugin
         "cgroup.conf": lines(plan, [("CgroupPlugin", "disabled")]),
-        # the packaged one includes a folder by a pattern that matches nothing, which slurmd logs as an error
-        "plugstack.conf": lines(plan, []),
+        "plugstack.conf": plugstack_conf(plan),
         "job_submit.lua": job_submit_lua(plan),
     }
     if plan.scheduler.accounting:
@@ -49,6 +49,15 @@ def files(plan: Plan, roster: Roster) -> dict[str, str]:
     else:
         del texts["job_submit.lua"]
     return texts
+
+
+def plugstack_conf(plan: Plan) -> str:
+    """Written without plugins, too: the packaged one includes what is not there, which slurmd logs as an error.
+
+    Required, for a node without it would run outside of the container what was meant for it.
+    """
+    containers = any(software.name == "pyxis" for software in plan.release.hardware)
+    return header(plan) + (f"required {PYXIS}\n" if containers else "")
 
 
 def node_names(plan: Plan, roster: Roster) -> dict[str, tuple[str, ...]]:
