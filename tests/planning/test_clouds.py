@@ -255,13 +255,15 @@ def test_nodes_share_a_subnet_and_it_is_in_one_zone() -> None:
 
 
 def test_a_block_without_a_name_and_spot_without_storage() -> None:
-    """The first cannot start, the second is a warning: it works until it does not."""
-    [block] = found(on_aws(gpu(purchase="block")), "purchase.block")
-    assert (block.verdict, block.place, block.severity) == ("fail", "pools[0].purchase", "error")
-    assert not found(on_aws(gpu(purchase="block", reservation="cr-1")), "purchase.block")
+    """The first cannot start, or starts elsewhere; the second is a warning: it works until it does not."""
+    for purchase, what in (("block", "a block of capacity"), ("reserved", "capacity that was reserved")):
+        [unnamed] = found(on_aws(gpu(purchase=purchase)), f"purchase.{purchase}")
+        assert (unnamed.verdict, unnamed.place, unnamed.severity) == ("fail", "pools[0].purchase", "error")
+        assert unnamed.text == f"pool gpu is to start in {what}, and which one is not written"
+        assert not found(on_aws(gpu(purchase=purchase, reservation="cr-1")), f"purchase.{purchase}")
     idle = {"name": "idle", "machine": "p5", "count": 4, "scheduling_only": True}
     [second] = found(on_aws(idle, gpu(purchase="block")), "purchase.block")
-    assert (block.place, second.place) == ("pools[0].purchase", "pools[1].purchase")
+    assert second.place == "pools[1].purchase"
     [spot] = found(on_aws(gpu(purchase="spot")), "purchase.spot")
     assert (spot.verdict, spot.severity) == ("fail", "warning")
 

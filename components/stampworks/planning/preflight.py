@@ -397,7 +397,7 @@ def network_now(plan: Plan, facts: Facts) -> Iterator[Finding]:
         named = ", ".join(several)
         text = f"subnet nodes gives public addresses, and what has several interfaces, as {named}, does not start in it"
         hint = "`pulumi up --refresh` takes that from the subnet: no node of a cluster is public"
-        yield Finding("network.public", "fail", text, hint, "network", subject="nodes")
+        yield Finding("network.public", "fail", text, hint, "network", "warning", "nodes")
     if plan.network.egress == "nat" and "nat" not in ways:
         text = "no route leads from the private subnets to the world: nodes that start get no packages"
         yield Finding(

@@ -214,13 +214,17 @@ def _running(plan: Plan) -> Iterator[tuple[str, Group]]:
     return ((f"pools[{index}]", pool) for index, pool in declared if pool.role == "worker")
 
 
+_BOUGHT_BEFORE = {"block": "a block of capacity", "reserved": "capacity that was reserved"}
+
+
 def purchases(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     """What is bought has to fit what is done with it."""
     for where, pool in _running(plan):
         place = f"{where}.purchase"
-        if pool.purchase == "block" and not pool.reservation:
-            text = f"pool {pool.name} is to start in a block of capacity, and which one is not written"
-            yield Finding("purchase.block", "fail", text, "write its reservation", place, subject=pool.name)
+        if pool.purchase in _BOUGHT_BEFORE and not pool.reservation:
+            text = f"pool {pool.name} is to start in {_BOUGHT_BEFORE[pool.purchase]}, and which one is not written"
+            hint = "write its reservation, as the cloud calls it"
+            yield Finding(f"purchase.{pool.purchase}", "fail", text, hint, place, subject=pool.name)
         if pool.purchase == "block" and CLOUDS[plan.cloud].told and not plan.budget.notify:
             text = f"the nodes of pool {pool.name} go with their block, half an hour before it ends, and nobody is told"
             hint = "write who gets mail, as in budget: {notify: [ops@example.com]}"

@@ -169,5 +169,5 @@ def create_volume(
         type="gp3",
         encrypted=True,
         tags=place.tags(f"{group.name}-{volume.name}"),
-        opts=ResourceOptions.merge(place.within(opts), ResourceOptions(protect=protect)),
+        opts=ResourceOptions.merge(place.within(opts), ResourceOptions(protect=protect, retain_on_delete=protect)),
     )
