@@ -32,8 +32,14 @@ def relay(address: str, port: int) -> None:
     """Standard input and output, until either side has said all."""
     with socket.create_connection((address, port), timeout=10) as there:
         there.settimeout(None)
-        threading.Thread(target=pump, args=(0, there.fileno()), daemon=True).start()
+        threading.Thread(target=forward, args=(there,), daemon=True).start()
         pump(there.fileno(), 1)
+
+
+def forward(there: socket.socket) -> None:
+    """Whoever is there hears that ssh has gone: a server waits two minutes for one that says nothing."""
+    pump(0, there.fileno())
+    there.shutdown(socket.SHUT_WR)
 
 
 def pump(source: int, sink: int) -> None:
