@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,9 @@ def url() -> Iterator[str]:
         server.shutdown()
 
 
-def booted(folder: Path, url: str, programs: Sequence[str], code: int = 0) -> tuple[int, list[str], str]:
+def booted(
+    folder: Path, url: str, programs: Sequence[str], code: int = 0, limit_s: float = 20
+) -> tuple[int, list[str], str]:
     """The program's exit status, what it ran, and what it said; the programs are stand-ins."""
     log = folder / "log"
     log.touch()
@@ -107,7 +110,7 @@ def booted(folder: Path, url: str, programs: Sequence[str], code: int = 0) -> tu
         program = folder / "bin" / name
         program.write_text(STAND_IN.format(log=log, code=code if name == "apt-get" else 0))
         program.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{folder}/bin:/usr/bin:/bin", "PAUSE_S": "0.05", "LIMIT_S": "0.4"}
+    environment = {**os.environ, "PATH": f"{folder}/bin:/usr/bin:/bin", "PAUSE_S": "0.05", "LIMIT_S": str(limit_s)}
     done = subprocess.run(
         ["/usr/bin/python3", PROGRAM, url], env=environment, capture_output=True, text=True, timeout=30, check=False
     )
@@ -121,7 +124,7 @@ def test_the_agent_is_installed_and_started(tmp_path: Path, url: str, monkeypatc
 
     def becomes_there() -> None:
         while not (tmp_path / "log").exists() or "installed the package" not in (tmp_path / "log").read_text():
-            pass
+            time.sleep(0.01)
         (apt.parent / "amazon-ssm-agent").symlink_to(apt)
 
     threading.Thread(target=becomes_there, daemon=True).start()
@@ -141,7 +144,7 @@ def test_an_image_that_has_the_agent_keeps_it(tmp_path: Path) -> None:
 
 def test_it_says_on_the_console_why_nobody_gets_in(tmp_path: Path, url: str) -> None:
     """Which is the one thing that can be read of such a node."""
-    code, ran, said = booted(tmp_path, url, ["apt-get", "systemctl"], code=100)
+    code, ran, said = booted(tmp_path, url, ["apt-get", "systemctl"], code=100, limit_s=0.4)
     assert code == 1
     assert f"stampworks: {url}: Command '['apt-get', 'install'" in said
     assert "returned non-zero exit status 100" in said
