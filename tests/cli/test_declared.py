@@ -87,6 +87,24 @@ def test_plan_is_held_against_the_facts(
     assert f"  {verdict}  fabric.loopback  " in capsys.readouterr().out
 
 
+def test_plan_says_in_which_line_it_is_declared(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an editor takes it; a plan that was written down has no file, and still names the field."""
+    monkeypatch.chdir(project)
+    keep_facts(boot_id=BOOT_ID, loopback_mbps=1000)
+    stack = Path("stacks", "Pulumi.local.yaml")
+    before = stack.read_text()
+    stack.write_text(f"{before.rstrip()}\n    fabric:\n      rail_rate_mbps: 150\n")
+    main(["plan"])
+    place = f"{stack}:{len(stack.read_text().splitlines())}:23"
+    assert f" at: {place} fabric.rail_rate_mbps hint: " in " ".join(capsys.readouterr().out.split())
+    main(["plan", "--json"])
+    Path("plan.json").write_text(capsys.readouterr().out)
+    main(["plan", "-s", "plan.json"])
+    assert " at: fabric.rail_rate_mbps hint: " in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", "null"])
 def test_a_broken_facts_file_is_no_facts(text: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file that was cut off never stops a plan."""

@@ -28,7 +28,7 @@ GPU = {"name": "gpu", "machine": "sim-h100", "count": 4}
 
 
 def text_of(plan: Plan, findings: Sequence[planning.Finding], width: int = 100) -> str:
-    return plan_text(plan, cost(plan), findings, width)
+    return plan_text(plan, cost(plan), findings, width=width)
 
 
 def section(text: str, title: str) -> list[str]:
@@ -104,9 +104,10 @@ def test_findings_come_before_the_reasons_with_their_verdict_in_words() -> None:
     """Colour is not needed to tell a pass from a failure."""
     plan = plan_of(pools=[GPU])
     text = text_of(plan, planning.rules(plan, planning.Facts(loopback_mbps=1000)))
-    assert section(text, "Rules: 1 fail, 1 pass")[:4] == [
+    assert section(text, "Rules: 1 fail, 1 pass")[:5] == [
         "  FAIL  fabric.loopback  8 simulated links x 200 Mb/s x 2 for headroom = 3200 Mb/s, but this machine",
         "                         carries 1000 Mb/s",
+        "                         at: fabric.rail_rate_mbps",
         "                         hint: write fabric.rail_rate_mbps: 62 or less, or take nodes out; was the",
         "                         machine busy? `stampworks facts` measures again",
     ]

@@ -27,7 +27,7 @@ def show_plan(arguments: argparse.Namespace) -> int:
     from stampworks.facts import today
     from stampworks.plan import to_dict
 
-    plan = stacks.asked_plan(arguments)
+    plan, source = stacks.asked_plan(arguments)
     findings = planning.rules(plan, accounts.asked_facts(arguments), today())
     if arguments.json:
         written = {**to_dict(plan), stacks.RULES: [_told(finding) for finding in findings]}
@@ -37,7 +37,8 @@ def show_plan(arguments: argparse.Namespace) -> int:
         from stampworks.planning.cost import cost
         from stampworks.views.plan import plan_text
 
-        print(plan_text(plan, cost(plan), findings, terminal_width()), end="")
+        places = {each.place: source.problem(each.place, "").where for each in findings} if source else {}
+        print(plan_text(plan, cost(plan), findings, places, terminal_width()), end="")
     return exits.NO if any(finding.outcome == "fail" for finding in findings) else exits.FINE
 
 

@@ -42,12 +42,15 @@ def add_plan_options(parser: argparse.ArgumentParser, more: str = "") -> argpars
     return which
 
 
-def asked_plan(arguments: argparse.Namespace) -> Plan:
-    """What these options name."""
+def asked_plan(arguments: argparse.Namespace) -> tuple[Plan, Source | None]:
+    """What these options name, and its declaration; a plan that was written down has none."""
     from stampworks.declaration import load_file
     from stampworks.planning import plan
 
-    return plan(load_file(Path(arguments.file))) if arguments.file else plan_of(arguments.stack)
+    if not arguments.file and arguments.stack.endswith(".json"):
+        return _written_plan(Path(arguments.stack)), None
+    source = load_file(Path(arguments.file)) if arguments.file else source_of(arguments.stack)
+    return plan(source), source
 
 
 def source_of(stack: str) -> Source:

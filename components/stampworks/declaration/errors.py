@@ -35,6 +35,11 @@ class Problem:
     source: str
     """The line of text that holds the place."""
 
+    @property
+    def where(self) -> str:
+        """File, line and column, as editors take them."""
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
 
 class DeclarationError(Exception):
     """All that is wrong in a declaration; its text is what the user reads."""
@@ -75,8 +80,7 @@ def render(problems: Sequence[Problem], colour: bool = False) -> str:
 
 def _lines(problem: Problem, colour: bool) -> Iterator[str]:
     bold, red, cyan, plain = (BOLD, RED, CYAN, PLAIN) if colour else ("", "", "", "")
-    place = f"{problem.file}:{problem.line}:{problem.column}" if problem.line else problem.file
-    head = f"{place}: {problem.path}" if problem.path else place
+    head = f"{problem.where}: {problem.path}" if problem.path else problem.where
     yield f"{bold}{printable(head)}:{plain} {printable(problem.message)}"
     if problem.line:
         line, caret = _excerpt(problem.source, problem.column - 1)

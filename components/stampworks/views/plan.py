@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
 from typing import Protocol, get_args
 
 from stampworks import catalog
@@ -36,12 +37,23 @@ class Finding(Protocol):
     def text(self) -> str: ...
     @property
     def hint(self) -> str: ...
+    @property
+    def place(self) -> str: ...
 
 
-def plan_text(plan: Plan, cost: Cost, findings: Sequence[Finding], width: int = WIDTH) -> str:
-    """The whole plan for an engineer to read: what will be, what it must reach, and why. Ends with a newline."""
+def plan_text(
+    plan: Plan,
+    cost: Cost,
+    findings: Sequence[Finding],
+    places: Mapping[str, str] = MappingProxyType({}),
+    width: int = WIDTH,
+) -> str:
+    """The whole plan for an engineer to read: what will be, what it must reach, and why. Ends with a newline.
+
+    `places` says in which file and line a declared field stands.
+    """
     described = [make(plan, width) for make in SECTIONS]
-    sections = [*described, _cost(cost, width), _findings(findings, width), _reasons(plan, width)]
+    sections = [*described, _cost(cost, width), _findings(findings, places, width), _reasons(plan, width)]
     return "\n\n".join("\n".join(map(printable, lines)) for lines in sections if lines) + "\n"
 
 
@@ -378,8 +390,8 @@ def _reasons(plan: Plan, width: int) -> list[str]:
     return ["Why", *table(("what", "because"), rows, width)]
 
 
-def _findings(findings: Sequence[Finding], width: int) -> list[str]:
-    """The worst first; a hint stands under what it is about."""
+def _findings(findings: Sequence[Finding], places: Mapping[str, str], width: int) -> list[str]:
+    """The worst first; under what is not fine stands where it is declared, and what to do."""
     if not findings:
         return []
     outcomes = [finding.outcome for finding in findings]
@@ -387,6 +399,8 @@ def _findings(findings: Sequence[Finding], width: int) -> list[str]:
     rows = []
     for finding in sorted(findings, key=lambda finding: worst.index(finding.outcome)):
         rows.append((finding.outcome.upper(), finding.id, finding.text))
+        if finding.place and finding.outcome in ("fail", "warn"):
+            rows.append(("", "", " ".join(filter(None, ("at:", places.get(finding.place, ""), finding.place)))))
         rows += [("", "", f"hint: {finding.hint}")] if finding.hint else []
     counts = ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in worst)
     return [f"Rules: {counts}", *table(("", "", ""), rows, width)[1:]]
