@@ -135,6 +135,12 @@ def test_no_such_stack(verb: list[str], project: Path, capsys: pytest.CaptureFix
     assert "local" in said.splitlines()[1]
 
 
+def test_a_file_for_a_stack(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The stack that it is of is named."""
+    assert main(["plan", "-s", "stacks/Pulumi.local.yaml"]) == exits.WRONG_INPUT
+    assert "hint: did you mean 'local'?" in capsys.readouterr().err
+
+
 def test_the_stack_comes_from_the_environment(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -213,6 +213,12 @@ def test_what_a_cloud_needs_and_does_not_let_choose() -> None:
     }
 
 
+def test_a_kind_of_fabric_without_any_nic_on_one() -> None:
+    """What is missing is said, and not another kind."""
+    with pytest.raises(DeclarationError, match="no pool's machine has a NIC on the fabric, and efa needs one\n"):
+        on_aws({"name": "gpu", "machine": "m7i", "count": 2}, fabric={"kind": "efa"})
+
+
 def test_blocks_are_leaves_or_nvlink_domains() -> None:
     """Where the cloud keeps its leaves to itself, only nodes that share NVLink are a block."""
     assert "a p5 shares its NVLink with no other node" in refusal(scheduler={"topology": "block"})
@@ -445,8 +451,12 @@ def test_a_file_system_of_another_cloud() -> None:
     """It is named, as is an unknown one."""
     text = refusal(storage=[{"name": "a", "kind": "azure-managed-lustre", "mount": "/a", "capacity": 16384}])
     assert "storage[0]" in text
-    with pytest.raises(DeclarationError, match="no file system is called 'fsx-lustr'"):
+    with pytest.raises(
+        DeclarationError, match="no file system is called 'fsx-lustr'\n  hint: did you mean 'fsx-lustre'"
+    ):
         on_aws(gpu(), storage=[{"name": "a", "kind": "fsx-lustr", "mount": "/a"}])
+    with pytest.raises(DeclarationError, match="hint: there are fsx-lustre, efs, s3 on aws; azure-managed-lustre, "):
+        on_aws(gpu(), storage=[{"name": "a", "kind": "zzz", "mount": "/a"}])
 
 
 def test_storage_apart_from_the_pools() -> None:
@@ -611,7 +621,7 @@ def test_prices_grow_old() -> None:
     def verdict(later: int) -> str:
         day = f"{year + (month + later - 1) // 12}-{(month + later - 1) % 12 + 1:02}-01"
         findings = [each for each in planning.rules(plan, None, day) if each.id == "price.age"]
-        [finding] = [each for each in findings if each.subject == "gpu"]
+        [finding] = [each for each in findings if each.subject == "p5 (on-demand)"]
         assert finding.severity == "warning"
         return finding.verdict
 
@@ -620,12 +630,14 @@ def test_prices_grow_old() -> None:
 
 
 def test_prices_of_the_head_and_of_storage_grow_old_too() -> None:
-    """All that is added up has an age."""
-    plan = on_aws(gpu(purchase="reserved", reservation="cr-1"), storage=[{**LUSTRE, "mbps_per_tib": 125}])
+    """All that is added up has an age, which is said once for what is sold to several."""
+    twice = ({"name": name, "machine": "m7i", "count": 1, "zone": "us-east-1a"} for name in ("cpu", "more"))
+    bought = gpu(purchase="reserved", reservation="cr-1")
+    plan = on_aws(bought, *twice, storage=[{**LUSTRE, "mbps_per_tib": 125}])
     findings = [each for each in planning.rules(plan, None, "2036-01-01") if each.id == "price.age"]
     assert [(each.subject, each.place, each.outcome) for each in findings] == [
-        ("head", "", "warn"),
-        ("scratch", "storage[0]", "warn"),
+        ("m7i (on-demand)", "", "warn"),
+        ("fsx-lustre PERSISTENT_2 SSD", "storage[0]", "warn"),
     ]
     assert findings[1].text.startswith("the price of fsx-lustre PERSISTENT_2 SSD is of ")
 

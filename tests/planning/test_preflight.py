@@ -12,7 +12,7 @@ from stampworks.planning import Facts
 from stampworks.planning.account import DAYS_MAX, account_of, days_between
 from stampworks.planning.preflight import READ
 
-from tests.planning.accounts import STANDARD, TODAY, P, account, limits, offered, reservation, written
+from tests.planning.accounts import SERVICES, STANDARD, TODAY, P, account, limits, offered, reservation, written
 
 LUSTRE = {
     "name": "data",
@@ -25,10 +25,10 @@ LUSTRE = {
 IMAGE = "/aws/service/debian/release/13/latest/amd64"
 
 
-def plan_of(*, lock: bool = False, **fields: Any) -> Plan:
+def plan_of(*, lock: bool = False, made_with: str = "", **fields: Any) -> Plan:
     pool = {"name": "gpu", "machine": "p5", "count": 16, "zone": "us-east-1a", **fields.pop("pool", {})}
     data = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": [pool], **fields}
-    found = Lock("us-east-1", {IMAGE: LockedImage("ami-1", "debian", "2026-11-02")}) if lock else Lock()
+    found = Lock("us-east-1", {IMAGE: LockedImage("ami-1", "debian", "2026-11-02")}, made_with) if lock else Lock()
     return planning.plan(load_value(data, "test", lock=found))
 
 
@@ -131,7 +131,7 @@ def test_a_zone_without_the_machine() -> None:
         (
             "head",
             "fail",
-            "region",
+            "pools[0].zone",
             "us-east-1a has no m7i.2xlarge for head; in us-east-1 it is in us-east-1b",
             "write zone: us-east-1b",
         ),
@@ -140,8 +140,23 @@ def test_a_zone_without_the_machine() -> None:
             "fail",
             "pools[0].zone",
             "us-east-1a has no p5.48xlarge for gpu; in us-east-1 it is in us-east-1b, us-east-1d",
-            "write one of these zones",
+            "write zone: us-east-1b",
         ),
+    ]
+
+
+def test_one_zone_for_all_that_have_to_be_in_it() -> None:
+    """The head is in it, too, and what was bought is where it is: no rule proposes what another one refuses."""
+    offers = [offered("m7i.2xlarge", "us-east-1b", "us-east-1d"), offered("p5.48xlarge", "us-east-1b", "us-east-1d")]
+    assert {each[4] for each in said("placement.offers", plan_of(), offers=offers)} == {
+        "write one of the zones us-east-1b, us-east-1d"
+    }
+    facts: dict[str, Any] = {"offers": offers, "reservations": [reservation(zone="us-east-1d")]}
+    for rule in ("placement.offers", "purchase.reservation"):
+        assert {each[4] for each in said(rule, plan_of(pool=RESERVED), **facts)} == {"write zone: us-east-1d"}
+    apart = [offered("m7i.2xlarge", "us-east-1a"), offered("p5.48xlarge", "us-east-1b")]
+    assert [each[4] for each in said("placement.offers", plan_of(), offers=apart)] == [
+        "no zone has all of them: take another region or machine"
     ]
 
 
@@ -292,6 +307,13 @@ def test_a_group_of_reservations() -> None:
     assert small[3] == f"{arn} is for 8 nodes, and pool gpu has 16"
 
 
+def test_a_reservation_that_will_be_too_small() -> None:
+    """Before it begins it is known for how many it is; that nothing of it is free yet says nothing."""
+    coming = reservation(state="scheduled", total=12, available=0)
+    texts = [each[3] for each in said("purchase.reservation", plan_of(pool=RESERVED), reservations=[coming])]
+    assert texts[1:] == ["cr-1 is for 12 nodes, and pool gpu has 16"]
+
+
 def test_a_limit_that_is_too_low() -> None:
     """What others run and what is reserved is gone; what this cluster runs is its own."""
     facts: dict[str, Any] = {
@@ -325,9 +347,27 @@ def test_what_is_reserved_is_within_the_limit_already() -> None:
     facts: dict[str, Any] = {"machine_limits": [{"name": P, "value": 3072.0}, *limits(STANDARD)]}
     assert not [each for each in said("quota", plan_of(pool=RESERVED), reservations=[own], **facts) if each[0] == P]
     [told] = [each for each in said("quota", plan_of(pool=RESERVED), reservations=[shared], **facts) if each[0] == P]
-    assert (told[1], "whose limit cr-1 counts against, which is shared with this account" in told[3]) == (
-        "unknown",
-        True,
+    assert (told[1], told[4]) == ("unknown", "ask whoever shares it")
+    assert "whose limit cr-1 counts against, which is shared with this account" in told[3]
+
+
+@pytest.mark.parametrize(
+    ("fields", "beside", "taken"),
+    [
+        ({"total": 12}, 768, 2304),
+        ({"instance_type": "p5en.48xlarge"}, 3072, 3072),
+        ({"state": "expired"}, 3072, 0),
+    ],
+    ids=["too small", "another type", "ended"],
+)
+def test_what_does_not_start_in_a_reservation_counts(fields: dict[str, Any], beside: int, taken: int) -> None:
+    """Only nodes that have their place in it are within the limit already."""
+    facts: dict[str, Any] = {"machine_limits": [{"name": P, "value": 100.0}, *limits(STANDARD)]}
+    plan = plan_of(pool=RESERVED)
+    [told] = [each for each in said("quota", plan, reservations=[reservation(**fields)], **facts) if each[0] == P]
+    counted = f", {beside} of it beside what gpu has reserved" if beside < 3072 else ""
+    assert told[3] == (
+        f"{P} in us-east-1: 16 x 192 (gpu) = 3072 needed{counted}; the limit is 100, and {taken} are taken"
     )
 
 
@@ -390,10 +430,8 @@ def test_a_way_whose_limit_nobody_knows() -> None:
 def test_a_limit_that_nobody_lists() -> None:
     """It is not read as none, and not as zero."""
     [finding] = [each for each in said("quota", plan_of(), machine_limits=limits(STANDARD)) if each[0] == P]
-    assert (finding[1], finding[3].partition("; ")[0].rpartition(": ")[2]) == (
-        "unknown",
-        "the account lists no such limit",
-    )
+    assert (finding[1], finding[3].rpartition(": ")[2]) == ("unknown", "the account lists no such limit")
+    assert finding[4] == "look the limit up in the console of Service Quotas"
 
 
 def test_other_limits() -> None:
@@ -461,21 +499,20 @@ PRIVATE = {"egress": "none"}
 
 
 def test_a_service_that_has_no_endpoint() -> None:
-    """In the region, or in the zone; what is only a route is in no zone."""
+    """In the region, or in the zone; what is only a route is in no zone. All in one line, which names a better zone."""
     all_but = [
         {"name": name, "zones": ["us-east-1b"] if name == "logs" else ["us-east-1a"] if name != "s3" else []}
         for name in ("ec2", "ec2messages", "ecr.api", "ecr.dkr", "logs", "s3", "ssm", "ssmmessages", "sts")
     ]
+    text = "fsx, logs have no endpoint in us-east-1a of us-east-1, and a private subnet reaches them in no other way"
     assert said("network.endpoints", plan_of(network=PRIVATE), services=all_but) == [
-        (
-            name,
-            "fail",
-            "network.egress",
-            f"{name} has no endpoint in us-east-1a of us-east-1, and a private subnet reaches it in no other way",
-            "take another zone, or write egress: nat",
-        )
-        for name in ("fsx", "logs")
+        ("", "fail", "network.egress", text, "write egress: nat")
     ]
+    elsewhere = [{"name": name, "zones": ["us-east-1b", "us-east-1c"]} for name in SERVICES]
+    facts: dict[str, Any] = {"services": elsewhere, "offers": [offered("m7i.2xlarge", "us-east-1a", "us-east-1b")]}
+    facts["offers"].append(offered("p5.48xlarge", "us-east-1a", "us-east-1b"))
+    [told] = said("network.endpoints", plan_of(network=PRIVATE), **facts)
+    assert told[4] == "write zone: us-east-1b, or egress: nat"
 
 
 SUBNETS = [
@@ -489,10 +526,10 @@ def test_an_endpoint_that_is_missing() -> None:
     there = ["ec2", "ec2messages", "ecr.api", "ecr.dkr", "fsx", "logs", "s3", "ssmmessages", "sts"]
     assert said("network.endpoints", plan_of(network=PRIVATE), subnets=SUBNETS, endpoints=there) == [
         (
-            "ssm",
+            "",
             "warn",
             "network.egress",
-            "the endpoint of ssm is missing in the network that is there: what needs it fails",
+            "ssm has no endpoint any more in the network that is there: what needs it fails",
             "`pulumi up --refresh` makes it again",
         )
     ]
@@ -560,6 +597,26 @@ def test_an_image_that_is_gone() -> None:
     ]
     newest = [{"parameter": IMAGE, "image": "ami-2"}]
     assert said("image.there", plan, images=[image()], newest=newest) == []
+
+
+def test_an_image_of_ones_own_that_is_gone() -> None:
+    """No distribution's takes its place, and none is newer."""
+    plan = plan_of(lock=True, made_with="2026.11")
+    [told] = said("image.there", plan)
+    assert told[4] == "make an image that has the release, and lock that, as docs/aws.md says"
+    facts = Facts(account=account(images=[image()], newest=[{"parameter": IMAGE, "image": "ami-2"}]))
+    [fine] = [each for each in planning.rules(plan, facts, TODAY) if each.id == "image.there"]
+    assert (fine.outcome, fine.text) == ("pass", "ami-1, which head, gpu boot, is there")
+
+
+def test_a_lock_that_has_not_every_image() -> None:
+    """Those whose is missing are named: it was made for other machines."""
+    plan = plan_of(lock=True, pool={"machine": "p6e-gb200", "count": 18})
+    [told] = said("image.locked", plan)
+    assert told[3].startswith("which image nodes of gpu boot in us-east-1 was not looked up")
+    assert told[4].startswith("`stampworks lock -s STACK` looks it up")
+    [told] = said("image.locked", plan_of(lock=True, made_with="2026.11", pool={"machine": "p6e-gb200", "count": 18}))
+    assert told[4].startswith("make an image that has the release")
 
 
 WHY = "ec2:Something: not permitted (UnauthorizedOperation)"

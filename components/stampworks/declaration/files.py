@@ -43,7 +43,8 @@ def stack_file(stack: str, directory: Path) -> Path:
     path = directory / f"Pulumi.{name}.yaml"
     if not os.path.isfile(path):  # noqa: PTH113  # is_file() raises for a name that no file can have
         stacks = [file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in directory.glob("Pulumi.*.yaml")]
-        hint = did_you_mean(name, stacks) or "write the file; another stack's is a good start"
+        meant = name.removeprefix("Pulumi.").removesuffix(".yaml")
+        hint = did_you_mean(meant, stacks) or "write the file; another stack's is a good start"
         raise DeclarationError([Place(displayed(path)).problem("", f"there is no stack {shown(name)}", hint)])
     return path
 

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
 
 from stampworks import catalog
 from stampworks.amounts import AMOUNT_PATTERN, HOW, amount
-from stampworks.declaration.wording import alternatives, brief, did_you_mean, only, shown
+from stampworks.declaration.wording import alternatives, brief, did_you_mean, only, shown, similar
 
 NAME_LENGTH_MAX = 20
 NAME_PATTERN = rf"^[a-z]([a-z0-9-]{{0,{NAME_LENGTH_MAX - 2}}}[a-z0-9])?$"
@@ -340,7 +340,16 @@ def _machines_there_are() -> str:
 
 def storage_kind(value: str) -> str:
     """Refuse a file system that the catalog does not have."""
-    return _listed(value, "file system", [DIRECTORY, *catalog.file_systems()])
+    if value in catalog.file_systems():
+        return value
+    if near := similar(value, catalog.file_systems()):
+        raise _wrong(f"no file system is called {shown(value)}", f"did you mean '{near}'?")
+    of_cloud: dict[str, list[str]] = {}
+    for kind in catalog.file_systems().values():
+        for cloud in kind.clouds or ("any cloud",):
+            of_cloud.setdefault(cloud, []).append(kind.name)
+    there = "; ".join(f"{', '.join(kinds)} on {cloud}" for cloud, kinds in of_cloud.items())
+    raise _wrong(f"no file system is called {shown(value)}", f"there are {there}")
 
 
 def release_name(value: str) -> str:

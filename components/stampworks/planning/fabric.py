@@ -183,7 +183,8 @@ def _kind(declaration: Declaration, machines: Sequence[catalog.Machine], notes: 
         why = "no pool's machine has a NIC on the fabric"
     declared = declaration.fabric.kind
     if declared and declared != kind:
-        notes.problem("fabric.kind", f"{why}, not {declared}", "take it out, or choose another machine")
+        problem = f"{why}, not {declared}" if kind else f"{why}, and {declared} needs one"
+        notes.problem("fabric.kind", problem, "take it out, or choose another machine")
     return kind
 
 

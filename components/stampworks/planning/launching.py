@@ -21,6 +21,7 @@ DATABASE = "database"
 """The subnet in another zone than all others, which a managed database wants beside that of file systems."""
 LOCKED, PREPARED = OF_IMAGES = ("image.locked", "image.prepared")
 """What rules say of what nodes boot: a rehearsal, where nothing boots, goes on without them."""
+MAKE_IMAGE = "make an image that has the release, and lock that, as docs/aws.md says"
 
 
 def launched(
@@ -50,7 +51,8 @@ def _launched(group: Group, release: Release, source: Source, how: Launches, not
     published = image.of(row)
     together = [purchase for purchase in how.together if group.rails]
     if group.rails:
-        notes.reason(f"groups.{group.name}.launch.placed_together", how.together_why)
+        why = how.together_why if group.purchase in together else how.apart_why
+        notes.reason(f"groups.{group.name}.launch.placed_together", why)
     return replace(
         group,
         volumes=tuple(replace(volume, gib=how.state_gib) for volume in group.volumes),
@@ -147,17 +149,17 @@ def _more(needed: int | None, more: int) -> int | None:
 def images(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     """Whether it is known what nodes boot, and whether that has what they can have from nowhere else."""
     launches = [group.launch for group in plan.groups if group.launch]
-    if not all(each.image for each in launches):
-        what = f"which image its nodes boot in {plan.region} was not looked up, and the newest one changes by itself"
+    if unlocked := [group.name for group in plan.groups if group.launch and not group.launch.image]:
+        whose = "its nodes boot" if len(unlocked) == len(launches) else f"nodes of {', '.join(unlocked)} boot"
+        what = f"which image {whose} in {plan.region} was not looked up, and the newest one changes by itself"
         hint = "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"
-        yield Finding(LOCKED, "fail", what, hint, "region")
+        yield Finding(LOCKED, "fail", what, MAKE_IMAGE if any(each.prepared for each in launches) else hint, "region")
     if all(each.prepared for each in launches):
         return
     if plan.network.egress == "none":
         what = "without a way out nodes can install nothing, and the image that they boot is the distribution's"
-        hint = "write egress: nat, or make an image that has the release, and lock that, as docs/aws.md says"
+        hint = f"write egress: nat, or {MAKE_IMAGE}"
         yield Finding(PREPARED, "fail", what, hint, "network.egress")
     elif any(KERNEL in group.hardware for group in plan.groups):
         what = f"release {plan.release.name} has a kernel of its own, and nodes boot the distribution's image"
-        hint = "make an image that has the release, and lock that, as docs/aws.md says"
-        yield Finding(PREPARED, "fail", what, hint, "release")
+        yield Finding(PREPARED, "fail", what, MAKE_IMAGE, "release")

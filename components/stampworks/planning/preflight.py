@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +13,20 @@ from stampworks.plan import ENDS_SOON_DAYS, Group, Plan, declared_pools
 from stampworks.planning.account import Reservation, days_between, of_another, too_old
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.findings import Facts, Finding, Rule, Severity, Verdict
+from stampworks.planning.launching import MAKE_IMAGE
 
 READ = "`stampworks facts -s STACK` reads the account"
+LIMITS = "look the limit up in the console of Service Quotas"
+COMING = ("scheduled", "payment-pending", "assessing", "pending")
+"""What a reservation is before it begins."""
 
 
 class Unread(Exception):  # noqa: N818  # it ends the work of a rule, and is no error
-    """A fact is unknown, and why."""
+    """A fact is unknown, why, and who tells it."""
+
+    def __init__(self, why: str, hint: str = READ) -> None:
+        super().__init__(why)
+        self.hint = hint
 
 
 def of_this(plan: Plan, facts: Facts) -> Facts:
@@ -48,7 +57,7 @@ def offers(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Whether region and zone have the machines at all."""
     for place, group in _judged(plan, facts):
         type_, where = _type(group), group.zone or plan.network.zone
-        field = f"{place}.zone" if place else "region"
+        field = f"{place or 'pools[0]'}.zone" if where else "region"  # all others go where the first pool does
         try:
             zones = {one.instance_type: one.zones for one in _known(facts, "offers")}.get(type_, ())
         except Unread as unread:
@@ -61,11 +70,30 @@ def offers(plan: Plan, facts: Facts) -> Iterator[Finding]:
             yield Finding("placement.offers", "fail", text, hint, field, subject=group.name)
         elif where and where not in zones:
             text = f"{where} has no {type_} for {group.name}; in {plan.region} it is in {', '.join(zones)}"
-            hint = f"write zone: {zones[0]}" if len(zones) == 1 else "write one of these zones"
+            hint = _write_zone(_zones_of_all(plan, facts)) or "no zone has all of them: take another region or machine"
             yield Finding("placement.offers", "fail", text, hint, field, subject=group.name)
         else:
             text = f"{type_} of {group.name} is offered in {', '.join(zones)}"
             yield Finding("placement.offers", "pass", text, "", field, subject=group.name)
+
+
+def _zones_of_all(plan: Plan, facts: Facts) -> set[str]:
+    """Where all nodes can be, which share a subnet: each machine is offered there, and what was bought is there."""
+    offered = {one.instance_type: one.zones for one in _known(facts, "offers")}
+    zones = {zone for each in offered.values() for zone in each}
+    for _, group in _launched(plan):
+        zones &= {*offered.get(_type(group), ())}
+        with suppress(Unread):
+            if group.reservation and (bought := _bought(group, facts)):
+                zones &= {one.zone for one in bought}
+    return zones
+
+
+def _write_zone(zones: Set[str]) -> str:
+    """What to do where these would be fine."""
+    if len(zones) > 1:
+        return f"write one of the zones {', '.join(sorted(zones))}"
+    return f"write zone: {min(zones)}" if zones else ""
 
 
 def reservations(plan: Plan, facts: Facts) -> Iterator[Finding]:
@@ -114,8 +142,9 @@ def _of_reservations(
         return
     for one in bought:
         yield from _of_one(plan, pool, one, facts)
-    usable = [one for one in bought if one.state == "active" and one.instance_type == _type(pool)]
-    total, left = sum(one.total for one in usable), sum(one.available + one.ours for one in usable)
+    usable = [one for one in bought if one.state in ("active", *COMING) and one.instance_type == _type(pool)]
+    total = sum(one.total for one in usable)
+    left = sum(one.available + one.ours if one.state == "active" else one.total for one in usable)
     if usable and total < pool.count:
         text = f"{pool.reservation} is for {counted(total, 'node')}, and pool {pool.name} has {pool.count}"
         yield "count", text, f"write count: {total}, or reserve {pool.count - total} more", "error"
@@ -145,7 +174,7 @@ def _of_one(plan: Plan, pool: Group, one: Reservation, facts: Facts) -> Iterator
 def _of_time(pool: Group, one: Reservation, facts: Facts) -> Iterator[tuple[str, str, str, Severity]]:
     """A reservation's state and end; the account was read lately, so that there is a day."""
     days = days_between(facts.as_of, one.ends) if facts.as_of and one.ends else None
-    if one.state in ("scheduled", "payment-pending", "assessing", "pending"):
+    if one.state in COMING:
         begins = f", and begins on {one.begins}" if one.begins else ""
         text = f"{one.id} of pool {pool.name} is {one.state}{begins}: until then no node starts in it"
         yield "reservation", text, "run `pulumi up` when it has begun", "error"
@@ -229,15 +258,15 @@ def _held(plan: Plan, facts: Facts, limit: str, members: Sequence[tuple[Group, i
     try:
         values = {one.name: one.value for one in _known(facts, "machine_limits")}
         if limit not in values:
-            raise Unread("the account lists no such limit")
-        reserved = [group for group, _ in members if group.reservation and _counted_already(group, facts)]
+            raise Unread("the account lists no such limit", LIMITS)
+        reserved = {group.name: count for group, _ in members if (count := _counted_already(group, facts))}
         taken = _taken(plan, facts, limit)
     except Unread as unread:
         why = f"{text}, and what is left is unknown: {unread}"
-        return Finding("quota", "unknown", why, READ, later, subject=subject)
+        return Finding("quota", "unknown", why, unread.hint, later, subject=subject)
     if reserved:
-        need -= sum(group.count * units for group, units in members if group in reserved)
-        text += f", {need} of it beside what {', '.join(group.name for group in reserved)} has reserved"
+        need -= sum(reserved.get(group.name, 0) * units for group, units in members)
+        text += f", {need} of it beside what {', '.join(reserved)} has reserved"
     left = int(values[limit]) - taken
     text += f"; the limit is {values[limit]:.0f}, and {taken} are taken"
     if need <= left:
@@ -247,12 +276,14 @@ def _held(plan: Plan, facts: Facts, limit: str, members: Sequence[tuple[Group, i
     return Finding("quota", "fail", text, hint, later or "pools", severity, subject)
 
 
-def _counted_already(group: Group, facts: Facts) -> bool:
-    """What an account has reserved itself counts against its limit whether it runs or not."""
-    bought = _bought(group, facts)
-    if bought and not all(one.own for one in bought):
-        raise Unread(f"whose limit {group.reservation} counts against, which is shared with this account")
-    return bool(bought)
+def _counted_already(group: Group, facts: Facts) -> int:
+    """Of how many nodes: what an account has reserved itself counts against its limit whether it runs or not."""
+    bought = _bought(group, facts) if group.reservation else []
+    if not all(one.own for one in bought):
+        why = f"whose limit {group.reservation} counts against, which is shared with this account"
+        raise Unread(why, "ask whoever shares it")
+    starts = [one.total for one in bought if one.state == "active" and one.instance_type == _type(group)]
+    return min(group.count, sum(starts))
 
 
 def _taken(plan: Plan, facts: Facts, limit: str) -> int:
@@ -295,10 +326,10 @@ def _piece(plan: Plan, facts: Facts, limit: str, need: int, limits: str, counts:
     try:
         values = {one.name: one.value for one in _known(facts, limits)}
         if limit not in values:
-            raise Unread("the account lists no such limit")
+            raise Unread("the account lists no such limit", LIMITS)
         found = _known(facts, counts)
     except Unread as unread:
-        return Finding("quota", "unknown", f"{text}, and what is left is unknown: {unread}", READ, subject=limit)
+        return Finding("quota", "unknown", f"{text}, and what is left is unknown: {unread}", unread.hint, subject=limit)
     if isinstance(found, int):
         taken = found
     else:
@@ -355,22 +386,25 @@ def services(plan: Plan, facts: Facts) -> Iterator[Finding]:
         text = f"whether {', '.join(wanted)} can be reached from {plan.region}'s private subnets: {unread}"
         yield Finding(id_, "unknown", text, READ, "network.egress")
         return
-    zone, wrong = plan.network.zone, 0
-    for service in wanted:
-        where = f"{zone} of {plan.region}" if zone else plan.region
-        inside = service in launches.routed or not zone or zone in offered.get(service, ())
-        if service not in offered or not inside:
-            wrong += 1
-            text = f"{service} has no endpoint in {where}, and a private subnet reaches it in no other way"
-            hint = "take another zone, or write egress: nat"
-            yield Finding(id_, "fail", text, hint, "network.egress", subject=service)
-        elif subnets and service not in there:
-            wrong += 1
-            text = f"the endpoint of {service} is missing in the network that is there: what needs it fails"
-            hint = "`pulumi up --refresh` makes it again"
-            yield Finding(id_, "fail", text, hint, "network.egress", "warning", service)
-    if not wrong:
+    zone = plan.network.zone
+    zones = {service: offered.get(service, ()) for service in wanted if service not in launches.routed}
+    lacking = [each for each in wanted if each not in offered or (zone and zone not in zones.get(each, (zone,)))]
+    gone = [each for each in wanted if subnets and each not in there and each not in lacking]
+    if lacking:
+        where, them = f"{zone} of {plan.region}" if zone else plan.region, "it" if len(lacking) == 1 else "them"
+        text = f"{_have(lacking)} no endpoint in {where}, and a private subnet reaches {them} in no other way"
+        better = _write_zone(_zones_of_all(plan, facts).intersection(*zones.values()))
+        hint = f"{better}, or egress: nat" if better else "write egress: nat"
+        yield Finding(id_, "fail", text, hint, "network.egress")
+    if gone:
+        text = f"{_have(gone)} no endpoint any more in the network that is there: what needs it fails"
+        yield Finding(id_, "fail", text, "`pulumi up --refresh` makes it again", "network.egress", "warning")
+    if not lacking and not gone:
         yield Finding(id_, "pass", f"{', '.join(wanted)} can be reached from private subnets", "", "network.egress")
+
+
+def _have(names: Sequence[str]) -> str:
+    return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'}"
 
 
 def network_now(plan: Plan, facts: Facts) -> Iterator[Finding]:
@@ -418,7 +452,8 @@ def images(plan: Plan, facts: Facts) -> Iterator[Finding]:
             text = f"whether {plan.region} has {named}: {unread}"
             yield Finding("image.there", "unknown", text, READ, "region", subject=id_)
             continue
-        hint = "`stampworks lock -s STACK` looks up the newest one"
+        own = any(group.launch.prepared for group in users if group.launch)
+        hint = MAKE_IMAGE if own else "`stampworks lock -s STACK` looks up the newest one"
         one, later = found.get(id_), {newest.get(each.launch.published_image, "") for each in users if each.launch}
         if one is None or one.state != "available":
             state = "is gone" if one is None else f"is {one.state}"
@@ -428,7 +463,7 @@ def images(plan: Plan, facts: Facts) -> Iterator[Finding]:
             text = f"{named}, is deprecated since {one.deprecated}, and goes without a word"
             yield Finding("image.there", "fail", text, hint, "region", "warning", id_)
         else:
-            newer = "" if later == {id_} else "; there is a newer one"
+            newer = "" if own or later == {id_} else "; there is a newer one"
             yield Finding("image.there", "pass", f"{named}, is there{newer}", "", "region", subject=id_)
 
 

@@ -504,11 +504,13 @@ def _fleet(plan: Plan, one: Storage, place: str) -> Iterator[Finding]:
 
 def prices(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Prices of accelerators have moved by half within a quarter: one that is older says little."""
-    for what, subject, place, price in _priced(plan):
-        if isinstance(price, NoPrice):
+    told = set()
+    for what, place, price in _priced(plan):
+        if isinstance(price, NoPrice) or what in told:
             continue  # that it is missing, the cost says
+        told.add(what)
         verdict, text, hint = _age(what, price.as_of, facts.as_of)
-        yield Finding("price.age", verdict, text, hint, place, "warning", subject)
+        yield Finding("price.age", verdict, text, hint, place, "warning", what)
 
 
 def budget(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
@@ -539,14 +541,14 @@ def budget(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
         yield Finding("cost.budget", "pass", text, "", place)
 
 
-def _priced(plan: Plan) -> Iterator[tuple[str, str, str, catalog.Price | catalog.StoragePrice | NoPrice]]:
-    """What is sold, whose it is, where that is declared, and its price."""
+def _priced(plan: Plan) -> Iterator[tuple[str, str, catalog.Price | catalog.StoragePrice | NoPrice]]:
+    """What is sold, where that is declared, and its price."""
     places = {pool.name: f"{where}.machine" for where, pool in _running(plan)}
     for group in plan.running:
         place = places.get(group.name, "")
-        yield f"{group.machine.name} ({group.purchase})", group.name, place, price_of(plan, group)
+        yield f"{group.machine.name} ({group.purchase})", place, price_of(plan, group)
     for index, one in enumerate(plan.storage):
-        yield " ".join(filter(None, (one.kind, one.tier))), one.name, f"storage[{index}]", price_of_storage(plan, one)
+        yield " ".join(filter(None, (one.kind, one.tier))), f"storage[{index}]", price_of_storage(plan, one)
 
 
 def _age(what: str, as_of: str | catalog.Unknown, today: str | None) -> tuple[Verdict, str, str]:

@@ -74,6 +74,7 @@ class Launches:
     together: tuple[Purchase, ...]
     """Machines that are paid for in this way can be asked to be close to each other."""
     together_why: str
+    apart_why: str
     disk_gib: int
     disk_why: str
     state_gib: int
