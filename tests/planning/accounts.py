@@ -46,6 +46,7 @@ KNOWN: dict[str, Any] = {
     "networks": 0,
     "gateways": 0,
     "addresses": 0,
+    "placement_groups": 0,
     "file_systems": [],
     "images": [],
     "newest": [],
@@ -53,6 +54,7 @@ KNOWN: dict[str, Any] = {
     "subnets": [],
     "endpoints": [],
     "ways_out": [],
+    "spreads": [],
 }
 
 

@@ -480,6 +480,37 @@ def test_other_limits() -> None:
     ]
 
 
+def test_so_many_placement_groups() -> None:
+    """A limit that is the same for every account, which none tells: one for each pool that is to be near itself."""
+    full: dict[str, Any] = {"placement_groups": 500}
+    assert [each[1:] for each in said("quota", plan_of(), **full)] == [
+        (
+            "fail",
+            "network",
+            "Placement groups per Region in us-east-1: 1 needed; the limit is 500, and 500 are taken",
+            "delete those that nobody uses",
+        )
+    ]
+    assert said("quota", plan_of(pool=RESERVED), reservations=[reservation()], **full) == []
+    assert said("quota", plan_of(), placement_groups=499) == []
+
+
+def test_nodes_that_are_far_from_each_other() -> None:
+    """As far as those say that run; a job over all of them goes as far."""
+
+    def spread(group: str, nodes: int, *switches: int) -> dict[str, Any]:
+        return {"group": group, "nodes": nodes, "switches": list(switches)}
+
+    near: dict[str, Any] = {"spreads": [spread("gpu", 16, 1, 2, 4), spread("head", 2, 2, 2, 2)]}
+    assert said("placement.near", plan_of(), **near) == []
+    assert "pass" in outcomes(plan_of(), **near)["placement.near"]
+    text = "the 16 nodes of gpu that run are below 4, 3, 2 switches, from the nearest layer up"
+    assert [each[:4] for each in said("placement.near", plan_of(), spreads=[spread("gpu", 16, 2, 3, 4)])] == [
+        ("gpu", "warn", "pools[0]", f"{text}: a job over all of them passes the top of the network")
+    ]
+    assert "placement.near" not in outcomes(plan_of(), spreads=[spread("gpu", 1, 1, 1, 1), spread("gpu", 3)])
+
+
 def test_a_machine_that_takes_fewer_interfaces() -> None:
     """The cloud would refuse to start it; one that takes more has a slower fabric than it could have."""
     head = {"instance_type": "m7i.2xlarge", "vcpus": 8, "cards": 1, "fabric_interfaces": 0}
@@ -637,13 +668,15 @@ WHY = "ec2:Something: not permitted (UnauthorizedOperation)"
         ("endpoints", "network.endpoints"),
         ("subnets", "addresses.free"),
         ("nodes", "addresses.free"),
+        ("placement_groups", "quota"),
+        ("spreads", "placement.near"),
         ("images", "image.there"),
         ("newest", "image.there"),
     ],
 )
 def test_what_is_unknown_is_no_pass(fact: str, rule: str) -> None:
     """With one fact missing, what hangs on it is unknown, says why, and where to read it."""
-    plan = plan_of(pool=RESERVED, lock=True, network=PRIVATE)
+    plan = plan_of(pool={**RESERVED, "count_min": 4, "fallbacks": [{"purchase": "spot"}]}, lock=True, network=PRIVATE)
     fine: dict[str, Any] = {
         "reservations": [reservation()],
         "images": [image()],

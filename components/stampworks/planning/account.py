@@ -131,6 +131,16 @@ class FileSystemNow:
 
 
 @dataclass(frozen=True)
+class Spread:
+    """How far from each other the nodes of a group are that run."""
+
+    group: str
+    nodes: int
+    switches: tuple[int, ...]
+    """How many of each layer of the network they are below, those that are farthest from nodes first."""
+
+
+@dataclass(frozen=True)
 class Account:
     """Every fact that is not there is None, and its reading says why."""
 
@@ -154,6 +164,7 @@ class Account:
     """As those below: how many there are that are not this cluster's."""
     gateways: int | None
     addresses: int | None
+    placement_groups: int | None
     file_systems: tuple[FileSystemNow, ...] | None
     images: tuple[AccountImage, ...] | None
     newest: tuple[Newest, ...] | None
@@ -163,6 +174,7 @@ class Account:
     endpoints: tuple[str, ...] | None
     ways_out: tuple[str, ...] | None
     """What leads from its private subnets to the world: nat, gateway."""
+    spreads: tuple[Spread, ...] | None
 
     def why(self, fact: str) -> str:
         """Why a fact is unknown."""

@@ -305,14 +305,16 @@ def _taken(plan: Plan, facts: Facts, limit: str) -> int:
 
 
 def other_limits(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """Whether there is room for one network more, its way out, and the file systems."""
+    """Whether there is room for one network more, its way out, what keeps nodes close, and the file systems."""
     if not plan.network.egress or facts.account is None:
         return
+    together = sum(any(one.placed_together for one in pool.offers) for _, pool in _launched(plan))
     wanted = {"networks": 1, **({"gateways": 1, "addresses": 1} if plan.network.egress == "nat" else {})}
+    wanted |= {"placement_groups": together}
     for limit in catalog.network_limits(plan.cloud).values():
         if need := wanted.get(limit.counts, 0):
             facts_of = "machine_limits" if limit.counts == "addresses" else "network_limits"
-            yield _piece(plan, facts, limit.name, need, facts_of, limit.counts, "network")
+            yield _piece(plan, facts, limit.name, need, facts_of, limit.counts, "network", limit.fixed)
     needs: dict[str, int] = {}
     for one in plan.storage:
         if name := catalog.storage_limit(plan.cloud, one.tier.partition(" ")[0]):
@@ -321,10 +323,12 @@ def other_limits(plan: Plan, facts: Facts) -> Iterator[Finding]:
         yield _piece(plan, facts, name, need, "storage_limits", "file_systems", "storage")
 
 
-def _piece(plan: Plan, facts: Facts, limit: str, need: int, limits: str, counts: str, place: str) -> Finding:
+def _piece(
+    plan: Plan, facts: Facts, limit: str, need: int, limits: str, counts: str, place: str, fixed: int = 0
+) -> Finding:
     text = f"{limit} in {plan.region}: {need} needed"
     try:
-        values = {one.name: one.value for one in _known(facts, limits)}
+        values = {limit: fixed} if fixed else {one.name: one.value for one in _known(facts, limits)}
         if limit not in values:
             raise Unread("the account lists no such limit", LIMITS)
         found = _known(facts, counts)
@@ -340,7 +344,8 @@ def _piece(plan: Plan, facts: Facts, limit: str, need: int, limits: str, counts:
         return Finding("quota", "pass", text, "", subject=limit)
     # gateways are counted in all zones and limited in each: too many of them may be elsewhere
     verdict: Verdict = "unknown" if counts == "gateways" else "fail"
-    return Finding("quota", verdict, text, f"ask the cloud for {need - left} more", place, subject=limit)
+    hint = "delete those that nobody uses" if fixed else f"ask the cloud for {need - left} more"
+    return Finding("quota", verdict, text, hint, place, subject=limit)
 
 
 def interfaces(plan: Plan, facts: Facts) -> Iterator[Finding]:
@@ -439,6 +444,28 @@ def network_now(plan: Plan, facts: Facts) -> Iterator[Finding]:
         )
 
 
+def nearness(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """How far the nodes of a pool that run are from each other: a job over all of them goes as far."""
+    if facts.account is None:
+        return
+    pools = {pool.name: place for place, pool in _launched(plan) if pool.rails}
+    try:
+        spreads = [one for one in _known(facts, "spreads") if one.group in pools and one.nodes > 1 and one.switches]
+    except Unread as unread:
+        text = f"how far the nodes that run are from each other: {unread}"
+        yield Finding("placement.near", "unknown", text, unread.hint, "pools", "warning")
+        return
+    for one in spreads:
+        layers = ", ".join(map(str, reversed(one.switches)))
+        text = f"the {one.nodes} nodes of {one.group} that run are below {layers} switches, from the nearest layer up"
+        if one.switches[0] == 1:
+            yield Finding("placement.near", "pass", text, "", pools[one.group], "warning", one.group)
+        else:
+            hint = "let jobs be ordered by topology, or `stampworks roll` those that are apart"
+            text += ": a job over all of them passes the top of the network"
+            yield Finding("placement.near", "fail", text, hint, pools[one.group], "warning", one.group)
+
+
 def images(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Whether what was locked is still there."""
     groups = [group for _, group in _judged(plan, facts) if group.launch and group.launch.image]
@@ -504,5 +531,6 @@ RULES: tuple[Rule, ...] = (
     interfaces,
     services,
     network_now,
+    nearness,
     images,
 )

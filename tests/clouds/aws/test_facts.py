@@ -95,7 +95,7 @@ def test_an_account(full: Simulated, declared: Path, facts: Call) -> None:
     """Every fact is known, is kept beside the declaration, and says when it was read."""
     code, said, _ = facts()
     assert code == 0
-    assert said.splitlines()[0] == "test.facts.json: account 123456789012 in us-east-1, 19 of 19 facts"
+    assert said.splitlines()[0] == "test.facts.json: account 123456789012 in us-east-1, 21 of 21 facts"
     found = account(declared)
     assert (found.cluster, {each.fact for each in found.readings}) == ("test", {*FACTS})
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
@@ -165,7 +165,7 @@ def test_an_up_is_refused_at_the_lines_that_are_wrong(
         f"Pulumi.test.yaml:8:5: pools: {quota} (quota)",
         "  hint: ask the cloud for 384 more, or take nodes out",
         f"Pulumi.test.yaml:8:56: pools[0].zone: {zone} (placement.offers)",
-        "  hint: write one of these zones",
+        "  hint: write one of the zones us-east-1a, us-east-1c",
         "Pulumi.test.yaml:8:101: pools[0].reservation: us-east-1 has no reservation cr-2 for this account "
         "(purchase.reservation)",
         "  hint: write one that there is, as the console of EC2 lists them",
@@ -210,6 +210,21 @@ def test_the_network_that_is_there(aws: Simulated, declared: Path, facts: Call) 
     assert (found.networks, found.gateways) == (1, 1)  # the default one; the gateway carries no tag
 
 
+def test_nodes_and_their_places(aws: Simulated, declared: Path, facts: Call) -> None:
+    """By what they were tagged with when they joined; placement groups of others are counted."""
+    ec2 = aws.client("ec2")
+    for group, place in (("gpu", "top spine-1 leaf-1"), ("gpu", "top spine-2 leaf-2"), ("gpu", ""), ("head", "")):
+        tags = {"cluster": "test", "group": group, **({"places": place} if place else {})}
+        told = [{"Key": f"stampworks:{key}", "Value": value} for key, value in tags.items()]
+        started(aws, "p5.48xlarge", TagSpecifications=[{"ResourceType": "instance", "Tags": told}])
+    ec2.create_placement_group(GroupName="theirs", Strategy="cluster")
+    ec2.create_placement_group(GroupName="ours", Strategy="cluster", **tagged("placement-group"))
+    facts()
+    found = account(declared)
+    assert [(one.group, one.nodes, one.switches) for one in found.spreads or ()] == [("gpu", 2, (1, 2, 2))]
+    assert found.placement_groups == 1
+
+
 def test_file_systems_of_others(aws: Simulated, declared: Path, facts: Call) -> None:
     subnets = [aws.client("ec2").describe_subnets()["Subnets"][0]["SubnetId"]]
     for tags in ([{"Key": "owner", "Value": "others"}], [{"Key": "stampworks:cluster", "Value": "test"}]):
@@ -236,7 +251,7 @@ def test_what_may_not_be_asked_is_unknown(full: Simulated, declared: Path, facts
         full.fail(action, "UnauthorizedOperation", "You are not authorized.", status=403)
     code, said, _ = facts()
     found = account(declared)
-    assert (code, said.splitlines()[0]) == (3, "test.facts.json: account 123456789012 in us-east-1, 0 of 19 facts")
+    assert (code, said.splitlines()[0]) == (3, "test.facts.json: account 123456789012 in us-east-1, 0 of 21 facts")
     for fact in reading.FACTS:
         assert getattr(found, fact.name) is None
         why = found.why(fact.name)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
 from stampworks.clouds.aws.facts import images
 from stampworks.clouds.aws.session import Api, UnansweredError
-from stampworks.clouds.aws.tags import CLUSTER
+from stampworks.clouds.aws.tags import CLUSTER, GROUP, PLACES
 from stampworks.plan import Plan
 
 VERSION = 1
@@ -186,6 +186,24 @@ def _addresses(asked: Asked) -> int:
     return _others(asked, asked.api.ask("ec2:DescribeAddresses")["Addresses"])
 
 
+def _placement_groups(asked: Asked) -> int:
+    found = asked.api.ask("ec2:DescribePlacementGroups")["PlacementGroups"]
+    return _others(asked, [one for one in found if one["State"] in ("pending", "available")])
+
+
+def _spreads(asked: Asked) -> list[dict[str, Any]]:
+    """By what nodes were tagged with when they joined; of small machines AWS never says where they are."""
+    ways: dict[str, list[Sequence[str]]] = {}
+    for tags in map(_tags, asked.nodes):
+        if tags.get(PLACES):
+            ways.setdefault(tags.get(GROUP, ""), []).append(tags[PLACES].split())
+    layers = {group: zip(*ways[group], strict=True) for group in sorted(ways)}
+    return [
+        {"group": group, "nodes": len(ways[group]), "switches": [len({*layer}) for layer in layers[group]]}
+        for group in layers
+    ]
+
+
 def _file_systems(asked: Asked) -> list[dict[str, Any]]:
     found = asked.api.ask("fsx:DescribeFileSystems")["FileSystems"]
     others = [one for one in found if _tags(one).get(CLUSTER) != asked.plan.name]
@@ -269,6 +287,7 @@ FACTS: tuple[Fact, ...] = (
     Fact("networks", ("ec2:DescribeVpcs",), _networks),
     Fact("gateways", ("ec2:DescribeNatGateways",), _gateways),
     Fact("addresses", ("ec2:DescribeAddresses",), _addresses),
+    Fact("placement_groups", ("ec2:DescribePlacementGroups",), _placement_groups),
     Fact("file_systems", ("fsx:DescribeFileSystems",), _file_systems),
     Fact("images", ("ec2:DescribeImages",), _images),
     Fact("newest", ("ssm:GetParameter",), _newest),
@@ -276,4 +295,5 @@ FACTS: tuple[Fact, ...] = (
     Fact("subnets", ("ec2:DescribeSubnets",), _subnets),
     Fact("endpoints", ("ec2:DescribeVpcEndpoints",), _endpoints),
     Fact("ways_out", ("ec2:DescribeRouteTables",), _ways_out),
+    Fact("spreads", ("ec2:DescribeInstances",), _spreads),
 )
