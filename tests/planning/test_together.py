@@ -169,6 +169,48 @@ def test_one_misspelled_key_is_one_problem(cloud: str) -> None:
             assert [each.path for each in error.value.problems] == [f"{dotted(path)}x"]
 
 
+DAY = "2026-11-23"
+BLOCK = "pools[0].purchase: pool gpu is to start in a block of capacity, and which one is not written (purchase.block)"
+UNLOCKED = (
+    "region: which image its nodes boot in us-east-1 was not looked up, and the newest one changes by itself "
+    "(image.locked)"
+)
+
+
+def test_rules_come_along() -> None:
+    """With what planning finds: at its own field, and nothing where something is wrong already."""
+    data = yaml.safe_load(SOUND["aws"])
+    data["pools"][0] |= {"purchase": "block"}
+    data["pools"][1] |= {"zone": "us-east-1a"}
+    data["storage"][1] |= {"capacity": 1300}
+    with pytest.raises(DeclarationError) as error:
+        planning.judged(load_value(data, "test"), None, DAY)
+    said = sorted(f"{each.path}: {each.message}" for each in error.value.problems)
+    assert said[0] == BLOCK
+    assert said[1:-1] == [UNLOCKED]
+    assert said[-1].startswith("storage[1].capacity: 1300 GiB is no capacity of ")
+    with pytest.raises(DeclarationError) as error:
+        planning.judged(load_value(data, "test"), None, DAY, ("image.locked",))
+    assert {each.path for each in error.value.problems} == {"pools[0].purchase", "storage[1].capacity"}
+    data["region"] = "eu-wset-1"
+    with pytest.raises(DeclarationError) as error:
+        planning.judged(load_value(data, "test"), None, DAY)
+    assert "image.locked" not in str(error.value)
+
+
+@pytest.mark.parametrize("cloud", SOUND)
+def test_a_mistake_makes_no_rule_say_no(cloud: str) -> None:
+    """Whatever single value is none, what a rule says besides it says of the sound declaration, too."""
+    data = yaml.safe_load(SOUND[cloud])
+    _, findings = planning.judged(load_value(data, "test"), None, DAY)
+    refused = {each.refusal for each in findings if each.outcome == "fail"}
+    for path in leaves(data):
+        with pytest.raises(DeclarationError) as error:
+            planning.judged(load_value(broken(data, path), "test"), None, DAY)
+        others = [each.message for each in error.value.problems if each.path != dotted(path)]
+        assert {*others} <= refused
+
+
 def leaves(data: Any, path: Path = ()) -> Iterator[Path]:
     """And each list and mapping above them."""
     if path:

@@ -27,8 +27,12 @@ def show_plan(arguments: argparse.Namespace) -> int:
     from stampworks.facts import today
     from stampworks.plan import to_dict
 
-    plan, source = stacks.asked_plan(arguments)
-    findings = planning.rules(plan, accounts.asked_facts(arguments), today())
+    facts, source = accounts.asked_facts(arguments), stacks.asked_source(arguments)
+    if source:
+        plan, findings = planning.judged(source, facts, today())
+    else:
+        plan = stacks.asked_plan(arguments)
+        findings = planning.rules(plan, facts, today())
     if arguments.json:
         written = {**to_dict(plan), stacks.RULES: [_told(finding) for finding in findings]}
         print(json.dumps(written, indent=2, ensure_ascii=False))

@@ -145,7 +145,7 @@ def _declared(arguments: argparse.Namespace) -> Question:
 
 def _plan(arguments: argparse.Namespace) -> Plan:
     try:
-        return stacks.asked_plan(arguments)[0]
+        return stacks.asked_plan(arguments)
     except exits.CliError as error:
         what, _, hint = str(error).partition("\n  hint: ")
         what = f"no --params are given, and no declaration is found: {what}"

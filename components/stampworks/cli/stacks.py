@@ -42,15 +42,21 @@ def add_plan_options(parser: argparse.ArgumentParser, more: str = "") -> argpars
     return which
 
 
-def asked_plan(arguments: argparse.Namespace) -> tuple[Plan, Source | None]:
-    """What these options name, and its declaration; a plan that was written down has none."""
-    from stampworks.declaration import load_file
+def asked_plan(arguments: argparse.Namespace) -> Plan:
+    """What these options name."""
     from stampworks.planning import plan
 
-    if not arguments.file and arguments.stack.endswith(".json"):
-        return _written_plan(Path(arguments.stack)), None
-    source = load_file(Path(arguments.file)) if arguments.file else source_of(arguments.stack)
-    return plan(source), source
+    source = asked_source(arguments)
+    return plan(source) if source else _written_plan(Path(arguments.stack))
+
+
+def asked_source(arguments: argparse.Namespace) -> Source | None:
+    """The declaration that these options name; None where that is a plan that was written down."""
+    from stampworks.declaration import load_file
+
+    if arguments.file:
+        return load_file(Path(arguments.file))
+    return None if arguments.stack.endswith(".json") else source_of(arguments.stack)
 
 
 def source_of(stack: str) -> Source:

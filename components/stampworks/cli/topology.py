@@ -29,7 +29,7 @@ def show_topology(arguments: argparse.Namespace) -> int:
     """Pure: the nodes of the plan, wherever they are by now."""
     from stampworks.schedulers import topology
 
-    plan, _ = stacks.asked_plan(arguments)
+    plan = stacks.asked_plan(arguments)
     made = topology.of_plan(plan)
     if not made.placed and arguments.form not in ("json", "slurm-hostfile", "mpi-hostfile", "rankfile"):
         hint = "nodes have a place when their machine has NICs on the fabric and the plan names them"

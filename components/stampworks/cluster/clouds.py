@@ -39,6 +39,11 @@ REHEARSAL = "STAMPWORKS_REHEARSAL"
 """A variable of the environment: set where nothing that is made is real."""
 
 
+def left_out() -> tuple[str, ...]:
+    """Rules that keep nobody from going on."""
+    return OF_IMAGES if os.environ.get(REHEARSAL) else ()
+
+
 def refusals(plan: Plan, findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
     """Why no cluster is made of a plan that can be read and reviewed: the field, what about it, and what to do."""
     found = []
@@ -52,9 +57,8 @@ def refusals(plan: Plan, findings: Iterable[Finding]) -> list[tuple[str, str, st
     if plan.scheduler.kind != "slurm":
         what = "a Kubernetes cluster can be planned and reviewed, and not stamped yet"
         found.append(("scheduler.kind", what, "write kind: slurm; `stampworks plan` shows what it would be"))
-    left_out = OF_IMAGES if rehearsing else ()
-    failed = [one for one in findings if one.outcome == "fail" and one.id not in left_out]
-    return [*found, *((one.place, f"{one.text} ({one.id})", one.hint) for one in failed)]
+    failed = [one for one in findings if one.outcome == "fail" and one.id not in left_out()]
+    return [*found, *((one.place, one.refusal, one.hint) for one in failed)]
 
 
 def load(plan: Plan) -> Cloud:

@@ -11,12 +11,12 @@ from typing import Any
 import pulumi
 import yaml
 
-from stampworks.cluster.clouds import refusals
+from stampworks.cluster.clouds import left_out, refusals
 from stampworks.cluster.refusal import refuse
 from stampworks.declaration import Declaration, DeclarationError, Source, load_stack, load_value, read_lock
 from stampworks.facts import known_facts, today
 from stampworks.plan import Extras, Plan
-from stampworks.planning import plan, rules
+from stampworks.planning import judged
 
 _NAMESPACE, _KEY = "stampworks", "cluster"
 
@@ -55,8 +55,8 @@ def _from_here(extras: Extras, directory: Path) -> Extras:
 
 def _judged(source: Source, declared: Path | None = None) -> Plan:
     """DeclarationError with all that keeps it from coming about, each at the field that it is about."""
-    made = plan(source)
-    if found := refusals(made, rules(made, known_facts(declared), today())):
+    made, findings = judged(source, known_facts(declared), today(), left_out())
+    if found := refusals(made, findings):
         raise DeclarationError([source.problem(*each) for each in found])
     return made
 

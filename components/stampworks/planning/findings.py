@@ -44,6 +44,11 @@ class Finding:
     """Which pool, storage or limit it is about; empty for the whole."""
 
     @property
+    def refusal(self) -> str:
+        """Why there is no cluster, as a problem of the declaration."""
+        return f"{self.text} ({self.id})"
+
+    @property
     def outcome(self) -> Outcome:
         """In one word: a fail that is no error warns."""
         return "warn" if self.verdict == "fail" and self.severity == "warning" else self.verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
-from stampworks.declaration import AbsentError, DeclarationError, Source
+from stampworks.declaration import AbsentError, DeclarationError, Problem, Source
 from stampworks.plan import Reason
 
 Made = TypeVar("Made")
@@ -41,6 +41,10 @@ class Notes:
             return make(*asked, **named)
         except AbsentError:
             return cast(Made, _Absent())
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return tuple(self._problems)
 
     def refuse_problems(self) -> None:
         if self._problems:

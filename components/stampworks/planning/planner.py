@@ -31,6 +31,24 @@ def plan(source: Source) -> Plan:
 
     Pure: the same declaration and catalog give the same plan, whoever asks, wherever and whenever.
     """
+    return completed(*draft(source))
+
+
+def completed(made: Plan, notes: Notes) -> Plan:
+    """A draft without problems, with what the plan is expected to reach."""
+    notes.refuse_problems()
+    kept = storage.of_checkpoints(made.storage, made.training.checkpoints.directory, made.cloud)
+    trained = model.expect(made.training, made.groups, made.scheduler, kept, notes)
+    reached = expectations.expect(made.fabric, made.groups, notes)
+    stored = storage.expect(made.storage, made.groups, made.cloud)
+    return replace(made, reasons=notes.reasons, expectations=(*reached, *stored, *trained))
+
+
+def draft(source: Source) -> tuple[Plan, Notes]:
+    """All but what the plan is expected to reach; and of a wrong declaration what does not depend on what is wrong.
+
+    Whoever reads another part of that gets an AbsentError.
+    """
     notes, declaration = Notes(source), source.sound
     step = notes.step
     choices = step(lambda: CLOUDS[declaration.cloud])
@@ -38,42 +56,35 @@ def plan(source: Source) -> Plan:
     places = step(lambda: layout.lay_out(declaration, choices, notes))
     started = step(lambda: launching.launched(places.groups, source, chosen_release, choices, notes))
     equipped = step(lambda: hardware.equipped(started, chosen_release, declaration, notes))
-    network = step(lambda: launching.connected(places.network, declaration, choices, notes))
     planned_pods = step(lambda: pods.build(declaration, places.network, places.groups, choices, notes))
+    network = step(lambda: launching.connected(replace(places.network, pods=planned_pods), declaration, choices, notes))
     planned_fabric = step(lambda: fabric.build(declaration, places, choices, notes))
     planned_storage = step(lambda: storage.build(declaration, choices, notes))
     groups = step(lambda: storage.reached(equipped, declaration, notes))
     planned_scheduler = step(lambda: scheduler.build(declaration, planned_fabric, places.groups, choices, notes))
     planned_training = step(lambda: training.build(declaration.training, places.groups, planned_scheduler, notes))
-    notes.refuse_problems()
-    kept = storage.of_checkpoints(planned_storage, planned_training.checkpoints.directory, declaration.cloud)
-    trained = model.expect(planned_training, places.groups, planned_scheduler, kept, notes)
-    reached = expectations.expect(planned_fabric, places.groups, notes)
-    return Plan(
+    made = Plan(
         version=PLAN_VERSION,
-        name=declaration.name,
-        cloud=declaration.cloud,
-        region=declaration.region,
-        release=hardware.equipment(chosen_release, groups, declaration),
-        network=replace(network, pods=planned_pods),
+        name=step(lambda: declaration.name),
+        cloud=step(lambda: declaration.cloud),
+        region=step(lambda: declaration.region),
+        release=step(lambda: hardware.equipment(chosen_release, groups, declaration)),
+        network=network,
         fabric=planned_fabric,
         groups=groups,
         storage=planned_storage,
         scheduler=planned_scheduler,
-        users=tuple(User(each.name, each.uid, each.accounts) for each in declaration.users),
-        tags=tuple(Tag(each.name, each.value) for each in declaration.tags),
-        budget=_budget(declaration, choices, notes),
-        extras=extras.build(declaration),
-        proof=_proof(declaration, notes),
-        roll=_roll(declaration, places.groups),
+        users=step(lambda: tuple(User(each.name, each.uid, each.accounts) for each in declaration.users)),
+        tags=step(lambda: tuple(Tag(each.name, each.value) for each in declaration.tags)),
+        budget=step(lambda: _budget(declaration, choices, notes)),
+        extras=step(lambda: extras.build(declaration)),
+        proof=step(lambda: _proof(declaration, notes)),
+        roll=step(lambda: _roll(declaration, places.groups)),
         training=planned_training,
-        reasons=notes.reasons,
-        expectations=(
-            *reached,
-            *storage.expect(planned_storage, places.groups, declaration.cloud),
-            *trained,
-        ),
+        reasons=(),
+        expectations=(),
     )
+    return made, notes
 
 
 def _proof(declaration: Declaration, notes: Notes) -> Proof:

@@ -36,8 +36,13 @@ HEADROOM = 2
 
 def rules(plan: Plan, facts: Facts | None, as_of: str | None = None) -> tuple[Finding, ...]:
     """The findings of all rules, in a fixed order; without the day, as without a fact, what needs it is unknown."""
-    known = preflight.of_this(plan, replace(facts or Facts(), as_of=as_of))
+    known = known_of(plan, facts, as_of)
     return tuple(finding for rule in RULES for finding in rule(plan, known))
+
+
+def known_of(plan: Plan, facts: Facts | None, as_of: str | None) -> Facts:
+    """What rules go by."""
+    return preflight.of_this(plan, replace(facts or Facts(), as_of=as_of))
 
 
 def loopback(plan: Plan, facts: Facts) -> Iterator[Finding]:
