@@ -849,6 +849,25 @@ def ordered(of: dataclasses.Field[Any], value: Any) -> int | None:
     return {"free": 0, "first": 1}.get(str(order))
 
 
+def settled(value: T) -> T:
+    """The same, with all whose order says nothing in one order: what is declared in another order is no change."""
+    if isinstance(value, tuple):
+        return typing.cast(T, tuple(settled(each) for each in value))
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return value
+    return dataclasses.replace(value, **{each.name: _settled(each, value) for each in dataclasses.fields(value)})
+
+
+def _settled(of: dataclasses.Field[Any], value: Any) -> Any:
+    list_ = settled(getattr(value, of.name))
+    upto = ordered(of, list_)
+    return list_ if upto is None else (*list_[:upto], *_sorted(list_[upto:]))
+
+
+def _sorted(entries: Iterable[Any]) -> list[Any]:
+    return sorted(entries, key=lambda each: json.dumps(each, sort_keys=True, default=dataclasses.asdict))
+
+
 def fingerprint(plan: Plan) -> str:
     """The digest of what two stamps of one cluster have in common, and that changes when anything else is declared."""
     text = json.dumps(_common(plan), sort_keys=True, separators=(",", ":"))
@@ -871,7 +890,7 @@ def _counted(of: dataclasses.Field[Any], value: Any) -> Any:
     common, upto = _common(list_), ordered(of, list_)
     if upto is None:
         return common
-    return [*common[:upto], *sorted(common[upto:], key=lambda each: json.dumps(each, sort_keys=True))]
+    return [*common[:upto], *_sorted(common[upto:])]
 
 
 def _build(kind: Any, data: Any, path: str) -> Any:

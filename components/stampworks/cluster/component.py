@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from stampworks.cluster import clouds
 from stampworks.cluster.plugin import check_plugin
 from stampworks.cluster.stack import plan_of_declaration
 from stampworks.declaration import Declaration
-from stampworks.plan import Attached, Disk, Group, Plan, fingerprint, to_dict
+from stampworks.plan import Attached, Disk, Group, Plan, fingerprint, settled, to_dict
 from stampworks.plan import Roster as RosterData
 from stampworks.resources import Keyring, Playbook, Qualification, Roll, Roster, SigningKey
 from stampworks.schedulers import slurm
@@ -69,11 +70,11 @@ class Cluster(pulumi.ComponentResource):
     def __init__(self, name: str, what: Plan | Declaration, opts: ResourceOptions | None = None) -> None:
         """What to stamp: a stack's plan, or a declaration made in Python, which is judged and planned here."""
         check_plugin()
-        plan = what if isinstance(what, Plan) else plan_of_declaration(what, f"Cluster({name!r})")
+        plan = settled(what if isinstance(what, Plan) else plan_of_declaration(what, f"Cluster({name!r})"))
         cloud = clouds.load(plan)
         super().__init__("stampworks:cluster:Cluster", name, None, opts)
         # A cluster that is declared in Python has no stack file that the command line could read.
-        self._where = pulumi.get_stack() if plan is what else "plan.json"
+        self._where = pulumi.get_stack() if isinstance(what, Plan) else "plan.json"
         self.plan, self._base, self._cloud = plan, name, cloud
         # Children's names are part of every stack's state: a change here replaces clusters, unless it carries an alias.
         keyring = Keyring(name, cluster=plan.name, opts=self._child(protect=plan.scheduler.protect))
@@ -204,7 +205,7 @@ class Cluster(pulumi.ComponentResource):
                 }
                 for group, resource in groups.items()
             ],
-            plan=to_dict(plan),
+            plan=to_dict(replace(plan, reasons=())),  # which are for people
             content=content,
             playbook={
                 "name": _PLAYBOOK,

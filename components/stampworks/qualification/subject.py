@@ -69,7 +69,7 @@ def subject_of(of: Plan) -> Subject:
         versions=of.release.versions,
         fabric=of.fabric,
         pools=of.pools,
-        mounts=tuple(each.mount for each in of.storage),
+        mounts=tuple(sorted(each.mount for each in of.storage)),
         queues=of.scheduler.queues,
         proof=of.proof,
     )

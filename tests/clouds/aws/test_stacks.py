@@ -275,6 +275,40 @@ def test_a_managed_database_is_for_the_head_alone(rehearse: Rehearse) -> None:
     assert head["op"] == "update"
 
 
+IN_ANOTHER_ORDER = """\
+changes:
+  - {name: users, path: users, value: [{name: bob, uid: 2002}, {name: alice, uid: 2001}]}
+  - {name: tags, path: tags, value: [{name: cost-centre, value: training}, {name: owner, value: platform}]}
+  - name: priorities
+    path: scheduler.priorities
+    value:
+      - {name: high, weight: 200, preempts: [normal]}
+      - {name: normal, weight: 100}
+  - name: all file systems but the first
+    path: storage
+    value:
+      - name: data
+        kind: fsx-lustre
+        tier: PERSISTENT_2 SSD
+        mbps_per_tib: 1000
+        capacity: 38400
+        metadata_iops: 12000
+        efa: true
+        features: [compression, backups]
+        mount: /data
+      - {name: archive, kind: s3, mount: /archive}
+      - {name: homes, kind: efs, tier: regional, features: [backups], mount: /home/shared}
+"""
+
+
+def test_another_order_changes_nothing(rehearse: Rehearse) -> None:
+    """Whoever sorts a list makes no cluster anew, and proves none again."""
+    phases = rehearse("aws-p5", IN_ANOTHER_ORDER).found["phases"]
+    steps = {each["name"]: each["steps"] for each in phases if each["name"].startswith("change: ")}
+    assert len(steps) == 4
+    assert not any(steps.values()), steps
+
+
 ELASTIC = """\
 changes:
   - {name: elastic, path: pools.gpu.count_min, value: 1}
