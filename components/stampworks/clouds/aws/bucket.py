@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import pulumi
 from pulumi import ResourceOptions
@@ -24,8 +26,19 @@ def _of_either_version(name: str) -> Any:
 
 
 def create(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> pulumi.Resource:
-    made: pulumi.Resource = private(name, place, storage.name, opts)
-    return made
+    made = private(name, place, storage.name, opts)
+    place.buckets.append(made)
+    return cast(pulumi.Resource, made)
+
+
+def may_use(arns: Sequence[str]) -> str:
+    """What a mount of them does by default, which is not to delete (Mountpoint, CONFIGURATION.md; read 2026-11-23)."""
+    objects = ["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"]
+    statements = [
+        {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": [*arns]},
+        {"Effect": "Allow", "Action": objects, "Resource": [f"{arn}/*" for arn in arns]},
+    ]
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})
 
 
 def private(name: str, place: Place, called: str, opts: ResourceOptions, **more: Any) -> Any:

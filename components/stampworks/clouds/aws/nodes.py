@@ -11,7 +11,7 @@ import pulumi
 from pulumi import Output, ResourceOptions
 from pulumi_aws import autoscaling, ebs, ec2, iam
 
-from stampworks.clouds.aws import bundle, tags
+from stampworks.clouds.aws import bucket, bundle, tags
 from stampworks.clouds.aws.first_boot import cloud_config
 from stampworks.clouds.aws.network import Connections
 from stampworks.clouds.aws.place import Place, assumed_by
@@ -70,11 +70,14 @@ class NodeGroup(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _profile(self) -> iam.InstanceProfile:
-        """What a node may do: be managed, and nothing else."""
+        """What a node may do: be managed, read and write the buckets of its cluster, and nothing else."""
         name, role, opts = self._name, self.role, self._opts
         iam.RolePolicy(
             f"{name}-sessions", role=role.id, policy=_allowed([{"Action": [*_SESSIONS], "Resource": "*"}]), opts=opts
         )
+        if buckets := self._network.place.buckets:
+            may = Output.all(*(each.arn for each in buckets)).apply(bucket.may_use)
+            iam.RolePolicy(f"{name}-buckets", role=role.id, policy=may, opts=opts)
         return iam.InstanceProfile(name, role=role.name, tags=self._tags, opts=opts)
 
     def _one(self, profile: iam.InstanceProfile, volumes: Sequence[ebs.Volume]) -> None:

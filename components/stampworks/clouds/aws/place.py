@@ -29,6 +29,8 @@ class Place(pulumi.ComponentResource):
     storage: ec2.SecurityGroup
     of_head: Sequence[ec2.SecurityGroup]
     """Of the head alone, which lets it in where other nodes are not."""
+    buckets: list[Any]
+    """Those that nodes may read and write: what the declaration has."""
     bundle: Any
     """The bucket with what nodes configure themselves with; None where none starts by itself."""
 
@@ -77,6 +79,7 @@ class Place(pulumi.ComponentResource):
             self._allow(f"{name}-{one}-{other}", getattr(self, one), getattr(self, other), within)
         managed = plan.scheduler.database == "managed"
         self.of_head = [self._security_group(name, "head", "the head", within)] if managed else []
+        self.buckets = []
         self.bundle = bundle.create(name, self, plan)
         self.register_outputs({})
 
