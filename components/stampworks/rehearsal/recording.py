@@ -93,7 +93,8 @@ class Recording(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # at run
         values = {key: "[secret]" if key in hidden else value for key, value in decode(sent).items()} if sent else {}
         line: dict[str, Any] = {"call": call, "type": token}
         if not hasattr(request, "tok"):
-            line |= {"name": name_of(request.urn), "preview": bool(getattr(request, "preview", False))}
+            line |= {"name": name_of(request.urn), "urn": request.urn}
+            line |= {"preview": bool(getattr(request, "preview", False))}
         self._record.write(json.dumps({**line, "values": values}, default=_unknown) + "\n")
 
 

@@ -275,7 +275,7 @@ def test_a_managed_database_is_for_the_head_alone(rehearse: Rehearse) -> None:
     assert head["op"] == "update"
 
 
-IN_ANOTHER_ORDER = """\
+LARGE = """\
 changes:
   - {name: users, path: users, value: [{name: bob, uid: 2002}, {name: alice, uid: 2001}]}
   - {name: tags, path: tags, value: [{name: cost-centre, value: training}, {name: owner, value: platform}]}
@@ -298,15 +298,54 @@ changes:
         mount: /data
       - {name: archive, kind: s3, mount: /archive}
       - {name: homes, kind: efs, tier: regional, features: [backups], mount: /home/shared}
+  - {name: another kind of file system, path: storage.data, value:
+     {name: data, kind: fsx-lustre, tier: SCRATCH_2, capacity: 38400, mount: /data}}
+failures:
+  - {fail: stock-out, type: "aws:autoscaling/group:Group"}
+  - {fail: crash, type: "aws:fsx/lustreFileSystem:LustreFileSystem"}
 """
 
 
 def test_another_order_changes_nothing(rehearse: Rehearse) -> None:
     """Whoever sorts a list makes no cluster anew, and proves none again."""
-    phases = rehearse("aws-p5", IN_ANOTHER_ORDER).found["phases"]
-    steps = {each["name"]: each["steps"] for each in phases if each["name"].startswith("change: ")}
-    assert len(steps) == 4
-    assert not any(steps.values()), steps
+    phases = rehearse("aws-p5", LARGE).found["phases"]
+    steps = {each["name"].removeprefix("change: "): each["steps"] for each in phases}
+    for name in ("users", "tags", "priorities", "all file systems but the first"):
+        assert not steps[name]
+
+
+def test_a_file_system_of_another_kind_is_refused(rehearse: Rehearse) -> None:
+    """It would take the place of the one that holds the data."""
+    refused = rehearse("aws-p5", LARGE).phase("change: another kind of file system")
+    assert (refused["verdict"], refused["found"]) == ("fail", "refused by the engine")
+    assert any("aws-p5-data" in note and "protect" in note for note in refused["notes"])
+
+
+@pytest.mark.parametrize(
+    ("failure", "found", "notes"),
+    [
+        (
+            "stock-out at aws:autoscaling/group:Group",
+            "the next up finishes, with nothing twice",
+            ["rehearsed stock-out: there is no capacity for this now", "left in the state: "],
+        ),
+        (
+            "crash at aws:fsx/lustreFileSystem:LustreFileSystem",
+            "the next up finishes, and leaves something over",
+            [
+                "left in the state: ",
+                "was being created: aws:fsx/lustreFileSystem:LustreFileSystem aws-p5-data",
+                "there, and in no state: aws:fsx/lustreFileSystem:LustreFileSystem aws-p5-data (fs-",
+            ],
+        ),
+    ],
+)
+def test_what_a_failure_leaves(failure: str, found: str, notes: list[str], rehearse: Rehearse) -> None:
+    """The next `up` finishes what this one began; what a crash left in no state has an id to look for it by."""
+    phase = rehearse("aws-p5", LARGE).phase(f"failure: {failure}")
+    assert phase["found"] == found
+    assert len(phase["notes"]) == len(notes)
+    assert all(told.startswith(note) for told, note in zip(phase["notes"], notes, strict=True))
 
 
 ELASTIC = """\
