@@ -544,6 +544,8 @@ def test_a_service_that_has_no_endpoint() -> None:
     facts["offers"].append(offered("p5.48xlarge", "us-east-1a", "us-east-1b"))
     [told] = said("network.endpoints", plan_of(network=PRIVATE), **facts)
     assert told[4] == "write zone: us-east-1b, or egress: nat"
+    [told] = said("network.endpoints", plan_of(network=PRIVATE), unknown={"offers": WHY}, services=elsewhere)
+    assert told[4] == "write egress: nat"
 
 
 SUBNETS = [

@@ -398,8 +398,10 @@ def services(plan: Plan, facts: Facts) -> Iterator[Finding]:
     if lacking:
         where, them = f"{zone} of {plan.region}" if zone else plan.region, "it" if len(lacking) == 1 else "them"
         text = f"{_have(lacking)} no endpoint in {where}, and a private subnet reaches {them} in no other way"
-        better = _write_zone(_zones_of_all(plan, facts).intersection(*zones.values()))
-        hint = f"{better}, or egress: nat" if better else "write egress: nat"
+        hint = "write egress: nat"
+        with suppress(Unread):
+            if better := _write_zone(_zones_of_all(plan, facts).intersection(*zones.values())):
+                hint = f"{better}, or egress: nat"
         yield Finding(id_, "fail", text, hint, "network.egress")
     if gone:
         text = f"{_have(gone)} no endpoint any more in the network that is there: what needs it fails"
