@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -39,6 +40,7 @@ def main(only: list[str]) -> int:
             f"no benchmark is called {unknown[0]!r}\n  hint: there are: {', '.join((*NAMES, *LONG))}", file=sys.stderr
         )
         return 2
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # nobody compiles a whole SDK at each preview
     for name in only or NAMES:
         print(f"{name}:", flush=True)
         show(name, importlib.import_module(f"bench.{name}").rows())

@@ -205,7 +205,7 @@ class Cluster(pulumi.ComponentResource):
                 }
                 for group, resource in groups.items()
             ],
-            plan=to_dict(replace(plan, reasons=())),  # which are for people
+            plan=json.dumps(to_dict(replace(plan, reasons=()))),  # reasons are for people
             content=content,
             playbook={
                 "name": _PLAYBOOK,

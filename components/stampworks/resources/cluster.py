@@ -75,7 +75,7 @@ class Roll(Resource):
         cluster: Input[str],
         cloud: Input[str],
         groups: Input[Sequence[Input[Mapping[str, Any]]]],
-        plan: Input[Mapping[str, Any]],
+        plan: Input[str],
         content: Input[str],
         playbook: Input[Mapping[str, Any]],
         programs: Input[str],
@@ -83,7 +83,7 @@ class Roll(Resource):
         secrets: Input[Mapping[str, Input[str]]],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Each group is {name, template, generation}; nodes with another template are made anew.
+        """Each group is {name, template, generation}; nodes with another template are made anew. The plan is JSON text.
 
         The playbook is {name, roles, checks, timeoutMinutes}; secrets may have the key that certificates are signed
         with, as `signing_key`.

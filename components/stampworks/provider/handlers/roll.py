@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
@@ -24,7 +25,7 @@ class Roll(Handler):
             "of each group its name, template, and the generation of its members where the engine knows that",
             settled=True,
         ),
-        "plan": Property("object", "the plan", silent=True),
+        "plan": Property("string", "the plan, as JSON text", silent=True),
         "content": Property("string", "a digest of what the image's installation does", silent=True),
         "playbook": Property("object", "what a run of the cluster's playbook needs besides the plan", silent=True),
         "programs": Property("string", "a digest of the programs that measure", silent=True),
@@ -57,7 +58,7 @@ class Roll(Handler):
 
     async def read(self, call: Call) -> dict[str, Any] | None:
         kept = {name: call.old_outputs.get(name, none) for name, none in (("certificate", ""), ("generations", {}))}
-        if "plan" not in call.inputs:
+        if not isinstance(call.inputs.get("plan"), str):  # an import has none, and an earlier version kept no text
             return kept
         return {**await _now(call, await _members(call)), **kept, **call.left}
 
@@ -66,7 +67,7 @@ class Roll(Handler):
 
 
 def _order(inputs: Mapping[str, Any]) -> operations.Order:
-    whole = plan.from_dict(plan.Plan, inputs["plan"])
+    whole = plan.from_dict(plan.Plan, json.loads(inputs["plan"]))
     return operations.Order(whole, inputs["content"], inputs["programs"], inputs["fingerprint"])
 
 
@@ -78,7 +79,8 @@ def _secrets(call: Call) -> tuple[dict[str, str], str]:
 
 async def _members(call: Call) -> plan.Roster:
     given = call.inputs
-    return await call.thread(operations.members, given["cloud"], given["cluster"], given["plan"].get("region", ""))
+    region = json.loads(given["plan"]).get("region", "")
+    return await call.thread(operations.members, given["cloud"], given["cluster"], region)
 
 
 def _names(call: Call) -> list[str]:
