@@ -1,15 +1,15 @@
 # `make` alone lists what there is. Set-up is part of every target that needs it, and costs a third of a second when done.
 .DEFAULT_GOAL := help
-.PHONY: help prepare demo demo-down test test-long lint format lock bench
+.PHONY: help prepare demo demo-down demo-k8s demo-k8s-down test test-long lint format lock bench
 
 PREPARE := python3 -m tools.prepare
 STACK := local
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 prepare: ## Set this machine up: programs, Python packages, Pulumi engine, node image, torch
-	@$(PREPARE) --image --training
+	@$(PREPARE) --image --training --kubernetes
 
 demo: ## Stamp the stack "local" into a cluster on this machine and show it
 	@$(PREPARE) --image
@@ -19,14 +19,22 @@ demo-down: ## Take that cluster down again, with all that belongs to it
 	@$(PREPARE)
 	@. tools/env.sh && tools/demo down
 
+demo-k8s: ## Stamp the stack "local-k8s" into a Kubernetes on this machine and show its queues
+	@$(PREPARE) --kubernetes
+	@. tools/env.sh && tools/demo-k8s up
+
+demo-k8s-down: ## Take that one down again, with all that belongs to it
+	@$(PREPARE)
+	@. tools/env.sh && tools/demo-k8s down
+
 # The profile "ci" of hypothesis draws the same examples each time; test-long and a pytest of your own draw others.
 test: ## Run the tests that fit into minutes
-	@$(PREPARE) --image --training
+	@$(PREPARE) --image --training --kubernetes
 	@. tools/env.sh && python -m tools.suites --hypothesis-profile=ci -m 'not long and not gpu and not cloud' $(ARGS)
 
 # One at a time: many of them measure.
 test-long: ## Run the long campaigns
-	@$(PREPARE) --image --training --long
+	@$(PREPARE) --image --training --kubernetes --long
 	@. tools/env.sh && python -m tools.suites -n 0 -m 'long and not gpu and not cloud' $(ARGS)
 
 lint: ## Run every static check, all of them even when one fails
@@ -42,5 +50,5 @@ lock: ## Write the locks of Python packages anew
 	@. tools/env.sh && tools/lock
 
 bench: ## Measure; one row with ONLY=name
-	@$(PREPARE) --image --training
+	@$(PREPARE) --image --training --kubernetes
 	@. tools/env.sh && python -m bench $(ONLY)

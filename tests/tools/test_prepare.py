@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import re
@@ -14,9 +15,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from stampworks import catalog
 from stampworks.clouds.local.room import commands, privileges
 
-from tools.prepare import ROOT, engine, python_packages, shared, system, training
+from tools.prepare import ROOT, engine, golang, kubernetes, python_packages, shared, system, training
 from tools.prepare.__main__ import prepare
 from tools.prepare.progress import Step, StepError, step
 
@@ -34,12 +36,30 @@ They build and run the nodes of a local cluster. Install them with
 Without them these still work: make lint, and after '. tools/env.sh' stampworks plan and
 pytest -m 'not cluster'."""
 
+FAKE_GO = """\
+import re, sys
+from pathlib import Path
+folder, (verb, *words) = Path(sys.argv[1]), sys.argv[2:]
+with (folder / "calls").open("a") as calls:
+    print(verb, file=calls)
+if verb == "version":
+    print("go1.26.8")
+elif words[0] == "-m":
+    print(folder / "modules")
+elif verb == "build":
+    target = Path(words[words.index("-o") + 1])
+    target.mkdir(exist_ok=True)
+    for package in words[words.index("-o") + 2:]:
+        (target / re.sub(r"/v[0-9]+$", "", package).rpartition("/")[2]).touch()
+"""
+
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """The files that set-up reads, elsewhere."""
     root = tmp_path / "clone"
-    shutil.copytree(ROOT / "tools" / "engine", root / "tools" / "engine")
+    for name in ("engine", "kube", "kwok"):
+        shutil.copytree(ROOT / "tools" / name, root / "tools" / name)
     for name in (*python_packages.INSTALLED, training.LOCK):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, root / name)
@@ -108,7 +128,7 @@ def test_all_that_forbids_namespaces_is_said_at_once(programs: Path, monkeypatch
 def test_root_is_not_told_to_use_sudo(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(StepError, match=r"\n    apt-get install -y golang-go "):
-        engine._go((3, 250, 0))
+        golang.program("it", "or not")
 
 
 def test_root_gets_missing_programs_installed(
@@ -157,7 +177,7 @@ def test_programs_of_long_tests_are_installed_or_asked_for(programs: Path, monke
 def test_an_old_go_is_refused_by_its_version(programs: Path) -> None:
     go = provide(programs, "go", "echo go version go1.19.8 linux/amd64")
     with pytest.raises(StepError, match=re.escape(f"go of version 1.21 or later is needed, and {go} says 'go version")):
-        engine._go((3, 250, 0))
+        golang.program("it", "or not")
 
 
 def test_python_without_venv_says_the_command(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +248,7 @@ def test_the_engine_is_built_once(clone: Path, programs: Path, tmp_path: Path) -
         "go",
         f"echo $1 >>{programs}/calls\n"
         f"case $1$2 in version) echo go1.26.8 ;; list-m) echo {tmp_path} ;; esac\n"
-        'while [ $# -gt 1 ]; do case $1 in -o) : >"$2" ;; esac; shift; done',
+        'while [ $# -gt 1 ]; do case $1 in -o) : >"${2}pulumi" ;; esac; shift; done',
     )
     cache = tmp_path / "cache"
     cache.mkdir()
@@ -240,6 +260,28 @@ def test_the_engine_is_built_once(clone: Path, programs: Path, tmp_path: Path) -
     names = {"pulumi", "pulumi-language-python", "pulumi-language-python-exec"}
     assert {file.name for file in link.iterdir()} == names
     assert re.fullmatch(r"engine-3\.250\.0-[0-9a-f]{12}", link.resolve().parent.name)
+
+
+def test_a_kubernetes_is_built_once(clone: Path, programs: Path, tmp_path: Path) -> None:
+    """All its programs in two builds, under their own names, with what comes with them and what a release calls it."""
+    modules = tmp_path / "modules"
+    for _, _, inner in kubernetes.SHARED.values():
+        (modules / inner).mkdir(parents=True, exist_ok=True)
+    (tmp_path / "go.py").write_text(FAKE_GO)
+    provide(programs, "go", f'exec {sys.executable} {tmp_path}/go.py {tmp_path} "$@"')
+    (programs / "chmod").symlink_to("/bin/chmod")
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for _ in range(2):
+        kubernetes.ensure_kubernetes(quiet(), clone, cache)
+
+    assert (tmp_path / "calls").read_text().split().count("build") == 2
+    link = clone / ".venv" / "kubernetes"
+    assert {file.name for file in (link / "bin").iterdir()} == {*kubernetes.KUBE, *kubernetes.KWOK}
+    assert {file.name for file in (link / "share").iterdir()} == set(kubernetes.SHARED)
+    assert re.fullmatch(r"kubernetes-1\.34\.2-[0-9a-f]{12}", link.resolve().name)
+    for release in catalog.releases().values():
+        assert json.loads((link / "versions.json").read_text()) == release.kubernetes
 
 
 def test_an_engine_goes_with_the_last_clone_that_uses_it(clone: Path, programs: Path, tmp_path: Path) -> None:

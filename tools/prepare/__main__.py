@@ -15,7 +15,7 @@ from pathlib import Path
 
 from stampworks.paths import cache_dir
 
-from . import ROOT, engine, image, python_packages, system, training
+from . import ROOT, engine, image, kubernetes, python_packages, system, training
 from .progress import StepError, step
 
 
@@ -25,6 +25,7 @@ def main() -> int:
     extent.add_argument("--python", action="store_true", help="only the virtual environment")
     extent.add_argument("--image", action="store_true", help="also the image that local nodes start from")
     parser.add_argument("--training", action="store_true", help="also the environment with torch that tests need")
+    parser.add_argument("--kubernetes", action="store_true", help="also the programs of a Kubernetes on this machine")
     parser.add_argument("--long", action="store_true", help="also the programs that only long tests need")
     asked = parser.parse_args()
 
@@ -36,6 +37,7 @@ def main() -> int:
             everything=not asked.python,
             with_image=asked.image,
             with_training=asked.training,
+            with_kubernetes=asked.kubernetes,
             of_long_tests=asked.long,
         )
     for problem in problems:
@@ -49,6 +51,7 @@ def prepare(
     everything: bool,
     with_image: bool,
     with_training: bool = False,
+    with_kubernetes: bool = False,
     of_long_tests: bool = False,
 ) -> list[str]:
     """Do all the steps that can be done, and return what is wrong with the others: all problems at once."""
@@ -72,6 +75,9 @@ def prepare(
     if everything:
         with problems.collected(), step("pulumi engine") as shown:
             engine.ensure_engine(shown, root, cache)
+    if with_kubernetes:
+        with problems.collected(), step("kubernetes") as shown:
+            kubernetes.ensure_kubernetes(shown, root, cache)
     if with_image and not problems.texts:
         with problems.collected(), step("node image") as shown:
             image.ensure_image(shown, root)

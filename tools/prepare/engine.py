@@ -10,7 +10,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from . import shared, system
+from . import golang, shared
+from .golang import Version
 from .progress import Step, StepError, run
 
 MODULE = "github.com/pulumi/pulumi/pkg/v3"
@@ -18,10 +19,10 @@ SDK_MODULE = "github.com/pulumi/pulumi/sdk/v3"
 HOST = "pulumi-language-python"
 EXECUTOR = "pulumi-language-python-exec"
 
-Version = tuple[int, ...]
-
-GO_MIN = (1, 21)
-"""The first Go that fetches a later one by itself where a module asks for it."""
+_INSTEAD = """\
+or put a pulumi of version {version} or later on PATH, which is then used instead.
+Without it these still work: make lint, and after '. tools/env.sh' stampworks plan and
+pytest -m 'not engine and not cluster'."""
 
 
 def ensure_engine(step: Step, root: Path, cache: Path) -> None:
@@ -32,11 +33,11 @@ def ensure_engine(step: Step, root: Path, cache: Path) -> None:
         link.unlink(missing_ok=True)
         step.note(f"your own {own}")
         return
-    folder = cache / f"engine-{_text(version)}-{_digest(root, version)}"
+    folder = cache / f"engine-{golang.dotted(version)}-{_digest(root, version)}"
     if not folder.exists():
         _build(step, root, version, folder)
     shared.use(folder, root, link, folder / "bin")
-    step.note(_text(version))
+    step.note(golang.dotted(version))
 
 
 def pinned_version(root: Path) -> Version:
@@ -44,7 +45,7 @@ def pinned_version(root: Path) -> Version:
     pinned = re.search(rf"{re.escape(MODULE)} v([\d.]+)", (root / "tools/engine/go.mod").read_text())
     if not pinned:
         raise StepError(f"tools/engine/go.mod does not require {MODULE}")
-    return _version(pinned[1])
+    return golang.numbers(pinned[1])
 
 
 def _own_pulumi(cache: Path, at_least: Version) -> Path | None:
@@ -61,89 +62,33 @@ def _own_pulumi(cache: Path, at_least: Version) -> Path | None:
         text=True,
         check=False,
     )
-    numbers = re.match(r"v([\d.]+)", said.stdout)
-    return Path(pulumi) if numbers and _version(numbers[1]) >= at_least else None
+    found = re.match(r"v([\d.]+)", said.stdout)
+    return Path(pulumi) if found and golang.numbers(found[1]) >= at_least else None
 
 
 def _build(step: Step, root: Path, version: Version, folder: Path) -> None:
     """Build beside the final place and rename, so that an interrupted build leaves nothing that looks finished."""
-    go = _go(version)
+    go = golang.program("the Pulumi engine, once", _INSTEAD.format(version=golang.dotted(version)))
     source = root / "tools" / "engine"
     shared.clear(folder.parent, "engine")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="engine-unfinished-") as temporary:
         target = Path(temporary, "engine", "bin")
         target.mkdir(parents=True)
-        packages = _download(step, go, source)
-        _compile(step, go, source, version, target / "pulumi", packages)
+        golang.build(step, go, source, [f"{MODULE}/cmd/pulumi"], target, _flags(version))
         _copy_program(_sdk_folder(go, source) / "python" / "cmd" / EXECUTOR, target)
         _copy_program(source / HOST, target)
         target.parent.rename(folder)
 
 
-def _go(version: Version) -> str:
-    """The Go on PATH. Any that can fetch the later one that the modules ask for will do."""
-    go = shutil.which("go")
-    found = "is not on PATH"
-    if go:
-        said = subprocess.run([go, "version"], cwd="/", capture_output=True, text=True, check=False).stdout
-        numbers = re.search(r"go([\d.]+)", said)
-        if numbers and _version(numbers[1]) >= GO_MIN:
-            return go
-        found = f"of version {_text(GO_MIN)} or later is needed, and {go} says '{said.strip()}'"
-    raise StepError(
-        f"go {found}. It builds the Pulumi engine, once. Install it with\n"
-        f"    {system.install_command(['golang-go'])}      (Debian 12: add '-t bookworm-backports')\n"
-        f"or put a pulumi of version {_text(version)} or later on PATH, which is then used instead.\n"
-        "Without it these still work: make lint, and after '. tools/env.sh' stampworks plan and\n"
-        "pytest -m 'not engine and not cluster'."
-    )
-
-
-def _download(step: Step, go: str, source: Path) -> int:
-    """Fetch the modules and return how many packages there are to compile."""
-    modules = packages = 0
-
-    def count(line: str) -> None:
-        nonlocal modules, packages
-        if line.startswith("go: downloading"):
-            modules += 1
-            step.say(f"{modules} modules downloaded")
-        elif not line.startswith("go:"):
-            packages += 1
-
-    step.say("looking for the modules")
-    run([go, "list", "-deps", f"{MODULE}/cmd/pulumi"], count, cwd=source, env=_toolchain())
-    return packages
-
-
-def _compile(step: Step, go: str, source: Path, version: Version, target: Path, packages: int) -> None:
-    compiled = 0
-
-    def count(_: str) -> None:
-        nonlocal compiled
-        compiled += 1
-        step.say(f"{compiled} of {packages} packages compiled")
-
-    step.say(f"compiling {packages} packages")
-    run(
-        [go, "build", "-v", *_flags(version), "-o", target, f"{MODULE}/cmd/pulumi"], count, cwd=source, env=_toolchain()
-    )
-
-
 def _sdk_folder(go: str, source: Path) -> Path:
     """Where Go keeps the SDK's module, which holds the program that runs Python programs."""
     said: list[str] = []
-    run([go, "list", "-m", "-f", "{{.Dir}}", SDK_MODULE], said.append, cwd=source, env=_toolchain())
+    run([go, "list", "-m", "-f", "{{.Dir}}", SDK_MODULE], said.append, cwd=source, env=golang.toolchain())
     return Path(said[-1])
 
 
-def _toolchain() -> dict[str, str]:
-    """Some distributions turn Go's fetching of a later toolchain off: it is on here, unless the user decides."""
-    return {"GOTOOLCHAIN": os.environ.get("GOTOOLCHAIN", "auto")}
-
-
 def _flags(version: Version) -> list[str]:
-    linked = f"-X {SDK_MODULE}/go/common/version.Version=v{_text(version)}"
+    linked = f"-X {SDK_MODULE}/go/common/version.Version=v{golang.dotted(version)}"
     return ["-trimpath", "-ldflags", f"-s -w {linked}"]
 
 
@@ -158,11 +103,3 @@ def _digest(root: Path, version: Version) -> str:
 def _copy_program(source: Path, folder: Path) -> None:
     shutil.copyfile(source, folder / source.name)
     (folder / source.name).chmod(0o755)
-
-
-def _version(text: str) -> Version:
-    return tuple(int(number) for number in text.strip(".").split("."))
-
-
-def _text(version: Version) -> str:
-    return ".".join(str(number) for number in version)

@@ -1,0 +1,79 @@
+"""Programs that are built from Go modules, each pinned by the go.mod and go.sum of a folder below tools."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import system
+from .progress import Step, StepError, run
+
+Version = tuple[int, ...]
+
+GO_MIN = (1, 21)
+"""The first Go that fetches a later one by itself where a module asks for it."""
+
+
+def program(what: str, instead: str) -> str:
+    """The Go on PATH. Any that can fetch the later one that the modules ask for will do."""
+    go = shutil.which("go")
+    found = "is not on PATH"
+    if go:
+        said = subprocess.run([go, "version"], cwd="/", capture_output=True, text=True, check=False).stdout
+        told = re.search(r"go([\d.]+)", said)
+        if told and numbers(told[1]) >= GO_MIN:
+            return go
+        found = f"of version {dotted(GO_MIN)} or later is needed, and {go} says '{said.strip()}'"
+    raise StepError(
+        f"go {found}. It builds {what}. Install it with\n"
+        f"    {system.install_command(['golang-go'])}      (Debian 12: add '-t bookworm-backports')\n"
+        f"{instead}"
+    )
+
+
+def build(step: Step, go: str, source: Path, packages: Sequence[str], target: Path, flags: Sequence[str]) -> None:
+    """Fetch the modules, compile the commands in these packages, and show how far it is."""
+    count = _download(step, go, source, packages)
+    compiled = 0
+
+    def counted(_: str) -> None:
+        nonlocal compiled
+        compiled += 1
+        step.say(f"{compiled} of {count} packages compiled")
+
+    step.say(f"compiling {count} packages")
+    run([go, "build", "-v", *flags, "-o", f"{target}/", *packages], counted, cwd=source, env=toolchain())
+
+
+def toolchain() -> dict[str, str]:
+    """Without C, and with the fetching of later toolchains, which some distributions turn off, unless the user does."""
+    return {"CGO_ENABLED": "0", "GOTOOLCHAIN": os.environ.get("GOTOOLCHAIN", "auto")}
+
+
+def _download(step: Step, go: str, source: Path, packages: Sequence[str]) -> int:
+    """Fetch the modules and return how many packages there are to compile."""
+    modules = found = 0
+
+    def count(line: str) -> None:
+        nonlocal modules, found
+        if line.startswith("go: downloading"):
+            modules += 1
+            step.say(f"{modules} modules downloaded")
+        elif not line.startswith("go:"):
+            found += 1
+
+    step.say("looking for the modules")
+    run([go, "list", "-deps", *packages], count, cwd=source, env=toolchain())
+    return found
+
+
+def numbers(said: str) -> Version:
+    return tuple(int(number) for number in said.strip(".").split("."))
+
+
+def dotted(version: Version) -> str:
+    return ".".join(str(number) for number in version)

@@ -1,0 +1,120 @@
+"""A Kubernetes for this machine, built once from Go modules: its programs, and what they are told to begin with.
+
+Two folders below tools pin everything: kwok asks for libraries of a later Kubernetes than the one that runs here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from . import golang, shared
+from .progress import Step, StepError, run
+
+MODULE = "k8s.io/kubernetes"
+KUBE: Mapping[str, str] = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "helm": "helm.sh/helm/v3/cmd/helm",
+    "jobset": "sigs.k8s.io/jobset",
+    "kube-apiserver": f"{MODULE}/cmd/kube-apiserver",
+    "kube-controller-manager": f"{MODULE}/cmd/kube-controller-manager",
+    "kube-scheduler": f"{MODULE}/cmd/kube-scheduler",
+    "kubectl": f"{MODULE}/cmd/kubectl",
+    "kubelet": f"{MODULE}/cmd/kubelet",
+    "kueue": "sigs.k8s.io/kueue/cmd/kueue",
+}
+KWOK: Mapping[str, str] = {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}
+"""Program -> the package of its command."""
+
+VERSIONS: Mapping[str, str] = {"kubernetes": MODULE, "kueue": "sigs.k8s.io/kueue", "jobset": "sigs.k8s.io/jobset"}
+"""What a release says the version of -> whose it is."""
+
+SHARED: Mapping[str, tuple[str, str, str]] = {
+    "kueue": ("kube", "sigs.k8s.io/kueue", "config/components"),
+    "jobset": ("kube", "sigs.k8s.io/jobset", "config/components"),
+    "kwok": ("kwok", "sigs.k8s.io/kwok", "kustomize/stage"),
+}
+"""What comes with the programs, by the folder it is in here: of which module which folder."""
+
+_INSTEAD = (
+    "Without it these still work: make demo, make lint, and after '. tools/env.sh' stampworks and pytest,\n"
+    "which is all of make test except for tests/cluster/test_kubernetes*.py."
+)
+
+
+def ensure_kubernetes(step: Step, root: Path, cache: Path) -> None:
+    """.venv/kubernetes leads to a folder of the cache with the programs in bin, and what comes with them in share."""
+    version = _required(root, MODULE)
+    folder = cache / f"kubernetes-{version}-{_digest(root)}"
+    if not folder.exists():
+        _build(step, root, version, folder)
+    shared.use(folder, root, root / ".venv" / "kubernetes", folder)
+    step.note(version)
+
+
+def _build(step: Step, root: Path, version: str, folder: Path) -> None:
+    """Build beside the final place and rename, so that an interrupted build leaves nothing that looks finished."""
+    go = golang.program("a Kubernetes for this machine, once", _INSTEAD)
+    shared.clear(folder.parent, "kubernetes")
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="kubernetes-unfinished-") as temporary:
+        target = Path(temporary, "kubernetes")
+        (target / "bin").mkdir(parents=True)
+        for name, programs, flags in (("kube", KUBE, _flags(version)), ("kwok", KWOK, _flags())):
+            source = root / "tools" / name
+            golang.build(step, go, source, list(programs.values()), Path(temporary, "built"), flags)
+            for program, package in programs.items():
+                Path(temporary, "built", _built_as(package)).rename(target / "bin" / program)
+        for name, (pinned, module, inner) in SHARED.items():
+            shutil.copytree(_folder(go, root / "tools" / pinned, module) / inner, target / "share" / name)
+        versions = {part: _required(root, module) for part, module in VERSIONS.items()}
+        (target / "versions.json").write_text(json.dumps(versions))
+        run(["chmod", "--recursive", "u+w", target])  # Go keeps modules read-only, and nobody could sweep the folder
+        target.rename(folder)
+
+
+def _flags(version: str = "") -> Sequence[str]:
+    """Without its version a server calls itself v0.0.0, and nodes that compare themselves with it are refused."""
+    major, minor = version.split(".")[:2] if version else ("", "")
+    said = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor} if version else {}
+    linked = [f"-X k8s.io/component-base/version.{name}={value}" for name, value in said.items()]
+    return ["-trimpath", "-buildvcs=false", "-ldflags", " ".join(["-s", "-w", *linked])]
+
+
+def _built_as(package: str) -> str:
+    """What Go calls a command: by the last part of its package that is no version."""
+    parts = package.split("/")
+    return parts[-2] if re.fullmatch(r"v\d+", parts[-1]) else parts[-1]
+
+
+def _folder(go: str, source: Path, module: str) -> Path:
+    said: list[str] = []
+    run([go, "list", "-m", "-f", "{{.Dir}}", module], said.append, cwd=source, env=golang.toolchain())
+    return Path(said[-1])
+
+
+def _required(root: Path, module: str) -> str:
+    found = re.search(
+        rf"^\s*{re.escape(module)} v([\d.]+)( // indirect)?$", (root / "tools/kube/go.mod").read_text(), re.MULTILINE
+    )
+    if not found:
+        raise StepError(f"tools/kube/go.mod does not require {module}")
+    return found[1]
+
+
+def _digest(root: Path) -> str:
+    """Changes with everything that the folder is made from, the Go that compiles it among that."""
+    said = [{**KUBE, **KWOK}, SHARED, VERSIONS]
+    digest = hashlib.sha256(f"{[sorted(each.items()) for each in said]} {_flags('1.0')}".encode())
+    go = shutil.which("go")
+    if go:
+        digest.update(subprocess.run([go, "version"], cwd="/", capture_output=True, check=False).stdout)
+    for source in ("kube", "kwok"):
+        for name in ("go.mod", "go.sum"):
+            digest.update((root / "tools" / source / name).read_bytes())
+    return digest.hexdigest()[:12]
