@@ -84,9 +84,13 @@ def of_run(stack: Stack, name: str) -> dict[str, Any]:
 
 
 def soon(stack: Stack, name: str) -> None:
-    """Slurm lets a job that was put back wait for two minutes: not here."""
+    """Slurm lets a job that was put back wait for two minutes: not here.
+
+    Only once its nodes are through with it: what a node says late about the attempt before would end the next one.
+    """
     job = of_run(stack, name)["id"]
     wait_for(stack, name, lambda: "PENDING" in stack.shell("head", f"squeue --noheader --jobs={job} --format=%T"))
+    wait_for(stack, name, lambda: not stack.shell("head", "sinfo --noheader --states=completing").strip())
     stack.shell("head", f"scontrol update jobid={job} starttime=now")
 
 

@@ -27,7 +27,7 @@ NAME_PATTERN = r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?"
 DERIVED = ("cluster", "peak_tflops", "price", "ranks", "programs", "notice_s")
 """Options that follow from where and how a run runs: they may be others when it goes on."""
 _SCHEDULERS: Mapping[SchedulerKind, Callable[[Roster], JobScheduler]] = {"slurm": SlurmJobs}
-_POLL_S = 1.0
+_POLL_S, _BACK_S = 1.0, 5.0
 
 
 class UsedError(OperationError):
@@ -139,6 +139,7 @@ def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]
     """What a run has said so far; live, also what it says until it has ended, with pauses in between."""
     folder = f"{runs.folder_of_all(plan)}/{name}"
     log = events = 0
+    stopped = 0.0
     while True:
         job = _found(plan, roster, name)  # asked first: what it said before its end is read afterwards
         more = True
@@ -146,7 +147,11 @@ def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]
             found = runs.follow(roster, folder, log, events)
             log, events, more = found["log_next"], found["events_next"], found["more"]
             yield Piece(job, found["log"], found["events"])
-        if not live or job.state not in AT_WORK:
+        if not live or job.state not in (*AT_WORK, "stopped"):
+            return
+        # one that makes room, or whose time is up, is on its way back into the queue for a moment
+        stopped = (stopped or time.monotonic()) if job.state == "stopped" else 0.0
+        if stopped and time.monotonic() - stopped > _BACK_S:
             return
         time.sleep(_POLL_S)
 

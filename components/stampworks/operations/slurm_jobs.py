@@ -95,7 +95,9 @@ class SlurmJobs:
 
 
 def _job(job: slurm.Queued, workload: str) -> Job:
-    state = _STATES.get(job.states[0] if job.states else "", "failed")
+    state: State = next(
+        (_STATES[each] for each in job.states if each in _STATES), "failed"
+    )  # flags may stand before it
     if "completing" in job.states:
         state = "ending"
     why = _why(job.reason) if state == "waiting" else ""
