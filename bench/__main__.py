@@ -21,6 +21,7 @@ NAMES = (
     "scale",
     "ansible",
     "memory",
+    "kubernetes",
     "fabric",
     "levels",
     "prove",

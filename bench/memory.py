@@ -19,7 +19,7 @@ print(json.dumps({{node.name: node.pid for node in read_nodes({NAME!r})}}))
 def rows() -> list[Row]:
     with stack(nodes=4) as found:
         found.up_until_idle()
-        memory = {name: _pss_mib(pid) for name, pid in _first_processes(found).items()}
+        memory = {name: pss_mib(pid) for name, pid in _first_processes(found).items()}
     workers = [mib for name, mib in memory.items() if name != "head"]
     return [
         measured("memory of an idle node", "MiB", workers),
@@ -29,7 +29,7 @@ def rows() -> list[Row]:
 
 def total_mib(found: Stack) -> float:
     """All nodes of a stack together."""
-    return sum(_pss_mib(pid) for pid in _first_processes(found).values())
+    return sum(pss_mib(pid) for pid in _first_processes(found).values())
 
 
 def _first_processes(found: Stack) -> dict[str, int]:
@@ -37,7 +37,7 @@ def _first_processes(found: Stack) -> dict[str, int]:
     return pids
 
 
-def _pss_mib(first: int) -> float:
+def pss_mib(first: int) -> float:
     """Everything in the same process namespace as a node's first process."""
     namespace = (Path("/proc") / str(first) / "ns/pid").readlink()
     total_kib = 0

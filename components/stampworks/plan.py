@@ -110,6 +110,8 @@ class Release:
     """What only some nodes get, for what they have, in the order of the roles."""
     clients: tuple[Software, ...] = ()
     """What mounts the cluster's file systems, by what CLIENTS calls it: no node has to start anew for it."""
+    kubernetes: tuple[tuple[str, str], ...] = ()
+    """(part, version) of Kubernetes and what it is extended by; none for another scheduler."""
 
 
 @dataclass(frozen=True)

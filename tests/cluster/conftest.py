@@ -119,13 +119,13 @@ class Stack(Project):
         assert done.returncode == 0, f"{node}: {command}: {done.stdout}{done.stderr}"
         return done.stdout.strip()
 
-    def stampworks(self, *argv: str) -> subprocess.CompletedProcess[str]:
+    def stampworks(self, *argv: str, text: str = "") -> subprocess.CompletedProcess[str]:
         """The command line, as its user runs it in this project."""
         return subprocess.run(
             [sys.executable, "-m", "stampworks.cli.main", *argv],
             cwd=self.folder,
             env=self.environment(),
-            stdin=subprocess.DEVNULL,
+            input=text,
             capture_output=True,
             text=True,
             timeout=COMMAND_LIMIT_S,

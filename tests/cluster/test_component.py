@@ -134,7 +134,7 @@ def test_children_are_named_from_the_cluster_and_its_pools(tmp_path: Path) -> No
 
 
 def test_what_can_be_planned_only_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan for Kubernetes, or for a cloud without components, makes no resource, whoever hands it over."""
+    """A plan for a cloud without components, or without its Kubernetes, makes no resource, whoever hands it over."""
     said: list[str] = []
     monkeypatch.setattr(pulumi.log, "error", said.append)
     made = planned(tmp_path, ("kind: slurm", "kind: kubernetes"))
@@ -142,15 +142,20 @@ def test_what_can_be_planned_only_is_refused(tmp_path: Path, monkeypatch: pytest
         Cluster("local", made)
     with pytest.raises(SystemExit, match="32"):
         Cluster("local", dataclasses.replace(made, cloud="azure"))
+    nodes = (
+        "pools[0]: pool gpu has nodes that run, and a Kubernetes on local has none that do yet\n"
+        "  hint: write scheduling_only: true"
+    )
     kubernetes = (
-        "scheduler.kind: a Kubernetes cluster can be planned and reviewed, and not stamped yet\n"
-        "  hint: write kind: slurm; `stampworks plan` shows what it would be"
+        "scheduler.kind: a Kubernetes cluster on azure can be planned and reviewed, and not stamped yet\n"
+        "  hint: write kind: slurm; there are components for Kubernetes on local; "
+        "`stampworks plan` shows what it would be"
     )
     azure = (
         "cloud: a cluster on azure can be planned and reviewed, and not stamped yet\n"
         "  hint: there are components for aws, local; `stampworks plan` shows it"
     )
-    assert said == [kubernetes, f"{azure}\n\n{kubernetes}"]
+    assert said == [nodes, f"{azure}\n\n{kubernetes}"]
 
 
 def test_a_cluster_that_nobody_wants_proven_has_no_proof(tmp_path: Path) -> None:
@@ -197,6 +202,7 @@ def test_outputs_say_what_there_is_and_how_to_use_it(tmp_path: Path) -> None:
         "verdict": "pass",
         "certificate": "signed",
         "verification_key": "public",
+        "kubeconfig": "",
     }
 
 

@@ -73,11 +73,11 @@ def test_what_can_be_planned_only_is_refused_at_its_line(stack: Stack) -> None:
     shown = diagnostics(stack, "up", "--yes", "--skip-preview")
     stack.edit("kind: kubernetes, ", "")
     assert shown.splitlines()[1:] == [
-        "    error: stacks/Pulumi.test.yaml:11:23: scheduler.kind: a Kubernetes cluster can be planned and reviewed, "
-        "and not stamped yet",
-        "            scheduler: {kind: kubernetes, drain_timeout_minutes: 1, protect: false}",
-        "                              ^",
-        "      hint: write kind: slurm; `stampworks plan` shows what it would be",
+        "    error: stacks/Pulumi.test.yaml:8:9: pools[0]: pool gpu has nodes that run, and a Kubernetes on local has "
+        "none that do yet",
+        "              - {name: gpu, machine: sim-h100, count: 2}",
+        "                ^",
+        "      hint: write scheduling_only: true",
         "    ",
         "    1 problem in stacks/Pulumi.test.yaml: nothing was changed.",
     ]

@@ -19,7 +19,7 @@ HEADER = """\
 What can be done where, as the code says; `python -m tests.docs.clouds` makes this page anew. *Planned*: `stampworks
 plan`, `review`, `explain` and `estimate` work, without an account. *Rehearsed*: `stampworks rehearse` shows what `up`
 would make. *Stamped*: `pulumi up` makes the cluster, too; it
-refuses a cloud that can be planned only, as it does `kind: kubernetes`, and creates nothing.
+refuses a cloud that can be planned only, as it does `kind: kubernetes` elsewhere than on `local`, and creates nothing.
 
 *Nodes* are named by the plan where we start them; elsewhere a plan knows how many there are. *Addresses* are numbered
 one by one, handed out by the cloud from subnets of the cluster's range, or come with a rented machine.
@@ -68,7 +68,11 @@ def _rules() -> str:
         if rules := choices.subnets:
             sizes = f"a network is a /{rules.shortest_prefix} at most, a subnet a /{rules.longest_prefix} at least"
             lines.append(f"- `{name}`: {rules.reserved_why}; {sizes}.")
-    lines += ["", "Where the pods of a Kubernetes have addresses from, which is planned and not stamped yet:", ""]
+    lines += [
+        "",
+        "Where the pods of a Kubernetes have addresses from, of which only that of `local` is stamped yet:",
+        "",
+    ]
     for name, choices in CLOUDS.items():
         pods = choices.pods
         if pods is None:

@@ -14,7 +14,7 @@ from tests.docs import clouds, machines, settings
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 COMMANDS = (ROOT / "docs" / "commands.md").read_text()
-TAKE_A_COMMAND = {"ssh", "run"}
+TAKE_A_COMMAND = {"ssh", "run", "kubectl"}
 
 
 def verbs() -> dict[str, argparse.ArgumentParser]:

@@ -16,9 +16,10 @@ STACKS = Path(__file__).resolve().parents[2] / "stacks"
 NAMES = sorted(
     name
     for file in STACKS.glob("Pulumi.*.yaml")
-    if load_stack(name := file.stem.removeprefix("Pulumi."), STACKS).sound.cloud in stamped()
+    if (sound := load_stack(name := file.stem.removeprefix("Pulumi."), STACKS).sound).cloud in stamped()
+    and sound.scheduler.kind == "slurm"
 )
-"""Those whose clouds can be stamped: of others nobody says yet who is in the cluster."""
+"""Those of Slurm whose clouds can be stamped: of others nobody says yet who is in the cluster."""
 
 Case = tuple[Plan, Roster]
 

@@ -178,7 +178,10 @@ def test_manifests_keep_to_what_their_schemas_say() -> None:
     assert len(set(keys)) == len(keys) <= 16
     assert keys.index("kubernetes.io/hostname") == len(keys) - 1
     flavors = [item["spec"] for item in levels[1:]]
-    assert flavors == [{"nodeLabels": {"stampworks/pool": "gpu"}, "topologyName": "test"}]
+    assert flavors == [
+        {"nodeLabels": {"stampworks/pool": "gpu"}, "topologyName": "test"},
+        {"nodeLabels": {"stampworks/pool": "cpu"}},
+    ]
     for item in json.loads(kubernetes.volcano(made))["items"]:
         assert item["spec"]["tier"] >= 0
         assert item["spec"]["members"]

@@ -273,6 +273,8 @@ class Release:
     """By role, in the order of the roles."""
     versions: Mapping[str, Mapping[str, str]]
     """By role: what that role brings, and its version."""
+    kubernetes: Mapping[str, str]
+    """What a cluster runs whose scheduler is Kubernetes, and the version: itself, and what queues and gangs need."""
     accounting_roles: tuple[str, ...]
     """Roles that only a cluster with accounting needs."""
     jobs_need_accounting: bool

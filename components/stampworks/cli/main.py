@@ -33,6 +33,8 @@ VERBS = {
     "status": "status",
     "ssh": "reach",
     "run": "reach",
+    "kubectl": "reach",
+    "lint": "workload",
     "submit": "jobs",
     "jobs": "jobs",
     "logs": "jobs",

@@ -1,4 +1,4 @@
-"""`stampworks ssh` and `stampworks run`: onto a node, and onto all of them through the scheduler."""
+"""`stampworks ssh`, `run` and `kubectl`: onto a node, onto all of them through Slurm, and to a Kubernetes."""
 
 from __future__ import annotations
 
@@ -45,6 +45,23 @@ def add_verbs(verbs: Any) -> None:
     run.add_argument("--pool", metavar="POOL", default="", help="of this pool (default: those of the default queue)")
     run.add_argument("--user", metavar="USER", default="root", help="as this declared user (default: root)")
     run.set_defaults(call=run_job, takes_command=True)
+    kubectl = verbs.add_parser(
+        "kubectl",
+        help="ask the Kubernetes of a cluster, as its administrator",
+        usage="stampworks kubectl [-h] [-s STACK] -- COMMAND ...",
+        allow_abbrev=False,
+    )
+    stacks.add_stack_option(kubectl)
+    kubectl.set_defaults(call=ask_kubernetes, takes_command=True)
+
+
+def ask_kubernetes(arguments: argparse.Namespace) -> NoReturn:
+    """Becomes kubectl, so that the terminal, signals and the exit code are its own."""
+    from stampworks.operations import kubernetes
+
+    command = [*kubernetes.kubectl(stacks.plan_of(arguments.stack)), *arguments.command]
+    sys.stdout.flush()
+    os.execv(command[0], command)  # noqa: S606  # a list of arguments, no shell
 
 
 def count(text: str) -> int:

@@ -112,14 +112,22 @@ def _check_known(plan: Plan) -> None:
 
 def cluster_of(stack: str) -> tuple[Plan, Roster]:
     """The plan of a stack and who is in its cluster now; an error when no cluster runs."""
+    plan = plan_of(stack)
+    return plan, members_of(plan, stack)
+
+
+def members_of(plan: Plan, stack: str) -> Roster:
+    """Who is in the cluster of a plan now; an error when no cluster runs, or another scheduler than Slurm."""
     from stampworks.operations import members
 
-    plan = plan_of(stack)
+    if plan.scheduler.kind == "kubernetes":
+        hint = "stampworks status shows who has what, and stampworks kubectl asks for anything else"
+        raise exits.CliError(f"this asks Slurm, and the scheduler of cluster {plan.name} is Kubernetes", hint)
     roster = members(plan.cloud, plan.name, plan.region)
     if not roster.members:
         start = "pulumi up" if stack.endswith(".json") else f"pulumi up -s {stack}"
         raise exits.CliError(f"no cluster of stack {stack!r} is running", f"start it: {start}", code=exits.NO)
-    return plan, roster
+    return roster
 
 
 def project() -> Path:

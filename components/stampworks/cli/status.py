@@ -6,17 +6,19 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import exits, stacks
 
 if TYPE_CHECKING:
+    from stampworks.operations.kubernetes import KubernetesStatus
     from stampworks.operations.status import NodeStatus, Status
 
 CODES = {"pass": exits.FINE, "fail": exits.NO, "unknown": exits.UNKNOWN}
 _HEADER = ("node", "pool", "address", "state", "jobs", "GPUs used", "rails", "held by", "reason")
+_GANG = ("team", "job", "queue", "priority", "state", "pods", "nodes", "where", "why")
 _IN_A_PIPE = 10_000
 
 
@@ -30,15 +32,49 @@ def add_verbs(verbs: Any) -> None:
 def show_status(arguments: argparse.Namespace) -> int:
     """Fine when every planned node is there and takes jobs."""
     from stampworks.cli.output import Progress
-    from stampworks.operations import status
 
+    found: Status | KubernetesStatus
     with Progress(f"asking the scheduler of stack {arguments.stack}"):
-        found = status(*stacks.cluster_of(arguments.stack))
-    if arguments.json:
-        print(json.dumps(dataclasses.asdict(found), indent=2))
-    else:
-        print("\n".join(text(found)))
+        plan = stacks.plan_of(arguments.stack)
+        if plan.scheduler.kind == "kubernetes":
+            from stampworks.operations import kubernetes
+
+            found = kubernetes.status(plan)
+            lines = kubernetes_text(found)
+        else:
+            from stampworks.operations import status
+
+            found = status(plan, stacks.members_of(plan, arguments.stack))
+            lines = text(found)
+    print(json.dumps(dataclasses.asdict(found), indent=2) if arguments.json else "\n".join(lines))
     return CODES[found.verdict]
+
+
+def kubernetes_text(found: KubernetesStatus) -> list[str]:
+    """A headline with the verdict, a line a pool, a team and a gang, and what is wrong."""
+    from stampworks.names import fold
+    from stampworks.printable import printable
+
+    pools = [
+        (each.name, f"{each.ready} of {each.nodes}", f"{each.used} of {each.accelerators}") for each in found.pools
+    ]
+    teams = [(each.name, each.own, each.used, each.borrowed or "-", each.waiting or "-") for each in found.teams]
+    gangs = [
+        (
+            *(each.team, each.name, each.queue, each.priority or "-", each.state, each.pods),
+            *(fold(names) if names else "-" for names in (each.nodes, each.domains)),
+            each.why or "-",
+        )
+        for each in found.gangs
+    ]
+    return [
+        f"cluster {printable(found.cluster)} on {found.cloud}: {found.verdict}",
+        *_lines(("pool", "nodes ready", "GPUs used"), pools),
+        "",
+        *_lines(("team", "own GPUs", "used", "borrowed", "jobs waiting"), teams),
+        *(["", *_lines(_GANG, gangs)] if gangs else []),
+        *map(printable, found.why),
+    ]
 
 
 def print_nodes(nodes: Sequence[NodeStatus], as_json: bool) -> None:
@@ -63,10 +99,14 @@ def text(status: Status) -> list[str]:
 
 
 def _table(nodes: Sequence[NodeStatus]) -> list[str]:
+    return _lines(_HEADER, map(_cells, nodes))
+
+
+def _lines(header: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> list[str]:
     from stampworks.cli.output import terminal_width
     from stampworks.views.table import table
 
-    return table(_HEADER, map(_cells, nodes), terminal_width() if sys.stdout.isatty() else _IN_A_PIPE)
+    return table(header, rows, terminal_width() if sys.stdout.isatty() else _IN_A_PIPE)
 
 
 def _cells(node: NodeStatus) -> tuple[object, ...]:

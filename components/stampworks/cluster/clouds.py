@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import stampworks.clouds
 from stampworks.cluster.refusal import refuse
-from stampworks.plan import Plan
+from stampworks.plan import Plan, declared_pools
 from stampworks.planning.findings import Facts, Finding
 from stampworks.planning.launching import OF_IMAGES, images
 
@@ -54,11 +54,26 @@ def refusals(plan: Plan, findings: Iterable[Finding]) -> list[tuple[str, str, st
             "`stampworks rehearse` shows what it takes" if plan.cloud in rehearsed() else "`stampworks plan` shows it"
         )
         found.append(("cloud", what, f"there are components for {', '.join(stamped())}; {shown}"))
-    if plan.scheduler.kind != "slurm":
-        what = "a Kubernetes cluster can be planned and reviewed, and not stamped yet"
-        found.append(("scheduler.kind", what, "write kind: slurm; `stampworks plan` shows what it would be"))
+    if plan.scheduler.kind == "kubernetes":
+        found.extend(_of_kubernetes(plan))
     failed = [one for one in findings if one.outcome == "fail" and one.id not in left_out()]
     return [*found, *((one.place, one.refusal, one.hint) for one in failed)]
+
+
+def _of_kubernetes(plan: Plan) -> Iterator[tuple[str, str, str]]:
+    if plan.cloud not in with_kubernetes():
+        what = f"a Kubernetes cluster on {plan.cloud} can be planned and reviewed, and not stamped yet"
+        there = f"write kind: slurm; there are components for Kubernetes on {', '.join(with_kubernetes())}"
+        yield "scheduler.kind", what, f"{there}; `stampworks plan` shows what it would be"
+    for index, group in enumerate(declared_pools(plan.groups)):
+        if group.role == "worker" and plan.cloud == "local":
+            what = f"pool {group.name} has nodes that run, and a Kubernetes on local has none that do yet"
+            yield f"pools[{index}]", what, "write scheduling_only: true"
+
+
+def with_kubernetes() -> tuple[str, ...]:
+    """The clouds whose Kubernetes there are components for."""
+    return tuple(cloud for cloud in stamped() if find_spec(f"stampworks.clouds.{cloud}.scheduler"))
 
 
 def load(plan: Plan) -> Cloud:
@@ -66,6 +81,11 @@ def load(plan: Plan) -> Cloud:
     if found := refusals(plan, images(plan, Facts())):
         refuse("\n\n".join(f"{path}: {what}\n  hint: {hint}" for path, what, hint in found))
     return Cloud(*(importlib.import_module(f"stampworks.clouds.{plan.cloud}.{part}") for part in Cloud._fields))
+
+
+def scheduler(plan: Plan) -> Any:
+    """What makes the Kubernetes of a cloud."""
+    return importlib.import_module(f"stampworks.clouds.{plan.cloud}.scheduler")
 
 
 def database(plan: Plan) -> Any:

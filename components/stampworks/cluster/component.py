@@ -14,7 +14,7 @@ import pulumi
 from pulumi import Output, ResourceOptions
 
 from stampworks import configuration, operations, qualification
-from stampworks.cluster import clouds
+from stampworks.cluster import clouds, kubernetes
 from stampworks.cluster.plugin import check_plugin
 from stampworks.cluster.stack import plan_of_declaration
 from stampworks.declaration import Declaration
@@ -28,7 +28,7 @@ _PLAYBOOK, _PLAYBOOK_MINUTES = "site.yml", 60
 
 OUTPUTS = (
     *("name", "head", "nodes", "use", "ssh", "inventory", "mounts", "cost_tags", "endings"),
-    *("fingerprint", "verdict", "certificate", "verification_key"),
+    *("fingerprint", "verdict", "certificate", "verification_key", "kubeconfig"),
 )
 
 
@@ -66,6 +66,8 @@ class Cluster(pulumi.ComponentResource):
     """The proof, signed, as JSON; empty where none is declared."""
     verification_key: Output[str]
     """The public key with which `stampworks verify` checks the certificate; empty where none is declared."""
+    kubeconfig: Output[str]
+    """With what the administrator of its Kubernetes asks it; empty for another scheduler."""
 
     def __init__(self, name: str, what: Plan | Declaration, opts: ResourceOptions | None = None) -> None:
         """What to stamp: a stack's plan, or a declaration made in Python, which is judged and planned here."""
@@ -88,6 +90,9 @@ class Cluster(pulumi.ComponentResource):
             keyring=keyring,
             opts=self._child(),
         )
+        if plan.scheduler.kind == "kubernetes":
+            self._register_kubernetes(network)
+            return
         # Nodes come after what they mount, and go before it: nobody may write to what is being deleted.
         storage = self._storage(place)
         volumes = self._volumes(plan.controller, place)
@@ -110,6 +115,21 @@ class Cluster(pulumi.ComponentResource):
             self._cloud.nodes.publish(name, place=place, file=file, opts=self._child(depends_on=[playbook]))
         self._prove(roll, roster, playbook, signing_key)
         self._register(roster, playbook)
+
+    def _register_kubernetes(self, network: Any) -> None:
+        plan = self.plan
+        control_plane = kubernetes.assemble(self, self._base, plan, clouds.scheduler(plan), network)
+        self.kubeconfig = Output.secret(control_plane.kubeconfig)
+        self.name = Output.from_input(plan.name)
+        self.head = control_plane.id.apply(lambda _: plan.network.gateway)
+        self.nodes = Output.from_input(sum(pool.count for pool in plan.pools))
+        self.use = Output.from_input(f"stampworks kubectl -s {self._where} -- get nodes")
+        self.ssh = self.inventory = self.certificate = self.verification_key = Output.from_input("")
+        self.mounts, self.endings = Output.from_input({}), Output.from_input([])
+        self.cost_tags = Output.from_input(dict(self._cloud.place.cost_tags(plan)))
+        self.fingerprint = control_plane.id.apply(lambda _: fingerprint(plan))
+        self.verdict = Output.from_input("unknown")
+        self.register_outputs({name: getattr(self, name) for name in OUTPUTS})
 
     def _child(self, **more: Any) -> ResourceOptions:
         return ResourceOptions(parent=self, **more)
@@ -305,4 +325,5 @@ class Cluster(pulumi.ComponentResource):
         self.nodes = Output.from_input(sum(pool.count for pool in plan.pools))
         self.use = Output.from_input(f"stampworks run -s {self._where} -- hostname")
         self.fingerprint = ready.apply(lambda _: fingerprint(plan))
+        self.kubeconfig = Output.from_input("")
         self.register_outputs({name: getattr(self, name) for name in OUTPUTS})

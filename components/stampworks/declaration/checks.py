@@ -38,7 +38,7 @@ def check(data: Entry) -> Iterator[Finding]:
     yield from _uids(data.get("users", ()))
     yield from _mounts(data.get("storage", ()))
     yield from _queues(data, scheduler)
-    yield from _scheduling_only(data.get("pools", ()), scheduler.get("queues", ()))
+    yield from _scheduling_only(data.get("pools", ()), scheduler)
     yield from _preemption(scheduler)
     yield from _accounts(data, scheduler)
     yield from _accounting(scheduler)
@@ -159,10 +159,12 @@ def _default_queue(queues: Sequence[Entry]) -> Iterator[Finding]:
         yield Finding(("scheduler", "queues"), "no queue is the default", hint)
 
 
-def _scheduling_only(pools: Sequence[Entry], queues: Sequence[Entry]) -> Iterator[Finding]:
-    """Jobs must not end up on nodes that do not exist."""
-    unreal = _unreal(pools)
-    if pools and all(pool.get("scheduling_only") is True for pool in pools):
+def _scheduling_only(pools: Sequence[Entry], scheduler: Entry) -> Iterator[Finding]:
+    """Jobs must not end up on nodes that do not exist, unless a Kubernetes, which says they run, has no others."""
+    unreal, queues = _unreal(pools), scheduler.get("queues", ())
+    alone = bool(pools) and all(pool.get("scheduling_only") is True for pool in pools)
+    pretended = alone and scheduler.get("kind") == "kubernetes"
+    if alone and not pretended:
         hint = "take scheduling_only out of one pool"
         yield Finding(("pools",), "every pool is for scheduling only: no node would run a job", hint)
     for index, queue in enumerate(queues):
@@ -171,7 +173,7 @@ def _scheduling_only(pools: Sequence[Entry], queues: Sequence[Entry]) -> Iterato
         if among and len(among) < len(queue["pools"]):
             hint = f"give {', '.join(among)} a queue of its own"
             yield Finding((*path, "pools"), "a queue has pools for scheduling only, or pools that run jobs", hint)
-        elif among and queue.get("default") is True:
+        elif among and queue.get("default") is True and not pretended:
             hint = f"{', '.join(among)} runs no jobs; make another queue the default"
             yield Finding((*path, "default"), "the default queue has pools for scheduling only", hint)
 
@@ -209,7 +211,7 @@ def _accounting(scheduler: Entry) -> Iterator[Finding]:
     if scheduler.get("database") == "managed":
         hint = "write accounting: true in scheduler, or take the database out"
         yield Finding(("scheduler", "database"), "a database is for the accounting, which is off", hint)
-    if scheduler.get("accounts"):
+    if scheduler.get("accounts") and scheduler.get("kind") != "kubernetes":
         hint = "write accounting: true in scheduler, or take the accounts out"
         yield Finding(("scheduler", "accounts"), "accounts need accounting, which is off", hint)
 

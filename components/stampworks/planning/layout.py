@@ -297,7 +297,7 @@ def _on_storage(declared: DeclaredStorage, rules: Subnets) -> int | catalog.Unkn
 def _rails(declaration: Declaration, machines: Sequence[catalog.Machine]) -> int:
     """As many as the machine with the most NICs meets."""
     real = (machine for pool, machine in zip(declaration.pools, machines, strict=True) if not pool.scheduling_only)
-    return max(map(catalog.known_nics, real))
+    return max(map(catalog.known_nics, real), default=0)
 
 
 def nics_apart(machine: str) -> tuple[str, ...]:

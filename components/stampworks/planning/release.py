@@ -18,10 +18,9 @@ def choose(declaration: Declaration, notes: Notes) -> Release:
     scheduler = declaration.scheduler
     needed = scheduler.accounting and scheduler.database == "head"
     left_out: tuple[str, ...] = () if needed else row.accounting_roles
-    if declaration.scheduler.kind == "kubernetes":
+    if scheduler.kind == "kubernetes":
         left_out = (SLURM, *row.accounting_roles)
-        why = "which only Slurm needs; which Kubernetes goes with it the release does not say"
-        notes.reason("release.packages", f"without {', '.join(left_out)}, {why}")
+        notes.reason("release.packages", f"without {', '.join(left_out)}, which only Slurm needs")
     elif left_out:
         whose = "the cloud runs" if scheduler.accounting else "only accounting needs"
         notes.reason("release.packages", f"without {', '.join(left_out)}, which {whose}")
@@ -33,6 +32,7 @@ def choose(declaration: Declaration, notes: Notes) -> Release:
         base_packages=row.base_packages,
         packages=tuple((role, row.packages[role]) for role in roles),
         boot=row.boot,
+        kubernetes=tuple(row.kubernetes.items()) if scheduler.kind == "kubernetes" else (),
     )
 
 

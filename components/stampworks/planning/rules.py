@@ -22,6 +22,7 @@ from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.cost import BOUGHT_BEFORE, MONTH_HOURS, NoPrice, by_use, cost, price_of, price_of_storage
 from stampworks.planning.findings import Facts, Finding, Rule, Severity, Verdict
 from stampworks.planning.layout import joined_nodes, taken_of
+from stampworks.planning.queues import queues
 
 LOOPBACK = "fabric.loopback"
 MEMORY = "memory.fit"
@@ -577,6 +578,7 @@ RULES: tuple[Rule, ...] = (
     addresses,
     storage_addresses,
     pods,
+    queues,
     region,
     zones,
     subnets_of_nodes,

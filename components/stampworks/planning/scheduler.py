@@ -73,9 +73,11 @@ def _queues(declaration: Declaration, notes: Notes) -> tuple[Queue, ...]:
     notes.reason(
         "scheduler.queues", "none is declared, so that one queue has all pools that run jobs, and no time limit"
     )
-    pools = tuple(pool.name for pool in declaration.pools if not pool.scheduling_only)
-    main = Queue(name="main", pools=pools, default=True, time_limit_minutes=0, priority="")
     others = tuple(pool.name for pool in declaration.pools if pool.scheduling_only)
+    pools = tuple(pool.name for pool in declaration.pools if not pool.scheduling_only)
+    if not pools:
+        pools, others = others, ()
+    main = Queue(name="main", pools=pools, default=True, time_limit_minutes=0, priority="")
     if not others:
         return (main,)
     notes.reason(f"scheduler.queues.{SCHEDULING_ONLY}", "pools for scheduling only have a queue of their own")

@@ -1,11 +1,20 @@
 """The Python face of our own Pulumi resources."""
 
 from stampworks.resources.cluster import ElasticNodes, Keyring, Playbook, Qualification, Roll, Roster, SigningKey
-from stampworks.resources.local import LocalGroup, LocalNetwork, LocalRoom, LocalVolume, SharedDirectory
+from stampworks.resources.local import (
+    LocalControlPlane,
+    LocalGroup,
+    LocalNetwork,
+    LocalRoom,
+    LocalVolume,
+    SharedDirectory,
+    SimulatedPool,
+)
 
 __all__ = [
     "ElasticNodes",
     "Keyring",
+    "LocalControlPlane",
     "LocalGroup",
     "LocalNetwork",
     "LocalRoom",
@@ -16,4 +25,5 @@ __all__ = [
     "Roster",
     "SharedDirectory",
     "SigningKey",
+    "SimulatedPool",
 ]

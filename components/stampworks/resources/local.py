@@ -101,6 +101,70 @@ class LocalGroup(Resource):
         super().__init__(name, inputs, opts)
 
 
+class LocalControlPlane(Resource):
+    """The control plane of a Kubernetes, with Kueue and JobSet. Deleting it deletes all that it knows."""
+
+    token = "stampworks:local:LocalControlPlane"  # noqa: S105
+
+    cluster: Output[str]
+    claim: Output[str]
+    network_instance: Output[str]
+    address: Output[str]
+    services_cidr: Output[str]
+    versions: Output[Any]
+    kubeconfig: Output[str]
+    drift: Output[Any]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        cluster: Input[str],
+        claim: Input[str],
+        network_instance: Input[str],
+        address: Input[str],
+        services_cidr: Input[str],
+        versions: Input[Mapping[str, str]],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        inputs = {
+            "cluster": cluster,
+            "claim": claim,
+            "network_instance": network_instance,
+            "address": address,
+            "services_cidr": services_cidr,
+            "versions": versions,
+        }
+        super().__init__(name, inputs, opts)
+
+
+class SimulatedPool(Resource):
+    """Nodes that Kubernetes places pods on, of machines that do not exist: the pods seem to run, and nothing does."""
+
+    token = "stampworks:local:SimulatedPool"  # noqa: S105
+
+    cluster: Output[str]
+    claim: Output[str]
+    pool: Output[str]
+    labels: Output[Any]
+    capacity: Output[Any]
+    drift: Output[Any]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        cluster: Input[str],
+        claim: Input[str],
+        pool: Input[str],
+        labels: Input[Mapping[str, Mapping[str, str]]],
+        capacity: Input[Mapping[str, str]],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        inputs = {"cluster": cluster, "claim": claim, "pool": pool, "labels": labels, "capacity": capacity}
+        super().__init__(name, inputs, opts)
+
+
 class _Folder(Resource):
     cluster: Output[str]
     claim: Output[str]

@@ -58,13 +58,13 @@ def plan_text(
 
 
 def _headline(plan: Plan, width: int) -> list[str]:
-    versions = ", ".join(f"{part} {version}" for part, version in plan.release.versions)
-    pools = ", ".join(f"{pool.counts} x {pool.machine.name}" for pool in plan.pools)
-    pools += "".join(f", {pool.count} x {pool.machine.name} for scheduling only" for pool in plan.scheduling_only)
+    versions = ", ".join(f"{part} {version}" for part, version in (*plan.release.versions, *plan.release.kubernetes))
+    named = [f"{pool.counts} x {pool.machine.name}" for pool in plan.pools]
+    named += [f"{pool.count} x {pool.machine.name} for scheduling only" for pool in plan.scheduling_only]
     simulated = " (simulated)" if any(pool.machine.simulated for pool in plan.pools) else ""
     place = " ".join(filter(None, (plan.cloud, plan.region)))
     return [
-        *paragraph(f"cluster {plan.name} on {place}: {pools}{simulated}", width, ""),
+        *paragraph(f"cluster {plan.name} on {place}: {', '.join(named)}{simulated}", width, ""),
         *paragraph(f"release {plan.release.name}: {versions}", width, ""),
         f"fingerprint {fingerprint(plan)}: what it has in common with its siblings",
     ]

@@ -11,6 +11,7 @@ from stampworks.provider.handlers.elastic_nodes import ElasticNodes
 from stampworks.provider.handlers.keyring import Keyring
 from stampworks.provider.handlers.local_folders import LocalVolume, SharedDirectory
 from stampworks.provider.handlers.local_group import LocalGroup
+from stampworks.provider.handlers.local_kubernetes import LocalControlPlane, SimulatedPool
 from stampworks.provider.handlers.local_network import LocalNetwork
 from stampworks.provider.handlers.local_room import LocalRoom
 from stampworks.provider.handlers.playbook import Playbook
@@ -31,6 +32,8 @@ PACKAGE = Package(
         SharedDirectory(),
         LocalNetwork(),
         LocalGroup(),
+        LocalControlPlane(),
+        SimulatedPool(),
         Roll(),
         Roster(),
         Playbook(),

@@ -1,7 +1,8 @@
 """The topology as Kubernetes and the schedulers on it have it, as JSON that `kubectl apply -f -` takes.
 
-Manifests follow the published schemas of Kueue (kueue.x-k8s.io/v1beta2) and Volcano (topology.volcano.sh/v1alpha1)
-as they were on 2026-08-23. No control plane has read them here.
+Kueue's are of the version that releases have (kueue.x-k8s.io/v1beta1, which 0.14 serves), and read by a real one in
+tests. Volcano's follow its published schema (topology.volcano.sh/v1alpha1) as it was on 2026-08-23; no control plane
+has read them here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ POOL = "stampworks/pool"
 HOSTNAME = "kubernetes.io/hostname"
 WELL_KNOWN = {"region": "topology.kubernetes.io/region", "zone": "topology.kubernetes.io/zone"}
 """Levels for which Kubernetes itself has a label: kubernetes.io/docs/reference/labels-annotations-taints."""
-KUEUE, VOLCANO = "kueue.x-k8s.io/v1beta2", "topology.volcano.sh/v1alpha1"
+KUEUE, VOLCANO = "kueue.x-k8s.io/v1beta1", "topology.volcano.sh/v1alpha1"
 Manifest = dict[str, Any]
 
 
@@ -64,19 +65,27 @@ def read_labels(text: str, levels: Sequence[str], keys: Sequence[str] = ()) -> d
 
 
 def kueue(topology: Topology, pools: Mapping[str, Sequence[str]], name: str, keys: Sequence[str] = ()) -> str:
-    """The levels for Kueue's topology-aware scheduling, and a flavor for each pool that has a place in them."""
+    """The levels for Kueue's topology-aware scheduling, and a flavor for each pool."""
+    return _list(kueue_objects(topology, pools, name, keys))
+
+
+def kueue_objects(
+    topology: Topology, pools: Mapping[str, Sequence[str]], name: str, keys: Sequence[str] = ()
+) -> list[Manifest]:
+    """The same as objects. A flavor with a topology has no other nodes than those whose place is known."""
     levels = [*(keys or [key(level) for level in topology.levels]), HOSTNAME]
     placed = {place.node for place in topology.placed}
-    return _list(
-        [
-            _object(KUEUE, "Topology", name, {"levels": [{"nodeLabel": one} for one in levels]}),
-            *(
-                _object(KUEUE, "ResourceFlavor", f"{name}-{pool}", {"nodeLabels": {POOL: pool}, "topologyName": name})
-                for pool, nodes in pools.items()
-                if placed.intersection(nodes)
-            ),
-        ]
-    )
+    known = {pool for pool, nodes in pools.items() if nodes and placed.issuperset(nodes)}
+    made = [_object(KUEUE, "Topology", name, {"levels": [{"nodeLabel": one} for one in levels]})]
+    for pool in pools:
+        of_topology = {"topologyName": name} if pool in known else {}
+        made.append(_object(KUEUE, "ResourceFlavor", flavor(name, pool), {"nodeLabels": {POOL: pool}, **of_topology}))
+    return made
+
+
+def flavor(name: str, pool: str) -> str:
+    """What the nodes of a pool are called where quotas are counted."""
+    return f"{name}-{pool}"
 
 
 def read_kueue(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -93,6 +93,13 @@ def identify(pid: int) -> Process | None:
     return Process(pid, found.start) if found else None
 
 
+def children(process: Process) -> list[Process]:
+    """Those that it has started and that are there."""
+    numbers = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    found = [(_stat(number), number) for number in numbers]
+    return [Process(number, stat.start) for stat, number in found if stat and stat.parent == process.pid]
+
+
 def from_instance(text: str) -> Process | None:
     """The inverse of Process.instance."""
     pid, _, start = text.partition("-")

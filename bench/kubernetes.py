@@ -1,0 +1,118 @@
+"""From nothing to nodes and queues of a Kubernetes; what it takes; and gangs through it, beside Kueue without more."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.memory import pss_mib
+from bench.rows import Row, compared, measured
+from tests.cluster.kubernetes import KubernetesStack, gang
+
+TARGETS_S = {64: 15, 512: 30}
+RUNS = 5
+GANGS, SIZES, SECONDS = 1000, (1, 2, 4, 8), 2
+"""So many gangs of these sizes, whose pods seem to run for so long."""
+PAIRS = 2
+LIMIT_S, POLL_S = 900, 1.0
+BARE = "bare"
+PLAIN: tuple[dict[str, Any], ...] = (
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": BARE}},
+    {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ResourceFlavor", "metadata": {"name": BARE}},
+    {
+        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "kind": "ClusterQueue",
+        "metadata": {"name": BARE},
+        "spec": {
+            "namespaceSelector": {},
+            "resourceGroups": [
+                {
+                    "coveredResources": ["nvidia.com/gpu"],
+                    "flavors": [{"name": BARE, "resources": [{"name": "nvidia.com/gpu", "nominalQuota": "4096"}]}],
+                }
+            ],
+        },
+    },
+    {
+        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "kind": "LocalQueue",
+        "metadata": {"name": "main", "namespace": BARE},
+        "spec": {"clusterQueue": BARE},
+    },
+)
+"""One queue with all GPUs, without teams, topology or priorities."""
+
+
+def rows() -> list[Row]:
+    found = [row for nodes, target_s in TARGETS_S.items() for row in _started(nodes, target_s)]
+    with _stack(512) as stack:
+        stack.up()
+        stack.kubectl("create", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": PLAIN}))
+        what = f"{GANGS} gangs through 512 nodes: teams and topology, beside one plain queue"
+        found.append(
+            compared(what, "s", lambda: _through(stack, "research"), lambda: _through(stack, BARE), None, PAIRS)
+        )
+    return found
+
+
+def _started(nodes: int, target_s: float) -> Iterator[Row]:
+    took, memory = [], []
+    for _ in range(RUNS):
+        with _stack(nodes) as stack:
+            begun = time.perf_counter()
+            stack.up()  # which ends when all nodes are ready
+            took.append(time.perf_counter() - begun)
+            outer = (stack.state / "rooms" / stack.cluster / "process").read_text()
+            memory.append(pss_mib(int(outer.split("-")[0])))
+    yield measured(f"warm up until {nodes} nodes of a Kubernetes are ready", "s", took, target_s)
+    yield measured(f"memory of it, {nodes} nodes", "MiB", memory)
+
+
+def _through(stack: KubernetesStack, team: str) -> float:
+    """Seconds until all gangs have run."""
+    begun = time.perf_counter()
+    stack.submit(*(_gang(f"g{index}", team, SIZES[index % len(SIZES)]) for index in range(GANGS)))
+    deadline = time.monotonic() + LIMIT_S
+    while len(left := [one for one in stack.listed("workloads", f"--namespace={team}") if not _finished(one)]):
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{len(left)} of {GANGS} gangs of {team} have not run after {LIMIT_S} s")
+        time.sleep(POLL_S)
+    took = time.perf_counter() - begun
+    stack.kubectl("delete", "jobsets", "--all", f"--namespace={team}", "--wait=false")
+    while stack.listed("workloads,pods", f"--namespace={team}"):
+        time.sleep(POLL_S)
+    return took
+
+
+def _gang(name: str, team: str, nodes: int) -> dict[str, Any]:
+    made = gang(name, team, nodes)
+    template = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    template["metadata"]["annotations"]["stampworks/simulated-seconds"] = f"{SECONDS}s"
+    if team == BARE:
+        template["metadata"]["annotations"].pop("kueue.x-k8s.io/podset-preferred-topology")
+        made["metadata"]["labels"].pop("kueue.x-k8s.io/priority-class")
+    return made
+
+
+def _finished(workload: dict[str, Any]) -> bool:
+    conditions = workload.get("status", {}).get("conditions", ())
+    return any(each["type"] == "Finished" and each["status"] == "True" for each in conditions)
+
+
+@contextlib.contextmanager
+def _stack(nodes: int) -> Iterator[KubernetesStack]:
+    folder = Path(tempfile.mkdtemp(prefix="sw-bench-"))
+    try:
+        stack = KubernetesStack.of(folder, "bench", nodes, leaf_nodes=8)
+        try:
+            yield stack
+        finally:
+            stack.destroy()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,10 @@
+"""How a Kubernetes of the local cloud is asked."""
+
+from __future__ import annotations
+
+from stampworks.clouds.local.room.kubernetes import control_plane
+
+
+def kubectl(cluster: str, region: str) -> tuple[str, ...]:  # noqa: ARG001  (a room is known by its cluster alone)
+    """Begins a command that asks it, as its administrator; nothing where none runs."""
+    return control_plane.access(cluster)

@@ -1,0 +1,238 @@
+"""The control plane of a Kubernetes in a room: its parts as daemons, and how they know each other."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from stampworks.clouds.local.room import RoomError, daemons, files
+from stampworks.clouds.local.room.daemons import Daemon
+from stampworks.clouds.local.room.kubernetes import addons, certificates, programs
+from stampworks.clouds.local.room.kubernetes.certificates import Party
+from stampworks.clouds.local.room.kubernetes.kubectl import Kubectl, command
+from stampworks.clouds.local.room.kubernetes.programs import HINT, program
+from stampworks.clouds.local.room.room import Progress, Room, of_cluster
+
+API_PORT, _ETCD_PORT = 6443, 2379
+_ADMINISTRATORS = "system:masters"
+_DOOR = "kubernetes-api"
+_SERVER = ("etcd", "kube-apiserver")
+_NAMES = (*_SERVER, "kube-controller-manager", "kube-scheduler")
+"""Of the daemons, each after what it asks."""
+_RATE = ("--kube-api-qps=300", "--kube-api-burst=600")
+"""What a controller may ask of the server each second: the usual 20 would be what large clusters wait for."""
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """A control plane as it was found."""
+
+    kubeconfig: str
+    drift: tuple[str, ...]
+
+
+def ensure(cluster: str, claim: str, gateway: str, services_cidr: str, progress: Progress) -> ControlPlane:
+    """Starts what does not run; the room has to be there."""
+    room = of_cluster(cluster)
+    with room.locked():
+        room.claim(claim)
+        return _ensure(room, gateway, services_cidr, progress)
+
+
+def read(cluster: str, gateway: str, services_cidr: str) -> ControlPlane | None:
+    """What is there now; None when there is none, or its room has ended."""
+    room = of_cluster(cluster)
+    folder = _folder(room)
+    if room.process is None or not (folder / "admin.conf").exists():
+        return None
+    drift = [f"{name} does not run" for name in daemons.dead(room, (*_NAMES, *addons.NAMES))]
+    if daemons.dead(room, [_DOOR]):
+        drift.append("nothing leads to its server from outside the room")
+    if certificates.outdated(folder / "pki", _parties(gateway, services_cidr)):
+        drift.append("some of its certificates end within a month, or name other addresses")
+    return ControlPlane((folder / "admin.conf").read_text(), tuple(drift))
+
+
+def end(cluster: str, claim: str) -> None:
+    """Ends it, and forgets all that it knew."""
+    room = of_cluster(cluster)
+    with room.locked():
+        if not room.is_ours(claim):
+            return
+        if room.process is not None:
+            daemons.end(room, (*addons.NAMES, *reversed(_NAMES), _DOOR))
+        files.remove_tree(_folder(room), room.name)
+
+
+def answers(cluster: str) -> bool:
+    """Whether what it takes to be asked is there: else nobody should wait for an answer."""
+    room = of_cluster(cluster)
+    return room.process is not None and not daemons.dead(room, (*_SERVER, _DOOR))
+
+
+def other_versions(versions: Mapping[str, str]) -> list[str]:
+    """Where what was built for this machine is of another version than the release asks for."""
+    try:
+        built = programs.versions()
+    except RoomError as error:
+        return [str(error)]
+    return [
+        f"{name} {version} is not what this machine has, which is {built.get(name, 'none')}: {HINT}"
+        for name, version in versions.items()
+        if built.get(name) != version
+    ]
+
+
+def kubectl(cluster: str) -> Kubectl:
+    """Asks the server of a cluster, as its administrator."""
+    room = of_cluster(cluster)
+    return Kubectl(room.name, _folder(room) / "admin.conf")
+
+
+def access(cluster: str) -> tuple[str, ...]:
+    """Begins a command that asks the server of a cluster; nothing where none runs."""
+    room = of_cluster(cluster)
+    config = _folder(room) / "admin.conf"
+    return command(config) if room.process is not None and config.exists() else ()
+
+
+def _ensure(room: Room, gateway: str, services_cidr: str, progress: Progress) -> ControlPlane:
+    folder = _folder(room)
+    files.make_directory(folder, 0o700)
+    certificates.ensure(folder / "pki", _parties(gateway, services_cidr))
+    for name in ("controller-manager", "scheduler", "addons"):
+        _write_config(folder, name, f"https://127.0.0.1:{API_PORT}")
+    addons.write_settings(folder)
+    parts = _parts(room, gateway, services_cidr)
+    if daemons.dead(room, _SERVER):
+        # What asks the server would take minutes to notice that it is there again: it starts anew, too.
+        daemons.end(room, [name for name in (*_NAMES, *addons.NAMES) if name not in _SERVER])
+    daemons.start(room, parts)
+    port = daemons.open_door(room, _DOOR, "127.0.0.1", API_PORT)
+    _write_config(folder, "admin", f"https://127.0.0.1:{port}")
+    asked = Kubectl(room.name, folder / "admin.conf")
+    asked.until(room, _NAMES, "its server is not ready", ["get", "--raw", "/readyz"])
+    progress("Kubernetes answers")
+    addons.install(room, folder, asked)
+    progress("Kueue and JobSet answer")
+    return ControlPlane((folder / "admin.conf").read_text(), ())
+
+
+def _parties(gateway: str, services_cidr: str) -> list[Party]:
+    first_service = str(IPv4Network(services_cidr)[1])
+    names = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+    return [
+        Party("apiserver", "kube-apiserver", hosts=(*names, "127.0.0.1", gateway, first_service)),
+        Party("kubelet-client", "kube-apiserver-kubelet-client", _ADMINISTRATORS),
+        Party("controller-manager", "system:kube-controller-manager"),
+        Party("scheduler", "system:kube-scheduler"),
+        Party("admin", "stampworks", _ADMINISTRATORS),
+        Party("addons", "stampworks-addons", _ADMINISTRATORS),
+        Party("webhooks", "webhooks", hosts=("127.0.0.1",)),
+    ]
+
+
+def _parts(room: Room, gateway: str, services_cidr: str) -> list[Daemon]:
+    folder = _folder(room)
+    pki = folder / "pki"
+
+    def secured(name: str, port: int) -> list[str]:
+        """What a controller is told, beside what it is for."""
+        return [
+            f"--kubeconfig={folder / name}.conf",
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+            f"--cert-dir={folder / 'run' / name}",  # else it writes to where the system keeps its own
+            *_RATE,
+        ]
+
+    return [
+        Daemon(
+            "etcd",
+            (
+                program("etcd"),
+                "--name=head",
+                f"--data-dir={folder / 'etcd'}",
+                f"--listen-client-urls=http://127.0.0.1:{_ETCD_PORT}",
+                f"--advertise-client-urls=http://127.0.0.1:{_ETCD_PORT}",
+                f"--listen-peer-urls=http://127.0.0.1:{_ETCD_PORT + 1}",
+                f"--initial-advertise-peer-urls=http://127.0.0.1:{_ETCD_PORT + 1}",
+                f"--initial-cluster=head=http://127.0.0.1:{_ETCD_PORT + 1}",
+                "--unsafe-no-fsync",  # it outlives its process, which is all that a cluster on one machine can ask for
+                "--log-level=warn",
+            ),
+        ),
+        Daemon(
+            "kube-apiserver",
+            (
+                program("kube-apiserver"),
+                f"--etcd-servers=http://127.0.0.1:{_ETCD_PORT}",
+                "--bind-address=0.0.0.0",  # of the room's network, which nothing outside reaches
+                f"--secure-port={API_PORT}",
+                f"--advertise-address={gateway}",
+                "--endpoint-reconciler-type=none",
+                f"--service-cluster-ip-range={services_cidr}",
+                f"--cert-dir={folder / 'run' / 'apiserver'}",
+                f"--tls-cert-file={pki / 'apiserver.crt'}",
+                f"--tls-private-key-file={pki / 'apiserver.key'}",
+                f"--client-ca-file={pki / 'ca.crt'}",
+                f"--kubelet-certificate-authority={pki / 'ca.crt'}",
+                f"--kubelet-client-certificate={pki / 'kubelet-client.crt'}",
+                f"--kubelet-client-key={pki / 'kubelet-client.key'}",
+                "--service-account-issuer=https://kubernetes.default.svc",
+                f"--service-account-key-file={pki / 'accounts.key'}",
+                f"--service-account-signing-key-file={pki / 'accounts.key'}",
+                "--authorization-mode=Node,RBAC",
+                "--anonymous-auth=false",
+                "--allow-privileged=true",
+            ),
+            reads=tuple(pki / name for name in ("ca.crt", "apiserver.crt", "kubelet-client.crt", "accounts.key")),
+        ),
+        Daemon(
+            "kube-controller-manager",
+            (
+                program("kube-controller-manager"),
+                *secured("controller-manager", 10257),
+                f"--service-account-private-key-file={pki / 'accounts.key'}",
+                f"--root-ca-file={pki / 'ca.crt'}",
+                f"--cluster-signing-cert-file={pki / 'ca.crt'}",
+                f"--cluster-signing-key-file={pki / 'ca.key'}",
+                "--use-service-account-credentials",
+                "--controllers=*,-nodeipam",
+            ),
+            reads=(pki / "ca.crt", pki / "accounts.key", folder / "controller-manager.conf"),
+        ),
+        Daemon(
+            "kube-scheduler",
+            (program("kube-scheduler"), *secured("scheduler", 10259)),
+            reads=(folder / "scheduler.conf",),
+        ),
+    ]
+
+
+def _write_config(folder: Path, name: str, server: str) -> None:
+    """What a client is told of the server and of itself."""
+
+    def data(file: str) -> str:
+        return base64.b64encode((folder / "pki" / file).read_bytes()).decode()
+
+    cluster = {"server": server, "certificate-authority-data": data("ca.crt")}
+    user = {"client-certificate-data": data(f"{name}.crt"), "client-key-data": data(f"{name}.key")}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "cluster", "cluster": cluster}],
+        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": name, "context": {"cluster": "cluster", "user": name}}],
+        "current-context": name,
+    }
+    files.write(folder / f"{name}.conf", json.dumps(config), 0o600)
+
+
+def _folder(room: Room) -> Path:
+    return room.folder / "kubernetes"

@@ -1,0 +1,79 @@
+"""Asking the server of a Kubernetes of the local cloud."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stampworks.clouds.local.room import RoomError, daemons
+from stampworks.clouds.local.room.commands import ENVIRONMENT, last_lines
+from stampworks.clouds.local.room.errors import AGAIN
+from stampworks.clouds.local.room.kubernetes.programs import program
+from stampworks.clouds.local.room.room import Room
+
+_TIMEOUT_S, _READY_S, _POLL_S = 300, 60.0, 0.1
+_APPLY = ("apply", "--server-side", "--force-conflicts", "--field-manager=stampworks")
+Manifest = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Kubectl:
+    where: str
+    """What messages call the cluster."""
+    config: Path
+
+    def until(self, room: Room, parts: Iterable[str], late: str, words: Iterable[str], text: str = "") -> None:
+        """Asks until it is done; gives up when one of these daemons has ended, or after a while."""
+        parts, words, deadline = tuple(parts), tuple(words), time.monotonic() + _READY_S
+        while (done := self._run(words, text)).returncode:
+            gone = daemons.dead(room, parts)
+            if gone or time.monotonic() > deadline:
+                what = f"{gone[0]} has ended" if gone else f"{late} after {_READY_S:g} s"
+                raise RoomError(self.where, what, daemons.last_words(room, gone[0]) if gone else _why(done), AGAIN)
+            time.sleep(_POLL_S)
+
+    def apply(self, what: str, objects: Iterable[Manifest]) -> None:
+        """Makes these objects what they are here; fields that others have set stay."""
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+        self.said(what, [*_APPLY, "--filename=-"], text)
+
+    def apply_folder(self, what: str, folder: Path) -> None:
+        """The same with the objects in a folder's files."""
+        self.said(what, [*_APPLY, f"--filename={folder}"])
+
+    def listed(self, what: str, *words: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.said(what, ["get", *words, "-o", "json"]))["items"]
+        return found
+
+    def said(self, what: str, words: Iterable[str], text: str = "") -> str:
+        done = self._run(words, text)
+        if done.returncode:
+            raise RoomError(self.where, what, _why(done), AGAIN)
+        return done.stdout
+
+    def _run(self, words: Iterable[str], text: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command(self.config), *words],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            env=ENVIRONMENT,
+            cwd="/",
+            check=False,
+        )
+
+
+def command(config: Path) -> tuple[str, ...]:
+    """Begins a command that asks the server which a file names."""
+    # a cache of its own: what kubectl learns of this server is nothing for the one after it at the same port
+    return program("kubectl"), f"--kubeconfig={config}", f"--cache-dir={config.parent / 'run' / 'kubectl'}"
+
+
+def _why(done: subprocess.CompletedProcess[str]) -> str:
+    return last_lines(done.stderr) or f"kubectl ended with {done.returncode}"

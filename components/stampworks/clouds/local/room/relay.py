@@ -1,0 +1,48 @@
+"""A door from this machine's loopback into a room: hands on what comes in on a socket to an address in the room.
+
+A program of its own, started by path with a bare interpreter in the room's network, so it imports nothing but the
+standard library. Its arguments: the number of a socket that listens outside, and the address and port inside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+
+CHUNK = 1 << 16
+
+
+async def main() -> None:
+    listener = socket.socket(fileno=int(sys.argv[1]))
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            inner_reader, inner_writer = await asyncio.open_connection(sys.argv[2], int(sys.argv[3]))
+        except OSError:  # nobody answers in there: the caller sees a connection that ends
+            writer.close()
+            return
+        try:
+            await asyncio.gather(hand_on(reader, inner_writer), hand_on(inner_reader, writer))
+        finally:
+            inner_writer.close()
+            writer.close()
+
+    async with await asyncio.start_server(answer, sock=listener) as server:
+        await server.serve_forever()
+
+
+async def hand_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """One direction until its end, which the other side then sees, too."""
+    with contextlib.suppress(OSError):
+        while data := await reader.read(CHUNK):
+            writer.write(data)
+            await writer.drain()
+        writer.write_eof()
+        return
+    writer.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,102 @@
+"""A Kubernetes in the room of a local cluster: its control plane, and nodes that stand for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from stampworks.clouds.local import room
+from stampworks.clouds.local.room.kubernetes import control_plane, nodes
+from stampworks.configuration import drift
+from stampworks.provider.handler import Call, Failure, Handler, Property
+
+
+class LocalControlPlane(Handler):
+    """The control plane of a Kubernetes, with Kueue and JobSet. Deleting it deletes all that it knows."""
+
+    token = "stampworks:local:LocalControlPlane"  # noqa: S105
+    refresh = True
+    inputs: ClassVar[Mapping[str, Property]] = {
+        "cluster": Property("string", "the cluster's name", replaces=True),
+        "claim": Property("string", "the claim of the cluster's LocalRoom"),
+        "networkInstance": Property("string", "the instance of the cluster's LocalNetwork"),
+        "address": Property("string", "the room's own address, where nodes reach it"),
+        "servicesCidr": Property("string", "the range of the addresses of services", replaces=True),
+        "versions": Property("object", "the version of Kubernetes and of each part that it is extended by"),
+    }
+    outputs: ClassVar[Mapping[str, Property]] = {
+        "kubeconfig": Property("string", "with what its administrator asks it", secret=True, stable=True),
+        "drift": Property("array", "what is not as declared, in words"),
+    }
+
+    def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
+        return str(inputs["cluster"])
+
+    def check(self, inputs: Mapping[str, Any]) -> list[Failure]:
+        return [Failure("versions", what) for what in control_plane.other_versions(inputs["versions"])]
+
+    async def ensure(self, call: Call) -> dict[str, Any]:
+        place = call.inputs["cluster"], call.inputs["claim"]
+        made = await call.thread(control_plane.ensure, *place, *_addresses(call.inputs), call.progress)
+        return _outputs(made)
+
+    async def read(self, call: Call) -> dict[str, Any] | None:
+        if not await call.thread(room.is_ours, call.id, call.inputs.get("claim", "")):
+            return None
+        found = await call.thread(control_plane.read, call.id, *_addresses(call.inputs))
+        return None if found is None else _outputs(found)
+
+    async def delete(self, call: Call) -> None:
+        await call.thread(control_plane.end, call.id, call.inputs["claim"])
+
+
+class SimulatedPool(Handler):
+    """Nodes that Kubernetes places pods on, of machines that do not exist: the pods seem to run, and nothing does."""
+
+    token = "stampworks:local:SimulatedPool"  # noqa: S105
+    refresh = True
+    inputs: ClassVar[Mapping[str, Property]] = {
+        "cluster": Property("string", "the cluster's name", replaces=True),
+        "claim": Property("string", "the claim of the cluster's LocalRoom"),
+        "pool": Property("string", "the pool's name", replaces=True),
+        "labels": Property("object", "the labels of each node, by its name"),
+        "capacity": Property("object", "what a node has for pods"),
+    }
+    outputs: ClassVar[Mapping[str, Property]] = {
+        "drift": Property("array", "what is not as declared, in words"),
+    }
+
+    def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
+        return f"{inputs['cluster']}/{inputs['pool']}"
+
+    async def ensure(self, call: Call) -> dict[str, Any]:
+        await call.thread(room.expect_owner, call.inputs["cluster"], call.inputs["claim"])
+        await call.thread(nodes.ensure, call.inputs["cluster"], _pool(call.inputs), call.progress)
+        return {"drift": []}
+
+    async def read(self, call: Call) -> dict[str, Any] | None:
+        cluster, _, _ = call.id.partition("/")
+        if not await call.thread(room.is_ours, cluster, call.inputs.get("claim", "")):
+            return None
+        found = await call.thread(nodes.drift, cluster, _pool(call.inputs))
+        return None if found is None else {"drift": drift.lines("cloud", found)}
+
+    async def delete(self, call: Call) -> None:
+        cluster, _, name = call.id.partition("/")
+        if await call.thread(room.is_ours, cluster, call.inputs["claim"]):
+            await call.thread(nodes.delete, cluster, name)
+
+
+def _addresses(inputs: Mapping[str, Any]) -> tuple[str, str]:
+    return inputs["address"], inputs["servicesCidr"]
+
+
+def _pool(inputs: Mapping[str, Any]) -> nodes.SimulatedPool:
+    return nodes.SimulatedPool(inputs["pool"], inputs["labels"], inputs["capacity"])
+
+
+def _outputs(found: control_plane.ControlPlane) -> dict[str, Any]:
+    return {
+        "kubeconfig": found.kubeconfig,
+        "drift": drift.lines("cloud", (("control plane", what) for what in found.drift)),
+    }

@@ -1,0 +1,193 @@
+"""Plan to the objects by which a Kubernetes knows the cluster's queues, its teams and its fabric.
+
+An account of the plan is a team: a namespace, and a share of every pool that others may borrow while it is idle. Its
+queues are LocalQueues in that namespace. What a team has at one time is counted by its Cohort, whichever queue it came
+through; a ClusterQueue has what the queues of one team with the same pools have in common.
+
+As Kueue 0.14 has it (kueue.x-k8s.io/v1beta1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from stampworks.plan import Account, Group, Plan, Queue
+from stampworks.schedulers import topology
+from stampworks.schedulers.topology.kubernetes import HOSTNAME, KUEUE, POOL, flavor, key, kueue_objects
+
+ACCELERATOR = "nvidia.com/gpu"
+TEAM = "jobs"
+"""The namespace of everybody, where no account is declared."""
+QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
+OURS = {"app.kubernetes.io/managed-by": "stampworks"}
+
+Manifest = dict[str, Any]
+
+_PREEMPTS: Mapping[str, Mapping[str, Any]] = {
+    "off": {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"},
+    # A team gets its share back from whoever borrowed it; beyond that the more urgent job goes first.
+    "requeue": {
+        "withinClusterQueue": "LowerPriority",
+        "reclaimWithinCohort": "Any",
+        "borrowWithinCohort": {"policy": "LowerPriority"},
+    },
+}
+
+
+def objects(plan: Plan) -> list[Manifest]:
+    """All of them, each after what it refers to. How many there are does not depend on how many nodes there are."""
+    return [*_hardware(plan), *_priorities(plan), *(each for team in teams(plan) for each in _team(plan, team))]
+
+
+def teams(plan: Plan) -> tuple[Account, ...]:
+    everybody = Account(TEAM, tuple(user.name for user in plan.users), share=1, accelerators_max=0)
+    return plan.scheduler.accounts or (everybody,)
+
+
+def pools(plan: Plan) -> tuple[Group, ...]:
+    """Those that pods may be on, whether their nodes are real or not."""
+    return (*plan.pools, *plan.scheduling_only)
+
+
+def capacity(pool: Group) -> dict[str, str]:
+    """What a node of it has for pods, as Kubernetes counts it; what nobody knows of its machine is not in it."""
+    return {name: _amount(name, each) for name, each in _amounts(pool).items()}
+
+
+def _amounts(pool: Group) -> dict[str, int]:
+    machine = pool.machine
+    found = {"cpu": machine.cores, "memory": machine.memory_mib, ACCELERATOR: machine.accelerators}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _amount(resource: str, number: int) -> str:
+    return f"{number}Mi" if resource == "memory" else str(number)
+
+
+def node_labels(plan: Plan) -> dict[str, dict[str, str]]:
+    """By the name of a node that the plan names: its pool, and where it stands in the fabric."""
+    made = topology.of_plan(plan)
+    keys = [key(level) for level in made.levels]
+    domains = {place.node: dict(zip(keys, place.domains, strict=False)) for place in made.places}
+    return {
+        node.name: {HOSTNAME: node.name, POOL: pool.name, **domains[node.name]}
+        for pool in pools(plan)
+        for node in pool.nodes
+    }
+
+
+def _hardware(plan: Plan) -> Iterator[Manifest]:
+    named = {pool.name: [node.name for node in pool.nodes] for pool in pools(plan)}
+    for each in kueue_objects(topology.of_plan(plan), named, plan.name):
+        each["metadata"]["labels"] = OURS
+        yield each
+
+
+def _priorities(plan: Plan) -> Iterator[Manifest]:
+    for each in plan.scheduler.priorities:
+        yield _object(KUEUE, "WorkloadPriorityClass", each.name, value=each.weight)
+
+
+def _team(plan: Plan, team: Account) -> Iterator[Manifest]:
+    yield _object("v1", "Namespace", team.name, labels={"pod-security.kubernetes.io/enforce": "baseline"})
+    yield from _access(team)
+    own = quota_owner(plan, team)
+    quotas = _quotas(plan, pools(plan), shares(plan)[team.name], team.accelerators_max)
+    yield _object(KUEUE, "Cohort", own, spec={"parentName": plan.name, "resourceGroups": quotas})
+    for among, queues in _by_pools(plan).items():
+        name = f"{own}-{queues[0].name}"
+        members = [pool for pool in pools(plan) if pool.name in among]
+        spec = {
+            "cohort": own,
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": team.name}},
+            "queueingStrategy": "BestEffortFIFO",
+            "preemption": _PREEMPTS[plan.scheduler.preemption],
+            "resourceGroups": _quotas(plan, members, {}, 0),
+        }
+        yield _object(KUEUE, "ClusterQueue", name, spec=spec)
+        for queue in queues:
+            yield _object(KUEUE, "LocalQueue", queue.name, team.name, spec={"clusterQueue": name})
+
+
+def quota_owner(plan: Plan, team: Account) -> str:
+    """Objects of Kueue that have no namespace are called after the cluster, too: several may share a Kubernetes."""
+    return f"{plan.name}-{team.name}"
+
+
+def _by_pools(plan: Plan) -> dict[frozenset[str], list[Queue]]:
+    """Queues by the pools that they have."""
+    found: dict[frozenset[str], list[Queue]] = {}
+    for queue in plan.scheduler.queues:
+        found.setdefault(frozenset(queue.pools), []).append(queue)
+    return found
+
+
+def shares(plan: Plan) -> dict[str, dict[str, int]]:
+    """By team and pool: how many nodes are its own. Whole ones, for gangs take whole ones."""
+    found: dict[str, dict[str, int]] = {team.name: {} for team in teams(plan)}
+    whole = sum(team.share for team in teams(plan))
+    for pool in pools(plan):
+        exact = {team.name: pool.count * team.share / whole for team in teams(plan)}
+        nodes = {name: int(each) for name, each in exact.items()}
+        left = pool.count - sum(nodes.values())
+        for name in sorted(exact, key=lambda each: nodes[each] - exact[each])[:left]:
+            nodes[name] += 1
+        for name, count in nodes.items():
+            found[name][pool.name] = count
+    return found
+
+
+def _quotas(plan: Plan, of: Sequence[Group], nodes: Mapping[str, int], accelerators_max: int) -> list[Manifest]:
+    """What of each pool is one's own, and how much of the others' may be borrowed."""
+    covered = sorted({name for pool in of for name in capacity(pool)})
+    flavors = [
+        {
+            "name": flavor(plan.name, pool.name),
+            "resources": [
+                _quota(name, pool, nodes.get(pool.name, 0), accelerators_max if name == ACCELERATOR else 0)
+                for name in covered
+            ],
+        }
+        for pool in of
+    ]
+    return [{"coveredResources": covered, "flavors": flavors}] if covered else []
+
+
+def _quota(name: str, pool: Group, nodes: int, most: int) -> Manifest:
+    each = _amounts(pool).get(name, 0)
+    own = min(nodes * each, most) if most else nodes * each
+    limit = {"borrowingLimit": _amount(name, most - own)} if most else {}
+    return {"name": name, "nominalQuota": _amount(name, own), **limit}
+
+
+def _access(team: Account) -> Iterator[Manifest]:
+    """Who may do what in a team's namespace; and that nobody else's pods reach its own."""
+    jobs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+    look = ["get", "list", "watch"]
+    rules = [
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": jobs},
+        {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": jobs},
+        {"apiGroups": [""], "resources": ["configmaps", "persistentvolumeclaims", "services"], "verbs": jobs},
+        {"apiGroups": [""], "resources": ["events", "pods", "pods/log", "pods/status"], "verbs": look},
+        {"apiGroups": ["kueue.x-k8s.io"], "resources": ["localqueues", "workloads"], "verbs": look},
+    ]
+    yield _object("rbac.authorization.k8s.io/v1", "Role", "team", team.name, rules=rules)
+    if team.users:
+        group = "rbac.authorization.k8s.io"
+        yield _object(
+            f"{group}/v1",
+            "RoleBinding",
+            "team",
+            team.name,
+            roleRef={"apiGroup": group, "kind": "Role", "name": "team"},
+            subjects=[{"apiGroup": group, "kind": "User", "name": user} for user in team.users],
+        )
+    inside = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": {}}]}]}
+    yield _object("networking.k8s.io/v1", "NetworkPolicy", "team", team.name, spec=inside)
+
+
+def _object(version: str, kind: str, name: str, namespace: str = "", /, **content: Any) -> Manifest:
+    labels = OURS | content.pop("labels", {})
+    where = {"namespace": namespace} if namespace else {}
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **where, "labels": labels}, **content}

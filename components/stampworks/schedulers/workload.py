@@ -1,0 +1,260 @@
+"""Whether a workload for Kubernetes fits the cluster of a plan: what it asks for, and what it would go without.
+
+A manifest is data from anywhere: what does not have the shape that Kubernetes wants is passed over: its server
+refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from stampworks.plan import Group, Plan
+from stampworks.schedulers import kubernetes, topology
+from stampworks.schedulers.kubernetes import ACCELERATOR, PRIORITY_LABEL, QUEUE_LABEL
+from stampworks.schedulers.topology.kubernetes import HOSTNAME, POOL, key
+
+Path = tuple[str | int, ...]
+EFA, HUGE_PAGES = "vpc.amazonaws.com/efa", "hugepages-2Mi"
+RDMA = ("rdma/", "nvidia.com/")
+"""How the names of devices begin that plug-ins of InfiniBand and RoCE offer; each cluster chooses the rest itself."""
+TOPOLOGY = {
+    "kueue.x-k8s.io/podset-required-topology": "required",
+    "kueue.x-k8s.io/podset-preferred-topology": "preferred",
+}
+OVER_TCP: Mapping[str, Sequence[str]] = {
+    "NCCL_NET": ("socket",),
+    "NCCL_IB_DISABLE": ("1",),
+    "NCCL_NET_PLUGIN": ("none",),
+}
+"""Settings of NCCL, and the values with which it leaves the fabric alone."""
+SHM = "/dev/shm"  # noqa: S108  (nothing of ours is written there)
+_SHARED = ("hostNetwork", "hostPID", "hostIPC")
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What is the matter with a manifest, and where in it."""
+
+    id: str
+    severity: Literal["error", "warning"]
+    path: Path
+    text: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class _Pods:
+    """Pods of one template."""
+
+    path: Path
+    """Of their spec."""
+    metadata: Mapping[str, Any]
+    spec: Mapping[str, Any]
+    count: int
+
+    @property
+    def containers(self) -> list[tuple[Path, Mapping[str, Any]]]:
+        found = _list(self.spec.get("containers"))
+        return [((*self.path, "containers", index), each) for index, each in enumerate(found) if _is_map(each)]
+
+
+def lint(plan: Plan, manifest: Any) -> list[Remark]:
+    """Errors are what cannot run, or would run without the fabric; nothing where the manifest has no pods."""
+    pods = list(_templates(manifest, (), 1))
+    if not pods or not _is_map(manifest):
+        return []
+    found = [*_queue(plan, manifest)]
+    for each in pods:
+        found += [*_resources(plan, each), *_access(each)]
+        if each.count > 1:
+            found += [*_topology(plan, each), *_fabric(plan, each)]
+    if any(each.count > 1 for each in pods) and manifest.get("kind") == "JobSet":
+        found += _restarts(manifest)
+    return found
+
+
+def _templates(value: Any, path: Path, count: int) -> Iterator[_Pods]:
+    """Whatever kind it is: where a spec has containers, there are pods; and how many is said by what is around it."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _templates(item, (*path, index), count)
+    elif _is_map(value):
+        for name in ("parallelism", "replicas", "numNodes"):
+            number = value.get(name)
+            count *= number if type(number) is int and number > 0 else 1
+        spec = value.get("spec")
+        if _is_map(spec) and isinstance(spec.get("containers"), list):
+            yield _Pods((*path, "spec"), _map(value.get("metadata")), spec, count)
+            return
+        for name, item in value.items():
+            yield from _templates(item, (*path, str(name)), count)
+
+
+def _queue(plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Remark]:
+    metadata = _map(manifest.get("metadata"))
+    labels, team = _map(metadata.get("labels")), metadata.get("namespace", "default")
+    teams, queues = [each.name for each in kubernetes.teams(plan)], [each.name for each in plan.scheduler.queues]
+    if team not in teams:
+        yield _error("namespace", ("metadata", "namespace"), f"no team is called {team!r}", _choose(teams))
+    queue = labels.get(QUEUE_LABEL)
+    if queue is None:
+        text = "it names no queue: it would start outside of all quotas, and its pods one by one"
+        yield _error("queue", ("metadata", "labels"), text, f"write the label {QUEUE_LABEL}: {queues[0]}")
+    elif queue not in queues:
+        yield _error("queue", ("metadata", "labels", QUEUE_LABEL), f"no queue is called {queue!r}", _choose(queues))
+    priority, known = labels.get(PRIORITY_LABEL), [each.name for each in plan.scheduler.priorities]
+    if priority is not None and priority not in known:
+        text = f"no priority is called {priority!r}"
+        yield _error("priority", ("metadata", "labels", PRIORITY_LABEL), text, _choose(known))
+
+
+def _resources(plan: Plan, pods: _Pods) -> Iterator[Remark]:
+    """What a node has at most, of those that the pods may be on."""
+    among = _among(plan, pods)
+    for path, container in pods.containers:
+        asked = _asked(container)
+        for name in (ACCELERATOR, "cpu"):
+            number, most = _number(asked.get(name)), max((_has(pool, name) for pool in among), default=0)
+            if number is not None and most and number > most:
+                text = f"{number:g} of {name}, and no node that it may be on has more than {most:g}"
+                yield _error("size", (*path, "resources"), text, f"ask for {most:g} at most, and for more pods")
+        mounted = {str(each.get("mountPath")) for each in map(_map, _list(container.get("volumeMounts")))}
+        if (_number(asked.get(ACCELERATOR)) or 0) > 1 and SHM not in mounted:
+            text = f"several accelerators, and the {SHM} of a container is 64 MiB: NCCL and data loaders run out of it"
+            yield _warning("shm", path, text, f"mount an emptyDir with medium: Memory at {SHM}")
+
+
+def _topology(plan: Plan, pods: _Pods) -> Iterator[Remark]:
+    levels = [*(key(level) for level in topology.of_plan(plan).levels), HOSTNAME]
+    annotations = _map(pods.metadata.get("annotations"))
+    path = (*pods.path[:-1], "metadata", "annotations")
+    wished = {name: annotations[name] for name in TOPOLOGY if name in annotations}
+    for name, level in wished.items():
+        if level not in levels:
+            yield _error("topology", (*path, name), f"the topology has no level {level!r}", _choose(levels))
+    if not wished:
+        name = next(name for name, way in TOPOLOGY.items() if way == "preferred")
+        text = f"{pods.count} pods that may be anywhere in the fabric"
+        yield _warning("topology", path, text, f"write the annotation {name}: {levels[-2] if levels[1:] else HOSTNAME}")
+
+
+def _fabric(plan: Plan, pods: _Pods) -> Iterator[Remark]:
+    """Pods that talk to each other, and would do it over TCP without saying so."""
+    among = [pool for pool in _among(plan, pods) if pool.rails]
+    kind, rails = plan.fabric.kind, max((pool.rails or 0 for pool in among), default=0)
+    if kind not in ("efa", "infiniband", "roce") or not rails:
+        return
+    for path, container in pods.containers:
+        asked, env = _asked(container), dict(_environment(container))
+        if not _number(asked.get(ACCELERATOR)):
+            continue
+        yield from _devices(kind, rails, path, asked)
+        for name, values in OVER_TCP.items():
+            if env.get(name, "").lower() in values:
+                text = f"{name}={env[name]}: NCCL goes over TCP, past {rails} rails"
+                yield _error("environment", (*path, "env"), text, "take it out")
+        if kind == "efa" and env.get("FI_PROVIDER") != "efa":
+            text = "nothing says that libfabric has to use EFA: where it cannot, it would use TCP and say nothing"
+            yield _error("environment", (*path, "env"), text, "write FI_PROVIDER: efa")
+        if "NCCL_NET" not in env:
+            text = "nothing says which network NCCL has to use: where that fails to load, it would use TCP"
+            name = "the name of its plug-in for libfabric" if kind == "efa" else "IB"
+            yield _warning("environment", (*path, "env"), text, f"write NCCL_NET: {name}, and NCCL fails instead")
+
+
+def _devices(kind: str, rails: int, path: Path, asked: Mapping[str, Any]) -> Iterator[Remark]:
+    place = (*path, "resources")
+    if kind != "efa":
+        if not any(name.startswith(RDMA) and name != ACCELERATOR for name in asked):
+            text = f"it asks for no RDMA device, and without one none of {rails} rails is in the container"
+            yield _error(
+                "device", place, text, "ask for what the cluster's RDMA device plug-in offers, as rdma/NAME: 1"
+            )
+        return
+    number = _number(asked.get(EFA)) or 0
+    if number < rails:
+        text = f"it asks for {number:g} of {rails} EFA devices: over those that are not in the container nothing goes"
+        yield (_warning if number else _error)("device", place, text, f"write {EFA}: {rails} in its limits")
+    if HUGE_PAGES not in asked:
+        text = "it asks for no huge pages, of which EFA's provider wants some for each device"
+        yield _warning("huge-pages", place, text, f"write {HUGE_PAGES}: 5120Mi in its limits")
+
+
+def _access(pods: _Pods) -> Iterator[Remark]:
+    """What the Pod Security level of a team's namespace refuses, as far as workloads are tempted by it."""
+    what = "namespaces of teams have the Pod Security level baseline, which refuses it"
+    for name in _SHARED:
+        if pods.spec.get(name) is True:
+            yield _error("security", (*pods.path, name), f"{name}: {what}", "take it out: devices come by plug-ins")
+    for index, volume in enumerate(map(_map, _list(pods.spec.get("volumes")))):
+        if "hostPath" in volume:
+            path = (*pods.path, "volumes", index, "hostPath")
+            yield _error("security", path, f"hostPath: {what}", "mount a claim of storage, or an emptyDir")
+    for path, container in pods.containers:
+        if _map(container.get("securityContext")).get("privileged") is True:
+            place = (*path, "securityContext", "privileged")
+            yield _error("security", place, f"privileged: {what}", "take it out: devices come by plug-ins")
+
+
+def _restarts(manifest: Mapping[str, Any]) -> Iterator[Remark]:
+    spec = _map(manifest.get("spec"))
+    if not _map(spec.get("failurePolicy")).get("maxRestarts"):
+        text = "a node that is lost ends the whole job, however good its checkpoints are"
+        yield _warning("restarts", ("spec",), text, "write failurePolicy: {maxRestarts: 10}")
+
+
+def _among(plan: Plan, pods: _Pods) -> list[Group]:
+    """The pools whose nodes its pods may be on."""
+    chosen = _map(pods.spec.get("nodeSelector")).get(POOL)
+    return [pool for pool in kubernetes.pools(plan) if chosen in (None, pool.name)]
+
+
+def _has(pool: Group, resource: str) -> float:
+    return float({ACCELERATOR: pool.machine.accelerators, "cpu": pool.machine.cores}[resource] or 0)
+
+
+def _asked(container: Mapping[str, Any]) -> dict[str, Any]:
+    resources = _map(container.get("resources"))
+    return {**_map(resources.get("requests")), **_map(resources.get("limits"))}
+
+
+def _environment(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for each in map(_map, _list(container.get("env"))):
+        yield str(each.get("name", "")), str(each.get("value", ""))
+
+
+def _number(amount: Any) -> float | None:
+    """Of whole things and of cores; None for what is neither, which is not ours to judge."""
+    text = str(amount).strip()
+    thousandths = text.endswith("m")
+    try:
+        number = float(text.removesuffix("m"))
+    except ValueError:
+        return None
+    return number / 1000 if thousandths else number
+
+
+def _is_map(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _choose(names: Sequence[str]) -> str:
+    return f"there {'are' if names[1:] else 'is'} {', '.join(names)}" if names else "there is none"
+
+
+def _error(id_: str, path: Path, text: str, hint: str) -> Remark:
+    return Remark(f"workload.{id_}", "error", path, text, hint)
+
+
+def _warning(id_: str, path: Path, text: str, hint: str) -> Remark:
+    return Remark(f"workload.{id_}", "warning", path, text, hint)

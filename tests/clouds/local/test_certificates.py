@@ -1,0 +1,58 @@
+"""Certificates of a Kubernetes: good for whoever they name, and made anew before they end."""
+
+from __future__ import annotations
+
+import datetime
+import ssl
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from stampworks.clouds.local.room.kubernetes import certificates
+from stampworks.clouds.local.room.kubernetes.certificates import Party
+
+SERVER = Party("server", "server", hosts=("localhost", "127.0.0.1"))
+CLIENT = Party("client", "somebody", "system:masters")
+
+
+def read(folder: Path, name: str) -> x509.Certificate:
+    return x509.load_pem_x509_certificate((folder / f"{name}.crt").read_bytes())
+
+
+def serials(folder: Path) -> dict[str, int]:
+    return {file.stem: read(folder, file.stem).serial_number for file in folder.glob("*.crt")}
+
+
+def test_they_are_made_once(tmp_path: Path) -> None:
+    """And vouched for by the one authority."""
+    certificates.ensure(tmp_path, [SERVER, CLIENT])
+    before = serials(tmp_path)
+    certificates.ensure(tmp_path, [SERVER, CLIENT])
+    assert serials(tmp_path) == before
+    for name in ("server", "client"):
+        read(tmp_path, name).verify_directly_issued_by(read(tmp_path, "ca"))
+        assert (tmp_path / f"{name}.key").stat().st_mode & 0o777 == 0o600
+    context = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
+    context.load_cert_chain(tmp_path / "client.crt", tmp_path / "client.key")
+
+
+def test_one_for_other_hosts_is_made_anew_and_no_other(tmp_path: Path) -> None:
+    certificates.ensure(tmp_path, [SERVER, CLIENT])
+    before = serials(tmp_path)
+    certificates.ensure(tmp_path, [Party("server", "server", hosts=("localhost", "10.0.0.1")), CLIENT])
+    assert {name for name, serial in serials(tmp_path).items() if before[name] != serial} == {"server"}
+
+
+@pytest.mark.parametrize(
+    ("days", "anew"), [(0, set()), (330, set()), (340, {"ca", "server", "client"}), (400, {"ca", "server", "client"})]
+)
+def test_they_are_made_anew_in_their_last_month(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int, anew: set[str]
+) -> None:
+    """The authority ends when they do, so that all of them are."""
+    certificates.ensure(tmp_path, [SERVER, CLIENT])
+    before = serials(tmp_path)
+    later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
+    monkeypatch.setattr(certificates, "_now", lambda: later)
+    certificates.ensure(tmp_path, [SERVER, CLIENT])
+    assert {name for name, serial in serials(tmp_path).items() if before[name] != serial} == anew

@@ -1,0 +1,135 @@
+"""A stack whose scheduler is Kubernetes, with the stand-in for Pulumi's plugin; and gangs for it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.conftest import ROOT, Stack
+from tests.project import wait_for
+
+PLUGIN = ROOT / "tools" / "kubernetes_plugin"
+LEAF = "topology.stampworks/leaf"
+SEEN_S = 60
+WARNING = "warning: using pulumi-resource-kubernetes from $PATH at"
+DECLARATION = """\
+config:
+  stampworks:cluster:
+    version: 1
+    name: {cluster}
+    cloud: local
+    network: {{cidr: 10.98.0.0/16}}
+    pools:
+      - {{name: gpu, machine: sim-h100, count: {nodes}, scheduling_only: true}}
+    fabric: {{kind: simulated, rail_rate_mbps: 200, leaf_nodes: {leaf_nodes}, oversubscription: 1}}
+    users:
+      - {{name: alice, uid: 2001, accounts: [research]}}
+      - {{name: bob, uid: 2002, accounts: [product]}}
+    scheduler:
+      kind: kubernetes
+      preemption: requeue
+      drain_timeout_minutes: 1
+      protect: false
+      priorities:
+        - {{name: normal, weight: 100}}
+        - {{name: high, weight: 200, preempts: [normal]}}
+      accounts:
+        - {{name: research, share: 3}}
+        - {{name: product, share: 1}}
+"""
+
+
+@dataclass
+class KubernetesStack(Stack):
+    """Asked through the command line, as its user does it."""
+
+    @classmethod
+    def of(cls, folder: Path, cluster: str, nodes: int, leaf_nodes: int) -> KubernetesStack:
+        """One of two teams that share simulated nodes, three to one."""
+        made = cls.make(folder, cluster)
+        stack = cls(made.folder, made.cluster)
+        stack.declare(DECLARATION.format(cluster=cluster, nodes=nodes, leaf_nodes=leaf_nodes))
+        return stack
+
+    def environment(self) -> dict[str, str]:
+        found = super().environment()
+        return {**found, "PATH": f"{PLUGIN}{os.pathsep}{found['PATH']}", "STAMPWORKS_STACK": "test"}
+
+    def _must_pass(self, *argv: str) -> str:
+        """Of the one warning that the engine has for a plugin on PATH nothing is left."""
+        done = self.run(*argv)
+        assert done.returncode == 0, done.stdout
+        said = "".join(line for line in done.stdout.splitlines(keepends=True) if WARNING not in line)
+        assert "warning:" not in said, said
+        return said
+
+    def kubectl(self, *words: str, text: str = "") -> str:
+        done = self.stampworks("kubectl", "--", *words, text=text)
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        return str(done.stdout)
+
+    def listed(self, *words: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.kubectl("get", *words, "--output=json"))["items"]
+        return found
+
+    def gangs(self) -> dict[str, dict[str, Any]]:
+        """By name, as `status` has them."""
+        done = self.stampworks("status", "--json")
+        found: dict[str, Any] = json.loads(done.stdout)
+        return {gang["name"]: gang for gang in found["gangs"]}
+
+    def submit(self, *gangs: dict[str, Any]) -> None:
+        self.kubectl("create", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(gangs)}))
+
+    def seen(self, name: str, state: str) -> dict[str, Any]:
+        """The gang, as soon as it is in a state; of one that waits, as soon as somebody has looked at it."""
+
+        def there() -> bool:
+            gang = self.gangs().get(name)
+            return gang is not None and gang["state"] == state and gang["why"] != "nobody has looked yet"
+
+        wait_for(there, SEEN_S)
+        return self.gangs()[name]
+
+    def clear(self) -> None:
+        """Ends all gangs, and returns when nothing of them is left."""
+        # one by one: who collects what has no owner any more takes a minute after the server was killed
+        for kind in ("jobsets", "jobs", "pods", "workloads"):
+            self.kubectl("delete", kind, "--all", "--all-namespaces", "--cascade=background", "--wait=false")
+        wait_for(lambda: not self.gangs() and not self.listed("pods", "-A"), SEEN_S)
+
+
+def gang(
+    name: str,
+    team: str,
+    nodes: int,
+    *,
+    queue: str = "main",
+    priority: str = "normal",
+    required: bool = False,
+    level: str = LEAF,
+) -> dict[str, Any]:
+    """Pods that run all together, one on each node with all its accelerators, in one domain of a level or close."""
+    wish = "required" if required else "preferred"
+    pod = {
+        "restartPolicy": "Never",
+        "containers": [{"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "8"}}}],
+    }
+    template = {"metadata": {"annotations": {f"kueue.x-k8s.io/podset-{wish}-topology": level}}, "spec": pod}
+    job = {"parallelism": nodes, "completions": nodes, "backoffLimit": 0, "template": template}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {
+            "name": name,
+            "namespace": team,
+            "labels": {"kueue.x-k8s.io/queue-name": queue, "kueue.x-k8s.io/priority-class": priority},
+        },
+        "spec": {
+            "failurePolicy": {"maxRestarts": 9},
+            "replicatedJobs": [{"name": "node", "template": {"spec": job}}],
+        },
+    }

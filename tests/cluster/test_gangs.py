@@ -1,0 +1,118 @@
+"""Where a real Kueue places gangs on 64 simulated nodes, and what it says of those that wait."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.kubernetes import KubernetesStack, gang
+from tests.project import wait_for
+
+pytestmark = pytest.mark.cluster
+
+NODES, LEAF_NODES = 64, 8
+OWN, OTHER = "research", "product"
+"""Teams with 48 and 16 nodes of their own."""
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStack]:
+    stack = KubernetesStack.of(tmp_path_factory.mktemp("gangs"), f"g{os.getpid()}", NODES, LEAF_NODES)
+    stack.up()
+    yield stack
+    stack.run("destroy", "--yes", "--skip-preview")
+
+
+@pytest.fixture
+def stack(up: KubernetesStack) -> Iterator[KubernetesStack]:
+    yield up
+    up.clear()
+
+
+def test_a_gang_is_in_one_rack_and_the_next_one_in_the_next(stack: KubernetesStack) -> None:
+    """Each has a rack of its own, whole."""
+    for name in ("first", "second"):
+        stack.submit(gang(name, OWN, LEAF_NODES, required=True))
+    found = [stack.seen(name, "running") for name in ("first", "second")]
+    assert [len(one["domains"]) for one in found] == [1, 1]
+    assert found[0]["domains"] != found[1]["domains"]
+    assert [len(set(one["nodes"])) for one in found] == [LEAF_NODES, LEAF_NODES]
+
+
+def test_what_fits_into_no_rack_waits_where_it_must_and_spreads_where_it_may(stack: KubernetesStack) -> None:
+    """The same nine nodes, required below one leaf and preferred."""
+    stack.submit(gang("must", OWN, LEAF_NODES + 1, required=True), gang("may", OWN, LEAF_NODES + 1))
+    assert len(stack.seen("may", "running")["domains"]) == 2
+    assert f'topology "{stack.cluster}" allows to fit only 8 out of 9 pod(s)' in stack.seen("must", "waiting")["why"]
+
+
+def test_a_level_that_does_not_exist_is_named(stack: KubernetesStack) -> None:
+    stack.submit(gang("lost", OWN, 2, required=True, level="topology.stampworks/rack"))
+    why = stack.seen("lost", "waiting")["why"]
+    assert f'Flavor "{stack.cluster}-gpu" does not contain the requested level' in why
+
+
+def test_a_queue_that_does_not_exist_is_named(stack: KubernetesStack) -> None:
+    stack.submit(gang("nowhere", OWN, 2, queue="fast"))
+    assert stack.seen("nowhere", "waiting")["why"] == "LocalQueue fast doesn't exist"
+
+
+def test_idle_nodes_are_borrowed_and_given_back(stack: KubernetesStack) -> None:
+    """Whoever borrowed makes room for the owner, at the same priority, and is named the reason."""
+    stack.submit(gang("borrower", OTHER, 40))
+    stack.seen("borrower", "running")
+    teams = team_rows(stack)
+    assert teams[OTHER] == {"own": 128, "used": 320}
+    stack.submit(gang("owner", OWN, 48))
+    assert len(stack.seen("owner", "running")["nodes"]) == 48
+    why = stack.seen("borrower", "waiting")["why"]
+    assert f"Preempted to accommodate {OWN}/owner" in why
+    assert "reclamation within the cohort" in why
+    stack.kubectl("delete", "jobset", "owner", f"--namespace={OWN}")
+    assert len(stack.seen("borrower", "running")["nodes"]) == 40
+
+
+def test_what_is_ones_own_is_not_taken(stack: KubernetesStack) -> None:
+    """However urgent the other team's work is."""
+    stack.submit(gang("own", OTHER, 16))
+    stack.seen("own", "running")
+    stack.submit(gang("urgent", OWN, 56, priority="high"))
+    why = stack.seen("urgent", "waiting")["why"]
+    assert f"insufficient unused quota for nvidia.com/gpu in flavor {stack.cluster}-gpu, 64 more needed" in why
+    assert stack.gangs()["own"]["state"] == "running"
+
+
+def test_a_more_urgent_gang_goes_first_within_its_team(stack: KubernetesStack) -> None:
+    """The less urgent one waits, and starts again when there is room."""
+    stack.submit(gang("usual", OWN, 60))
+    stack.seen("usual", "running")
+    stack.submit(gang("urgent", OWN, 8, priority="high"))
+    assert stack.seen("urgent", "running")["priority"] == "high"
+    assert "Preempted to accommodate" in stack.seen("usual", "waiting")["why"]
+    stack.kubectl("delete", "jobset", "urgent", f"--namespace={OWN}")
+    stack.seen("usual", "running")
+
+
+def test_a_gang_whose_node_is_lost_runs_again_elsewhere(stack: KubernetesStack) -> None:
+    """And the next `up` brings the node back."""
+    stack.submit(gang("survivor", OWN, LEAF_NODES // 2, required=True))
+    lost = stack.seen("survivor", "running")["nodes"][0]
+    stack.kubectl("delete", "node", lost)
+    wait_for(lambda: moved(stack, lost), 240)
+    stack.up()
+    assert stack.stampworks("status").returncode == 0
+
+
+def moved(stack: KubernetesStack, lost: str) -> bool:
+    """Whether all pods run, on nodes that are there."""
+    pods = [one for one in stack.listed("pods", "-A") if "deletionTimestamp" not in one["metadata"]]
+    placed = {one["spec"].get("nodeName") for one in pods if one["status"]["phase"] == "Running"}
+    return len(placed) == LEAF_NODES // 2 and lost not in placed
+
+
+def team_rows(stack: KubernetesStack) -> dict[str, dict[str, int]]:
+    found = json.loads(stack.stampworks("status", "--json").stdout)["teams"]
+    return {row["name"]: {"own": row["own"], "used": row["used"]} for row in found}

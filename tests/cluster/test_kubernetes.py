@@ -1,0 +1,213 @@
+"""A Kubernetes on this machine through the real engine: made, looked at, broken, repaired, changed, taken away."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.kubernetes import KubernetesStack, gang
+from tests.project import wait_for
+
+pytestmark = pytest.mark.cluster
+
+NODES, LEAF_NODES = 16, 4
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStack]:
+    stack = KubernetesStack.of(tmp_path_factory.mktemp("kubernetes"), f"k{os.getpid()}", NODES, LEAF_NODES)
+    stack.up()
+    yield stack
+    stack.run("destroy", "--yes", "--skip-preview")
+
+
+def test_everything_is_there_after_one_up(stack: KubernetesStack) -> None:
+    """All nodes ready and in their leaf, both teams with their queue, and a second `up` changes nothing."""
+    nodes = stack.listed("nodes")
+    labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in nodes}
+    assert [labels[f"gpu-{index:03}"]["topology.stampworks/leaf"] for index in (1, 4, 5, 16)] == [
+        *("leaf1-1", "leaf1-1", "leaf1-2", "leaf1-4")
+    ]
+    assert {node["status"]["capacity"]["nvidia.com/gpu"] for node in nodes} == {"8"}
+    queues = {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in stack.listed("localqueues", "-A")}
+    assert queues == {("research", "main"), ("product", "main")}
+    for queue in stack.listed("clusterqueues"):
+        active = next(each for each in queue["status"]["conditions"] if each["type"] == "Active")
+        assert active["status"] == "True", active["message"]
+    shown = stack.run("preview", "--expect-no-changes")
+    assert shown.returncode == 0, shown.stdout
+    status = stack.stampworks("status")
+    assert status.returncode == 0
+    assert status.stdout.splitlines() == [
+        f"cluster {stack.cluster} on local: pass",
+        "  pool  nodes ready  GPUs used",
+        "  gpu   16 of 16     0 of 128",
+        "",
+        "  team      own GPUs  used  borrowed  jobs waiting",
+        "  research        96     0         -             -",
+        "  product         32     0         -             -",
+    ]
+
+
+def test_what_lets_one_in_is_a_secret(stack: KubernetesStack) -> None:
+    """No preview, no output and no state shows the kubeconfig."""
+    config = (stack.state / "rooms" / stack.cluster / "kubernetes" / "admin.conf").read_text()
+    key = config.partition('"client-key-data": "')[2].partition('"')[0]
+    assert len(key) > 100
+    for said in (stack.run("preview", "--diff").stdout, stack.run("stack", "output").stdout, str(stack.exported())):
+        assert key not in said
+    assert key in stack.run("stack", "output", "kubeconfig", "--show-secrets").stdout
+
+
+def test_a_team_does_what_is_its_own_and_nothing_else(stack: KubernetesStack) -> None:
+    """As who they are: alice is of research and not of product; nobody of them sees secrets or the cluster's queues."""
+
+    def may(user: str, team: str, verb: str, what: str) -> bool:
+        words = ("auth", "can-i", verb, what, f"--as={user}", f"--namespace={team}")
+        return stack.stampworks("kubectl", "--", *words).stdout.strip() == "yes"
+
+    assert may("alice", "research", "create", "jobsets.jobset.x-k8s.io")
+    assert may("bob", "product", "get", "pods/log")
+    assert not may("alice", "product", "create", "jobsets.jobset.x-k8s.io")
+    assert not may("alice", "research", "get", "secrets")
+    assert not may("alice", "research", "update", "clusterqueues.kueue.x-k8s.io")
+    privileged = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "root", "namespace": "research"},
+        "spec": {"hostNetwork": True, "containers": [{"name": "root", "image": "none"}]},
+    }
+    refused = stack.stampworks("kubectl", "--", "create", "-f", "-", text=json.dumps(privileged))
+    assert 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)' in refused.stderr
+
+
+def test_what_was_done_by_hand_is_seen_and_taken_back(stack: KubernetesStack) -> None:
+    """A node that is gone, one with another label, a queue that somebody has deleted."""
+    stack.kubectl("delete", "node", "gpu-007")
+    stack.kubectl("label", "node", "gpu-009", "stampworks/pool=mine", "--overwrite")
+    stack.kubectl("delete", "localqueue", "main", "--namespace=product")
+    status = stack.stampworks("status")
+    assert status.returncode == 1
+    assert "gpu-007: missing" in status.stdout.splitlines()
+    shown = stack.preview()
+    assert "cloud: gpu-007: missing" in shown
+    assert "cloud: gpu-009: label stampworks/pool is mine, not gpu" in shown
+    stack._must_pass("refresh", "--yes", "--skip-preview")
+    stack.up()
+    assert stack.stampworks("status").returncode == 0
+    assert len(stack.listed("localqueues", "-A")) == 2
+    assert stack.run("preview", "--expect-no-changes").returncode == 0
+
+
+@pytest.mark.parametrize("program", ["kube-apiserver", "etcd", "kueue"])
+def test_a_part_that_was_killed_is_named_and_started_again(stack: KubernetesStack, program: str) -> None:
+    """What it knew is still known."""
+    stack.submit(gang("kept", "research", 2))
+    stack.seen("kept", "running")
+    os.kill(process_of(stack, program), signal.SIGKILL)
+    if program == "kube-apiserver":
+        wait_for(lambda: stack.stampworks("status").returncode == 3, 20)
+        assert "does not answer" in stack.stampworks("status").stderr
+    assert f"cloud: control plane: {program} does not run" in stack.preview()
+    stack.up()
+    assert stack.seen("kept", "running")["nodes"]
+    stack.clear()
+
+
+def test_an_up_whose_server_dies_goes_on_the_next_time(stack: KubernetesStack) -> None:
+    """In the middle of a change, with nothing lost."""
+    stack.edit("{name: high, weight: 200, preempts: [normal]}", "{name: high, weight: 300, preempts: [normal]}")
+    stack.edit("count: 16", "count: 20")
+    with stack.started("up", "--yes", "--skip-preview") as engine:
+        assert engine.stdout
+        for line in engine.stdout:
+            if "local:SimulatedPool" in line and "updating" in line:
+                os.kill(process_of(stack, "kube-apiserver"), signal.SIGKILL)
+                break
+        engine.communicate()
+        assert engine.returncode != 0
+    stack.up()
+    assert len(stack.listed("nodes")) == 20
+    classes = {one["metadata"]["name"]: one["value"] for one in stack.listed("workloadpriorityclasses")}
+    assert classes == {"normal": 100, "high": 300}
+    assert stack.run("preview", "--expect-no-changes").returncode == 0
+
+
+def test_a_change_reaches_what_it_is_about(stack: KubernetesStack) -> None:
+    """Fewer nodes, another share, another queue: in place, and what was there before is not made anew."""
+    before = {one["urn"]: one["id"] for one in stack.exported() if "id" in one}
+    stack.edit("count: 20", "count: 12")
+    stack.edit("{name: product, share: 1}", "{name: product, share: 3}")
+    stack.edit(
+        "      priorities:", "      queues:\n        - {name: train, pools: [gpu], default: true}\n      priorities:"
+    )
+    stack.up()
+    assert [node["metadata"]["name"] for node in stack.listed("nodes")] == [f"gpu-{index:03}" for index in range(1, 13)]
+    quotas = {one["metadata"]["name"]: one["spec"]["resourceGroups"] for one in stack.listed("cohorts")}
+    own = {
+        name.removeprefix(f"{stack.cluster}-"): next(
+            each["nominalQuota"] for each in groups[0]["flavors"][0]["resources"] if each["name"] == "nvidia.com/gpu"
+        )
+        for name, groups in quotas.items()
+    }
+    assert own == {"research": "48", "product": "48"}
+    assert {one["metadata"]["name"] for one in stack.listed("localqueues", "-A")} == {"train"}
+    after = {one["urn"]: one["id"] for one in stack.exported() if "id" in one}
+    gone = {urn.rpartition("::")[2] for urn in before.keys() - after.keys()}
+    assert gone == {
+        *(f"{stack.cluster}-localqueue-{team}-main" for team in ("research", "product")),
+        *(f"{stack.cluster}-clusterqueue-{stack.cluster}-{team}-main" for team in ("research", "product")),
+    }
+    assert all(before[urn] == after[urn] for urn in before.keys() & after.keys())
+
+
+def test_what_it_knows_is_protected_where_that_is_declared(stack: KubernetesStack) -> None:
+    """All jobs and queues are in the control plane: nothing takes that away until the declaration says so."""
+    stack.edit("protect: false", "protect: true")
+    stack.up()
+    done = stack.run("destroy", "--yes", "--skip-preview")
+    assert done.returncode != 0
+    assert {one["type"].rpartition(":")[2] for one in stack.exported() if one.get("protect")} == {
+        *("Keyring", "LocalControlPlane")
+    }
+    stack.edit("protect: true", "protect: false")
+    stack.up()
+    assert stack.stampworks("status").returncode == 0
+
+
+def test_a_room_that_ended_comes_back_with_all_that_was_known(stack: KubernetesStack) -> None:
+    """As after the machine was started again."""
+    stack.submit(gang("asleep", "research", 2, queue="train"))
+    stack.seen("asleep", "running")
+    stack.end_room()
+    assert stack.stampworks("status").stderr.splitlines() == [
+        f"no Kubernetes of cluster {stack.cluster} is running",
+        "  hint: start it: pulumi up",
+    ]
+    stack.up()
+    assert stack.seen("asleep", "running")["nodes"]
+    stack.clear()
+
+
+def test_nothing_is_left_when_it_is_destroyed(stack: KubernetesStack) -> None:
+    """No process, no mount, no folder; whatever ran is gone without being asked."""
+    stack.submit(gang("running", "research", 2, queue="train"))
+    stack.seen("running", "running")
+    stack.destroy()
+    assert not stack.exported()
+    assert not stack.traces()
+
+
+def process_of(stack: KubernetesStack, program: str) -> int:
+    """The process of a part of the control plane, and not the one that started it."""
+    mark = f"{stack.state}/rooms".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        words = (folder / "cmdline").read_bytes().split(b"\0") if (folder / "cmdline").exists() else [b""]
+        if words[0].endswith(f"/bin/{program}".encode()) and any(mark in word for word in words[1:]):
+            return int(folder.name)
+    raise AssertionError(f"{program} does not run")

@@ -1,0 +1,96 @@
+"""What Kubernetes would not do of what is declared is said before anything is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from stampworks import planning
+from stampworks.declaration import load_value
+from stampworks.plan import Plan
+from stampworks.planning.findings import Facts, Finding
+from stampworks.planning.queues import queues
+
+POOL = {"name": "gpu", "machine": "sim-h100", "count": 16, "scheduling_only": True}
+PRIORITIES = [{"name": "low", "weight": 1}, {"name": "high", "weight": 2, "preempts": ["low"]}]
+
+
+def planned(**scheduler: Any) -> Plan:
+    declared = {"version": 1, "name": "test", "cloud": "local", "pools": [POOL]}
+    return planning.plan(load_value({**declared, "scheduler": {"kind": "kubernetes", **scheduler}}, "test"))
+
+
+def found(**scheduler: Any) -> list[Finding]:
+    return [one for one in queues(planned(**scheduler), Facts()) if one.verdict != "pass"]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "id_", "place", "text", "hint"),
+    [
+        (
+            {"preemption": "cancel", "priorities": PRIORITIES},
+            "kueue.preemption",
+            "scheduler.preemption",
+            "Kueue ends no job that has to make room: it suspends it, and the job starts again when there is room",
+            "write preemption: requeue, or off",
+        ),
+        (
+            {"accounting": True},
+            "kueue.accounting",
+            "scheduler.accounting",
+            "who used what is recorded by Slurm's database, and nothing records it on Kubernetes",
+            "take it out: accounts have their shares and limits without it",
+        ),
+        (
+            {"queues": [{"name": "main", "pools": ["gpu"], "default": True, "time_limit_minutes": 30}]},
+            "kueue.time-limit",
+            "scheduler.queues[0].time_limit_minutes",
+            "queue main has a time limit, and a queue of Kueue limits nobody's time",
+            'take it out; a job can limit its own by the label kueue.x-k8s.io/max-exec-time-seconds: "1800"',
+        ),
+        (
+            {"preemption": "requeue", "priorities": [*PRIORITIES, {"name": "top", "weight": 3, "preempts": ["low"]}]},
+            "kueue.preempts",
+            "scheduler.priorities[2]",
+            "top would preempt high, too: to Kueue whatever weighs more preempts",
+            "write preempts: [low, high], give them the same weight, or write preemption: off",
+        ),
+        (
+            {"accounts": [{"name": "kube-system"}]},
+            "kueue.namespace",
+            "scheduler.accounts[0].name",
+            "an account is a namespace, and kube-system is one that Kubernetes has itself",
+            "take another name, for example team-kube-system",
+        ),
+        (
+            {"accounts": [{"name": "research", "accelerators_max": 4}]},
+            "kueue.quota",
+            "scheduler.accounts[0].accelerators_max",
+            "4 is less than the 8 accelerators of one node: no gang would start",
+            "write 8 or more, or 0 for no limit",
+        ),
+    ],
+)
+def test_what_kueue_would_not_do_is_refused(
+    scheduler: dict[str, Any], id_: str, place: str, text: str, hint: str
+) -> None:
+    assert found(**scheduler) == [Finding(id_, "fail", text, hint, place, subject=found(**scheduler)[0].subject)]
+
+
+def test_what_it_can_do_passes() -> None:
+    """Also priorities that spare each other where nobody makes room."""
+    spared = [{"name": "low", "weight": 1}, {"name": "high", "weight": 2}]
+    assert not found(preemption="off", priorities=spared, accounts=[{"name": "a"}, {"name": "b"}])
+    assert not found(preemption="requeue", priorities=PRIORITIES)
+
+
+def test_slurm_is_none_of_its_business() -> None:
+    declared = {"version": 1, "name": "test", "cloud": "local", "pools": [{**POOL, "scheduling_only": False}]}
+    plan = planning.plan(load_value({**declared, "scheduler": {"preemption": "cancel"}}, "test"))
+    assert not list(queues(plan, Facts()))
+
+
+def test_simulated_nodes_alone_make_a_cluster() -> None:
+    """Where pods only seem to run; the default queue is theirs, then."""
+    (queue,) = planned().scheduler.queues
+    assert (queue.name, queue.pools, queue.default) == ("main", ("gpu",), True)

@@ -1,0 +1,117 @@
+"""What a Kubernetes is told of a plan: quotas that add up, queues, teams, and no object for a node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks import planning
+from stampworks.declaration import load_stack, load_value
+from stampworks.plan import Plan
+from stampworks.schedulers import kubernetes
+
+STACKS = Path(__file__).resolve().parents[2] / "stacks"
+GOLDEN = Path(__file__).parent / "golden-kubernetes"
+
+
+def planned(count: int = 10, **scheduler: Any) -> Plan:
+    pools = [
+        {"name": "gpu", "machine": "sim-h100", "count": count},
+        {"name": "small", "machine": "sim-a100-small", "count": 3},
+        {"name": "many", "machine": "sim-h100", "count": 7, "scheduling_only": True},
+    ]
+    declared = {"version": 1, "name": "test", "cloud": "local", "pools": pools}
+    return planning.plan(load_value({**declared, "scheduler": {"kind": "kubernetes", **scheduler}}, "test"))
+
+
+def of_kind(plan: Plan, kind: str) -> dict[str, dict[str, Any]]:
+    return {one["metadata"]["name"]: one for one in kubernetes.objects(plan) if one["kind"] == kind}
+
+
+def quota(groups: list[dict[str, Any]], flavor: str, resource: str) -> dict[str, Any]:
+    flavors = {one["name"]: one["resources"] for group in groups for one in group["flavors"]}
+    return next(one for one in flavors[flavor] if one["name"] == resource)
+
+
+def test_objects_of_the_demo_are_what_was_reviewed(golden: Callable[[Path, str], None]) -> None:
+    """pytest --regenerate writes them anew."""
+    plan = planning.plan(load_stack("local-k8s", STACKS))
+    golden(GOLDEN / "local-k8s.json", json.dumps(kubernetes.objects(plan), indent=1) + "\n")
+
+
+@pytest.mark.parametrize("shares", [(1,), (1, 1, 1), (3, 1), (7, 5, 3, 2), (1000, 1)])
+def test_every_node_is_somebodys_own(shares: tuple[int, ...]) -> None:
+    """Whole nodes, and as near to the shares as whole nodes are."""
+    plan = planned(accounts=[{"name": f"team{index}", "share": share} for index, share in enumerate(shares)])
+    for pool in kubernetes.pools(plan):
+        own = [kubernetes.shares(plan)[f"team{index}"][pool.name] for index in range(len(shares))]
+        assert sum(own) == pool.count
+        assert all(abs(nodes - pool.count * share / sum(shares)) < 1 for nodes, share in zip(own, shares, strict=True))
+
+
+def test_quotas_are_the_team_s_and_its_queues_borrow_from_it() -> None:
+    plan = planned(accounts=[{"name": "research", "share": 4}, {"name": "product", "share": 1}])
+    cohorts = of_kind(plan, "Cohort")
+    own = cohorts["test-research"]["spec"]
+    assert own["parentName"] == "test"
+    assert quota(own["resourceGroups"], "test-gpu", "nvidia.com/gpu") == {
+        "name": "nvidia.com/gpu",
+        "nominalQuota": "64",
+    }
+    assert quota(own["resourceGroups"], "test-small", "cpu")["nominalQuota"] == "32"
+    queue = of_kind(plan, "ClusterQueue")["test-product-main"]["spec"]
+    assert queue["cohort"] == "test-product"
+    assert quota(queue["resourceGroups"], "test-gpu", "nvidia.com/gpu")["nominalQuota"] == "0"
+    assert [one["name"] for one in queue["resourceGroups"][0]["flavors"]] == ["test-gpu", "test-small"]
+
+
+def test_a_limit_is_what_may_be_borrowed_on_top() -> None:
+    """And where it is below the share, the team has no more than it."""
+    accounts = [{"name": "a", "share": 4, "accelerators_max": 72}, {"name": "b", "share": 1, "accelerators_max": 8}]
+    cohorts = of_kind(planned(accounts=accounts), "Cohort")
+    found = [quota(cohorts[f"test-{name}"]["spec"]["resourceGroups"], "test-gpu", "nvidia.com/gpu") for name in "ab"]
+    assert [(one["nominalQuota"], one["borrowingLimit"]) for one in found] == [("64", "8"), ("8", "0")]
+
+
+def test_queues_with_the_same_pools_are_one_to_kueue() -> None:
+    queues = [
+        {"name": "main", "pools": ["gpu", "small"], "default": True},
+        {"name": "other", "pools": ["small", "gpu"]},
+        {"name": "little", "pools": ["small"]},
+        {"name": "big", "pools": ["many"]},
+    ]
+    plan = planned(queues=queues)
+    assert set(of_kind(plan, "ClusterQueue")) == {"test-jobs-main", "test-jobs-little", "test-jobs-big"}
+    leads = {name: one["spec"]["clusterQueue"] for name, one in of_kind(plan, "LocalQueue").items()}
+    assert leads == {
+        "main": "test-jobs-main",
+        "other": "test-jobs-main",
+        "little": "test-jobs-little",
+        "big": "test-jobs-big",
+    }
+
+
+def test_only_a_pool_whose_nodes_have_a_place_goes_by_the_topology() -> None:
+    """On AWS nobody knows where nodes will be: their pool is a flavor, and nothing more."""
+    pool = {"name": "gpu", "machine": "p5.48xlarge", "count": 4}
+    declared = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": [pool]}
+    plan = planning.plan(load_value({**declared, "scheduler": {"kind": "kubernetes"}}, "test"))
+    assert of_kind(plan, "ResourceFlavor")["test-gpu"]["spec"] == {"nodeLabels": {"stampworks/pool": "gpu"}}
+    assert "topologyName" in of_kind(planned(), "ResourceFlavor")["test-many"]["spec"]
+
+
+def test_how_many_objects_there_are_does_not_depend_on_how_many_nodes() -> None:
+    assert len(kubernetes.objects(planned(10))) == len(kubernetes.objects(planned(1000)))
+
+
+def test_every_node_has_its_pool_and_its_place() -> None:
+    labels = kubernetes.node_labels(planned())
+    assert len(labels) == 20
+    assert labels["many-007"] == {
+        "kubernetes.io/hostname": "many-007",
+        "stampworks/pool": "many",
+        "topology.stampworks/leaf": "leaf3-4",
+    }

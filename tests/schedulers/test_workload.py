@@ -1,0 +1,211 @@
+"""A workload that would not run, or would run past the fabric, is told so before it is submitted."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stampworks import planning
+from stampworks.declaration import load_value
+from stampworks.plan import Plan
+from stampworks.schedulers.workload import Remark, lint
+
+from tests.cluster.kubernetes import gang
+
+SCHEDULER = {
+    "kind": "kubernetes",
+    "priorities": [{"name": "normal", "weight": 1}],
+    "accounts": [{"name": "research"}, {"name": "product"}],
+}
+
+
+def planned(**fields: Any) -> Plan:
+    pools = [{"name": "gpu", "machine": "sim-h100", "count": 16}]
+    declared = {"version": 1, "name": "test", "cloud": "local", "pools": pools, "scheduler": SCHEDULER, **fields}
+    return planning.plan(load_value(declared, "test"))
+
+
+def on_aws() -> Plan:
+    pools = [{"name": "gpu", "machine": "p5.48xlarge", "count": 4}]
+    return planned(cloud="aws", region="us-east-1", pools=pools)
+
+
+def container(manifest: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = pods(manifest)["spec"]["containers"][0]
+    return found
+
+
+def pods(manifest: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = manifest["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    return found
+
+
+def good(nodes: int = 4) -> dict[str, Any]:
+    made = copy.deepcopy(gang("mine", "research", nodes))
+    container(made)["volumeMounts"] = [{"name": "shm", "mountPath": "/dev/shm"}]
+    return made
+
+
+def good_on_aws() -> dict[str, Any]:
+    made = good()
+    container(made)["resources"]["limits"] |= {"vpc.amazonaws.com/efa": 32, "hugepages-2Mi": "5120Mi"}
+    container(made)["env"] = [{"name": "FI_PROVIDER", "value": "efa"}, {"name": "NCCL_NET", "value": "AWS Libfabric"}]
+    return made
+
+
+def said(remarks: list[Remark]) -> list[tuple[str, str, str]]:
+    return [(one.id.removeprefix("workload."), one.severity, one.text) for one in remarks]
+
+
+def test_what_fits_is_not_talked_about() -> None:
+    assert not lint(planned(), good())
+    assert not lint(on_aws(), good_on_aws())
+
+
+def test_names_that_are_none_are_named_with_those_there_are() -> None:
+    made = good()
+    made["metadata"] |= {"namespace": "reserch", "labels": {"kueue.x-k8s.io/priority-class": "urgent"}}
+    pods(made)["metadata"]["annotations"] = {"kueue.x-k8s.io/podset-required-topology": "topology.stampworks/rack"}
+    found = lint(planned(), made)
+    assert said(found) == [
+        ("namespace", "error", "no team is called 'reserch'"),
+        ("queue", "error", "it names no queue: it would start outside of all quotas, and its pods one by one"),
+        ("priority", "error", "no priority is called 'urgent'"),
+        ("topology", "error", "the topology has no level 'topology.stampworks/rack'"),
+    ]
+    assert [one.hint for one in found] == [
+        "there are research, product",
+        "write the label kueue.x-k8s.io/queue-name: main",
+        "there is normal",
+        "there are topology.stampworks/leaf, kubernetes.io/hostname",
+    ]
+
+
+def test_more_than_a_node_has_runs_nowhere() -> None:
+    made = good()
+    container(made)["resources"] = {"limits": {"nvidia.com/gpu": 16}, "requests": {"cpu": "16001m"}}
+    assert said(lint(planned(), made)) == [
+        ("size", "error", "16 of nvidia.com/gpu, and no node that it may be on has more than 8"),
+        ("size", "error", "16.001 of cpu, and no node that it may be on has more than 16"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "id_", "severity", "text"),
+    [
+        (
+            lambda one: one["resources"]["limits"].pop("vpc.amazonaws.com/efa"),
+            "device",
+            "error",
+            "it asks for 0 of 32 EFA devices: over those that are not in the container nothing goes",
+        ),
+        (
+            lambda one: one["resources"]["limits"].update({"vpc.amazonaws.com/efa": "4"}),
+            "device",
+            "warning",
+            "it asks for 4 of 32 EFA devices: over those that are not in the container nothing goes",
+        ),
+        (
+            lambda one: one["resources"]["limits"].pop("hugepages-2Mi"),
+            "huge-pages",
+            "warning",
+            "it asks for no huge pages, of which EFA's provider wants some for each device",
+        ),
+        (
+            lambda one: one["env"].pop(0),
+            "environment",
+            "error",
+            "nothing says that libfabric has to use EFA: where it cannot, it would use TCP and say nothing",
+        ),
+        (
+            lambda one: one["env"].pop(1),
+            "environment",
+            "warning",
+            "nothing says which network NCCL has to use: where that fails to load, it would use TCP",
+        ),
+        (
+            lambda one: one["env"][1].update({"value": "Socket"}),
+            "environment",
+            "error",
+            "NCCL_NET=Socket: NCCL goes over TCP, past 32 rails",
+        ),
+    ],
+)
+def test_nobody_falls_back_to_tcp_without_a_word(change: Any, id_: str, severity: str, text: str) -> None:
+    made = good_on_aws()
+    change(container(made))
+    assert said(lint(on_aws(), made)) == [(id_, severity, text)]
+
+
+def test_pods_that_talk_to_nobody_need_no_fabric() -> None:
+    assert not lint(on_aws(), good(nodes=1))
+
+
+def test_on_infiniband_a_device_is_asked_for() -> None:
+    pools = [{"name": "gpu", "machine": "ND96isr_H100_v5", "count": 4}]
+    plan = planned(cloud="azure", region="eastus", pools=pools)
+    made = good()
+    container(made)["env"] = [{"name": "NCCL_NET", "value": "IB"}]
+    assert said(lint(plan, made)) == [
+        ("device", "error", "it asks for no RDMA device, and without one none of 8 rails is in the container")
+    ]
+    container(made)["resources"]["limits"]["rdma/hca"] = 1
+    assert not lint(plan, made)
+
+
+def test_what_a_teams_namespace_refuses_is_said_before() -> None:
+    made = good()
+    pods(made)["spec"] |= {"hostNetwork": True, "volumes": [{"name": "data", "hostPath": {"path": "/data"}}]}
+    container(made)["securityContext"] = {"privileged": True}
+    found = lint(planned(), made)
+    assert [one.path[-1] for one in found] == ["hostNetwork", "hostPath", "privileged"]
+    assert {one.severity for one in found} == {"error"}
+
+
+def test_what_makes_it_worse_than_it_could_be_is_a_warning() -> None:
+    """A small /dev/shm, pods anywhere, a job that no restart saves."""
+    made = good()
+    del container(made)["volumeMounts"], pods(made)["metadata"]["annotations"], made["spec"]["failurePolicy"]
+    assert [(one.id, one.severity) for one in lint(planned(), made)] == [
+        *(("workload.shm", "warning"), ("workload.topology", "warning"), ("workload.restarts", "warning"))
+    ]
+
+
+def test_pods_are_found_in_whatever_has_them() -> None:
+    """A Job, an MPIJob, a TrainJob's runtime: where a spec has containers."""
+    spec = {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "9"}}}]}
+    job = {"kind": "Job", "spec": {"parallelism": 2, "template": {"spec": spec}}}
+    mpi = {"kind": "MPIJob", "spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 2, "template": {"spec": spec}}}}}
+    for manifest, path in (
+        (job, ("spec", "template", "spec", "containers", 0, "resources")),
+        (mpi, ("spec", "mpiReplicaSpecs", "Worker", "template", "spec", "containers", 0, "resources")),
+    ):
+        assert path in [one.path for one in lint(planned(), manifest) if one.id == "workload.size"]
+    assert not lint(planned(), {"kind": "ConfigMap", "data": {"spec": "containers"}})
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["spec", "containers", "metadata", "labels", "env", "resources", "limits", "name", "volumes"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=30,
+)
+
+
+@given(ANYTHING)
+def test_no_manifest_breaks_it(manifest: Any) -> None:
+    """Whatever shape it has."""
+    for one in lint(planned(), manifest):
+        assert one.text
+        assert one.hint
