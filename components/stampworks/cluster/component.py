@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from stampworks.declaration import Declaration
 from stampworks.plan import Attached, Disk, Group, Plan, fingerprint, settled, to_dict
 from stampworks.plan import Roster as RosterData
 from stampworks.resources import Keyring, Playbook, Qualification, Roll, Roster, SigningKey
+from stampworks.schedulers import kubernetes as scheduling
 from stampworks.schedulers import slurm
 
 _PLAYBOOK, _PLAYBOOK_MINUTES = "site.yml", 60
@@ -91,7 +92,7 @@ class Cluster(pulumi.ComponentResource):
             opts=self._child(),
         )
         if plan.scheduler.kind == "kubernetes":
-            self._register_kubernetes(network)
+            self._register_kubernetes(place, network)
             return
         # Nodes come after what they mount, and go before it: nobody may write to what is being deleted.
         storage = self._storage(place)
@@ -107,8 +108,8 @@ class Cluster(pulumi.ComponentResource):
         signing_key = SigningKey(name, cluster=plan.name, opts=self._child()) if proven else None
         self._attached = self._found(storage, volumes, database)
         roll = self._roll(groups, keyring, signing_key)
-        roster = self._roster(groups, roll)
-        playbook = self._playbook(roster, keyring)
+        roster = self._roster({group: roll.generations.apply(partial(_of_group, group.name)) for group in groups})
+        playbook = self._playbook(roster, self._secrets(keyring))
         if any(pool.elastic_nodes for pool in plan.pools):
             # After the head is what the bundle says of it. A node that is quicker waits for it.
             file = Output.all(roster.data, self._attached).apply(lambda both: self._bundle(*both))
@@ -116,20 +117,45 @@ class Cluster(pulumi.ComponentResource):
         self._prove(roll, roster, playbook, signing_key)
         self._register(roster, playbook)
 
-    def _register_kubernetes(self, network: Any) -> None:
-        plan = self.plan
-        control_plane = kubernetes.assemble(self, self._base, plan, clouds.scheduler(plan), network)
+    def _register_kubernetes(self, place: Any, network: Any) -> None:
+        plan, scheduler = self.plan, clouds.scheduler(self.plan)
+        control_plane = kubernetes.control_plane(self, self._base, plan, scheduler, network)
+        kubernetes.assemble(self, self._base, plan, scheduler, control_plane)
+        storage = self._storage(place)
+        self._attached = self._found(storage, [], [])
+        if plan.pools:
+            self._join(scheduler, control_plane, network, storage)
         self.kubeconfig = Output.secret(control_plane.kubeconfig)
         self.name = Output.from_input(plan.name)
         self.head = control_plane.id.apply(lambda _: plan.network.gateway)
         self.nodes = Output.from_input(sum(pool.count for pool in plan.pools))
         self.use = Output.from_input(f"stampworks kubectl -s {self._where} -- get nodes")
         self.ssh = self.inventory = self.certificate = self.verification_key = Output.from_input("")
-        self.mounts, self.endings = Output.from_input({}), Output.from_input([])
+        self.mounts = self._attached.apply(lambda found: {each.path: each.source for each in found.mounts})
+        self.endings = Output.from_input([])
         self.cost_tags = Output.from_input(dict(self._cloud.place.cost_tags(plan)))
         self.fingerprint = control_plane.id.apply(lambda _: fingerprint(plan))
         self.verdict = Output.from_input("unknown")
         self.register_outputs({name: getattr(self, name) for name in OUTPUTS})
+
+    def _join(self, scheduler: Any, control_plane: Any, network: Any, storage: Mapping[str, Any]) -> None:
+        """Nodes that run pods: started, configured, and then known to the control plane as what they are."""
+        plan, labels = self.plan, scheduling.node_labels(self.plan)
+        before = [*storage.values(), control_plane]
+        groups = {group: self._group(group, network, [], None, depends_on=before) for group in plan.pools}
+        roster = self._roster({group: made.generation for group, made in groups.items()})
+        playbook = self._playbook(roster, {"kubernetes_bootstrap": control_plane.bootstrap})
+        for group, made in groups.items():
+            scheduler.create_joined(
+                f"{self._base}-{group.name}",
+                cluster=plan.name,
+                control_plane=control_plane,
+                group=group,
+                members=made,
+                labels=labels,
+                capacity=scheduling.capacity(group),
+                opts=self._child(depends_on=[playbook]),
+            )
 
     def _child(self, **more: Any) -> ResourceOptions:
         return ResourceOptions(parent=self, **more)
@@ -168,7 +194,7 @@ class Cluster(pulumi.ComponentResource):
         of, plan = self._cloud.storage, self.plan
         mounts = Output.all(*(of.mount(each, storage[each.name]) for each in plan.storage))
         serials = Output.all(*map(of.serial, volumes))
-        paths = [each.mount for each in plan.controller.volumes]
+        paths = [each.mount for each in plan.controller.volumes] if volumes else []
         hosts = Output.all(*(each.address for each in databases))
         return Output.all(mounts, serials, hosts).apply(
             lambda found: Attached(
@@ -240,7 +266,7 @@ class Cluster(pulumi.ComponentResource):
             opts=self._child(depends_on=list(groups.values())),
         )
 
-    def _roster(self, groups: Iterable[Group], roll: Roll) -> Roster:
+    def _roster(self, groups: Mapping[Group, Output[str]]) -> Roster:
         plan = self.plan
         return Roster(
             self._base,
@@ -252,9 +278,9 @@ class Cluster(pulumi.ComponentResource):
                     "name": group.name,
                     "names": [node.name for node in group.nodes],
                     "count": group.count_min,
-                    "generation": roll.generations.apply(partial(_of_group, group.name)),
+                    "generation": generation,
                 }
-                for group in groups
+                for group, generation in groups.items()
             ],
             drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
             opts=self._child(),
@@ -263,7 +289,7 @@ class Cluster(pulumi.ComponentResource):
     def _secrets(self, keyring: Keyring) -> dict[str, pulumi.Input[str]]:
         return {"slurm_key": keyring.slurm_key, "database_password": keyring.database_password}
 
-    def _playbook(self, roster: Roster, keyring: Keyring) -> Playbook:
+    def _playbook(self, roster: Roster, secrets: Mapping[str, pulumi.Input[str]]) -> Playbook:
         return Playbook(
             self._base,
             playbook=_PLAYBOOK,
@@ -271,7 +297,7 @@ class Cluster(pulumi.ComponentResource):
             roster=roster.data.apply(to_dict),
             digest=configuration.content_digest(self.plan.extras, Path.cwd()),
             roles=configuration.own_roles(self.plan.extras),
-            secrets=self._secrets(keyring),
+            secrets=secrets,
             timeout_minutes=_PLAYBOOK_MINUTES,
             drain_timeout_minutes=self.plan.scheduler.drain_timeout_minutes,
             opts=self._child(),
@@ -280,7 +306,8 @@ class Cluster(pulumi.ComponentResource):
     def _inventory(self, roster: RosterData, attached: Attached) -> str:
         plan, checks = self.plan, configuration.check_texts(self.plan.extras, Path.cwd())
         content = configuration.install_digest()
-        return json.dumps(configuration.inventory(plan, roster, slurm.files(plan, roster), checks, content, attached))
+        files = slurm.files(plan, roster) if plan.scheduler.kind == "slurm" else {}
+        return json.dumps(configuration.inventory(plan, roster, files, checks, content, attached))
 
     def _bundle(self, roster: RosterData, attached: Attached) -> str:
         plan, directory = self.plan, Path.cwd()

@@ -18,16 +18,21 @@ PLUGIN = "4.34.2"
 """The version of Pulumi's plugin for Kubernetes."""
 
 
-def assemble(parent: pulumi.Resource, base: str, plan: Plan, scheduler: Any, network: Any) -> Any:
-    """The control plane of the cloud, its nodes and the objects of the cluster; the control plane has a kubeconfig."""
-    control_plane = scheduler.create(
+def control_plane(parent: pulumi.Resource, base: str, plan: Plan, scheduler: Any, network: Any) -> Any:
+    """That of the cloud, with a kubeconfig."""
+    return scheduler.create(
         base,
         cluster=plan.name,
         network=network,
         planned=plan.network,
         release=plan.release,
+        runs_pods=bool(plan.pools),
         opts=pulumi.ResourceOptions(parent=parent, protect=plan.scheduler.protect),  # all jobs and queues are in it
     )
+
+
+def assemble(parent: pulumi.Resource, base: str, plan: Plan, scheduler: Any, control_plane: Any) -> None:
+    """What the control plane is given: nodes for scheduling only, and the objects of the cluster."""
     labels = kubernetes.node_labels(plan)
     for group in plan.scheduling_only:
         scheduler.create_simulated(
@@ -45,7 +50,6 @@ def assemble(parent: pulumi.Resource, base: str, plan: Plan, scheduler: Any, net
         "kubernetes", base, settings, pulumi.ResourceOptions(parent=parent, version=PLUGIN)
     )
     _objects(base, plan, pulumi.ResourceOptions(parent=parent, provider=provider, deleted_with=control_plane))
-    return control_plane
 
 
 def _objects(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> None:

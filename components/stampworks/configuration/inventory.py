@@ -20,6 +20,18 @@ from stampworks.reasons import UNPROVEN, prefix, written
 PACKAGES_PORT = 8000
 PACKAGES_DIRECTORY = "/exports/.packages"
 PYTHON = "/usr/bin/python3"
+API_PORT = 6443
+"""Where nodes of a Kubernetes that we make reach its server."""
+PAUSE_IMAGE, WORKLOADS_IMAGE = "localhost/stampworks/pause:1", "localhost/stampworks/workloads:1"
+PAUSE: Mapping[str, Any] = {"copies": ["/bin/busybox"], "command": ["/bin/busybox", "sleep", "infinity"]}
+_MERGED = {each: f"usr/{each}" for each in ("bin", "lib", "lib64", "sbin")}
+WORKLOADS: Mapping[str, Any] = {
+    "copies": ["/etc/alternatives", "/etc/ld.so.cache", "/etc/passwd", "/etc/group"],
+    "directories": ["dev", "etc", "proc", "root", "run", "sys", "tmp", "usr", "var"],
+    "links": _MERGED,
+    "command": [],
+}
+"""What a pod has beside the node's own programs, which it sees below /usr."""
 EFA = {"FI_PROVIDER": "efa"}
 """Of libfabric's providers, as the EC2 User Guide runs NCCL over EFA: without EFA a job fails, and is not slow."""
 CONTAINERS = "/var/lib/enroot"
@@ -159,6 +171,7 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
     """The members each role is for, in the order the roles run."""
     groups = {group.name: group for group in plan.groups}
     everyone = [member.name for member in roster.members]
+    by_slurm = plan.scheduler.kind == "slurm"
     head = [member.name for member in roster.members if groups[member.group].role == "controller"]
     logins = [member.name for member in roster.members if groups[member.group].role == "login"]
     workers = [member.name for member in roster.members if groups[member.group].role == "worker"]
@@ -193,26 +206,51 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
         "slurm_accounting": accounting,
         "power": head if any(pool.elastic_nodes for pool in plan.pools) else [],
         "slurm_controller": head,
-        "slurm_worker": workers,
+        "slurm_worker": workers if by_slurm else [],
         "slurm_login": logins,
+        "kubernetes_node": [] if by_slurm else workers,
         "metrics": everyone,
-        "health": workers,
+        "health": workers if by_slurm else [],  # it tells Slurm
     }
 
 
 def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
-    head = next(member for member in roster.members if member.group == plan.controller.name)
-    controller_files = {name: text for name, text in scheduler_files.items() if name != "slurmdbd.conf"}
-    variables: dict[str, Any] = {
+    return {
         "validate_system": next(f"{part} {version}" for part, version in plan.release.versions if part in SYSTEMS),
         "packages_directory": PACKAGES_DIRECTORY,
         "packages_port": PACKAGES_PORT,
-        "base_packages_source": f"deb [trusted=yes] http://{head.address}:{PACKAGES_PORT} ./" if served(plan) else "",
+        "base_packages_source": packages_source(plan, roster) if served(plan) else "",
         "base_users": [{"name": user.name, "uid": user.uid} for user in plan.users],
         **expected_software(plan.release),
         **hardware_variables(plan.release),
         **container_variables(plan),
         "collectives_environment": collectives_environment(plan),
+        **(slurm_variables(plan, scheduler_files) if plan.scheduler.kind == "slurm" else kubernetes_variables(plan)),
+    }
+
+
+def packages_source(plan: Plan, roster: Roster) -> str:
+    """Where nodes without a way out have packages from: the head, or what each has of its image."""
+    head = next((member for member in roster.members if member.group == plan.controller.name), None)
+    where = f"http://{head.address}:{PACKAGES_PORT}" if head else f"file:{PACKAGES_DIRECTORY}"
+    return f"deb [trusted=yes] {where} ./"
+
+
+def kubernetes_variables(plan: Plan) -> dict[str, Any]:
+    """What a node needs that runs pods. On a machine made of namespaces / is an overlay already."""
+    pods = plan.network.pods
+    return {
+        "kubernetes_node_server": f"{plan.network.gateway}:{API_PORT}",
+        "kubernetes_node_snapshotter": "native" if plan.cloud == "local" else "overlayfs",
+        **({"kubernetes_node_pods_max": pods.per_node} if pods else {}),
+        "kubernetes_node_images": {PAUSE_IMAGE: dict(PAUSE), WORKLOADS_IMAGE: dict(WORKLOADS)},
+        "kubernetes_node_pause": PAUSE_IMAGE,
+    }
+
+
+def slurm_variables(plan: Plan, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
+    controller_files = {name: text for name, text in scheduler_files.items() if name != "slurmdbd.conf"}
+    variables: dict[str, Any] = {
         "slurm_controller_files": controller_files,
         "slurm_controller_own_reason": prefix("stampworks"),
         "slurm_controller_new_reason": "" if plan.proof.level == "none" else written(UNPROVEN),

@@ -7,8 +7,8 @@ from stampworks.declaration import Declaration
 from stampworks.plan import Release
 from stampworks.planning.notes import Notes
 
-SLURM = "slurm"
-"""The role of the scheduler itself."""
+SLURM, KUBERNETES = "slurm", "kubernetes_node"
+"""The roles of the schedulers themselves."""
 
 
 def choose(declaration: Declaration, notes: Notes) -> Release:
@@ -18,13 +18,14 @@ def choose(declaration: Declaration, notes: Notes) -> Release:
     scheduler = declaration.scheduler
     needed = scheduler.accounting and scheduler.database == "head"
     left_out: tuple[str, ...] = () if needed else row.accounting_roles
+    others: tuple[str, ...] = (KUBERNETES,)
     if scheduler.kind == "kubernetes":
-        left_out = (SLURM, *row.accounting_roles)
+        left_out, others = (SLURM, *row.accounting_roles), ()
         notes.reason("release.packages", f"without {', '.join(left_out)}, which only Slurm needs")
     elif left_out:
         whose = "the cloud runs" if scheduler.accounting else "only accounting needs"
         notes.reason("release.packages", f"without {', '.join(left_out)}, which {whose}")
-    roles = [role for role in row.packages if role not in left_out]
+    roles = [role for role in row.packages if role not in (*left_out, *others)]
     return Release(
         name=row.name,
         suite=row.suite,

@@ -2,6 +2,7 @@
 
 from stampworks.resources.cluster import ElasticNodes, Keyring, Playbook, Qualification, Roll, Roster, SigningKey
 from stampworks.resources.local import (
+    JoinedPool,
     LocalControlPlane,
     LocalGroup,
     LocalNetwork,
@@ -13,6 +14,7 @@ from stampworks.resources.local import (
 
 __all__ = [
     "ElasticNodes",
+    "JoinedPool",
     "Keyring",
     "LocalControlPlane",
     "LocalGroup",

@@ -111,8 +111,11 @@ class LocalControlPlane(Resource):
     network_instance: Output[str]
     address: Output[str]
     services_cidr: Output[str]
+    pods_cidr: Output[str]
+    pods_of_node: Output[int]
     versions: Output[Any]
     kubeconfig: Output[str]
+    bootstrap: Output[str]
     drift: Output[Any]
 
     def __init__(
@@ -124,6 +127,8 @@ class LocalControlPlane(Resource):
         network_instance: Input[str],
         address: Input[str],
         services_cidr: Input[str],
+        pods_cidr: Input[str],
+        pods_of_node: Input[int],
         versions: Input[Mapping[str, str]],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -133,6 +138,8 @@ class LocalControlPlane(Resource):
             "network_instance": network_instance,
             "address": address,
             "services_cidr": services_cidr,
+            "pods_cidr": pods_cidr,
+            "pods_of_node": pods_of_node,
             "versions": versions,
         }
         super().__init__(name, inputs, opts)
@@ -162,6 +169,45 @@ class SimulatedPool(Resource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {"cluster": cluster, "claim": claim, "pool": pool, "labels": labels, "capacity": capacity}
+        super().__init__(name, inputs, opts)
+
+
+class JoinedPool(Resource):
+    """Nodes that run pods, known to Kubernetes as what they are. They are there, and have been configured, before."""
+
+    token = "stampworks:local:JoinedPool"  # noqa: S105
+
+    cluster: Output[str]
+    claim: Output[str]
+    pool: Output[str]
+    generation: Output[str]
+    addresses: Output[Any]
+    labels: Output[Any]
+    accelerators: Output[Any]
+    drift: Output[Any]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        cluster: Input[str],
+        claim: Input[str],
+        pool: Input[str],
+        generation: Input[str],
+        addresses: Input[Mapping[str, str]],
+        labels: Input[Mapping[str, Mapping[str, str]]],
+        accelerators: Input[Mapping[str, str]],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        inputs = {
+            "cluster": cluster,
+            "claim": claim,
+            "pool": pool,
+            "generation": generation,
+            "addresses": addresses,
+            "labels": labels,
+            "accelerators": accelerators,
+        }
         super().__init__(name, inputs, opts)
 
 

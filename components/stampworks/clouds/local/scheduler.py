@@ -7,20 +7,30 @@ from collections.abc import Mapping
 import pulumi
 
 from stampworks.plan import Group, Network, Release
-from stampworks.resources import LocalControlPlane, LocalNetwork, SimulatedPool
+from stampworks.resources import JoinedPool, LocalControlPlane, LocalGroup, LocalNetwork, SimulatedPool
 
 
 def create(
-    name: str, *, cluster: str, network: LocalNetwork, planned: Network, release: Release, opts: pulumi.ResourceOptions
+    name: str,
+    *,
+    cluster: str,
+    network: LocalNetwork,
+    planned: Network,
+    release: Release,
+    runs_pods: bool,
+    opts: pulumi.ResourceOptions,
 ) -> LocalControlPlane:
     """A Kubernetes with Kueue and JobSet, as a cloud has one for whoever rents it."""
+    pods = planned.pods
     return LocalControlPlane(
         name,
         cluster=cluster,
         claim=network.claim,
         network_instance=network.instance,
         address=planned.gateway,
-        services_cidr=planned.pods.services_cidr if planned.pods else "",
+        services_cidr=pods.services_cidr if pods else "",
+        pods_cidr=pods.cidr if pods and runs_pods else "",
+        pods_of_node=pods.node_addresses if pods and runs_pods else 0,
         versions=dict(release.kubernetes),
         opts=opts,
     )
@@ -45,5 +55,31 @@ def create_simulated(
         pool=group.name,
         labels={node.name: labels[node.name] for node in group.nodes},
         capacity=capacity,
+        opts=pulumi.ResourceOptions.merge(opts, more),
+    )
+
+
+def create_joined(
+    name: str,
+    *,
+    cluster: str,
+    control_plane: LocalControlPlane,
+    group: Group,
+    members: LocalGroup,
+    labels: Mapping[str, Mapping[str, str]],
+    capacity: Mapping[str, str],
+    opts: pulumi.ResourceOptions,
+) -> JoinedPool:
+    """Nodes of a pool that run pods, once they are configured. Of what they have, a kubelet sees what is real."""
+    more = pulumi.ResourceOptions(depends_on=[control_plane], deleted_with=control_plane)
+    return JoinedPool(
+        name,
+        cluster=cluster,
+        claim=control_plane.claim,
+        pool=group.name,
+        generation=members.generation,
+        addresses={node.name: node.address for node in group.nodes},
+        labels={node.name: labels[node.name] for node in group.nodes},
+        accelerators={name: each for name, each in capacity.items() if "/" in name},
         opts=pulumi.ResourceOptions.merge(opts, more),
     )

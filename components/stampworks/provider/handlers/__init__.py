@@ -11,7 +11,7 @@ from stampworks.provider.handlers.elastic_nodes import ElasticNodes
 from stampworks.provider.handlers.keyring import Keyring
 from stampworks.provider.handlers.local_folders import LocalVolume, SharedDirectory
 from stampworks.provider.handlers.local_group import LocalGroup
-from stampworks.provider.handlers.local_kubernetes import LocalControlPlane, SimulatedPool
+from stampworks.provider.handlers.local_kubernetes import JoinedPool, LocalControlPlane, SimulatedPool
 from stampworks.provider.handlers.local_network import LocalNetwork
 from stampworks.provider.handlers.local_room import LocalRoom
 from stampworks.provider.handlers.playbook import Playbook
@@ -33,6 +33,7 @@ PACKAGE = Package(
         LocalNetwork(),
         LocalGroup(),
         LocalControlPlane(),
+        JoinedPool(),
         SimulatedPool(),
         Roll(),
         Roster(),

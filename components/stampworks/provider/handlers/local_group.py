@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from stampworks import operations, plan
 from stampworks.clouds.local import room
+from stampworks.clouds.local.room.kubernetes import joined
 from stampworks.configuration import drift
 from stampworks.operations.drain import LEAVES
 from stampworks.provider.handler import Call, Handler, Property
@@ -83,9 +84,12 @@ def _shrink(call: Call, group: plan.Group) -> None:
     kept = {node.name for node in group.nodes}
     leaving = {state.name: state.alive for state in _of(group.name, room.read_nodes(cluster)) if state.name not in kept}
     if ending := sorted(name for name, alive in leaving.items() if alive):
-        roster = operations.members("local", cluster, "")
         timeout = call.inputs["drainTimeoutMinutes"]
-        operations.vacate(roster, dict.fromkeys(ending, LEAVES), timeout, call.progress)
+        if _image(call.inputs)[0].kubernetes:
+            joined.vacate(cluster, ending, timeout, call.progress)
+        else:
+            roster = operations.members("local", cluster, "")
+            operations.vacate(roster, dict.fromkeys(ending, LEAVES), timeout, call.progress)
     room.end_nodes(cluster, call.inputs["claim"], list(leaving), call.progress)
 
 

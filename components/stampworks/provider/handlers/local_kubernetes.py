@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from stampworks.clouds.local import room
-from stampworks.clouds.local.room.kubernetes import control_plane, nodes
+from stampworks.clouds.local.room.kubernetes import control_plane, joined, nodes
 from stampworks.configuration import drift
 from stampworks.provider.handler import Call, Failure, Handler, Property
 
@@ -22,10 +22,13 @@ class LocalControlPlane(Handler):
         "networkInstance": Property("string", "the instance of the cluster's LocalNetwork"),
         "address": Property("string", "the room's own address, where nodes reach it"),
         "servicesCidr": Property("string", "the range of the addresses of services", replaces=True),
+        "podsCidr": Property("string", "the range of the addresses of pods; empty where no node runs any"),
+        "podsOfNode": Property("integer", "how many addresses of it a node takes"),
         "versions": Property("object", "the version of Kubernetes and of each part that it is extended by"),
     }
     outputs: ClassVar[Mapping[str, Property]] = {
         "kubeconfig": Property("string", "with what its administrator asks it", secret=True, stable=True),
+        "bootstrap": Property("string", "with what a node asks to become one", secret=True, stable=True),
         "drift": Property("array", "what is not as declared, in words"),
     }
 
@@ -37,13 +40,13 @@ class LocalControlPlane(Handler):
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         place = call.inputs["cluster"], call.inputs["claim"]
-        made = await call.thread(control_plane.ensure, *place, *_addresses(call.inputs), call.progress)
+        made = await call.thread(control_plane.ensure, *place, _addresses(call.inputs), call.progress)
         return _outputs(made)
 
     async def read(self, call: Call) -> dict[str, Any] | None:
         if not await call.thread(room.is_ours, call.id, call.inputs.get("claim", "")):
             return None
-        found = await call.thread(control_plane.read, call.id, *_addresses(call.inputs))
+        found = await call.thread(control_plane.read, call.id, _addresses(call.inputs))
         return None if found is None else _outputs(found)
 
     async def delete(self, call: Call) -> None:
@@ -87,8 +90,51 @@ class SimulatedPool(Handler):
             await call.thread(nodes.delete, cluster, name)
 
 
-def _addresses(inputs: Mapping[str, Any]) -> tuple[str, str]:
-    return inputs["address"], inputs["servicesCidr"]
+class JoinedPool(Handler):
+    """Nodes that run pods, known to Kubernetes as what they are. They are there, and have been configured, before."""
+
+    token = "stampworks:local:JoinedPool"  # noqa: S105
+    refresh = True
+    inputs: ClassVar[Mapping[str, Property]] = {
+        "cluster": Property("string", "the cluster's name", replaces=True),
+        "claim": Property("string", "the claim of the cluster's LocalRoom"),
+        "pool": Property("string", "the pool's name", replaces=True),
+        "generation": Property("string", "another one when a member is another or was started anew"),
+        "addresses": Property("object", "the address of each node, by its name"),
+        "labels": Property("object", "the labels of each node, by its name"),
+        "accelerators": Property("object", "what stands for accelerators, which no device plug-in speaks for"),
+    }
+    outputs: ClassVar[Mapping[str, Property]] = {
+        "drift": Property("array", "what is not as declared, in words"),
+    }
+
+    def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
+        return f"{inputs['cluster']}/{inputs['pool']}"
+
+    async def ensure(self, call: Call) -> dict[str, Any]:
+        await call.thread(room.expect_owner, call.inputs["cluster"], call.inputs["claim"])
+        await call.thread(joined.ensure, call.inputs["cluster"], _joined(call.inputs), call.progress)
+        return {"drift": []}
+
+    async def read(self, call: Call) -> dict[str, Any] | None:
+        cluster, _, _ = call.id.partition("/")
+        if not await call.thread(room.is_ours, cluster, call.inputs.get("claim", "")):
+            return None
+        return {"drift": drift.lines("cloud", await call.thread(joined.drift, cluster, _joined(call.inputs)))}
+
+    async def delete(self, call: Call) -> None:
+        cluster, _, name = call.id.partition("/")
+        if await call.thread(room.is_ours, cluster, call.inputs["claim"]):
+            await call.thread(joined.forget, cluster, name)
+
+
+def _addresses(inputs: Mapping[str, Any]) -> control_plane.Addresses:
+    pods, of_node = inputs.get("podsCidr", ""), inputs.get("podsOfNode", 0)
+    return control_plane.Addresses(inputs["address"], inputs["servicesCidr"], pods, of_node)
+
+
+def _joined(inputs: Mapping[str, Any]) -> joined.JoinedPool:
+    return joined.JoinedPool(inputs["pool"], inputs["addresses"], inputs["labels"], inputs["accelerators"])
 
 
 def _pool(inputs: Mapping[str, Any]) -> nodes.SimulatedPool:
@@ -98,5 +144,6 @@ def _pool(inputs: Mapping[str, Any]) -> nodes.SimulatedPool:
 def _outputs(found: control_plane.ControlPlane) -> dict[str, Any]:
     return {
         "kubeconfig": found.kubeconfig,
+        "bootstrap": found.bootstrap,
         "drift": drift.lines("cloud", (("control plane", what) for what in found.drift)),
     }

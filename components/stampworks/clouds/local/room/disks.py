@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from stampworks.clouds.local.room import files
+from stampworks.clouds.local.room import cgroups, files
 from stampworks.clouds.local.room.commands import run
 from stampworks.clouds.local.room.processes import Process, from_instance
 from stampworks.clouds.local.room.room import Room
@@ -22,6 +22,8 @@ class Image:
     """Lower directories of an overlay, the topmost first."""
     packages: str
     """Directory of the flat package repository that nodes see as /exports/.packages."""
+    containers: bool = False
+    """Whether its nodes run containers, and divide among them what the kernel counts."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,11 @@ class Disk:
     @property
     def condemned_file(self) -> Path:
         return self.folder / "condemned"
+
+    @property
+    def cgroups_file(self) -> Path:
+        """The node's control groups, of nodes that have any."""
+        return self.folder / cgroups.RECORD
 
     @property
     def host_key(self) -> str:

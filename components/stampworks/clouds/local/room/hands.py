@@ -51,6 +51,8 @@ class Boot:
     devices: tuple[str, ...]
     mapped: bool
     """Whether this is done by an ordinary user, in a user namespace."""
+    cgroups: tuple[tuple[str, str, str], ...]
+    """(directory, kind, options) of the control groups that are the node's own; none where it divides nothing."""
 
 
 def look(room: Room) -> dict[str, dict[str, network.Link]]:

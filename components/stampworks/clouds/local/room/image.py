@@ -20,6 +20,7 @@ from stampworks.clouds.local.room import apt, disks, files, nodes, retention, ro
 from stampworks.clouds.local.room.commands import CONTAINED, MAPPED_ROOT, run
 from stampworks.clouds.local.room.disks import Image
 from stampworks.clouds.local.room.errors import RoomError
+from stampworks.clouds.local.room.kubernetes import programs as kubernetes
 from stampworks.clouds.local.room.room import Progress, Room
 from stampworks.plan import Group, Machine, Member, Network, Node, Release, Roster
 
@@ -32,6 +33,9 @@ NEEDED = ("iproute2", "openssh-server", "runit")
 
 BREAKING = ("bindfs", "libfaketime")
 """What some faults need: nodes find these packages beside those of the release, and none has them installed."""
+
+ON_NODES = ("kubelet",)
+"""Of the programs of Kubernetes, those that its nodes run."""
 
 FORMAT = 2
 """Part of every digest: count it up when this module makes something else of the same things."""
@@ -86,11 +90,13 @@ class Recipe:
     base: Path
     repository: Path
     node: Path
+    programs: tuple[Path, ...]
+    """What is copied onto nodes because no package of the suite has it."""
 
     @property
     def image(self) -> Image:
         layers = (self.node / "layer", self.base / "tree")
-        return Image(self.node.name, tuple(map(str, layers)), str(self.repository / "repository"))
+        return Image(self.node.name, tuple(map(str, layers)), str(self.repository / "repository"), bool(self.programs))
 
     @property
     def whole(self) -> bool:
@@ -136,7 +142,8 @@ def _recipe(release: Release, content_digest: str) -> Recipe:
     host = [platform.machine(), bool(MAPPED_ROOT)]  # a user's files belong to other numbers than root's
     base = _digest([FORMAT, host, release.suite, sources, base_packages, tree])
     repository = _digest([base, packages])
-    node = _digest([repository, content_digest, STRIP])
+    programs = tuple(Path(kubernetes.program(name)) for name in ON_NODES) if release.kubernetes else ()
+    node = _digest([repository, content_digest, STRIP, *map(str, programs)])
     images = files.make_directory(paths.cache_dir() / "images", 0o700)
     return Recipe(
         release,
@@ -146,6 +153,7 @@ def _recipe(release: Release, content_digest: str) -> Recipe:
         base=images / f"base-{base}",
         repository=images / f"packages-{repository}",
         node=images / f"node-{node}",
+        programs=programs,
     )
 
 
@@ -198,6 +206,10 @@ def _make_node(recipe: Recipe, draft: Path, install: Callable[[Builder], None], 
         if stripped.returncode != 0:
             raise RoomError(WHERE, "cannot clean the builder", stripped.stderr)
     (room.nodes / BUILDER.name / "upper").rename(draft / "layer")
+    for program in recipe.programs:
+        shutil.copy(program, files.make_directory(draft / "layer/usr/local/bin", 0o755))
+    if recipe.image.containers:
+        retention.mark(draft)
     files.remove_tree(room.folder, WHERE)
     retention.describe(draft, [recipe.base.name, recipe.repository.name])
 

@@ -21,12 +21,17 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-NEW_MOUNTS, NEW_HOSTNAME, NEW_IPC, NEW_PIDS, NEW_NETWORK = 1 << 17, 1 << 26, 1 << 27, 1 << 29, 1 << 30  # CLONE_NEW...
-RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 1 << 5, 1 << 12, 1 << 14, 1 << 18  # MS_...
+# CLONE_NEW...
+NEW_MOUNTS, NEW_HOSTNAME, NEW_IPC, NEW_PIDS, NEW_NETWORK = 1 << 17, 1 << 26, 1 << 27, 1 << 29, 1 << 30
+NEW_CGROUPS = 1 << 25
+# MS_...
+RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 1 << 5, 1 << 12, 1 << 14, 1 << 18
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 LINKS = {"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
 PSEUDO = NOSUID | NODEV | NOEXEC
+KUBELETS = {"kernel/panic": 10, "kernel/panic_on_oops": 1, "vm/overcommit_memory": 1}
+"""Settings of the kernel that a kubelet insists on (kubelet/cm, setupKernelTunables)."""
 
 AWAITED_S = 1.0
 
@@ -109,7 +114,9 @@ def unshare_and_boot(boot: dict[str, Any], gate: int, births: int, teller: socke
     try:
         with Path("/run/netns", boot["name"]).open() as namespace:
             check(libc.setns(namespace.fileno(), NEW_NETWORK), "join the network of " + boot["name"])
-        check(libc.unshare(NEW_MOUNTS | NEW_HOSTNAME | NEW_IPC | NEW_PIDS), "unshare")
+        enter_cgroups(boot["cgroups"])
+        spaces = NEW_MOUNTS | NEW_HOSTNAME | NEW_IPC | NEW_PIDS | (NEW_CGROUPS if boot["cgroups"] else 0)
+        check(libc.unshare(spaces), "unshare")
         if pid := os.fork():
             os.write(births, str(pid).encode())
             os._exit(0)
@@ -123,6 +130,24 @@ def unshare_and_boot(boot: dict[str, Any], gate: int, births: int, teller: socke
         os._exit(1)
 
 
+def enter_cgroups(cgroups: list[list[str]]) -> None:
+    """Makes them this process' own; in version 2 those of containers are beside it, not below it."""
+    for folder, kind, _ in cgroups:
+        Path(folder, "init" if kind == "cgroup2" else ".", "cgroup.procs").write_text("0")
+
+
+def mount_cgroups(point: Path, cgroups: list[list[str]]) -> None:
+    """What the node sees of them begins with its own."""
+    unified = [kind for _, kind, _ in cgroups if kind == "cgroup2"]
+    if unified:
+        mount("cgroup2", point, "cgroup2", PSEUDO)
+        return
+    mount("cgroups", point, "tmpfs", PSEUDO, "mode=755")
+    for _, kind, controllers in cgroups:
+        (point / controllers).mkdir()
+        mount("cgroup", point / controllers, kind, PSEUDO, controllers)
+
+
 def build(boot: dict[str, Any]) -> None:
     """Puts the node's file system together at boot["root"]."""
     os.umask(0o022)
@@ -131,10 +156,14 @@ def build(boot: dict[str, Any]) -> None:
     mount("overlay", root, "overlay", 0, overlay_options(boot))
     mount("proc", root / "proc", "proc", PSEUDO)
     mount("sysfs", root / "sys", "sysfs", PSEUDO | RDONLY)  # after joining the network: /sys/class/net is the node's
+    if boot["cgroups"]:
+        mount_cgroups(root / "sys/fs/cgroup", boot["cgroups"])
     quieten(root / "proc/sys/net/ipv6/conf")
     steady(root / "proc/sys/net/ipv4/tcp_congestion_control")
     seal_sysctls(root / "proc/sys")
     build_dev(root / "dev", boot["devices"])
+    if boot["cgroups"]:
+        pretend(root)
     mount(boot["exports"], root / "exports", "", BIND | REC)  # a shared directory may be a disk of its own
     for source, target in boot["volumes"]:
         point = root / target.lstrip("/")
@@ -171,6 +200,15 @@ def seal_sysctls(path: Path) -> None:
     bind_read_only(str(path), path)
     mount(path / "net", path / "net", "", BIND)
     mount("none", path / "net", "", REMOUNT | BIND | PSEUDO)
+
+
+def pretend(root: Path) -> None:
+    """What a kubelet wants of a kernel that it has for itself: it turns files that mean nothing, and hears nothing."""
+    (root / "dev/kmsg").symlink_to("null")
+    for name, value in KUBELETS.items():
+        own = root / "dev" / f".{name.replace('/', '.')}"
+        own.write_text(f"{value}\n")
+        mount(own, root / "proc/sys" / name, "", BIND)
 
 
 def build_dev(dev: Path, accelerators: list[str]) -> None:

@@ -132,16 +132,18 @@ def ports(nodes: Sequence[Node], rails: Sequence[Rail], present: Links) -> Batch
     return Batch("", tuple(ip), tuple(tc))
 
 
-def interfaces(node: Node, management_cidr: str, rails: Sequence[Rail]) -> Batch:
+def interfaces(node: Node, network: Network, rails: Sequence[Rail]) -> Batch:
     """The node's ends of its interfaces with their addresses, in the node's namespace."""
     ip = ["link set lo up"]
     tc = []
-    cidrs = [management_cidr, *(rail.cidr for rail in rails)]
+    cidrs = [network.management_cidr, *(rail.cidr for rail in rails)]
     addresses = [node.address, *node.rail_addresses]
     for (name, _, rate_mbps), address, cidr in zip(_interfaces(node, rails), addresses, cidrs, strict=False):
         ip += [f"addr replace {with_prefix(address, cidr)} dev {name}", f"link set {name} up"]
         if rate_mbps:
             tc.append(shape(name, rate_mbps))
+    if network.pods and network.pods.cidr:
+        ip.append(f"route replace {network.pods.cidr} via {network.gateway}")
     return Batch(node.name, tuple(ip), tuple(tc))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from stampworks.clouds.local.room import disks, files, hands, network, retention
+from stampworks.clouds.local.room import cgroups, disks, files, hands, network, retention
 from stampworks.clouds.local.room.commands import ENVIRONMENT, MAPPED_ROOT
 from stampworks.clouds.local.room.disks import Commission, Disk, Image, disk_of
 from stampworks.clouds.local.room.errors import RoomError
@@ -205,10 +205,10 @@ def _authorize(room: Room, nodes: Sequence[Node]) -> None:
 
 
 def _plug_in(room: Room, nodes: Sequence[Node], rails: Sequence[Rail]) -> None:
-    management = from_json(Network, room.network_file.read_text()).management_cidr
+    planned = from_json(Network, room.network_file.read_text())
     spaces = [network.Batch(node.name, ()) for node in nodes]  # they are there before anything is plugged into them
     ports = network.ports(nodes, rails, hands.look(room)[""])
-    hands.arrange(room, [*spaces, ports, *(network.interfaces(node, management, rails) for node in nodes)])
+    hands.arrange(room, [*spaces, ports, *(network.interfaces(node, planned, rails) for node in nodes)])
 
 
 def _boot_of(room: Room, wanted: Commission, image: Image) -> hands.Boot:
@@ -227,6 +227,7 @@ def _boot_of(room: Room, wanted: Commission, image: Image) -> hands.Boot:
         # the only device nodes that every Linux has eight of, with or without privilege: they stand for accelerators
         devices=tuple(f"tty{index}" for index in range(wanted.accelerators)),
         mapped=bool(MAPPED_ROOT),
+        cgroups=cgroups.make(disk.cgroups_file, room.name, wanted.node.name) if image.containers else (),
     )
 
 
@@ -289,6 +290,7 @@ def _shut_down(room: Room, name: str) -> None:
 def _power_off(disk: Disk) -> None:
     if process := disk.process:
         process.end(disk.folder.name)
+    cgroups.remove(disk.cgroups_file, disk.folder.name)
 
 
 # -- looking

@@ -20,7 +20,7 @@ from stampworks.clouds.local.room.room import Progress, Room
 
 KEPT = 8
 """How many images stay that no node was made from: going back and forth between clones must not build each time."""
-ROOMS, PARTS = "rooms", "parts.json"
+ROOMS, PARTS, CONTAINERS = "rooms", "parts.json", "containers"
 
 
 def describe(node: Path, parts: list[str]) -> None:
@@ -28,12 +28,18 @@ def describe(node: Path, parts: list[str]) -> None:
     files.write(node / PARTS, json.dumps(parts))
 
 
+def mark(node: Path) -> None:
+    """Notes that nodes of this image run containers."""
+    (node / CONTAINERS).touch()
+
+
 def image(digest: str) -> Image:
     """The image of this digest; it is in the cache as long as some disk lies on it."""
     folder = paths.cache_dir() / "images"
     parts: list[str] = json.loads((folder / digest / PARTS).read_text())
     base, repository = (folder / part for part in parts)
-    return Image(digest, (str(folder / digest / "layer"), str(base / "tree")), str(repository / "repository"))
+    layers = (str(folder / digest / "layer"), str(base / "tree"))
+    return Image(digest, layers, str(repository / "repository"), (folder / digest / CONTAINERS).exists())
 
 
 def touch(node: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stampworks import paths
-from stampworks.clouds.local.room import files, outer
+from stampworks.clouds.local.room import cgroups, files, outer
 from stampworks.clouds.local.room.commands import MAPPED_ROOT, failed
 from stampworks.clouds.local.room.errors import RoomError
 from stampworks.clouds.local.room.processes import Process, from_instance
@@ -129,6 +129,8 @@ class Room:
             if launcher and launcher.program == "unshare":  # it ends on its own, a moment later
                 launcher.wait(self.name)
         self._process_file.unlink(missing_ok=True)
+        for record in self.nodes.glob(f"*/{cgroups.RECORD}"):
+            cgroups.remove(record, self.name)
 
     def remove(self) -> None:
         """Ends the room and removes all that it kept; the caller holds its lock."""

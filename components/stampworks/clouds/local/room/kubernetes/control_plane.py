@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
+from typing import Any
 
 from stampworks.clouds.local.room import RoomError, daemons, files
 from stampworks.clouds.local.room.daemons import Daemon
@@ -18,7 +19,7 @@ from stampworks.clouds.local.room.kubernetes.programs import HINT, program
 from stampworks.clouds.local.room.room import Progress, Room, of_cluster
 
 API_PORT, _ETCD_PORT = 6443, 2379
-_ADMINISTRATORS = "system:masters"
+_ADMINISTRATORS, _NODES_TO_BE = "system:masters", "system:bootstrappers"
 _DOOR = "kubernetes-api"
 _SERVER = ("etcd", "kube-apiserver")
 _NAMES = (*_SERVER, "kube-controller-manager", "kube-scheduler")
@@ -28,22 +29,36 @@ _RATE = ("--kube-api-qps=300", "--kube-api-burst=600")
 
 
 @dataclass(frozen=True)
+class Addresses:
+    gateway: str
+    """Of the room, where nodes reach the server."""
+    services: str
+    """The range of services."""
+    pods: str = ""
+    """The range of pods; empty where no node runs any."""
+    pods_of_node: int = 0
+    """How many addresses of it a node takes."""
+
+
+@dataclass(frozen=True)
 class ControlPlane:
     """A control plane as it was found."""
 
     kubeconfig: str
+    bootstrap: str
+    """With what a node asks to become one."""
     drift: tuple[str, ...]
 
 
-def ensure(cluster: str, claim: str, gateway: str, services_cidr: str, progress: Progress) -> ControlPlane:
+def ensure(cluster: str, claim: str, addresses: Addresses, progress: Progress) -> ControlPlane:
     """Starts what does not run; the room has to be there."""
     room = of_cluster(cluster)
     with room.locked():
         room.claim(claim)
-        return _ensure(room, gateway, services_cidr, progress)
+        return _ensure(room, addresses, progress)
 
 
-def read(cluster: str, gateway: str, services_cidr: str) -> ControlPlane | None:
+def read(cluster: str, addresses: Addresses) -> ControlPlane | None:
     """What is there now; None when there is none, or its room has ended."""
     room = of_cluster(cluster)
     folder = _folder(room)
@@ -52,9 +67,9 @@ def read(cluster: str, gateway: str, services_cidr: str) -> ControlPlane | None:
     drift = [f"{name} does not run" for name in daemons.dead(room, (*_NAMES, *addons.NAMES))]
     if daemons.dead(room, [_DOOR]):
         drift.append("nothing leads to its server from outside the room")
-    if certificates.outdated(folder / "pki", _parties(gateway, services_cidr)):
+    if certificates.outdated(folder / "pki", _parties(addresses)):
         drift.append("some of its certificates end within a month, or name other addresses")
-    return ControlPlane((folder / "admin.conf").read_text(), tuple(drift))
+    return _found(folder, tuple(drift))
 
 
 def end(cluster: str, claim: str) -> None:
@@ -100,14 +115,14 @@ def access(cluster: str) -> tuple[str, ...]:
     return command(config) if room.process is not None and config.exists() else ()
 
 
-def _ensure(room: Room, gateway: str, services_cidr: str, progress: Progress) -> ControlPlane:
+def _ensure(room: Room, addresses: Addresses, progress: Progress) -> ControlPlane:
     folder = _folder(room)
     files.make_directory(folder, 0o700)
-    certificates.ensure(folder / "pki", _parties(gateway, services_cidr))
+    certificates.ensure(folder / "pki", _parties(addresses))
     for name in ("controller-manager", "scheduler", "addons"):
         _write_config(folder, name, f"https://127.0.0.1:{API_PORT}")
     addons.write_settings(folder)
-    parts = _parts(room, gateway, services_cidr)
+    parts = _parts(room, addresses)
     if daemons.dead(room, _SERVER):
         # What asks the server would take minutes to notice that it is there again: it starts anew, too.
         daemons.end(room, [name for name in (*_NAMES, *addons.NAMES) if name not in _SERVER])
@@ -116,27 +131,37 @@ def _ensure(room: Room, gateway: str, services_cidr: str, progress: Progress) ->
     _write_config(folder, "admin", f"https://127.0.0.1:{port}")
     asked = Kubectl(room.name, folder / "admin.conf")
     asked.until(room, _NAMES, "its server is not ready", ["get", "--raw", "/readyz"])
+    if addresses.pods:
+        _write_config(folder, "bootstrap", f"https://{addresses.gateway}:{API_PORT}")
+        asked.apply("cannot let nodes join", _joining())
     progress("Kubernetes answers")
     addons.install(room, folder, asked)
     progress("Kueue and JobSet answer")
-    return ControlPlane((folder / "admin.conf").read_text(), ())
+    return _found(folder, ())
 
 
-def _parties(gateway: str, services_cidr: str) -> list[Party]:
-    first_service = str(IPv4Network(services_cidr)[1])
+def _found(folder: Path, drift: tuple[str, ...]) -> ControlPlane:
+    bootstrap = folder / "bootstrap.conf"
+    said = bootstrap.read_text() if bootstrap.exists() else ""
+    return ControlPlane((folder / "admin.conf").read_text(), said, drift)
+
+
+def _parties(addresses: Addresses) -> list[Party]:
+    first_service = str(IPv4Network(addresses.services)[1])
     names = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
     return [
-        Party("apiserver", "kube-apiserver", hosts=(*names, "127.0.0.1", gateway, first_service)),
+        Party("apiserver", "kube-apiserver", hosts=(*names, "127.0.0.1", addresses.gateway, first_service)),
         Party("kubelet-client", "kube-apiserver-kubelet-client", _ADMINISTRATORS),
         Party("controller-manager", "system:kube-controller-manager"),
         Party("scheduler", "system:kube-scheduler"),
         Party("admin", "stampworks", _ADMINISTRATORS),
+        Party("bootstrap", "stampworks-node", _NODES_TO_BE),
         Party("addons", "stampworks-addons", _ADMINISTRATORS),
         Party("webhooks", "webhooks", hosts=("127.0.0.1",)),
     ]
 
 
-def _parts(room: Room, gateway: str, services_cidr: str) -> list[Daemon]:
+def _parts(room: Room, addresses: Addresses) -> list[Daemon]:
     folder = _folder(room)
     pki = folder / "pki"
 
@@ -174,9 +199,9 @@ def _parts(room: Room, gateway: str, services_cidr: str) -> list[Daemon]:
                 f"--etcd-servers=http://127.0.0.1:{_ETCD_PORT}",
                 "--bind-address=0.0.0.0",  # of the room's network, which nothing outside reaches
                 f"--secure-port={API_PORT}",
-                f"--advertise-address={gateway}",
+                f"--advertise-address={addresses.gateway}",
                 "--endpoint-reconciler-type=none",
-                f"--service-cluster-ip-range={services_cidr}",
+                f"--service-cluster-ip-range={addresses.services}",
                 f"--cert-dir={folder / 'run' / 'apiserver'}",
                 f"--tls-cert-file={pki / 'apiserver.crt'}",
                 f"--tls-private-key-file={pki / 'apiserver.key'}",
@@ -184,6 +209,7 @@ def _parts(room: Room, gateway: str, services_cidr: str) -> list[Daemon]:
                 f"--kubelet-certificate-authority={pki / 'ca.crt'}",
                 f"--kubelet-client-certificate={pki / 'kubelet-client.crt'}",
                 f"--kubelet-client-key={pki / 'kubelet-client.key'}",
+                "--kubelet-preferred-address-types=InternalIP",
                 "--service-account-issuer=https://kubernetes.default.svc",
                 f"--service-account-key-file={pki / 'accounts.key'}",
                 f"--service-account-signing-key-file={pki / 'accounts.key'}",
@@ -203,7 +229,7 @@ def _parts(room: Room, gateway: str, services_cidr: str) -> list[Daemon]:
                 f"--cluster-signing-cert-file={pki / 'ca.crt'}",
                 f"--cluster-signing-key-file={pki / 'ca.key'}",
                 "--use-service-account-credentials",
-                "--controllers=*,-nodeipam",
+                *_ranges(addresses),
             ),
             reads=(pki / "ca.crt", pki / "accounts.key", folder / "controller-manager.conf"),
         ),
@@ -213,6 +239,33 @@ def _parts(room: Room, gateway: str, services_cidr: str) -> list[Daemon]:
             reads=(folder / "scheduler.conf",),
         ),
     ]
+
+
+def _ranges(addresses: Addresses) -> list[str]:
+    """Who gives nodes the ranges of their pods: nobody where none runs any, for simulated ones need no address."""
+    if not addresses.pods:
+        return ["--controllers=*,-nodeipam"]
+    prefix = 32 - (addresses.pods_of_node - 1).bit_length()
+    of_node = f"--node-cidr-mask-size={prefix}"
+    return ["--controllers=*", "--allocate-node-cidrs", f"--cluster-cidr={addresses.pods}", of_node]
+
+
+def _joining() -> Iterator[dict[str, Any]]:
+    """Who comes with the certificate for joining gets one of a node's own, and who has that gets it renewed."""
+    clients = "system:certificates.k8s.io:certificatesigningrequests"
+    for name, role, group in (
+        ("join", "system:node-bootstrapper", _NODES_TO_BE),
+        ("approve", f"{clients}:nodeclient", _NODES_TO_BE),
+        ("renew", f"{clients}:selfnodeclient", "system:nodes"),
+    ):
+        kind = "rbac.authorization.k8s.io"
+        yield {
+            "apiVersion": f"{kind}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": f"stampworks-{name}"},
+            "roleRef": {"apiGroup": kind, "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": kind, "kind": "Group", "name": group}],
+        }
 
 
 def _write_config(folder: Path, name: str, server: str) -> None:

@@ -1,0 +1,197 @@
+"""Nodes that run pods, once they have joined: known by what they are, reached by the pods of others."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from stampworks.clouds.local.room import Progress, RoomError, hands, network
+from stampworks.clouds.local.room.commands import run
+from stampworks.clouds.local.room.errors import AGAIN
+from stampworks.clouds.local.room.kubernetes import control_plane
+from stampworks.clouds.local.room.kubernetes.kubectl import Kubectl
+from stampworks.clouds.local.room.room import Room, of_cluster
+
+_READY_S, _POLL_S = 90.0, 0.5
+_FORWARD = "echo 1 >/proc/sys/net/ipv4/ip_forward"
+_SERVING = "kubernetes.io/kubelet-serving"
+POOL = "stampworks/joined-pool"
+"""The label by which the nodes of a pool are found again, whatever their other labels have become."""
+
+
+@dataclass(frozen=True)
+class JoinedPool:
+    """What there is to be of one pool."""
+
+    name: str
+    addresses: Mapping[str, str]
+    """By the name of each node."""
+    labels: Mapping[str, Mapping[str, str]]
+    accelerators: Mapping[str, str]
+    """What stands for accelerators, for which no device plug-in speaks; none of a machine that has real ones."""
+
+
+def ensure(cluster: str, pool: JoinedPool, progress: Progress) -> None:
+    """Waits until all of them are ready, and has them known as what they are."""
+    asked, room = control_plane.kubectl(cluster), of_cluster(cluster)
+    forget(cluster, pool.name, keep=tuple(pool.addresses))
+    deadline = time.monotonic() + _READY_S
+    while True:
+        _vouch(asked, pool)
+        found = _found(asked, pool)
+        _label(asked, pool, found)
+        _lead(room, pool, found)
+        wrong = list(_drift(pool, found))
+        if not wrong:
+            break
+        if time.monotonic() > deadline:
+            raise RoomError(asked.where, f"{wrong[0][0]} is {wrong[0][1]} after {_READY_S:g} s", "", AGAIN)
+        progress(f"{len({name for name, _ in wrong})} of {len(pool.addresses)} nodes do not run pods yet")
+        time.sleep(_POLL_S)
+    progress(f"{len(pool.addresses)} nodes of pool {pool.name} run pods")
+
+
+def drift(cluster: str, pool: JoinedPool) -> list[tuple[str, str]]:
+    """Each node that is not what it should be, and what it is."""
+    unknown = [(pool.name, "nobody knows how its nodes are, for the server of Kubernetes does not answer")]
+    if not control_plane.answers(cluster):
+        return unknown
+    try:
+        return list(_drift(pool, _found(control_plane.kubectl(cluster), pool)))
+    except RoomError:  # whoever repairs the server repairs this, too
+        return unknown
+
+
+def forget(cluster: str, name: str, keep: Sequence[str] = ()) -> None:
+    """Has Kubernetes forget the pool's nodes; fine when nobody answers, for then it is going as a whole."""
+    if control_plane.answers(cluster):
+        asked = control_plane.kubectl(cluster)
+        there = asked.listed("cannot look at nodes", "nodes", f"--selector={POOL}={name}")
+        gone = [node["metadata"]["name"] for node in there if node["metadata"]["name"] not in keep]
+        if gone:
+            asked.said("cannot remove nodes", ["delete", "node", "--ignore-not-found", "--wait=false", *gone])
+
+
+def vacate(cluster: str, names: Sequence[str], timeout_minutes: float, progress: Progress) -> None:
+    """Nodes that will go take no more pods; returns once none runs on them. Else they take pods again."""
+    if not control_plane.answers(cluster):
+        return
+    asked = control_plane.kubectl(cluster)
+    known = {node["metadata"]["name"] for node in asked.listed("cannot look at nodes", "nodes")}
+    leaving = [name for name in names if name in known]
+    deadline = time.monotonic() + 60 * timeout_minutes
+    try:
+        for name in leaving:
+            asked.said(f"cannot take {name} out of service", ["cordon", name])
+        while busy := [one for name in leaving for one in _pods(asked, name)]:
+            if time.monotonic() > deadline:
+                late = f"did not become free within {timeout_minutes:g} minutes: nothing was removed"
+                what = f"{', '.join(leaving)} {late}"
+                hint = "wait for them, or cancel them; scheduler.drain_timeout_minutes says how long to wait"
+                raise RoomError(asked.where, what, f"still there: {', '.join(busy)}", hint)
+            progress(f"waiting for {', '.join(busy)}")
+            time.sleep(1.0)
+    except BaseException:
+        for name in leaving:
+            asked.said(f"cannot take {name} back into service", ["uncordon", name])
+        raise
+
+
+def _pods(asked: Kubectl, node: str) -> list[str]:
+    there = asked.listed("cannot look at pods", "pods", "--all-namespaces", f"--field-selector=spec.nodeName={node}")
+    going = [pod for pod in there if pod["status"].get("phase") in ("Pending", "Running")]
+    return [f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in going]
+
+
+def _found(asked: Kubectl, pool: JoinedPool) -> dict[str, dict[str, Any]]:
+    there = asked.listed("cannot look at nodes", "nodes")
+    return {node["metadata"]["name"]: node for node in there if node["metadata"]["name"] in pool.addresses}
+
+
+def _label(asked: Kubectl, pool: JoinedPool, found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Only nodes that are there: an object of one that never came would stand for it."""
+    late = [name for name, node in found.items() if any(_said(pool, name, node))]
+    if late:
+        asked.apply("cannot label nodes", [_node(pool, name) for name in late])
+    for name, node in found.items():
+        if any(_counted(pool, node)):
+            amounts = {"capacity": pool.accelerators, "allocatable": pool.accelerators}
+            patch = ["patch", "node", name, "--subresource=status", "--type=merge", f"--patch={_json(amounts)}"]
+            asked.said(f"cannot say what {name} has", patch)
+
+
+def _node(pool: JoinedPool, name: str) -> dict[str, Any]:
+    labels = {POOL: pool.name, **pool.labels[name]}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
+def _json(status: Mapping[str, Any]) -> str:
+    return json.dumps({"status": status})
+
+
+def _lead(room: Room, pool: JoinedPool, found: Mapping[str, Mapping[str, Any]]) -> None:
+    """The room routes between the ranges of nodes, as the network of a cloud does."""
+    ranges = {name: node["spec"].get("podCIDR") for name, node in found.items()}
+    routes = [
+        f"route replace {range_} via {pool.addresses[name]} dev {network.MANAGEMENT}"
+        for name, range_ in ranges.items()
+        if range_
+    ]
+    if routes:
+        run([*room.inside, "sh", "-c", _FORWARD], room.name, "cannot have the room forward packets", timeout=20)
+        hands.arrange(room, [network.Batch("", tuple(routes))])
+
+
+def _drift(pool: JoinedPool, found: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for name in pool.addresses:
+        node = found.get(name)
+        if node is None:
+            yield name, "not known to Kubernetes"
+            continue
+        yield from ((name, what) for what in (*_said(pool, name, node), *_counted(pool, node)))
+        if not any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"]["conditions"]):
+            yield name, "not ready"
+
+
+def _said(pool: JoinedPool, name: str, node: Mapping[str, Any]) -> Iterator[str]:
+    said = node["metadata"].get("labels", {})
+    for key, value in {POOL: pool.name, **pool.labels[name]}.items():
+        if said.get(key) != value:
+            yield f"label {key} is {said.get(key, 'missing')}, not {value}"
+
+
+def _counted(pool: JoinedPool, node: Mapping[str, Any]) -> Iterator[str]:
+    for resource, amount in pool.accelerators.items():
+        if (there := node["status"].get("allocatable", {}).get(resource, "0")) != amount:
+            yield f"known with {there} of {amount} {resource}"
+
+
+def _vouch(asked: Kubectl, pool: JoinedPool) -> None:
+    """Approves what kubelets ask for to be believed by the server: for their own name and address, and no other."""
+    for request in asked.listed("cannot look at requests for certificates", "certificatesigningrequests"):
+        spec = request["spec"]
+        if spec["signerName"] != _SERVING or request.get("status", {}).get("conditions"):
+            continue
+        if _is_own(spec, pool):
+            asked.said("cannot vouch for a node", ["certificate", "approve", request["metadata"]["name"]])
+
+
+def _is_own(spec: Mapping[str, Any], pool: JoinedPool) -> bool:
+    name = str(spec.get("username", "")).removeprefix("system:node:")
+    if name not in pool.addresses:
+        return False
+    try:
+        wanted = x509.load_pem_x509_csr(base64.b64decode(spec["request"]))
+        names = wanted.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, x509.ExtensionNotFound):
+        return False
+    common = [str(each.value) for each in wanted.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    hosts = {*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))}
+    return common == [f"system:node:{name}"] and hosts <= {name, pool.addresses[name]}

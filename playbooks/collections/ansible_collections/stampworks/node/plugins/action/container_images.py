@@ -1,0 +1,9 @@
+"""Makes images of containers from the node's own files."""
+
+from __future__ import annotations
+
+from ansible_collections.stampworks.node.plugins.plugin_utils.on_node import OnNode
+
+
+class ActionModule(OnNode):
+    module = "container_images"
