@@ -69,7 +69,8 @@ class Agent:
     def __init__(self, settings: Settings, ranks: Ranks) -> None:
         self.settings, self.ranks = settings, ranks
         node = settings.cluster.named(ranks.node)
-        self.address = node.address if node else "127.0.0.1"
+        own = os.environ.get("POD_IP", "")
+        self.address = own or (node.address if node else "127.0.0.1")
         rails = node.rails if node and settings.copies == "rail" else ()
         self.keeps_at = rails[0] if rails else self.address
         """Where snapshots come to."""
@@ -355,7 +356,7 @@ def _started(settings: Settings, ranks: Ranks) -> dict[str, Any]:
     submitted = os.environ.get("STAMPWORKS_SUBMITTED", "")  # or put back into the queue, in seconds of Unix time
     return {
         "name": settings.name,
-        "job": os.environ.get("SLURM_JOB_ID", ""),
+        "job": os.environ.get("SLURM_JOB_ID") or os.environ.get("JOB_ID", ""),
         "nodes": ranks.world,
         **({"submitted": int(submitted)} if submitted.isdecimal() else {}),
         "settings": settings.told(),

@@ -71,7 +71,8 @@ class Ranks:
         self.local = _number(environment, "SLURM_LOCALID", "LOCAL_RANK", 0)
         self.node = environment.get("SLURMD_NODENAME") or environment.get("NODE_NAME") or os.uname().nodename
         self.first = self._first(environment)
-        job, step = environment.get("SLURM_JOB_ID", "0"), environment.get("SLURM_STEP_ID", "0")
+        job = environment.get("SLURM_JOB_ID") or environment.get("JOB_ID", "0")
+        step = environment.get("SLURM_STEP_ID", "0")
         self.start = f"stampworks {job}.{step}"
         self.program = 0
         self._meeting: Meeting | None = None

@@ -35,7 +35,7 @@ def drain_nodes(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
 
     reason = operations.said_by(login(), arguments.reason)
-    plan, roster = stacks.cluster_of(arguments.stack)
+    plan, roster = stacks.slurm_of(arguments.stack)
     with Progress(f"draining {len(arguments.nodes)} of the nodes of stack {arguments.stack}") as progress:
         operations.drain(plan, roster, arguments.nodes, reason)
         if arguments.wait:
@@ -57,7 +57,7 @@ def return_nodes(arguments: argparse.Namespace) -> int:
     from stampworks import operations
     from stampworks.cli.output import Progress
 
-    plan, roster = stacks.cluster_of(arguments.stack)
+    plan, roster = stacks.slurm_of(arguments.stack)
     with Progress(f"returning {len(arguments.nodes)} of the nodes of stack {arguments.stack}"):
         operations.give_back(plan, roster, arguments.nodes, arguments.force)
     return _show(plan, roster, arguments)

@@ -89,7 +89,7 @@ def run_job(arguments: argparse.Namespace) -> int:
 
     if not arguments.command:
         raise exits.CliError("run needs a command", "write it behind --, for example: stampworks run -- hostname")
-    plan, roster = stacks.cluster_of(arguments.stack)
+    plan, roster = stacks.slurm_of(arguments.stack)
     run = prepare(plan, roster, arguments.command, arguments.nodes, arguments.pool, arguments.user)
     return _carry_out(run, roster)
 

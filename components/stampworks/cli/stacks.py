@@ -116,13 +116,22 @@ def cluster_of(stack: str) -> tuple[Plan, Roster]:
     return plan, members_of(plan, stack)
 
 
-def members_of(plan: Plan, stack: str) -> Roster:
-    """Who is in the cluster of a plan now; an error when no cluster runs, or another scheduler than Slurm."""
-    from stampworks.operations import members
-
+def slurm_of(stack: str) -> tuple[Plan, Roster]:
+    """The same for what only Slurm is asked; an error where the scheduler is another one."""
+    plan = plan_of(stack)
     if plan.scheduler.kind == "kubernetes":
         hint = "stampworks status shows who has what, and stampworks kubectl asks for anything else"
         raise exits.CliError(f"this asks Slurm, and the scheduler of cluster {plan.name} is Kubernetes", hint)
+    return plan, members_of(plan, stack)
+
+
+def members_of(plan: Plan, stack: str) -> Roster:
+    """Who is in the cluster of a plan now; an error when no cluster runs."""
+    from stampworks.operations import members
+
+    if plan.scheduler.kind == "kubernetes" and not plan.pools:
+        what = f"all nodes of cluster {plan.name} are for scheduling only, and nothing runs on them"
+        raise exits.CliError(what, "declare a pool without scheduling_only: true")
     roster = members(plan.cloud, plan.name, plan.region)
     if not roster.members:
         start = "pulumi up" if stack.endswith(".json") else f"pulumi up -s {stack}"

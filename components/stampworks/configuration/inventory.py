@@ -16,13 +16,14 @@ from typing import Any
 from stampworks.configuration.own import check_programs, host_checks
 from stampworks.plan import Attached, Group, Member, Plan, Release, Roster, Source, template_name, to_dict
 from stampworks.reasons import UNPROVEN, prefix, written
+from stampworks.schedulers.kubernetes import WORKLOADS_IMAGE
 
 PACKAGES_PORT = 8000
 PACKAGES_DIRECTORY = "/exports/.packages"
 PYTHON = "/usr/bin/python3"
 API_PORT = 6443
 """Where nodes of a Kubernetes that we make reach its server."""
-PAUSE_IMAGE, WORKLOADS_IMAGE = "localhost/stampworks/pause:1", "localhost/stampworks/workloads:1"
+PAUSE_IMAGE = "localhost/stampworks/pause:1"
 PAUSE: Mapping[str, Any] = {"copies": ["/bin/busybox"], "command": ["/bin/busybox", "sleep", "infinity"]}
 _MERGED = {each: f"usr/{each}" for each in ("bin", "lib", "lib64", "sbin")}
 WORKLOADS: Mapping[str, Any] = {

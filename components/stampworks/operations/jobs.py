@@ -14,6 +14,7 @@ from stampworks.names import fold
 from stampworks.operations import run_options, runs
 from stampworks.operations.errors import InputError, OperationError, nearest
 from stampworks.operations.job import AT_WORK, Job, JobScheduler, State, Wanted
+from stampworks.operations.kubernetes_jobs import KubernetesJobs
 from stampworks.operations.on_head import RUN
 from stampworks.operations.qualify import PROGRAMS, PYTHON
 from stampworks.operations.run import queue_of
@@ -26,7 +27,10 @@ WORKLOADS: tuple[Workload, ...] = ("training", "validation")
 NAME_PATTERN = r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?"
 DERIVED = ("cluster", "peak_tflops", "price", "ranks", "programs", "notice_s")
 """Options that follow from where and how a run runs: they may be others when it goes on."""
-_SCHEDULERS: Mapping[SchedulerKind, Callable[[Roster], JobScheduler]] = {"slurm": SlurmJobs}
+_SCHEDULERS: Mapping[SchedulerKind, Callable[[Plan, Roster], JobScheduler]] = {
+    "slurm": lambda _, roster: SlurmJobs(roster),
+    "kubernetes": KubernetesJobs,
+}
 _POLL_S, _BACK_S = 1.0, 5.0
 
 
@@ -106,8 +110,8 @@ def prepare(
     )
 
 
-def submit(plan: Plan, roster: Roster, run: Run) -> int:
-    """The number of the job."""
+def submit(plan: Plan, roster: Roster, run: Run) -> int | str:
+    """What the scheduler calls the job."""
     wanted, scheduler = run.wanted, of_cluster(plan, roster)
     told = {"version": 1, "workload": wanted.workload, "nodes": wanted.nodes, "user": run.user, "options": run.options}
     files = {RUN: _text(told), "options.json": _text(run.options), **scheduler.files(wanted)}
@@ -157,7 +161,7 @@ def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]
 
 
 def of_cluster(plan: Plan, roster: Roster) -> JobScheduler:
-    return _SCHEDULERS[plan.scheduler.kind](roster)
+    return _SCHEDULERS[plan.scheduler.kind](plan, roster)
 
 
 def _check_name(name: str) -> None:
@@ -231,6 +235,8 @@ def _declared(plan: Plan, group: Group, name: str, folder: str) -> dict[str, Any
 
 def _cluster(plan: Plan, roster: Roster, names: tuple[str, ...]) -> dict[str, Any]:
     members = [member for member in roster.members if member.name in names]
+    if plan.scheduler.kind == "kubernetes":
+        members = []  # pods have addresses of their own, and no rails but those that a plug-in gives them
     simulated = {group.name for group in plan.pools if group.machine.simulated}
     return {
         "cluster": {
@@ -238,8 +244,8 @@ def _cluster(plan: Plan, roster: Roster, names: tuple[str, ...]) -> dict[str, An
                 {"name": member.name, "address": member.address, "rails": list(member.rail_addresses)}
                 for member in members
             ],
-            "rails": [rail.interface for rail in plan.fabric.rails],
-            "shared": any(member.group in simulated for member in members),
+            "rails": [rail.interface for rail in plan.fabric.rails] if members else [],
+            "shared": any(member.group in simulated for member in roster.members if member.name in names),
         }
     }
 

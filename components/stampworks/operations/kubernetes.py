@@ -8,6 +8,7 @@ import re
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -65,6 +66,8 @@ class Gang:
     """Where they stand, on the level right above nodes."""
     why: str
     """Why it waits."""
+    since: int | None
+    """When it was let start, in seconds of Unix time; None while it waits."""
 
 
 @dataclass(frozen=True)
@@ -131,13 +134,13 @@ def _wrong(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
     there = {each["metadata"]["name"]: each for each in nodes}
     for pool in kubernetes.pools(plan):
         missing = [node.name for node in pool.nodes if node.name not in there]
-        late = [node.name for node in pool.nodes if node.name in there and not _ready(there[node.name])]
+        late = [node.name for node in pool.nodes if node.name in there and not ready(there[node.name])]
         for names, what in ((missing, "missing"), (late, "not ready")):
             if names:
                 yield f"{fold(names)}: {what}"
 
 
-def _ready(node: Manifest) -> bool:
+def ready(node: Manifest) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", ()))
 
 
@@ -146,7 +149,7 @@ def _pool(plan: Plan, pool: Group, nodes: Sequence[Manifest], queues: Sequence[M
     return PoolStatus(
         name=pool.name,
         nodes=pool.count,
-        ready=sum(map(_ready, own)),
+        ready=sum(map(ready, own)),
         accelerators=pool.count * pool.machine.accelerators,
         used=sum(_used(queue, {flavor(plan.name, pool.name)}) for queue in queues),
     )
@@ -189,7 +192,12 @@ def _gang(workload: Manifest, domain_of: Mapping[str, str], called: Mapping[str,
         nodes=names,
         domains=tuple(dict.fromkeys(domain for name in names if (domain := domain_of.get(name)))),
         why=_why(conditions, called) if state == "waiting" else "",
+        since=_seconds(conditions["Admitted"]["lastTransitionTime"]) if state == "running" else None,
     )
+
+
+def _seconds(time: str) -> int:
+    return int(datetime.fromisoformat(time).timestamp())
 
 
 def _owner(metadata: Manifest) -> str:

@@ -64,6 +64,17 @@ def head(roster: Roster) -> Member:
     )
 
 
+def door(roster: Roster) -> Member:
+    """Where what all nodes share is looked at: the head, or any node where the scheduler has none."""
+    return head(roster) if any(each.group == "head" for each in roster.members) else _any(roster)
+
+
+def _any(roster: Roster) -> Member:
+    if roster.members:
+        return roster.members[0]
+    raise UnknownError(f"no node of cluster {roster.cluster} is running", "`pulumi up` starts what is missing")
+
+
 def ssh_command(roster: Roster, node: str, argv: Sequence[str] = ()) -> list[str]:
     """The command that runs argv on a node, or logs in when argv is empty.
 

@@ -48,7 +48,7 @@ def write(roster: Roster, runs: str, name: str, user: str, files: Mapping[str, s
 
 def _asked(roster: Roster, words: list[str], user: str = "root", given: str = "") -> dict[str, Any]:
     argv = as_user(user, ["python3", "-I", "-c", _PROGRAM, *words])
-    answer = remote.ask(roster, remote.head(roster).name, argv, _LIMIT_S, given)
+    answer = remote.ask(roster, remote.door(roster).name, argv, _LIMIT_S, given)
     try:
         found = json.loads(answer.splitlines()[-1])
     except (ValueError, IndexError, RecursionError):

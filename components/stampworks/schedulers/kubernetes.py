@@ -19,6 +19,10 @@ from stampworks.schedulers.topology.kubernetes import HOSTNAME, KUEUE, POOL, fla
 ACCELERATOR = "nvidia.com/gpu"
 TEAM = "jobs"
 """The namespace of everybody, where no account is declared."""
+WORKLOADS_IMAGE = "localhost/stampworks/workloads:1"
+"""What pods of bundled workloads start from, on nodes that bring the programs themselves."""
+PROGRAMS, PROGRAMS_PATH, PROGRAMS_SHARED = "programs", "/usr", "/run/stampworks/usr"
+"""The nodes' own programs: the claim, where pods see them, and where nodes have them so that nobody can change them."""
 QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 OURS = {"app.kubernetes.io/managed-by": "stampworks"}
 
@@ -92,6 +96,7 @@ def _priorities(plan: Plan) -> Iterator[Manifest]:
 def _team(plan: Plan, team: Account) -> Iterator[Manifest]:
     yield _object("v1", "Namespace", team.name, labels={"pod-security.kubernetes.io/enforce": "baseline"})
     yield from _access(team)
+    yield from _claims(plan, team)
     own = quota_owner(plan, team)
     quotas = _quotas(plan, pools(plan), shares(plan)[team.name], team.accelerators_max)
     yield _object(KUEUE, "Cohort", own, spec={"parentName": plan.name, "resourceGroups": quotas})
@@ -159,6 +164,42 @@ def _quota(name: str, pool: Group, nodes: int, most: int) -> Manifest:
     own = min(nodes * each, most) if most else nodes * each
     limit = {"borrowingLimit": _amount(name, most - own)} if most else {}
     return {"name": name, "nominalQuota": _amount(name, own), **limit}
+
+
+def levels(plan: Plan) -> tuple[str, ...]:
+    """Of the fabric, the outermost first."""
+    return tuple(topology.of_plan(plan).levels)
+
+
+def shared(plan: Plan) -> dict[str, tuple[str, str]]:
+    """What pods see of their nodes, by name: where, and where it is on the node. None where no node runs pods."""
+    if not plan.pools:
+        return {}
+    mounted = {each.name: (each.mount, each.mount) for each in plan.storage}
+    return {PROGRAMS: (PROGRAMS_PATH, PROGRAMS_SHARED), **mounted}
+
+
+def _claims(plan: Plan, team: Account) -> Iterator[Manifest]:
+    """A volume belongs to one claim, and a claim to one namespace: each team has its own of the same directory."""
+    for name, (_, directory) in shared(plan).items():
+        volume = f"{plan.name}-{team.name}-{name}"
+        modes = ["ReadOnlyMany" if name == PROGRAMS else "ReadWriteMany"]
+        size = {"storage": "1Gi"}  # which nobody counts
+        yield _object(
+            "v1",
+            "PersistentVolume",
+            volume,
+            spec={
+                "accessModes": modes,
+                "capacity": size,
+                "claimRef": {"namespace": team.name, "name": name},
+                "hostPath": {"path": directory, "type": "Directory"},
+                "persistentVolumeReclaimPolicy": "Retain",
+                "storageClassName": "",
+            },
+        )
+        wanted = {"accessModes": modes, "resources": {"requests": size}, "storageClassName": "", "volumeName": volume}
+        yield _object("v1", "PersistentVolumeClaim", name, team.name, spec=wanted)
 
 
 def _access(team: Account) -> Iterator[Manifest]:

@@ -1,0 +1,136 @@
+"""Runs as JobSets of Kubernetes, which Kueue lets start."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from stampworks.operations import kubernetes
+from stampworks.operations.errors import OperationError, UnknownError
+from stampworks.operations.job import Job, State, Wanted
+from stampworks.plan import Plan, Roster
+from stampworks.schedulers import jobset
+from stampworks.schedulers import kubernetes as scheduling
+from stampworks.schedulers.batch import NOTICE_S
+from stampworks.schedulers.topology.kubernetes import key
+
+_KIND = "jobsets.jobset.x-k8s.io"
+_TIMEOUT_S = 120
+_ENDED: dict[str, State] = {"Completed": "finished", "Failed": "failed"}
+
+
+class KubernetesJobs:
+    def __init__(self, plan: Plan, roster: Roster) -> None:
+        self._plan, self._roster = plan, roster
+
+    def submit(self, wanted: Wanted, user: str) -> str:
+        """What Kubernetes calls it, with its team. What is left of an earlier attempt goes first."""
+        pods = self._pods(wanted, user)
+        gone = ["delete", _KIND, wanted.name, f"--namespace={pods.team}", "--ignore-not-found", "--cascade=foreground"]
+        self._asked(gone)
+        self._asked(["create", "--filename=-"], json.dumps(jobset.manifest(pods)))
+        return f"{pods.team}/{wanted.name}"
+
+    def files(self, wanted: Wanted) -> dict[str, str]:
+        """What has to lie in the run's folder beforehand."""
+        return {jobset.POD: jobset.script(self._pods(wanted, "root"))}
+
+    def jobs(self) -> tuple[Job, ...]:
+        """All runs that Kubernetes still knows of."""
+        said = self._asked(["get", _KIND, "--all-namespaces", f"--selector={jobset.WORKLOAD}", "--output=json"])
+        found = json.loads(said)["items"]
+        gangs = {(gang.team, gang.name): gang for gang in kubernetes.status(self._plan).gangs} if found else {}
+        return tuple(_job(each, gangs.get((_of(each, "namespace"), _of(each, "name")))) for each in found)
+
+    def cancel(self, job: Job) -> None:
+        """The programs are asked to end; those that do not are ended."""
+        team, _, name = str(job.id).partition("/")
+        self._asked(["delete", _KIND, name, f"--namespace={team}", "--wait=false", "--cascade=foreground"])
+
+    def taking_none(self, names: tuple[str, ...]) -> dict[str, str]:
+        """Those of these nodes that take no pods now, and why."""
+        nodes = {
+            _of(each, "name"): each for each in json.loads(self._asked(["get", "nodes", "--output=json"]))["items"]
+        }
+        found = {}
+        for name in names:
+            node = nodes.get(name)
+            if node is None:
+                found[name] = "Kubernetes does not know it"
+            elif node["spec"].get("unschedulable"):
+                found[name] = "it is cordoned"
+            elif not kubernetes.ready(node):
+                found[name] = "it is not ready"
+        return found
+
+    def _pods(self, wanted: Wanted, user: str) -> jobset.Pods:
+        plan = self._plan
+        declared = next((each for each in plan.users if each.name == user), None)
+        out = {member.group for member in self._roster.members if member.name in wanted.exclude}
+        queue = next(each for each in plan.scheduler.queues if each.name == wanted.queue)
+        levels = scheduling.levels(plan)
+        return jobset.Pods(
+            name=wanted.name,
+            workload=wanted.workload,
+            team=declared.accounts[0] if declared and declared.accounts else scheduling.teams(plan)[0].name,
+            user=user,
+            uid=declared.uid if declared else 0,
+            folder=wanted.folder,
+            queue=wanted.queue,
+            priority=queue.priority,
+            nodes=wanted.nodes,
+            without=tuple(sorted(out)),
+            accelerators=wanted.machine.accelerators,
+            level=key(levels[-1]) if levels else "",
+            image=scheduling.WORKLOADS_IMAGE,
+            claims={path: name for name, (path, _) in scheduling.shared(plan).items()},
+            read_only=(scheduling.PROGRAMS_PATH,),
+            path=wanted.path,
+            program=wanted.program,
+            notice_s=wanted.notice_s or NOTICE_S,
+            meets=wanted.workload == "validation",
+        )
+
+    def _asked(self, words: Sequence[str], text: str = "") -> str:
+        command = [*kubernetes.kubectl(self._plan), *words]
+        try:
+            done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        except subprocess.TimeoutExpired:
+            what = f"the Kubernetes of cluster {self._plan.name} does not answer within {_TIMEOUT_S} s"
+            raise UnknownError(what, "pulumi up repairs it") from None
+        if done.returncode:
+            why = (done.stderr.strip().splitlines() or [f"kubectl ended with {done.returncode}"])[-1]
+            raise OperationError(f"the Kubernetes of cluster {self._plan.name} refused: {why}", "stampworks status")
+        return done.stdout
+
+
+def _of(each: dict[str, Any], field: str) -> str:
+    return str(each["metadata"].get(field, ""))
+
+
+def _job(found: dict[str, Any], gang: kubernetes.Gang | None) -> Job:
+    metadata, said = found["metadata"], found.get("status", {})
+    state: State = _ENDED.get(said.get("terminalState", ""), "waiting")
+    if metadata.get("deletionTimestamp"):
+        state = "ending"
+    elif state == "waiting" and gang:
+        state = "running" if gang.state == "running" else "waiting"
+    [job] = found["spec"]["replicatedJobs"]
+    return Job(
+        name=metadata["name"],
+        workload=metadata["labels"][jobset.WORKLOAD],
+        state=state,
+        id=f"{metadata['namespace']}/{metadata['name']}",
+        user=metadata.get("annotations", {}).get(jobset.USER, ""),
+        nodes=gang.nodes if gang and state == "running" else (),
+        wanted=job["template"]["spec"]["completions"],
+        since=gang.since if gang and state == "running" else None,
+        why=gang.why if gang and state == "waiting" else "" if state != "failed" else _why(said),
+    )
+
+
+def _why(said: dict[str, Any]) -> str:
+    failed = [each.get("message", "") for each in said.get("conditions", ()) if each.get("type") == "Failed"]
+    return failed[0] if failed else ""

@@ -1,0 +1,209 @@
+"""A run on Kubernetes: a JobSet of one pod on each node, and what each pod starts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stampworks.schedulers.batch import EXIT, LOG, LOST, NOTICE_S
+from stampworks.schedulers.kubernetes import ACCELERATOR, OURS, PRIORITY_LABEL, QUEUE_LABEL
+from stampworks.schedulers.topology.kubernetes import POOL
+
+VERSION = "jobset.x-k8s.io/v1alpha2"
+WORKLOAD = "stampworks/workload"
+"""The label of JobSets that are runs."""
+USER = "stampworks/user"
+"""The annotation with whose run it is."""
+POD = "pod.sh"
+"""In the run's folder: what each pod starts."""
+STOPPED = 75
+"""How a program ends that was asked to, and can go on (EX_TEMPFAIL)."""
+RESTARTS_MAX = 20
+"""A run that never gets anywhere ends, at last."""
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_JOB = "batch.kubernetes.io/controller-uid"
+_PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
+
+
+@dataclass(frozen=True)
+class Pods:
+    """One program on some nodes, a pod on each, started again when a node is lost or others are more urgent."""
+
+    name: str
+    workload: str
+    team: str
+    """Whose namespace they are in."""
+    user: str
+    uid: int
+    folder: str
+    """Of the run, seen by all pods."""
+    queue: str
+    priority: str
+    nodes: int
+    without: tuple[str, ...]
+    """Pools of the queue that are not meant."""
+    accelerators: int
+    """Of a node: all."""
+    level: str
+    """The label of where nodes are close to each other; empty where nobody knows."""
+    image: str
+    claims: Mapping[str, str]
+    """What is mounted of what the team's namespace has: by the path, the claim."""
+    read_only: tuple[str, ...]
+    path: str
+    """Where Python finds the programs."""
+    program: tuple[str, ...]
+    notice_s: int = NOTICE_S
+    meets: bool = False
+    """Whether the programs have to be told where the first one is."""
+
+
+def manifest(pods: Pods) -> dict[str, Any]:
+    labels = {QUEUE_LABEL: pods.queue, WORKLOAD: pods.workload, **OURS}
+    labels |= {PRIORITY_LABEL: pods.priority} if pods.priority else {}
+    template = {"metadata": {"annotations": {_PREFERRED: pods.level}} if pods.level else {}, "spec": _pod(pods)}
+    job = {
+        "completionMode": "Indexed",
+        "completions": pods.nodes,
+        "parallelism": pods.nodes,
+        "backoffLimit": 0,
+        "podFailurePolicy": {"rules": _judged()},
+        "template": template,
+    }
+    return {
+        "apiVersion": VERSION,
+        "kind": "JobSet",
+        "metadata": {
+            "name": pods.name,
+            "namespace": pods.team,
+            "labels": labels,
+            "annotations": {USER: pods.user},
+        },
+        "spec": {
+            "failurePolicy": {
+                "maxRestarts": RESTARTS_MAX,
+                "rules": [
+                    {"name": "broke", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]},
+                ],
+            },
+            "replicatedJobs": [{"name": "node", "replicas": 1, "template": {"spec": job}}],
+        },
+    }
+
+
+def _judged() -> list[dict[str, Any]]:
+    """A pod that was taken away says nothing about its program. One that ended by itself, and not so that it can go on,
+    would do so again."""
+    taken = {"action": "Count", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    goes_on = [LOST, STOPPED, 137, 143]
+    broke = {"containerName": "program", "operator": "NotIn", "values": goes_on}
+    return [taken, {"action": "FailJob", "onExitCodes": broke}]
+
+
+def _pod(pods: Pods) -> dict[str, Any]:
+    names = {path: f"v{index}" for index, path in enumerate(pods.claims)}
+    mounts = [
+        {"name": names[path], "mountPath": path, **({"readOnly": True} if path in pods.read_only else {})}
+        for path in pods.claims
+    ]
+    volumes = [
+        {"name": names[path], "persistentVolumeClaim": {"claimName": each}} for path, each in pods.claims.items()
+    ]
+    shm = {"name": "shm", "emptyDir": {"medium": "Memory"}}
+    accelerators = {ACCELERATOR: pods.accelerators} if pods.accelerators else {}
+    program = {
+        "name": "program",
+        "image": pods.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", f"{pods.folder}/{POD}"],
+        "workingDir": "/tmp",  # noqa: S108  (the one directory that every image has)
+        "env": _environment(pods),
+        "volumeMounts": [*mounts, {"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108  (what containers have little of)
+        **({"resources": {"limits": accelerators}} if accelerators else {}),
+    }
+    return {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": pods.notice_s,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        **({"securityContext": {"runAsUser": pods.uid, "runAsGroup": pods.uid}} if pods.uid else {}),
+        **({"affinity": _elsewhere(pods.without)} if pods.without else {}),
+        "topologySpreadConstraints": [_one_a_node(pods)],
+        "containers": [program],
+        "volumes": [*volumes, shm],
+    }
+
+
+def _environment(pods: Pods) -> list[dict[str, Any]]:
+    told = {
+        "RANK": f"metadata.annotations['{_INDEX}']",
+        "JOB_ID": f"metadata.labels['{_JOB}']",
+        "NODE_NAME": "spec.nodeName",
+        "POD_IP": "status.podIP",
+    }
+    said = {"WORLD_SIZE": str(pods.nodes), "PYTHONPATH": pods.path, "HOME": "/tmp", "GLOO_SOCKET_IFNAME": "eth0"}  # noqa: S108
+    return [
+        *({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in told.items()),
+        *({"name": name, "value": value} for name, value in said.items()),
+    ]
+
+
+def _elsewhere(pools: tuple[str, ...]) -> dict[str, Any]:
+    not_there = {"matchExpressions": [{"key": POOL, "operator": "NotIn", "values": list(pools)}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [not_there]}}}
+
+
+def _one_a_node(pods: Pods) -> dict[str, Any]:
+    """Where there is no accelerator to take whole, nothing else keeps two pods of a run apart."""
+    own = {"matchLabels": {"jobset.sigs.k8s.io/jobset-name": pods.name}}
+    return {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway" if pods.accelerators else "DoNotSchedule",
+        "labelSelector": own,
+    }
+
+
+def script(pods: Pods) -> str:
+    """A shell script; nothing in it is left for the shell to interpret."""
+    folder, command = shlex.quote(pods.folder), shlex.join(pods.program)
+    return f'#!/bin/sh\nfolder={folder}\n{_BEFORE}{_MEET if pods.meets else ""}{command} >"$pipe" 2>&1 &\n{_AFTER}'
+
+
+# What the programs say goes to Kubernetes and, with whose word it is, into the run's folder: pods are forgotten.
+_BEFORE = f"""\
+first="$folder/first-$JOB_ID"
+if [ "$RANK" = 0 ]; then
+    rm -f "$folder/{EXIT}" "$folder/first-"*
+    echo "$POD_IP" >"$first.draft" && mv "$first.draft" "$first"
+fi
+pipe="$(mktemp -u)"
+mkfifo "$pipe"
+sed -u "s/^/$RANK: /" <"$pipe" | tee -a "$folder/{LOG}" &
+said=$!
+"""
+_MEET = """\
+for second in $(seq 300); do
+    if [ -s "$first" ]; then break; fi
+    sleep 1
+done
+export MASTER_ADDR="$(cat "$first")"
+"""
+# The shell's `wait` returns when a signal comes: it is called again until the program has ended.
+_AFTER = f"""\
+program=$!
+trap 'kill -TERM "$program" 2>/dev/null' TERM
+while :; do
+    wait "$program" 2>/dev/null
+    code=$?
+    kill -0 "$program" 2>/dev/null || break
+done
+wait "$said" 2>/dev/null
+if [ "$RANK" = 0 ]; then
+    rm -f "$first"
+    echo "$code" >"$folder/{EXIT}"
+fi
+exit "$code"
+"""
