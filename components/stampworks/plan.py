@@ -21,6 +21,9 @@ PLAN_VERSION = 1
 STATE_DIRECTORY = "/var/lib/stampworks/state"
 """Where the controller has the volume with what only the scheduler knows."""
 
+WORKLOADS_IMAGE = "localhost/stampworks/workloads:1"
+"""What pods of bundled workloads start from, on nodes that bring the programs themselves."""
+
 KEPT: Mapping[str, str] = {"slurm": "queue and accounting", "kubernetes": "the state of Kubernetes"}
 """What is in that volume, by the kind of the scheduler."""
 

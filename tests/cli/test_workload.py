@@ -41,7 +41,7 @@ def test_each_finding_has_its_line_and_what_to_do(file: Path, capsys: pytest.Cap
     assert lint(file) == exits.NO
     assert capsys.readouterr().out.splitlines() == [
         f"{file}:3:54: error workload.queue: metadata.labels.kueue.x-k8s.io/queue-name: no queue is called 'fast'",
-        "  hint: there is main",
+        "  hint: there are main, gpu",
         f"{file}:9:11: error workload.size: spec.template.spec.containers[0].resources: 16 of nvidia.com/gpu, and no "
         "node that it may be on has more than 8",
         "  hint: ask for 8 at most, and for more pods",

@@ -14,7 +14,7 @@ from stampworks.configuration import playbooks_dir
 PLAYBOOKS = playbooks_dir()
 ROLES = sorted(path for path in (PLAYBOOKS / "roles").iterdir())
 MODULES = PLAYBOOKS / "collections/ansible_collections/stampworks/node/plugins"
-SHARED = {"cluster_name", "cluster_release", "cluster_members", "slurm_key"}
+SHARED = {"cluster_name", "cluster_release", "cluster_members", "slurm_key", "kubernetes_bootstrap"}
 """Variables of the inventory and the secrets that belong to no role; those of a host begin with node_."""
 
 each_role = pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)

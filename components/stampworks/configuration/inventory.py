@@ -14,15 +14,23 @@ from types import MappingProxyType
 from typing import Any
 
 from stampworks.configuration.own import check_programs, host_checks
-from stampworks.plan import Attached, Group, Member, Plan, Release, Roster, Source, template_name, to_dict
+from stampworks.plan import (
+    WORKLOADS_IMAGE,
+    Attached,
+    Group,
+    Member,
+    Plan,
+    Release,
+    Roster,
+    Source,
+    template_name,
+    to_dict,
+)
 from stampworks.reasons import UNPROVEN, prefix, written
-from stampworks.schedulers.kubernetes import WORKLOADS_IMAGE
 
 PACKAGES_PORT = 8000
 PACKAGES_DIRECTORY = "/exports/.packages"
 PYTHON = "/usr/bin/python3"
-API_PORT = 6443
-"""Where nodes of a Kubernetes that we make reach its server."""
 PAUSE_IMAGE = "localhost/stampworks/pause:1"
 PAUSE: Mapping[str, Any] = {"copies": ["/bin/busybox"], "command": ["/bin/busybox", "sleep", "infinity"]}
 _MERGED = {each: f"usr/{each}" for each in ("bin", "lib", "lib64", "sbin")}
@@ -241,7 +249,6 @@ def kubernetes_variables(plan: Plan) -> dict[str, Any]:
     """What a node needs that runs pods. On a machine made of namespaces / is an overlay already."""
     pods = plan.network.pods
     return {
-        "kubernetes_node_server": f"{plan.network.gateway}:{API_PORT}",
         "kubernetes_node_snapshotter": "native" if plan.cloud == "local" else "overlayfs",
         **({"kubernetes_node_pods_max": pods.per_node} if pods else {}),
         "kubernetes_node_images": {PAUSE_IMAGE: dict(PAUSE), WORKLOADS_IMAGE: dict(WORKLOADS)},

@@ -10,7 +10,7 @@ from typing import Any
 from stampworks.operations import kubernetes
 from stampworks.operations.errors import OperationError, UnknownError
 from stampworks.operations.job import Job, State, Wanted
-from stampworks.plan import Plan, Roster
+from stampworks.plan import WORKLOADS_IMAGE, Plan, Roster
 from stampworks.schedulers import jobset
 from stampworks.schedulers import kubernetes as scheduling
 from stampworks.schedulers.batch import NOTICE_S
@@ -39,10 +39,14 @@ class KubernetesJobs:
 
     def jobs(self) -> tuple[Job, ...]:
         """All runs that Kubernetes still knows of."""
-        said = self._asked(["get", _KIND, "--all-namespaces", f"--selector={jobset.WORKLOAD}", "--output=json"])
-        found = json.loads(said)["items"]
+        kinds = f"{_KIND},jobs.batch"
+        said = self._asked(["get", kinds, "--all-namespaces", f"--selector={jobset.WORKLOAD}", "--output=json"])
+        items = json.loads(said)["items"]
+        found = [each for each in items if each["kind"] == "JobSet"]
+        through = {_owner(each) for each in items if each["kind"] == "Job" and _through(each)}
         gangs = {(gang.team, gang.name): gang for gang in kubernetes.status(self._plan).gangs} if found else {}
-        return tuple(_job(each, gangs.get((_of(each, "namespace"), _of(each, "name")))) for each in found)
+        keys = [(_of(each, "namespace"), _of(each, "name")) for each in found]
+        return tuple(_job(each, gangs.get(key), key in through) for key, each in zip(keys, found, strict=True))
 
     def cancel(self, job: Job) -> None:
         """The programs are asked to end; those that do not are ended."""
@@ -84,13 +88,13 @@ class KubernetesJobs:
             without=tuple(sorted(out)),
             accelerators=wanted.machine.accelerators,
             level=key(levels[-1]) if levels else "",
-            image=scheduling.WORKLOADS_IMAGE,
+            image=WORKLOADS_IMAGE,
             claims={path: name for name, (path, _) in scheduling.shared(plan).items()},
             read_only=(scheduling.PROGRAMS_PATH,),
             path=wanted.path,
             program=wanted.program,
             notice_s=wanted.notice_s or NOTICE_S,
-            meets=wanted.workload == "validation",
+            elastic=wanted.workload == "training",
         )
 
     def _asked(self, words: Sequence[str], text: str = "") -> str:
@@ -110,11 +114,23 @@ def _of(each: dict[str, Any], field: str) -> str:
     return str(each["metadata"].get(field, ""))
 
 
-def _job(found: dict[str, Any], gang: kubernetes.Gang | None) -> Job:
+def _owner(job: dict[str, Any]) -> tuple[str, str]:
+    return _of(job, "namespace"), str(job["metadata"].get("labels", {}).get("jobset.sigs.k8s.io/jobset-name", ""))
+
+
+def _through(job: dict[str, Any]) -> bool:
+    """Its first program has ended well: what is left waits for pods of nodes that do not answer any more."""
+    conditions = job.get("status", {}).get("conditions", ())
+    return any(each["type"] == "SuccessCriteriaMet" and each["status"] == "True" for each in conditions)
+
+
+def _job(found: dict[str, Any], gang: kubernetes.Gang | None, through: bool) -> Job:
     metadata, said = found["metadata"], found.get("status", {})
     state: State = _ENDED.get(said.get("terminalState", ""), "waiting")
     if metadata.get("deletionTimestamp"):
         state = "ending"
+    elif through:
+        state = "finished"
     elif state == "waiting" and gang:
         state = "running" if gang.state == "running" else "waiting"
     [job] = found["spec"]["replicatedJobs"]

@@ -22,6 +22,10 @@ STOPPED = 75
 """How a program ends that was asked to, and can go on (EX_TEMPFAIL)."""
 RESTARTS_MAX = 20
 """A run that never gets anywhere ends, at last."""
+LOST_S = 30
+"""So long a node may be silent before its pod is given up: usually it is five minutes."""
+_GIVEN_UP: Mapping[str, Any] = {"effect": "NoExecute", "tolerationSeconds": LOST_S}
+_ELASTIC: Mapping[str, Any] = {"backoffLimitPerIndex": 0, "successPolicy": {"rules": [{"succeededIndexes": "0"}]}}
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _JOB = "batch.kubernetes.io/controller-uid"
 _PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
@@ -56,19 +60,21 @@ class Pods:
     """Where Python finds the programs."""
     program: tuple[str, ...]
     notice_s: int = NOTICE_S
-    meets: bool = False
-    """Whether the programs have to be told where the first one is."""
+    elastic: bool = False
+    """Whether the programs go on without some of them. The first one knows how they ended, together; those of another
+    run have to be told where it is."""
 
 
 def manifest(pods: Pods) -> dict[str, Any]:
-    labels = {QUEUE_LABEL: pods.queue, WORKLOAD: pods.workload, **OURS}
+    own = {WORKLOAD: pods.workload}
+    labels = {QUEUE_LABEL: pods.queue, **own, **OURS}
     labels |= {PRIORITY_LABEL: pods.priority} if pods.priority else {}
     template = {"metadata": {"annotations": {_PREFERRED: pods.level}} if pods.level else {}, "spec": _pod(pods)}
     job = {
         "completionMode": "Indexed",
         "completions": pods.nodes,
         "parallelism": pods.nodes,
-        "backoffLimit": 0,
+        **(_ELASTIC if pods.elastic else {"backoffLimit": 0}),
         "podFailurePolicy": {"rules": _judged()},
         "template": template,
     }
@@ -88,7 +94,9 @@ def manifest(pods: Pods) -> dict[str, Any]:
                     {"name": "broke", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]},
                 ],
             },
-            "replicatedJobs": [{"name": "node", "replicas": 1, "template": {"spec": job}}],
+            "replicatedJobs": [
+                {"name": "node", "replicas": 1, "template": {"metadata": {"labels": own}, "spec": job}},
+            ],
         },
     }
 
@@ -130,6 +138,10 @@ def _pod(pods: Pods) -> dict[str, Any]:
         "enableServiceLinks": False,
         **({"securityContext": {"runAsUser": pods.uid, "runAsGroup": pods.uid}} if pods.uid else {}),
         **({"affinity": _elsewhere(pods.without)} if pods.without else {}),
+        "tolerations": [
+            {"key": f"node.kubernetes.io/{each}", "operator": "Exists", **_GIVEN_UP}
+            for each in ("not-ready", "unreachable")
+        ],
         "topologySpreadConstraints": [_one_a_node(pods)],
         "containers": [program],
         "volumes": [*volumes, shm],
@@ -169,7 +181,8 @@ def _one_a_node(pods: Pods) -> dict[str, Any]:
 def script(pods: Pods) -> str:
     """A shell script; nothing in it is left for the shell to interpret."""
     folder, command = shlex.quote(pods.folder), shlex.join(pods.program)
-    return f'#!/bin/sh\nfolder={folder}\n{_BEFORE}{_MEET if pods.meets else ""}{command} >"$pipe" 2>&1 &\n{_AFTER}'
+    meet = "" if pods.elastic else _MEET
+    return f'#!/bin/sh\nfolder={folder}\n{_BEFORE}{meet}{command} >"$pipe" 2>&1 &\n{_AFTER}'
 
 
 # What the programs say goes to Kubernetes and, with whose word it is, into the run's folder: pods are forgotten.

@@ -19,8 +19,6 @@ from stampworks.schedulers.topology.kubernetes import HOSTNAME, KUEUE, POOL, fla
 ACCELERATOR = "nvidia.com/gpu"
 TEAM = "jobs"
 """The namespace of everybody, where no account is declared."""
-WORKLOADS_IMAGE = "localhost/stampworks/workloads:1"
-"""What pods of bundled workloads start from, on nodes that bring the programs themselves."""
 PROGRAMS, PROGRAMS_PATH, PROGRAMS_SHARED = "programs", "/usr", "/run/stampworks/usr"
 """The nodes' own programs: the claim, where pods see them, and where nodes have them so that nobody can change them."""
 QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"

@@ -90,7 +90,7 @@ def test_a_node_is_plugged_into_the_bridges_of_its_leaf() -> None:
 def test_a_node_has_its_addresses_with_the_prefix_of_their_network() -> None:
     """The node's own ends: address, up, shaped; the management interface is not limited."""
     (node,) = nodes(1)
-    batch = interfaces(node, NETWORK.management_cidr, rails(1))
+    batch = interfaces(node, NETWORK, rails(1))
     assert batch.namespace == "gpu-001"
     assert "addr replace 10.77.1.1/20 dev eth0" in batch.ip
     assert "addr replace 10.77.33.1/20 dev rail1" in batch.ip

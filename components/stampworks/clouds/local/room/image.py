@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stampworks import paths
-from stampworks.clouds.local.room import apt, disks, files, nodes, retention, rooms
+from stampworks.clouds.local.room import apt, disks, files, nodes, programs, retention, rooms
 from stampworks.clouds.local.room.commands import CONTAINED, MAPPED_ROOT, run
 from stampworks.clouds.local.room.disks import Image
 from stampworks.clouds.local.room.errors import RoomError
-from stampworks.clouds.local.room.kubernetes import programs as kubernetes
 from stampworks.clouds.local.room.room import Progress, Room
 from stampworks.plan import Group, Machine, Member, Network, Node, Release, Roster
 
@@ -142,8 +141,8 @@ def _recipe(release: Release, content_digest: str) -> Recipe:
     host = [platform.machine(), bool(MAPPED_ROOT)]  # a user's files belong to other numbers than root's
     base = _digest([FORMAT, host, release.suite, sources, base_packages, tree])
     repository = _digest([base, packages])
-    programs = tuple(Path(kubernetes.program(name)) for name in ON_NODES) if release.kubernetes else ()
-    node = _digest([repository, content_digest, STRIP, *map(str, programs)])
+    built = tuple(Path(programs.program(name)) for name in ON_NODES) if release.kubernetes else ()
+    node = _digest([repository, content_digest, STRIP, *map(str, built)])
     images = files.make_directory(paths.cache_dir() / "images", 0o700)
     return Recipe(
         release,
@@ -153,7 +152,7 @@ def _recipe(release: Release, content_digest: str) -> Recipe:
         base=images / f"base-{base}",
         repository=images / f"packages-{repository}",
         node=images / f"node-{node}",
-        programs=programs,
+        programs=built,
     )
 
 

@@ -13,7 +13,7 @@ import yaml
 from stampworks.clouds.local.room import daemons, files
 from stampworks.clouds.local.room.daemons import Daemon
 from stampworks.clouds.local.room.kubernetes.kubectl import Kubectl
-from stampworks.clouds.local.room.kubernetes.programs import manifests, program
+from stampworks.clouds.local.room.programs import manifests, program
 from stampworks.clouds.local.room.room import Room
 
 SIMULATED = "kwok.x-k8s.io/node"

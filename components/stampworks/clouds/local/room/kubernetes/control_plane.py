@@ -10,12 +10,12 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from stampworks.clouds.local.room import RoomError, daemons, files
+from stampworks.clouds.local.room import RoomError, daemons, files, programs
 from stampworks.clouds.local.room.daemons import Daemon
-from stampworks.clouds.local.room.kubernetes import addons, certificates, programs
+from stampworks.clouds.local.room.kubernetes import addons, certificates
 from stampworks.clouds.local.room.kubernetes.certificates import Party
 from stampworks.clouds.local.room.kubernetes.kubectl import Kubectl, command
-from stampworks.clouds.local.room.kubernetes.programs import HINT, program
+from stampworks.clouds.local.room.programs import HINT, program
 from stampworks.clouds.local.room.room import Progress, Room, of_cluster
 
 API_PORT, _ETCD_PORT = 6443, 2379

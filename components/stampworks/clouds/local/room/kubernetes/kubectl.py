@@ -13,7 +13,7 @@ from typing import Any
 from stampworks.clouds.local.room import RoomError, daemons
 from stampworks.clouds.local.room.commands import ENVIRONMENT, last_lines
 from stampworks.clouds.local.room.errors import AGAIN
-from stampworks.clouds.local.room.kubernetes.programs import program
+from stampworks.clouds.local.room.programs import program
 from stampworks.clouds.local.room.room import Room
 
 _TIMEOUT_S, _READY_S, _POLL_S = 300, 60.0, 0.1

@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from stampworks.clouds.local.room import RoomError
+from stampworks.clouds.local.room.errors import RoomError
 
 HINT = "in the clone of stampworks: python3 -m tools.prepare --kubernetes"
 
