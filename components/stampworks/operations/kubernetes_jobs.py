@@ -148,5 +148,7 @@ def _job(found: dict[str, Any], gang: kubernetes.Gang | None, through: bool) -> 
 
 
 def _why(said: dict[str, Any]) -> str:
-    failed = [each.get("message", "") for each in said.get("conditions", ()) if each.get("type") == "Failed"]
-    return failed[0] if failed else ""
+    failed = [each for each in said.get("conditions", ()) if each.get("type") == "Failed"]
+    if any(each.get("reason") == "FailJobSetFailurePolicyAction" for each in failed):
+        return "a program ended with an error"
+    return str(failed[0].get("message", "")) if failed else ""

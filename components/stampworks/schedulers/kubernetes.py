@@ -64,7 +64,7 @@ def _amounts(pool: Group) -> dict[str, int]:
 
 
 def _amount(resource: str, number: int) -> str:
-    return f"{number}Mi" if resource == "memory" else str(number)
+    return f"{number}Mi" if resource == "memory" and number else str(number)  # the server says 0 without a unit
 
 
 def node_labels(plan: Plan) -> dict[str, dict[str, str]]:
@@ -193,7 +193,6 @@ def _claims(plan: Plan, team: Account) -> Iterator[Manifest]:
                 "claimRef": {"namespace": team.name, "name": name},
                 "hostPath": {"path": directory, "type": "Directory"},
                 "persistentVolumeReclaimPolicy": "Retain",
-                "storageClassName": "",
             },
         )
         wanted = {"accessModes": modes, "resources": {"requests": size}, "storageClassName": "", "volumeName": volume}

@@ -87,7 +87,7 @@ def layer_of(copies: Sequence[str], directories: Sequence[str], links: Mapping[s
     with tarfile.open(fileobj=data, mode="w") as tar:
         for path in directories:
             entry = tarfile.TarInfo(path.strip("/"))
-            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if path == "/tmp" else 0o755  # noqa: S108
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if entry.name == "tmp" else 0o755
             tar.addfile(entry)
         for path, target in links.items():
             entry = tarfile.TarInfo(path.strip("/"))

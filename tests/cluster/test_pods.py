@@ -1,0 +1,204 @@
+"""Nodes that run pods, and the bundled workloads on them: the same verbs as on Slurm."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.kubernetes import KubernetesStack, gang
+from tests.project import wait_for
+
+pytestmark = pytest.mark.cluster
+
+TINY = [
+    *("--set", "model.layers=1", "--set", "model.width=16", "--set", "model.heads=2", "--set", "model.length=32"),
+    *("--set", "batch=4", "--set", "data.source=synthetic"),
+]
+RUNS = "/shared/runs"
+NODES = ("gpu-001", "gpu-002")
+LONG_S = 180
+"""More than anything that is waited for takes, however busy the machine is."""
+STORAGE = "    storage:\n      - {name: shared, kind: directory, mount: /shared, protect: false}\n"
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStack]:
+    if os.geteuid():
+        pytest.skip("nodes that run pods divide control groups, which takes root")
+    stack = KubernetesStack.of(tmp_path_factory.mktemp("pods"), f"p{os.getpid()}", len(NODES), len(NODES))
+    stack.edit(", scheduling_only: true", "")
+    stack.edit("    fabric:", f"{STORAGE}    fabric:")
+    stack.up()
+    yield stack
+    stack.run("destroy", "--yes", "--skip-preview")
+
+
+@pytest.fixture
+def stack(up: KubernetesStack) -> Iterator[KubernetesStack]:
+    yield up
+    up.clear()
+
+
+def asked(stack: KubernetesStack, *argv: str) -> Any:
+    done = stack.stampworks(*argv, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def of_run(stack: KubernetesStack, name: str) -> dict[str, Any]:
+    """What `stampworks jobs` says of it."""
+    [found] = [job for job in asked(stack, "jobs")["jobs"] if job["name"] == name]
+    return dict(found)
+
+
+def told(stack: KubernetesStack, name: str, *kinds: str) -> list[dict[str, Any]]:
+    lines = stack.shell(NODES[0], f"cat {RUNS}/{name}/events.jsonl || true").splitlines()
+    return [event for event in map(json.loads, lines) if event["what"] in kinds]
+
+
+def soon(stack: KubernetesStack, name: str, true: Callable[[], Any]) -> None:
+    try:
+        wait_for(true, LONG_S)
+    except AssertionError:
+        said = stack.kubectl("get", "jobsets,jobs,workloads,pods", "--all-namespaces", "--output=wide")
+        raise AssertionError(said + stack.shell(NODES[0], f"cat {RUNS}/{name}/log || true")) from None
+
+
+def until(stack: KubernetesStack, name: str, step: int) -> None:
+    soon(stack, name, lambda: any(event["step"] >= step for event in told(stack, name, "step")))
+
+
+def through(stack: KubernetesStack, name: str) -> None:
+    """Follows a run to its end, which must be a good one."""
+    followed = stack.stampworks("logs", name, "--follow")
+    assert followed.returncode == 0, followed.stdout + followed.stderr
+    assert followed.stderr.endswith(f"run {name}: finished\n"), followed.stderr
+
+
+def test_nodes_are_known_by_what_they_are(stack: KubernetesStack) -> None:
+    """Ready, in their leaf, with accelerators; a second `up` changes nothing, and a refresh finds nothing."""
+    nodes = {node["metadata"]["name"]: node for node in stack.listed("nodes")}
+    assert sorted(nodes) == sorted(NODES)
+    for node in nodes.values():
+        assert node["metadata"]["labels"]["topology.stampworks/leaf"] == "leaf1-1"
+        assert node["status"]["allocatable"]["nvidia.com/gpu"] == "8"
+        assert node["status"]["nodeInfo"]["containerRuntimeVersion"].startswith("containerd://")
+    shown = stack.run("preview", "--refresh", "--expect-no-changes")
+    assert shown.returncode == 0, shown.stdout
+    assert stack.stampworks("status").stdout.splitlines()[2].split() == ["gpu", "2", "of", "2", "0", "of", "16"]
+
+
+def test_programs_that_measure(stack: KubernetesStack) -> None:
+    """On both nodes at once: their results lie in the folder of the run, and its log says them again."""
+    settings = ["--set", "limits={}", "--set", "clocks={}"]
+    found = asked(stack, "submit", "validation", "look", *settings, "--wait")
+    assert (found["state"], found["job"], found["folder"]) == ("finished", "research/look", f"{RUNS}/look"), found
+    files = stack.shell(NODES[0], f"ls {RUNS}/look/results").split()
+    assert files == ["clocks.0.json", "limits.0.json", "limits.1.json"]
+    assert "memlock gpu-002" in stack.stampworks("logs", "look").stdout
+
+
+def test_a_training_of_a_user(stack: KubernetesStack) -> None:
+    """In the namespace of the user's team and with the user's number, over both nodes, to its end."""
+    found = asked(stack, "submit", "training", "demo", *TINY, "--set", "steps=20", "--user", "bob", "--wait")
+    assert (found["job"], found["state"]) == ("product/demo", "finished"), found
+    [begun] = told(stack, "demo", "generation")
+    assert sorted(begun["nodes"]) == sorted(NODES)
+    assert stack.shell(NODES[1], f"stat --format=%U {RUNS}/demo/record.json") == "bob"
+    assert of_run(stack, "demo")["user"] == "bob"
+
+
+def test_cancelled_and_gone_on_with(stack: KubernetesStack) -> None:
+    """A run that is told to stop saves what it has, and the same again goes on behind it."""
+    wanted = ["training", "stopped", *TINY, "--set", "steps=400"]
+    asked(stack, "submit", *wanted)
+    until(stack, "stopped", 5)
+    busy = stack.stampworks("submit", *wanted)
+    assert busy.returncode == 1
+    assert "run stopped is at work: job research/stopped of root, running" in busy.stderr
+    asked(stack, "cancel", "stopped")
+    soon(stack, "stopped", lambda: of_run(stack, "stopped")["state"] == "stopped")
+    done = max(event["step"] for event in told(stack, "stopped", "step"))
+    found = asked(stack, "submit", *wanted, "--wait")
+    assert (found["state"], found["resumes"]) == ("finished", True), found
+    begun = told(stack, "stopped", "ready")
+    assert [(event["step"], event["source"]) for event in begun] == [(0, "nothing"), (done, "checkpoint")]
+
+
+def test_pushed_aside_and_back(stack: KubernetesStack) -> None:
+    """For a more urgent gang it saves what it has and waits; afterwards it goes on."""
+    asked(stack, "submit", "training", "pushed", *TINY, "--set", "steps=400")
+    until(stack, "pushed", 5)
+    urgent = gang("urgent", "research", len(NODES), priority="high")
+    stack.submit(urgent)
+    soon(stack, "pushed", lambda: of_run(stack, "pushed")["state"] == "waiting")
+    assert "Preempted to accommodate a workload research/urgent" in of_run(stack, "pushed")["why"]
+    stack.kubectl("delete", "jobset", "urgent", "--namespace=research")
+    through(stack, "pushed")
+    sources = [event["source"] for event in told(stack, "pushed", "ready")]
+    assert sources == ["nothing", "checkpoint"]
+
+
+def test_a_program_that_breaks_is_not_started_again(stack: KubernetesStack) -> None:
+    found = stack.stampworks("submit", "training", "bad", *TINY, "--set", "data.source=/nowhere", "--wait")
+    assert found.returncode == 1
+    assert "run bad: failed: rank " in found.stdout
+    assert "/nowhere/index.json: is missing" in found.stdout
+    assert len(told(stack, "bad", "start")) == 1
+
+
+def test_nobody_changes_a_nodes_programs(stack: KubernetesStack) -> None:
+    """A pod has them from its node, and cannot write to them even as root where it mounts them to write."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "sly", "namespace": "research"},
+        "spec": {
+            "restartPolicy": "Never",
+            "volumes": [{"name": "programs", "persistentVolumeClaim": {"claimName": "programs"}}],
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "localhost/stampworks/workloads:1",
+                    "command": ["sh", "-c", "touch /usr/bin/theirs || mount -o remount,rw /usr; touch /usr/bin/theirs"],
+                    "volumeMounts": [{"name": "programs", "mountPath": "/usr"}],
+                }
+            ],
+        },
+    }
+    stack.kubectl("create", "-f", "-", text=json.dumps(pod))
+    soon(
+        stack,
+        "",
+        lambda: stack.kubectl("get", "pod", "sly", "-n", "research", "-o", "jsonpath={.status.phase}") == "Failed",
+    )
+    assert "Read-only file system" in stack.kubectl("logs", "sly", "--namespace=research")
+    assert not [name for name in NODES if stack.shell(name, "ls /usr/bin/theirs 2>/dev/null || true")]
+
+
+def test_a_node_is_lost(stack: KubernetesStack) -> None:
+    """The run goes on without it to its end; the next `up` brings the node back, and pods run on it."""
+    asked(stack, "submit", "training", "smaller", *TINY, "--set", "steps=600", "--set", "checkpoints.every_s=1")
+    until(stack, "smaller", 5)
+    first, second = told(stack, "smaller", "generation")[0]["nodes"]
+    stack.kill(second)
+    through(stack, "smaller")
+    generations = [event["nodes"] for event in told(stack, "smaller", "generation")]
+    assert generations == [[first, second], [first]]
+    stack.run("up", "--yes", "--skip-preview", "--refresh")
+    found = asked(stack, "submit", "training", "again", *TINY, "--set", "steps=5", "--wait")
+    assert (found["nodes"], found["state"]) == (2, "finished"), found
+
+
+def test_nothing_is_left(up: KubernetesStack) -> None:
+    """No process, no mount, no control group: pods and what divided their memory went with their nodes."""
+    marks = [path for path in Path("/sys/fs/cgroup").rglob("gpu-00*") if path.is_dir()]
+    assert marks
+    assert up.run("destroy", "--yes", "--skip-preview").returncode == 0
+    assert up.traces() == []
+    assert not [path for path in marks if path.exists()]
