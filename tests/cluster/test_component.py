@@ -40,6 +40,7 @@ class Recorder(mocks.Mocks):
             "LocalRoom": {"claim": "ours"},
             "LocalNetwork": {"instance": "1-1"},
             "LocalGroup": {"generation": f"generation of {args.name}"},
+            "LocalControlPlane": {"kubeconfig": "of the administrator", "bootstrap": "of nodes to be"},
             "Roster": {
                 "reach": ["enter"],
                 "user": "root",
@@ -89,6 +90,7 @@ def stamp(made: Plan) -> tuple[Recorder, dict[str, Any]]:
         }
         for group in made.groups
         for node in group.nodes
+        if made.scheduler.kind == "slurm" or group.role == "worker"
     ]
     recorder, outputs = Recorder(members), dict[str, Any]()
     mocks.set_mocks(recorder, preview=False, stack="test", project="test")
@@ -150,6 +152,38 @@ def test_what_can_be_planned_only_is_refused(tmp_path: Path, monkeypatch: pytest
         "  hint: there are components for aws, local; `stampworks plan` shows it"
     )
     assert said == [f"{azure}\n\n{kubernetes}"]
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(SystemExit, match="32"):
+        Cluster("local", made)
+    assert said[1:] == [
+        "pools[0]: nodes of pool gpu would run pods, and on local only root can divide a machine among pods\n"
+        "  hint: write scheduling_only: true, or do this as root"
+    ]
+
+
+def test_nodes_that_run_pods_are_configured_before_they_are_known(tmp_path: Path) -> None:
+    """By the same playbook as Slurm's, which is told what joins and nothing of Slurm; there is no head among them."""
+    made = planned(tmp_path, ("kind: slurm", "kind: kubernetes"))
+    recorder, outputs = stamp(made)
+    control_plane = recorder.inputs("LocalControlPlane", "local")
+    assert made.network.pods
+    assert (control_plane["podsCidr"], control_plane["podsOfNode"]) == (made.network.pods.cidr, 256)
+    names = [node.name for pool in made.pools for node in pool.nodes]
+    assert [group["name"] for group in recorder.inputs("Roster", "local")["groups"]] == ["gpu"]
+    playbook = recorder.inputs("Playbook", "local")
+    assert playbook["secrets"]["value"] == {"kubernetes_bootstrap": "of nodes to be"}
+    roles = json.loads(playbook["inventory"])["all"]["children"]
+    assert sorted(roles["kubernetes_node"]["hosts"]) == names
+    assert not [role for role in roles if role.startswith("slurm") or role == "health"]
+    joined = recorder.inputs("JoinedPool", "local-gpu")
+    assert list(joined["addresses"]) == names
+    assert joined["accelerators"] == {"nvidia.com/gpu": "8"}
+    assert joined["generation"] == "generation of local-gpu"
+    assert outputs["mounts"] == {"/shared": "/exports/shared"}
+    simulated = planned(tmp_path, ("kind: slurm", "kind: kubernetes"), ("count: 4}", "count: 4, scheduling_only: true}"))
+    recorder, _ = stamp(simulated)
+    assert recorder.inputs("LocalControlPlane", "local")["podsCidr"] == ""
+    assert not {kind for kind, _ in recorder.seen} & {"JoinedPool", "Playbook", "Roster", "LocalGroup"}
 
 
 def test_a_cluster_that_nobody_wants_proven_has_no_proof(tmp_path: Path) -> None:

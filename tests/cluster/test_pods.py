@@ -137,7 +137,7 @@ def test_pushed_aside_and_back(stack: KubernetesStack) -> None:
     urgent = gang("urgent", "research", len(NODES), priority="high")
     stack.submit(urgent)
     soon(stack, "pushed", lambda: of_run(stack, "pushed")["state"] == "waiting")
-    assert "Preempted to accommodate a workload research/urgent" in of_run(stack, "pushed")["why"]
+    assert "Preempted to accommodate research/urgent" in of_run(stack, "pushed")["why"]
     stack.kubectl("delete", "jobset", "urgent", "--namespace=research")
     through(stack, "pushed")
     sources = [event["source"] for event in told(stack, "pushed", "ready")]

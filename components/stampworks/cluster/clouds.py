@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import stampworks.clouds
 from stampworks.cluster.refusal import refuse
-from stampworks.plan import Plan
+from stampworks.plan import Plan, declared_pools
 from stampworks.planning.findings import Facts, Finding
 from stampworks.planning.launching import OF_IMAGES, images
 
@@ -65,6 +65,10 @@ def _of_kubernetes(plan: Plan) -> Iterator[tuple[str, str, str]]:
         what = f"a Kubernetes cluster on {plan.cloud} can be planned and reviewed, and not stamped yet"
         there = f"write kind: slurm; there are components for Kubernetes on {', '.join(with_kubernetes())}"
         yield "scheduler.kind", what, f"{there}; `stampworks plan` shows what it would be"
+    for index, group in enumerate(declared_pools(plan.groups)):
+        if group.role == "worker" and plan.cloud == "local" and os.geteuid():
+            what = f"nodes of pool {group.name} would run pods, and on local only root can divide a machine among pods"
+            yield f"pools[{index}]", what, "write scheduling_only: true, or do this as root"
 
 
 def with_kubernetes() -> tuple[str, ...]:

@@ -1,0 +1,108 @@
+"""A run on Kubernetes: what its JobSet says, and what its pods start, carried out by a shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from stampworks.schedulers.jobset import POD, Pods, manifest, script
+
+GOLDEN = Path(__file__).parent / "golden-kubernetes"
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Pods:
+    """In a folder with a blank and a quote: everything must be quoted."""
+    folder = tmp_path / "it's a run"
+    folder.mkdir()
+    return Pods(
+        name="demo",
+        workload="training",
+        team="research",
+        user="alice",
+        uid=2001,
+        folder=str(folder),
+        queue="main",
+        priority="normal",
+        nodes=2,
+        without=("old",),
+        accelerators=8,
+        level="topology.stampworks/leaf",
+        image="localhost/stampworks/workloads:1",
+        claims={"/usr": "programs", "/shared": "shared"},
+        read_only=("/usr",),
+        path="/usr/local/lib/stampworks/workloads",
+        program=("sh", "-c", "echo it has; exit 3"),
+        elastic=True,
+    )
+
+
+def test_the_jobset_is_what_was_reviewed(pods: Pods, golden: Callable[[Path, str], None]) -> None:
+    """pytest --regenerate writes it anew."""
+    golden(GOLDEN / "jobset.json", json.dumps(manifest(replace(pods, folder="/shared/runs/demo")), indent=1) + "\n")
+
+
+def test_only_training_goes_on_without_some_of_its_pods(pods: Pods) -> None:
+    """Of another run, and of pods without accelerators, it takes more to be what is meant."""
+    job = manifest(replace(pods, elastic=False, accelerators=0))["spec"]["replicatedJobs"][0]["template"]["spec"]
+    assert job["backoffLimit"] == 0
+    assert "successPolicy" not in job
+    pod = job["template"]["spec"]
+    assert "resources" not in pod["containers"][0]
+    assert [one["whenUnsatisfiable"] for one in pod["topologySpreadConstraints"]] == ["DoNotSchedule"]
+
+
+def started(pods: Pods, **environment: str) -> subprocess.Popen[str]:
+    file = Path(pods.folder, POD)
+    if not file.exists():  # one shell may be reading it
+        file.write_text(script(pods))
+    told: Mapping[str, str] = {"RANK": "0", "JOB_ID": "job", "POD_IP": "10.0.0.1", **environment}
+    return subprocess.Popen(
+        ["sh", str(file)], env={**os.environ, **told}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def test_what_it_says_and_how_it_ended_are_in_its_folder(pods: Pods) -> None:
+    pod = started(pods)
+    said, _ = pod.communicate(timeout=30)
+    assert (pod.returncode, said) == (3, "0: it has\n")
+    assert Path(pods.folder, "log").read_text() == said
+    assert Path(pods.folder, "exit").read_text() == "3\n"
+    assert not list(Path(pods.folder).glob("first-*"))
+
+
+def test_only_the_first_one_says_how_it_ended(pods: Pods) -> None:
+    pod = started(pods, RANK="1")
+    assert pod.communicate(timeout=30)[0] == "1: it has\n"
+    assert not Path(pods.folder, "exit").exists()
+
+
+def test_the_others_are_told_where_the_first_one_is(pods: Pods) -> None:
+    """As soon as it has said so, of this attempt and of none before."""
+    told = replace(pods, elastic=False, program=("sh", "-c", 'echo "$MASTER_ADDR"; sleep 2'))
+    Path(pods.folder, "first-before").write_text("10.0.0.9\n")
+    other = started(told, RANK="1", POD_IP="10.0.0.2")
+    first = started(told)
+    assert [pod.communicate(timeout=30)[0] for pod in (other, first)] == ["1: 10.0.0.1\n", "0: 10.0.0.1\n"]
+    assert not list(Path(pods.folder).glob("first-*"))
+
+
+def test_who_is_asked_to_end_may_take_its_time(pods: Pods) -> None:
+    """The program gets the signal, and its code is the pod's."""
+    slow = "trap 'sleep 0.5; echo saved; exit 75' TERM; echo begun; while :; do sleep 0.1; done"
+    pod = started(replace(pods, program=("sh", "-c", slow)))
+    log = Path(pods.folder, "log")
+    deadline = time.monotonic() + 30
+    while not log.exists() or "begun" not in log.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    pod.send_signal(signal.SIGTERM)
+    said, _ = pod.communicate(timeout=30)
+    assert (pod.returncode, said) == (75, "0: begun\n0: saved\n")
