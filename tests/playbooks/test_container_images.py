@@ -26,29 +26,30 @@ def content(tmp_path: Path) -> dict[str, Any]:
     }
 
 
-def opened(data: bytes) -> tuple[dict[str, Any], tarfile.TarFile]:
-    """The settings and the one layer of the image that the index names."""
-    whole = tarfile.open(fileobj=io.BytesIO(data))
+def files(data: bytes) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        return {entry.name: file.read() for entry in tar if (file := tar.extractfile(entry))}
 
-    def blob(digest: str) -> bytes:
-        file = whole.extractfile(f"blobs/{digest.replace(':', '/')}")
-        assert file
-        return file.read()
 
-    file = whole.extractfile("index.json")
-    assert file
-    [named] = json.load(file)["manifests"]
+def opened(data: bytes) -> tuple[dict[str, Any], dict[str, tarfile.TarInfo]]:
+    """The settings, and what is in the one layer, of the image that the index names."""
+    whole = files(data)
+
+    def blob(described: dict[str, Any]) -> bytes:
+        return whole[f"blobs/{described['digest'].replace(':', '/')}"]
+
+    [named] = json.loads(whole["index.json"])["manifests"]
     assert named["annotations"] == {"io.containerd.image.name": "local/one:1"}
-    manifest = json.loads(blob(named["digest"]))
+    manifest = json.loads(blob(named))
     [layer] = manifest["layers"]
-    return json.loads(blob(manifest["config"]["digest"])), tarfile.open(fileobj=io.BytesIO(blob(layer["digest"])))
+    with tarfile.open(fileobj=io.BytesIO(blob(layer))) as tar:
+        return json.loads(blob(manifest["config"])), {entry.name: entry for entry in tar}
 
 
 def test_an_image_has_what_it_is_made_of(content: dict[str, Any]) -> None:
     _, data = archive("local/one:1", content)
-    config, layer = opened(data)
+    config, found = opened(data)
     assert config["config"]["Entrypoint"] == ["/program"]
-    found = {entry.name: entry for entry in layer}
     assert found["tmp"].mode == 0o1777
     assert found["usr"].isdir()
     assert found["bin"].linkname == "usr/bin"
