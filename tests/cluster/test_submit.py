@@ -90,7 +90,7 @@ def soon(stack: Stack, name: str) -> None:
     """
     job = of_run(stack, name)["id"]
     wait_for(stack, name, lambda: "PENDING" in stack.shell("head", f"squeue --noheader --jobs={job} --format=%T"))
-    wait_for(stack, name, lambda: not stack.shell("head", "sinfo --noheader --states=completing").strip())
+    wait_for(stack, name, lambda: not stack.shell("head", "squeue --noheader --states=completing").strip())
     stack.shell("head", f"scontrol update jobid={job} starttime=now")
 
 
