@@ -24,6 +24,9 @@ STATE_DIRECTORY = "/var/lib/stampworks/state"
 WORKLOADS_IMAGE = "localhost/stampworks/workloads:1"
 """What pods of bundled workloads start from, on nodes that bring the programs themselves."""
 
+UNPROVEN_TAINT = "stampworks/unproven"
+"""Of nodes of a Kubernetes that take no pods before they have passed."""
+
 KEPT: Mapping[str, str] = {"slurm": "queue and accounting", "kubernetes": "the state of Kubernetes"}
 """What is in that volume, by the kind of the scheduler."""
 

@@ -32,7 +32,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStack]:
         pytest.skip("nodes that run pods divide control groups, which takes root")
     stack = KubernetesStack.of(tmp_path_factory.mktemp("pods"), f"p{os.getpid()}", len(NODES), len(NODES))
     stack.edit(", scheduling_only: true", "")
-    stack.edit("    fabric:", f"{STORAGE}    fabric:")
+    stack.edit("    fabric:", f"{STORAGE}    proof: {{level: quick}}\n    fabric:")
     stack.up()
     yield stack
     stack.run("destroy", "--yes", "--skip-preview")
@@ -93,6 +93,50 @@ def test_nodes_are_known_by_what_they_are(stack: KubernetesStack) -> None:
     assert stack.stampworks("status").stdout.splitlines()[2].split() == ["gpu", "2", "of", "2", "0", "of", "16"]
 
 
+def test_nodes_are_proven_before_they_take_pods(stack: KubernetesStack) -> None:
+    """The certificate is as good as one of a Slurm; nothing of the proof is left on them."""
+    outputs = json.loads(stack.run("stack", "output", "--json", "--show-secrets").stdout)
+    assert outputs["verdict"] == "pass"
+    (stack.folder / "certificate").write_text(outputs["certificate"])
+    (stack.folder / "key").write_text(outputs["verification_key"])
+    verified = stack.stampworks("verify", "certificate", "--key", "key")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    certificate = json.loads(outputs["certificate"])
+    assert "gpu-002" in json.dumps(certificate)
+    assert not [node["spec"].get("taints") for node in stack.listed("nodes") if node["spec"].get("taints")]
+    assert stack.listed("pods,leases", "--namespace=stampworks-proof") == []
+    joined = stack.shell(NODES[0], "cat /etc/kubernetes/kubelet.json")
+    assert json.loads(joined)["registerWithTaints"] == [{"key": "stampworks/unproven", "effect": "NoSchedule"}]
+
+
+def test_a_node_that_fails_is_cordoned(stack: KubernetesStack) -> None:
+    """With its reason, for all to read; the other passes. Repaired and measured again it takes pods."""
+    stack.shell(NODES[1], "umount /shared")
+    failed = stack.stampworks("qualify", "--level", "quick")
+    assert failed.returncode == 1, failed.stdout + failed.stderr
+    rows = [line.split() for line in failed.stdout.splitlines()]
+    assert ["gpu-002", "fail", "no", "/shared", "is", "not", "mounted"] in rows
+    held = {node["metadata"]["name"]: node["spec"].get("unschedulable", False) for node in stack.listed("nodes")}
+    assert held == {NODES[0]: False, NODES[1]: True}
+    status = stack.stampworks("status")
+    assert status.returncode == 1
+    assert status.stdout.splitlines()[-1] == "gpu-002: takes no pods: proof: /shared is not mounted"
+    stack.shell(NODES[1], "mount /shared")
+    passed = stack.stampworks("qualify", "--level", "quick", "--nodes", NODES[1])
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    assert stack.stampworks("status").returncode == 0
+
+
+def test_a_proof_leaves_alone_who_works(stack: KubernetesStack) -> None:
+    """The node is not measured, and the run goes on to its end."""
+    asked(stack, "submit", "training", "busy", *TINY, "--nodes", "1", "--set", "steps=1200")
+    until(stack, "busy", 5)
+    found = stack.stampworks("qualify", "--level", "quick")
+    assert found.returncode == 3, found.stdout + found.stderr
+    assert " run research/busy has it" in found.stdout or " pod research/busy-" in found.stdout
+    through(stack, "busy")
+
+
 def test_programs_that_measure(stack: KubernetesStack) -> None:
     """On both nodes at once: their results lie in the folder of the run, and its log says them again."""
     settings = ["--set", "limits={}", "--set", "clocks={}"]
@@ -115,7 +159,7 @@ def test_a_training_of_a_user(stack: KubernetesStack) -> None:
 
 def test_cancelled_and_gone_on_with(stack: KubernetesStack) -> None:
     """A run that is told to stop saves what it has, and the same again goes on behind it."""
-    wanted = ["training", "stopped", *TINY, "--set", "steps=400"]
+    wanted = ["training", "stopped", *TINY, "--set", "steps=1200"]
     asked(stack, "submit", *wanted)
     until(stack, "stopped", 5)
     busy = stack.stampworks("submit", *wanted)
@@ -190,15 +234,17 @@ def test_a_node_is_lost(stack: KubernetesStack) -> None:
     through(stack, "smaller")
     generations = [event["nodes"] for event in told(stack, "smaller", "generation")]
     assert generations == [[first, second], [first]]
-    stack.run("up", "--yes", "--skip-preview", "--refresh")
+    mended = stack.run("up", "--yes", "--skip-preview", "--refresh")
+    assert mended.returncode == 0, mended.stdout
     found = asked(stack, "submit", "training", "again", *TINY, "--set", "steps=5", "--wait")
     assert (found["nodes"], found["state"]) == (2, "finished"), found
 
 
 def test_nothing_is_left(up: KubernetesStack) -> None:
     """No process, no mount, no control group: pods and what divided their memory went with their nodes."""
-    marks = [path for path in Path("/sys/fs/cgroup").rglob("gpu-00*") if path.is_dir()]
+    marks = [path for path in Path("/sys/fs/cgroup").rglob(f"{up.cluster}-gpu-00*") if path.is_dir()]
     assert marks
-    assert up.run("destroy", "--yes", "--skip-preview").returncode == 0
+    gone = up.run("destroy", "--yes", "--skip-preview")
+    assert gone.returncode == 0, gone.stdout
     assert up.traces() == []
     assert not [path for path in marks if path.exists()]

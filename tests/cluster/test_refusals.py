@@ -69,15 +69,17 @@ def test_a_machine_that_does_not_exist_is_refused_in_a_preview(stack: Stack) -> 
 
 def test_what_can_be_planned_only_is_refused_at_its_line(stack: Stack) -> None:
     """`stampworks plan` takes it; an `up` would have nothing to make it of."""
-    stack.edit("scheduler: {", "scheduler: {kind: kubernetes, ")
+    stack.edit("cloud: local", "cloud: hosts")
+    stack.edit("sim-h100", "dgx-h100")
     shown = diagnostics(stack, "up", "--yes", "--skip-preview")
-    stack.edit("kind: kubernetes, ", "")
+    stack.edit("cloud: hosts", "cloud: local")
+    stack.edit("dgx-h100", "sim-h100")
     assert shown.splitlines()[1:] == [
-        "    error: stacks/Pulumi.test.yaml:8:9: pools[0]: pool gpu has nodes that run, and a Kubernetes on local has "
-        "none that do yet",
-        "              - {name: gpu, machine: sim-h100, count: 2}",
-        "                ^",
-        "      hint: write scheduling_only: true",
+        "    error: stacks/Pulumi.test.yaml:5:12: cloud: a cluster on hosts can be planned and reviewed, and not "
+        "stamped yet",
+        "            cloud: hosts",
+        "                   ^",
+        "      hint: there are components for aws, local; `stampworks plan` shows it",
         "    ",
         "    1 problem in stacks/Pulumi.test.yaml: nothing was changed.",
     ]

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from stampworks import planning
 from stampworks.declaration import load_value
-from stampworks.operations import InputError, OperationError, held_back, qualify, reservation, to_prove
-from stampworks.operations.qualify import _by_queue, _job
+from stampworks.operations import InputError, OperationError, held_back, holder, qualify, reservation, to_prove
+from stampworks.operations.qualify import _by_queue
 from stampworks.plan import Roster
 from stampworks.qualification import Certificate, Subject, subject_of
 
@@ -149,9 +149,9 @@ def test_who_is_held_back_by_a_proof(cluster: StandIn) -> None:
         node("gpu-002", "IDLE", "DRAIN", reason="proof: /shared is not mounted"),
         node("gpu-003", "IDLE", "DRAIN", reason="alice: new cable"),
     )
-    assert held_back(cluster.roster) == {"gpu-002": "/shared is not mounted"}
+    assert held_back(SUBJECT, cluster.roster) == {"gpu-002": "/shared is not mounted"}
     cluster.program("scontrol", "#!/bin/sh\nexit 1\n")
-    assert held_back(cluster.roster) == {}
+    assert held_back(SUBJECT, cluster.roster) == {}
 
 
 def test_jobs_are_left_alone(cluster: StandIn, said: Any) -> None:
@@ -346,11 +346,11 @@ def test_a_proof_that_does_not_end_is_named(cluster: StandIn, said: Any, monkeyp
 def test_what_a_killed_proof_has_left_is_taken_away(cluster: StandIn, said: Any) -> None:
     """Its process is no more, or its number means another one by now."""
     held = cluster.folder / "reservation"
-    gone = reservation._ourselves().replace(" begun ", " begun 1")
+    gone = holder.ourselves().replace(" begun ", " begun 1")
     held.write_text(gone)
     assert verdicts(prove(cluster)) == {"gpu-001": "pass", "gpu-002": "pass"}
-    alive = reservation._ourselves()
-    assert (reservation._is_gone(gone), reservation._is_gone(alive)) == (True, False)
+    alive = holder.ourselves()
+    assert (holder.is_gone(gone), holder.is_gone(alive)) == (True, False)
 
 
 def test_a_lease_that_is_somebody_elses_by_now_is_left_alone(cluster: StandIn, said: Any) -> None:
@@ -421,10 +421,12 @@ def test_a_node_that_is_not_well_is_not_waited_for(cluster: StandIn, said: Any) 
     assert [line for line in cluster.updates if "proof" in line] == []
 
 
-def test_a_proof_has_all_accelerators_of_its_nodes() -> None:
+def test_a_proof_has_all_accelerators_of_its_nodes(cluster: StandIn, said: Any) -> None:
     """They are asked for: what a job has only because nobody else is there, its programs do not see."""
+    cluster.program("srun", '#!/bin/sh\necho "$*" | grep -o "gres=gpu:[0-9]*" >>"$HERE/asked"\nexit 1\n')
+    prove(cluster)
+    assert (cluster.folder / "asked").read_text() == ""
     [pool] = SUBJECT.pools
     real = dataclasses.replace(pool, machine=dataclasses.replace(pool.machine, simulated=False))
-    of_real = dataclasses.replace(SUBJECT, pools=(real,))
-    asked = [[word for word in _job(each, "gpu", ["gpu-001"])[1] if "gres" in word] for each in (SUBJECT, of_real)]
-    assert asked == [[], ["--gres=gpu:8"]]
+    qualify(dataclasses.replace(SUBJECT, pools=(real,)), cluster.roster, "quick", print)
+    assert {*(cluster.folder / "asked").read_text().split()} == {"gres=gpu:8"}

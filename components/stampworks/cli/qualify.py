@@ -47,7 +47,7 @@ def qualify_nodes(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
     from stampworks.plan import BUDGET_MINUTES, fingerprint
 
-    plan, roster = stacks.slurm_of(arguments.stack)
+    plan, roster = stacks.cluster_of(arguments.stack)
     level = arguments.level or (plan.proof.level if plan.proof.level != "none" else "standard")
     declared = plan.proof.budget_minutes if level == plan.proof.level else BUDGET_MINUTES[level]
     proof = dataclasses.replace(plan.proof, budget_minutes=arguments.budget or declared)

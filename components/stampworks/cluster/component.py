@@ -79,6 +79,7 @@ class Cluster(pulumi.ComponentResource):
         # A cluster that is declared in Python has no stack file that the command line could read.
         self._where = pulumi.get_stack() if isinstance(what, Plan) else "plan.json"
         self.plan, self._base, self._cloud = plan, name, cloud
+        self.verdict, self.certificate, self.verification_key = map(Output.from_input, ("unknown", "", ""))
         # Children's names are part of every stack's state: a change here replaces clusters, unless it carries an alias.
         keyring = Keyring(name, cluster=plan.name, opts=self._child(protect=plan.scheduler.protect))
         place = self._cloud.place.create(name, plan=plan, opts=self._child())
@@ -104,8 +105,7 @@ class Cluster(pulumi.ComponentResource):
         groups = {plan.controller: controller}
         for group in (*plan.pools, *plan.login):
             groups[group] = self._group(group, network, [], controller, depends_on=[controller])
-        proven = plan.proof.level != "none" and bool(plan.pools)
-        signing_key = SigningKey(name, cluster=plan.name, opts=self._child()) if proven else None
+        signing_key = self._signing_key()
         self._attached = self._found(storage, volumes, database)
         roll = self._roll(groups, keyring, signing_key)
         roster = self._roster({group: roll.generations.apply(partial(_of_group, group.name)) for group in groups})
@@ -114,7 +114,7 @@ class Cluster(pulumi.ComponentResource):
             # After the head is what the bundle says of it. A node that is quicker waits for it.
             file = Output.all(roster.data, self._attached).apply(lambda both: self._bundle(*both))
             self._cloud.nodes.publish(name, place=place, file=file, opts=self._child(depends_on=[playbook]))
-        self._prove(roll, roster, playbook, signing_key)
+        self._prove(roll.certificate, roster, [playbook], signing_key)
         self._register(roster, playbook)
 
     def _register_kubernetes(self, place: Any, network: Any) -> None:
@@ -123,29 +123,30 @@ class Cluster(pulumi.ComponentResource):
         kubernetes.assemble(self, self._base, plan, scheduler, control_plane)
         storage = self._storage(place)
         self._attached = self._found(storage, [], [])
+        ready: Output[Any] = control_plane.id
         if plan.pools:
             self._join(scheduler, control_plane, network, storage)
+            ready = self._proof.id
         self.kubeconfig = Output.secret(control_plane.kubeconfig)
         self.name = Output.from_input(plan.name)
-        self.head = control_plane.id.apply(lambda _: plan.network.gateway)
+        self.head = ready.apply(lambda _: plan.network.gateway)
         self.nodes = Output.from_input(sum(pool.count for pool in plan.pools))
         self.use = Output.from_input(f"stampworks kubectl -s {self._where} -- get nodes")
-        self.ssh = self.inventory = self.certificate = self.verification_key = Output.from_input("")
+        self.ssh = self.inventory = Output.from_input("")
         self.mounts = self._attached.apply(lambda found: {each.path: each.source for each in found.mounts})
         self.endings = Output.from_input([])
         self.cost_tags = Output.from_input(dict(self._cloud.place.cost_tags(plan)))
-        self.fingerprint = control_plane.id.apply(lambda _: fingerprint(plan))
-        self.verdict = Output.from_input("unknown")
+        self.fingerprint = ready.apply(lambda _: fingerprint(plan))
         self.register_outputs({name: getattr(self, name) for name in OUTPUTS})
 
     def _join(self, scheduler: Any, control_plane: Any, network: Any, storage: Mapping[str, Any]) -> None:
-        """Nodes that run pods: started, configured, and then known to the control plane as what they are."""
+        """Nodes that run pods: started, configured, known to the control plane as what they are, and proven."""
         plan, labels = self.plan, scheduling.node_labels(self.plan)
         before = [*storage.values(), control_plane]
         groups = {group: self._group(group, network, [], None, depends_on=before) for group in plan.pools}
         roster = self._roster({group: made.generation for group, made in groups.items()})
         playbook = self._playbook(roster, {"kubernetes_bootstrap": control_plane.bootstrap})
-        for group, made in groups.items():
+        joined = [
             scheduler.create_joined(
                 f"{self._base}-{group.name}",
                 cluster=plan.name,
@@ -156,6 +157,9 @@ class Cluster(pulumi.ComponentResource):
                 capacity=scheduling.capacity(group),
                 opts=self._child(depends_on=[playbook]),
             )
+            for group, made in groups.items()
+        ]
+        self._prove(Output.from_input(""), roster, [playbook, *joined], self._signing_key())
 
     def _child(self, **more: Any) -> ResourceOptions:
         return ResourceOptions(parent=self, **more)
@@ -315,11 +319,17 @@ class Cluster(pulumi.ComponentResource):
         files = slurm.files(plan, roster)
         return str(configuration.bundle_file(plan, roster, files, checks, content, attached, directory))
 
-    def _prove(self, roll: Roll, roster: Roster, playbook: Playbook, key: SigningKey | None) -> None:
+    def _signing_key(self) -> SigningKey | None:
+        """Of a cluster that is proven."""
+        proven = self.plan.proof.level != "none" and bool(self.plan.pools)
+        return SigningKey(self._base, cluster=self.plan.name, opts=self._child()) if proven else None
+
+    def _prove(
+        self, rolled: Output[str], roster: Roster, configured: Sequence[pulumi.CustomResource], key: SigningKey | None
+    ) -> None:
         """Whatever uses what the cluster outputs waits for the proof."""
         plan = self.plan
-        self.verdict, self.certificate, self.verification_key = map(Output.from_input, ("unknown", "", ""))
-        self._proof: Playbook | Qualification = playbook
+        self._proof = configured[-1]
         if not key:
             return
         proof = Qualification(
@@ -327,10 +337,10 @@ class Cluster(pulumi.ComponentResource):
             subject=to_dict(qualification.subject_of(plan)),
             roster=roster.data.apply(to_dict),
             programs=configuration.programs_digest(),
-            rolled=roll.certificate,
+            rolled=rolled,
             fingerprint=fingerprint(plan),
             signing_key=key.private_key,
-            opts=self._child(depends_on=[playbook]),
+            opts=self._child(depends_on=list(configured)),
         )
         self._proof = proof
         self.verdict, self.certificate, self.verification_key = proof.verdict, proof.certificate, key.public_key

@@ -15,6 +15,7 @@ from typing import Any
 
 from stampworks.configuration.own import check_programs, host_checks
 from stampworks.plan import (
+    UNPROVEN_TAINT,
     WORKLOADS_IMAGE,
     Attached,
     Group,
@@ -253,6 +254,9 @@ def kubernetes_variables(plan: Plan) -> dict[str, Any]:
         **({"kubernetes_node_pods_max": pods.per_node} if pods else {}),
         "kubernetes_node_images": {PAUSE_IMAGE: dict(PAUSE), WORKLOADS_IMAGE: dict(WORKLOADS)},
         "kubernetes_node_pause": PAUSE_IMAGE,
+        "kubernetes_node_taints": [{"key": UNPROVEN_TAINT, "effect": "NoSchedule"}]
+        if plan.proof.level != "none"
+        else [],
     }
 
 

@@ -13,16 +13,20 @@ from importlib.util import find_spec
 from typing import Any, Literal
 
 from stampworks.names import fold
-from stampworks.operations.errors import InputError, UnknownError
+from stampworks.operations.errors import InputError, OperationError, UnknownError
 from stampworks.operations.status import Verdict
-from stampworks.plan import Account, Group, Plan
+from stampworks.plan import UNPROVEN_TAINT, Account, Group, Plan
+from stampworks.reasons import UNPROVEN, DrainReason, parsed, written
 from stampworks.schedulers import kubernetes
 from stampworks.schedulers.kubernetes import ACCELERATOR, PRIORITY_LABEL
 from stampworks.schedulers.topology.kubernetes import HOSTNAME, POOL, PREFIX, flavor
 
 State = Literal["waiting", "running", "finished"]
-_TIMEOUT_S = 5
+_TIMEOUT_S, _LONG_S = 5, 120
 _FOR = re.compile(r"a workload \(UID: ([0-9a-f-]+), JobUID: [0-9a-f-]+\)")
+HELD = "stampworks/held"
+"""The annotation that says who has cordoned a node, in the form of `stampworks.reasons`."""
+_ANYBODY = DrainReason("person", "somebody", "cordoned")
 Manifest = Mapping[str, Any]
 
 
@@ -82,15 +86,47 @@ class KubernetesStatus:
     gangs: tuple[Gang, ...]
 
 
+class RefusedError(OperationError):
+    """The server answered, and did not do what it was asked to."""
+
+
 def kubectl(plan: Plan) -> tuple[str, ...]:
     """Begins a command that asks the server of the plan's cluster."""
-    module = f"stampworks.clouds.{plan.cloud}.access"
-    if plan.scheduler.kind != "kubernetes" or not find_spec(module):
+    if plan.scheduler.kind != "kubernetes":
         raise InputError(f"the scheduler of cluster {plan.name} is Slurm", "stampworks run -- sinfo asks that")
-    command: tuple[str, ...] = importlib.import_module(module).kubectl(plan.name, plan.region)
+    return reach(plan.name, plan.cloud, plan.region)
+
+
+def reach(cluster: str, cloud: str, region: str) -> tuple[str, ...]:
+    """The same, of a cluster whose scheduler is Kubernetes."""
+    module = f"stampworks.clouds.{cloud}.access"
+    command: tuple[str, ...] = importlib.import_module(module).kubectl(cluster, region) if find_spec(module) else ()
     if not command:
-        raise InputError(f"no Kubernetes of cluster {plan.name} is running", "start it: pulumi up")
+        raise InputError(f"no Kubernetes of cluster {cluster} is running", "start it: pulumi up")
     return command
+
+
+class Server:
+    """That of a cluster, as its administrator."""
+
+    def __init__(self, cluster: str, cloud: str, region: str) -> None:
+        self.cluster, self._reach = cluster, (cluster, cloud, region)
+
+    def listed(self, kinds: str, *more: str) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = json.loads(self.said(["get", kinds, *more, "--output=json"]))["items"]
+        return items
+
+    def said(self, words: Sequence[str], given: str = "") -> str:
+        command = [*reach(*self._reach), *words]
+        try:
+            done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=_LONG_S, check=False)
+        except subprocess.TimeoutExpired:
+            what = f"the Kubernetes of cluster {self.cluster} does not answer within {_LONG_S} s"
+            raise UnknownError(what, "pulumi up repairs it") from None
+        if done.returncode:
+            why = (done.stderr.strip().splitlines() or [f"kubectl ended with {done.returncode}"])[-1]
+            raise RefusedError(f"the Kubernetes of cluster {self.cluster} refused: {why}", "stampworks status")
+        return done.stdout
 
 
 def status(plan: Plan) -> KubernetesStatus:
@@ -100,7 +136,7 @@ def status(plan: Plan) -> KubernetesStatus:
     queues = [each for each in found if each["kind"] == "ClusterQueue"]
     workloads = [each for each in found if each["kind"] == "Workload"]
     called = {
-        each["metadata"]["uid"]: f"{each['metadata']['namespace']}/{_owner(each['metadata'])}" for each in workloads
+        each["metadata"]["uid"]: f"{each['metadata']['namespace']}/{owner(each['metadata'])}" for each in workloads
     }
     domains = {each["metadata"]["name"]: _domain(each) for each in nodes}
     gangs = tuple(_gang(each, domains, called) for each in workloads)
@@ -130,6 +166,15 @@ def _objects(plan: Plan) -> list[dict[str, Any]]:
     raise UnknownError(f"the Kubernetes of cluster {plan.name} does not answer: {why}", "pulumi up repairs it")
 
 
+def held(node: Manifest) -> DrainReason | None:
+    """Who keeps pods from a node. Whoever cordons it with kubectl leaves no word."""
+    if not node["spec"].get("unschedulable"):
+        new = any(taint["key"] == UNPROVEN_TAINT for taint in node["spec"].get("taints", ()))
+        return UNPROVEN if new else None
+    reason = parsed(str(node["metadata"].get("annotations", {}).get(HELD, "")))
+    return _ANYBODY if reason.by == "slurm" else reason
+
+
 def _wrong(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
     there = {each["metadata"]["name"]: each for each in nodes}
     for pool in kubernetes.pools(plan):
@@ -138,6 +183,11 @@ def _wrong(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
         for names, what in ((missing, "missing"), (late, "not ready")):
             if names:
                 yield f"{fold(names)}: {what}"
+        out: dict[str, list[str]] = {}
+        for node in pool.nodes:
+            if reason := held(there[node.name]) if node.name in there else None:
+                out.setdefault(written(reason), []).append(node.name)
+        yield from (f"{fold(names)}: takes no pods: {why}" for why, names in out.items())
 
 
 def ready(node: Manifest) -> bool:
@@ -184,7 +234,7 @@ def _gang(workload: Manifest, domain_of: Mapping[str, str], called: Mapping[str,
     )
     return Gang(
         team=metadata["namespace"],
-        name=_owner(metadata),
+        name=owner(metadata),
         queue=spec.get("queueName", ""),
         priority=spec.get("priorityClassName", "") or metadata.get("labels", {}).get(PRIORITY_LABEL, ""),
         state=state,
@@ -200,10 +250,19 @@ def _seconds(time: str) -> int:
     return int(datetime.fromisoformat(time).timestamp())
 
 
-def _owner(metadata: Manifest) -> str:
+def owner(metadata: Manifest) -> str:
     """What it stands for: a workload has a name that nobody has chosen."""
     owners = metadata.get("ownerReferences", ())
     return str(owners[0]["name"] if owners else metadata["name"])
+
+
+def holds(workload: Manifest) -> tuple[str, ...]:
+    """The nodes that a gang has which was let start and has not ended."""
+    said = workload.get("status", {})
+    conditions = {each["type"]: each for each in said.get("conditions", ())}
+    if _is(conditions, "Finished") or not _is(conditions, "Admitted"):
+        return ()
+    return tuple(_placed(said.get("admission", {})))
 
 
 def _is(conditions: Mapping[str, Manifest], kind: str) -> bool:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Sequence
 from typing import Any
 
 from stampworks.operations import kubernetes
-from stampworks.operations.errors import OperationError, UnknownError
 from stampworks.operations.job import Job, State, Wanted
 from stampworks.plan import WORKLOADS_IMAGE, Plan, Roster
 from stampworks.schedulers import jobset
@@ -17,20 +14,20 @@ from stampworks.schedulers.batch import NOTICE_S
 from stampworks.schedulers.topology.kubernetes import key
 
 _KIND = "jobsets.jobset.x-k8s.io"
-_TIMEOUT_S = 120
 _ENDED: dict[str, State] = {"Completed": "finished", "Failed": "failed"}
 
 
 class KubernetesJobs:
     def __init__(self, plan: Plan, roster: Roster) -> None:
         self._plan, self._roster = plan, roster
+        self._server = kubernetes.Server(plan.name, plan.cloud, plan.region)
 
     def submit(self, wanted: Wanted, user: str) -> str:
         """What Kubernetes calls it, with its team. What is left of an earlier attempt goes first."""
         pods = self._pods(wanted, user)
         gone = ["delete", _KIND, wanted.name, f"--namespace={pods.team}", "--ignore-not-found", "--cascade=foreground"]
-        self._asked(gone)
-        self._asked(["create", "--filename=-"], json.dumps(jobset.manifest(pods)))
+        self._server.said(gone)
+        self._server.said(["create", "--filename=-"], json.dumps(jobset.manifest(pods)))
         return f"{pods.team}/{wanted.name}"
 
     def files(self, wanted: Wanted) -> dict[str, str]:
@@ -40,8 +37,7 @@ class KubernetesJobs:
     def jobs(self) -> tuple[Job, ...]:
         """All runs that Kubernetes still knows of."""
         kinds = f"{_KIND},jobs.batch"
-        said = self._asked(["get", kinds, "--all-namespaces", f"--selector={jobset.WORKLOAD}", "--output=json"])
-        items = json.loads(said)["items"]
+        items = self._server.listed(kinds, "--all-namespaces", f"--selector={jobset.WORKLOAD}")
         found = [each for each in items if each["kind"] == "JobSet"]
         through = {_owner(each) for each in items if each["kind"] == "Job" and _through(each)}
         gangs = {(gang.team, gang.name): gang for gang in kubernetes.status(self._plan).gangs} if found else {}
@@ -51,20 +47,18 @@ class KubernetesJobs:
     def cancel(self, job: Job) -> None:
         """The programs are asked to end; those that do not are ended."""
         team, _, name = str(job.id).partition("/")
-        self._asked(["delete", _KIND, name, f"--namespace={team}", "--wait=false", "--cascade=foreground"])
+        self._server.said(["delete", _KIND, name, f"--namespace={team}", "--wait=false", "--cascade=foreground"])
 
     def taking_none(self, names: tuple[str, ...]) -> dict[str, str]:
         """Those of these nodes that take no pods now, and why."""
-        nodes = {
-            _of(each, "name"): each for each in json.loads(self._asked(["get", "nodes", "--output=json"]))["items"]
-        }
+        nodes = {_of(each, "name"): each for each in self._server.listed("nodes")}
         found = {}
         for name in names:
             node = nodes.get(name)
             if node is None:
                 found[name] = "Kubernetes does not know it"
-            elif node["spec"].get("unschedulable"):
-                found[name] = "it is cordoned"
+            elif reason := kubernetes.held(node):
+                found[name] = f"held: {reason.text}"
             elif not kubernetes.ready(node):
                 found[name] = "it is not ready"
         return found
@@ -96,18 +90,6 @@ class KubernetesJobs:
             notice_s=wanted.notice_s or NOTICE_S,
             elastic=wanted.workload == "training",
         )
-
-    def _asked(self, words: Sequence[str], text: str = "") -> str:
-        command = [*kubernetes.kubectl(self._plan), *words]
-        try:
-            done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-        except subprocess.TimeoutExpired:
-            what = f"the Kubernetes of cluster {self._plan.name} does not answer within {_TIMEOUT_S} s"
-            raise UnknownError(what, "pulumi up repairs it") from None
-        if done.returncode:
-            why = (done.stderr.strip().splitlines() or [f"kubectl ended with {done.returncode}"])[-1]
-            raise OperationError(f"the Kubernetes of cluster {self._plan.name} refused: {why}", "stampworks status")
-        return done.stdout
 
 
 def _of(each: dict[str, Any], field: str) -> str:

@@ -1,7 +1,6 @@
 """Proving a cluster: takes nodes aside, lets a campaign measure them, holds back those that failed.
 
-Meanwhile nobody else's job starts on them: a reservation is Slurm's own word for that. Jobs that run are left alone,
-and so are nodes that somebody else holds.
+Meanwhile nobody else's job starts on them. Jobs that run are left alone, and so are nodes that somebody else holds.
 """
 
 from __future__ import annotations
@@ -13,25 +12,24 @@ import secrets
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
 from stampworks import qualification
-from stampworks.operations import remote, reservation, slurm
-from stampworks.operations.drain import hold
-from stampworks.operations.errors import InputError, OperationError, UnknownError, nearest
-from stampworks.operations.reservation import Lease
-from stampworks.operations.status import TAKES_JOBS
-from stampworks.plan import Level, Member, Roster
+from stampworks.operations.errors import InputError, OperationError, nearest
+from stampworks.operations.ground import Ended, Progress, ProvingGround, Standing
+from stampworks.operations.kubernetes_ground import KubernetesGround
+from stampworks.operations.slurm_ground import SlurmGround
+from stampworks.plan import Level, Member, Roster, SchedulerKind
 from stampworks.qualification import Ask, Certificate, Evidence, Finding, Heard, Measured, NodeVerdict, Subject, Verdict
 from stampworks.reasons import BYTES_MAX, DrainReason, written
-from stampworks.schedulers import slurm as slurm_files
 
-Progress = Callable[[str], None]
-
+_GROUNDS: Mapping[SchedulerKind, Callable[[Roster], ProvingGround]] = {
+    "kubernetes": KubernetesGround,
+    "slurm": SlurmGround,
+}
 PROGRAMS = "/usr/local/lib/stampworks/workloads"
 PYTHON = f"{PROGRAMS}/python"
 """With the torch that fits the node."""
@@ -42,10 +40,9 @@ QUICK_ONLY = "proven at the quick level only, when it was made anew: it has had 
 WORDS_MAX = 200
 _START_S = 10.0
 """The nodes are free and nobody else's: what does not start by then does not start."""
-_LOOK_S = 30.0
+_ANSWER_S = 30.0
+"""How long a node is waited for after a start that failed: it may be about to answer."""
 _OTHER_PROGRAMS = "the programs on the nodes do not know what is asked: `pulumi up` brings those of this release"
-_LOOKS = 16
-"""At one time: each is an ssh."""
 
 
 @dataclass
@@ -96,14 +93,14 @@ def qualify(
     started = _now()
     evidence = Evidence()
     others = [name for name in members if name not in wanted and name not in without]
-    found, lease = _reserved(subject, roster, wanted, others, progress)
+    ground = _ground(subject, roster)
+    found = _reserved(subject, ground, wanted, others, progress)
     wanted += [name for name in found.ready if name not in wanted]
     still = _rolled(rolled, members, qualification.proven_digest(subject, programs)) | _still_proven(
         subject, level, programs, earlier, members
     )
-    with _taken_aside(roster, found, lease, progress) as release:
-        if lease:
-            _measure(_Work(subject, lease, level, evidence, progress), found.ready)
+    with _taken_aside(ground, found, progress) as release:
+        _measure(_Work(subject, ground, members, level, evidence, progress), found.ready)
         verdicts = _verdicts(members, wanted, found, evidence, still, started)
         release(verdicts)
     if earlier:
@@ -134,7 +131,7 @@ def to_prove(subject: Subject, roster: Roster, earlier: Certificate | None, leve
     still = _still_proven(subject, level, programs, earlier, members)
     if not earlier or any(finding.verdict != "pass" and not finding.nodes for finding in earlier.findings):
         return list(members)
-    held = held_back(roster)
+    held = held_back(subject, roster)
     return [
         name
         for name in members
@@ -142,103 +139,71 @@ def to_prove(subject: Subject, roster: Roster, earlier: Certificate | None, leve
     ]
 
 
-def held_back(roster: Roster) -> dict[str, str]:
-    """Nodes that take no jobs until they have passed, whatever is known of them, and why; none if Slurm is silent."""
+def held_back(subject: Subject, roster: Roster) -> dict[str, str]:
+    """Nodes that take no jobs until they have passed, whatever is known of them, and why; none if nobody answers."""
     with contextlib.suppress(OperationError):
-        held = [node for node in slurm.nodes(roster).values() if "drain" in node.states and node.reason.by == "proof"]
-        return {node.name: node.reason.text for node in held}
+        held = {name: node.held for name, node in _ground(subject, roster).look(()).items() if node.held}
+        return {name: why.text for name, why in held.items() if why.by == "proof"}
     return {}
 
 
+def _ground(subject: Subject, roster: Roster) -> ProvingGround:
+    return _GROUNDS[subject.scheduler](roster)
+
+
 def _reserved(
-    subject: Subject, roster: Roster, wanted: Sequence[str], others: Sequence[str], progress: Progress
-) -> tuple[_Nodes, Lease | None]:
-    """Those who can be measured, with some to measure them with, as nobody's but ours; no lease when there are none."""
+    subject: Subject, ground: ProvingGround, wanted: Sequence[str], others: Sequence[str], progress: Progress
+) -> _Nodes:
+    """Those who can be measured, with some to measure them with; they are nobody's but ours from here on."""
     patience_s = 60.0 * subject.proof.budget_minutes
     while wanted:
-        reservation.await_turn(roster, patience_s, progress)
-        progress("asking Slurm about the nodes")
-        look = _with_health(roster, wanted)
-        found = _sorted_out(look, wanted)
-        found.ready += _partners(subject, look, found, others)
-        if not found.ready:
-            return found, None
-        if lease := reservation.take(roster, found.ready):
-            return found, lease
-    return _Nodes(), None
+        ground.await_turn(patience_s, progress)
+        progress(f"asking {ground.scheduler} about the nodes")
+        look = ground.look(wanted)
+        found = _sorted_out(ground, look, wanted)
+        found.ready += _partners(subject, ground, look, found, others)
+        if not found.ready or ground.take(found.ready):
+            return found
+    return _Nodes()
 
 
-def _with_health(roster: Roster, names: Sequence[str]) -> slurm.Look:
-    """What Slurm says, after those whom the health check holds have looked again: one that was repaired is well now.
-
-    Who is not well and does not know it yet finds out before its first program, as before any job.
-    """
-    look = slurm.look(roster)
-    held = [name for name in names if name in look.nodes and _held_by_health(look.nodes[name])]
-    if not held:
-        return look
-
-    def look_at(name: str) -> None:
-        with contextlib.suppress(UnknownError):  # Slurm, asked next, says that it is silent
-            remote.hear(roster, name, [slurm_files.HEALTH], _LOOK_S)
-
-    with ThreadPoolExecutor(_LOOKS) as threads:
-        list(threads.map(look_at, held))
-    return slurm.look(roster)
-
-
-def _held_by_health(node: slurm.Node) -> bool:
-    return "drain" in node.states and node.reason.by == "health"
-
-
-def _sorted_out(look: slurm.Look, wanted: Sequence[str]) -> _Nodes:
-    busy = {name: job.id for job in look.jobs for name in job.nodes}
+def _sorted_out(ground: ProvingGround, look: Mapping[str, Standing], wanted: Sequence[str]) -> _Nodes:
     found = _Nodes()
     for name in wanted:
-        node = look.nodes.get(name)
+        node = look.get(name)
         if node is None:
-            found.aside[name] = _Aside("unknown", "Slurm does not know it")
-        elif name in busy:
-            found.aside[name] = _Aside("unknown", f"job {busy[name]} runs on it", busy=True)
-        elif "drain" in node.states and node.reason.personal:
-            found.aside[name] = _Aside("unknown", f"held by {node.reason.who}: {node.reason.text}", held=True)
+            found.aside[name] = _Aside("unknown", f"{ground.scheduler} does not know it")
+        elif node.busy:
+            found.aside[name] = _Aside("unknown", node.busy, busy=True)
+        elif node.held and node.held.personal:
+            found.aside[name] = _Aside("unknown", f"held by {node.held.who}: {node.held.text}", held=True)
             found.set_apart.add(name)
-        elif "drain" in node.states and node.reason.by == "proof":
-            found.ours[name] = node.reason
+        elif node.held and node.held.by == "proof":
+            found.ours[name] = node.held
             found.ready.append(name)
-        elif (why := _out_of_order(node)) and "not_responding" not in node.states:  # it may be about to answer
-            found.aside[name] = _Aside("fail", why, held=True)
+        elif node.out and not node.silent:  # who is silent may be about to answer
+            found.aside[name] = _Aside("fail", node.out, held=True)
         else:
             found.ready.append(name)
     return found
 
 
-def _partners(subject: Subject, look: slurm.Look, found: _Nodes, others: Sequence[str]) -> list[str]:
+def _partners(
+    subject: Subject, ground: ProvingGround, look: Mapping[str, Standing], found: _Nodes, others: Sequence[str]
+) -> list[str]:
     """As many free nodes as are to be measured, and two at least, neighbours first: nobody can be measured alone."""
     if not found.ready or not others:
         return []
     leaves = {subject.leaf(name) for name in found.ready}
-    free = _sorted_out(look, others)
+    free = _sorted_out(ground, look, others)
     candidates = [name for name in free.ready if name not in free.ours]
     candidates.sort(key=lambda name: subject.leaf(name) not in leaves)
     return candidates[: max(2, len(found.ready))]
 
 
-def _out_of_order(node: slurm.Node | None) -> str:
-    """What keeps a node from taking jobs; empty for none."""
-    if node is None:
-        return "Slurm does not know it"
-    if TAKES_JOBS.issuperset(node.states):
-        return ""
-    if TAKES_JOBS.issuperset({*node.states} - {"not_responding"}):  # what was once its reason is none now
-        return "it does not answer Slurm"
-    states = "+".join(state for state in node.states if state not in TAKES_JOBS)
-    return f"{states}: {node.reason.text}" if node.reason.text else states
-
-
 @contextlib.contextmanager
 def _taken_aside(
-    roster: Roster, found: _Nodes, lease: Lease | None, progress: Progress
+    ground: ProvingGround, found: _Nodes, progress: Progress
 ) -> Iterator[Callable[[Sequence[NodeVerdict]], None]]:
     """The nodes take nobody's jobs but ours in here; yields what is told who takes jobs afterwards.
 
@@ -253,39 +218,30 @@ def _taken_aside(
             elif verdict.verdict == "fail" and verdict.name in {*found.ready, *found.ours}:
                 held[verdict.name] = DrainReason("proof", "", _one_line("; ".join(verdict.why)))
 
-    if not lease:
+    if not found.ready:
         yield release
         return
     try:
         if ours := [name for name in found.ours if name in found.ready]:
-            remote.ask(
-                roster, remote.head(roster).name, ["scontrol", "update", f"nodename={','.join(ours)}", "state=resume"]
-            )
-        _set_late_aside(roster, found, progress)
+            ground.let_in(ours)
+        _set_late_aside(ground, found, progress)
         yield release
     finally:
         try:
-            _hold(roster, held)
+            ground.hold(held)
         finally:
-            lease.give_back()
+            ground.give_back()
 
 
-def _set_late_aside(roster: Roster, found: _Nodes, progress: Progress) -> None:
-    """A job may have started just before the reservation, and a node may not answer yet, or never."""
-    for job in slurm.jobs(roster):
-        for name in job.nodes:
-            if name in found.ready:
-                found.ready.remove(name)
-                found.aside[name] = _Aside("unknown", f"job {job.id} runs on it", busy=True)
-    for name, why in _lost(roster, found.ready, _READY_S, progress).items():
+def _set_late_aside(ground: ProvingGround, found: _Nodes, progress: Progress) -> None:
+    """A job may have started just before the nodes were ours, and a node may not answer yet, or never."""
+    for name, what in ground.busy().items():
+        if name in found.ready:
+            found.ready.remove(name)
+            found.aside[name] = _Aside("unknown", what, busy=True)
+    for name, why in ground.lost(found.ready, _READY_S, progress).items():
         found.ready.remove(name)
         found.aside[name] = _Aside("fail", why, held=True)
-
-
-def _lost(roster: Roster, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
-    """Those of these nodes that take no jobs, and why; one that is about to answer is waited for."""
-    known = slurm.answered(roster, names, limit_s, progress)
-    return {name: why for name in names if (why := _out_of_order(known.get(name)))}
 
 
 @dataclass
@@ -293,14 +249,20 @@ class _Work:
     """What a proof that is under way knows."""
 
     subject: Subject
-    lease: Lease
+    ground: ProvingGround
+    members: Mapping[str, Member]
     level: Level
     evidence: Evidence
     progress: Progress
 
-    @property
-    def roster(self) -> Roster:
-        return self.lease.roster
+    def start(self, queue: str, nodes: Sequence[str], program: Sequence[str], limit_s: float) -> Ended:
+        machines = [self.subject.pool_of[node].machine for node in nodes]
+        accelerators = min((0 if machine.simulated else machine.accelerators for machine in machines), default=0)
+        return self.ground.start(queue, nodes, accelerators, program, limit_s)
+
+    def lost(self, nodes: Sequence[str]) -> dict[str, str]:
+        """After a start that has failed: which of its nodes take no jobs any more, and why."""
+        return self.ground.lost(nodes, _ANSWER_S, self.progress)
 
 
 def _measure(work: _Work, nodes: Sequence[str]) -> None:
@@ -345,10 +307,8 @@ def _roll_call(work: _Work, queue: str, nodes: tuple[str, ...]) -> tuple[str, ..
     """
     work.progress("calling the roll")
     while nodes:
-        job, srun = _job(work.subject, queue, nodes)
-        # where a node is not well, srun may wait long for those that are: who is not is drained by then
-        code, _, _ = _heard(work.roster, [*_within(_START_S), *srun, "true"], _LOOK_S)
-        if not code or not (lost := _lost_by(work, job, nodes)):
+        ended = work.start(queue, nodes, ["true"], _START_S)
+        if not ended.code or not (lost := work.lost(nodes)):
             break  # if it is not for the nodes that nothing starts, what is asked next will say so
         for name, why in lost.items():
             work.evidence.add([qualification.finding_without_number("answering", "fail", (name,), why)])
@@ -357,64 +317,16 @@ def _roll_call(work: _Work, queue: str, nodes: tuple[str, ...]) -> tuple[str, ..
 
 
 def _run(work: _Work, queue: str, asked: Ask) -> Heard:
-    """One start of the programs through Slurm, ended there when it takes too long."""
-    work.lease.extend(asked.seconds)
-    members = {member.name: member for member in work.roster.members}
-    options = {**asked.options, "cluster": _cluster(work.subject, [members[name] for name in asked.nodes])}
-    job, srun = _job(work.subject, queue, asked.nodes)
+    """One start of the programs through the scheduler, ended there when it takes too long."""
+    work.ground.extend(asked.seconds)
+    options = {**asked.options, "cluster": _cluster(work.subject, [work.members[name] for name in asked.nodes])}
     program = ["env", f"PYTHONPATH={PROGRAMS}", PYTHON, "-m", "validation", *asked.programs]
-    command = [*_within(asked.seconds), *srun, *program, "--options", _packed(options)]
-    code, output, said = _heard(work.roster, command, asked.seconds + 15)
-    heard = qualification.read(output)
-    if not code:
+    ended = work.start(queue, asked.nodes, [*program, "--options", _packed(options)], asked.seconds)
+    heard = qualification.read(ended.output)
+    if not ended.code:
         return heard
-    why = {124: f"it took more than {asked.seconds:.0f} s", 2: _OTHER_PROGRAMS}.get(code, said[:WORDS_MAX])
-    lost = _lost_by(work, job, asked.nodes)
-    return Heard(heard.results, (*heard.unreadable, f"{asked.what}: {why}"), lost)
-
-
-def _within(seconds: float) -> list[str]:
-    return ["timeout", "--kill-after=5", f"{seconds:.0f}"]
-
-
-def _job(subject: Subject, queue: str, nodes: Sequence[str]) -> tuple[str, list[str]]:
-    """The name of a job of ours with a rank on each node, and how it begins."""
-    name = f"{reservation.NAME}-{secrets.token_hex(4)}"
-    machines = [subject.pool_of[node].machine for node in nodes]
-    # a job that has a node for itself has its accelerators too, but its programs see none that were not asked for
-    accelerators = min((0 if machine.simulated else machine.accelerators for machine in machines), default=0)
-    return name, [
-        "srun",
-        f"--reservation={reservation.NAME}",
-        f"--partition={queue}",
-        f"--job-name={name}",
-        f"--nodelist={','.join(nodes)}",
-        f"--nodes={len(nodes)}",
-        "--ntasks-per-node=1",
-        "--exclusive",
-        *([f"--gres=gpu:{accelerators}"] if accelerators else []),
-        "--chdir=/tmp",
-        "--input=none",
-        "--label",
-        "--kill-on-bad-exit=0",
-        f"--immediate={_START_S:.0f}",
-        "--wait=0",  # a rank may end long before the last one; how long all may take is said apart
-        "--",
-    ]
-
-
-def _heard(roster: Roster, command: Sequence[str], limit_s: float) -> tuple[int, str, str]:
-    try:
-        return remote.hear(roster, remote.head(roster).name, command, limit_s)
-    except UnknownError as error:
-        return -1, "", str(error).splitlines()[0]
-
-
-def _lost_by(work: _Work, job: str, nodes: Sequence[str]) -> dict[str, str]:
-    """After a job that has failed: which of its nodes take none any more, and why."""
-    with contextlib.suppress(OperationError):
-        remote.ask(work.roster, remote.head(work.roster).name, ["scancel", f"--name={job}"])
-    return _lost(work.roster, nodes, slurm.ANSWER_S, work.progress)
+    why = {124: f"it took more than {asked.seconds:.0f} s", 2: _OTHER_PROGRAMS}.get(ended.code, ended.said[:WORDS_MAX])
+    return Heard(heard.results, (*heard.unreadable, f"{asked.what}: {why}"), work.lost(asked.nodes))
 
 
 def _packed(options: Mapping[str, Any]) -> str:
@@ -492,13 +404,6 @@ def _verdict(member: Member, found: _Nodes, evidence: Evidence, started: str) ->
     if not about:
         reasons = ("nothing was measured on it",)
     return NodeVerdict(name, member.instance, verdict, verdict == "fail", started, reasons)
-
-
-def _hold(roster: Roster, reasons: Mapping[str, DrainReason]) -> None:
-    """They take no jobs, each for its reason; who is drained in the meantime keeps the reason it has."""
-    known = slurm.nodes(roster) if reasons else {}
-    free = [name for name in reasons if name in known and "drain" not in known[name].states]
-    hold(roster, {name: reasons[name] for name in free})
 
 
 def _one_line(text: str) -> str:

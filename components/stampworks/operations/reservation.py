@@ -7,31 +7,20 @@ on extending it, so that nodes of one that was killed are free again soon.
 from __future__ import annotations
 
 import contextlib
-import getpass
-import os
 import re
-import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 
-from stampworks.operations import remote
+from stampworks.operations import holder, remote
 from stampworks.operations.errors import OperationError
+from stampworks.operations.ground import HeldError, Progress
 from stampworks.plan import Roster
 
 NAME = "stampworks-proof"
 LEASE_MINUTES = 5
 _POLL_S = 2.0
 _HELD = re.compile(r"^\s*Comment=(.*)$", re.MULTILINE)
-_PROCESS = re.compile(r".* \(process (\d+) begun (\d+) in (\S+)\)")
-
-Progress = Callable[[str], None]
-
-
-class HeldError(OperationError):
-    """Another proof is at work on the same cluster."""
 
 
 @dataclass
@@ -59,28 +48,28 @@ class Lease:
 
 def take(roster: Roster, nodes: Sequence[str]) -> Lease | None:
     """Nobody else's job starts on these nodes from now on; None when another proof was quicker."""
-    holder = _ourselves()
-    settings = ["starttime=now", f"duration={LEASE_MINUTES}", "users=root", "flags=ignore_jobs", f"comment={holder}"]
+    ours = holder.ourselves()
+    settings = ["starttime=now", f"duration={LEASE_MINUTES}", "users=root", "flags=ignore_jobs", f"comment={ours}"]
     try:
         _scontrol(roster, "create", *settings, f"nodes={','.join(nodes)}")
     except remote.RemoteError:
         if _holder(roster) is None:
             raise
         return None
-    return Lease(roster, holder, time.monotonic() + 60 * LEASE_MINUTES)
+    return Lease(roster, ours, time.monotonic() + 60 * LEASE_MINUTES)
 
 
 def await_turn(roster: Roster, patience_s: float, progress: Progress) -> None:
     """Returns once no other proof is at work; takes away what one that was killed has left."""
     until = time.monotonic() + patience_s
-    while (holder := _holder(roster)) is not None:
-        if _is_gone(holder):
+    while (found := _holder(roster)) is not None:
+        if holder.is_gone(found):
             with contextlib.suppress(OperationError):
                 remote.ask(roster, remote.head(roster).name, ["scancel", f"--reservation={NAME}"])
             with contextlib.suppress(OperationError):
                 _scontrol(roster, "delete")
             continue
-        who = f"of {holder.partition(' (')[0] or 'somebody'}"
+        who = f"of {holder.person(found)}"
         if time.monotonic() > until:
             raise HeldError(
                 f"another proof {who} is at work on cluster {roster.cluster}",
@@ -106,31 +95,3 @@ def _holder(roster: Roster) -> str | None:
 def _scontrol(roster: Roster, verb: str, *settings: str) -> None:
     kind = ["reservation"] if verb == "create" else []
     remote.ask(roster, remote.head(roster).name, ["scontrol", verb, *kind, f"reservationname={NAME}", *settings])
-
-
-def _ourselves() -> str:
-    """Who we are, for people, and which process, for whoever finds the reservation on the same machine."""
-    who = f"{getpass.getuser()}@{socket.gethostname()} since {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    begun = _begun(os.getpid())
-    return f"{who} (process {os.getpid()} begun {begun} in {_space()})" if begun else who
-
-
-def _is_gone(holder: str) -> bool:
-    """Whether it was a process of this machine that is no more; of others nobody knows."""
-    found = _PROCESS.fullmatch(holder)
-    return found is not None and found[3] == _space() and _begun(int(found[1])) != found[2]
-
-
-def _space() -> str:
-    """In which numbers of processes mean the same: this boot, and the namespace that we are in."""
-    with contextlib.suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
-        return f"{boot}.{Path('/proc/self/ns/pid').stat().st_ino}"
-    return ""
-
-
-def _begun(process: int) -> str:
-    """When a process began, in ticks since the boot; nothing when there is none."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
-    return ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from stampworks import plan
-from stampworks.plan import Fabric, Group, Node, Plan, Queue, Rail
+from stampworks.plan import Fabric, Group, Node, Plan, Queue, Rail, SchedulerKind
 
 ACCELERATORS_S = 120.0
 """More than the programs wait for one that wakes, and for one that does not answer."""
@@ -27,6 +27,7 @@ class Subject:
     """What every node has mounted, and all see alike."""
     queues: tuple[Queue, ...]
     proof: plan.Proof
+    scheduler: SchedulerKind = "slurm"
 
     @cached_property
     def nodes(self) -> Mapping[str, Node]:
@@ -72,6 +73,7 @@ def subject_of(of: Plan) -> Subject:
         mounts=tuple(sorted(each.mount for each in of.storage)),
         queues=of.scheduler.queues,
         proof=of.proof,
+        scheduler=of.scheduler.kind,
     )
 
 

@@ -21,6 +21,8 @@ TEAM = "jobs"
 """The namespace of everybody, where no account is declared."""
 PROGRAMS, PROGRAMS_PATH, PROGRAMS_SHARED = "programs", "/usr", "/run/stampworks/usr"
 """The nodes' own programs: the claim, where pods see them, and where nodes have them so that nobody can change them."""
+PROOF = "stampworks-proof"
+"""The namespace of what measures nodes, which has to enter them."""
 QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 OURS = {"app.kubernetes.io/managed-by": "stampworks"}
 
@@ -39,7 +41,10 @@ _PREEMPTS: Mapping[str, Mapping[str, Any]] = {
 
 def objects(plan: Plan) -> list[Manifest]:
     """All of them, each after what it refers to. How many there are does not depend on how many nodes there are."""
-    return [*_hardware(plan), *_priorities(plan), *(each for team in teams(plan) for each in _team(plan, team))]
+    found = [*_hardware(plan), *_priorities(plan), *(each for team in teams(plan) for each in _team(plan, team))]
+    if plan.pools:
+        found.append(_object("v1", "Namespace", PROOF, labels={"pod-security.kubernetes.io/enforce": "privileged"}))
+    return found
 
 
 def teams(plan: Plan) -> tuple[Account, ...]:

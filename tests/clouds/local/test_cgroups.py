@@ -16,13 +16,13 @@ root = pytest.mark.skipif(os.geteuid() != 0, reason="control groups are root's t
 def test_a_node_gets_groups_that_processes_may_enter(tmp_path: Path) -> None:
     """Of every controller, with what a group inherits; they go with all that was made in them."""
     record = tmp_path / cgroups.RECORD
-    name = f"test-{os.getpid()}"
+    name = f"gpu-{os.getpid()}"
     made = cgroups.make(record, "test", name)
     try:
         assert made
         assert json.loads(record.read_text()) == [folder for folder, _, _ in made]
         for folder, _, options in made:
-            assert Path(folder).name == name
+            assert Path(folder).name.startswith(f"test-{name}-")
             if options == "cpuset":
                 assert Path(folder, "cpuset.cpus").read_text().strip()
             Path(folder, "of a pod").mkdir()
@@ -31,6 +31,24 @@ def test_a_node_gets_groups_that_processes_may_enter(tmp_path: Path) -> None:
     assert not [folder for folder, _, _ in made if Path(folder).exists()]
     assert not record.exists()
     cgroups.remove(record, "test")  # fine when there is nothing
+
+
+@root
+def test_clusters_do_not_share_groups(tmp_path: Path) -> None:
+    """Nodes are called alike in all of them, and clusters may be, too, where their rooms lie apart."""
+    made = []
+    try:
+        for index, where in enumerate(("one", "two", "two")):
+            (tmp_path / str(index)).mkdir()
+            made.append(
+                {folder for folder, _, _ in cgroups.make(tmp_path / str(index) / cgroups.RECORD, where, "gpu-001")}
+            )
+    finally:
+        for index in range(3):
+            cgroups.remove(tmp_path / str(index) / cgroups.RECORD, "test")
+    one, two, three = made
+    assert not one & two
+    assert not two & three
 
 
 def test_a_host_without_any_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ class Qualification(Handler):
         return outputs
 
     async def read(self, call: Call) -> dict[str, Any] | None:
-        """A look measures nothing: what was found last still is what is known; Slurm says who is held back since."""
+        """A look measures nothing: what was found last is what is known; the scheduler says who is held back since."""
         known = {name: call.old_outputs[name] for name in self.outputs if name in call.old_outputs}
         return {**known, "drift": await _held_since(call)} if "roster" in call.inputs else known
 
@@ -82,12 +82,13 @@ class Qualification(Handler):
 
 
 async def _held_since(call: Call) -> list[str]:
-    """Who has passed and takes no jobs all the same: a node that finds itself changed before a job says so to Slurm."""
+    """Who has passed and takes no jobs all the same: a node that finds itself changed before a job says so."""
+    subject = plan.from_dict(Subject, call.inputs["subject"])
     roster = plan.from_dict(plan.Roster, call.inputs["roster"])
     certificate = read_certificate(call.old_outputs)
     passed = {node.name for node in certificate.nodes if node.verdict == "pass"} if certificate else set()
     reasons: dict[str, list[str]] = {}
-    for name, why in (await call.thread(operations.held_back, roster)).items():
+    for name, why in (await call.thread(operations.held_back, subject, roster)).items():
         if name in passed:
             reasons.setdefault(why, []).append(name)
     return [f"proof: {fold(names)} (held back since): {why}" for why, names in reasons.items()]

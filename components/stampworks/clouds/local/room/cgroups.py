@@ -6,6 +6,7 @@ Such a node sees as the root of its control groups a group of its own, below tha
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -41,7 +42,9 @@ def make(record: Path, where: str, name: str) -> tuple[tuple[str, str, str], ...
     if not found:
         why = "no control groups are mounted on this host, and a node that runs pods divides its memory with them"
         raise RoomError(where, f"node {name} cannot boot", why, "mount them: /sys/fs/cgroup")
-    made = [(each, each.ours / name) for each in found]
+    # other clusters of this host have nodes of the same name, and so may a cluster of this name that is kept elsewhere
+    called = f"{where}-{name}-{hashlib.sha256(str(record).encode()).hexdigest()[:8]}"
+    made = [(each, each.ours / called) for each in found]
     files.write(record, json.dumps([str(folder) for _, folder in made]))
     try:
         for each, folder in made:

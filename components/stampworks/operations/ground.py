@@ -1,0 +1,81 @@
+"""Where a proof takes place: what it asks of a scheduler, in the same words whichever runs the jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from stampworks.operations.errors import OperationError
+from stampworks.reasons import DrainReason
+
+Progress = Callable[[str], None]
+
+
+class HeldError(OperationError):
+    """Another proof is at work on the same cluster."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a node stands with its scheduler."""
+
+    busy: str = ""
+    """What runs on it, in words; empty for nothing."""
+    held: DrainReason | None = None
+    """Who keeps jobs from it."""
+    out: str = ""
+    """Why it takes no jobs, whoever is to blame; empty for one that does."""
+    silent: bool = False
+    """It does not answer, and may be about to."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """One start of some programs, a rank on each node."""
+
+    code: int
+    """0 when all of them ended well; 124 when they took too long."""
+    output: str
+    """What they printed, each line with its rank before it: `3: ...`."""
+    said: str
+    """Why, in a line, when they did not end well."""
+
+
+class ProvingGround(Protocol):
+    """Nodes that are one proof's alone for a while, and how programs start on them."""
+
+    scheduler: str
+    """What people call it."""
+
+    def await_turn(self, patience_s: float, progress: Progress) -> None:
+        """Returns once no other proof is at work; takes away what one that was killed has left."""
+
+    def look(self, names: Collection[str]) -> dict[str, Standing]:
+        """All nodes that it knows; the named ones as they are now."""
+
+    def take(self, names: Sequence[str]) -> bool:
+        """Nobody else's job starts on these nodes from now on; False when another proof was quicker."""
+
+    def extend(self, seconds: float) -> None:
+        """Makes sure that they stay ours for so much longer."""
+
+    def give_back(self) -> None:
+        """They are everybody's again, but for those that are held."""
+
+    def let_in(self, names: Sequence[str]) -> None:
+        """Nodes that a proof holds back take our programs."""
+
+    def hold(self, reasons: Mapping[str, DrainReason]) -> None:
+        """They take no jobs, each for its reason; who is held in the meantime keeps the reason it has."""
+
+    def busy(self) -> dict[str, str]:
+        """By node, what runs there that is not ours."""
+
+    def lost(self, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
+        """Those of these nodes that take no jobs, and why; one that is about to answer is waited for."""
+
+    def start(
+        self, queue: str, nodes: Sequence[str], accelerators: int, program: Sequence[str], limit_s: float
+    ) -> Ended:
+        """Runs a program on each of these nodes, ended there when it takes too long. Nothing of it is left."""

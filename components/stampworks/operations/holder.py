@@ -1,0 +1,45 @@
+"""Who is at work: for people, and for whoever finds on the same machine what a process has left that was killed."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import re
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+
+_PROCESS = re.compile(r".* \(process (\d+) begun (\d+) in (\S+)\)")
+
+
+def ourselves() -> str:
+    """Who we are, and which process."""
+    who = f"{getpass.getuser()}@{socket.gethostname()} since {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    begun = _begun(os.getpid())
+    return f"{who} (process {os.getpid()} begun {begun} in {_space()})" if begun else who
+
+
+def person(holder: str) -> str:
+    return holder.partition(" (")[0] or "somebody"
+
+
+def is_gone(holder: str) -> bool:
+    """Whether it was a process of this machine that is no more; of others nobody knows."""
+    found = _PROCESS.fullmatch(holder)
+    return found is not None and found[3] == _space() and _begun(int(found[1])) != found[2]
+
+
+def _space() -> str:
+    """In which numbers of processes mean the same: this boot, and the namespace that we are in."""
+    with contextlib.suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
+        return f"{boot}.{Path('/proc/self/ns/pid').stat().st_ino}"
+    return ""
+
+
+def _begun(process: int) -> str:
+    """When a process began, in ticks since the boot; nothing when there is none."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+    return ""

@@ -1,0 +1,363 @@
+"""Proving nodes of a Kubernetes: a taint keeps others away, and programs start in pods that are pinned to their nodes.
+
+What Slurm has its reservation for is a Lease here, so that two proofs take turns. A proof's pod enters the node that it
+is on: what is measured is what a node is, in the same way whichever scheduler the node has. A job's pods go where the
+scheduler has them, which is not where it may be asked to put them while a node takes no pods: these name their node.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import re
+import secrets
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from stampworks.names import fold
+from stampworks.operations import holder, kubernetes
+from stampworks.operations.errors import OperationError
+from stampworks.operations.ground import Ended, HeldError, Progress, Standing
+from stampworks.plan import UNPROVEN_TAINT, WORKLOADS_IMAGE, Roster
+from stampworks.reasons import UNPROVEN, DrainReason, written
+from stampworks.schedulers.kubernetes import OURS, PROOF
+
+TAINT = "stampworks/proof"
+"""Of nodes that a proof has for itself."""
+LEASE = "proof"
+LEASE_S = 300
+_ASK = "stampworks/ask"
+_POLL_S, _TURN_S = 0.5, 2.0
+_BROKEN_OFF = DrainReason("proof", "", "its proof was broken off")
+_NOT_OURS = re.compile(r"\((AlreadyExists|Conflict|NotFound)\)")
+_WHERE = (f"--namespace={PROOF}",)
+_SAID = re.compile(r"\[pod/[a-z0-9-]+-(\d{1,6})/program\] (.*)")
+_ENDED = ("Succeeded", "Failed")
+_NEVER_BEGUN = ("ContainerCannotRun", "StartError")
+_LATE_S = 20.0
+"""So much longer than its program may take, a pod may take to start and to end."""
+_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
+
+Manifest = Mapping[str, Any]
+
+
+class KubernetesGround:
+    scheduler = "Kubernetes"
+
+    def __init__(self, roster: Roster) -> None:
+        self._addresses = {member.name: member.address for member in roster.members}
+        self._server = kubernetes.Server(roster.cluster, roster.cloud, roster.region)
+        self._left: dict[str, Any] | None = None
+        """The lease of a proof that was killed, to be taken over."""
+        self._holder = ""
+        self._until = 0.0
+        """By our clock."""
+        self._stuck: dict[str, str] = {}
+        """On which nodes no pod has started, the last time that one was to."""
+
+    def await_turn(self, patience_s: float, progress: Progress) -> None:
+        until = time.monotonic() + patience_s
+        while True:
+            self._left = self._lease()
+            if not self._left or _is_over(self._left):
+                return
+            who = f"of {holder.person(_holder(self._left))}"
+            if time.monotonic() > until:
+                what = f"another proof {who} is at work on cluster {self._server.cluster}"
+                hint = f"let it end, or end it there; {LEASE_S // 60} minutes after one was killed another may begin"
+                raise HeldError(what, hint)
+            progress(f"waiting for another proof {who}")
+            time.sleep(_TURN_S)
+
+    def look(self, names: Collection[str]) -> dict[str, Standing]:  # noqa: ARG002  (nothing has to look again first)
+        nodes = self._server.listed("nodes")
+        lease, busy = self._lease(), self.busy()
+        at_work = lease is not None and not _is_over(lease)
+        return {_name(node): _standing(node, busy.get(_name(node), ""), at_work) for node in nodes}
+
+    def take(self, names: Sequence[str]) -> bool:
+        self._holder = holder.ourselves()
+        lease = _lease(self._holder, LEASE_S)
+        verb = "create"
+        if self._left:  # only as long as nobody else has taken it over
+            verb = "replace"
+            lease["metadata"]["resourceVersion"] = self._left["metadata"]["resourceVersion"]
+        try:
+            self._server.said([verb, "--filename=-"], json.dumps(lease))
+        except kubernetes.RefusedError as error:
+            if _NOT_OURS.search(str(error)):
+                return False
+            raise
+        self._until = time.monotonic() + LEASE_S
+        try:
+            self._forget("--all")
+            left = [name for name in self._tainted() if name not in names]
+            self.hold(dict.fromkeys(left, _BROKEN_OFF))  # who knows what that proof had against them
+            self._free(left)
+            self._server.said(["taint", "node", *names, f"{TAINT}=:NoSchedule", "--overwrite"])
+        except BaseException:
+            self.give_back()
+            raise
+        return True
+
+    def extend(self, seconds: float) -> None:
+        if time.monotonic() + seconds + 60 > self._until:
+            lasts = int(seconds) + LEASE_S
+            renewed = json.dumps({"spec": _lease(self._holder, lasts)["spec"]})
+            self._server.said(["patch", "lease", LEASE, *_WHERE, "--type=merge", f"--patch={renewed}"])
+            self._until = time.monotonic() + lasts
+
+    def give_back(self) -> None:
+        """Only as long as it is still ours. Nodes are free before the next proof begins."""
+        lease = self._lease()
+        if lease and _holder(lease) == self._holder:
+            self._forget("--all")
+            self._free(self._tainted())
+            self._server.said(["delete", "lease", LEASE, *_WHERE, "--ignore-not-found"])
+
+    def _tainted(self) -> list[str]:
+        return [_name(node) for node in self._server.listed("nodes") if TAINT in _taints(node)]
+
+    def _free(self, names: Sequence[str]) -> None:
+        if names:
+            self._server.said(["taint", "node", *names, f"{TAINT}-"])
+
+    def _forget(self, which: str) -> None:
+        self._server.said(["delete", "pods", which, *_WHERE, "--grace-period=1", "--wait=false"])
+
+    def _lease(self) -> dict[str, Any] | None:
+        text = self._server.said(["get", "lease", LEASE, *_WHERE, "--ignore-not-found", "--output=json"])
+        return json.loads(text) if text.strip() else None
+
+    def let_in(self, names: Sequence[str]) -> None:
+        """Their taint of the proof keeps pods away for as long as it takes, and outlives us."""
+        known = {_name(node): node for node in self._server.listed("nodes")}
+        if out := [name for name in names if known[name]["spec"].get("unschedulable")]:
+            self._server.said(["uncordon", *out])
+        if held := [name for name in names if kubernetes.HELD in known[name]["metadata"].get("annotations", {})]:
+            self._server.said(["annotate", "node", *held, f"{kubernetes.HELD}-"])
+        if new := [name for name in names if UNPROVEN_TAINT in _taints(known[name])]:
+            self._server.said(["taint", "node", *new, f"{UNPROVEN_TAINT}-"])
+
+    def hold(self, reasons: Mapping[str, DrainReason]) -> None:
+        known = {_name(node): node for node in self._server.listed("nodes")} if reasons else {}
+        free = [name for name in reasons if name in known and not known[name]["spec"].get("unschedulable")]
+        for name in free:
+            if reasons[name] == UNPROVEN:
+                self._server.said(["taint", "node", name, f"{UNPROVEN_TAINT}=:NoSchedule", "--overwrite"])
+            else:
+                self._server.said(
+                    ["annotate", "node", name, f"{kubernetes.HELD}={written(reasons[name])}", "--overwrite"]
+                )
+                self._server.said(["cordon", name])
+
+    def busy(self) -> dict[str, str]:
+        """Pods that somebody has started there; who was let start and is about to is somebody, too."""
+        kinds = "pods,workloads.kueue.x-k8s.io"
+        found: dict[str, str] = {}
+        for each in self._server.listed(kinds, "--all-namespaces"):
+            where, name = each["metadata"]["namespace"], _name(each)
+            if each["kind"] == "Workload":
+                owner = kubernetes.owner(each["metadata"])
+                found |= dict.fromkeys(kubernetes.holds(each), f"run {where}/{owner} has it")
+            elif where != PROOF and _runs(each):
+                found[each["spec"].get("nodeName", "")] = f"pod {where}/{name} runs on it"
+        return found
+
+    def lost(self, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
+        until = time.monotonic() + limit_s
+        while True:
+            known = {_name(node): _standing(node, "", at_work=True) for node in self._server.listed("nodes")}
+            silent = [name for name in names if name in known and known[name].silent]
+            if not silent or time.monotonic() > until:
+                break
+            progress(f"waiting for {fold(silent)} to answer Kubernetes")
+            time.sleep(_POLL_S)
+        unknown = Standing(out="Kubernetes does not know it")
+        out = {name: known.get(name, unknown).out or self._stuck.get(name, "") for name in names}
+        return {name: why for name, why in out.items() if why}
+
+    def start(
+        self,
+        queue: str,  # noqa: ARG002  (no queue is asked: the nodes are ours)
+        nodes: Sequence[str],
+        accelerators: int,  # noqa: ARG002  (who enters a node sees all that it has)
+        program: Sequence[str],
+        limit_s: float,
+    ) -> Ended:
+        ask = f"proof-{secrets.token_hex(4)}"
+        pods = [self._pod(ask, rank, nodes, program, limit_s) for rank in range(len(nodes))]
+        try:
+            self._server.said(
+                ["create", "--filename=-"], json.dumps({"apiVersion": "v1", "kind": "List", "items": pods})
+            )
+            there = self._ended(ask, len(nodes), limit_s)
+            begun = [pod for pod in there if _terminated(pod) or pod["status"].get("phase") == "Running"]
+            output = self._printed(ask, begun, all_=len(begun) == len(nodes))
+        except OperationError as error:
+            return Ended(-1, "", str(error).splitlines()[0])
+        finally:
+            with contextlib.suppress(OperationError):
+                self._forget(f"--selector={_ASK}={ask}")
+        self._stuck = {_node_of(pod): f"no pod starts on it: {_waits(pod)}" for pod in there if pod not in begun}
+        return Ended(*_how(there, output))
+
+    def _ended(self, ask: str, count: int, limit_s: float) -> list[dict[str, Any]]:
+        """Its pods, once all have ended or the time is up."""
+        until = time.monotonic() + limit_s + _LATE_S
+        while True:
+            there = self._server.listed("pods", *_WHERE, f"--selector={_ASK}={ask}")
+            if sum(pod["status"].get("phase") in _ENDED for pod in there) == count or time.monotonic() > until:
+                return there
+            time.sleep(_POLL_S)
+
+    def _printed(self, ask: str, pods: Sequence[Manifest], all_: bool) -> str:
+        """What they said, with their ranks; asked for one by one where some have not even begun to say anything."""
+        which = (
+            [[f"--selector={_ASK}={ask}", f"--max-log-requests={len(pods)}"]]
+            if all_
+            else [[_name(pod)] for pod in pods]
+        )
+        logs = [["logs", *_WHERE, *each, "--prefix", "--tail=-1"] for each in which]
+        lines = (_SAID.fullmatch(line) for command in logs for line in self._server.said(command).splitlines())
+        return "\n".join(f"{found[1]}: {found[2]}" for found in lines if found)
+
+    def _pod(self, ask: str, rank: int, nodes: Sequence[str], program: Sequence[str], limit_s: float) -> dict[str, Any]:
+        told = {
+            "RANK": str(rank),
+            "WORLD_SIZE": str(len(nodes)),
+            "NODE_NAME": nodes[rank],
+            "MASTER_ADDR": self._addresses[nodes[0]],
+            "JOB_ID": ask,
+        }
+        container = {
+            "name": "program",
+            "image": WORKLOADS_IMAGE,
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["nsenter", "--target", "1", "--mount", "--", *program],
+            "env": [{"name": name, "value": value} for name, value in told.items()],
+            "securityContext": {"privileged": True},
+            "volumeMounts": [{"name": "usr", "mountPath": "/usr", "readOnly": True}],  # with what it enters the node
+        }
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"{ask}-{rank}", "namespace": PROOF, "labels": {_ASK: ask, **OURS}},
+            "spec": {
+                "nodeName": nodes[rank],
+                "restartPolicy": "Never",
+                "activeDeadlineSeconds": math.ceil(limit_s),  # whatever becomes of us
+                "terminationGracePeriodSeconds": 1,
+                "automountServiceAccountToken": False,
+                "enableServiceLinks": False,
+                "hostIPC": True,
+                "hostNetwork": True,
+                "hostPID": True,
+                "tolerations": [{"operator": "Exists"}],
+                "containers": [container],
+                "volumes": [{"name": "usr", "hostPath": {"path": "/usr", "type": "Directory"}}],
+            },
+        }
+
+
+def _lease(who: str, seconds: int) -> dict[str, Any]:
+    now = datetime.now(UTC).strftime(_TIME)
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": LEASE, "namespace": PROOF, "labels": dict(OURS)},
+        "spec": {"holderIdentity": who, "leaseDurationSeconds": seconds, "renewTime": now},
+    }
+
+
+def _holder(lease: Manifest) -> str:
+    return str(lease["spec"].get("holderIdentity", ""))
+
+
+def _is_over(lease: Manifest) -> bool:
+    """Its time is up, or its process is no more."""
+    spec = lease["spec"]
+    renewed = datetime.fromisoformat(spec.get("renewTime") or "1970-01-01T00:00:00Z")
+    lasts = spec.get("leaseDurationSeconds") or 0
+    return holder.is_gone(_holder(lease)) or (datetime.now(UTC) - renewed).total_seconds() > lasts
+
+
+def _name(each: Manifest) -> str:
+    return str(each["metadata"]["name"])
+
+
+def _taints(node: Manifest) -> dict[str, Manifest]:
+    return {taint["key"]: taint for taint in node["spec"].get("taints", ())}
+
+
+def _standing(node: Manifest, busy: str, at_work: bool) -> Standing:
+    """`at_work`: whether it is a proof's for now; else what a proof has left there says that it was broken off."""
+    taints, ready = _taints(node), kubernetes.ready(node)
+    held = kubernetes.held(node)
+    if not held and TAINT in taints and not at_work:
+        held = _BROKEN_OFF
+    return Standing(busy, held, "".join([*_out(node, held), *_kept_away(taints)][:1]), silent=not ready)
+
+
+def _out(node: Manifest, held: DrainReason | None) -> Iterator[str]:
+    if not kubernetes.ready(node):
+        yield "it does not answer Kubernetes"
+    if held:
+        yield f"held: {held.text}"
+
+
+def _kept_away(taints: Mapping[str, Manifest]) -> Iterator[str]:
+    for key, taint in taints.items():
+        own = key in (TAINT, UNPROVEN_TAINT) or key.startswith("node.kubernetes.io/")
+        if not own and taint.get("effect") in ("NoSchedule", "NoExecute"):
+            yield f"its taint {key} keeps pods away"
+
+
+def _runs(pod: Manifest) -> bool:
+    """What is on every node runs beside whatever else does."""
+    daemons = any(each["kind"] in ("DaemonSet", "Node") for each in pod["metadata"].get("ownerReferences", ()))
+    return not daemons and pod["status"].get("phase") not in _ENDED
+
+
+def _terminated(pod: Manifest) -> Manifest | None:
+    """How its program ended; nothing where none has begun."""
+    found: Manifest | None = _state(pod).get("terminated")
+    return None if found and found.get("reason") in _NEVER_BEGUN else found
+
+
+def _state(pod: Manifest) -> Manifest:
+    """Of its only container."""
+    found = [each.get("state", {}) for each in pod["status"].get("containerStatuses", ())]
+    return next(iter(found), {})
+
+
+def _node_of(pod: Manifest) -> str:
+    return str(pod["spec"]["nodeName"])
+
+
+def _waits(pod: Manifest) -> str:
+    """Why it has not begun, in Kubernetes' words."""
+    status, state = pod["status"], _state(pod)
+    said = [status.get("message")]
+    said += [
+        each.get("message") or each.get("reason") for each in (state.get("waiting"), state.get("terminated")) if each
+    ]
+    return str(next(filter(None, [*said, status.get("reason")]), "nobody says why"))
+
+
+def _how(pods: Sequence[Manifest], output: str) -> tuple[int, str, str]:
+    """The exit code of all together, what they printed, and why they did not end well."""
+    bad = [pod for pod in pods if pod["status"].get("phase") != "Succeeded"]
+    if not bad:
+        return 0, output, ""
+    pod = min(bad, key=lambda each: not _terminated(each))
+    ended = _terminated(pod)
+    late = pod["status"].get("reason") == "DeadlineExceeded" or (not ended and pod["status"].get("phase") == "Running")
+    if late or not ended:
+        return (124 if late else -1), output, f"{_node_of(pod)}: {_waits(pod)}"
+    rank = _name(pod).rpartition("-")[2]
+    said = [line for line in output.splitlines() if line.startswith(f"{rank}: ")]
+    return int(ended.get("exitCode", -1)), output, f"{_node_of(pod)}: {said[-1] if said else 'it said nothing'}"
