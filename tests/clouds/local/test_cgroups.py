@@ -17,7 +17,7 @@ def test_a_node_gets_groups_that_processes_may_enter(tmp_path: Path) -> None:
     """Of every controller, with what a group inherits; they go with all that was made in them."""
     record = tmp_path / cgroups.RECORD
     name = f"gpu-{os.getpid()}"
-    made = cgroups.make(record, "test", name)
+    made = cgroups.make(record, "a room", "test", name)
     try:
         assert made
         assert json.loads(record.read_text()) == [folder for folder, _, _ in made]
@@ -41,7 +41,10 @@ def test_clusters_do_not_share_groups(tmp_path: Path) -> None:
         for index, where in enumerate(("one", "two", "two")):
             (tmp_path / str(index)).mkdir()
             made.append(
-                {folder for folder, _, _ in cgroups.make(tmp_path / str(index) / cgroups.RECORD, where, "gpu-001")}
+                {
+                    folder
+                    for folder, _, _ in cgroups.make(tmp_path / str(index) / cgroups.RECORD, "a room", where, "gpu-001")
+                }
             )
     finally:
         for index in range(3):
@@ -54,5 +57,5 @@ def test_clusters_do_not_share_groups(tmp_path: Path) -> None:
 def test_a_host_without_any_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroups, "_hierarchies", list)
     with pytest.raises(RoomError, match="no control groups are mounted on this host"):
-        cgroups.make(tmp_path / cgroups.RECORD, "test", "gpu-001")
+        cgroups.make(tmp_path / cgroups.RECORD, "a room", "test", "gpu-001")
     assert not (tmp_path / cgroups.RECORD).exists()

@@ -36,14 +36,14 @@ class Hierarchy:
     """The group below which new ones are made."""
 
 
-def make(record: Path, where: str, name: str) -> tuple[tuple[str, str, str], ...]:
+def make(record: Path, where: str, cluster: str, name: str) -> tuple[tuple[str, str, str], ...]:
     """Groups for a node, written down before they are made; of each its directory, its kind and its options."""
     found = _hierarchies()
     if not found:
         why = "no control groups are mounted on this host, and a node that runs pods divides its memory with them"
         raise RoomError(where, f"node {name} cannot boot", why, "mount them: /sys/fs/cgroup")
     # other clusters of this host have nodes of the same name, and so may a cluster of this name that is kept elsewhere
-    called = f"{where}-{name}-{hashlib.sha256(str(record).encode()).hexdigest()[:8]}"
+    called = f"{cluster}-{name}-{hashlib.sha256(str(record).encode()).hexdigest()[:8]}"
     made = [(each, each.ours / called) for each in found]
     files.write(record, json.dumps([str(folder) for _, folder in made]))
     try:

@@ -227,7 +227,9 @@ def _boot_of(room: Room, wanted: Commission, image: Image) -> hands.Boot:
         # the only device nodes that every Linux has eight of, with or without privilege: they stand for accelerators
         devices=tuple(f"tty{index}" for index in range(wanted.accelerators)),
         mapped=bool(MAPPED_ROOT),
-        cgroups=cgroups.make(disk.cgroups_file, room.name, wanted.node.name) if image.containers else (),
+        cgroups=cgroups.make(disk.cgroups_file, room.name, room.folder.name, wanted.node.name)
+        if image.containers
+        else (),
     )
 
 
