@@ -19,7 +19,7 @@ from stampworks.plan import Member, Roster
 from stampworks.reasons import UNPROVEN, DrainReason
 
 ALICE = "alice@laptop since 2026-11-21T23:00:00Z (process 7 begun 9 in another.1)"
-ROSTER = Roster("k", "local", (), "root", "", (Member("n1", "gpu", "10.0.0.1", "", (), "1"),))
+ROSTER = Roster("k", "local", (), "root", "", (Member("n1", "gpu", "1", "10.0.0.1", (), ""),))
 
 
 def node(name: str = "n1", ready: bool = True, out: bool = False, held: str = "", taints: Sequence[str] = ()) -> Any:
