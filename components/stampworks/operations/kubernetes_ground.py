@@ -249,7 +249,7 @@ class KubernetesGround:
             "spec": {
                 "nodeName": nodes[rank],
                 "restartPolicy": "Never",
-                "activeDeadlineSeconds": math.ceil(limit_s),  # whatever becomes of us
+                "activeDeadlineSeconds": math.ceil(limit_s + _LATE_S),  # whatever becomes of us
                 "terminationGracePeriodSeconds": 1,
                 "automountServiceAccountToken": False,
                 "enableServiceLinks": False,
