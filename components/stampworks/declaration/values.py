@@ -50,6 +50,7 @@ OUR_ROLES = frozenset(
             "fabric",
             "health",
             "image",
+            "kubernetes_node",
             "metrics",
             "packages",
             "storage",
