@@ -101,7 +101,7 @@ def test_a_certificate_that_somebody_changed_is_not_believed(found: list[Any]) -
 def test_who_is_held_back_since_is_drift(found: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that its prolog holds is measured by the next `up`, which sets it free when it passes."""
     names = [one.name for one in PASSED.nodes]
-    monkeypatch.setattr(operations, "held_back", lambda _: {names[0]: "memlock is small", "stranger": "x"})
+    monkeypatch.setattr(operations, "held_back", lambda *_: {names[0]: "memlock is small", "stranger": "x"})
     text = qualification.signed(PASSED, PRIVATE)
     outputs = asyncio.run(Qualification().read(call(verdict="pass", certificate=text)))
     assert outputs is not None
@@ -114,7 +114,7 @@ def test_who_is_held_back_since_is_drift(found: list[Any], monkeypatch: pytest.M
 
 def test_who_failed_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The certificate says that it is held back, and why."""
-    monkeypatch.setattr(operations, "held_back", lambda _: {"gpu-001": "rail1 is slow"})
+    monkeypatch.setattr(operations, "held_back", lambda *_: {"gpu-001": "rail1 is slow"})
     outputs = asyncio.run(Qualification().read(call(certificate=qualification.signed(CERTIFICATE, PRIVATE))))
     assert outputs is not None
     assert Qualification().drift(outputs) == {"verdict": ["proof: gpu-001 (fail, held back): rail1 is slow"]}
