@@ -54,6 +54,9 @@ class ProvingGround(Protocol):
     def look(self, names: Collection[str]) -> dict[str, Standing]:
         """All nodes that it knows; the named ones as they are now."""
 
+    def held(self) -> dict[str, DrainReason]:
+        """Who keeps jobs from a node, of those that are held."""
+
     def take(self, names: Sequence[str]) -> bool:
         """Nobody else's job starts on these nodes from now on; False when another proof was quicker."""
 

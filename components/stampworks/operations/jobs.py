@@ -235,19 +235,12 @@ def _declared(plan: Plan, group: Group, name: str, folder: str) -> dict[str, Any
 
 def _cluster(plan: Plan, roster: Roster, names: tuple[str, ...]) -> dict[str, Any]:
     members = [member for member in roster.members if member.name in names]
-    if plan.scheduler.kind == "kubernetes":
-        members = []  # pods have addresses of their own, and no rails but those that a plug-in gives them
     simulated = {group.name for group in plan.pools if group.machine.simulated}
-    return {
-        "cluster": {
-            "nodes": [
-                {"name": member.name, "address": member.address, "rails": list(member.rail_addresses)}
-                for member in members
-            ],
-            "rails": [rail.interface for rail in plan.fabric.rails] if members else [],
-            "shared": any(member.group in simulated for member in roster.members if member.name in names),
-        }
-    }
+    shared = any(member.group in simulated for member in members)
+    if plan.scheduler.kind == "kubernetes":  # pods have their own addresses, and the rails that a plug-in gives them
+        return {"cluster": {"nodes": [], "rails": [], "shared": shared}}
+    nodes = [{"name": each.name, "address": each.address, "rails": list(each.rail_addresses)} for each in members]
+    return {"cluster": {"nodes": nodes, "rails": [rail.interface for rail in plan.fabric.rails], "shared": shared}}
 
 
 def _program(workload: Workload, folder: str, programs: list[str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from stampworks.schedulers.topology.kubernetes import HOSTNAME, POOL, PREFIX, fl
 
 State = Literal["waiting", "running", "finished"]
 _TIMEOUT_S, _LONG_S = 5, 120
+_UNREACHED = re.compile("(The connection|Unable to connect) to the server")
 _FOR = re.compile(r"a workload \(UID: ([0-9a-f-]+), JobUID: [0-9a-f-]+\)")
 HELD = "stampworks/held"
 """The annotation that says who has cordoned a node, in the form of `stampworks.reasons`."""
@@ -110,22 +112,29 @@ class Server:
     """That of a cluster, as its administrator."""
 
     def __init__(self, cluster: str, cloud: str, region: str) -> None:
-        self.cluster, self._reach = cluster, (cluster, cloud, region)
+        self.cluster, self._place = cluster, (cloud, region)
 
-    def listed(self, kinds: str, *more: str) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = json.loads(self.said(["get", kinds, *more, "--output=json"]))["items"]
+    @cached_property
+    def _kubectl(self) -> tuple[str, ...]:
+        return reach(self.cluster, *self._place)
+
+    def listed(self, kinds: str, *more: str, limit_s: float = _LONG_S) -> list[dict[str, Any]]:
+        text = self.said(["get", kinds, *more, "--output=json"], limit_s=limit_s)
+        items: list[dict[str, Any]] = json.loads(text)["items"]
         return items
 
-    def said(self, words: Sequence[str], given: str = "") -> str:
-        command = [*reach(*self._reach), *words]
+    def said(self, words: Sequence[str], given: str = "", limit_s: float = _LONG_S) -> str:
+        command = [*self._kubectl, *words]
+        whole = f"the Kubernetes of cluster {self.cluster}"
         try:
-            done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=_LONG_S, check=False)
+            done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=limit_s, check=False)
         except subprocess.TimeoutExpired:
-            what = f"the Kubernetes of cluster {self.cluster} does not answer within {_LONG_S} s"
-            raise UnknownError(what, "pulumi up repairs it") from None
+            raise UnknownError(f"{whole} does not answer within {limit_s:g} s", "pulumi up repairs it") from None
+        why = (done.stderr.strip().splitlines() or [f"kubectl ended with {done.returncode}"])[-1]
+        if done.returncode and _UNREACHED.match(why):
+            raise UnknownError(f"{whole} does not answer: {why}", "pulumi up repairs it")
         if done.returncode:
-            why = (done.stderr.strip().splitlines() or [f"kubectl ended with {done.returncode}"])[-1]
-            raise RefusedError(f"the Kubernetes of cluster {self.cluster} refused: {why}", "stampworks status")
+            raise RefusedError(f"{whole} refused: {why}", "stampworks status")
         return done.stdout
 
 
@@ -154,16 +163,11 @@ def status(plan: Plan) -> KubernetesStatus:
 
 def _objects(plan: Plan) -> list[dict[str, Any]]:
     kinds = "nodes,clusterqueues.kueue.x-k8s.io,workloads.kueue.x-k8s.io"
-    command = [*kubectl(plan), "get", kinds, "--all-namespaces", "--output=json", f"--request-timeout={_TIMEOUT_S}s"]
+    whole = ("--all-namespaces", f"--request-timeout={_TIMEOUT_S}s")
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=4 * _TIMEOUT_S, check=False)
-        if done.returncode == 0:
-            items: list[dict[str, Any]] = json.loads(done.stdout)["items"]
-            return items
-        why = (done.stderr.strip().splitlines() or [f"kubectl ended with {done.returncode}"])[-1]
-    except subprocess.TimeoutExpired:
-        why = f"no answer within {4 * _TIMEOUT_S} s"
-    raise UnknownError(f"the Kubernetes of cluster {plan.name} does not answer: {why}", "pulumi up repairs it")
+        return Server(plan.name, plan.cloud, plan.region).listed(kinds, *whole, limit_s=4 * _TIMEOUT_S)
+    except RefusedError as error:  # its cluster may be well all the same
+        raise UnknownError(str(error).splitlines()[0], "pulumi up repairs it") from None
 
 
 def held(node: Manifest) -> DrainReason | None:
@@ -226,9 +230,8 @@ def _used(queue: Manifest, flavors: set[str]) -> int:
 
 
 def _gang(workload: Manifest, domain_of: Mapping[str, str], called: Mapping[str, str]) -> Gang:
-    metadata, spec, said = workload["metadata"], workload["spec"], workload.get("status", {})
-    conditions = {each["type"]: each for each in said.get("conditions", ())}
-    names = tuple(_placed(said.get("admission", {})))
+    metadata, spec, conditions = workload["metadata"], workload["spec"], _conditions(workload)
+    names = tuple(_placed(workload))
     state: State = (
         "finished" if _is(conditions, "Finished") else "running" if _is(conditions, "Admitted") else "waiting"
     )
@@ -258,19 +261,20 @@ def owner(metadata: Manifest) -> str:
 
 def holds(workload: Manifest) -> tuple[str, ...]:
     """The nodes that a gang has which was let start and has not ended."""
-    said = workload.get("status", {})
-    conditions = {each["type"]: each for each in said.get("conditions", ())}
-    if _is(conditions, "Finished") or not _is(conditions, "Admitted"):
-        return ()
-    return tuple(_placed(said.get("admission", {})))
+    conditions = _conditions(workload)
+    return () if _is(conditions, "Finished") or not _is(conditions, "Admitted") else tuple(_placed(workload))
+
+
+def _conditions(workload: Manifest) -> dict[str, Manifest]:
+    return {each["type"]: each for each in workload.get("status", {}).get("conditions", ())}
 
 
 def _is(conditions: Mapping[str, Manifest], kind: str) -> bool:
     return conditions.get(kind, {}).get("status") == "True"
 
 
-def _placed(admission: Manifest) -> Iterator[str]:
-    for pods in admission.get("podSetAssignments", ()):
+def _placed(workload: Manifest) -> Iterator[str]:
+    for pods in workload.get("status", {}).get("admission", {}).get("podSetAssignments", ()):
         place = pods.get("topologyAssignment", {})
         if HOSTNAME in place.get("levels", ()):
             index = place["levels"].index(HOSTNAME)

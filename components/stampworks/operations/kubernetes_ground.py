@@ -73,10 +73,20 @@ class KubernetesGround:
             time.sleep(_TURN_S)
 
     def look(self, names: Collection[str]) -> dict[str, Standing]:  # noqa: ARG002  (nothing has to look again first)
-        nodes = self._server.listed("nodes")
-        lease, busy = self._lease(), self.busy()
-        at_work = lease is not None and not _is_over(lease)
-        return {_name(node): _standing(node, busy.get(_name(node), ""), at_work) for node in nodes}
+        busy, at_work = self.busy(), self._at_work()
+        return {name: _standing(node, busy.get(name, ""), at_work) for name, node in self._nodes().items()}
+
+    def held(self) -> dict[str, DrainReason]:
+        at_work = self._at_work()
+        found = {name: _held(node, at_work) for name, node in self._nodes().items()}
+        return {name: why for name, why in found.items() if why}
+
+    def _at_work(self) -> bool:
+        lease = self._lease()
+        return lease is not None and not _is_over(lease)
+
+    def _nodes(self) -> dict[str, dict[str, Any]]:
+        return {_name(node): node for node in self._server.listed("nodes")}
 
     def take(self, names: Sequence[str]) -> bool:
         self._holder = holder.ourselves()
@@ -119,7 +129,7 @@ class KubernetesGround:
             self._server.said(["delete", "lease", LEASE, *_WHERE, "--ignore-not-found"])
 
     def _tainted(self) -> list[str]:
-        return [_name(node) for node in self._server.listed("nodes") if TAINT in _taints(node)]
+        return [name for name, node in self._nodes().items() if TAINT in _taints(node)]
 
     def _free(self, names: Sequence[str]) -> None:
         if names:
@@ -134,7 +144,7 @@ class KubernetesGround:
 
     def let_in(self, names: Sequence[str]) -> None:
         """Their taint of the proof keeps pods away for as long as it takes, and outlives us."""
-        known = {_name(node): node for node in self._server.listed("nodes")}
+        known = self._nodes()
         if out := [name for name in names if known[name]["spec"].get("unschedulable")]:
             self._server.said(["uncordon", *out])
         if held := [name for name in names if kubernetes.HELD in known[name]["metadata"].get("annotations", {})]:
@@ -143,7 +153,7 @@ class KubernetesGround:
             self._server.said(["taint", "node", *new, f"{UNPROVEN_TAINT}-"])
 
     def hold(self, reasons: Mapping[str, DrainReason]) -> None:
-        known = {_name(node): node for node in self._server.listed("nodes")} if reasons else {}
+        known = self._nodes() if reasons else {}
         free = [name for name in reasons if name in known and not known[name]["spec"].get("unschedulable")]
         for name in free:
             if reasons[name] == UNPROVEN:
@@ -170,7 +180,7 @@ class KubernetesGround:
     def lost(self, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
         until = time.monotonic() + limit_s
         while True:
-            known = {_name(node): _standing(node, "", at_work=True) for node in self._server.listed("nodes")}
+            known = {name: _standing(node, "", at_work=True) for name, node in self._nodes().items()}
             silent = [name for name in names if name in known and known[name].silent]
             if not silent or time.monotonic() > until:
                 break
@@ -294,23 +304,21 @@ def _taints(node: Manifest) -> dict[str, Manifest]:
 
 
 def _standing(node: Manifest, busy: str, at_work: bool) -> Standing:
-    """`at_work`: whether it is a proof's for now; else what a proof has left there says that it was broken off."""
-    taints, ready = _taints(node), kubernetes.ready(node)
-    held = kubernetes.held(node)
-    if not held and TAINT in taints and not at_work:
-        held = _BROKEN_OFF
-    return Standing(busy, held, "".join([*_out(node, held), *_kept_away(taints)][:1]), silent=not ready)
+    silent, held = not kubernetes.ready(node), _held(node, at_work)
+    return Standing(busy, held, next(_out(node, silent, held), ""), silent)
 
 
-def _out(node: Manifest, held: DrainReason | None) -> Iterator[str]:
-    if not kubernetes.ready(node):
+def _held(node: Manifest, at_work: bool) -> DrainReason | None:
+    """`at_work`: whether a proof is; else what one has left there says that it was broken off."""
+    return kubernetes.held(node) or (_BROKEN_OFF if TAINT in _taints(node) and not at_work else None)
+
+
+def _out(node: Manifest, silent: bool, held: DrainReason | None) -> Iterator[str]:
+    if silent:
         yield "it does not answer Kubernetes"
     if held:
         yield f"held: {held.text}"
-
-
-def _kept_away(taints: Mapping[str, Manifest]) -> Iterator[str]:
-    for key, taint in taints.items():
+    for key, taint in _taints(node).items():
         own = key in (TAINT, UNPROVEN_TAINT) or key.startswith("node.kubernetes.io/")
         if not own and taint.get("effect") in ("NoSchedule", "NoExecute"):
             yield f"its taint {key} keeps pods away"

@@ -142,7 +142,7 @@ def to_prove(subject: Subject, roster: Roster, earlier: Certificate | None, leve
 def held_back(subject: Subject, roster: Roster) -> dict[str, str]:
     """Nodes that take no jobs until they have passed, whatever is known of them, and why; none if nobody answers."""
     with contextlib.suppress(OperationError):
-        held = {name: node.held for name, node in _ground(subject, roster).look(()).items() if node.held}
+        held = _ground(subject, roster).held()
         return {name: why.text for name, why in held.items() if why.by == "proof"}
     return {}
 

@@ -66,12 +66,8 @@ def head(roster: Roster) -> Member:
 
 def door(roster: Roster) -> Member:
     """Where what all nodes share is looked at: the head, or any node where the scheduler has none."""
-    return head(roster) if any(each.group == "head" for each in roster.members) else _any(roster)
-
-
-def _any(roster: Roster) -> Member:
     if roster.members:
-        return roster.members[0]
+        return next((each for each in roster.members if each.group == "head"), roster.members[0])
     raise UnknownError(f"no node of cluster {roster.cluster} is running", "`pulumi up` starts what is missing")
 
 

@@ -57,6 +57,9 @@ class SlurmGround:
         with contextlib.suppress(UnknownError):  # Slurm, asked next, says that it is silent
             remote.hear(self._roster, name, [slurm_files.HEALTH], _LOOK_S)
 
+    def held(self) -> dict[str, DrainReason]:
+        return {name: node.reason for name, node in slurm.nodes(self._roster).items() if "drain" in node.states}
+
     def take(self, names: Sequence[str]) -> bool:
         self._lease = reservation.take(self._roster, names)
         return self._lease is not None
