@@ -36,6 +36,8 @@ class Fault:
     severity: Severity | None = None
     simulated: bool = False
     """Only what a program says is changed: nothing feels it, and it shows parsing and policy alone."""
+    slurm: bool = False
+    """It is about Slurm, or about what only Slurm's daemons give to jobs."""
     once: bool = False
     """It is over when it has happened: there is nothing to clear, and only what runs at that time feels it."""
 

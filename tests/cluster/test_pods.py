@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stampworks.clouds.local import room
 
 from tests.cluster.kubernetes import KubernetesStack, gang
 from tests.project import wait_for
@@ -133,8 +134,44 @@ def test_a_proof_leaves_alone_who_works(stack: KubernetesStack) -> None:
     until(stack, "busy", 5)
     found = stack.stampworks("qualify", "--level", "quick")
     assert found.returncode == 3, found.stdout + found.stderr
-    assert " run research/busy has it" in found.stdout or " pod research/busy-" in found.stdout
+    assert " run research/busy is on it" in found.stdout
     through(stack, "busy")
+
+
+def test_a_proof_finds_what_is_broken(stack: KubernetesStack) -> None:
+    """The same fault as on a Slurm, with the same words; what nobody here would notice is not injected."""
+    refused = stack.stampworks("fault", "inject", "slurmd-dead")
+    assert f"slurmd-dead shows nothing on cluster {stack.cluster}: it is about Slurm" in refused.stderr
+    rail = json.loads(stack.stampworks("plan", "--json").stdout)["fabric"]["rails"][0]["interface"]
+    asked(stack, "fault", "inject", "mtu-mismatch", "--node", NODES[1], "--rail", rail, "--severity", "1000")
+    failed = stack.stampworks("qualify", "--level", "quick")
+    assert failed.returncode == 1, failed.stdout + failed.stderr
+    rows = [line.split() for line in failed.stdout.splitlines()]
+    assert any(row[:4] == [NODES[1], "fail", "no", rail] and "1000" in row for row in rows), failed.stdout
+    assert not stack.stampworks("fault", "clear").returncode
+    passed = stack.stampworks("qualify", "--level", "quick")
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+
+
+def test_out_of_service_and_back(stack: KubernetesStack) -> None:
+    """Who works there goes on to its end; a run that wants the node waits until it is back."""
+    asked(stack, "submit", "training", "first", *TINY, "--nodes", "1", "--set", "steps=100000")
+    until(stack, "first", 5)
+    [node] = told(stack, "first", "generation")[0]["nodes"]
+    late = stack.stampworks("drain", node, "--reason", "new fans", "--wait")
+    assert (
+        f"{node} did not become free within 1 minutes: they stay drained\n  {node}: run research/first" in late.stderr
+    )
+    assert of_run(stack, "first")["state"] == "running"
+    asked(stack, "cancel", "first")
+    asked(stack, "drain", node, "--reason", "new fans", "--wait")
+    found = asked(stack, "submit", "training", "second", *TINY, "--set", "steps=5")
+    [warning] = found["warnings"]
+    assert f"1 of 2 nodes take jobs, and it wants 2 ({node}: held: new fans)" in warning
+    soon(stack, "second", lambda: "1 out of 2" in of_run(stack, "second")["why"])
+    [back] = asked(stack, "return", node)["nodes"]
+    assert (back["name"], back["held"]) == (node, None)
+    through(stack, "second")
 
 
 def test_programs_that_measure(stack: KubernetesStack) -> None:
@@ -226,7 +263,11 @@ def test_nobody_changes_a_nodes_programs(stack: KubernetesStack) -> None:
 
 
 def test_a_node_is_lost(stack: KubernetesStack) -> None:
-    """The run goes on without it to its end; the next `up` brings the node back, and pods run on it."""
+    """The run goes on without it to its end; the next `up` brings it back with a new disk, and pods run on it.
+
+    To Kubernetes it is another node, for one with a new disk takes pods only when it has passed.
+    """
+    known = {node["metadata"]["name"]: node["metadata"]["uid"] for node in stack.listed("nodes")}
     asked(stack, "submit", "training", "smaller", *TINY, "--set", "steps=600", "--set", "checkpoints.every_s=1")
     until(stack, "smaller", 5)
     first, second = told(stack, "smaller", "generation")[0]["nodes"]
@@ -234,8 +275,12 @@ def test_a_node_is_lost(stack: KubernetesStack) -> None:
     through(stack, "smaller")
     generations = [event["nodes"] for event in told(stack, "smaller", "generation")]
     assert generations == [[first, second], [first]]
+    with stack.entered():
+        room.condemn_nodes(stack.cluster, [second], "its disk is broken")
     mended = stack.run("up", "--yes", "--skip-preview", "--refresh")
     assert mended.returncode == 0, mended.stdout
+    now = {node["metadata"]["name"]: node["metadata"]["uid"] for node in stack.listed("nodes")}
+    assert [name for name in NODES if now[name] != known[name]] == [second]
     found = asked(stack, "submit", "training", "again", *TINY, "--set", "steps=5", "--wait")
     assert (found["nodes"], found["state"]) == (2, "finished"), found
 

@@ -4,69 +4,27 @@ the same on nodes that run pods."""
 from __future__ import annotations
 
 import itertools
-import json
 import sys
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from stampworks.operations import holder
 from stampworks.operations.ground import HeldError, Standing
-from stampworks.operations.kubernetes import RefusedError
 from stampworks.operations.kubernetes_ground import KubernetesGround, _how, _standing
 from stampworks.plan import Member, Roster
 from stampworks.reasons import UNPROVEN, DrainReason
+
+from tests.operations.kubernetes_standin import StandIn, gang, node, pod
 
 ALICE = "alice@laptop since 2026-11-21T23:00:00Z (process 7 begun 9 in another.1)"
 ROSTER = Roster("k", "local", (), "root", "", (Member("n1", "gpu", "1", "10.0.0.1", (), ""),))
 
 
-def node(name: str = "n1", ready: bool = True, out: bool = False, held: str = "", taints: Sequence[str] = ()) -> Any:
-    return {
-        "kind": "Node",
-        "metadata": {"name": name, "annotations": {"stampworks/held": held} if held else {}},
-        "spec": {"unschedulable": out, "taints": [{"key": each, "effect": "NoSchedule"} for each in taints]},
-        "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
-    }
-
-
-def pod(rank: int, phase: str, **state: Any) -> Any:
-    statuses = [{"state": state}] if state else []
-    return {
-        "kind": "Pod",
-        "metadata": {"name": f"proof-ab-{rank}", "namespace": "stampworks-proof"},
-        "spec": {"nodeName": f"n{rank}"},
-        "status": {"phase": phase, "containerStatuses": statuses},
-    }
-
-
-class StandIn:
-    """In place of a server: what it was told, one lease, and the nodes and pods that a test gives it."""
-
-    cluster = "k"
-
-    def __init__(self, *nodes: Any) -> None:
-        self.nodes: list[Any] = list(nodes)
-        self.others: list[Any] = []
-        self.lease: dict[str, Any] | None = None
-        self.told: list[str] = []
-
-    def listed(self, kinds: str, *_: str) -> list[Any]:
-        return self.nodes if kinds == "nodes" else self.others
-
-    def said(self, words: Sequence[str], given: str = "") -> str:
-        self.told.append(" ".join(words))
-        match words[:2]:
-            case ["get", "lease"]:
-                return json.dumps(self.lease) if self.lease else ""
-            case ["create", _] if self.lease:
-                raise RefusedError('Error from server (AlreadyExists): leases "proof" already exists', "")
-            case ["create" | "replace", _]:
-                self.lease = json.loads(given) | {"metadata": {"resourceVersion": "2"}}
-            case ["delete", "lease"]:
-                self.lease = None
-        return ""
+def of_proof(rank: int, phase: str, **state: Any) -> Any:
+    found = pod(f"proof-ab-{rank}", f"n{rank}", "stampworks-proof", phase)
+    found["status"]["containerStatuses"] = [{"state": state}] if state else []
+    return found
 
 
 @pytest.fixture
@@ -77,7 +35,7 @@ def server() -> StandIn:
 @pytest.fixture
 def ground(server: StandIn) -> KubernetesGround:
     made = KubernetesGround(ROSTER)
-    made._server = server  # type: ignore[assignment]  # a stand-in
+    made._server = server
     return made
 
 
@@ -116,24 +74,21 @@ def test_how_a_node_stands(of: Any, expected: Standing) -> None:
 
 def test_who_works_is_seen(ground: KubernetesGround, server: StandIn) -> None:
     """Pods of anybody but of us and of what is on every node; and a gang that was let start and has no pods yet."""
-    theirs = pod(1, "Running") | {"metadata": {"name": "one", "namespace": "research"}}
-    everywhere = pod(1, "Running")
-    everywhere["metadata"] = {"name": "d", "namespace": "kube-system", "ownerReferences": [{"kind": "DaemonSet"}]}
-    server.others = [everywhere, pod(1, "Running")]
+    owned = [{"kind": "DaemonSet"}]
+    server.others = [pod("d", "n1", "kube-system", ownerReferences=owned), pod("proof-ab-1", "n1", "stampworks-proof")]
     assert ground.look(["n1"])["n1"].busy == ""
-    server.others.append(theirs)
-    assert ground.look(["n1"])["n1"].busy == "pod research/one runs on it"
-    placed = {"levels": ["kubernetes.io/hostname"], "domains": [{"values": ["n1"], "count": 1}]}
-    gang = {
-        "kind": "Workload",
-        "metadata": {"name": "w", "namespace": "research", "ownerReferences": [{"name": "gang"}]},
-        "status": {
-            "conditions": [{"type": "Admitted", "status": "True"}],
-            "admission": {"podSetAssignments": [{"topologyAssignment": placed}]},
-        },
-    }
-    server.others = [gang]
-    assert ground.busy() == {"n1": "run research/gang has it"}
+    server.others.append(pod("one", "n1"))
+    assert ground.look(["n1"])["n1"].busy == "pod research/one is on it"
+    server.others = [gang("gang", "n1")]
+    assert ground.busy() == {"n1": "run research/gang is on it"}
+
+
+def test_who_is_held_is_asked_of_the_nodes_alone(ground: KubernetesGround, server: StandIn) -> None:
+    server.there = [node("n1"), node("n2", out=True, held="proof: slow"), node("n3", taints=["stampworks/proof"])]
+    slow, broken_off = DrainReason("proof", "", "slow"), DrainReason("proof", "", "its proof was broken off")
+    assert ground.held() == {"n2": slow, "n3": broken_off}
+    server.lease = lease(ALICE)
+    assert ground.held() == {"n2": slow}
 
 
 def test_a_proof_waits_for_another_one(ground: KubernetesGround, server: StandIn, monkeypatch: Any) -> None:
@@ -164,7 +119,7 @@ def test_a_proof_waits_for_another_one(ground: KubernetesGround, server: StandIn
 @pytest.mark.parametrize("left", [lease(ALICE, 301), lease(holder.ourselves().replace(" begun ", " begun 1"))])
 def test_what_a_killed_proof_has_left_is_taken_over(ground: KubernetesGround, server: StandIn, left: Any) -> None:
     """Its lease as it was seen, so that only one takes it; a node of it that is not measured now is held back."""
-    server.nodes = [node("n1"), node("n2", taints=["stampworks/proof"])]
+    server.there = [node("n1"), node("n2", taints=["stampworks/proof"])]
     server.lease = left
     ground.await_turn(600, print)
     assert ground.take(["n1"])
@@ -190,11 +145,10 @@ def test_one_that_was_quicker_is_let_go_first(ground: KubernetesGround, server: 
 def test_who_is_held_is_let_in_and_held_again(ground: KubernetesGround, server: StandIn) -> None:
     """A new node as new, another one with its reason; one that somebody has cordoned meanwhile stays theirs."""
     held = node("n2", out=True, held="proof: slow")
-    server.nodes = [node("n1", taints=["stampworks/unproven"]), held, node("n3", out=True)]
+    server.there = [node("n1", taints=["stampworks/unproven"]), held, node("n3", out=True)]
     ground.let_in(["n1", "n2"])
     assert server.told == ["uncordon n2", "annotate node n2 stampworks/held-", "taint node n1 stampworks/unproven-"]
     server.told.clear()
-    held["spec"]["unschedulable"] = False
     ground.hold({"n1": UNPROVEN, "n2": DrainReason("proof", "", "slow"), "n3": DrainReason("proof", "", "slow")})
     assert server.told == [
         "taint node n1 stampworks/unproven=:NoSchedule --overwrite",
@@ -205,15 +159,15 @@ def test_who_is_held_is_let_in_and_held_again(ground: KubernetesGround, server: 
 
 def test_how_programs_ended() -> None:
     """Well; with an exit code and their last words; too late; or never begun."""
-    well = pod(0, "Succeeded", terminated={"exitCode": 0})
-    bad = pod(1, "Failed", terminated={"exitCode": 2})
-    late = pod(1, "Failed", terminated={"exitCode": 137})
+    well = of_proof(0, "Succeeded", terminated={"exitCode": 0})
+    bad = of_proof(1, "Failed", terminated={"exitCode": 2})
+    late = of_proof(1, "Failed", terminated={"exitCode": 137})
     late["status"] |= {"reason": "DeadlineExceeded", "message": "Pod was active longer"}
-    never = pod(1, "Failed", terminated={"exitCode": 128, "reason": "StartError", "message": "no such file"})
-    pending = pod(1, "Pending", waiting={"reason": "ErrImagePull"})
+    never = of_proof(1, "Failed", terminated={"exitCode": 128, "reason": "StartError", "message": "no such file"})
+    pending = of_proof(1, "Pending", waiting={"reason": "ErrImagePull"})
     assert _how([well], "0: x") == (0, "0: x", "")
     assert _how([well, bad], "0: x\n1: a\n1: b") == (2, "0: x\n1: a\n1: b", "n1: 1: b")
     assert _how([well, late], "") == (124, "", "n1: Pod was active longer")
-    assert _how([well, pod(1, "Running", running={})], "") == (124, "", "n1: nobody says why")
+    assert _how([well, of_proof(1, "Running", running={})], "") == (124, "", "n1: nobody says why")
     assert _how([well, never], "") == (-1, "", "n1: no such file")
     assert _how([well, pending], "") == (-1, "", "n1: ErrImagePull")

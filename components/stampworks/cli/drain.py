@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stampworks.cli import exits, stacks
 
 if TYPE_CHECKING:
-    from stampworks.plan import Plan, Roster
+    from stampworks.plan import Plan
 
 
 def add_verbs(verbs: Any) -> None:
@@ -31,16 +31,27 @@ def add_verbs(verbs: Any) -> None:
 
 def drain_nodes(arguments: argparse.Namespace) -> int:
     """Fine when the nodes take no new jobs; with --wait, when none runs on them either."""
-    from stampworks import operations
     from stampworks.cli.output import Progress
+    from stampworks.operations import said_by
 
-    reason = operations.said_by(login(), arguments.reason)
-    plan, roster = stacks.slurm_of(arguments.stack)
+    reason, plan = said_by(login(), arguments.reason), stacks.plan_of(arguments.stack)
     with Progress(f"draining {len(arguments.nodes)} of the nodes of stack {arguments.stack}") as progress:
-        operations.drain(plan, roster, arguments.nodes, reason)
-        if arguments.wait:
-            operations.wait_until_free(roster, arguments.nodes, plan.scheduler.drain_timeout_minutes, progress)
-    _show(plan, roster, arguments)
+        limit_minutes = plan.scheduler.drain_timeout_minutes
+        if plan.scheduler.kind == "kubernetes":
+            from stampworks.operations import kubernetes, kubernetes_nodes
+
+            kubernetes_nodes.drain(plan, arguments.nodes, reason)
+            if arguments.wait:
+                server = kubernetes.Server.of(plan)
+                kubernetes_nodes.wait_until_free(server, arguments.nodes, limit_minutes, progress)
+        else:
+            from stampworks import operations
+
+            roster = stacks.members_of(plan, arguments.stack)
+            operations.drain(plan, roster, arguments.nodes, reason)
+            if arguments.wait:
+                operations.wait_until_free(roster, arguments.nodes, limit_minutes, progress)
+    _show(plan, arguments)
     return exits.FINE
 
 
@@ -54,20 +65,34 @@ def login() -> str:
 
 def return_nodes(arguments: argparse.Namespace) -> int:
     """Fine when all of the nodes take jobs."""
-    from stampworks import operations
     from stampworks.cli.output import Progress
 
-    plan, roster = stacks.slurm_of(arguments.stack)
+    plan = stacks.plan_of(arguments.stack)
     with Progress(f"returning {len(arguments.nodes)} of the nodes of stack {arguments.stack}"):
-        operations.give_back(plan, roster, arguments.nodes, arguments.force)
-    return _show(plan, roster, arguments)
+        if plan.scheduler.kind == "kubernetes":
+            from stampworks.operations import kubernetes_nodes
+
+            kubernetes_nodes.give_back(plan, arguments.nodes, arguments.force)
+        else:
+            from stampworks.operations import give_back
+
+            give_back(plan, stacks.members_of(plan, arguments.stack), arguments.nodes, arguments.force)
+    return _show(plan, arguments)
 
 
-def _show(plan: Plan, roster: Roster, arguments: argparse.Namespace) -> int:
+def _show(plan: Plan, arguments: argparse.Namespace) -> int:
     """What has become of the nodes, as `status` shows it, and the exit code that goes with it."""
     from stampworks.cli import status
+
+    if plan.scheduler.kind == "kubernetes":
+        from stampworks.operations import kubernetes_nodes
+
+        states = kubernetes_nodes.states(plan, arguments.nodes)
+        status.print_kubernetes_nodes(states, arguments.json)
+        return exits.FINE if all(node.ready and not node.held for node in states) else exits.NO
     from stampworks.operations import status as look
 
-    nodes = [node for node in look(plan, roster).nodes if node.name in arguments.nodes]
+    found = look(plan, stacks.members_of(plan, arguments.stack)).nodes
+    nodes = [node for node in found if node.name in arguments.nodes]
     status.print_nodes(nodes, arguments.json)
     return max(status.CODES[node.verdict] for node in nodes)

@@ -58,7 +58,7 @@ def inject_fault(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
     from stampworks.operations import faults
 
-    plan, roster = stacks.slurm_of(arguments.stack)
+    plan, roster = stacks.cluster_of(arguments.stack)
     with Progress(f"injecting {arguments.name}"):
         one, seed = faults.inject(
             plan, roster, arguments.name, arguments.node, arguments.rail, arguments.severity, arguments.seed

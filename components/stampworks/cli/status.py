@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from stampworks.cli import exits, stacks
 
 if TYPE_CHECKING:
-    from stampworks.operations.kubernetes import KubernetesStatus
+    from stampworks.operations.kubernetes_nodes import NodeState
+    from stampworks.operations.kubernetes_status import KubernetesStatus
     from stampworks.operations.status import NodeStatus, Status
 
 CODES = {"pass": exits.FINE, "fail": exits.NO, "unknown": exits.UNKNOWN}
@@ -37,9 +38,9 @@ def show_status(arguments: argparse.Namespace) -> int:
     with Progress(f"asking the scheduler of stack {arguments.stack}"):
         plan = stacks.plan_of(arguments.stack)
         if plan.scheduler.kind == "kubernetes":
-            from stampworks.operations import kubernetes
+            from stampworks.operations import kubernetes_status
 
-            found = kubernetes.status(plan)
+            found = kubernetes_status.status(plan)
             lines = kubernetes_text(found)
         else:
             from stampworks.operations import status
@@ -86,6 +87,22 @@ def print_nodes(nodes: Sequence[NodeStatus], as_json: bool) -> None:
         print(json.dumps({"nodes": [dataclasses.asdict(node) for node in nodes]}, indent=2))
     else:
         print("\n".join([*_table(nodes), *(printable(sentence(node)) for node in nodes if node.reason)]))
+
+
+def print_kubernetes_nodes(nodes: Sequence[NodeState], as_json: bool) -> None:
+    from stampworks.operations.status import holder
+
+    if as_json:
+        print(json.dumps({"nodes": [dataclasses.asdict(node) for node in nodes]}, indent=2))
+        return
+    rows = [
+        (
+            *(each.name, "ready" if each.ready else "not ready", ", ".join(each.runs) or "-"),
+            *((holder(each.held), each.held.text) if each.held else ("-", "-")),
+        )
+        for each in nodes
+    ]
+    print("\n".join(_lines(("node", "state", "runs", "held by", "reason"), rows)))
 
 
 def text(status: Status) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from stampworks.operations import remote, slurm
 from stampworks.operations.errors import InputError, OperationError, UnknownError, nearest
@@ -19,8 +19,8 @@ Progress = Callable[[str], None]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _OUT = {"drain", "down", "fail"}
 """States from which Slurm takes a node back when it is told to."""
-_AS_BEFORE = "nothing was removed, the nodes take jobs again"
-_WHOSE = {"health": "the health check", "stampworks": "an `up`", "proof": "its proof"}
+AS_BEFORE = "nothing was removed, the nodes take jobs again"
+WHOSE = {"health": "the health check", "stampworks": "an `up`", "proof": "its proof"}
 
 
 class BusyError(OperationError):
@@ -57,9 +57,9 @@ def give_back(plan: Plan, roster: Roster, names: Sequence[str], force: bool = Fa
     known = slurm.nodes(roster)
     check_nodes(plan, roster, names, known)
     out = [name for name in dict.fromkeys(names) if _OUT.intersection(known[name].states)]
-    held = {name: known[name].reason for name in out if known[name].reason.by in _WHOSE}
+    held = {name: known[name].reason for name in out if known[name].reason.by in WHOSE}
     if held and not force:
-        lines = [f"{name} is held by {_WHOSE[reason.by]}: {reason.text}" for name, reason in held.items()]
+        lines = [f"{name} is held by {WHOSE[reason.by]}: {reason.text}" for name, reason in held.items()]
         raise HeldError(
             "\n".join([*lines, "no node was returned"]),
             "the health check returns it when it is well again, an `up` when it is through, `stampworks qualify` when "
@@ -92,7 +92,7 @@ def vacate(
         hold(roster, {name: reasons[name] for name in own})
         if requeue:
             _requeue(roster, there)
-        wait_until_free(roster, there, timeout_minutes, progress, poll_s, _AS_BEFORE)
+        wait_until_free(roster, there, timeout_minutes, progress, poll_s, AS_BEFORE)
     except BaseException:
         with contextlib.suppress(OperationError):
             give_back_own(roster, own)
@@ -122,7 +122,12 @@ def check_nodes(plan: Plan, roster: Roster, names: Sequence[str], known: Mapping
     """Refuses what is no node that runs jobs: the plan's names, and those that it has no names for yet."""
     pools = {pool.name for pool in plan.pools}
     nodes = {node.name for pool in plan.pools for node in pool.nodes}
-    nodes |= {member.name for member in roster.members if member.group in pools}
+    check_names(plan, names, nodes | {member.name for member in roster.members if member.group in pools})
+    if missing := [name for name in names if name not in known]:
+        raise InputError(f"Slurm does not know {missing[0]} yet", "`pulumi up` makes it a part of the cluster")
+
+
+def check_names(plan: Plan, names: Sequence[str], nodes: Collection[str]) -> None:
     for name in names:
         if name in {node.name for node in plan.controller.nodes}:
             raise InputError(f"{name} is the controller and runs no jobs", nearest(name, nodes))
@@ -130,8 +135,6 @@ def check_nodes(plan: Plan, roster: Roster, names: Sequence[str], known: Mapping
             raise InputError(f"{name} is a login node and runs no jobs", nearest(name, nodes))
         if name not in nodes:
             raise InputError(f"no node is called {name!r} in cluster {plan.name}", nearest(name, nodes))
-        if name not in known:
-            raise InputError(f"Slurm does not know {name} yet", "`pulumi up` makes it a part of the cluster")
 
 
 def _known(roster: Roster, names: Iterable[str]) -> dict[str, slurm.Node]:

@@ -36,6 +36,7 @@ def inject(
     """Breaks something and says what; whatever was not said is chosen by the seed, and the seed by chance."""
     cloud = _of(plan.cloud)
     fault = _named(name, cloud.FAULTS)
+    _expect_noticed(fault, plan)
     _expect_in_range(fault, severity)
     places = _places(plan, roster, fault, node, rail)
     number = secrets.randbelow(1 << 32) if seed is None else seed
@@ -73,6 +74,13 @@ def _named(name: str, faults: Mapping[str, Fault]) -> Fault:
     if name not in faults:
         raise InputError(f"no fault is called {name!r}", nearest(name, faults))
     return faults[name]
+
+
+def _expect_noticed(fault: Fault, plan: Plan) -> None:
+    """What nobody would notice shows nothing."""
+    if plan.scheduler.kind == "kubernetes" and (fault.slurm or fault.check == "health"):
+        who = "it is about Slurm" if fault.slurm else "no health check runs on nodes of a Kubernetes"
+        raise InputError(f"{fault.name} shows nothing on cluster {plan.name}: {who}", "stampworks fault list")
 
 
 def _expect_in_range(fault: Fault, severity: float | None) -> None:

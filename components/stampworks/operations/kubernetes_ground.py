@@ -18,11 +18,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stampworks.names import fold
-from stampworks.operations import holder, kubernetes
+from stampworks.operations import holder, kubernetes, kubernetes_nodes
 from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import Ended, HeldError, Progress, Standing
+from stampworks.operations.kubernetes import name_of
+from stampworks.operations.kubernetes_nodes import taints
 from stampworks.plan import UNPROVEN_TAINT, WORKLOADS_IMAGE, Roster
-from stampworks.reasons import UNPROVEN, DrainReason, written
+from stampworks.reasons import DrainReason
 from stampworks.schedulers.kubernetes import OURS, PROOF
 
 TAINT = "stampworks/proof"
@@ -39,6 +41,14 @@ _ENDED = ("Succeeded", "Failed")
 _NEVER_BEGUN = ("ContainerCannotRun", "StartError")
 _LATE_S = 20.0
 """So much longer than its program may take, a pod may take to start and to end."""
+_AS_JOBS = """\
+[ -r /etc/stampworks/collectives.env ] || exec "$@"
+while IFS= read -r line; do
+    case "$line" in [A-Z]*=*) export "$line" ;; esac
+done </etc/stampworks/collectives.env
+exec "$@"
+"""
+"""What is proven is what jobs are told."""
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 Manifest = Mapping[str, Any]
@@ -74,19 +84,16 @@ class KubernetesGround:
 
     def look(self, names: Collection[str]) -> dict[str, Standing]:  # noqa: ARG002  (nothing has to look again first)
         busy, at_work = self.busy(), self._at_work()
-        return {name: _standing(node, busy.get(name, ""), at_work) for name, node in self._nodes().items()}
+        return {name: _standing(node, busy.get(name, ""), at_work) for name, node in self._server.nodes().items()}
 
     def held(self) -> dict[str, DrainReason]:
         at_work = self._at_work()
-        found = {name: _held(node, at_work) for name, node in self._nodes().items()}
+        found = {name: _held(node, at_work) for name, node in self._server.nodes().items()}
         return {name: why for name, why in found.items() if why}
 
     def _at_work(self) -> bool:
         lease = self._lease()
         return lease is not None and not _is_over(lease)
-
-    def _nodes(self) -> dict[str, dict[str, Any]]:
-        return {_name(node): node for node in self._server.listed("nodes")}
 
     def take(self, names: Sequence[str]) -> bool:
         self._holder = holder.ourselves()
@@ -129,7 +136,7 @@ class KubernetesGround:
             self._server.said(["delete", "lease", LEASE, *_WHERE, "--ignore-not-found"])
 
     def _tainted(self) -> list[str]:
-        return [name for name, node in self._nodes().items() if TAINT in _taints(node)]
+        return [name for name, node in self._server.nodes().items() if TAINT in taints(node)]
 
     def _free(self, names: Sequence[str]) -> None:
         if names:
@@ -144,43 +151,20 @@ class KubernetesGround:
 
     def let_in(self, names: Sequence[str]) -> None:
         """Their taint of the proof keeps pods away for as long as it takes, and outlives us."""
-        known = self._nodes()
-        if out := [name for name in names if known[name]["spec"].get("unschedulable")]:
-            self._server.said(["uncordon", *out])
-        if held := [name for name in names if kubernetes.HELD in known[name]["metadata"].get("annotations", {})]:
-            self._server.said(["annotate", "node", *held, f"{kubernetes.HELD}-"])
-        if new := [name for name in names if UNPROVEN_TAINT in _taints(known[name])]:
-            self._server.said(["taint", "node", *new, f"{UNPROVEN_TAINT}-"])
+        kubernetes_nodes.let_in(self._server, names)
 
     def hold(self, reasons: Mapping[str, DrainReason]) -> None:
-        known = self._nodes() if reasons else {}
+        known = self._server.nodes() if reasons else {}
         free = [name for name in reasons if name in known and not known[name]["spec"].get("unschedulable")]
-        for name in free:
-            if reasons[name] == UNPROVEN:
-                self._server.said(["taint", "node", name, f"{UNPROVEN_TAINT}=:NoSchedule", "--overwrite"])
-            else:
-                self._server.said(
-                    ["annotate", "node", name, f"{kubernetes.HELD}={written(reasons[name])}", "--overwrite"]
-                )
-                self._server.said(["cordon", name])
+        kubernetes_nodes.hold(self._server, {name: reasons[name] for name in free})
 
     def busy(self) -> dict[str, str]:
-        """Pods that somebody has started there; who was let start and is about to is somebody, too."""
-        kinds = "pods,workloads.kueue.x-k8s.io"
-        found: dict[str, str] = {}
-        for each in self._server.listed(kinds, "--all-namespaces"):
-            where, name = each["metadata"]["namespace"], _name(each)
-            if each["kind"] == "Workload":
-                owner = kubernetes.owner(each["metadata"])
-                found |= dict.fromkeys(kubernetes.holds(each), f"run {where}/{owner} has it")
-            elif where != PROOF and _runs(each):
-                found[each["spec"].get("nodeName", "")] = f"pod {where}/{name} runs on it"
-        return found
+        return {name: f"{what[0]} is on it" for name, what in kubernetes_nodes.runs(self._server).items()}
 
     def lost(self, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
         until = time.monotonic() + limit_s
         while True:
-            known = {name: _standing(node, "", at_work=True) for name, node in self._nodes().items()}
+            known = {name: _standing(node, "", at_work=True) for name, node in self._server.nodes().items()}
             silent = [name for name in names if name in known and known[name].silent]
             if not silent or time.monotonic() > until:
                 break
@@ -229,7 +213,7 @@ class KubernetesGround:
         which = (
             [[f"--selector={_ASK}={ask}", f"--max-log-requests={len(pods)}"]]
             if all_
-            else [[_name(pod)] for pod in pods]
+            else [[name_of(pod)] for pod in pods]
         )
         logs = [["logs", *_WHERE, *each, "--prefix", "--tail=-1"] for each in which]
         lines = (_SAID.fullmatch(line) for command in logs for line in self._server.said(command).splitlines())
@@ -247,7 +231,7 @@ class KubernetesGround:
             "name": "program",
             "image": WORKLOADS_IMAGE,
             "imagePullPolicy": "IfNotPresent",
-            "command": ["nsenter", "--target", "1", "--mount", "--", *program],
+            "command": ["nsenter", "--target", "1", "--mount", "--", "sh", "-c", _AS_JOBS, "sh", *program],
             "env": [{"name": name, "value": value} for name, value in told.items()],
             "securityContext": {"privileged": True},
             "volumeMounts": [{"name": "usr", "mountPath": "/usr", "readOnly": True}],  # with what it enters the node
@@ -295,14 +279,6 @@ def _is_over(lease: Manifest) -> bool:
     return holder.is_gone(_holder(lease)) or (datetime.now(UTC) - renewed).total_seconds() > lasts
 
 
-def _name(each: Manifest) -> str:
-    return str(each["metadata"]["name"])
-
-
-def _taints(node: Manifest) -> dict[str, Manifest]:
-    return {taint["key"]: taint for taint in node["spec"].get("taints", ())}
-
-
 def _standing(node: Manifest, busy: str, at_work: bool) -> Standing:
     silent, held = not kubernetes.ready(node), _held(node, at_work)
     return Standing(busy, held, next(_out(node, silent, held), ""), silent)
@@ -310,7 +286,7 @@ def _standing(node: Manifest, busy: str, at_work: bool) -> Standing:
 
 def _held(node: Manifest, at_work: bool) -> DrainReason | None:
     """`at_work`: whether a proof is; else what one has left there says that it was broken off."""
-    return kubernetes.held(node) or (_BROKEN_OFF if TAINT in _taints(node) and not at_work else None)
+    return kubernetes_nodes.held(node) or (_BROKEN_OFF if TAINT in taints(node) and not at_work else None)
 
 
 def _out(node: Manifest, silent: bool, held: DrainReason | None) -> Iterator[str]:
@@ -318,16 +294,10 @@ def _out(node: Manifest, silent: bool, held: DrainReason | None) -> Iterator[str
         yield "it does not answer Kubernetes"
     if held:
         yield f"held: {held.text}"
-    for key, taint in _taints(node).items():
+    for key, taint in taints(node).items():
         own = key in (TAINT, UNPROVEN_TAINT) or key.startswith("node.kubernetes.io/")
         if not own and taint.get("effect") in ("NoSchedule", "NoExecute"):
             yield f"its taint {key} keeps pods away"
-
-
-def _runs(pod: Manifest) -> bool:
-    """What is on every node runs beside whatever else does."""
-    daemons = any(each["kind"] in ("DaemonSet", "Node") for each in pod["metadata"].get("ownerReferences", ()))
-    return not daemons and pod["status"].get("phase") not in _ENDED
 
 
 def _terminated(pod: Manifest) -> Manifest | None:
@@ -366,6 +336,6 @@ def _how(pods: Sequence[Manifest], output: str) -> tuple[int, str, str]:
     late = pod["status"].get("reason") == "DeadlineExceeded" or (not ended and pod["status"].get("phase") == "Running")
     if late or not ended:
         return (124 if late else -1), output, f"{_node_of(pod)}: {_waits(pod)}"
-    rank = _name(pod).rpartition("-")[2]
+    rank = name_of(pod).rpartition("-")[2]
     said = [line for line in output.splitlines() if line.startswith(f"{rank}: ")]
     return int(ended.get("exitCode", -1)), output, f"{_node_of(pod)}: {said[-1] if said else 'it said nothing'}"

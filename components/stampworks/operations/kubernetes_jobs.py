@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stampworks.operations import kubernetes
+from stampworks.operations import kubernetes, kubernetes_nodes, kubernetes_status
 from stampworks.operations.job import Job, State, Wanted
 from stampworks.plan import WORKLOADS_IMAGE, Plan, Roster
 from stampworks.schedulers import jobset
@@ -20,7 +20,7 @@ _ENDED: dict[str, State] = {"Completed": "finished", "Failed": "failed"}
 class KubernetesJobs:
     def __init__(self, plan: Plan, roster: Roster) -> None:
         self._plan, self._roster = plan, roster
-        self._server = kubernetes.Server(plan.name, plan.cloud, plan.region)
+        self._server = kubernetes.Server.of(plan)
 
     def submit(self, wanted: Wanted, user: str) -> str:
         """What Kubernetes calls it, with its team. What is left of an earlier attempt goes first."""
@@ -40,7 +40,7 @@ class KubernetesJobs:
         items = self._server.listed(kinds, "--all-namespaces", f"--selector={jobset.WORKLOAD}")
         found = [each for each in items if each["kind"] == "JobSet"]
         through = {_owner(each) for each in items if each["kind"] == "Job" and _through(each)}
-        gangs = {(gang.team, gang.name): gang for gang in kubernetes.status(self._plan).gangs} if found else {}
+        gangs = {(gang.team, gang.name): gang for gang in kubernetes_status.status(self._plan).gangs} if found else {}
         keys = [(_of(each, "namespace"), _of(each, "name")) for each in found]
         return tuple(_job(each, gangs.get(key), key in through) for key, each in zip(keys, found, strict=True))
 
@@ -51,13 +51,13 @@ class KubernetesJobs:
 
     def taking_none(self, names: tuple[str, ...]) -> dict[str, str]:
         """Those of these nodes that take no pods now, and why."""
-        nodes = {_of(each, "name"): each for each in self._server.listed("nodes")}
+        nodes = self._server.nodes()
         found = {}
         for name in names:
             node = nodes.get(name)
             if node is None:
                 found[name] = "Kubernetes does not know it"
-            elif reason := kubernetes.held(node):
+            elif reason := kubernetes_nodes.held(node):
                 found[name] = f"held: {reason.text}"
             elif not kubernetes.ready(node):
                 found[name] = "it is not ready"
@@ -106,7 +106,7 @@ def _through(job: dict[str, Any]) -> bool:
     return any(each["type"] == "SuccessCriteriaMet" and each["status"] == "True" for each in conditions)
 
 
-def _job(found: dict[str, Any], gang: kubernetes.Gang | None, through: bool) -> Job:
+def _job(found: dict[str, Any], gang: kubernetes_status.Gang | None, through: bool) -> Job:
     metadata, said = found["metadata"], found.get("status", {})
     state: State = _ENDED.get(said.get("terminalState", ""), "waiting")
     if metadata.get("deletionTimestamp"):

@@ -9,6 +9,7 @@ from stampworks import operations, plan
 from stampworks.clouds.local import room
 from stampworks.clouds.local.room.kubernetes import joined
 from stampworks.configuration import drift
+from stampworks.operations import kubernetes, kubernetes_nodes
 from stampworks.operations.drain import LEAVES
 from stampworks.provider.handler import Call, Handler, Property
 from stampworks.provider.node_image import ensure_node_image
@@ -40,6 +41,8 @@ class LocalGroup(Handler):
         cluster, group, rails = call.inputs["cluster"], _group(call.inputs), _rails(call.inputs)
         image = await call.thread(ensure_node_image, *_image(call.inputs), call.progress, call.waiter())
         await call.thread(_shrink, call, group)
+        if _image(call.inputs)[0].kubernetes:
+            await call.thread(joined.renew, cluster, await call.thread(room.new_nodes, cluster, group, image))
         instances = await call.thread(room.ensure_nodes, cluster, group, rails, image, call.progress)
         return {"generation": plan.generation(instances), "drift": []}
 
@@ -86,7 +89,7 @@ def _shrink(call: Call, group: plan.Group) -> None:
     if ending := sorted(name for name, alive in leaving.items() if alive):
         timeout = call.inputs["drainTimeoutMinutes"]
         if _image(call.inputs)[0].kubernetes:
-            joined.vacate(cluster, ending, timeout, call.progress)
+            kubernetes_nodes.vacate(kubernetes.Server(cluster, "local", ""), ending, timeout, call.progress)
         else:
             roster = operations.members("local", cluster, "")
             operations.vacate(roster, dict.fromkeys(ending, LEAVES), timeout, call.progress)

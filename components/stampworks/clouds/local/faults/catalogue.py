@@ -46,10 +46,13 @@ _ALL: tuple[tuple[Fault, Means], ...] = (
         ),
         links.PACKET_LOSS,
     ),
-    (Fault("slurmd-dead", "slurmd does not run on a node", "status"), settings.DEAD_SLURMD),
-    (Fault("slurm-key-wrong", "a node has another key of Slurm than the rest", "status"), settings.WRONG_KEY),
+    (Fault("slurmd-dead", "slurmd does not run on a node", "status", slurm=True), settings.DEAD_SLURMD),
     (
-        Fault("slurm-conf-differs", "a node's slurm.conf has a line more", "inventory"),
+        Fault("slurm-key-wrong", "a node has another key of Slurm than the rest", "status", slurm=True),
+        settings.WRONG_KEY,
+    ),
+    (
+        Fault("slurm-conf-differs", "a node's slurm.conf has a line more", "inventory", slurm=True),
         settings.OTHER_SLURM_CONF,
     ),
     (
@@ -58,6 +61,7 @@ _ALL: tuple[tuple[Fault, Means], ...] = (
             "the clock of a node's slurmd and of its jobs is ahead",
             "clocks",
             severity=Severity("seconds", 2, 30),
+            slurm=True,
         ),
         settings.CLOCK_AHEAD,
     ),
@@ -100,6 +104,7 @@ _ALL: tuple[tuple[Fault, Means], ...] = (
             "jobs of a node may lock little memory",
             "limits",
             severity=Severity("KiB", 64, 1024, whole=True),
+            slurm=True,
         ),
         settings.SMALL_MEMLOCK,
     ),

@@ -15,6 +15,7 @@ from stampworks.clouds.local.room.nodes import RailState as RailState
 from stampworks.clouds.local.room.nodes import condemn_nodes as condemn_nodes
 from stampworks.clouds.local.room.nodes import end_nodes as end_nodes
 from stampworks.clouds.local.room.nodes import ensure_nodes as ensure_nodes
+from stampworks.clouds.local.room.nodes import new_nodes as new_nodes
 from stampworks.clouds.local.room.nodes import node_drift as node_drift
 from stampworks.clouds.local.room.nodes import outdated_nodes as outdated_nodes
 from stampworks.clouds.local.room.nodes import read_nodes as read_nodes

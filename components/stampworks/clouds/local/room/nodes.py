@@ -88,6 +88,14 @@ def renew_nodes(
         keep_running(room, _without(group, others), rails, image, progress)
 
 
+def new_nodes(cluster: str, group: Group, image: Image) -> list[str]:
+    """The nodes of a group that get a new disk as soon as they are made to run."""
+    room = of_cluster(cluster)
+    late = _outdated(room, group, image)
+    names = [node.name for node in group.nodes]
+    return [name for name in names if not disk_of(room, name).commission or (name in late and not _runs(room, name))]
+
+
 def outdated_nodes(cluster: str, group: Group, image: Image) -> dict[str, str]:
     """The running nodes of a group that need a new disk, and why."""
     room = of_cluster(cluster)

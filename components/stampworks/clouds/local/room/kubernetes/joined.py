@@ -74,40 +74,18 @@ def forget(cluster: str, name: str, keep: Sequence[str] = ()) -> None:
     if control_plane.answers(cluster):
         asked = control_plane.kubectl(cluster)
         there = asked.listed("cannot look at nodes", "nodes", f"--selector={POOL}={name}")
-        gone = [node["metadata"]["name"] for node in there if node["metadata"]["name"] not in keep]
-        if gone:
-            asked.said("cannot remove nodes", ["delete", "node", "--ignore-not-found", "--wait=false", *gone])
+        _delete(asked, [node["metadata"]["name"] for node in there if node["metadata"]["name"] not in keep])
 
 
-def vacate(cluster: str, names: Sequence[str], timeout_minutes: float, progress: Progress) -> None:
-    """Nodes that will go take no more pods; returns once none runs on them. Else they take pods again."""
-    if not control_plane.answers(cluster):
-        return
-    asked = control_plane.kubectl(cluster)
-    known = {node["metadata"]["name"] for node in asked.listed("cannot look at nodes", "nodes")}
-    leaving = [name for name in names if name in known]
-    deadline = time.monotonic() + 60 * timeout_minutes
-    try:
-        for name in leaving:
-            asked.said(f"cannot take {name} out of service", ["cordon", name])
-        while busy := [one for name in leaving for one in _pods(asked, name)]:
-            if time.monotonic() > deadline:
-                late = f"did not become free within {timeout_minutes:g} minutes: nothing was removed"
-                what = f"{', '.join(leaving)} {late}"
-                hint = "wait for them, or cancel them; scheduler.drain_timeout_minutes says how long to wait"
-                raise RoomError(asked.where, what, f"still there: {', '.join(busy)}", hint)
-            progress(f"waiting for {', '.join(busy)}")
-            time.sleep(1.0)
-    except BaseException:
-        for name in leaving:
-            asked.said(f"cannot take {name} back into service", ["uncordon", name])
-        raise
+def renew(cluster: str, names: Sequence[str]) -> None:
+    """Has Kubernetes forget nodes that are about to be others under their names: they join as new ones do."""
+    if control_plane.answers(cluster):
+        _delete(control_plane.kubectl(cluster), names)
 
 
-def _pods(asked: Kubectl, node: str) -> list[str]:
-    there = asked.listed("cannot look at pods", "pods", "--all-namespaces", f"--field-selector=spec.nodeName={node}")
-    going = [pod for pod in there if pod["status"].get("phase") in ("Pending", "Running")]
-    return [f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in going]
+def _delete(asked: Kubectl, names: Sequence[str]) -> None:
+    if names:
+        asked.said("cannot remove nodes", ["delete", "node", "--ignore-not-found", "--wait=false", *names])
 
 
 def _found(asked: Kubectl, pool: JoinedPool) -> dict[str, dict[str, Any]]:

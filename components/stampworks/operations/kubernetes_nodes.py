@@ -1,0 +1,168 @@
+"""Nodes of a Kubernetes in and out of service: who keeps pods from them, and what runs there."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from stampworks.operations import kubernetes
+from stampworks.operations.drain import AS_BEFORE, LEAVES, WHOSE, BusyError, HeldError, Progress, check_names
+from stampworks.operations.errors import InputError, OperationError
+from stampworks.operations.kubernetes import Manifest, Server, name_of
+from stampworks.plan import UNPROVEN_TAINT, Plan
+from stampworks.reasons import UNPROVEN, DrainReason, parsed, written
+from stampworks.schedulers.kubernetes import PROOF, pools
+
+HELD = "stampworks/held"
+"""The annotation that says who has cordoned a node, in the form of `stampworks.reasons`."""
+_ANYBODY = DrainReason("person", "somebody", "cordoned")
+_ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True)
+class NodeState:
+    name: str
+    ready: bool
+    held: DrainReason | None
+    """Who keeps pods from it."""
+    runs: tuple[str, ...]
+    """Pods and runs of people that it has, in words."""
+
+
+def states(plan: Plan, names: Iterable[str]) -> tuple[NodeState, ...]:
+    server = Server.of(plan)
+    known, busy = server.nodes(), runs(server)
+    return tuple(
+        NodeState(name, kubernetes.ready(known[name]), held(known[name]), busy.get(name, ()))
+        for name in dict.fromkeys(names)
+        if name in known
+    )
+
+
+def drain(plan: Plan, names: Sequence[str], reason: DrainReason) -> None:
+    """Nodes of the plan take no new pods, those on them go on. It takes over what was held for another reason."""
+    server = Server.of(plan)
+    _check(plan, names, server.nodes())
+    hold(server, dict.fromkeys(names, reason))
+
+
+def give_back(plan: Plan, names: Sequence[str], force: bool = False) -> None:
+    """Nodes take pods again, all of the named or none; what the toolkit holds itself only by force."""
+    server = Server.of(plan)
+    known = server.nodes()
+    _check(plan, names, known)
+    why = {name: reason for name in dict.fromkeys(names) if (reason := held(known[name]))}
+    ours = {name: reason for name, reason in why.items() if reason.by in WHOSE}
+    if ours and not force:
+        lines = [f"{name} is held by {WHOSE[reason.by]}: {reason.text}" for name, reason in ours.items()]
+        hint = "`stampworks qualify` returns it when it passes, an `up` when it is through; --force does at once"
+        raise HeldError("\n".join([*lines, "no node was returned"]), hint)
+    let_in(server, list(why))
+
+
+def wait_until_free(
+    server: Server,
+    names: Sequence[str],
+    timeout_minutes: float,
+    progress: Progress,
+    poll_s: float = 1.0,
+    else_: str = "they stay drained",
+) -> None:
+    """Returns once no pod runs on the named nodes; `else_` says what becomes of them when time is up."""
+    until = time.monotonic() + 60 * timeout_minutes
+    while busy := {name: what for name, what in runs(server).items() if name in names}:
+        if time.monotonic() > until:
+            late = f"{', '.join(busy)} did not become free within {timeout_minutes:g} minutes: {else_}"
+            lines = [f"  {name}: {what}" for name in busy for what in busy[name]]
+            hint = "wait for them, or cancel them; scheduler.drain_timeout_minutes says how long to wait"
+            raise BusyError("\n".join([late, *lines]), hint)
+        progress(f"waiting for {', '.join(sorted({what for each in busy.values() for what in each}))}")
+        time.sleep(poll_s)
+
+
+def vacate(
+    server: Server, names: Sequence[str], timeout_minutes: float, progress: Progress, poll_s: float = 1.0
+) -> None:
+    """Nodes that will go take no more pods; returns once none runs on them.
+
+    When it cannot get there, those that it held take pods again. What others held keeps their reason.
+    """
+    known = server.nodes()
+    there = [name for name in names if name in known]
+    own = [name for name in there if (reason := held(known[name])) is None or reason.by == "stampworks"]
+    try:
+        hold(server, dict.fromkeys(own, LEAVES))
+        wait_until_free(server, there, timeout_minutes, progress, poll_s, AS_BEFORE)
+    except BaseException:
+        with contextlib.suppress(OperationError):
+            let_in(server, own)
+        raise
+
+
+def held(node: Manifest) -> DrainReason | None:
+    """Who keeps pods from a node. Whoever cordons it with kubectl leaves no word."""
+    if not node["spec"].get("unschedulable"):
+        return UNPROVEN if UNPROVEN_TAINT in taints(node) else None
+    reason = parsed(str(node["metadata"].get("annotations", {}).get(HELD, "")))
+    return _ANYBODY if reason.by == "slurm" else reason
+
+
+def taints(node: Manifest) -> dict[str, Manifest]:
+    return {taint["key"]: taint for taint in node["spec"].get("taints", ())}
+
+
+def hold(server: Server, reasons: Mapping[str, DrainReason]) -> None:
+    """Nodes take no new pods, each for its own reason; whose it may take over is the caller's to know."""
+    for reason in dict.fromkeys(reasons.values()):
+        names = [name for name, its in reasons.items() if its == reason]
+        if reason == UNPROVEN:
+            server.said(["taint", "node", *names, f"{UNPROVEN_TAINT}=:NoSchedule", "--overwrite"])
+        else:
+            server.said(["annotate", "node", *names, f"{HELD}={written(reason)}", "--overwrite"])
+            server.said(["cordon", *names])
+
+
+def let_in(server: Server, names: Sequence[str]) -> None:
+    """Nodes take pods, whoever held them."""
+    known = server.nodes()
+    if out := [name for name in names if known[name]["spec"].get("unschedulable")]:
+        server.said(["uncordon", *out])
+    if said := [name for name in names if HELD in known[name]["metadata"].get("annotations", {})]:
+        server.said(["annotate", "node", *said, f"{HELD}-"])
+    if new := [name for name in names if UNPROVEN_TAINT in taints(known[name])]:
+        server.said(["taint", "node", *new, f"{UNPROVEN_TAINT}-"])
+
+
+def runs(server: Server) -> dict[str, tuple[str, ...]]:
+    """By node, what somebody runs there: gangs that were let start, whose pods may be about to come, and other pods."""
+    found: dict[str, list[str]] = {}
+    gangs: set[tuple[str, str]] = set()
+    there = server.listed("pods,workloads.kueue.x-k8s.io", "--all-namespaces")
+    for each in sorted(there, key=lambda one: one["kind"] != "Workload"):
+        team, name = each["metadata"]["namespace"], name_of(each)
+        if each["kind"] == "Workload":
+            owner = kubernetes.owner(each["metadata"])
+            for node in kubernetes.holds(each):
+                found.setdefault(node, []).append(f"run {team}/{owner}")
+            gangs.add((team, owner))
+        elif team != PROOF and _runs(each) and not _is_of(each, team, gangs):
+            found.setdefault(each["spec"].get("nodeName", ""), []).append(f"pod {team}/{name}")
+    return {node: tuple(what) for node, what in found.items() if node}
+
+
+def _is_of(pod: Manifest, team: str, gangs: set[tuple[str, str]]) -> bool:
+    return (team, pod["metadata"].get("labels", {}).get("jobset.sigs.k8s.io/jobset-name", "")) in gangs
+
+
+def _runs(pod: Manifest) -> bool:
+    """What is on every node runs beside whatever else does."""
+    daemons = any(each["kind"] in ("DaemonSet", "Node") for each in pod["metadata"].get("ownerReferences", ()))
+    return not daemons and pod["status"].get("phase") not in _ENDED
+
+
+def _check(plan: Plan, names: Sequence[str], known: Mapping[str, Manifest]) -> None:
+    check_names(plan, names, {node.name for pool in pools(plan) for node in pool.nodes})
+    if missing := [name for name in names if name not in known]:
+        raise InputError(f"Kubernetes does not know {missing[0]} yet", "`pulumi up` makes it a part of the cluster")

@@ -1,0 +1,196 @@
+"""A cluster whose scheduler is Kubernetes: its nodes, its teams and what they wait for, as the server says it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from stampworks.names import fold
+from stampworks.operations.errors import UnknownError
+from stampworks.operations.kubernetes import Manifest, RefusedError, Server, conditions, is_true, owner, placed, ready
+from stampworks.operations.kubernetes_nodes import held
+from stampworks.operations.status import Verdict
+from stampworks.plan import Account, Group, Plan
+from stampworks.reasons import written
+from stampworks.schedulers import kubernetes
+from stampworks.schedulers.kubernetes import ACCELERATOR, PRIORITY_LABEL
+from stampworks.schedulers.topology.kubernetes import POOL, PREFIX, flavor
+
+State = Literal["waiting", "running", "finished"]
+_ASKED_S, _LIMIT_S = 5, 20
+_FOR = re.compile(r"a workload \(UID: ([0-9a-f-]+), JobUID: [0-9a-f-]+\)")
+
+
+@dataclass(frozen=True)
+class PoolStatus:
+    name: str
+    nodes: int
+    """As planned."""
+    ready: int
+    accelerators: int
+    used: int
+    """Those that are promised to gangs."""
+
+
+@dataclass(frozen=True)
+class TeamStatus:
+    name: str
+    own: int
+    """Accelerators that are its own."""
+    used: int
+    waiting: int
+
+    @property
+    def borrowed(self) -> int:
+        return max(0, self.used - self.own)
+
+
+@dataclass(frozen=True)
+class Gang:
+    """Pods that run all together or not at all."""
+
+    team: str
+    name: str
+    queue: str
+    priority: str
+    state: State
+    pods: int
+    nodes: tuple[str, ...]
+    """Those that it has, in the order of its ranks; none while it waits."""
+    domains: tuple[str, ...]
+    """Where they stand, on the level right above nodes."""
+    why: str
+    """Why it waits."""
+    since: int | None
+    """When it was let start, in seconds of Unix time; None while it waits."""
+
+
+@dataclass(frozen=True)
+class KubernetesStatus:
+    cluster: str
+    cloud: str
+    verdict: Verdict
+    """Pass when every planned node is there and ready."""
+    why: tuple[str, ...]
+    pools: tuple[PoolStatus, ...]
+    teams: tuple[TeamStatus, ...]
+    gangs: tuple[Gang, ...]
+
+
+def status(plan: Plan) -> KubernetesStatus:
+    """Asks the server; where it does not answer nothing is known."""
+    found = _objects(plan)
+    nodes = [each for each in found if each["kind"] == "Node"]
+    queues = [each for each in found if each["kind"] == "ClusterQueue"]
+    workloads = [each for each in found if each["kind"] == "Workload"]
+    called = {
+        each["metadata"]["uid"]: f"{each['metadata']['namespace']}/{owner(each['metadata'])}" for each in workloads
+    }
+    domains = {each["metadata"]["name"]: _domain(each) for each in nodes}
+    gangs = tuple(_gang(each, domains, called) for each in workloads)
+    wrong = tuple(_wrong(plan, nodes))
+    return KubernetesStatus(
+        cluster=plan.name,
+        cloud=plan.cloud,
+        verdict="fail" if wrong else "pass",
+        why=wrong,
+        pools=tuple(_pool(plan, pool, nodes, queues) for pool in kubernetes.pools(plan)),
+        teams=tuple(_team(plan, team, queues, gangs) for team in kubernetes.teams(plan)),
+        gangs=gangs,
+    )
+
+
+def _objects(plan: Plan) -> list[dict[str, Any]]:
+    kinds = "nodes,clusterqueues.kueue.x-k8s.io,workloads.kueue.x-k8s.io"
+    whole = ("--all-namespaces", f"--request-timeout={_ASKED_S}s")
+    try:
+        return Server.of(plan).listed(kinds, *whole, limit_s=_LIMIT_S)
+    except RefusedError as error:  # its cluster may be well all the same
+        raise UnknownError(str(error).splitlines()[0], "pulumi up repairs it") from None
+
+
+def _wrong(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
+    there = {each["metadata"]["name"]: each for each in nodes}
+    for pool in kubernetes.pools(plan):
+        missing = [node.name for node in pool.nodes if node.name not in there]
+        late = [node.name for node in pool.nodes if node.name in there and not ready(there[node.name])]
+        for names, what in ((missing, "missing"), (late, "not ready")):
+            if names:
+                yield f"{fold(names)}: {what}"
+        out: dict[str, list[str]] = {}
+        for node in pool.nodes:
+            if reason := held(there[node.name]) if node.name in there else None:
+                out.setdefault(written(reason), []).append(node.name)
+        yield from (f"{fold(names)}: takes no pods: {why}" for why, names in out.items())
+
+
+def _pool(plan: Plan, pool: Group, nodes: Sequence[Manifest], queues: Sequence[Manifest]) -> PoolStatus:
+    own = [each for each in nodes if each["metadata"].get("labels", {}).get(POOL) == pool.name]
+    return PoolStatus(
+        name=pool.name,
+        nodes=pool.count,
+        ready=sum(map(ready, own)),
+        accelerators=pool.count * pool.machine.accelerators,
+        used=sum(_used(queue, {flavor(plan.name, pool.name)}) for queue in queues),
+    )
+
+
+def _team(plan: Plan, team: Account, queues: Sequence[Manifest], gangs: Iterable[Gang]) -> TeamStatus:
+    nodes, owner = kubernetes.shares(plan)[team.name], kubernetes.quota_owner(plan, team)
+    flavors = {flavor(plan.name, pool.name) for pool in kubernetes.pools(plan)}
+    return TeamStatus(
+        name=team.name,
+        own=sum(nodes[pool.name] * pool.machine.accelerators for pool in kubernetes.pools(plan)),
+        used=sum(_used(queue, flavors) for queue in queues if queue["spec"].get("cohort") == owner),
+        waiting=sum(gang.team == team.name and gang.state == "waiting" for gang in gangs),
+    )
+
+
+def _used(queue: Manifest, flavors: set[str]) -> int:
+    return sum(
+        int(resource.get("total", 0))
+        for each in queue.get("status", {}).get("flavorsReservation", ())
+        for resource in each["resources"]
+        if each["name"] in flavors and resource["name"] == ACCELERATOR
+    )
+
+
+def _gang(workload: Manifest, domain_of: Mapping[str, str], called: Mapping[str, str]) -> Gang:
+    metadata, spec, names = workload["metadata"], workload["spec"], placed(workload)
+    state: State = (
+        "finished" if is_true(workload, "Finished") else "running" if is_true(workload, "Admitted") else "waiting"
+    )
+    return Gang(
+        team=metadata["namespace"],
+        name=owner(metadata),
+        queue=spec.get("queueName", ""),
+        priority=spec.get("priorityClassName", "") or metadata.get("labels", {}).get(PRIORITY_LABEL, ""),
+        state=state,
+        pods=sum(each.get("count", 0) for each in spec.get("podSets", ())),
+        nodes=names,
+        domains=tuple(dict.fromkeys(domain for name in names if (domain := domain_of.get(name)))),
+        why=_why(workload, called) if state == "waiting" else "",
+        since=_seconds(conditions(workload)["Admitted"]["lastTransitionTime"]) if state == "running" else None,
+    )
+
+
+def _seconds(time: str) -> int:
+    return int(datetime.fromisoformat(time).timestamp())
+
+
+def _domain(node: Manifest) -> str:
+    """Where it stands, on the level right above it; empty where nobody says."""
+    labels = node["metadata"].get("labels", {})
+    places = [value for key, value in labels.items() if key.startswith(PREFIX)]
+    return str(places[-1]) if places else ""
+
+
+def _why(workload: Manifest, called: Mapping[str, str]) -> str:
+    """Why Kueue does not let it start; of one that made room, also for whom, by the name that people know."""
+    said = conditions(workload)
+    texts = [said["Evicted"]["message"]] if is_true(workload, "Evicted") else []
+    texts += [said["QuotaReserved"]["message"]] if "QuotaReserved" in said else ["nobody has looked yet"]
+    return _FOR.sub(lambda found: called.get(found[1], "one that is gone"), "; ".join(texts))

@@ -1,0 +1,153 @@
+"""One scenario on a real Slurm and a real Kubernetes: the same nodes in the same racks, the same jobs, one verdict.
+
+The table in docs/kubernetes.md is what was seen: --regenerate writes it anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.cluster.conftest import ROOT
+from tests.cluster.kubernetes import KubernetesStack, gang
+from tests.playbooks.conftest import Cluster, plan_of, stamped
+from tests.project import wait_for
+
+pytestmark = pytest.mark.cluster
+
+NODES, LEAF_NODES = 64, 8
+PAGE = ROOT / "docs" / "kubernetes.md"
+HEADER = "| a job that wants | Slurm | Kubernetes |\n| --- | --- | --- |\n"
+
+
+@dataclass(frozen=True)
+class Case:
+    what: str
+    nodes: int
+    starts: int
+    """In so many racks; 0 where it does not start."""
+    one_rack: bool = False
+    accelerators: int = 8
+    queue: str = ""
+    out: tuple[int, ...] = ()
+    """Nodes that are drained meanwhile, by number."""
+
+
+ONE_OF_EACH = tuple(range(1, NODES + 1, LEAF_NODES))
+CASES = (
+    Case("one node", 1, 1),
+    Case("8 nodes, in one rack", 8, 1, one_rack=True),
+    Case("8 nodes, close to each other", 8, 1),
+    Case("9 nodes, in one rack of 8", 9, 0, one_rack=True),
+    Case("9 nodes, close to each other", 9, 2),
+    Case("16 nodes, close to each other", 16, 2),
+    Case("all 64 nodes", 64, 8),
+    Case("65 nodes of 64", 65, 0),
+    Case("9 GPUs of a node that has 8", 1, 0, accelerators=9),
+    Case("a queue that nobody has declared", 1, 0, queue="fast"),
+    Case("7 nodes, in one rack, while one of each rack is drained", 7, 1, one_rack=True, out=ONE_OF_EACH),
+    Case("8 nodes, in one rack, while one of each rack is drained", 8, 0, one_rack=True, out=ONE_OF_EACH),
+    Case("57 nodes, while 8 of 64 are drained", 57, 0, out=ONE_OF_EACH),
+    Case("8 nodes, in one rack, while the first rack is drained", 8, 1, one_rack=True, out=tuple(range(1, 9))),
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    racks: int
+    words: str
+    """Why it does not start."""
+
+    @property
+    def cell(self) -> str:
+        racks = f"in {self.racks} racks" if self.racks > 1 else "in one rack"
+        return f"starts, {racks}" if self.racks else f"does not start: {self.words}"
+
+
+@pytest.fixture(scope="module")
+def on_slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    pools = [
+        {"name": "own", "machine": "sim-cpu", "count": 1},
+        {"name": "gpu", "machine": "sim-h100", "count": NODES, "scheduling_only": True},
+    ]
+    scheduler = {"topology": "tree", "drain_timeout_minutes": 1}
+    plan = plan_of(f"t{uuid.uuid4().hex[:8]}", pools=pools, scheduler=scheduler, fabric={"leaf_nodes": LEAF_NODES})
+    with stamped(plan, tmp_path_factory.mktemp("slurm")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def on_kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStack]:
+    stack = KubernetesStack.of(tmp_path_factory.mktemp("kubernetes"), f"v{os.getpid()}", NODES, LEAF_NODES)
+    stack.up()
+    yield stack
+    stack.run("destroy", "--yes", "--skip-preview")
+
+
+def test_both_say_the_same(on_slurm: Cluster, on_kubernetes: KubernetesStack, pytestconfig: pytest.Config) -> None:
+    rows = ""
+    for case in CASES:
+        slurm, kubernetes = of_slurm(on_slurm, case), of_kubernetes(on_kubernetes, case)
+        assert (slurm.racks, kubernetes.racks) == (case.starts, case.starts), f"{case.what}: {slurm}, {kubernetes}"
+        rows += f"| {case.what} | {slurm.cell} | {kubernetes.cell} |\n"
+    text = PAGE.read_text()
+    before, _, after = text.partition(HEADER)
+    shown = re.match(r"(?:\|.*\n)*", after)[0]  # type: ignore[index]  # matches anything
+    if pytestconfig.getoption("--regenerate"):
+        PAGE.write_text(before + HEADER + rows + after[len(shown) :])
+    else:
+        assert shown == rows
+
+
+def rack(node: str) -> int:
+    return (int(node.removeprefix("gpu-")) - 1) // LEAF_NODES
+
+
+def named(numbers: tuple[int, ...]) -> list[str]:
+    return [f"gpu-{number:03d}" for number in numbers]
+
+
+def of_slurm(cluster: Cluster, case: Case) -> Verdict:
+    """Where it would start now. It is not told to: there is nothing on these nodes that could begin."""
+    out = ",".join(named(case.out))
+    if out:
+        cluster.shell("head", f"scontrol update nodename={out} state=drain reason=out")
+    options = f"--nodes {case.nodes} --gres gpu:{case.accelerators} {'--switches 1' if case.one_rack else ''}"
+    queue = case.queue or "scheduling-only"
+    said = cluster.shell("head", f"sbatch --test-only --exclusive -p {queue} {options} --wrap hostname 2>&1 || true")
+    if out:
+        cluster.shell("head", f"scontrol update nodename={out} state=resume")
+    found = re.search(r"on nodes (\S+)", said)
+    if not found:
+        return Verdict(0, plain(said.splitlines()[-1].rpartition(": ")[2]))
+    nodes = cluster.shell("head", f"scontrol show hostnames {found[1]}").split()
+    assert len(nodes) == case.nodes
+    return Verdict(len(set(map(rack, nodes))), "")
+
+
+def of_kubernetes(stack: KubernetesStack, case: Case) -> Verdict:
+    if case.out:
+        stack.stampworks("drain", *named(case.out), "--reason", "out")
+    job = gang("job", "research", case.nodes, queue=case.queue or "main", required=case.one_rack)
+    container = job["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]
+    container["resources"]["limits"]["nvidia.com/gpu"] = str(case.accelerators)
+    stack.submit(job)
+    wait_for(lambda: "job" in stack.gangs() and stack.gangs()["job"]["why"] != "nobody has looked yet", 60)
+    found = stack.gangs()["job"]
+    stack.clear()
+    if case.out:
+        stack.stampworks("return", *named(case.out))
+    if found["state"] == "waiting":
+        return Verdict(0, plain(found["why"].replace(stack.cluster, "CLUSTER")))
+    assert len(found["nodes"]) == case.nodes
+    return Verdict(len(set(map(rack, found["nodes"]))), "")
+
+
+def plain(said: str) -> str:
+    """For a cell of a table."""
+    return said.replace("|", "/").strip().rstrip(".")

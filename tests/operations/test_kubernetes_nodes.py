@@ -1,0 +1,136 @@
+"""Nodes of a Kubernetes out of service and back. See tests/cluster for the same on a real one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from stampworks.cli import exits
+from stampworks.cli.main import main
+from stampworks.operations import BusyError, HeldError, InputError, kubernetes_nodes
+from stampworks.operations.drain import LEAVES
+from stampworks.operations.kubernetes import Server
+from stampworks.plan import Plan
+from stampworks.reasons import DrainReason
+
+from tests.operations.kubernetes_standin import StandIn, gang, node, pod
+from tests.operations.test_status import the_plan
+
+FANS = DrainReason("person", "alice", "new fans")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    stand_in = StandIn(node("gpu-001"), node("gpu-002"))
+    monkeypatch.setattr(Server, "of", lambda _: stand_in)
+    return stand_in
+
+
+@pytest.fixture
+def kubernetes_plan() -> Plan:
+    plan = the_plan()
+    return replace(plan, scheduler=replace(plan.scheduler, kind="kubernetes"))
+
+
+def of(server: StandIn, name: str) -> tuple[bool, str]:
+    found = server.nodes()[name]
+    return bool(found["spec"]["unschedulable"]), found["metadata"]["annotations"].get("stampworks/held", "")
+
+
+def test_out_and_back(server: StandIn, kubernetes_plan: Plan) -> None:
+    """All with one word; what somebody else has said before goes."""
+    server.there[1] = node("gpu-002", out=True, held="proof: slow")
+    kubernetes_nodes.drain(kubernetes_plan, ["gpu-001", "gpu-002"], FANS)
+    assert of(server, "gpu-001") == of(server, "gpu-002") == (True, "person alice: new fans")
+    kubernetes_nodes.give_back(kubernetes_plan, ["gpu-001", "gpu-002"])
+    assert of(server, "gpu-001") == of(server, "gpu-002") == (False, "")
+
+
+def test_what_a_proof_holds_is_returned_by_force_alone(server: StandIn, kubernetes_plan: Plan) -> None:
+    """Then none of the others is returned either."""
+    server.there = [node("gpu-001", out=True), node("gpu-002", taints=["stampworks/unproven"])]
+    with pytest.raises(HeldError) as caught:
+        kubernetes_nodes.give_back(kubernetes_plan, ["gpu-001", "gpu-002"])
+    assert str(caught.value) == (
+        "gpu-002 is held by its proof: not proven yet\nno node was returned\n"
+        "  hint: `stampworks qualify` returns it when it passes, an `up` when it is through; --force does at once"
+    )
+    assert server.told == []
+    kubernetes_nodes.give_back(kubernetes_plan, ["gpu-001", "gpu-002"], force=True)
+    assert server.told == ["uncordon gpu-001", "taint node gpu-002 stampworks/unproven-"]
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("head", "head is the controller and runs no jobs"),
+        ("gpu-009", "no node is called 'gpu-009' in cluster"),
+        ("gpu-002", "Kubernetes does not know gpu-002 yet\n  hint: `pulumi up` makes it a part of the cluster"),
+    ],
+)
+def test_what_is_no_node_is_refused(server: StandIn, kubernetes_plan: Plan, name: str, what: str) -> None:
+    server.there.pop()
+    with pytest.raises(InputError, match=what):
+        kubernetes_nodes.drain(kubernetes_plan, ["gpu-001", name], FANS)
+    assert server.told == []
+
+
+def test_who_leaves_ends_its_work_first(server: StandIn) -> None:
+    """A gang is one thing, however many pods it has; what a person has taken out keeps that person's word."""
+    labels = {"jobset.sigs.k8s.io/jobset-name": "long"}
+    server.there[1] = node("gpu-002", out=True, held="person bob: cable")
+    server.others = [gang("long", "gpu-001"), pod("long-0", "gpu-001", labels=labels), pod("own", "gpu-002")]
+    told: list[str] = []
+
+    def progress(line: str) -> None:
+        told.append(line)
+        server.others = []
+
+    kubernetes_nodes.vacate(server, ["gpu-001", "gpu-002", "gpu-007"], 1, progress, poll_s=0)
+    assert told == ["waiting for pod research/own, run research/long"]
+    assert of(server, "gpu-001") == (True, "stampworks: leaves the cluster")
+    assert of(server, "gpu-002") == (True, "person bob: cable")
+
+
+def test_who_cannot_leave_takes_pods_again(server: StandIn) -> None:
+    server.there[1] = node("gpu-002", out=True, held="person bob: cable")
+    server.others = [gang("long", "gpu-001", "gpu-002")]
+    with pytest.raises(BusyError) as caught:
+        kubernetes_nodes.vacate(server, ["gpu-001", "gpu-002"], 0, print)
+    assert str(caught.value) == (
+        "gpu-001, gpu-002 did not become free within 0 minutes: nothing was removed, the nodes take jobs again\n"
+        "  gpu-001: run research/long\n  gpu-002: run research/long\n"
+        "  hint: wait for them, or cancel them; scheduler.drain_timeout_minutes says how long to wait"
+    )
+    assert of(server, "gpu-001") == (False, "")
+    assert of(server, "gpu-002") == (True, "person bob: cable")
+
+
+def test_who_was_left_by_an_up_that_was_killed_leaves_now(server: StandIn) -> None:
+    server.there[0] = node("gpu-001", out=True, held=f"stampworks: {LEAVES.text}")
+    server.others = [gang("long", "gpu-001")]
+    with pytest.raises(BusyError):
+        kubernetes_nodes.vacate(server, ["gpu-001"], 0, print)
+    assert of(server, "gpu-001") == (False, "")
+
+
+def test_from_the_command_line(
+    server: StandIn, kubernetes_plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both end with the state of the nodes."""
+    monkeypatch.setattr("stampworks.cli.stacks.plan_of", lambda _: kubernetes_plan)
+    monkeypatch.setenv("SUDO_USER", "alice")
+    server.others = [gang("long", "gpu-001")]
+    assert main(["drain", "gpu-001", "--reason", "new fans"]) == exits.FINE
+    assert capsys.readouterr().out == (
+        "  node     state  runs               held by  reason\n  gpu-001  ready  run research/long  alice    new fans\n"
+    )
+    with pytest.raises(BusyError):
+        kubernetes_nodes.wait_until_free(server, ["gpu-001"], 0, print)
+    assert main(["return", "gpu-001", "gpu-002", "--json"]) == exits.FINE
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert found["nodes"][0] == {"name": "gpu-001", "ready": True, "held": None, "runs": ["run research/long"]}
+    server.there[1] = node("gpu-002", ready=False)
+    assert main(["return", "gpu-002"]) == exits.NO
