@@ -719,6 +719,11 @@ class Plan:
         return tuple(group for group in self.groups if group.role != "scheduling only")
 
     @property
+    def stamped(self) -> tuple[Group, ...]:
+        """Those whose nodes are made: of a Kubernetes the cloud has the control plane, and nobody logs in."""
+        return self.pools if self.scheduler.kind == "kubernetes" else self.running
+
+    @property
     def login(self) -> tuple[Group, ...]:
         """The group of login nodes, where there are some."""
         return tuple(group for group in self.groups if group.role == "login")

@@ -154,15 +154,10 @@ def test_a_proof_finds_what_is_broken(stack: KubernetesStack) -> None:
 
 
 def test_out_of_service_and_back(stack: KubernetesStack) -> None:
-    """Who works there goes on to its end; a run that wants the node waits until it is back."""
+    """A run that wants the node waits until it is back. `tests/operations` has what is said of who works there."""
     asked(stack, "submit", "training", "first", *TINY, "--nodes", "1", "--set", "steps=100000")
     until(stack, "first", 5)
     [node] = told(stack, "first", "generation")[0]["nodes"]
-    late = stack.stampworks("drain", node, "--reason", "new fans", "--wait")
-    assert (
-        f"{node} did not become free within 1 minutes: they stay drained\n  {node}: run research/first" in late.stderr
-    )
-    assert of_run(stack, "first")["state"] == "running"
     asked(stack, "cancel", "first")
     asked(stack, "drain", node, "--reason", "new fans", "--wait")
     found = asked(stack, "submit", "training", "second", *TINY, "--set", "steps=5")
@@ -283,6 +278,29 @@ def test_a_node_is_lost(stack: KubernetesStack) -> None:
     assert [name for name in NODES if now[name] != known[name]] == [second]
     found = asked(stack, "submit", "training", "again", *TINY, "--set", "steps=5", "--wait")
     assert (found["nodes"], found["state"]) == (2, "finished"), found
+
+
+def test_a_named_node_is_made_anew_and_no_other(stack: KubernetesStack) -> None:
+    """Once what runs there has gone on elsewhere or is through; it is another node that has passed, and takes pods."""
+    stack.edit("proof: {level: quick}", "proof: {level: quick}\n    roll: {jobs: requeue}")
+    asked(stack, "submit", "training", "moving", *TINY, "--nodes", "1", "--set", "steps=2000")
+    until(stack, "moving", 5)
+    [node] = told(stack, "moving", "generation")[0]["nodes"]
+    [other] = [name for name in NODES if name != node]
+    known = {each["metadata"]["name"]: each["metadata"]["uid"] for each in stack.listed("nodes")}
+    marked = stack.stampworks("roll", node, "--reason", "new disk")
+    assert marked.returncode == 0, marked.stderr
+    assert f"{node}: root says: new disk" in marked.stdout
+    rolled = stack.run("up", "--yes", "--skip-preview")
+    assert rolled.returncode == 0, rolled.stdout
+    now = {each["metadata"]["name"]: each["metadata"]["uid"] for each in stack.listed("nodes")}
+    assert [name for name in NODES if now[name] != known[name]] == [node]
+    assert [each["nodes"] for each in told(stack, "moving", "generation")] == [[node], [other]]
+    assert stack.stampworks("status").returncode == 0
+    through(stack, "moving")
+    found = asked(stack, "submit", "training", "afterwards", *TINY, "--set", "steps=5", "--wait")
+    assert (found["nodes"], found["state"]) == (2, "finished"), found
+    assert stack.run("preview", "--expect-no-changes").returncode == 0
 
 
 def test_nothing_is_left(up: KubernetesStack) -> None:

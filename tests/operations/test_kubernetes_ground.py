@@ -69,7 +69,7 @@ def lease(who: str, age_s: float = 0) -> dict[str, Any]:
     ],
 )
 def test_how_a_node_stands(of: Any, expected: Standing) -> None:
-    assert _standing(of, "", at_work=False) == expected
+    assert _standing(of, (), at_work=False) == expected
 
 
 def test_who_works_is_seen(ground: KubernetesGround, server: StandIn) -> None:

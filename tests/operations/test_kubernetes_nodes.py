@@ -88,7 +88,7 @@ def test_who_leaves_ends_its_work_first(server: StandIn) -> None:
         told.append(line)
         server.others = []
 
-    kubernetes_nodes.vacate(server, ["gpu-001", "gpu-002", "gpu-007"], 1, progress, poll_s=0)
+    kubernetes_nodes.vacate(server, dict.fromkeys(["gpu-001", "gpu-002", "gpu-007"], LEAVES), 1, progress, poll_s=0)
     assert told == ["waiting for pod research/own, run research/long"]
     assert of(server, "gpu-001") == (True, "stampworks: leaves the cluster")
     assert of(server, "gpu-002") == (True, "person bob: cable")
@@ -98,7 +98,7 @@ def test_who_cannot_leave_takes_pods_again(server: StandIn) -> None:
     server.there[1] = node("gpu-002", out=True, held="person bob: cable")
     server.others = [gang("long", "gpu-001", "gpu-002")]
     with pytest.raises(BusyError) as caught:
-        kubernetes_nodes.vacate(server, ["gpu-001", "gpu-002"], 0, print)
+        kubernetes_nodes.vacate(server, dict.fromkeys(["gpu-001", "gpu-002"], LEAVES), 0, print)
     assert str(caught.value) == (
         "gpu-001, gpu-002 did not become free within 0 minutes: nothing was removed, the nodes take jobs again\n"
         "  gpu-001: run research/long\n  gpu-002: run research/long\n"
@@ -112,7 +112,7 @@ def test_who_was_left_by_an_up_that_was_killed_leaves_now(server: StandIn) -> No
     server.there[0] = node("gpu-001", out=True, held=f"stampworks: {LEAVES.text}")
     server.others = [gang("long", "gpu-001")]
     with pytest.raises(BusyError):
-        kubernetes_nodes.vacate(server, ["gpu-001"], 0, print)
+        kubernetes_nodes.vacate(server, {"gpu-001": LEAVES}, 0, print)
     assert of(server, "gpu-001") == (False, "")
 
 

@@ -365,7 +365,7 @@ def test_too_many_out_of_service_stop_it(world: World) -> None:
         world.roll(the_plan(2))
     assert str(caught.value).startswith(
         "the roll has stopped: as many nodes are out of service as may be at once\n"
-        "  gpu-001 is idle+drain: fans\n"
+        "  gpu-001: drain: fans\n"
         "  as before: gpu-002\n"
         "  hint: return or repair them"
     )

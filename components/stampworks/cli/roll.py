@@ -32,7 +32,7 @@ def roll_nodes(arguments: argparse.Namespace) -> int:
     if not arguments.cancel:
         said = operations.said_by(login(), arguments.reason)
         why = f"{said.who} says: {said.text}"
-    plan, roster = stacks.slurm_of(arguments.stack)
+    plan, roster = stacks.cluster_of(arguments.stack)
     operations.condemn(plan, roster, arguments.nodes, why)
     found = operations.outdated(plan, configuration.install_digest())
     print(json.dumps({"outdated": dict(found)}, indent=2) if arguments.json else _words(found, arguments.stack))

@@ -107,7 +107,7 @@ class Cluster(pulumi.ComponentResource):
             groups[group] = self._group(group, network, [], controller, depends_on=[controller])
         signing_key = self._signing_key()
         self._attached = self._found(storage, volumes, database)
-        roll = self._roll(groups, keyring, signing_key)
+        roll = self._roll(groups, self._secrets(keyring), signing_key)
         roster = self._roster({group: roll.generations.apply(partial(_of_group, group.name)) for group in groups})
         playbook = self._playbook(roster, self._secrets(keyring))
         if any(pool.elastic_nodes for pool in plan.pools):
@@ -144,22 +144,25 @@ class Cluster(pulumi.ComponentResource):
         plan, labels = self.plan, scheduling.node_labels(self.plan)
         before = [*storage.values(), control_plane]
         groups = {group: self._group(group, network, [], None, depends_on=before) for group in plan.pools}
-        roster = self._roster({group: made.generation for group, made in groups.items()})
-        playbook = self._playbook(roster, {"kubernetes_bootstrap": control_plane.bootstrap})
+        signing_key, secrets = self._signing_key(), {"kubernetes_bootstrap": control_plane.bootstrap}
+        roll = self._roll(groups, secrets, signing_key)
+        generations = {group: roll.generations.apply(partial(_of_group, group.name)) for group in groups}
+        roster = self._roster(generations)
+        playbook = self._playbook(roster, secrets)
         joined = [
             scheduler.create_joined(
                 f"{self._base}-{group.name}",
                 cluster=plan.name,
                 control_plane=control_plane,
                 group=group,
-                members=made,
+                generation=generation,
                 labels=labels,
                 capacity=scheduling.capacity(group),
                 opts=self._child(depends_on=[playbook]),
             )
-            for group, made in groups.items()
+            for group, generation in generations.items()
         ]
-        self._prove(Output.from_input(""), roster, [playbook, *joined], self._signing_key())
+        self._prove(roll.certificate, roster, [playbook, *joined], signing_key)
 
     def _child(self, **more: Any) -> ResourceOptions:
         return ResourceOptions(parent=self, **more)
@@ -240,9 +243,10 @@ class Cluster(pulumi.ComponentResource):
             opts=self._child(**more),
         )
 
-    def _roll(self, groups: Mapping[Group, Any], keyring: Keyring, signing_key: SigningKey | None) -> Roll:
+    def _roll(
+        self, groups: Mapping[Group, Any], secrets: Mapping[str, pulumi.Input[str]], signing_key: SigningKey | None
+    ) -> Roll:
         plan, content = self.plan, configuration.install_digest()
-        secrets = self._secrets(keyring) | ({"signing_key": signing_key.private_key} if signing_key else {})
         return Roll(
             self._base,
             cluster=plan.name,
@@ -266,7 +270,7 @@ class Cluster(pulumi.ComponentResource):
             },
             programs=configuration.programs_digest(),
             fingerprint=fingerprint(plan),
-            secrets=secrets,
+            secrets={**secrets, **({"signing_key": signing_key.private_key} if signing_key else {})},
             opts=self._child(depends_on=list(groups.values())),
         )
 

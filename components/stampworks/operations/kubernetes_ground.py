@@ -13,7 +13,8 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,7 +24,7 @@ from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import Ended, HeldError, Progress, Standing
 from stampworks.operations.kubernetes import name_of
 from stampworks.operations.kubernetes_nodes import taints
-from stampworks.plan import UNPROVEN_TAINT, WORKLOADS_IMAGE, Roster
+from stampworks.plan import WORKLOADS_IMAGE, Roster
 from stampworks.reasons import DrainReason
 from stampworks.schedulers.kubernetes import OURS, PROOF
 
@@ -83,12 +84,12 @@ class KubernetesGround:
             time.sleep(_TURN_S)
 
     def look(self, names: Collection[str]) -> dict[str, Standing]:  # noqa: ARG002  (nothing has to look again first)
-        busy, at_work = self.busy(), self._at_work()
-        return {name: _standing(node, busy.get(name, ""), at_work) for name, node in self._server.nodes().items()}
+        at_work, runs = self._at_work(), kubernetes_nodes.runs(self._server)
+        return {name: _standing(node, runs.get(name, ()), at_work) for name, node in self._server.nodes().items()}
 
     def held(self) -> dict[str, DrainReason]:
         at_work = self._at_work()
-        found = {name: _held(node, at_work) for name, node in self._server.nodes().items()}
+        found = {name: _standing(node, (), at_work).held for name, node in self._server.nodes().items()}
         return {name: why for name, why in found.items() if why}
 
     def _at_work(self) -> bool:
@@ -164,7 +165,7 @@ class KubernetesGround:
     def lost(self, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
         until = time.monotonic() + limit_s
         while True:
-            known = {name: _standing(node, "", at_work=True) for name, node in self._server.nodes().items()}
+            known = {name: _standing(node, (), at_work=True) for name, node in self._server.nodes().items()}
             silent = [name for name in names if name in known and known[name].silent]
             if not silent or time.monotonic() > until:
                 break
@@ -279,25 +280,12 @@ def _is_over(lease: Manifest) -> bool:
     return holder.is_gone(_holder(lease)) or (datetime.now(UTC) - renewed).total_seconds() > lasts
 
 
-def _standing(node: Manifest, busy: str, at_work: bool) -> Standing:
-    silent, held = not kubernetes.ready(node), _held(node, at_work)
-    return Standing(busy, held, next(_out(node, silent, held), ""), silent)
-
-
-def _held(node: Manifest, at_work: bool) -> DrainReason | None:
+def _standing(node: Manifest, runs: Sequence[str], at_work: bool) -> Standing:
     """`at_work`: whether a proof is; else what one has left there says that it was broken off."""
-    return kubernetes_nodes.held(node) or (_BROKEN_OFF if TAINT in taints(node) and not at_work else None)
-
-
-def _out(node: Manifest, silent: bool, held: DrainReason | None) -> Iterator[str]:
-    if silent:
-        yield "it does not answer Kubernetes"
-    if held:
-        yield f"held: {held.text}"
-    for key, taint in taints(node).items():
-        own = key in (TAINT, UNPROVEN_TAINT) or key.startswith("node.kubernetes.io/")
-        if not own and taint.get("effect") in ("NoSchedule", "NoExecute"):
-            yield f"its taint {key} keeps pods away"
+    found = kubernetes_nodes.standing(node, runs)
+    if found.held or TAINT not in taints(node) or at_work:
+        return found
+    return replace(found, held=_BROKEN_OFF, out=found.out or f"held: {_BROKEN_OFF.text}")
 
 
 def _terminated(pod: Manifest) -> Manifest | None:

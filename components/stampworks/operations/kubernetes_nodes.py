@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from stampworks.operations import kubernetes
-from stampworks.operations.drain import AS_BEFORE, LEAVES, WHOSE, BusyError, HeldError, Progress, check_names
+from stampworks.operations.drain import AS_BEFORE, WHOSE, BusyError, HeldError, Progress, check_names
 from stampworks.operations.errors import InputError, OperationError
+from stampworks.operations.ground import Standing
 from stampworks.operations.kubernetes import Manifest, Server, name_of
 from stampworks.plan import UNPROVEN_TAINT, Plan
 from stampworks.reasons import UNPROVEN, DrainReason, parsed, written
@@ -44,7 +45,7 @@ def states(plan: Plan, names: Iterable[str]) -> tuple[NodeState, ...]:
 def drain(plan: Plan, names: Sequence[str], reason: DrainReason) -> None:
     """Nodes of the plan take no new pods, those on them go on. It takes over what was held for another reason."""
     server = Server.of(plan)
-    _check(plan, names, server.nodes())
+    check(plan, names, server.nodes())
     hold(server, dict.fromkeys(names, reason))
 
 
@@ -52,7 +53,7 @@ def give_back(plan: Plan, names: Sequence[str], force: bool = False) -> None:
     """Nodes take pods again, all of the named or none; what the toolkit holds itself only by force."""
     server = Server.of(plan)
     known = server.nodes()
-    _check(plan, names, known)
+    check(plan, names, known)
     why = {name: reason for name in dict.fromkeys(names) if (reason := held(known[name]))}
     ours = {name: reason for name, reason in why.items() if reason.by in WHOSE}
     if ours and not force:
@@ -83,22 +84,60 @@ def wait_until_free(
 
 
 def vacate(
-    server: Server, names: Sequence[str], timeout_minutes: float, progress: Progress, poll_s: float = 1.0
+    server: Server,
+    reasons: Mapping[str, DrainReason],
+    timeout_minutes: float,
+    progress: Progress,
+    poll_s: float = 1.0,
+    requeue: bool = False,
 ) -> None:
-    """Nodes that will go take no more pods; returns once none runs on them.
+    """Nodes that will go take no more pods; returns once none runs on them. Gangs that Kueue let start are asked to
+    start anew elsewhere, where asked for.
 
     When it cannot get there, those that it held take pods again. What others held keeps their reason.
     """
     known = server.nodes()
-    there = [name for name in names if name in known]
+    there = [name for name in reasons if name in known]
     own = [name for name in there if (reason := held(known[name])) is None or reason.by == "stampworks"]
     try:
-        hold(server, dict.fromkeys(own, LEAVES))
+        hold(server, {name: reasons[name] for name in own})
+        if requeue:
+            _requeue(server, there)
         wait_until_free(server, there, timeout_minutes, progress, poll_s, AS_BEFORE)
     except BaseException:
         with contextlib.suppress(OperationError):
             let_in(server, own)
         raise
+
+
+def _requeue(server: Server, names: Sequence[str]) -> None:
+    """Who is made inactive is stopped, and waits again for its turn as soon as it is active."""
+    for each in server.listed("workloads.kueue.x-k8s.io", "--all-namespaces"):
+        if not set(names).isdisjoint(kubernetes.holds(each)):
+            which = ["patch", "workload", name_of(each), f"--namespace={each['metadata']['namespace']}", "--type=merge"]
+            for active in ("false", "true"):
+                server.said([*which, f'--patch={{"spec":{{"active":{active}}}}}'])
+
+
+def standing(node: Manifest, runs: Sequence[str]) -> Standing:
+    silent, why = not kubernetes.ready(node), held(node)
+    return Standing(
+        busy=f"{runs[0]} is on it" if runs else "",
+        held=why,
+        out=next(_out(node, silent, why), ""),
+        silent=silent,
+    )
+
+
+def _out(node: Manifest, silent: bool, why: DrainReason | None) -> Iterator[str]:
+    if silent:
+        yield "it does not answer Kubernetes"
+    if why:
+        yield f"held: {why.text}"
+    for key, taint in taints(node).items():
+        own = key.startswith(("stampworks/", "node.kubernetes.io/"))
+        if not own and taint.get("effect") in ("NoSchedule", "NoExecute"):
+            yield f"its taint {key} keeps pods away"
 
 
 def held(node: Manifest) -> DrainReason | None:
@@ -162,7 +201,7 @@ def _runs(pod: Manifest) -> bool:
     return not daemons and pod["status"].get("phase") not in _ENDED
 
 
-def _check(plan: Plan, names: Sequence[str], known: Mapping[str, Manifest]) -> None:
+def check(plan: Plan, names: Sequence[str], known: Mapping[str, Manifest]) -> None:
     check_names(plan, names, {node.name for pool in pools(plan) for node in pool.nodes})
     if missing := [name for name in names if name not in known]:
         raise InputError(f"Kubernetes does not know {missing[0]} yet", "`pulumi up` makes it a part of the cluster")

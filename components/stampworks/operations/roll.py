@@ -2,8 +2,8 @@
 
 A wave is a few nodes of one leaf. Its nodes take no more jobs, get a new disk when those they have are through, are
 configured and measured, and take jobs again. The first that does not pass is the last: all others are as before.
-What was begun is written down only in Slurm, as the reason for which a node takes no jobs, so that the next roll goes
-on with one that was killed anywhere.
+What was begun is written down only with the scheduler, as the reason for which a node takes no jobs, so that the next
+roll goes on with one that was killed anywhere.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 
 from stampworks import configuration, qualification
 from stampworks.names import fold
-from stampworks.operations import slurm
-from stampworks.operations.drain import LEAVES, RENEWED, check_nodes, give_back_own, hold, vacate
+from stampworks.operations.drain import LEAVES, RENEWED
 from stampworks.operations.errors import OperationError
 from stampworks.operations.gathering import join, wanted
+from stampworks.operations.ground import Standing
 from stampworks.operations.members import members, renewal
 from stampworks.operations.qualify import qualify
-from stampworks.operations.status import TAKES_JOBS
+from stampworks.operations.service import Service, service_of
 from stampworks.plan import Attached, Member, Plan, Roster
 from stampworks.qualification import Certificate, NodeVerdict
-from stampworks.reasons import UNPROVEN
+from stampworks.reasons import UNPROVEN, DrainReason
 from stampworks.schedulers import slurm as slurm_files
 
 Progress = Callable[[str], None]
@@ -80,6 +80,9 @@ class _Work:
     def plan(self) -> Plan:
         return self.order.plan
 
+    def service(self) -> Service:
+        return service_of(self.plan, self.roster())
+
     def roster(self) -> Roster:
         """All members, one that has died since as it was last: what is configured must not depend on who is down."""
         now = members(self.plan.cloud, self.plan.name, self.plan.region)
@@ -97,13 +100,13 @@ def outdated(plan: Plan, content: str) -> Mapping[str, str]:
 def condemn(plan: Plan, roster: Roster, names: Sequence[str], why: str) -> None:
     """Has the next roll make these nodes anew, whatever they were made from; without a reason, no longer."""
     idle = {node.name for group in (plan.controller, *plan.login) for node in group.nodes}
-    check_nodes(plan, roster, [name for name in names if name not in idle], slurm.nodes(roster))
+    service_of(plan, roster).check(plan, [name for name in names if name not in idle])
     renewal(plan.cloud).condemn(plan, names, why)
 
 
 def instructions(order: Order, roster: Roster, checks: Mapping[str, str], attached: Attached) -> dict[str, Any]:
     """The inventory with which the playbook configures some nodes of the roster, the others being as they are."""
-    files = slurm_files.files(order.plan, roster)
+    files = slurm_files.files(order.plan, roster) if order.plan.scheduler.kind == "slurm" else {}
     return configuration.inventory(order.plan, roster, files, checks, order.content, attached, partial=True)
 
 
@@ -118,19 +121,21 @@ def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Pl
     instances = {member.name: member.instance for member in work.roster().members}
     same = [each for each in (earlier.nodes if earlier else ()) if instances.get(each.name) == each.instance]
     work.failed = frozenset(each.name for each in same if each.verdict != "pass")
-    known = _known(before)
+    known = _known(service_of(plan, before))
     work.begun = _begun(work, known)
     if not work.pending and not work.begun:
         return
-    join(plan.cloud, plan.name, plan.region, map(wanted, plan.running))
+    join(plan.cloud, plan.name, plan.region, map(wanted, plan.stamped))
     _expect_all(work)
     if earlier and earlier.proven == _terms(order):
         work.proven = {each.name: each for each in same}
     if known:
         work.strangers = frozenset({node.name for pool in plan.pools for node in pool.nodes} - set(known))
         leaving = [member.name for member in before.members if member.name not in instances]
-        vacate(before, dict.fromkeys(leaving, LEAVES), plan.scheduler.drain_timeout_minutes, progress)
-    _make_head_anew(work)
+        limit = plan.scheduler.drain_timeout_minutes
+        service_of(plan, before).vacate(dict.fromkeys(leaving, LEAVES), limit, progress)
+    if plan.controller in plan.stamped:
+        _make_head_anew(work)
     _make_logins_anew(work)
     while wave := _next_wave(work):
         _make_anew(work, wave)
@@ -140,10 +145,10 @@ def _terms(order: Order) -> str:
     return qualification.proven_digest(qualification.subject_of(order.plan), order.programs)
 
 
-def _known(roster: Roster) -> dict[str, slurm.Node]:
-    """Nothing where the head was not configured yet: then nothing was begun either."""
+def _known(service: Service) -> dict[str, Standing]:
+    """Nothing where the scheduler was not configured yet: then nothing was begun either."""
     with contextlib.suppress(OperationError):
-        return slurm.nodes(roster)
+        return service.look()
     return {}
 
 
@@ -151,22 +156,24 @@ def _expect_all(work: _Work) -> None:
     there = [member.group for member in work.seen.values()]
     short = [
         f"{group.name}: {there.count(group.name)} of {group.count_min} members"
-        for group in work.plan.running
+        for group in work.plan.stamped
         if there.count(group.name) < group.count_min
     ]
     if short:
         raise _stopped(work, "not all nodes are up", short, "pulumi up starts what is dead, and goes on")
 
 
-def _begun(work: _Work, known: Mapping[str, slurm.Node]) -> list[str]:
+def _begun(work: _Work, known: Mapping[str, Standing]) -> list[str]:
     nodes = [node.name for pool in work.plan.pools for node in pool.nodes if node.name not in work.pending]
-    return [name for name in nodes if name in work.seen and name in known and _on_its_way(work, known[name])]
+    return [name for name in nodes if name in work.seen and _on_its_way(work, name, known)]
 
 
-def _on_its_way(work: _Work, node: slurm.Node) -> bool:
+def _on_its_way(work: _Work, name: str, known: Mapping[str, Standing]) -> bool:
     """Whether a roll holds it: since it waited for its jobs, since it was made anew, or since it did not pass then."""
-    by_roll = node.reason.text.startswith((RENEWED.text, UNPROVEN.text)) or node.name in work.failed
-    return "drain" in node.states and node.reason.by in ("stampworks", "proof") and by_roll
+    held = known[name].held if name in known else None
+    if held is None or held.by not in ("stampworks", "proof"):
+        return False
+    return held.text.startswith((RENEWED.text, UNPROVEN.text)) or name in work.failed
 
 
 def _make_head_anew(work: _Work) -> None:
@@ -180,7 +187,7 @@ def _make_head_anew(work: _Work) -> None:
             del work.pending[name]
     work.play(work.roster(), heads)
     nodes = [node.name for pool in plan.pools for node in pool.nodes if node.name not in work.strangers]
-    slurm.answered(work.roster(), nodes, _ANSWER_S, waiting=work.progress)
+    work.service().await_answers(nodes, _ANSWER_S, work.progress)
 
 
 def _make_logins_anew(work: _Work) -> None:
@@ -198,19 +205,13 @@ def _next_wave(work: _Work) -> list[str]:
     """Whose turn it is, none when all are through. Too many nodes that are out of service already are an error."""
     if work.begun or not work.pending:
         return work.begun
-    roster = work.roster()
-    look = slurm.look(roster)
-    known, jobs = look.nodes, look.jobs
-    if waiting := [name for name in sorted(work.pending) if name in known and _on_its_way(work, known[name])]:
+    known = work.service().look()
+    if waiting := [name for name in sorted(work.pending) if _on_its_way(work, name, known)]:
         return waiting  # the wave in which an earlier roll was killed
-    out = {
-        name: node
-        for name, node in known.items()
-        if not TAKES_JOBS.issuperset(node.states) and name not in work.strangers
-    }
-    if wave := next_wave(work.plan, work.pending, out, {name for job in jobs for name in job.nodes}):
+    out = {name: node.out for name, node in known.items() if node.out and name not in work.strangers}
+    if wave := next_wave(work.plan, work.pending, out, {name for name, node in known.items() if node.busy}):
         return wave
-    lines = [f"{name} is {'+'.join(node.states)}: {node.reason.text}" for name, node in sorted(out.items())]
+    lines = [f"{name}: {why}" for name, why in sorted(out.items())]
     hint = "return or repair them, make them anew as well (stampworks roll NODE), or allow more by "
     hint += "roll.max_unavailable_percent; then run pulumi up"
     raise _stopped(work, "as many nodes are out of service as may be at once", lines, hint)
@@ -252,36 +253,38 @@ def _make_anew(work: _Work, wave: Sequence[str]) -> None:
 
 def _carry_out(work: _Work, wave: Sequence[str], late: Sequence[str]) -> None:
     plan, cloud = work.plan, renewal(work.plan.cloud)
-    ours = _vacated(work, wave)
+    ours, others = _vacated(work, wave)
     cloud.renew(plan, work.order.content, late, work.progress)
     for name in late:
         del work.pending[name]
     work.begun = []
     roster = work.roster()
     work.play(roster, wave)
+    work.service().take_in(plan, wave, others, work.progress)
     if plan.proof.level == "none":
-        give_back_own(roster, ours)
+        work.service().give_back_own(ours)
     elif ours:
         # A proof takes nodes back into service to measure them. If it is killed, nothing else says that they are new.
         cloud.condemn(plan, ours, "it was never proven: its roll was interrupted")
         _prove(work, roster, ours)
 
 
-def _vacated(work: _Work, wave: Sequence[str]) -> list[str]:
-    """Has the nodes free of jobs, and returns those that are given back when they pass.
+def _vacated(work: _Work, wave: Sequence[str]) -> tuple[list[str], dict[str, DrainReason]]:
+    """Has the nodes free of jobs, and returns those that are given back when they pass, and who holds the others.
 
     A person's are that person's. What a proof had against a node is for a proof to take back, which comes after the
     roll; what the health check or Slurm itself had was about the old disk.
     """
-    plan, roster = work.plan, work.roster()
+    plan, service, proves = work.plan, work.service(), work.plan.proof.level != "none"
     limit, again = plan.scheduler.drain_timeout_minutes, plan.roll.jobs == "requeue"
-    vacate(roster, dict.fromkeys(wave, RENEWED), limit, work.progress, requeue=again)
-    known, proves = slurm.nodes(roster), plan.proof.level != "none"
-    ours = [name for name in wave if name in known and not known[name].reason.personal]
+    service.vacate(dict.fromkeys(wave, RENEWED), limit, work.progress, requeue=again)
+    known = service.look()
+    held = {name: why for name in wave if name in known and (why := known[name].held)}
+    ours = [name for name, why in held.items() if not why.personal]
     if proves:
-        ours = [name for name in ours if known[name].reason.by != "proof" or _on_its_way(work, known[name])]
-    hold(roster, dict.fromkeys(ours, UNPROVEN if proves else RENEWED))
-    return ours
+        ours = [name for name in ours if held[name].by != "proof" or _on_its_way(work, name, known)]
+    service.hold(dict.fromkeys(ours, UNPROVEN if proves else RENEWED))
+    return ours, {name: why for name, why in held.items() if name not in ours}
 
 
 def _prove(work: _Work, roster: Roster, names: Sequence[str]) -> None:

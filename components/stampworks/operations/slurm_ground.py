@@ -50,8 +50,8 @@ class SlurmGround:
             with ThreadPoolExecutor(_LOOKS) as threads:
                 list(threads.map(self._have_look, held))
             found = slurm.look(self._roster)
-        busy = _busy(found.jobs)
-        return {name: _standing(node, busy.get(name, "")) for name, node in found.nodes.items()}
+        busy = busy_nodes(found.jobs)
+        return {name: standing(node, busy.get(name, "")) for name, node in found.nodes.items()}
 
     def _have_look(self, name: str) -> None:
         with contextlib.suppress(UnknownError):  # Slurm, asked next, says that it is silent
@@ -81,7 +81,7 @@ class SlurmGround:
         hold(self._roster, {name: reasons[name] for name in free})
 
     def busy(self) -> dict[str, str]:
-        return _busy(slurm.jobs(self._roster))
+        return busy_nodes(slurm.jobs(self._roster))
 
     def lost(self, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
         known = slurm.answered(self._roster, names, limit_s, progress)
@@ -129,7 +129,7 @@ def _srun(name: str, queue: str, nodes: Sequence[str], accelerators: int) -> lis
     ]
 
 
-def _busy(jobs: Sequence[slurm.Job]) -> dict[str, str]:
+def busy_nodes(jobs: Sequence[slurm.Job]) -> dict[str, str]:
     return {name: f"job {job.id} runs on it" for job in jobs for name in job.nodes}
 
 
@@ -137,7 +137,7 @@ def _held_by_health(node: slurm.Node) -> bool:
     return "drain" in node.states and node.reason.by == "health"
 
 
-def _standing(node: slurm.Node, busy: str) -> Standing:
+def standing(node: slurm.Node, busy: str) -> Standing:
     held = node.reason if "drain" in node.states else None
     return Standing(busy, held, _out_of_order(node), "not_responding" in node.states)
 

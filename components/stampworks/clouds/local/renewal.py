@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from stampworks.clouds.local import room
 from stampworks.clouds.local.room import Progress
-from stampworks.plan import Plan
+from stampworks.clouds.local.room.kubernetes import joined
+from stampworks.plan import Group, Plan
 
 
 def outdated(plan: Plan, content: str) -> dict[str, str]:
     """The running nodes that need a new disk, and why; content is a digest of what the image's installation does."""
     image = room.image_of(plan.release, content)
-    return {name: why for group in plan.running for name, why in room.outdated_nodes(plan.name, group, image).items()}
+    return {name: why for group in plan.stamped for name, why in room.outdated_nodes(plan.name, group, image).items()}
 
 
 def renew(plan: Plan, content: str, names: Collection[str], progress: Progress) -> None:
     """Ends these nodes and starts them on new disks; volumes and shared directories stay."""
     image = room.image_of(plan.release, content)
-    for group in plan.running:
+    for group in plan.stamped:
         if own := [node.name for node in group.nodes if node.name in names]:
+            if plan.release.kubernetes:
+                joined.renew(plan.name, own)
             room.renew_nodes(plan.name, group, plan.fabric.rails_of(group), image, own, progress)
+
+
+def take_in(
+    plan: Plan,
+    group: Group,
+    names: Collection[str],
+    labels: Mapping[str, Mapping[str, str]],
+    capacity: Mapping[str, str],
+    progress: Progress,
+) -> None:
+    """Waits until these nodes, which have been made anew and configured, run pods, known as what they are."""
+    addresses = {node.name: node.address for node in group.nodes if node.name in names}
+    joined.admit(plan.name, joined.pool_of(group.name, addresses, labels, capacity), progress)
 
 
 def condemn(plan: Plan, names: Collection[str], why: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pulumi
 
 from stampworks.plan import Group, Network, Release
-from stampworks.resources import JoinedPool, LocalControlPlane, LocalGroup, LocalNetwork, SimulatedPool
+from stampworks.resources import JoinedPool, LocalControlPlane, LocalNetwork, SimulatedPool
 
 
 def create(
@@ -65,7 +65,7 @@ def create_joined(
     cluster: str,
     control_plane: LocalControlPlane,
     group: Group,
-    members: LocalGroup,
+    generation: pulumi.Input[str],
     labels: Mapping[str, Mapping[str, str]],
     capacity: Mapping[str, str],
     opts: pulumi.ResourceOptions,
@@ -77,7 +77,7 @@ def create_joined(
         cluster=cluster,
         claim=control_plane.claim,
         pool=group.name,
-        generation=members.generation,
+        generation=generation,
         addresses={node.name: node.address for node in group.nodes},
         labels={node.name: labels[node.name] for node in group.nodes},
         accelerators={name: each for name, each in capacity.items() if "/" in name},

@@ -89,7 +89,8 @@ def _shrink(call: Call, group: plan.Group) -> None:
     if ending := sorted(name for name, alive in leaving.items() if alive):
         timeout = call.inputs["drainTimeoutMinutes"]
         if _image(call.inputs)[0].kubernetes:
-            kubernetes_nodes.vacate(kubernetes.Server(cluster, "local", ""), ending, timeout, call.progress)
+            server = kubernetes.Server(cluster, "local", "")
+            kubernetes_nodes.vacate(server, dict.fromkeys(ending, LEAVES), timeout, call.progress)
         else:
             roster = operations.members("local", cluster, "")
             operations.vacate(roster, dict.fromkeys(ending, LEAVES), timeout, call.progress)

@@ -38,10 +38,26 @@ class JoinedPool:
     """What stands for accelerators, for which no device plug-in speaks; none of a machine that has real ones."""
 
 
+def pool_of(
+    name: str,
+    addresses: Mapping[str, str],
+    labels: Mapping[str, Mapping[str, str]],
+    capacity: Mapping[str, str],
+) -> JoinedPool:
+    """Of what its nodes have, a kubelet sees what is real."""
+    own = {node: labels[node] for node in addresses}
+    return JoinedPool(name, addresses, own, {resource: each for resource, each in capacity.items() if "/" in resource})
+
+
 def ensure(cluster: str, pool: JoinedPool, progress: Progress) -> None:
+    """Has Kubernetes know these, and no others of the pool."""
+    forget(cluster, pool.name, keep=tuple(pool.addresses))
+    admit(cluster, pool, progress)
+
+
+def admit(cluster: str, pool: JoinedPool, progress: Progress) -> None:
     """Waits until all of them are ready, and has them known as what they are."""
     asked, room = control_plane.kubectl(cluster), of_cluster(cluster)
-    forget(cluster, pool.name, keep=tuple(pool.addresses))
     deadline = time.monotonic() + _READY_S
     while True:
         _vouch(asked, pool)

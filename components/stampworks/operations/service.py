@@ -1,0 +1,113 @@
+"""Nodes in and out of service, in the same words whichever scheduler runs the jobs: what a roll asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from stampworks.operations import kubernetes_nodes, slurm
+from stampworks.operations.drain import check_nodes, give_back_own, hold, vacate
+from stampworks.operations.ground import Standing
+from stampworks.operations.kubernetes import Server
+from stampworks.operations.members import renewal
+from stampworks.operations.slurm_ground import busy_nodes, standing
+from stampworks.plan import Plan, Roster
+from stampworks.reasons import DrainReason
+from stampworks.schedulers import kubernetes as scheduling
+
+Progress = Callable[[str], None]
+
+
+class Service(Protocol):
+    def look(self) -> dict[str, Standing]:
+        """All nodes that the scheduler knows."""
+
+    def check(self, plan: Plan, names: Sequence[str]) -> None:
+        """Refuses what is no node that runs jobs."""
+
+    def vacate(
+        self, reasons: Mapping[str, DrainReason], timeout_minutes: float, progress: Progress, requeue: bool = False
+    ) -> None:
+        """Nodes take no more jobs; returns once none runs on them. Else those that it held take jobs again."""
+
+    def hold(self, reasons: Mapping[str, DrainReason]) -> None:
+        """They take no jobs, each for its reason, whatever kept jobs from them before."""
+
+    def give_back_own(self, names: Iterable[str]) -> None:
+        """Those take jobs again that the toolkit holds itself, and no person or proof."""
+
+    def await_answers(self, names: Sequence[str], limit_s: float, progress: Progress) -> None:
+        """Returns once none of these is silent, or when the time is up."""
+
+    def take_in(self, plan: Plan, names: Sequence[str], kept: Mapping[str, DrainReason], progress: Progress) -> None:
+        """Nodes that have been made anew and configured are known as what they are; `kept` still holds."""
+
+
+def service_of(plan: Plan, roster: Roster) -> Service:
+    return KubernetesService(Server.of(plan)) if plan.scheduler.kind == "kubernetes" else SlurmService(roster)
+
+
+class SlurmService:
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+
+    def look(self) -> dict[str, Standing]:
+        found = slurm.look(self._roster)
+        busy = busy_nodes(found.jobs)
+        return {name: standing(node, busy.get(name, "")) for name, node in found.nodes.items()}
+
+    def check(self, plan: Plan, names: Sequence[str]) -> None:
+        check_nodes(plan, self._roster, names, slurm.nodes(self._roster))
+
+    def vacate(
+        self, reasons: Mapping[str, DrainReason], timeout_minutes: float, progress: Progress, requeue: bool = False
+    ) -> None:
+        vacate(self._roster, reasons, timeout_minutes, progress, requeue=requeue)
+
+    def hold(self, reasons: Mapping[str, DrainReason]) -> None:
+        hold(self._roster, reasons)
+
+    def give_back_own(self, names: Iterable[str]) -> None:
+        give_back_own(self._roster, names)
+
+    def await_answers(self, names: Sequence[str], limit_s: float, progress: Progress) -> None:
+        slurm.answered(self._roster, names, limit_s, progress)
+
+    def take_in(self, plan: Plan, names: Sequence[str], kept: Mapping[str, DrainReason], progress: Progress) -> None:
+        pass  # Slurm knows a node by its name, and what it said of the old one holds for the new one
+
+
+class KubernetesService:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def look(self) -> dict[str, Standing]:
+        nodes, busy = self._server.nodes(), kubernetes_nodes.runs(self._server)
+        return {name: kubernetes_nodes.standing(node, busy.get(name, ())) for name, node in nodes.items()}
+
+    def check(self, plan: Plan, names: Sequence[str]) -> None:
+        kubernetes_nodes.check(plan, names, self._server.nodes())
+
+    def vacate(
+        self, reasons: Mapping[str, DrainReason], timeout_minutes: float, progress: Progress, requeue: bool = False
+    ) -> None:
+        kubernetes_nodes.vacate(self._server, reasons, timeout_minutes, progress, requeue=requeue)
+
+    def hold(self, reasons: Mapping[str, DrainReason]) -> None:
+        kubernetes_nodes.hold(self._server, reasons)
+
+    def give_back_own(self, names: Iterable[str]) -> None:
+        known = self._server.nodes()
+        held = {name: kubernetes_nodes.held(known[name]) for name in names if name in known}
+        kubernetes_nodes.let_in(self._server, [name for name, why in held.items() if why and why.by == "stampworks"])
+
+    def await_answers(self, names: Sequence[str], limit_s: float, progress: Progress) -> None:
+        pass  # no roll starts the scheduler anew
+
+    def take_in(self, plan: Plan, names: Sequence[str], kept: Mapping[str, DrainReason], progress: Progress) -> None:
+        """To Kubernetes it is another node, that nobody has held yet but for its proof."""
+        labels = scheduling.node_labels(plan)
+        for pool in plan.pools:
+            own = [node.name for node in pool.nodes if node.name in names]
+            renewal(plan.cloud).take_in(plan, pool, own, labels, scheduling.capacity(pool), progress)
+        kubernetes_nodes.hold(self._server, kept)

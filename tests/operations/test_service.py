@@ -1,0 +1,69 @@
+"""Nodes that a roll takes out of service and gives back, on Kubernetes. Those of a Slurm are in test_roll.py."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import pytest
+from stampworks.operations import service
+from stampworks.operations.drain import RENEWED
+from stampworks.operations.ground import Standing
+from stampworks.operations.service import KubernetesService
+from stampworks.plan import Group, Plan
+from stampworks.reasons import UNPROVEN, DrainReason
+
+from tests.operations.kubernetes_standin import StandIn, gang, node
+from tests.operations.test_status import the_plan
+
+CABLE = DrainReason("person", "bob", "cable")
+
+
+def test_how_nodes_serve() -> None:
+    server = StandIn(node("gpu-001", taints=["stampworks/unproven"]), node("gpu-002", ready=False), node("gpu-003"))
+    server.others = [gang("long", "gpu-003")]
+    assert KubernetesService(server).look() == {
+        "gpu-001": Standing(held=UNPROVEN, out="held: not proven yet"),
+        "gpu-002": Standing(out="it does not answer Kubernetes", silent=True),
+        "gpu-003": Standing(busy="run research/long is on it"),
+    }
+
+
+def test_gangs_are_asked_to_start_elsewhere() -> None:
+    """Only those on the nodes in question."""
+    server = StandIn(node("gpu-001"), node("gpu-002"))
+    server.others = [gang("one", "gpu-001"), gang("other", "gpu-002")]
+
+    def progress(_: str) -> None:
+        server.others = []
+
+    KubernetesService(server).vacate({"gpu-001": RENEWED}, 1, progress, requeue=True)
+    assert [line for line in server.told if line.startswith("patch")] == [
+        'patch workload jobset-one --namespace=research --type=merge --patch={"spec":{"active":false}}',
+        'patch workload jobset-one --namespace=research --type=merge --patch={"spec":{"active":true}}',
+    ]
+
+
+def test_only_what_is_ours_is_given_back() -> None:
+    server = StandIn(node("gpu-001", out=True, held="stampworks: gets a new disk"), node("gpu-002", out=True))
+    KubernetesService(server).give_back_own(["gpu-001", "gpu-002", "gpu-003"])
+    assert [each["spec"]["unschedulable"] for each in server.there] == [False, True]
+
+
+def test_a_person_keeps_a_node_that_is_another_one_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It joins as any new node does; then whoever held the old one holds it."""
+    server, taken = StandIn(), list[str]()
+
+    class Renewal:
+        def take_in(
+            self, _: Plan, group: Group, names: Collection[str], labels: Mapping[str, Any], *__: object
+        ) -> None:
+            assert labels["gpu-001"]["stampworks/pool"] == "gpu"
+            taken.append(f"{group.name} {','.join(names)}")
+            server.there = [node(name, taints=["stampworks/unproven"]) for name in names]
+
+    monkeypatch.setattr(service, "renewal", lambda _: Renewal())
+    KubernetesService(server).take_in(the_plan(), ["gpu-001", "gpu-002"], {"gpu-002": CABLE}, print)
+    assert taken == ["gpu gpu-001,gpu-002"]
+    assert [each["spec"]["unschedulable"] for each in server.there] == [False, True]
+    assert server.there[1]["metadata"]["annotations"] == {"stampworks/held": "person bob: cable"}
