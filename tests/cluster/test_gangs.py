@@ -106,6 +106,20 @@ def test_a_gang_whose_node_is_lost_runs_again_elsewhere(stack: KubernetesStack) 
     assert stack.stampworks("status").returncode == 0
 
 
+def test_what_nobody_uses_is_shared_as_it_was_declared(stack: KubernetesStack) -> None:
+    """Two teams want all that a third one leaves: three to one, whoever came first, and nobody is asked twice."""
+    stack.edit("- {name: product, share: 1}", "- {name: product, share: 1}\n        - {name: away, share: 4}")
+    stack.up()
+    stack.submit(*(gang(f"first-{index}", OWN, 4) for index in range(14)))
+    wait_for(lambda: team_rows(stack)[OWN] == {"own": 192, "used": 448}, 60)
+    stack.submit(*(gang(f"second-{index}", OTHER, 4) for index in range(6)))
+    shared = {OWN: {"own": 192, "used": 384}, OTHER: {"own": 64, "used": 128}, "away": {"own": 256, "used": 0}}
+    wait_for(lambda: team_rows(stack) == shared, 60)
+    waiting = [gang["why"] for gang in stack.gangs().values() if gang["team"] == OWN and gang["state"] == "waiting"]
+    assert len(waiting) == 2
+    assert any("Fair Sharing within the cohort" in why for why in waiting)
+
+
 def moved(stack: KubernetesStack, lost: str) -> bool:
     """Whether all pods run, on nodes that are there."""
     pods = [one for one in stack.listed("pods", "-A") if "deletionTimestamp" not in one["metadata"]]

@@ -102,7 +102,8 @@ def _team(plan: Plan, team: Account) -> Iterator[Manifest]:
     yield from _claims(plan, team)
     own = quota_owner(plan, team)
     quotas = _quotas(plan, pools(plan), shares(plan)[team.name], team.accelerators_max)
-    yield _object(KUEUE, "Cohort", own, spec={"parentName": plan.name, "resourceGroups": quotas})
+    lent = {"weight": str(team.share)}
+    yield _object(KUEUE, "Cohort", own, spec={"parentName": plan.name, "resourceGroups": quotas, "fairSharing": lent})
     for among, queues in _by_pools(plan).items():
         name = f"{own}-{queues[0].name}"
         members = [pool for pool in pools(plan) if pool.name in among]

@@ -26,6 +26,7 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
     "kueue": {
         "apiVersion": "config.kueue.x-k8s.io/v1beta1",
         "integrations": {"frameworks": ["batch/job", "jobset.x-k8s.io/jobset"]},
+        "fairSharing": {"enable": True},  # of what is borrowed, by the weights of the teams
     },
     "jobset": {"apiVersion": "config.jobset.x-k8s.io/v1alpha1"},
 }
