@@ -125,7 +125,8 @@ def test_what_a_killed_proof_has_left_is_taken_over(ground: KubernetesGround, se
     assert ground.take(["n1"])
     assert server.told[1:] == [
         "replace --filename=-",
-        "delete pods --all --namespace=stampworks-proof --grace-period=1 --wait=false",
+        "delete pods,configmaps --selector=app.kubernetes.io/managed-by=stampworks --namespace=stampworks-proof "
+        "--grace-period=1 --wait=false",
         "annotate node n2 stampworks/held=proof: its proof was broken off --overwrite",
         "cordon n2",
         "taint node n2 stampworks/proof-",

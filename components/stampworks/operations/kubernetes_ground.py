@@ -42,6 +42,8 @@ _ENDED = ("Succeeded", "Failed")
 _NEVER_BEGUN = ("ContainerCannotRun", "StartError")
 _LATE_S = 20.0
 """So much longer than its program may take, a pod may take to start and to end."""
+_OURS = "--selector=" + ",".join(f"{key}={value}" for key, value in OURS.items())
+_ENTER, _WORD = 'nsenter --target 1 --mount -- sh -c "$1" sh', '"$WORD_{}"'
 _AS_JOBS = """\
 [ -r /etc/stampworks/collectives.env ] || exec "$@"
 while IFS= read -r line; do
@@ -111,7 +113,7 @@ class KubernetesGround:
             raise
         self._until = time.monotonic() + LEASE_S
         try:
-            self._forget("--all")
+            self._forget(_OURS)
             left = [name for name in self._tainted() if name not in names]
             self.hold(dict.fromkeys(left, _BROKEN_OFF))  # who knows what that proof had against them
             self._free(left)
@@ -132,7 +134,7 @@ class KubernetesGround:
         """Only as long as it is still ours. Nodes are free before the next proof begins."""
         lease = self._lease()
         if lease and _holder(lease) == self._holder:
-            self._forget("--all")
+            self._forget(_OURS)
             self._free(self._tainted())
             self._server.said(["delete", "lease", LEASE, *_WHERE, "--ignore-not-found"])
 
@@ -144,7 +146,7 @@ class KubernetesGround:
             self._server.said(["taint", "node", *names, f"{TAINT}-"])
 
     def _forget(self, which: str) -> None:
-        self._server.said(["delete", "pods", which, *_WHERE, "--grace-period=1", "--wait=false"])
+        self._server.said(["delete", "pods,configmaps", which, *_WHERE, "--grace-period=1", "--wait=false"])
 
     def _lease(self) -> dict[str, Any] | None:
         text = self._server.said(["get", "lease", LEASE, *_WHERE, "--ignore-not-found", "--output=json"])
@@ -184,10 +186,11 @@ class KubernetesGround:
         limit_s: float,
     ) -> Ended:
         ask = f"proof-{secrets.token_hex(4)}"
-        pods = [self._pod(ask, rank, nodes, program, limit_s) for rank in range(len(nodes))]
+        pods = [self._pod(ask, rank, nodes, len(program), limit_s) for rank in range(len(nodes))]
+        items = [_told(ask, program), *pods]
         try:
             self._server.said(
-                ["create", "--filename=-"], json.dumps({"apiVersion": "v1", "kind": "List", "items": pods})
+                ["create", "--filename=-"], json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
             )
             there = self._ended(ask, len(nodes), limit_s)
             begun = [pod for pod in there if _terminated(pod) or pod["status"].get("phase") == "Running"]
@@ -220,7 +223,7 @@ class KubernetesGround:
         lines = (_SAID.fullmatch(line) for command in logs for line in self._server.said(command).splitlines())
         return "\n".join(f"{found[1]}: {found[2]}" for found in lines if found)
 
-    def _pod(self, ask: str, rank: int, nodes: Sequence[str], program: Sequence[str], limit_s: float) -> dict[str, Any]:
+    def _pod(self, ask: str, rank: int, nodes: Sequence[str], words: int, limit_s: float) -> dict[str, Any]:
         told = {
             "RANK": str(rank),
             "WORLD_SIZE": str(len(nodes)),
@@ -232,8 +235,14 @@ class KubernetesGround:
             "name": "program",
             "image": WORKLOADS_IMAGE,
             "imagePullPolicy": "IfNotPresent",
-            "command": ["nsenter", "--target", "1", "--mount", "--", "sh", "-c", _AS_JOBS, "sh", *program],
-            "env": [{"name": name, "value": value} for name, value in told.items()],
+            "command": ["sh", "-c", f"exec {_ENTER} {' '.join(map(_WORD.format, range(words)))}", "sh", _AS_JOBS],
+            "env": [
+                *({"name": name, "value": value} for name, value in told.items()),
+                *(
+                    {"name": f"WORD_{index}", "valueFrom": {"configMapKeyRef": {"name": ask, "key": str(index)}}}
+                    for index in range(words)
+                ),
+            ],
             "securityContext": {"privileged": True},
             "volumeMounts": [{"name": "usr", "mountPath": "/usr", "readOnly": True}],  # with what it enters the node
         }
@@ -256,6 +265,16 @@ class KubernetesGround:
                 "volumes": [{"name": "usr", "hostPath": {"path": "/usr", "type": "Directory"}}],
             },
         }
+
+
+def _told(ask: str, program: Sequence[str]) -> dict[str, Any]:
+    """What is started, once for all: the options of a thousand nodes would be long in each of a thousand pods."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": ask, "namespace": PROOF, "labels": {_ASK: ask, **OURS}},
+        "data": {str(index): word for index, word in enumerate(program)},
+    }
 
 
 def _lease(who: str, seconds: int) -> dict[str, Any]:
