@@ -44,6 +44,17 @@ def test_gangs_are_asked_to_start_elsewhere() -> None:
     ]
 
 
+def test_a_node_that_is_to_be_proven_has_no_other_reason() -> None:
+    """A proof leaves alone what somebody else holds."""
+    server = StandIn(node("gpu-001", out=True, held="stampworks: gets a new disk"))
+    KubernetesService(server).hold({"gpu-001": UNPROVEN})
+    assert server.told == [
+        "taint node gpu-001 stampworks/unproven=:NoSchedule --overwrite",
+        "uncordon gpu-001",
+        "annotate node gpu-001 stampworks/held-",
+    ]
+
+
 def test_only_what_is_ours_is_given_back() -> None:
     server = StandIn(node("gpu-001", out=True, held="stampworks: gets a new disk"), node("gpu-002", out=True))
     KubernetesService(server).give_back_own(["gpu-001", "gpu-002", "gpu-003"])

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from stampworks.operations import kubernetes
 from stampworks.operations.drain import AS_BEFORE, WHOSE, BusyError, HeldError, Progress, check_names
@@ -158,6 +159,7 @@ def hold(server: Server, reasons: Mapping[str, DrainReason]) -> None:
         names = [name for name, its in reasons.items() if its == reason]
         if reason == UNPROVEN:
             server.said(["taint", "node", *names, f"{UNPROVEN_TAINT}=:NoSchedule", "--overwrite"])
+            _uncordon(server, names)
         else:
             server.said(["annotate", "node", *names, f"{HELD}={written(reason)}", "--overwrite"])
             server.said(["cordon", *names])
@@ -165,13 +167,20 @@ def hold(server: Server, reasons: Mapping[str, DrainReason]) -> None:
 
 def let_in(server: Server, names: Sequence[str]) -> None:
     """Nodes take pods, whoever held them."""
-    known = server.nodes()
-    if out := [name for name in names if known[name]["spec"].get("unschedulable")]:
-        server.said(["uncordon", *out])
-    if said := [name for name in names if HELD in known[name]["metadata"].get("annotations", {})]:
-        server.said(["annotate", "node", *said, f"{HELD}-"])
-    if new := [name for name in names if UNPROVEN_TAINT in taints(known[name])]:
+    known = _uncordon(server, names)
+    if new := [name for name in names if name in known and UNPROVEN_TAINT in taints(known[name])]:
         server.said(["taint", "node", *new, f"{UNPROVEN_TAINT}-"])
+
+
+def _uncordon(server: Server, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Returns all nodes as they were before."""
+    known = server.nodes()
+    there = [name for name in names if name in known]
+    if out := [name for name in there if known[name]["spec"].get("unschedulable")]:
+        server.said(["uncordon", *out])
+    if said := [name for name in there if HELD in known[name]["metadata"].get("annotations", {})]:
+        server.said(["annotate", "node", *said, f"{HELD}-"])
+    return known
 
 
 def runs(server: Server) -> dict[str, tuple[str, ...]]:

@@ -99,7 +99,7 @@ def outdated(plan: Plan, content: str) -> Mapping[str, str]:
 
 def condemn(plan: Plan, roster: Roster, names: Sequence[str], why: str) -> None:
     """Has the next roll make these nodes anew, whatever they were made from; without a reason, no longer."""
-    idle = {node.name for group in (plan.controller, *plan.login) for node in group.nodes}
+    idle = {node.name for group in plan.stamped if group not in plan.pools for node in group.nodes}
     service_of(plan, roster).check(plan, [name for name in names if name not in idle])
     renewal(plan.cloud).condemn(plan, names, why)
 
