@@ -178,7 +178,7 @@ def test_nodes_that_run_pods_are_configured_before_they_are_known(tmp_path: Path
     joined = recorder.inputs("JoinedPool", "local-gpu")
     assert sorted(joined["addresses"]) == sorted(names)
     assert joined["accelerators"] == {"nvidia.com/gpu": "8"}
-    assert joined["generation"] == "generation of local-gpu"
+    assert joined["generation"] == "rolled gpu"
     assert outputs["mounts"] == {"/shared": "/exports/shared"}
     simulated = planned(
         tmp_path, ("kind: slurm", "kind: kubernetes"), ("count: 4}", "count: 4, scheduling_only: true}")

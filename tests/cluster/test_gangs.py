@@ -70,7 +70,7 @@ def test_idle_nodes_are_borrowed_and_given_back(stack: KubernetesStack) -> None:
     assert len(stack.seen("owner", "running")["nodes"]) == 48
     why = stack.seen("borrower", "waiting")["why"]
     assert f"Preempted to accommodate {OWN}/owner" in why
-    assert "reclamation within the cohort" in why
+    assert "due to Fair Sharing within the cohort" in why
     stack.kubectl("delete", "jobset", "owner", f"--namespace={OWN}")
     assert len(stack.seen("borrower", "running")["nodes"]) == 40
 
