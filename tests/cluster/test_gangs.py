@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,35 @@ def test_a_level_that_does_not_exist_is_named(stack: KubernetesStack) -> None:
 def test_a_queue_that_does_not_exist_is_named(stack: KubernetesStack) -> None:
     stack.submit(gang("nowhere", OWN, 2, queue="fast"))
     assert stack.seen("nowhere", "waiting")["why"] == "LocalQueue fast doesn't exist"
+
+
+def test_a_job_that_names_no_queue_waits_in_the_default_one(stack: KubernetesStack) -> None:
+    """Nobody is past a quota because of a label that is missing."""
+    nameless = gang("nameless", OWN, 2)
+    del nameless["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]
+    stack.submit(nameless)
+    assert stack.seen("nameless", "running")["queue"] == "default"
+    assert team_rows(stack)[OWN]["used"] == 16
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
+        ({"nodeName": "gpu-001"}, "no pod of a team names its node"),
+        ({"tolerations": [{"operator": "Exists"}]}, "no pod of a team tolerates cordons"),
+        ({"tolerations": [{"key": "stampworks/unproven", "operator": "Exists"}]}, "no pod of a team tolerates cordons"),
+    ],
+)
+def test_nobody_is_on_a_node_that_takes_no_pods(stack: KubernetesStack, asked: dict[str, Any], refused: str) -> None:
+    """Neither by its name, nor by tolerating what keeps pods from it; in a job as in a gang."""
+    made = gang("pushy", OWN, 1)
+    job = made["spec"]["replicatedJobs"][0]["template"]["spec"]
+    job["template"]["spec"] |= asked
+    alone = {"apiVersion": "batch/v1", "kind": "Job", "metadata": made["metadata"], "spec": job}
+    for each in (made, alone):
+        done = stack.stampworks("kubectl", "--", "create", "-f", "-", text=json.dumps(each))
+        assert done.returncode != 0
+        assert refused in done.stderr
 
 
 def test_idle_nodes_are_borrowed_and_given_back(stack: KubernetesStack) -> None:

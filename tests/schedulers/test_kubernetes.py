@@ -88,6 +88,7 @@ def test_queues_with_the_same_pools_are_one_to_kueue() -> None:
     leads = {name: one["spec"]["clusterQueue"] for name, one in of_kind(plan, "LocalQueue").items()}
     assert leads == {
         "main": "test-jobs-main",
+        "default": "test-jobs-main",
         "other": "test-jobs-main",
         "little": "test-jobs-little",
         "big": "test-jobs-big",

@@ -24,6 +24,8 @@ PROGRAMS, PROGRAMS_PATH, PROGRAMS_SHARED = "programs", "/usr", "/run/stampworks/
 PROOF = "stampworks-proof"
 """The namespace of what measures nodes, which has to enter them."""
 QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
+DEFAULT_QUEUE = "default"
+"""What Kueue calls the LocalQueue of jobs that name none. No declared queue is called so."""
 OURS = {"app.kubernetes.io/managed-by": "stampworks"}
 
 Manifest = dict[str, Any]
@@ -42,6 +44,7 @@ _PREEMPTS: Mapping[str, Mapping[str, Any]] = {
 def objects(plan: Plan) -> list[Manifest]:
     """All of them, each after what it refers to. How many there are does not depend on how many nodes there are."""
     found = [*_hardware(plan), *_priorities(plan), *(each for team in teams(plan) for each in _team(plan, team))]
+    found += _admission(plan)
     if plan.pools:
         found.append(_object("v1", "Namespace", PROOF, labels={"pod-security.kubernetes.io/enforce": "privileged"}))
     return found
@@ -116,7 +119,8 @@ def _team(plan: Plan, team: Account) -> Iterator[Manifest]:
         }
         yield _object(KUEUE, "ClusterQueue", name, spec=spec)
         for queue in queues:
-            yield _object(KUEUE, "LocalQueue", queue.name, team.name, spec={"clusterQueue": name})
+            for each in (queue.name, *([DEFAULT_QUEUE] if queue.default else [])):
+                yield _object(KUEUE, "LocalQueue", each, team.name, spec={"clusterQueue": name})
 
 
 def quota_owner(plan: Plan, team: Account) -> str:
@@ -229,6 +233,56 @@ def _access(team: Account) -> Iterator[Manifest]:
         )
     inside = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": {}}]}]}
     yield _object("networking.k8s.io/v1", "NetworkPolicy", "team", team.name, spec=inside)
+
+
+_MADE = (
+    ("", "v1", "pods", ["CREATE"], "[object.spec]"),  # whoever starts one says later where it is
+    ("batch", "v1", "jobs", ["CREATE", "UPDATE"], "[object.spec.template.spec]"),
+    (
+        *("jobset.x-k8s.io", "v1alpha2", "jobsets", ["CREATE", "UPDATE"]),
+        "object.spec.replicatedJobs.map(each, each.template.spec.template.spec)",
+    ),
+)
+"""What a team may make, and where in it the specs of its pods are."""
+_KEPT_AWAY = "each.?key.orValue('') in ['', 'node.kubernetes.io/unschedulable'] || each.key.startsWith('stampworks/')"
+_ADMITTED = (
+    (
+        "pod.?nodeName.orValue('') == ''",
+        "no pod of a team names its node: it would be there past its queue, whatever keeps pods from that node",
+    ),
+    (
+        f"!pod.?tolerations.orValue([]).exists(each, {_KEPT_AWAY})",
+        "no pod of a team tolerates cordons, taints of stampworks or any taint: it would be on nodes that are held "
+        "back, or not proven",
+    ),
+)
+
+
+def _admission(plan: Plan) -> Iterator[Manifest]:
+    """What keeps pods from nodes is nothing to a pod that names its node, or tolerates it."""
+    api, name = "admissionregistration.k8s.io/v1", f"{plan.name}-teams"
+    of_teams = {
+        "key": "kubernetes.io/metadata.name",
+        "operator": "In",
+        "values": sorted(team.name for team in teams(plan)),
+    }
+    *first, (*_, last) = _MADE
+    found = "".join(f"request.resource.resource == '{each}' ? {pods} : " for _, _, each, _, pods in first)
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "namespaceSelector": {"matchExpressions": [of_teams]},
+            "resourceRules": [
+                {"apiGroups": [group], "apiVersions": [version], "operations": verbs, "resources": [resource]}
+                for group, version, resource, verbs, _ in _MADE
+            ],
+        },
+        "variables": [{"name": "pods", "expression": found + last}],
+        "validations": [{"expression": f"variables.pods.all(pod, {each})", "message": why} for each, why in _ADMITTED],
+    }
+    yield _object(api, "ValidatingAdmissionPolicy", name, spec=spec)
+    denies = {"policyName": name, "validationActions": ["Deny"]}
+    yield _object(api, "ValidatingAdmissionPolicyBinding", name, spec=denies)
 
 
 def _object(version: str, kind: str, name: str, namespace: str = "", /, **content: Any) -> Manifest:

@@ -27,6 +27,9 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta1",
         "integrations": {"frameworks": ["batch/job", "jobset.x-k8s.io/jobset"]},
         "fairSharing": {"enable": True},  # of what is borrowed, by the weights of the teams
+        # no job of theirs starts past its quota because it names no queue
+        "manageJobsWithoutQueueName": True,
+        "managedJobsNamespaceSelector": {"matchLabels": {"app.kubernetes.io/managed-by": "stampworks"}},
     },
     "jobset": {"apiVersion": "config.jobset.x-k8s.io/v1alpha1"},
 }
