@@ -68,8 +68,14 @@ class StandIn(Server):
                 self._change(words)
         return ""
 
+    def _of(self, name: str) -> Any:
+        return next(each for each in self.others if each["metadata"]["name"] == name)
+
     def _change(self, words: Sequence[str]) -> None:
         match words:
+            case ["patch", "workload", name, *_, patch]:
+                active = json.loads(patch.removeprefix("--patch="))["spec"]["active"]
+                self._of(name)["status"]["conditions"] = [{"type": "Admitted", "status": "False"}] if not active else []
             case ["cordon" | "uncordon" as verb, *names]:
                 for name in names:
                     self.nodes()[name]["spec"]["unschedulable"] = verb == "cordon"

@@ -108,6 +108,43 @@ def test_who_cannot_leave_takes_pods_again(server: StandIn) -> None:
     assert of(server, "gpu-002") == (True, "person bob: cable")
 
 
+def test_whom_a_person_holds_meanwhile_stays_out(server: StandIn) -> None:
+    """Giving up gives back what is still the toolkit's."""
+    server.others = [gang("long", "gpu-001", "gpu-002")]
+
+    def progress(_: str) -> None:
+        server.there[0] = node("gpu-001", out=True, held="person bob: cable")
+
+    with pytest.raises(BusyError):
+        kubernetes_nodes.vacate(server, dict.fromkeys(["gpu-001", "gpu-002"], LEAVES), 0.001, progress, poll_s=0.1)
+    assert of(server, "gpu-001") == (True, "person bob: cable")
+    assert of(server, "gpu-002") == (False, "")
+
+
+def test_who_makes_room_runs_until_its_pods_have_ended(server: StandIn) -> None:
+    """Kueue has given its place away, and it still saves what it has; elsewhere it may have begun again."""
+    labels = {"jobset.sigs.k8s.io/jobset-name": "long"}
+    evicted = gang("long", "gpu-001")
+    evicted["status"]["conditions"][0]["status"] = "False"
+    server.others = [evicted, pod("long-0", "gpu-001", labels=labels)]
+    assert kubernetes_nodes.runs(server) == {"gpu-001": ("pod research/long-0",)}
+    server.others = [gang("long", "gpu-002"), pod("long-0", "gpu-001", labels=labels)]
+    assert kubernetes_nodes.runs(server) == {"gpu-001": ("pod research/long-0",), "gpu-002": ("run research/long",)}
+
+
+def test_who_is_to_start_anew_elsewhere_is_stopped_first(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And may start again whatever happens, also when an earlier roll was killed before it said so."""
+    left = gang("left", "gpu-009")
+    left["metadata"]["annotations"] = {"stampworks/requeued": "true"}
+    server.others = [gang("here", "gpu-001"), gang("other", "gpu-002"), left]
+    kubernetes_nodes.vacate(server, {"gpu-001": LEAVES}, 0, print, requeue=True)
+    patches = [words.split() for words in server.told if words.startswith("patch workload")]
+    assert [(each[2], '"active": false' in " ".join(each)) for each in patches] == [
+        *(("jobset-here", True), ("jobset-left", True)),
+        *(("jobset-here", False), ("jobset-left", False)),
+    ]
+
+
 def test_who_was_left_by_an_up_that_was_killed_leaves_now(server: StandIn) -> None:
     server.there[0] = node("gpu-001", out=True, held=f"stampworks: {LEAVES.text}")
     server.others = [gang("long", "gpu-001")]

@@ -39,8 +39,9 @@ def test_gangs_are_asked_to_start_elsewhere() -> None:
 
     KubernetesService(server).vacate({"gpu-001": RENEWED}, 1, progress, requeue=True)
     assert [line for line in server.told if line.startswith("patch")] == [
-        'patch workload jobset-one --namespace=research --type=merge --patch={"spec":{"active":false}}',
-        'patch workload jobset-one --namespace=research --type=merge --patch={"spec":{"active":true}}',
+        f'patch workload jobset-one --namespace=research --type=merge --patch={{"metadata": {{"annotations": '
+        f'{{"stampworks/requeued": {mark}}}}}, "spec": {{"active": {active}}}}}'
+        for mark, active in (('"true"', "false"), ("null", "true"))
     ]
 
 

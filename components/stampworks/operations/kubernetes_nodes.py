@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from stampworks.schedulers.kubernetes import PROOF, pools
 
 HELD = "stampworks/held"
 """The annotation that says who has cordoned a node, in the form of `stampworks.reasons`."""
+_REQUEUED = "stampworks/requeued"
+"""The annotation of a gang that a roll has stopped, for as long as it may not start again."""
+_STOPPED_S, _POLL_S = 60.0, 0.5
 _ANYBODY = DrainReason("person", "somebody", "cordoned")
 _ENDED = ("Succeeded", "Failed")
 
@@ -107,17 +111,67 @@ def vacate(
         wait_until_free(server, there, timeout_minutes, progress, poll_s, AS_BEFORE)
     except BaseException:
         with contextlib.suppress(OperationError):
-            let_in(server, own)
+            give_back_own(server, own)
         raise
 
 
+def give_back_own(server: Server, names: Iterable[str]) -> None:
+    """Those that the toolkit still holds itself: a person may have held one since."""
+    known = server.nodes()
+    there = {name: held(known[name]) for name in names if name in known}
+    let_in(server, [name for name, reason in there.items() if reason and reason.by == "stampworks"])
+
+
 def _requeue(server: Server, names: Sequence[str]) -> None:
-    """Who is made inactive is stopped, and waits again for its turn as soon as it is active."""
-    for each in server.listed("workloads.kueue.x-k8s.io", "--all-namespaces"):
-        if not set(names).isdisjoint(kubernetes.holds(each)):
-            which = ["patch", "workload", name_of(each), f"--namespace={each['metadata']['namespace']}", "--type=merge"]
-            for active in ("false", "true"):
-                server.said([*which, f'--patch={{"spec":{{"active":{active}}}}}'])
+    """Who is made inactive is stopped, and waits again for its turn as soon as it is active.
+
+    Whom an earlier roll has stopped, and was killed before it let go, bears the mark of it.
+    """
+    stopped = [each for each in _workloads(server) if _stands_on(each, names) or _REQUEUED in _annotations(each)]
+    try:
+        for each in stopped:
+            _set_active(server, each, active=False)
+        until = time.monotonic() + _STOPPED_S
+        while _still(server, stopped) and time.monotonic() < until:
+            time.sleep(_POLL_S)
+    finally:
+        for each in stopped:
+            _set_active(server, each, active=True)
+
+
+def _workloads(server: Server) -> list[Manifest]:
+    return list(server.listed("workloads.kueue.x-k8s.io", "--all-namespaces"))
+
+
+def _stands_on(workload: Manifest, names: Sequence[str]) -> bool:
+    return not set(names).isdisjoint(kubernetes.holds(workload))
+
+
+def _still(server: Server, stopped: Sequence[Manifest]) -> bool:
+    """Whether Kueue has not stopped one of them yet: who is active again before that goes on as if nothing had been."""
+    which = {_where(each) for each in stopped}
+    return any(_where(each) in which and kubernetes.holds(each) for each in _workloads(server))
+
+
+def _set_active(server: Server, workload: Manifest, *, active: bool) -> None:
+    """Unless it is gone by now."""
+    mark = None if active else "true"
+    patch = json.dumps({"metadata": {"annotations": {_REQUEUED: mark}}, "spec": {"active": active}})
+    team, name = _where(workload)
+    try:
+        server.said(["patch", "workload", name, f"--namespace={team}", "--type=merge", f"--patch={patch}"])
+    except kubernetes.RefusedError as error:
+        if "(NotFound)" not in str(error):
+            raise
+
+
+def _where(each: Manifest) -> tuple[str, str]:
+    return each["metadata"]["namespace"], name_of(each)
+
+
+def _annotations(each: Manifest) -> Manifest:
+    found: Manifest = each["metadata"].get("annotations", {})
+    return found
 
 
 def standing(node: Manifest, runs: Sequence[str]) -> Standing:
@@ -145,7 +199,7 @@ def held(node: Manifest) -> DrainReason | None:
     """Who keeps pods from a node. Whoever cordons it with kubectl leaves no word."""
     if not node["spec"].get("unschedulable"):
         return UNPROVEN if UNPROVEN_TAINT in taints(node) else None
-    reason = parsed(str(node["metadata"].get("annotations", {}).get(HELD, "")))
+    reason = parsed(str(_annotations(node).get(HELD, "")))
     return _ANYBODY if reason.by == "slurm" else reason
 
 
@@ -178,30 +232,33 @@ def _uncordon(server: Server, names: Sequence[str]) -> dict[str, dict[str, Any]]
     there = [name for name in names if name in known]
     if out := [name for name in there if known[name]["spec"].get("unschedulable")]:
         server.said(["uncordon", *out])
-    if said := [name for name in there if HELD in known[name]["metadata"].get("annotations", {})]:
+    if said := [name for name in there if HELD in _annotations(known[name])]:
         server.said(["annotate", "node", *said, f"{HELD}-"])
     return known
 
 
 def runs(server: Server) -> dict[str, tuple[str, ...]]:
-    """By node, what somebody runs there: gangs that were let start, whose pods may be about to come, and other pods."""
+    """By node, what somebody runs there: gangs that were let start, whose pods may be about to come, and other pods:
+    those of a gang among them that has to make room, and saves what it has."""
     found: dict[str, list[str]] = {}
-    gangs: set[tuple[str, str]] = set()
+    gangs: set[tuple[str, str, str]] = set()
     there = server.listed("pods,workloads.kueue.x-k8s.io", "--all-namespaces")
     for each in sorted(there, key=lambda one: one["kind"] != "Workload"):
-        team, name = each["metadata"]["namespace"], name_of(each)
+        team, name = _where(each)
         if each["kind"] == "Workload":
             owner = kubernetes.owner(each["metadata"])
             for node in kubernetes.holds(each):
                 found.setdefault(node, []).append(f"run {team}/{owner}")
-            gangs.add((team, owner))
+                gangs.add((team, owner, node))
         elif team != PROOF and _runs(each) and not _is_of(each, team, gangs):
             found.setdefault(each["spec"].get("nodeName", ""), []).append(f"pod {team}/{name}")
     return {node: tuple(what) for node, what in found.items() if node}
 
 
-def _is_of(pod: Manifest, team: str, gangs: set[tuple[str, str]]) -> bool:
-    return (team, pod["metadata"].get("labels", {}).get("jobset.sigs.k8s.io/jobset-name", "")) in gangs
+def _is_of(pod: Manifest, team: str, gangs: set[tuple[str, str, str]]) -> bool:
+    """Whether it is one of a gang that was said to be there."""
+    gang = pod["metadata"].get("labels", {}).get("jobset.sigs.k8s.io/jobset-name", "")
+    return (team, gang, pod["spec"].get("nodeName", "")) in gangs
 
 
 def _runs(pod: Manifest) -> bool:

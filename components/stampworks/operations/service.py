@@ -97,9 +97,7 @@ class KubernetesService:
         kubernetes_nodes.hold(self._server, reasons)
 
     def give_back_own(self, names: Iterable[str]) -> None:
-        known = self._server.nodes()
-        held = {name: kubernetes_nodes.held(known[name]) for name in names if name in known}
-        kubernetes_nodes.let_in(self._server, [name for name, why in held.items() if why and why.by == "stampworks"])
+        kubernetes_nodes.give_back_own(self._server, names)
 
     def await_answers(self, names: Sequence[str], limit_s: float, progress: Progress) -> None:
         pass  # no roll starts the scheduler anew
