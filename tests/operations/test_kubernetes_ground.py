@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from stampworks.operations import holder
+from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import HeldError, Standing
+from stampworks.operations.kubernetes import RefusedError
 from stampworks.operations.kubernetes_ground import KubernetesGround, _how, _standing
 from stampworks.plan import Member, Roster
 from stampworks.reasons import UNPROVEN, DrainReason
@@ -134,6 +136,35 @@ def test_what_a_killed_proof_has_left_is_taken_over(ground: KubernetesGround, se
     ]
 
 
+def test_without_its_namespace_there_is_no_proof(
+    ground: KubernetesGround, server: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said, and not taken for another proof that is always quicker."""
+
+    def refused(*_: Any, **__: Any) -> str:
+        raise RefusedError('Error from server (NotFound): namespaces "stampworks-proof" not found', "")
+
+    monkeypatch.setattr(server, "said", refused)
+    with pytest.raises(OperationError) as caught:
+        ground.take(["n1"])
+    assert str(caught.value) == (
+        "Kubernetes has no namespace stampworks-proof, where proofs run\n  hint: `pulumi up --refresh` makes it anew"
+    )
+
+
+def test_one_that_has_slept_ends(ground: KubernetesGround, server: StandIn) -> None:
+    """Another has taken its nodes over; their lease stays that one's."""
+    ground.await_turn(600, print)
+    assert ground.take(["n1"])
+    ground.extend(3600)
+    assert server.lease
+    assert server.lease["spec"]["leaseDurationSeconds"] == 3900
+    server.lease["spec"]["holderIdentity"] = ALICE
+    with pytest.raises(OperationError, match="its nodes of k are another's\n  hint: begin it again"):
+        ground.extend(7200)
+    assert server.lease["spec"]["leaseDurationSeconds"] == 3900
+
+
 def test_one_that_was_quicker_is_let_go_first(ground: KubernetesGround, server: StandIn) -> None:
     ground.await_turn(600, print)
     server.lease = lease(ALICE)
@@ -166,9 +197,11 @@ def test_how_programs_ended() -> None:
     late["status"] |= {"reason": "DeadlineExceeded", "message": "Pod was active longer"}
     never = of_proof(1, "Failed", terminated={"exitCode": 128, "reason": "StartError", "message": "no such file"})
     pending = of_proof(1, "Pending", waiting={"reason": "ErrImagePull"})
-    assert _how([well], "0: x") == (0, "0: x", "")
-    assert _how([well, bad], "0: x\n1: a\n1: b") == (2, "0: x\n1: a\n1: b", "n1: 1: b")
-    assert _how([well, late], "") == (124, "", "n1: Pod was active longer")
-    assert _how([well, of_proof(1, "Running", running={})], "") == (124, "", "n1: nobody says why")
-    assert _how([well, never], "") == (-1, "", "n1: no such file")
-    assert _how([well, pending], "") == (-1, "", "n1: ErrImagePull")
+    assert _how(["n0"], [well], "0: x") == (0, "0: x", "")
+    assert _how(["n0", "n1"], [well, bad], "0: x\n1: a\n1: b") == (2, "0: x\n1: a\n1: b", "n1: 1: b")
+    assert _how(["n0", "n1"], [well, late], "") == (124, "", "n1: Pod was active longer")
+    assert _how(["n0", "n1"], [well, of_proof(1, "Running", running={})], "") == (124, "", "n1: nobody says why")
+    assert _how(["n0", "n1"], [well, never], "") == (-1, "", "n1: no such file")
+    assert _how(["n0", "n1"], [well, pending], "") == (-1, "", "n1: ErrImagePull")
+    assert _how(["n0", "n1"], [well], "0: x") == (-1, "0: x", "n1: its pod is gone")
+    assert _how(["n0"], [], "") == (-1, "", "n0: its pod is gone")

@@ -35,6 +35,7 @@ LEASE_S = 300
 _ASK = "stampworks/ask"
 _POLL_S, _TURN_S = 0.5, 2.0
 _BROKEN_OFF = DrainReason("proof", "", "its proof was broken off")
+_GONE = "(NotFound)"
 _NOT_OURS = re.compile(r"\((AlreadyExists|Conflict|NotFound)\)")
 _WHERE = (f"--namespace={PROOF}",)
 _SAID = re.compile(r"\[pod/[a-z0-9-]+-(\d{1,6})/program\] (.*)")
@@ -108,6 +109,9 @@ class KubernetesGround:
         try:
             self._server.said([verb, "--filename=-"], json.dumps(lease))
         except kubernetes.RefusedError as error:
+            if verb == "create" and _GONE in str(error):
+                what = f"Kubernetes has no namespace {PROOF}, where proofs run"
+                raise OperationError(what, "`pulumi up --refresh` makes it anew") from error
             if _NOT_OURS.search(str(error)):
                 return False
             raise
@@ -125,9 +129,13 @@ class KubernetesGround:
 
     def extend(self, seconds: float) -> None:
         if time.monotonic() + seconds + 60 > self._until:
-            lasts = int(seconds) + LEASE_S
-            renewed = json.dumps({"spec": _lease(self._holder, lasts)["spec"]})
-            self._server.said(["patch", "lease", LEASE, *_WHERE, "--type=merge", f"--patch={renewed}"])
+            lasts, lease = int(seconds) + LEASE_S, self._lease()
+            if not lease or _holder(lease) != self._holder:
+                what = f"this proof has stood still for so long that its nodes of {self._server.cluster} are another's"
+                raise OperationError(what, "begin it again")
+            renewed = _lease(self._holder, lasts)
+            renewed["metadata"]["resourceVersion"] = lease["metadata"]["resourceVersion"]
+            self._server.said(["replace", "--filename=-"], json.dumps(renewed))
             self._until = time.monotonic() + lasts
 
     def give_back(self) -> None:
@@ -201,7 +209,7 @@ class KubernetesGround:
             with contextlib.suppress(OperationError):
                 self._forget(f"--selector={_ASK}={ask}")
         self._stuck = {_node_of(pod): f"no pod starts on it: {_waits(pod)}" for pod in there if pod not in begun}
-        return Ended(*_how(there, output))
+        return Ended(*_how(nodes, there, output))
 
     def _ended(self, ask: str, count: int, limit_s: float) -> list[dict[str, Any]]:
         """Its pods, once all have ended or the time is up."""
@@ -333,8 +341,10 @@ def _waits(pod: Manifest) -> str:
     return str(next(filter(None, [*said, status.get("reason")]), "nobody says why"))
 
 
-def _how(pods: Sequence[Manifest], output: str) -> tuple[int, str, str]:
+def _how(nodes: Sequence[str], pods: Sequence[Manifest], output: str) -> tuple[int, str, str]:
     """The exit code of all together, what they printed, and why they did not end well."""
+    if gone := set(nodes) - {_node_of(pod) for pod in pods}:
+        return -1, output, f"{min(gone)}: its pod is gone"
     bad = [pod for pod in pods if pod["status"].get("phase") != "Succeeded"]
     if not bad:
         return 0, output, ""
