@@ -299,9 +299,30 @@ def test_a_named_node_is_made_anew_and_no_other(stack: KubernetesStack) -> None:
     assert [each["nodes"] for each in told(stack, "moving", "generation")] == [[node], [other]]
     assert stack.stampworks("status").returncode == 0
     through(stack, "moving")
+    said = told(stack, "moving", "step", "ready")
+    again = max(index for index, event in enumerate(said) if event["what"] == "ready")
+    done = max(event["step"] for event in said[:again])
+    assert (said[again]["source"], said[again]["step"]) == ("checkpoint", done)
     found = asked(stack, "submit", "training", "afterwards", *TINY, "--set", "steps=5", "--wait")
     assert (found["nodes"], found["state"]) == (2, "finished"), found
     assert stack.run("preview", "--expect-no-changes").returncode == 0
+
+
+def test_a_pool_that_goes_lets_its_work_end_first(stack: KubernetesStack) -> None:
+    """However it came to an end: as a run that was finished, and not one whose nodes were taken away."""
+    asked(stack, "submit", "training", "last", *TINY, "--nodes", "1", "--set", "steps=600")
+    until(stack, "last", 5)
+    pools = (
+        "{name: gpu, machine: sim-h100, count: 2}",
+        "{name: later, machine: sim-h100, count: 1, scheduling_only: true}",
+    )
+    stack.edit(*pools)
+    stack.up()
+    assert of_run(stack, "last")["state"] == "finished"
+    assert [node["metadata"]["name"] for node in stack.listed("nodes")] == ["later-001"]
+    stack.edit(*reversed(pools))
+    stack.up()
+    assert stack.stampworks("status").returncode == 0
 
 
 def test_nothing_is_left(up: KubernetesStack) -> None:

@@ -120,12 +120,12 @@ class Cluster(pulumi.ComponentResource):
     def _register_kubernetes(self, place: Any, network: Any) -> None:
         plan, scheduler = self.plan, clouds.scheduler(self.plan)
         control_plane = kubernetes.control_plane(self, self._base, plan, scheduler, network)
-        kubernetes.assemble(self, self._base, plan, scheduler, control_plane)
+        namespaces = kubernetes.assemble(self, self._base, plan, scheduler, control_plane)
         storage = self._storage(place)
         self._attached = self._found(storage, [], [])
         ready: Output[Any] = control_plane.id
         if plan.pools:
-            self._join(scheduler, control_plane, network, storage)
+            self._join(scheduler, control_plane, network, storage, namespaces[scheduling.PROOF])
             ready = self._proof.id
         self.kubeconfig = Output.secret(control_plane.kubeconfig)
         self.name = Output.from_input(plan.name)
@@ -139,7 +139,9 @@ class Cluster(pulumi.ComponentResource):
         self.fingerprint = ready.apply(lambda _: fingerprint(plan))
         self.register_outputs({name: getattr(self, name) for name in OUTPUTS})
 
-    def _join(self, scheduler: Any, control_plane: Any, network: Any, storage: Mapping[str, Any]) -> None:
+    def _join(
+        self, scheduler: Any, control_plane: Any, network: Any, storage: Mapping[str, Any], proofs: pulumi.Resource
+    ) -> None:
         """Nodes that run pods: started, configured, known to the control plane as what they are, and proven."""
         plan, labels = self.plan, scheduling.node_labels(self.plan)
         before = [*storage.values(), control_plane]
@@ -158,11 +160,12 @@ class Cluster(pulumi.ComponentResource):
                 generation=generation,
                 labels=labels,
                 capacity=scheduling.capacity(group),
+                drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
                 opts=self._child(depends_on=[playbook]),
             )
             for group, generation in generations.items()
         ]
-        self._prove(roll.certificate, roster, [playbook, *joined], signing_key)
+        self._prove(roll.certificate, roster, [playbook, *joined], signing_key, proofs)
 
     def _child(self, **more: Any) -> ResourceOptions:
         return ResourceOptions(parent=self, **more)
@@ -329,7 +332,12 @@ class Cluster(pulumi.ComponentResource):
         return SigningKey(self._base, cluster=self.plan.name, opts=self._child()) if proven else None
 
     def _prove(
-        self, rolled: Output[str], roster: Roster, configured: Sequence[pulumi.CustomResource], key: SigningKey | None
+        self,
+        rolled: Output[str],
+        roster: Roster,
+        configured: Sequence[pulumi.CustomResource],
+        key: SigningKey | None,
+        *after: pulumi.Resource,
     ) -> None:
         """Whatever uses what the cluster outputs waits for the proof."""
         plan = self.plan
@@ -344,7 +352,7 @@ class Cluster(pulumi.ComponentResource):
             rolled=rolled,
             fingerprint=fingerprint(plan),
             signing_key=key.private_key,
-            opts=self._child(depends_on=list(configured)),
+            opts=self._child(depends_on=[*configured, *after]),
         )
         self._proof = proof
         self.verdict, self.certificate, self.verification_key = proof.verdict, proof.certificate, key.public_key

@@ -31,8 +31,10 @@ def control_plane(parent: pulumi.Resource, base: str, plan: Plan, scheduler: Any
     )
 
 
-def assemble(parent: pulumi.Resource, base: str, plan: Plan, scheduler: Any, control_plane: Any) -> None:
-    """What the control plane is given: nodes for scheduling only, and the objects of the cluster."""
+def assemble(
+    parent: pulumi.Resource, base: str, plan: Plan, scheduler: Any, control_plane: Any
+) -> dict[str, pulumi.Resource]:
+    """What the control plane is given: nodes for scheduling only, and the cluster's objects. Returns its namespaces."""
     labels = kubernetes.node_labels(plan)
     for group in plan.scheduling_only:
         scheduler.create_simulated(
@@ -49,11 +51,11 @@ def assemble(parent: pulumi.Resource, base: str, plan: Plan, scheduler: Any, con
     provider = pulumi.ProviderResource(
         "kubernetes", base, settings, pulumi.ResourceOptions(parent=parent, version=PLUGIN)
     )
-    _objects(base, plan, pulumi.ResourceOptions(parent=parent, provider=provider, deleted_with=control_plane))
+    return _objects(base, plan, pulumi.ResourceOptions(parent=parent, provider=provider, deleted_with=control_plane))
 
 
-def _objects(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> None:
-    """One resource for each, in its namespace after that."""
+def _objects(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, pulumi.Resource]:
+    """One resource for each, in its namespace after that. Returns the namespaces."""
     namespaces: dict[str, pulumi.Resource] = {}
     for manifest in kubernetes.objects(plan):
         metadata = manifest["metadata"]
@@ -64,6 +66,7 @@ def _objects(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> None:
         made = pulumi.CustomResource(_token(manifest), name, manifest, pulumi.ResourceOptions.merge(opts, after))
         if manifest["kind"] == "Namespace":
             namespaces[metadata["name"]] = made
+    return namespaces
 
 
 def _token(manifest: Manifest) -> str:

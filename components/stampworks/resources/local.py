@@ -184,6 +184,7 @@ class JoinedPool(Resource):
     addresses: Output[Any]
     labels: Output[Any]
     accelerators: Output[Any]
+    drain_timeout_minutes: Output[int]
     drift: Output[Any]
 
     def __init__(
@@ -197,6 +198,7 @@ class JoinedPool(Resource):
         addresses: Input[Mapping[str, str]],
         labels: Input[Mapping[str, Mapping[str, str]]],
         accelerators: Input[Mapping[str, str]],
+        drain_timeout_minutes: Input[int],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {
@@ -207,6 +209,7 @@ class JoinedPool(Resource):
             "addresses": addresses,
             "labels": labels,
             "accelerators": accelerators,
+            "drainTimeoutMinutes": drain_timeout_minutes,
         }
         super().__init__(name, inputs, opts)
 

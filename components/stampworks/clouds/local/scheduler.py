@@ -68,6 +68,7 @@ def create_joined(
     generation: pulumi.Input[str],
     labels: Mapping[str, Mapping[str, str]],
     capacity: Mapping[str, str],
+    drain_timeout_minutes: int,
     opts: pulumi.ResourceOptions,
 ) -> JoinedPool:
     """Nodes of a pool that run pods, once they are configured. Of what they have, a kubelet sees what is real."""
@@ -81,5 +82,6 @@ def create_joined(
         addresses={node.name: node.address for node in group.nodes},
         labels={node.name: labels[node.name] for node in group.nodes},
         accelerators={name: each for name, each in capacity.items() if "/" in name},
+        drain_timeout_minutes=drain_timeout_minutes,
         opts=pulumi.ResourceOptions.merge(opts, more),
     )

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 from stampworks.clouds.local import room
 from stampworks.clouds.local.room.kubernetes import control_plane, joined, nodes
 from stampworks.configuration import drift
+from stampworks.operations import kubernetes, kubernetes_nodes
+from stampworks.operations.drain import LEAVES
 from stampworks.provider.handler import Call, Failure, Handler, Property
 
 
@@ -103,6 +105,7 @@ class JoinedPool(Handler):
         "addresses": Property("object", "the address of each node, by its name"),
         "labels": Property("object", "the labels of each node, by its name"),
         "accelerators": Property("object", "what stands for accelerators, which no device plug-in speaks for"),
+        "drainTimeoutMinutes": Property("integer", "how long nodes that leave may go on with their jobs"),
     }
     outputs: ClassVar[Mapping[str, Property]] = {
         "drift": Property("array", "what is not as declared, in words"),
@@ -125,7 +128,16 @@ class JoinedPool(Handler):
     async def delete(self, call: Call) -> None:
         cluster, _, name = call.id.partition("/")
         if await call.thread(room.is_ours, cluster, call.inputs["claim"]):
+            await call.thread(_vacate, call)
             await call.thread(joined.forget, cluster, name)
+
+
+def _vacate(call: Call) -> None:
+    """What runs there ends first; `destroy` ends the control plane, and so does not come here."""
+    cluster, names = call.inputs["cluster"], dict.fromkeys(call.inputs["addresses"], LEAVES)
+    if control_plane.answers(cluster):
+        server, timeout = kubernetes.Server(cluster, "local", ""), call.inputs.get("drainTimeoutMinutes", 0)
+        kubernetes_nodes.vacate(server, names, timeout, call.progress)
 
 
 def _addresses(inputs: Mapping[str, Any]) -> control_plane.Addresses:

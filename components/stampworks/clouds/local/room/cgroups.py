@@ -77,9 +77,8 @@ def remove(record: Path, where: str) -> None:
 def _make(hierarchy: Hierarchy, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if hierarchy.kind == _UNIFIED:
-        # A group with processes may have none below that divide: the node's own go into one beside its containers'.
-        (folder / "init").mkdir(exist_ok=True)
-        for above in (hierarchy.point, folder.parent, folder):
+        (folder / "init").mkdir(exist_ok=True)  # for the node's own processes: see what `inside` does with it
+        for above in (hierarchy.point, folder.parent):
             controllers = (above / "cgroup.controllers").read_text().split()
             (above / "cgroup.subtree_control").write_text(" ".join(f"+{each}" for each in controllers))
         return

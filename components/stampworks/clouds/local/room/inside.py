@@ -117,6 +117,7 @@ def unshare_and_boot(boot: dict[str, Any], gate: int, births: int, teller: socke
         enter_cgroups(boot["cgroups"])
         spaces = NEW_MOUNTS | NEW_HOSTNAME | NEW_IPC | NEW_PIDS | (NEW_CGROUPS if boot["cgroups"] else 0)
         check(libc.unshare(spaces), "unshare")
+        settle_in_cgroups(boot["cgroups"])
         if pid := os.fork():
             os.write(births, str(pid).encode())
             os._exit(0)
@@ -131,9 +132,17 @@ def unshare_and_boot(boot: dict[str, Any], gate: int, births: int, teller: socke
 
 
 def enter_cgroups(cgroups: list[list[str]]) -> None:
-    """Makes them this process' own; in version 2 those of containers are beside it, not below it."""
-    for folder, kind, _ in cgroups:
-        Path(folder, "init" if kind == "cgroup2" else ".", "cgroup.procs").write_text("0")
+    """Makes them this process' own, and what it then unshares begins with them."""
+    for folder, _, _ in cgroups:
+        Path(folder, "cgroup.procs").write_text("0")
+
+
+def settle_in_cgroups(cgroups: list[list[str]]) -> None:
+    """In version 2 a group that divides has no processes itself: the node's own are in one beside its containers'."""
+    for folder in (Path(folder) for folder, kind, _ in cgroups if kind == "cgroup2"):
+        (folder / "init" / "cgroup.procs").write_text("0")
+        controllers = (folder / "cgroup.controllers").read_text().split()
+        (folder / "cgroup.subtree_control").write_text(" ".join(f"+{each}" for each in controllers))
 
 
 def mount_cgroups(point: Path, cgroups: list[list[str]]) -> None:
