@@ -318,7 +318,8 @@ def test_a_pool_that_goes_lets_its_work_end_first(stack: KubernetesStack) -> Non
     )
     stack.edit(*pools)
     stack.up()
-    assert of_run(stack, "last")["state"] == "finished"
+    [ended] = stack.listed("jobsets", "--namespace=research")
+    assert (ended["metadata"]["name"], ended["status"]["terminalState"]) == ("last", "Completed")
     assert [node["metadata"]["name"] for node in stack.listed("nodes")] == ["later-001"]
     stack.edit(*reversed(pools))
     stack.up()
