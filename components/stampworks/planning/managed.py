@@ -1,0 +1,51 @@
+"""What can be said of a Kubernetes that a cloud runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stampworks.plan import UNPROVEN_TAINT, Plan
+from stampworks.planning.clouds import CLOUDS
+from stampworks.planning.clouds.choices import Managed
+from stampworks.planning.findings import Facts, Finding
+from stampworks.planning.launching import minor
+
+BESIDES = "what Kueue and other programs of the cluster run as comes from registries of the world"
+
+
+def managed(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Whether it has the version, what becomes of the proof, and where images come from."""
+    if (own := CLOUDS[plan.cloud].runs(plan.scheduler.kind)) is None:
+        return
+    yield from _version(plan, own, facts.as_of)
+    if plan.proof.level != "none" and plan.pools:
+        text = (
+            f"nothing measures nodes of {own.what} yet: each keeps the taint {UNPROVEN_TAINT}, and takes no pods until "
+            "somebody takes it away"
+        )
+        hint = "write level: none, and nodes take pods unproven; or take it away by hand, as docs/aws.md says"
+        yield Finding("kubernetes.proof", "fail", text, hint, "proof.level", "warning")
+    if plan.network.egress == "none":
+        text = f"whether pods find their images without a way out: {BESIDES}, and nodes reach AWS's own alone"
+        hint = "copy them into a registry of the account, or write egress: nat"
+        yield Finding("kubernetes.images", "unknown", text, hint, "network.egress")
+
+
+def _version(plan: Plan, own: Managed, as_of: str | None) -> Iterator[Finding]:
+    version, id_ = minor(plan.release), "kubernetes.version"
+    source = f"({own.versions_source})"
+    if (support := own.versions.get(version)) is None:
+        text = f"whether {own.what} has Kubernetes {version} of release {plan.release.name}: it is not among {source}"
+        yield Finding(id_, "unknown", text, f"ask {plan.cloud}, or take another release", "release")
+        return
+    text = f"{own.what} has Kubernetes {version} in standard support until {support.standard} {source}"
+    if as_of is None:
+        yield Finding(id_, "unknown", f"{text}, and nobody said what day it is", "", "release")
+    elif as_of[:10] >= support.extended:
+        text = f"{own.what} supported Kubernetes {version} until {support.extended}, and makes another one of it {source}"
+        yield Finding(id_, "fail", text, "take a release with a newer one", "release")
+    elif as_of[:10] >= support.standard:
+        text = f"{text}, and until {support.extended} in extended support, which costs more"
+        yield Finding(id_, "fail", text, "take a release with a newer one", "release", "warning")
+    else:
+        yield Finding(id_, "pass", text, "", "release")
