@@ -22,11 +22,8 @@ def control_plane(parent: pulumi.Resource, base: str, plan: Plan, scheduler: Any
     """That of the cloud, with a kubeconfig."""
     return scheduler.create(
         base,
-        cluster=plan.name,
+        plan=plan,
         network=network,
-        planned=plan.network,
-        release=plan.release,
-        runs_pods=bool(plan.pools),
         opts=pulumi.ResourceOptions(parent=parent, protect=plan.scheduler.protect),  # all jobs and queues are in it
     )
 

@@ -8,7 +8,7 @@ from ipaddress import IPv4Network
 
 from stampworks import catalog
 from stampworks.declaration import AGAIN, Declaration, Source
-from stampworks.plan import Group, Launch, Network, Plan, Release, Subnet
+from stampworks.plan import Egress, Group, Launch, Network, Plan, Release, Subnet
 from stampworks.planning.clouds.choices import Choices, Launches, Subnets
 from stampworks.planning.findings import Facts, Finding
 from stampworks.planning.hardware import KERNEL
@@ -92,9 +92,7 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
             notes.problem("network.egress", problem, "take it out")
         return network
     how, egress = choices.launches, wanted or "nat"
-    endpoints, managed_kubernetes = how.endpoints[egress], choices.runs(declaration.scheduler.kind)
-    if managed_kubernetes and egress == "none":
-        endpoints = tuple(sorted({*endpoints, *managed_kubernetes.endpoints}))
+    endpoints = _endpoints(egress, declaration, how, choices)
     if not wanted:
         notes.reason("network.egress", "nodes have private addresses, and packages and images come from the world")
     managed = declaration.scheduler.database == "managed"
@@ -124,6 +122,12 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
         endpoints=endpoints,
         card_addresses=card_addresses,
     )
+
+
+def _endpoints(egress: Egress, declaration: Declaration, how: Launches, choices: Choices) -> tuple[str, ...]:
+    own = choices.runs(declaration.scheduler.kind)
+    more = own.endpoints if own and egress == "none" else ()
+    return (*how.endpoints[egress], *more)
 
 
 def _beside_storage(subnets: Sequence[Subnet], name: str, *, public: bool) -> Iterator[Subnet]:

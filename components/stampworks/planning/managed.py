@@ -42,7 +42,9 @@ def _version(plan: Plan, own: Managed, as_of: str | None) -> Iterator[Finding]:
     if as_of is None:
         yield Finding(id_, "unknown", f"{text}, and nobody said what day it is", "", "release")
     elif as_of[:10] >= support.extended:
-        text = f"{own.what} supported Kubernetes {version} until {support.extended}, and makes another one of it {source}"
+        text = (
+            f"{own.what} supported Kubernetes {version} until {support.extended}, and makes another one of it {source}"
+        )
         yield Finding(id_, "fail", text, "take a release with a newer one", "release")
     elif as_of[:10] >= support.standard:
         text = f"{text}, and until {support.extended} in extended support, which costs more"

@@ -18,7 +18,9 @@ def choose(declaration: Declaration, choices: Choices, notes: Notes) -> Release:
     row = _fitting(declaration, catalog.releases()[declaration.release or catalog.newest_release()], notes)
     scheduler = declaration.scheduler
     if managed := choices.runs(scheduler.kind):
-        notes.reason("release.suite", f"nodes are {managed.what}'s, and have what its image has: no playbook adds to it")
+        notes.reason(
+            "release.suite", f"nodes are {managed.what}'s, and have what its image has: no playbook adds to it"
+        )
         return Release(
             name=row.name,
             suite=managed.suite,
