@@ -48,7 +48,8 @@ def assemble(
     provider = pulumi.ProviderResource(
         "kubernetes", base, settings, pulumi.ResourceOptions(parent=parent, version=PLUGIN)
     )
-    return _objects(base, plan, pulumi.ResourceOptions(parent=parent, provider=provider, deleted_with=control_plane))
+    server = scheduler.server(control_plane)
+    return _objects(base, plan, pulumi.ResourceOptions(parent=parent, provider=provider, deleted_with=server))
 
 
 def _objects(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, pulumi.Resource]:

@@ -21,10 +21,14 @@ def managed(plan: Plan, facts: Facts) -> Iterator[Finding]:
     if plan.proof.level != "none" and plan.pools:
         text = (
             f"nothing measures nodes of {own.what} yet: each keeps the taint {UNPROVEN_TAINT}, and takes no pods until "
-            "somebody takes it away"
+            "somebody gives it back by force"
         )
-        hint = "write level: none, and nodes take pods unproven; or take it away by hand, as docs/aws.md says"
+        hint = "write level: none, and nodes take pods unproven; or `stampworks return NODE --force` for each"
         yield Finding("kubernetes.proof", "fail", text, hint, "proof.level", "warning")
+    for index, one in enumerate(plan.storage):
+        text = f"{one.name} is made, and nothing brings it into pods: no driver for it is on nodes of {own.what} yet"
+        hint = "add its driver and a PersistentVolume; `pulumi stack output mounts` says where it is"
+        yield Finding("kubernetes.storage", "fail", text, hint, f"storage[{index}]", "warning", one.name)
     if plan.network.egress == "none":
         text = f"whether pods find their images without a way out: {BESIDES}, and nodes reach AWS's own alone"
         hint = "copy them into a registry of the account, or write egress: nat"

@@ -38,6 +38,11 @@ def installed() -> dict[str, str]:
     return found
 
 
+def packages() -> dict[str, str]:
+    """Those that answer in a rehearsal, and the version that each program asks of its plugin."""
+    return {**without_sdk(), **installed()}
+
+
 class Servers:
     """A thread in which servers answer, as many as are begun one after the other."""
 
@@ -68,7 +73,7 @@ class Servers:
 async def _start(recording: Recording) -> tuple[list[grpc.aio.Server], dict[str, int]]:
     ours = own.package()
     servicers: dict[str, provider_pb2_grpc.ResourceProviderServicer] = {
-        name: Ruled(rules_of(name), version) for name, version in {**without_sdk(), **installed()}.items()
+        name: Ruled(rules_of(name), version) for name, version in packages().items()
     }
     servicers[ours.name] = Server(ours, "")
     servers, ports = [], {}

@@ -124,9 +124,11 @@ class Place(pulumi.ComponentResource):
             opts=opts,
         )
 
-    def allow(self, name: str, one: ec2.SecurityGroup, other: ec2.SecurityGroup, opts: ResourceOptions) -> None:
+    def allow(
+        self, name: str, one: ec2.SecurityGroup, other: ec2.SecurityGroup, opts: ResourceOptions
+    ) -> list[pulumi.Resource]:
         """Everything between the two, in both directions."""
-        for rule in (vpc.SecurityGroupIngressRule, vpc.SecurityGroupEgressRule):
+        return [
             rule(
                 name,
                 security_group_id=one.id,
@@ -135,6 +137,8 @@ class Place(pulumi.ComponentResource):
                 tags=self.tags("inside"),
                 opts=opts,
             )
+            for rule in (vpc.SecurityGroupIngressRule, vpc.SecurityGroupEgressRule)
+        ]
 
 
 def cost_tags(plan: Plan) -> dict[str, str]:

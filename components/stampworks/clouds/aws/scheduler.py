@@ -49,15 +49,18 @@ class ControlPlane(pulumi.ComponentResource):
         super().__init__("stampworks:aws:ControlPlane", name, None, ResourceOptions.merge(place.within(opts), after))
         self._name, self.plan, self.place = name, plan, place
         self._opts = place.within(ResourceOptions(parent=self))
+        rules = self._reached()
         self.cluster = self._cluster(ResourceOptions.merge(self._opts, ResourceOptions(protect=protect)))
-        before = [self._addon("kube-proxy"), self._addon("eks-pod-identity-agent"), self._pods_network()]
-        system = NodePool(f"{name}-{plan.controller.name}", self, plan.controller, self._child(depends_on=before))
+        agents = [self._addon("kube-proxy"), self._addon("eks-pod-identity-agent"), self._pods_network()]
+        system = NodePool(
+            f"{name}-{plan.controller.name}", self, plan.controller, self._child(depends_on=[*rules, *agents])
+        )
         selector = {"nodeSelector": {POOL: plan.controller.name}}
         self._addon("coredns", self._child(depends_on=[system]), configuration_values=_text(selector))
         for user in plan.users:
             self._let_in(user.name)
         self.id, self.address = self.cluster.id, self.cluster.endpoint
-        self.kubeconfig = self._known().apply(lambda known: _kubeconfig(plan.region, *known))
+        self.kubeconfig = self._known().apply(lambda known: tags.kubeconfig(plan.region, *known))
         self.register_outputs({"kubeconfig": Output.secret(self.kubeconfig)})
 
     def node_config(self, group: Group) -> Output[str]:
@@ -83,6 +86,13 @@ class ControlPlane(pulumi.ComponentResource):
         made = self.cluster
         return Output.all(made.name, made.endpoint, made.certificate_authority.apply(lambda one: one["data"]))
 
+    def _reached(self) -> list[pulumi.Resource]:
+        """Nodes reach the server, and it reaches them; nobody else does."""
+        name, place = self._name, self.place
+        self._group = place.security_group(name, "control-plane", "the server of Kubernetes", self._opts)
+        there = place.allow(f"{name}-nodes-control-plane", place.nodes, self._group, self._opts)
+        return [*there, *place.allow(f"{name}-control-plane-nodes", self._group, place.nodes, self._opts)]
+
     def _cluster(self, opts: ResourceOptions) -> eks.Cluster:
         name, plan, place = self._name, self.plan, self.place
         own = place.tags("control-plane")
@@ -94,9 +104,6 @@ class ControlPlane(pulumi.ComponentResource):
             opts=self._opts,
         )
         role = self._role("control-plane", "eks.amazonaws.com", ["AmazonEKSClusterPolicy"])
-        group = place.security_group(name, "control-plane", "the server of Kubernetes", self._opts)
-        place.allow(f"{name}-nodes-control-plane", place.nodes, group, self._opts)
-        place.allow(f"{name}-control-plane-nodes", group, place.nodes, self._opts)
         elsewhere = place.elsewhere(
             f"{name}-control-plane", "control-plane", plan.network, self._opts, without=_WITHOUT_EKS
         )
@@ -108,7 +115,7 @@ class ControlPlane(pulumi.ComponentResource):
             role_arn=role.arn,
             vpc_config={
                 "subnet_ids": [place.subnets["nodes"].id, elsewhere.id],
-                "security_group_ids": [group.id],
+                "security_group_ids": [self._group.id],
                 "endpoint_private_access": True,
                 "endpoint_public_access": False,
             },
@@ -154,7 +161,7 @@ class ControlPlane(pulumi.ComponentResource):
     def _let_in(self, user: str) -> None:
         """A person is who may act in the role of that name, which the account says; to Kubernetes it is the declared
         user, who may do in a team's namespace what the team's role says, and nothing else."""
-        name, own = f"{self._name}-user-{user}", self.place.tags(f"user-{user}")
+        name, own = f"{self._name}-{user}", self.place.tags(user)  # IAM takes 64 characters
         role = iam.Role(name, assume_role_policy=self.cluster.arn.apply(_of_account), tags=own, opts=self._opts)
         may = self.cluster.arn.apply(lambda arn: allowed([{"Action": "eks:DescribeCluster", "Resource": arn}]))
         iam.RolePolicy(name, role=role.id, policy=may, opts=self._opts)
@@ -254,32 +261,17 @@ def _of_account(arn: str) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
 
-def _kubeconfig(region: str, cluster: str, server: str, certificate: str) -> str:
-    command = ["eks", "get-token", "--cluster-name", cluster, "--region", region, "--output", "json"]
-    exec_ = {
-        "apiVersion": "client.authentication.k8s.io/v1beta1",
-        "command": "aws",
-        "args": command,
-        "interactiveMode": "Never",
-    }
-    return _text(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": cluster, "cluster": {"server": server, "certificate-authority-data": certificate}}],
-            "users": [{"name": cluster, "user": {"exec": exec_}}],
-            "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": cluster}}],
-            "current-context": cluster,
-        }
-    )
-
-
 def _text(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
 def create(name: str, *, plan: Plan, network: Connections, opts: ResourceOptions) -> ControlPlane:
     return ControlPlane(name, plan, network, opts)
+
+
+def server(control_plane: ControlPlane) -> pulumi.Resource:
+    """With what all goes that it was given."""
+    return control_plane.cluster
 
 
 def create_pool(name: str, *, control_plane: ControlPlane, group: Group, opts: ResourceOptions) -> NodePool:

@@ -27,6 +27,11 @@ def create(name: str, *, plan: Plan, network: LocalNetwork, opts: pulumi.Resourc
     )
 
 
+def server(control_plane: LocalControlPlane) -> pulumi.Resource:
+    """With what all goes that it was given."""
+    return control_plane
+
+
 def create_simulated(
     name: str,
     *,
