@@ -140,7 +140,8 @@ class ControlPlane(pulumi.ComponentResource):
         )
 
     def _addon(self, addon: str, opts: ResourceOptions | None = None, **settings: Any) -> eks.Addon:
-        """In the version that EKS gives this Kubernetes when it is made: nobody publishes which one that is."""
+        """In the version that is EKS's default for this Kubernetes when it is made, and stays at it: which one goes with
+        which, EKS alone knows."""
         return eks.Addon(
             f"{self._name}-{addon}",
             cluster_name=self.cluster.name,
