@@ -72,7 +72,7 @@ def _rules() -> str:
             lines.append(f"- `{name}`: {rules.reserved_why}; {sizes}.")
     lines += [
         "",
-        f"Where the pods of a Kubernetes have addresses from, of which those of {_names(with_kubernetes())} are stamped:",
+        f"Where pods of a Kubernetes have addresses from, of which those of {_names(with_kubernetes())} are stamped:",
         "",
     ]
     for name, choices in CLOUDS.items():
