@@ -57,8 +57,8 @@ class Recorder(mocks.Mocks):
         }
         return args.name, {**args.inputs, **outputs.get(args.typ.split(":")[-1], {})}
 
-    def call(self, _: pulumi.runtime.MockCallArgs) -> dict[Any, Any]:
-        return {"names": ["us-east-1a", "us-east-1b"]}
+    def call(self, _: pulumi.runtime.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
+        return {"names": ["us-east-1a", "us-east-1b"]}, []
 
     def inputs(self, kind: str, name: str) -> dict[str, Any]:
         return dict(self.seen[(kind, name)].inputs)

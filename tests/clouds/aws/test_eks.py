@@ -39,13 +39,14 @@ def plan() -> Plan:
 
 @pytest.fixture
 def cluster(rehearsed: Rehearsed) -> Mapping[str, Any]:
-    [made] = [each["values"] for each in rehearsed.made if each["type"] == "aws:eks/cluster:Cluster"]
+    [made] = rehearsed.of("Cluster")
     return made
 
 
 def told(template: Mapping[str, Any]) -> dict[str, Any]:
     """What a node is told at its first boot."""
-    [part] = email.message_from_string(base64.b64decode(template["userData"]).decode()).get_payload()
+    message: Any = email.message_from_string(base64.b64decode(template["userData"]).decode())
+    [part] = message.get_payload()
     assert part.get_content_type() == "application/node.eks.aws"
     found: dict[str, Any] = yaml.safe_load(part.get_payload())
     return found

@@ -140,8 +140,7 @@ class ControlPlane(pulumi.ComponentResource):
         )
 
     def _addon(self, addon: str, opts: ResourceOptions | None = None, **settings: Any) -> eks.Addon:
-        """In the version that is EKS's default for this Kubernetes when it is made, and stays at it: which one goes with
-        which, EKS alone knows."""
+        """In the version that is EKS's default for this Kubernetes on the day when it is made."""
         return eks.Addon(
             f"{self._name}-{addon}",
             cluster_name=self.cluster.name,
