@@ -103,7 +103,7 @@ class ControlPlane(pulumi.ComponentResource):
             tags=own,
             opts=self._opts,
         )
-        role = self._role("control-plane", "eks.amazonaws.com", ["AmazonEKSClusterPolicy"])
+        role, attached = self._role("control-plane", "eks.amazonaws.com", "AmazonEKSClusterPolicy")
         elsewhere = place.elsewhere(
             f"{name}-control-plane", "control-plane", plan.network, self._opts, without=_WITHOUT_EKS
         )
@@ -125,16 +125,17 @@ class ControlPlane(pulumi.ComponentResource):
             enabled_cluster_log_types=[*_LOGS],
             upgrade_policy={"support_type": "EXTENDED"},  # another version is a change, and not EKS's to make
             tags=own,
-            opts=ResourceOptions.merge(opts, ResourceOptions(depends_on=[logs, role])),
+            opts=ResourceOptions.merge(opts, ResourceOptions(depends_on=[logs, *attached])),
         )
 
     def _pods_network(self) -> eks.Addon:
-        """Addresses for pods as the plan counts them, by a role that no other pod can act in; and it keeps teams' pods
-        apart, as their namespaces say."""
-        role = self._role("pods-network", "pods.eks.amazonaws.com", ["AmazonEKS_CNI_Policy"], "sts:TagSession")
+        """Addresses for pods as the plan counts them, by a role that is associated with it alone; and it keeps teams'
+        pods apart, as their namespaces say."""
+        role, attached = self._role("pods-network", "pods.eks.amazonaws.com", "AmazonEKS_CNI_Policy", "sts:TagSession")
         settings = {"enableNetworkPolicy": "true", "env": {"ENABLE_PREFIX_DELEGATION": "true"}}
         return self._addon(
             "vpc-cni",
+            self._child(depends_on=attached),
             configuration_values=_text(settings),
             pod_identity_associations=[{"role_arn": role.arn, "service_account": "aws-node"}],
         )
@@ -150,13 +151,13 @@ class ControlPlane(pulumi.ComponentResource):
             **settings,
         )
 
-    def _role(self, what: str, service: str, policies: Sequence[str], *more: str) -> iam.Role:
+    def _role(self, what: str, service: str, policy: str, *more: str) -> tuple[iam.Role, list[pulumi.Resource]]:
+        """With what has to be there before it is acted in, and until it is not any more."""
         name = f"{self._name}-{what}"
         role = iam.Role(
             name, assume_role_policy=assumed_by(service, *more), tags=self.place.tags(what), opts=self._opts
         )
-        attach(name, role, policies, self._opts)
-        return role
+        return role, attach(name, role, [policy], self._opts)
 
     def _let_in(self, user: str) -> None:
         """A person is who may act in the role of that name, which the account says; to Kubernetes it is the declared
