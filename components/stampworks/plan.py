@@ -724,6 +724,11 @@ class Plan:
         return self.pools if self.scheduler.kind == "kubernetes" else self.running
 
     @property
+    def managed(self) -> bool:
+        """Whether the cloud runs its Kubernetes and makes its nodes: no playbook does, and a plan names none."""
+        return self.scheduler.kind == "kubernetes" and any(group.launch for group in self.groups)
+
+    @property
     def login(self) -> tuple[Group, ...]:
         """The group of login nodes, where there are some."""
         return tuple(group for group in self.groups if group.role == "login")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import importlib
 import json
 import shlex
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +17,9 @@ import pulumi
 import pytest
 from pulumi.runtime import mocks
 from stampworks import Cluster
+from stampworks.cluster.clouds import refusals
 from stampworks.cluster.component import OUTPUTS
-from stampworks.declaration import load_file
+from stampworks.declaration import load_file, load_value
 from stampworks.plan import Plan, fingerprint
 from stampworks.planning import plan
 
@@ -41,6 +44,9 @@ class Recorder(mocks.Mocks):
             "LocalNetwork": {"instance": "1-1"},
             "LocalGroup": {"generation": f"generation of {args.name}"},
             "LocalControlPlane": {"kubeconfig": "of the administrator", "bootstrap": "of nodes to be"},
+            "Cluster": {"endpoint": "https://there", "arn": "arn:aws:eks:there:1:cluster/test"}
+            | {"certificateAuthority": {"data": "its own"}},
+            "LaunchTemplate": {"latestVersion": 1},
             "Roster": {
                 "reach": ["enter"],
                 "user": "root",
@@ -51,8 +57,8 @@ class Recorder(mocks.Mocks):
         }
         return args.name, {**args.inputs, **outputs.get(args.typ.split(":")[-1], {})}
 
-    def call(self, _: pulumi.runtime.MockCallArgs) -> tuple[dict[Any, Any], None]:
-        return {}, None
+    def call(self, _: pulumi.runtime.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
+        return {"names": ["us-east-1a", "us-east-1b"]}, []
 
     def inputs(self, kind: str, name: str) -> dict[str, Any]:
         return dict(self.seen[(kind, name)].inputs)
@@ -144,7 +150,7 @@ def test_what_can_be_planned_only_is_refused(tmp_path: Path, monkeypatch: pytest
         Cluster("local", dataclasses.replace(made, cloud="azure"))
     kubernetes = (
         "scheduler.kind: a Kubernetes cluster on azure can be planned and reviewed, and not stamped yet\n"
-        "  hint: write kind: slurm; there are components for Kubernetes on local; "
+        "  hint: write kind: slurm; there are components for Kubernetes on aws, local; "
         "`stampworks plan` shows what it would be"
     )
     azure = (
@@ -186,6 +192,68 @@ def test_nodes_that_run_pods_are_configured_before_they_are_known(tmp_path: Path
     recorder, _ = stamp(simulated)
     assert recorder.inputs("LocalControlPlane", "local")["podsCidr"] == ""
     assert not {kind for kind, _ in recorder.seen} & {"JoinedPool", "Playbook", "Roster", "LocalGroup"}
+
+
+BOUGHT = {
+    "on-demand": ("ON_DEMAND", None, True),
+    "spot": ("SPOT", None, True),
+    "reserved": ("ON_DEMAND", None, False),
+    "block": ("CAPACITY_BLOCK", {"marketType": "capacity-block"}, False),
+}
+
+
+@pytest.fixture
+def aws() -> None:
+    """Its SDK is loaded when it is first used, all of it, and some of that is deprecated."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for package in ("cloudwatch", "ec2", "eks", "iam"):
+            hasattr(importlib.import_module(f"pulumi_aws.{package}"), "__all__")
+
+
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize("purchase", BOUGHT)
+def test_nodes_of_eks_are_bought_as_declared(purchase: str) -> None:
+    """Spot the group buys itself, and no template may say it; a block both have to say; what was bought before is where
+    it is, and in no placement group. No playbook, no roster and no proof is of them."""
+    reservation = {"reservation": "cr-1"} if purchase in ("reserved", "block") else {}
+    recorder, outputs = stamp(on_eks({"purchase": purchase, **reservation}))
+    capacity, market, together = BOUGHT[purchase]
+    template = recorder.inputs("LaunchTemplate", "test-gpu")
+    assert recorder.inputs("NodeGroup", "test-gpu")["capacityType"] == capacity
+    assert template.get("instanceMarketOptions") == market
+    target = template.get("capacityReservationSpecification", {}).get("capacityReservationTarget")
+    assert target == ({"capacityReservationId": "cr-1"} if reservation else None)
+    assert (("PlacementGroup", "test-gpu") in recorder.seen) is together
+    assert recorder.inputs("NodeGroup", "test-head")["scalingConfig"]["desiredSize"] == 2
+    assert not {kind for kind, _ in recorder.seen} & {"Playbook", "Roll", "Roster", "SigningKey", "Qualification"}
+    assert (outputs["verdict"], outputs["head"]) == ("unknown", "https://there")
+    kubeconfig = json.loads(outputs["kubeconfig"])
+    assert kubeconfig["users"][0]["user"]["exec"]["command"] == "aws"
+
+
+def test_nodes_that_eks_cannot_have_are_refused() -> None:
+    more = {"name": "many", "machine": "p5", "count": 100, "scheduling_only": True}
+    assert not refusals(on_eks({}), ())
+    assert refusals(on_eks({}, more), ()) == [
+        (
+            "pools[1].scheduling_only",
+            "pool many is for scheduling only, and nothing on aws simulates nodes",
+            "take the pool out; `local` simulates as many as you like",
+        )
+    ]
+
+
+def on_eks(pool: dict[str, Any], *more: dict[str, Any]) -> Plan:
+    """With images that somebody has looked up."""
+    gpu = {"name": "gpu", "machine": "p5", "count": 4, "zone": "us-east-1a", **pool}
+    declared = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": [gpu, *more]}
+    made = plan(load_value({**declared, "scheduler": {"kind": "kubernetes"}}, "test"))
+    groups = [
+        dataclasses.replace(group, launch=group.launch and dataclasses.replace(group.launch, image="ami-1"))
+        for group in made.groups
+    ]
+    return dataclasses.replace(made, groups=tuple(groups))
 
 
 def test_a_cluster_that_nobody_wants_proven_has_no_proof(tmp_path: Path) -> None:

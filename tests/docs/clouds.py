@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from stampworks import catalog
-from stampworks.cluster.clouds import rehearsed, stamped
+from stampworks.cluster.clouds import rehearsed, stamped, with_kubernetes
 from stampworks.declaration import Scheduler
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.clouds.choices import Choices
@@ -19,7 +19,8 @@ HEADER = """\
 What can be done where, as the code says; `python -m tests.docs.clouds` makes this page anew. *Planned*: `stampworks
 plan`, `review`, `explain` and `estimate` work, without an account. *Rehearsed*: `stampworks rehearse` shows what `up`
 would make. *Stamped*: `pulumi up` makes the cluster, too; it
-refuses a cloud that can be planned only, as it does `kind: kubernetes` elsewhere than on `local`, and creates nothing.
+refuses a cloud that can be planned only, as it does `kind: kubernetes` elsewhere than on
+{kubernetes}, and creates nothing.
 
 *Nodes* are named by the plan where we start them; elsewhere a plan knows how many there are. *Addresses* are numbered
 one by one, handed out by the cloud from subnets of the cluster's range, or come with a rented machine.
@@ -41,7 +42,8 @@ def page() -> str:
     )
     rows = [_cloud(name, choices) for name, choices in CLOUDS.items()]
     lines = [_row(header), _row("---" for _ in header), *map(_row, rows)]
-    return f"{HEADER}\n" + "\n".join(lines) + "\n\n" + _rules()
+    header_ = HEADER.format(kubernetes=_names(with_kubernetes()))
+    return f"{header_}\n" + "\n".join(lines) + "\n\n" + _rules()
 
 
 def _cloud(name: str, choices: Choices) -> tuple[str, ...]:
@@ -70,7 +72,7 @@ def _rules() -> str:
             lines.append(f"- `{name}`: {rules.reserved_why}; {sizes}.")
     lines += [
         "",
-        "Where the pods of a Kubernetes have addresses from, of which only that of `local` is stamped yet:",
+        f"Where pods of a Kubernetes have addresses from, of which those of {_names(with_kubernetes())} are stamped:",
         "",
     ]
     for name, choices in CLOUDS.items():
@@ -81,8 +83,15 @@ def _rules() -> str:
         takes = f"at {PODS} pods a node takes {pods.node_addresses(PODS)} addresses ({pods.node_why})"
         lines.append(f"- `{name}`: {pods.way}, out of {where}; {takes}. {pods.why[0].upper()}{pods.why[1:]}.")
     unknown = ", ".join(f"`{name}`" for name, choices in CLOUDS.items() if choices.pods is None)
+    for name, choices in CLOUDS.items():
+        if own := choices.managed:
+            lines.append(f"- Of `{name}` the Kubernetes is {own.what}, which makes and names its nodes itself.")
     lines.append(f"- Unknown: {unknown}.")
     return "\n".join(lines) + "\n"
+
+
+def _names(clouds: Iterable[str]) -> str:
+    return " and ".join(f"`{cloud}`" for cloud in clouds)
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from stampworks.cli import exits
+from stampworks import planning
+from stampworks.cli import exits, stacks
 from stampworks.cli.main import main
-from stampworks.operations import BusyError, HeldError, InputError, kubernetes_nodes
+from stampworks.declaration import load_value
+from stampworks.operations import BusyError, HeldError, InputError, kubernetes_nodes, kubernetes_status
 from stampworks.operations.drain import LEAVES
 from stampworks.operations.kubernetes import Server
 from stampworks.plan import Plan
@@ -171,3 +173,52 @@ def test_from_the_command_line(
     assert found["nodes"][0] == {"name": "gpu-001", "ready": True, "held": None, "runs": ["run research/long"]}
     server.there[1] = node("gpu-002", ready=False)
     assert main(["return", "gpu-002"]) == exits.NO
+
+
+def on_eks() -> Plan:
+    pool = {"name": "gpu", "machine": "p5", "count": 2}
+    declared = {"version": 1, "name": "k", "cloud": "aws", "region": "us-east-1", "pools": [pool]}
+    return planning.plan(load_value({**declared, "scheduler": {"kind": "kubernetes"}}, "test"))
+
+
+def labelled(name: str, pool: str = "gpu", **more: Any) -> Any:
+    made = node(name, **more)
+    made["metadata"]["labels"] = {"stampworks/pool": pool}
+    return made
+
+
+def test_nodes_that_a_cloud_names_are_known_by_their_pool(server: StandIn) -> None:
+    """Those of the system are nobody's to take out."""
+    server.there = [labelled("ip-1"), labelled("ip-2", taints=["stampworks/unproven"]), labelled("ip-3", "head")]
+    kubernetes_nodes.drain(on_eks(), ["ip-1"], FANS)
+    assert of(server, "ip-1") == (True, "person alice: new fans")
+    kubernetes_nodes.give_back(on_eks(), ["ip-2"], force=True)
+    assert server.told[-1] == "taint node ip-2 stampworks/unproven-"
+    with pytest.raises(InputError, match="no node is called 'ip-3'"):
+        kubernetes_nodes.drain(on_eks(), ["ip-3"], FANS)
+
+
+@pytest.mark.parametrize(
+    ("there", "why"),
+    [
+        ([labelled("ip-1"), labelled("ip-2")], ()),
+        ([labelled("ip-1"), labelled("ip-2", "head")], ("pool gpu: 1 of 2 nodes are there",)),
+        ([labelled("ip-1"), labelled("ip-2", ready=False)], ("ip-2: not ready",)),
+        (
+            [labelled("ip-1"), labelled("ip-2", taints=["stampworks/unproven"])],
+            ("ip-2: takes no pods: proof: not proven yet",),
+        ),
+    ],
+)
+def test_nodes_that_a_cloud_names_are_counted(there: list[Any], why: tuple[str, ...], server: StandIn) -> None:
+    """A cluster that lacks one is not well, though nobody can say which one it is."""
+    server.there = there
+    server.listed = lambda *_, **__: there  # type: ignore[method-assign]
+    found = kubernetes_status.status(on_eks())
+    assert (found.verdict, found.why) == ("fail" if why else "pass", why)
+
+
+def test_what_needs_our_programs_on_nodes_says_that_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacks, "plan_of", lambda _: on_eks())
+    with pytest.raises(exits.CliError, match="nodes of cluster k are aws's own: none has programs of ours"):
+        stacks.cluster_of("aws-p5en-eks")

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stampworks.rehearsal.rules import FOLDER, Rule, Rules, Source, rules_of
+from stampworks import planning
+from stampworks.declaration import load_stack
+from stampworks.rehearsal.rules import FOLDER, Rule, Rules, Source, rules_of, without_sdk
+from stampworks.schedulers.kubernetes import objects
 
 URN = "urn:pulumi:dev::trial::aws:ec2/vpc:Vpc::net"
 GETTER = re.compile(r'@pulumi\.getter(?:\(name="(\w+)"\))?\n(?:\s+@.*\n)*\s+def (\w+)')
-PACKAGES = sorted(file.stem for file in FOLDER.glob("*.yaml"))
+PACKAGES = sorted({file.stem for file in FOLDER.glob("*.yaml")} - {*without_sdk()})
 
 
 def test_an_id_is_another_one_for_another_resource_and_for_the_next_one() -> None:
@@ -94,6 +97,13 @@ def test_rules_name_what_the_sdk_has(package: str) -> None:
         named |= {*rule.counts, rule.unique} - {""}
         wrong += [f"{token}: {name}" for name in sorted(named - known)]
     assert not wrong
+
+
+@pytest.mark.parametrize("stack", ["aws-p5en-eks", "local-k8s"])
+def test_every_object_that_a_kubernetes_is_given_has_a_rule(stack: str) -> None:
+    plan = planning.plan(load_stack(stack, Path(__file__).parents[2] / "stacks"))
+    known = {token.partition(":")[2].removeprefix("core/") for token in rules_of("kubernetes").types}
+    assert not {f"{each['apiVersion']}:{each['kind']}" for each in objects(plan)} - known
 
 
 def _modules(folder: Path) -> list[str]:

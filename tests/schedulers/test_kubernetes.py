@@ -96,12 +96,36 @@ def test_queues_with_the_same_pools_are_one_to_kueue() -> None:
 
 
 def test_only_a_pool_whose_nodes_have_a_place_goes_by_the_topology() -> None:
-    """On AWS nobody knows where nodes will be: their pool is a flavor, and nothing more."""
-    pool = {"name": "gpu", "machine": "p5.48xlarge", "count": 4}
-    declared = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": [pool]}
-    plan = planning.plan(load_value({**declared, "scheduler": {"kind": "kubernetes"}}, "test"))
+    """On Azure nobody knows where nodes will be: their pool is a flavor, and nothing more."""
+    plan = on("azure", "ND96isr_H100_v5", "eastus")
     assert of_kind(plan, "ResourceFlavor")["test-gpu"]["spec"] == {"nodeLabels": {"stampworks/pool": "gpu"}}
     assert "topologyName" in of_kind(planned(), "ResourceFlavor")["test-many"]["spec"]
+
+
+def test_levels_are_the_cloud_s_own_labels_where_its_kubernetes_has_some() -> None:
+    """EKS labels nodes with the layers of AWS's network; those of a pool without a fabric go anywhere."""
+    plan = on("aws", "p5.48xlarge", "us-east-1", {"name": "small", "machine": "m7i.2xlarge", "count": 2})
+    layers = [f"topology.k8s.aws/network-node-layer-{layer}" for layer in (1, 2, 3)]
+    [topology] = of_kind(plan, "Topology").values()
+    assert [each["nodeLabel"] for each in topology["spec"]["levels"]] == [*layers, "kubernetes.io/hostname"]
+    assert kubernetes.level_labels(plan) == tuple(layers)
+    flavors = of_kind(plan, "ResourceFlavor")
+    assert flavors["test-gpu"]["spec"]["topologyName"] == "test"
+    assert "topologyName" not in flavors["test-small"]["spec"]
+    flat = on("aws", "p5.48xlarge", "us-east-1", topology="flat")
+    assert "topologyName" not in of_kind(flat, "ResourceFlavor")["test-gpu"]["spec"]
+
+
+def test_no_directory_of_a_node_is_promised_where_no_playbook_makes_nodes() -> None:
+    """A pod would wait for it for ever."""
+    assert of_kind(planned(), "PersistentVolume")
+    assert not of_kind(on("aws", "p5.48xlarge", "us-east-1"), "PersistentVolume")
+
+
+def on(cloud: str, machine: str, region: str, *more: dict[str, Any], **scheduler: Any) -> Plan:
+    pools = [{"name": "gpu", "machine": machine, "count": 4}, *more]
+    declared = {"version": 1, "name": "test", "cloud": cloud, "region": region, "pools": pools}
+    return planning.plan(load_value({**declared, "scheduler": {"kind": "kubernetes", **scheduler}}, "test"))
 
 
 def test_how_many_objects_there_are_does_not_depend_on_how_many_nodes() -> None:

@@ -53,6 +53,8 @@ def good_on_aws() -> dict[str, Any]:
     made = good()
     container(made)["resources"]["limits"] |= {"vpc.amazonaws.com/efa": 32, "hugepages-2Mi": "5120Mi"}
     container(made)["env"] = [{"name": "FI_PROVIDER", "value": "efa"}, {"name": "NCCL_NET", "value": "AWS Libfabric"}]
+    layer = "topology.k8s.aws/network-node-layer-3"
+    pods(made)["metadata"]["annotations"] = {"kueue.x-k8s.io/podset-preferred-topology": layer}
     return made
 
 

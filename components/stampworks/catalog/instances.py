@@ -56,8 +56,9 @@ class PublishedImage:
     source: str
     read: str
 
-    def of(self, machine: Machine) -> str:
-        return _of(self, machine)
+    def of(self, machine: Machine, kubernetes: str = "") -> str:
+        """For nodes of a Kubernetes by its version: 1.34."""
+        return _of(self, machine).replace("{kubernetes}", kubernetes)
 
 
 def fabric_cards(machine: Machine) -> tuple[int, ...]:

@@ -132,6 +132,10 @@ def members_of(plan: Plan, stack: str) -> Roster:
     if plan.scheduler.kind == "kubernetes" and not plan.pools:
         what = f"all nodes of cluster {plan.name} are for scheduling only, and nothing runs on them"
         raise exits.CliError(what, "declare a pool without scheduling_only: true")
+    if plan.managed:
+        what = f"nodes of cluster {plan.name} are {plan.cloud}'s own: none has programs of ours, or is reached by ssh"
+        hint = "stampworks status, drain, return and kubectl ask its Kubernetes"
+        raise exits.CliError(what, hint)
     roster = members(plan.cloud, plan.name, plan.region)
     if not roster.members:
         start = "pulumi up" if stack.endswith(".json") else f"pulumi up -s {stack}"

@@ -66,6 +66,9 @@ def _of_kubernetes(plan: Plan) -> Iterator[tuple[str, str, str]]:
         there = f"write kind: slurm; there are components for Kubernetes on {', '.join(with_kubernetes())}"
         yield "scheduler.kind", what, f"{there}; `stampworks plan` shows what it would be"
     for index, group in enumerate(declared_pools(plan.groups)):
+        if group.role == "scheduling only" and plan.managed:
+            what = f"pool {group.name} is for scheduling only, and nothing on {plan.cloud} simulates nodes"
+            yield f"pools[{index}].scheduling_only", what, "take the pool out; `local` simulates as many as you like"
         if group.role == "worker" and plan.cloud == "local" and os.geteuid():
             what = f"nodes of pool {group.name} would run pods, and on local only root can divide a machine among pods"
             yield f"pools[{index}]", what, "write scheduling_only: true, or do this as root"

@@ -124,12 +124,14 @@ class Cluster(pulumi.ComponentResource):
         storage = self._storage(place)
         self._attached = self._found(storage, [], [])
         ready: Output[Any] = control_plane.id
-        if plan.pools:
+        if plan.managed:
+            ready = Output.all(*(self._managed(scheduler, control_plane, group).id for group in plan.pools))
+        elif plan.pools:
             self._join(scheduler, control_plane, network, storage, namespaces[scheduling.PROOF])
             ready = self._proof.id
         self.kubeconfig = Output.secret(control_plane.kubeconfig)
         self.name = Output.from_input(plan.name)
-        self.head = ready.apply(lambda _: plan.network.gateway)
+        self.head = Output.all(ready, control_plane.address).apply(lambda both: str(both[1]))
         self.nodes = Output.from_input(sum(pool.count for pool in plan.pools))
         self.use = Output.from_input(f"stampworks kubectl -s {self._where} -- get nodes")
         self.ssh = self.inventory = Output.from_input("")
@@ -138,6 +140,11 @@ class Cluster(pulumi.ComponentResource):
         self.cost_tags = Output.from_input(dict(self._cloud.place.cost_tags(plan)))
         self.fingerprint = ready.apply(lambda _: fingerprint(plan))
         self.register_outputs({name: getattr(self, name) for name in OUTPUTS})
+
+    def _managed(self, scheduler: Any, control_plane: Any, group: Group) -> Any:
+        """Nodes that the cloud makes members of its Kubernetes itself. Nothing measures them yet."""
+        name = f"{self._base}-{group.name}"
+        return scheduler.create_pool(name, control_plane=control_plane, group=group, opts=self._child())
 
     def _join(
         self, scheduler: Any, control_plane: Any, network: Any, storage: Mapping[str, Any], proofs: pulumi.Resource

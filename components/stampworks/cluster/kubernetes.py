@@ -22,11 +22,8 @@ def control_plane(parent: pulumi.Resource, base: str, plan: Plan, scheduler: Any
     """That of the cloud, with a kubeconfig."""
     return scheduler.create(
         base,
-        cluster=plan.name,
+        plan=plan,
         network=network,
-        planned=plan.network,
-        release=plan.release,
-        runs_pods=bool(plan.pools),
         opts=pulumi.ResourceOptions(parent=parent, protect=plan.scheduler.protect),  # all jobs and queues are in it
     )
 
@@ -51,7 +48,8 @@ def assemble(
     provider = pulumi.ProviderResource(
         "kubernetes", base, settings, pulumi.ResourceOptions(parent=parent, version=PLUGIN)
     )
-    return _objects(base, plan, pulumi.ResourceOptions(parent=parent, provider=provider, deleted_with=control_plane))
+    server = scheduler.server(control_plane)
+    return _objects(base, plan, pulumi.ResourceOptions(parent=parent, provider=provider, deleted_with=server))
 
 
 def _objects(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, pulumi.Resource]:

@@ -11,7 +11,6 @@ from stampworks.plan import WORKLOADS_IMAGE, Plan, Roster
 from stampworks.schedulers import jobset
 from stampworks.schedulers import kubernetes as scheduling
 from stampworks.schedulers.batch import NOTICE_S
-from stampworks.schedulers.topology.kubernetes import key
 
 _KIND = "jobsets.jobset.x-k8s.io"
 _ENDED: dict[str, State] = {"Completed": "finished", "Failed": "failed"}
@@ -68,7 +67,7 @@ class KubernetesJobs:
         declared = next((each for each in plan.users if each.name == user), None)
         out = {member.group for member in self._roster.members if member.name in wanted.exclude}
         queue = next(each for each in plan.scheduler.queues if each.name == wanted.queue)
-        levels = scheduling.levels(plan)
+        levels = scheduling.level_labels(plan)
         return jobset.Pods(
             name=wanted.name,
             workload=wanted.workload,
@@ -81,7 +80,7 @@ class KubernetesJobs:
             nodes=wanted.nodes,
             without=tuple(sorted(out)),
             accelerators=wanted.machine.accelerators,
-            level=key(levels[-1]) if levels else "",
+            level=levels[-1] if levels else "",
             image=WORKLOADS_IMAGE,
             claims={path: name for name, (path, _) in scheduling.shared(plan).items()},
             read_only=(scheduling.PROGRAMS_PATH,),

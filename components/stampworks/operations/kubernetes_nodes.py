@@ -17,6 +17,7 @@ from stampworks.operations.kubernetes import Manifest, Server, name_of
 from stampworks.plan import UNPROVEN_TAINT, Plan
 from stampworks.reasons import UNPROVEN, DrainReason, parsed, written
 from stampworks.schedulers.kubernetes import PROOF, pools
+from stampworks.schedulers.topology.kubernetes import POOL
 
 HELD = "stampworks/held"
 """The annotation that says who has cordoned a node, in the form of `stampworks.reasons`."""
@@ -268,6 +269,8 @@ def _runs(pod: Manifest) -> bool:
 
 
 def check(plan: Plan, names: Sequence[str], known: Mapping[str, Manifest]) -> None:
-    check_names(plan, names, {node.name for pool in pools(plan) for node in pool.nodes})
+    of_pools = {pool.name for pool in pools(plan)}
+    ours = {name for name, node in known.items() if node["metadata"].get("labels", {}).get(POOL) in of_pools}
+    check_names(plan, names, ours if plan.managed else {node.name for pool in pools(plan) for node in pool.nodes})
     if missing := [name for name in names if name not in known]:
         raise InputError(f"Kubernetes does not know {missing[0]} yet", "`pulumi up` makes it a part of the cluster")

@@ -114,6 +114,8 @@ def _objects(plan: Plan) -> list[dict[str, Any]]:
 
 def _wrong(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
     there = {each["metadata"]["name"]: each for each in nodes}
+    if plan.managed:
+        yield from _too_few(plan, nodes)
     for pool in kubernetes.pools(plan):
         missing = [node.name for node in pool.nodes if node.name not in there]
         late = [node.name for node in pool.nodes if node.name in there and not ready(there[node.name])]
@@ -127,8 +129,33 @@ def _wrong(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
         yield from (f"{fold(names)}: takes no pods: {why}" for why, names in out.items())
 
 
+def _too_few(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
+    """Where the cloud names nodes, they are counted, by what they are labelled with."""
+    for pool in kubernetes.pools(plan):
+        own = _own(pool, nodes)
+        if len(own) != pool.count:
+            yield f"pool {pool.name}: {len(own)} of {pool.count} nodes are there"
+        for what, names in _late(own).items():
+            yield f"{fold(names)}: {what}"
+
+
+def _late(nodes: Sequence[Manifest]) -> dict[str, list[str]]:
+    """Those that take no pods, by why."""
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        if not ready(node):
+            found.setdefault("not ready", []).append(node["metadata"]["name"])
+        elif reason := held(node):
+            found.setdefault(f"takes no pods: {written(reason)}", []).append(node["metadata"]["name"])
+    return found
+
+
+def _own(pool: Group, nodes: Sequence[Manifest]) -> list[Manifest]:
+    return [each for each in nodes if each["metadata"].get("labels", {}).get(POOL) == pool.name]
+
+
 def _pool(plan: Plan, pool: Group, nodes: Sequence[Manifest], queues: Sequence[Manifest]) -> PoolStatus:
-    own = [each for each in nodes if each["metadata"].get("labels", {}).get(POOL) == pool.name]
+    own = _own(pool, nodes)
     return PoolStatus(
         name=pool.name,
         nodes=pool.count,

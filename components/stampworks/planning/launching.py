@@ -8,7 +8,7 @@ from ipaddress import IPv4Network
 
 from stampworks import catalog
 from stampworks.declaration import AGAIN, Declaration, Source
-from stampworks.plan import Group, Launch, Network, Plan, Release, Subnet
+from stampworks.plan import Egress, Group, Launch, Network, Plan, Release, Subnet
 from stampworks.planning.clouds.choices import Choices, Launches, Subnets
 from stampworks.planning.findings import Facts, Finding
 from stampworks.planning.hardware import KERNEL
@@ -40,15 +40,23 @@ def launched(
         )
         notes.problem("release", problem, f"make images with {release.name}, or write release: {lock.made_with}")
     notes.reason("groups.launch.disk_gib", how.disk_why)
+    managed = choices.runs(source.sound.scheduler.kind) is not None
     return tuple(
-        _launched(group, release, source, how, notes) if group.role != "scheduling only" else group for group in groups
+        _launched(group, release, source, how, managed, notes) if group.role != "scheduling only" else group
+        for group in groups
     )
 
 
-def _launched(group: Group, release: Release, source: Source, how: Launches, notes: Notes) -> Group:
+def minor(release: Release) -> str:
+    """The version of Kubernetes as clouds have it: 1.34. Nothing for another scheduler."""
+    return ".".join(dict(release.kubernetes).get("kubernetes", "").split(".")[:2])
+
+
+def _launched(group: Group, release: Release, source: Source, how: Launches, managed: bool, notes: Notes) -> Group:
     row = catalog.machines()[group.machine.name]
-    image = catalog.published_image(row, release.suite)
-    published = image.of(row)
+    suite = f"{release.suite} accelerated" if managed and group.machine.accelerators else release.suite
+    image = catalog.published_image(row, suite)
+    published = image.of(row, minor(release))
     together = [purchase for purchase in how.together if group.rails]
     if group.rails:
         why = how.together_why if group.purchase in together else how.apart_why
@@ -60,10 +68,10 @@ def _launched(group: Group, release: Release, source: Source, how: Launches, not
             instance_type=row.aliases[0],
             image=source.lock.images[published].id if published in source.lock.images else "",
             published_image=published,
-            prepared=source.lock.made_with == release.name,
+            prepared=managed or source.lock.made_with == release.name,
             user=image.user,
             root_device=image.root_device,
-            agent=catalog.agent_package(row, release.suite, source.sound.region),
+            agent=catalog.agent_package(row, suite, source.sound.region),
             disk_gib=how.disk_gib,
             interfaces=how.interfaces(row, source.sound.network.card_addresses),
             placed_together=group.purchase in together,
@@ -84,7 +92,7 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
             notes.problem("network.egress", problem, "take it out")
         return network
     how, egress = choices.launches, wanted or "nat"
-    endpoints = how.endpoints[egress]
+    endpoints = _endpoints(egress, declaration, how, choices)
     if not wanted:
         notes.reason("network.egress", "nodes have private addresses, and packages and images come from the world")
     managed = declaration.scheduler.database == "managed"
@@ -114,6 +122,12 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
         endpoints=endpoints,
         card_addresses=card_addresses,
     )
+
+
+def _endpoints(egress: Egress, declaration: Declaration, how: Launches, choices: Choices) -> tuple[str, ...]:
+    own = choices.runs(declaration.scheduler.kind)
+    more = own.endpoints if own and egress == "none" else ()
+    return (*how.endpoints[egress], *more)
 
 
 def _beside_storage(subnets: Sequence[Subnet], name: str, *, public: bool) -> Iterator[Subnet]:
@@ -153,7 +167,8 @@ def images(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
         whose = "its nodes boot" if len(unlocked) == len(launches) else f"nodes of {', '.join(unlocked)} boot"
         what = f"which image {whose} in {plan.region} was not looked up, and the newest one changes by itself"
         hint = "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"
-        yield Finding(LOCKED, "fail", what, MAKE_IMAGE if any(each.prepared for each in launches) else hint, "region")
+        own = any(each.prepared for each in launches) and not plan.managed
+        yield Finding(LOCKED, "fail", what, MAKE_IMAGE if own else hint, "region")
     if all(each.prepared for each in launches):
         return
     if plan.network.egress == "none":

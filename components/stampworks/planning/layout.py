@@ -57,7 +57,7 @@ def _check_place(declaration: Declaration, choices: Choices, notes: Notes) -> No
         path = f"pools[{index}]"
         notes.step(_check_zone, path, pool, declaration, choices, notes)
         notes.step(_check_purchase, path, pool, declaration.cloud, choices, notes)
-        notes.step(_check_elastic, path, pool, declaration.cloud, choices, notes)
+        notes.step(_check_elastic, path, pool, declaration, choices, notes)
         notes.step(_check_fallbacks, path, pool, declaration.cloud, choices, notes)
         notes.step(_check_reservation, path, pool, choices, notes)
 
@@ -112,11 +112,13 @@ def _check_fallbacks(path: str, pool: Pool, cloud: str, choices: Choices, notes:
             notes.problem(f"{path}.fallbacks[{index}].purchase", what, only(choices.purchases))
 
 
-def _check_elastic(path: str, pool: Pool, cloud: str, choices: Choices, notes: Notes) -> None:
-    if choices.numbers_ports and pool.count_min not in (None, pool.count):
+def _check_elastic(path: str, pool: Pool, declaration: Declaration, choices: Choices, notes: Notes) -> None:
+    managed = choices.runs(declaration.scheduler.kind)
+    if (choices.numbers_ports or managed) and pool.count_min not in (None, pool.count):
+        where = managed.what if managed else declaration.cloud
         notes.problem(
             f"{path}.count_min",
-            f"nothing on {cloud} starts or stops nodes by itself yet",
+            f"nothing on {where} starts or stops nodes by itself yet",
             f"take it out: all nodes of pool {pool.name} run",
         )
 
@@ -182,7 +184,7 @@ def _on_a_cloud(
     pools = [_pool(declaration, index, machine, choices) for index, machine in enumerate(machines)]
     head = replace(_controller(declaration, choices, notes), zone=pools[0].zone)
     others = [*pools, *_login(declaration, head, notes)]
-    if choices.launches:
+    if choices.launches and not choices.runs(declaration.scheduler.kind):
         head = replace(head, nodes=(_unnumbered(CONTROLLER, head),))
         others = [replace(each, nodes=tuple(_unnumbered(name, each) for name in _names(each))) for each in others]
     else:
@@ -359,19 +361,23 @@ def _known(fact: int | catalog.Unknown) -> int | None:
 
 def _controller(declaration: Declaration, choices: Choices, notes: Notes) -> Group:
     row = catalog.machines()[choices.controller_machine]
+    managed = choices.runs(declaration.scheduler.kind)
     notes.reason(f"groups.{CONTROLLER}.machine", choices.controller_why)
-    notes.reason(
-        f"groups.{CONTROLLER}.volumes",
-        f"apart from the controller's disk, so that a new disk does not lose {KEPT[declaration.scheduler.kind]}",
-    )
+    if managed:
+        notes.reason(f"groups.{CONTROLLER}.count", managed.system_why)
+    else:
+        notes.reason(
+            f"groups.{CONTROLLER}.volumes",
+            f"apart from the controller's disk, so that a new disk does not lose {KEPT[declaration.scheduler.kind]}",
+        )
     return Group(
         name=CONTROLLER,
         role="controller",
         machine=machine_facts(row),
-        count=1,
-        count_min=1,
+        count=managed.system_nodes if managed else 1,
+        count_min=managed.system_nodes if managed else 1,
         nodes=(),
-        volumes=(STATE,),
+        volumes=() if managed else (STATE,),
         rails=_known(row.nics),
         purchase="owned" if row.billing_unit == "none" else choices.purchases[0],
         zone="",

@@ -52,7 +52,7 @@ def draft(source: Source) -> tuple[Plan, Notes]:
     notes, declaration = Notes(source), source.sound
     step = notes.step
     choices = step(lambda: CLOUDS[declaration.cloud])
-    chosen_release = step(lambda: release.choose(declaration, notes))
+    chosen_release = step(lambda: release.choose(declaration, choices, notes))
     places = step(lambda: layout.lay_out(declaration, choices, notes))
     started = step(lambda: launching.launched(places.groups, source, chosen_release, choices, notes))
     equipped = step(lambda: hardware.equipped(started, chosen_release, declaration, notes))

@@ -5,17 +5,30 @@ from __future__ import annotations
 from stampworks import catalog
 from stampworks.declaration import Declaration
 from stampworks.plan import Release
+from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.notes import Notes
 
 SLURM, KUBERNETES = "slurm", "kubernetes_node"
 """The roles of the schedulers themselves."""
 
 
-def choose(declaration: Declaration, notes: Notes) -> Release:
+def choose(declaration: Declaration, choices: Choices, notes: Notes) -> Release:
     if not declaration.release:
         notes.reason("release.name", "the newest of the catalog, for none is declared")
     row = _fitting(declaration, catalog.releases()[declaration.release or catalog.newest_release()], notes)
     scheduler = declaration.scheduler
+    if managed := choices.runs(scheduler.kind):
+        notes.reason(
+            "release.suite", f"nodes are {managed.what}'s, and have what its image has: no playbook adds to it"
+        )
+        return Release(
+            name=row.name,
+            suite=managed.suite,
+            versions=(),
+            base_packages=(),
+            packages=(),
+            kubernetes=tuple(row.kubernetes.items()),
+        )
     needed = scheduler.accounting and scheduler.database == "head"
     left_out: tuple[str, ...] = () if needed else row.accounting_roles
     others: tuple[str, ...] = (KUBERNETES,)

@@ -22,6 +22,7 @@ from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.cost import BOUGHT_BEFORE, MONTH_HOURS, NoPrice, by_use, cost, price_of, price_of_storage
 from stampworks.planning.findings import Facts, Finding, Rule, Severity, Verdict
 from stampworks.planning.layout import joined_nodes, taken_of
+from stampworks.planning.managed import managed
 from stampworks.planning.queues import queues
 
 LOOPBACK = "fabric.loopback"
@@ -282,11 +283,13 @@ def _of_shape(shape: catalog.Shape, count: int, what: str) -> tuple[Verdict, str
 
 def group_sizes(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     """A pool is one group of its cloud, which takes so many nodes and no more."""
-    limit = CLOUDS[plan.cloud].group_size
+    choices = CLOUDS[plan.cloud]
+    own = choices.runs(plan.scheduler.kind)
+    limit = own.group_size if own else choices.group_size
     for where, pool in _running(plan):
         said: tuple[Verdict, str] | None = None
         if limit is None:
-            if CLOUDS[plan.cloud].subnets and pool.count > GROUP_UNSAID_MIN:
+            if choices.subnets and pool.count > GROUP_UNSAID_MIN:
                 said = "unknown", f"how many a group of {plan.cloud} can have: nobody has found it"
         elif pool.count > limit.nodes_max:
             said = "fail", f"a {limit.what} of {plan.cloud} has {limit.nodes_max} at most"
@@ -303,7 +306,7 @@ def group_sizes(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
 def drivers(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     """Whether a release has what the accelerators of a pool need."""
     for where, pool in _running(plan):
-        if pool.machine.simulated or not pool.machine.accelerator:
+        if pool.machine.simulated or not pool.machine.accelerator or plan.managed:
             continue
         id_, place, name = "release.accelerator", f"{where}.machine", pool.machine.accelerator
         if "driver" in pool.hardware:
@@ -579,6 +582,7 @@ RULES: tuple[Rule, ...] = (
     storage_addresses,
     pods,
     queues,
+    managed,
     region,
     zones,
     subnets_of_nodes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -14,7 +14,7 @@ from stampworks.rehearsal.engine import Engine, EngineError, Ran, State
 from stampworks.rehearsal.recording import Recording
 from stampworks.rehearsal.result import CriticalPath, Phase, Rehearsal, Step
 from stampworks.rehearsal.scenario import Failure, Scenario
-from stampworks.rehearsal.servers import Servers, installed
+from stampworks.rehearsal.servers import Servers, packages
 from stampworks.rehearsal.stack import Stack, changed
 
 _UP = ("up", "--yes", "--skip-preview")
@@ -31,13 +31,14 @@ class Stage:
     def up(self, *options: str) -> Ran:
         return _must(self.engine.run(*_UP, *options), "up")
 
-    def orphans(self, state: State) -> list[str]:
-        """What is there and in no state: a second one of something, or something that nobody would find."""
+    def orphans(self, state: State, gone: Collection[str] = ()) -> list[str]:
+        """What is there and in no state: a second one of something, or something that nobody would find. What is gone
+        with something else nobody has deleted."""
         known = {(each["urn"], each.get("id")) for each in state.resources}
         return [
             f"{steps.shown(urn)} ({identity})"
             for urn, identity in self.recording.world.there
-            if (urn, identity) not in known
+            if (urn, identity) not in known and urn not in gone
         ]
 
 
@@ -54,7 +55,7 @@ def rehearse(stack: Stack, scenario: Scenario, say: Callable[[str], None], recor
             say(str(failure))
             with _stage(servers, stack, scenario, record) as stage:
                 phases.append(_failed(stage, failure))
-    return Rehearsal(stack.name, installed(), tuple(phases), path, without, outputs)
+    return Rehearsal(stack.name, packages(), tuple(phases), path, without, outputs)
 
 
 @contextlib.contextmanager
@@ -137,7 +138,9 @@ def _destroy(stage: Stage, last: State) -> Phase:
     if left.resources:
         names = ", ".join(steps.shown(each["urn"]) for each in left.resources)
         return Phase("destroy", "fail", f"left in the state: {names}", done, tuple(notes))
-    notes += [f"kept by the cloud, and in no state: {orphan}" for orphan in stage.orphans(left)]
+    gone = [each["urn"] for each in last.resources if each.get("deletedWith")]
+    notes += [f"gone with what they were in: {len(gone)}"] if gone else []
+    notes += [f"kept by the cloud, and in no state: {orphan}" for orphan in stage.orphans(left, gone)]
     return Phase("destroy", "pass", f"{len(done)} deleted", done, tuple(notes))
 
 

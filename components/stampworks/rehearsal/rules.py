@@ -70,6 +70,8 @@ class Rules:
     functions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     every: Mapping[str, Any] = field(default_factory=dict)
     """Outputs that every type of the package has."""
+    version: str = ""
+    """Of the plugin, for a package whose resources a program makes without its SDK."""
 
     @property
     def file(self) -> Path:
@@ -108,6 +110,7 @@ def rules_of(package: str) -> Rules:
         types={token: _rule(said, data) for token, said in (data.get("types") or {}).items()},
         functions=data.get("functions") or {},
         every=data.get("every") or {},
+        version=str(data.get("version", "")),
     )
 
 
@@ -128,6 +131,12 @@ def _rule(said: Mapping[str, Any], file: Mapping[str, Any]) -> Rule:
         seconds=takes.get("seconds"),
         seconds_source=source(takes["source"]) if takes else None,
     )
+
+
+def without_sdk() -> dict[str, str]:
+    """The packages that programs use without their SDK, with the version of their plugin."""
+    packages = {file.stem: rules_of(file.stem).version for file in FOLDER.glob("*.yaml")}
+    return {package: version for package, version in packages.items() if version}
 
 
 def name_of(urn: str) -> str:

@@ -18,7 +18,7 @@ from stampworks.provider.server import Server
 from stampworks.rehearsal import own
 from stampworks.rehearsal.recording import Recording
 from stampworks.rehearsal.ruled import Ruled
-from stampworks.rehearsal.rules import rules_of
+from stampworks.rehearsal.rules import rules_of, without_sdk
 from stampworks.wire.protocol import provider_pb2_grpc
 
 R = TypeVar("R")
@@ -36,6 +36,11 @@ def installed() -> dict[str, str]:
                 if said.get("resource") and said.get("name"):
                     found.setdefault(str(said["name"]), str(said.get("version", "")))
     return found
+
+
+def packages() -> dict[str, str]:
+    """Those that answer in a rehearsal, and the version that each program asks of its plugin."""
+    return {**without_sdk(), **installed()}
 
 
 class Servers:
@@ -68,7 +73,7 @@ class Servers:
 async def _start(recording: Recording) -> tuple[list[grpc.aio.Server], dict[str, int]]:
     ours = own.package()
     servicers: dict[str, provider_pb2_grpc.ResourceProviderServicer] = {
-        name: Ruled(rules_of(name), version) for name, version in installed().items()
+        name: Ruled(rules_of(name), version) for name, version in packages().items()
     }
     servicers[ours.name] = Server(ours, "")
     servers, ports = [], {}

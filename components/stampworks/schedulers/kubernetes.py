@@ -15,6 +15,7 @@ from typing import Any
 from stampworks.plan import Account, Group, Plan, Queue
 from stampworks.schedulers import topology
 from stampworks.schedulers.topology.kubernetes import HOSTNAME, KUEUE, POOL, flavor, key, kueue_objects
+from stampworks.schedulers.topology.places import LABELS
 
 ACCELERATOR = "nvidia.com/gpu"
 TEAM = "jobs"
@@ -89,9 +90,16 @@ def node_labels(plan: Plan) -> dict[str, dict[str, str]]:
 
 def _hardware(plan: Plan) -> Iterator[Manifest]:
     named = {pool.name: [node.name for node in pool.nodes] for pool in pools(plan)}
-    for each in kueue_objects(topology.of_plan(plan), named, plan.name):
+    keys, labelled = _labelled(plan)
+    for each in kueue_objects(topology.of_plan(plan), named, plan.name, keys, labelled):
         each["metadata"]["labels"] = OURS
         yield each
+
+
+def _labelled(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The labels by which a cloud itself says where nodes stand, and the pools whose nodes have them."""
+    keys = LABELS.get(plan.cloud, ()) if plan.managed and plan.scheduler.topology != "flat" else ()
+    return keys, tuple(pool.name for pool in plan.pools if pool.rails) if keys else ()
 
 
 def _priorities(plan: Plan) -> Iterator[Manifest]:
@@ -174,14 +182,15 @@ def _quota(name: str, pool: Group, nodes: int, most: int) -> Manifest:
     return {"name": name, "nominalQuota": _amount(name, own), **limit}
 
 
-def levels(plan: Plan) -> tuple[str, ...]:
-    """Of the fabric, the outermost first."""
-    return tuple(topology.of_plan(plan).levels)
+def level_labels(plan: Plan) -> tuple[str, ...]:
+    """By which nodes say where they stand in the fabric, the outermost first."""
+    return _labelled(plan)[0] or tuple(key(level) for level in topology.of_plan(plan).levels)
 
 
 def shared(plan: Plan) -> dict[str, tuple[str, str]]:
-    """What pods see of their nodes, by name: where, and where it is on the node. None where no node runs pods."""
-    if not plan.pools:
+    """What pods see of their nodes, by name: where, and where it is on the node. None where no node runs pods, or no
+    playbook has made it what it is."""
+    if not plan.pools or plan.managed:
         return {}
     mounted = {each.name: (each.mount, each.mount) for each in plan.storage}
     return {PROGRAMS: (PROGRAMS_PATH, PROGRAMS_SHARED), **mounted}

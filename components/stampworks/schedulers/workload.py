@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stampworks.plan import Group, Plan
-from stampworks.schedulers import kubernetes, topology
+from stampworks.schedulers import kubernetes
 from stampworks.schedulers.kubernetes import ACCELERATOR, PRIORITY_LABEL, QUEUE_LABEL
-from stampworks.schedulers.topology.kubernetes import HOSTNAME, POOL, key
+from stampworks.schedulers.topology.kubernetes import HOSTNAME, POOL
 
 Path = tuple[str | int, ...]
 EFA, HUGE_PAGES = "vpc.amazonaws.com/efa", "hugepages-2Mi"
@@ -127,7 +127,7 @@ def _resources(plan: Plan, pods: _Pods) -> Iterator[Remark]:
 
 
 def _topology(plan: Plan, pods: _Pods) -> Iterator[Remark]:
-    levels = [*(key(level) for level in topology.of_plan(plan).levels), HOSTNAME]
+    levels = [*kubernetes.level_labels(plan), HOSTNAME]
     annotations = _map(pods.metadata.get("annotations"))
     path = (*pods.path[:-1], "metadata", "annotations")
     wished = {name: annotations[name] for name in TOPOLOGY if name in annotations}

@@ -20,6 +20,8 @@ from tests.clouds.aws.simulated import Simulated, simulated_aws
 
 ROOT = Path(__file__).parents[3]
 STACKS = sorted(file.stem.removeprefix("Pulumi.") for file in (ROOT / "stacks").glob("Pulumi.aws-*.yaml"))
+EKS = "aws-p5en-eks"
+"""Of them the one whose scheduler is Kubernetes."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class Rehearsed:
     def of(self, kind: str) -> list[Mapping[str, Any]]:
         """The values of all of one type, by the end of its name."""
         return [each["values"] for each in self.made if each["type"].endswith(f":{kind}")]
+
+    def template(self, group: str = "gpu") -> Mapping[str, Any]:
+        """What the nodes of a group start from."""
+        [found] = [each for each in self.of("LaunchTemplate") if each["tags"]["stampworks:group"] == group]
+        return found
 
 
 Rehearse = Callable[..., Rehearsed]

@@ -86,6 +86,21 @@ def test_what_is_newer(aws: Simulated, declared: Path, lock: Call) -> None:
     assert sorted(path.name for path in declared.parent.iterdir()) == ["test.lock.json", "test.yaml"]
 
 
+def test_images_of_eks(aws: Simulated, declared: Path, lock: Call) -> None:
+    """One for nodes with accelerators, and one for what runs the cluster's own pods."""
+    declared.write_text(DECLARED + "scheduler: {kind: kubernetes}\n")
+    where = "/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64"
+    day = datetime.datetime(2026, 11, 2, tzinfo=datetime.UTC)
+    images = {
+        group: aws.publish(f"{where}/{kind}/recommended/image_id", name=kind, creation_date=day)
+        for group, kind in (("head", "standard"), ("gpu", "nvidia"))
+    }
+    assert lock()[0] == 0
+    plan = planning.plan(load_file(declared))
+    assert {group.name: group.launch.image for group in plan.groups if group.launch} == images
+    assert not [each for each in planning.rules(plan, None) if each.id in ("image.locked", "image.prepared")]
+
+
 def test_for_programs(aws: Simulated, lock: Call) -> None:
     image = published(aws, "debian", 2)
     told = json.loads(lock("--json")[1])

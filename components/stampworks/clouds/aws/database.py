@@ -6,7 +6,7 @@ import re
 
 import pulumi
 from pulumi import ResourceOptions
-from pulumi_aws import ec2, get_availability_zones_output, rds, vpc
+from pulumi_aws import ec2, rds, vpc
 
 from stampworks.clouds.aws.place import Place
 from stampworks.plan import Network, Scheduler
@@ -40,11 +40,13 @@ def create(
     only when it starts.
     """
     within, tags = place.within(opts), place.tags("accounting")
+    # RDS wants a subnet in another zone, wherever it is (Amazon RDS User Guide, "Working with a DB instance in a VPC",
+    # read 2026-11-23).
     prefix = re.sub("-+", "-", f"{cluster}-")  # RDS takes no two in a row, and a name may have them
     subnets = rds.SubnetGroup(
         name,
         name_prefix=prefix,
-        subnet_ids=[place.subnets["storage"].id, _elsewhere(name, place, network, within).id],
+        subnet_ids=[place.subnets["storage"].id, place.elsewhere(name, "database", network, within).id],
         tags=tags,
         opts=within,
     )
@@ -83,26 +85,6 @@ def create(
         skip_final_snapshot=True,
         tags=tags,
         opts=ResourceOptions.merge(within, guard),
-    )
-
-
-def _elsewhere(name: str, place: Place, network: Network, opts: ResourceOptions) -> ec2.Subnet:
-    """A subnet of another zone: RDS wants two, wherever it is (Amazon RDS User Guide, "Working with a DB instance in a
-    VPC", read 2026-11-23). That a zone opens later is no reason to move."""
-    there = get_availability_zones_output(
-        state="available",
-        filters=[{"name": "opt-in-status", "values": ["opt-in-not-required"]}],
-        opts=pulumi.InvokeOutputOptions(provider=place.provider),
-    )
-    own = place.subnets["storage"].availability_zone
-    return ec2.Subnet(
-        name,
-        vpc_id=place.vpc.id,
-        cidr_block=next(each.cidr for each in network.subnets if each.name == "database"),
-        availability_zone=pulumi.Output.all(there.names, own).apply(lambda both: min({*both[0]} - {both[1]})),
-        map_public_ip_on_launch=False,
-        tags=place.tags("database"),
-        opts=ResourceOptions.merge(opts, ResourceOptions(ignore_changes=["availability_zone"])),
     )
 
 

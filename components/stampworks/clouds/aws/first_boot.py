@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 _PROGRAMS = Path(__file__).parent / "tree"
 _ON_NODE = "/usr/local/libexec/stampworks"
+
+
+def node_config(services: str, kubelet: Mapping[str, Any], cluster: str, server: str, certificate: str) -> str:
+    """What a node of EKS is told of its cluster, in the words of its image's own program (awslabs/amazon-eks-ami,
+    nodeadm/doc/api.md, read 2026-11-24): with an image that is named, EKS adds nothing to it."""
+    content = {
+        "apiVersion": "node.eks.aws/v1alpha1",
+        "kind": "NodeConfig",
+        "spec": {
+            "cluster": {
+                "name": cluster,
+                "apiServerEndpoint": server,
+                "certificateAuthority": certificate,
+                "cidr": services,
+            },
+            "kubelet": kubelet,
+        },
+    }
+    head = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="//"\n\n--//\n'
+    return f"{head}Content-Type: application/node.eks.aws\n\n{json.dumps(content, sort_keys=True)}\n\n--//--\n"
 
 
 def cloud_config(ssh_public_key: str, agent: str, joins: Sequence[str] = ()) -> str:

@@ -43,7 +43,8 @@ class Connections(pulumi.ComponentResource):
         for service in network.endpoints:
             self._endpoint(service, private)
         self._flow_log()
-        self._way_in(cluster, keyring)
+        if network.pods is None:  # nobody logs in to nodes of EKS
+            self._way_in(cluster, keyring)
         if place.bundle:
             bundle.keep_key(name, place, keyring.slurm_key, self._opts)
         self.register_outputs({})

@@ -15,11 +15,11 @@ from stampworks.clouds.aws import bucket, bundle, tags
 from stampworks.clouds.aws.first_boot import cloud_config
 from stampworks.clouds.aws.network import Connections
 from stampworks.clouds.aws.place import Place, assumed_by
-from stampworks.plan import Group, Interface, Offer, Rail, Release, template_name
+from stampworks.plan import Group, Interface, Launch, Offer, Rail, Release, template_name
 from stampworks.resources import ElasticNodes
 
 _VOLUMES = ("/dev/sdf", "/dev/sdg", "/dev/sdh", "/dev/sdi")
-_SESSIONS = (
+SESSIONS = (
     "ssm:UpdateInstanceInformation",
     *(f"ssmmessages:{what}{channel}Channel" for what in ("Create", "Open") for channel in ("Control", "Data")),
 )
@@ -73,7 +73,7 @@ class NodeGroup(pulumi.ComponentResource):
         """What a node may do: be managed, read and write the buckets of its cluster, and nothing else."""
         name, role, opts = self._name, self.role, self._opts
         iam.RolePolicy(
-            f"{name}-sessions", role=role.id, policy=_allowed([{"Action": [*_SESSIONS], "Resource": "*"}]), opts=opts
+            f"{name}-sessions", role=role.id, policy=allowed([{"Action": [*SESSIONS], "Resource": "*"}]), opts=opts
         )
         if buckets := self._network.place.buckets:
             may = Output.all(*(each.arn for each in buckets)).apply(bucket.may_use)
@@ -92,7 +92,7 @@ class NodeGroup(pulumi.ComponentResource):
             vpc_security_group_ids=[each.id for each in (place.nodes, *place.of_head)],
             associate_public_ip_address=False,
             iam_instance_profile=profile.name,
-            metadata_options=_METADATA,
+            metadata_options=METADATA,
             root_block_device={
                 "volume_type": "gp3",
                 "volume_size": launch.disk_gib,
@@ -185,12 +185,6 @@ class NodeGroup(pulumi.ComponentResource):
         wants both said, and a machine that goes by itself gone."""
         first_boot = self._joining() if name else self._network.ssh_public_key.apply(self._first_boot)
         launch, place = self._launch, self._network.place
-        disk: ec2.LaunchTemplateBlockDeviceMappingEbsArgsDict = {
-            "volume_type": "gp3",
-            "volume_size": launch.disk_gib,
-            "encrypted": "true",
-            "delete_on_termination": "true",
-        }
         return ec2.LaunchTemplate(
             resource,
             name=name,
@@ -198,23 +192,13 @@ class NodeGroup(pulumi.ComponentResource):
             image_id=launch.image,
             update_default_version=True,
             iam_instance_profile={"arn": profile.arn},
-            metadata_options=_METADATA,
-            block_device_mappings=[{"device_name": launch.root_device, "ebs": disk}],
-            network_interfaces=[
-                {
-                    "network_card_index": each.card,
-                    "device_index": each.device,
-                    "interface_type": interface_type(each),
-                    "security_groups": [place.nodes.id],
-                    "subnet_id": subnet_id,
-                    "delete_on_termination": "true",
-                }
-                for each in launch.interfaces
-            ],
+            metadata_options=METADATA,
+            block_device_mappings=disks(launch),
+            network_interfaces=nics(launch, place, subnet_id),
             placement={"group_name": together.name} if together and offer.placed_together else None,
-            instance_market_options=_MARKETS.get(offer.purchase),
-            capacity_reservation_specification=_reserved(offer.reservation),
-            user_data=first_boot.apply(_encoded),
+            instance_market_options=MARKETS.get(offer.purchase),
+            capacity_reservation_specification=reserved(offer.reservation),
+            user_data=first_boot.apply(encoded),
             instance_initiated_shutdown_behavior="terminate" if name else None,
             tag_specifications=[
                 {"resource_type": kind, "tags": of} for kind in ("instance", "network-interface", "volume")
@@ -239,6 +223,33 @@ class NodeGroup(pulumi.ComponentResource):
         return known.apply(lambda all_: cloud_config(all_[0], agent, (*joins, *map(str, all_[1:]))))
 
 
+def disks(launch: Launch) -> list[ec2.LaunchTemplateBlockDeviceMappingArgsDict]:
+    """A node's own, which goes with it."""
+    disk: ec2.LaunchTemplateBlockDeviceMappingEbsArgsDict = {
+        "volume_type": "gp3",
+        "volume_size": launch.disk_gib,
+        "encrypted": "true",
+        "delete_on_termination": "true",
+    }
+    return [{"device_name": launch.root_device, "ebs": disk}]
+
+
+def nics(
+    launch: Launch, place: Place, subnet_id: Output[str] | None = None
+) -> list[ec2.LaunchTemplateNetworkInterfaceArgsDict]:
+    return [
+        {
+            "network_card_index": each.card,
+            "device_index": each.device,
+            "interface_type": interface_type(each),
+            "security_groups": [place.nodes.id],
+            "subnet_id": subnet_id,
+            "delete_on_termination": "true",
+        }
+        for each in launch.interfaces
+    ]
+
+
 def interface_type(interface: Interface) -> str:
     """As EC2 calls it: EFA has its own address or none."""
     if not interface.fabric:
@@ -246,19 +257,19 @@ def interface_type(interface: Interface) -> str:
     return "efa" if interface.address else "efa-only"
 
 
-_METADATA: Any = {  # of two types, an instance's and a template's, that are spelled alike
+METADATA: Any = {  # of two types, an instance's and a template's, that are spelled alike
     "http_endpoint": "enabled",
     "http_tokens": "required",
     "http_put_response_hop_limit": 1,
     "instance_metadata_tags": "enabled",
 }
-_MARKETS: dict[str, ec2.LaunchTemplateInstanceMarketOptionsArgsDict] = {
+MARKETS: dict[str, ec2.LaunchTemplateInstanceMarketOptionsArgsDict] = {
     "spot": {"market_type": "spot"},
     "block": {"market_type": "capacity-block"},
 }
 
 
-def _reserved(reservation: str) -> ec2.LaunchTemplateCapacityReservationSpecificationArgsDict | None:
+def reserved(reservation: str) -> ec2.LaunchTemplateCapacityReservationSpecificationArgsDict | None:
     """One reservation by its id, a group of them by its ARN: what finds no room there does not start elsewhere."""
     if not reservation:
         return None
@@ -311,14 +322,14 @@ def _may_start(cluster: str, group: Group, role: str, *templates: str) -> str:
             "Condition": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
         },
     ]
-    return _allowed(statements)
+    return allowed(statements)
 
 
-def _allowed(statements: Sequence[Mapping[str, Any]]) -> str:
+def allowed(statements: Sequence[Mapping[str, Any]]) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **each} for each in statements]})
 
 
-def _encoded(text: str) -> str:
+def encoded(text: str) -> str:
     return b64encode(text.encode()).decode()
 
 

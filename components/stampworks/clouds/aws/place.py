@@ -8,12 +8,14 @@ from typing import Any
 
 import pulumi
 from pulumi import ResourceOptions
-from pulumi_aws import Provider, ec2, vpc
+from pulumi_aws import Provider, ec2, get_availability_zones_output, vpc
 
 from stampworks.clouds.aws import alarms, bundle, tags
-from stampworks.plan import Plan
+from stampworks.plan import Network, Plan
 
 ANYWHERE = "0.0.0.0/0"
+ELSEWHERE = ("database", "control-plane")
+"""Subnets in another zone than all others, made with what is in them."""
 
 
 class Place(pulumi.ComponentResource):
@@ -68,17 +70,17 @@ class Place(pulumi.ComponentResource):
                 opts=within,
             )
             for subnet in plan.network.subnets
-            if subnet.name != "database"  # in another zone, and made with what is in it
+            if subnet.name not in ELSEWHERE
         }
-        self.nodes = self._security_group(name, "nodes", "nodes", within)
-        self.storage = self._security_group(name, "storage", "file systems, and endpoints of services", within)
+        self.nodes = self.security_group(name, "nodes", "nodes", within)
+        self.storage = self.security_group(name, "storage", "file systems, and endpoints of services", within)
         # EFA carries nothing between nodes unless their group allows everything to itself by its own id, both ways, and
         # what is reached over EFA wants the same (EC2 User Guide, "Get started with EFA"; FSx for Lustre User Guide,
         # "File system access control"; read 2026-11-22).
         for one, other in (("nodes", "nodes"), ("nodes", "storage"), ("storage", "nodes"), ("storage", "storage")):
-            self._allow(f"{name}-{one}-{other}", getattr(self, one), getattr(self, other), within)
+            self.allow(f"{name}-{one}-{other}", getattr(self, one), getattr(self, other), within)
         managed = plan.scheduler.database == "managed"
-        self.of_head = [self._security_group(name, "head", "the head", within)] if managed else []
+        self.of_head = [self.security_group(name, "head", "the head", within)] if managed else []
         self.buckets = []
         self.bundle = bundle.create(name, self, plan)
         self.register_outputs({})
@@ -91,7 +93,29 @@ class Place(pulumi.ComponentResource):
         """Of one resource: what it is called in the console, whose it is, and what the declaration says."""
         return {**self._common, "Name": f"{self.cluster}-{name}"}
 
-    def _security_group(self, name: str, each: str, whose: str, opts: ResourceOptions) -> ec2.SecurityGroup:
+    def elsewhere(
+        self, name: str, subnet: str, network: Network, opts: ResourceOptions, without: Sequence[str] = ()
+    ) -> ec2.Subnet:
+        """A subnet of another zone, which is none of those `without` by their ids. That a zone opens later is no reason
+        to move."""
+        there = get_availability_zones_output(
+            state="available",
+            filters=[{"name": "opt-in-status", "values": ["opt-in-not-required"]}],
+            exclude_zone_ids=[*without] or None,
+            opts=pulumi.InvokeOutputOptions(provider=self.provider),
+        )
+        own = self.subnets["storage"].availability_zone
+        return ec2.Subnet(
+            name,
+            vpc_id=self.vpc.id,
+            cidr_block=next(each.cidr for each in network.subnets if each.name == subnet),
+            availability_zone=pulumi.Output.all(there.names, own).apply(lambda both: min({*both[0]} - {both[1]})),
+            map_public_ip_on_launch=False,
+            tags=self.tags(subnet),
+            opts=ResourceOptions.merge(opts, ResourceOptions(ignore_changes=["availability_zone"])),
+        )
+
+    def security_group(self, name: str, each: str, whose: str, opts: ResourceOptions) -> ec2.SecurityGroup:
         return ec2.SecurityGroup(
             f"{name}-{each}",
             vpc_id=self.vpc.id,
@@ -100,9 +124,11 @@ class Place(pulumi.ComponentResource):
             opts=opts,
         )
 
-    def _allow(self, name: str, one: ec2.SecurityGroup, other: ec2.SecurityGroup, opts: ResourceOptions) -> None:
+    def allow(
+        self, name: str, one: ec2.SecurityGroup, other: ec2.SecurityGroup, opts: ResourceOptions
+    ) -> list[pulumi.Resource]:
         """Everything between the two, in both directions."""
-        for rule in (vpc.SecurityGroupIngressRule, vpc.SecurityGroupEgressRule):
+        return [
             rule(
                 name,
                 security_group_id=one.id,
@@ -111,6 +137,8 @@ class Place(pulumi.ComponentResource):
                 tags=self.tags("inside"),
                 opts=opts,
             )
+            for rule in (vpc.SecurityGroupIngressRule, vpc.SecurityGroupEgressRule)
+        ]
 
 
 def cost_tags(plan: Plan) -> dict[str, str]:
@@ -124,11 +152,12 @@ def create(name: str, *, plan: Plan, opts: ResourceOptions) -> Place:
     return place
 
 
-def assumed_by(service: str) -> str:
-    """Who may act in a role: one of AWS's services."""
+def assumed_by(service: str, *more: str) -> str:
+    """Who may act in a role: one of AWS's services, which for that may do more on the way."""
+    action = ["sts:AssumeRole", *more] if more else "sts:AssumeRole"
     return json.dumps(
         {
             "Version": "2012-10-17",
-            "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": service}}],
+            "Statement": [{"Effect": "Allow", "Action": action, "Principal": {"Service": service}}],
         }
     )

@@ -59,3 +59,23 @@ def key_parameter(cluster: str) -> str:
 def identity_parameter(cluster: str) -> str:
     """Where the key is that the toolkit logs in with, among the parameters of Systems Manager."""
     return f"/stampworks/{cluster}/identity"
+
+
+def kubeconfig(region: str, cluster: str, server: str, certificate: str) -> str:
+    """How the server of a Kubernetes is asked, by whoever AWS takes the caller for: a token each time, no secret."""
+    command = ["eks", "get-token", "--cluster-name", cluster, "--region", region, "--output", "json"]
+    asks = {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "command": "aws",
+        "args": command,
+        "interactiveMode": "Never",
+    }
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": cluster, "cluster": {"server": server, "certificate-authority-data": certificate}}],
+        "users": [{"name": cluster, "user": {"exec": asks}}],
+        "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": cluster}}],
+        "current-context": cluster,
+    }
+    return json.dumps(content, sort_keys=True)

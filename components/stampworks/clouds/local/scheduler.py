@@ -6,34 +6,30 @@ from collections.abc import Mapping
 
 import pulumi
 
-from stampworks.plan import Group, Network, Release
+from stampworks.plan import Group, Plan
 from stampworks.resources import JoinedPool, LocalControlPlane, LocalNetwork, SimulatedPool
 
 
-def create(
-    name: str,
-    *,
-    cluster: str,
-    network: LocalNetwork,
-    planned: Network,
-    release: Release,
-    runs_pods: bool,
-    opts: pulumi.ResourceOptions,
-) -> LocalControlPlane:
+def create(name: str, *, plan: Plan, network: LocalNetwork, opts: pulumi.ResourceOptions) -> LocalControlPlane:
     """A Kubernetes with Kueue and JobSet, as a cloud has one for whoever rents it."""
-    pods = planned.pods
+    pods = plan.network.pods
     return LocalControlPlane(
         name,
-        cluster=cluster,
+        cluster=plan.name,
         claim=network.claim,
         network_instance=network.instance,
-        address=planned.gateway,
+        address=plan.network.gateway,
         services_cidr=pods.services_cidr if pods else "",
-        pods_cidr=pods.cidr if pods and runs_pods else "",
-        pods_of_node=pods.node_addresses if pods and runs_pods else 0,
-        versions=dict(release.kubernetes),
+        pods_cidr=pods.cidr if pods and plan.pools else "",
+        pods_of_node=pods.node_addresses if pods and plan.pools else 0,
+        versions=dict(plan.release.kubernetes),
         opts=opts,
     )
+
+
+def server(control_plane: LocalControlPlane) -> pulumi.Resource:
+    """With what all goes that it was given."""
+    return control_plane
 
 
 def create_simulated(

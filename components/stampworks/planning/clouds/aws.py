@@ -2,7 +2,7 @@
 
 from stampworks import catalog
 from stampworks.plan import Interface
-from stampworks.planning.clouds.choices import Choices, Launches, Pods, Subnets
+from stampworks.planning.clouds.choices import Choices, GroupSize, Launches, Managed, Pods, Subnets, Support
 
 # Prefixes: Amazon EKS User Guide, "Assign more IP addresses to Amazon EKS nodes with prefixes". That a node stops when
 # its prefixes hold all pods it may run, however many it keeps warm: amazon-vpc-cni-k8s, ipamd.go; and that it never
@@ -65,6 +65,26 @@ LAUNCHES = Launches(
     routed=_ROUTED,
 )
 
+# Endpoints: Amazon EKS User Guide, "Deploy private clusters with limited internet access"; eks for nodes and people who
+# ask where the server is, eks-auth for pod identity. Size: a quota that AWS raises for who asks, as several projects
+# quote it; others have 100, as AWS's guide once had. All read 2026-11-24.
+MANAGED = Managed(
+    what="EKS",
+    suite="al2023",
+    versions={
+        "1.32": Support("2026-03-23", "2027-03-23"),
+        "1.33": Support("2026-07-29", "2027-07-29"),
+        "1.34": Support("2026-12-02", "2027-12-02"),
+        "1.35": Support("2027-03-27", "2028-03-27"),
+    },
+    versions_source="endoflife.date, Amazon EKS, read 2026-11-24, secondary source",
+    system_nodes=2,
+    system_why="names, queues and gangs are looked after by pods, which are on no node of a pool: those take none "
+    "before they are proven, and cost too much for it. Two, so that one can go",
+    endpoints=("eks", "eks-auth"),
+    group_size=GroupSize("managed node group", nodes_max=450),
+)
+
 CHOICES = Choices(
     controller_machine="m7i",
     purchases=("on-demand", "spot", "reserved", "block"),
@@ -80,6 +100,7 @@ CHOICES = Choices(
     ),
     pods=PODS,
     launches=LAUNCHES,
+    managed=MANAGED,
     managed_database=True,
     told="AWS Budgets counts what has the tag stampworks:cluster, once who pays has made that a tag for costs; that a "
     "block ends, EC2 says 40 minutes before",

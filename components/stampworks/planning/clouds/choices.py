@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stampworks import catalog
-from stampworks.plan import Egress, Interface, Purchase
+from stampworks.plan import Egress, Interface, Purchase, SchedulerKind
 
 ANY_SERVER = "the controller runs no jobs: any server without accelerators does"
 """Why the controller runs on one, where nobody has names for sizes."""
@@ -66,6 +66,45 @@ class Pods:
 
 
 @dataclass(frozen=True)
+class GroupSize:
+    """How many nodes the cloud's resource for a pool can have."""
+
+    what: str
+    """What the cloud calls it."""
+    nodes_max: int
+    rails_nodes_max: int | None = None
+    """How many of them share a fabric for sure; None where that is no other number."""
+
+
+@dataclass(frozen=True)
+class Support:
+    """Of a version of Kubernetes: the days on which a cloud's support of it ends."""
+
+    standard: str
+    extended: str
+    """After that clusters get another version; until then, since the other day, they cost more."""
+
+
+@dataclass(frozen=True)
+class Managed:
+    """A Kubernetes that a cloud runs, with nodes that it starts and names itself: no playbook makes them."""
+
+    what: str
+    """What the cloud calls it."""
+    suite: str
+    """What its nodes run; with accelerators the same, with what these need."""
+    versions: Mapping[str, Support]
+    """Of Kubernetes, as it has them."""
+    versions_source: str
+    system_nodes: int
+    """What runs the pods of the cluster itself: the members of the head's group, and nothing else is a head."""
+    system_why: str
+    endpoints: tuple[str, ...]
+    """Which of the cloud's services have to be in a network without a way out, besides."""
+    group_size: GroupSize
+
+
+@dataclass(frozen=True)
 class Launches:
     """How a cloud starts nodes."""
 
@@ -83,17 +122,6 @@ class Launches:
     """Which of its services have to be in the network, by how else nodes reach the world."""
     routed: tuple[str, ...]
     """Those of them that are a route, which costs nothing; each of the others takes an address."""
-
-
-@dataclass(frozen=True)
-class GroupSize:
-    """How many nodes the cloud's resource for a pool can have."""
-
-    what: str
-    """What the cloud calls it."""
-    nodes_max: int
-    rails_nodes_max: int | None = None
-    """How many of them share a fabric for sure; None where that is no other number."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +147,8 @@ class Choices:
     """None where nothing starts nodes yet."""
     group_size: GroupSize | None = None
     """None where nobody has found a limit."""
+    managed: Managed | None = None
+    """Its own Kubernetes; None where nothing of ours makes one."""
     managed_database: bool = False
     """Whether it runs a database for the accounting."""
     told: str = ""
@@ -128,3 +158,7 @@ class Choices:
     def names_nodes(self) -> bool:
         """Whether a plan knows what nodes are called: it says so where no cloud does, and where it starts them."""
         return self.numbers_ports or self.launches is not None
+
+    def runs(self, scheduler: SchedulerKind) -> Managed | None:
+        """What it runs of this kind, nodes and all."""
+        return self.managed if scheduler == "kubernetes" else None

@@ -8,7 +8,7 @@ has read them here.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from stampworks.schedulers.topology.model import FABRIC, Place, Topology, TopologyError, parsed
@@ -70,12 +70,17 @@ def kueue(topology: Topology, pools: Mapping[str, Sequence[str]], name: str, key
 
 
 def kueue_objects(
-    topology: Topology, pools: Mapping[str, Sequence[str]], name: str, keys: Sequence[str] = ()
+    topology: Topology,
+    pools: Mapping[str, Sequence[str]],
+    name: str,
+    keys: Sequence[str] = (),
+    labelled: Collection[str] = (),
 ) -> list[Manifest]:
-    """The same as objects. A flavor with a topology has no other nodes than those whose place is known."""
+    """The same as objects. A flavor with a topology has no other nodes than those whose place is known, as it is of the
+    pools whose nodes their cloud has labelled."""
     levels = [*(keys or [key(level) for level in topology.levels]), HOSTNAME]
     placed = {place.node for place in topology.placed}
-    known = {pool for pool, nodes in pools.items() if nodes and placed.issuperset(nodes)}
+    known = {pool for pool, nodes in pools.items() if nodes and placed.issuperset(nodes)} | {*labelled}
     made = [_object(KUEUE, "Topology", name, {"levels": [{"nodeLabel": one} for one in levels]})]
     for pool in pools:
         of_topology = {"topologyName": name} if pool in known else {}

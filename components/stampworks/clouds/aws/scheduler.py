@@ -1,0 +1,281 @@
+"""The Kubernetes of an AWS cluster: EKS, what runs its own pods, and the nodes of each pool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+from pulumi import Output, ResourceOptions
+from pulumi_aws import cloudwatch, ec2, eks, iam
+
+from stampworks.clouds.aws import tags
+from stampworks.clouds.aws.first_boot import node_config
+from stampworks.clouds.aws.network import Connections
+from stampworks.clouds.aws.nodes import MARKETS, METADATA, SESSIONS, allowed, disks, encoded, nics, reserved
+from stampworks.clouds.aws.place import assumed_by
+from stampworks.plan import UNPROVEN_TAINT, Group, Plan, Pods
+from stampworks.schedulers.topology.kubernetes import POOL
+
+_LOG_DAYS = 30
+_LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
+# Amazon EKS User Guide, "View Amazon EKS networking requirements for VPC and subnets": no control plane can be there.
+_WITHOUT_EKS = ("use1-az3", "usw1-az2", "cac1-az3")
+_AWS_POLICY = "arn:aws:iam::aws:policy/{}"
+_CAPACITY = {"spot": "SPOT", "block": "CAPACITY_BLOCK"}
+_UNAVAILABLE_MAX = 100
+"""What EKS takes (Amazon EKS API Reference, NodegroupUpdateConfig, read 2026-11-24)."""
+_MINIMAL = "update_strategy" in eks.NodeGroupUpdateConfigArgsDict.__annotations__
+"""Whether the SDK can say that old nodes go before new ones come, for which no capacity would be left: 6.83 cannot."""
+
+
+class ControlPlane(pulumi.ComponentResource):
+    """The server of a Kubernetes, and all that it needs before it is given objects and pools.
+
+    What it keeps is encrypted by EKS with a key of AWS's own (Amazon EKS User Guide, "Default envelope encryption for
+    all Kubernetes API Data", read 2026-11-24): with one of the account's, whoever deletes that loses the cluster.
+    """
+
+    id: Output[str]
+    address: Output[str]
+    """Of its server: known in the cluster's network alone."""
+    kubeconfig: Output[str]
+    """Of whoever has made it, who asks AWS for a token each time: no secret is in it."""
+
+    def __init__(self, name: str, plan: Plan, network: Connections, opts: ResourceOptions) -> None:
+        place, protect = network.place, bool(opts.protect)
+        after = ResourceOptions(depends_on=[network], protect=False)  # of what is in it, the cluster alone
+        super().__init__("stampworks:aws:ControlPlane", name, None, ResourceOptions.merge(place.within(opts), after))
+        self._name, self.plan, self.place = name, plan, place
+        self._opts = place.within(ResourceOptions(parent=self))
+        rules = self._reached()
+        self.cluster = self._cluster(ResourceOptions.merge(self._opts, ResourceOptions(protect=protect)))
+        agents = [self._addon("kube-proxy"), self._addon("eks-pod-identity-agent"), self._pods_network()]
+        system = NodePool(
+            f"{name}-{plan.controller.name}", self, plan.controller, self._child(depends_on=[*rules, *agents])
+        )
+        selector = {"nodeSelector": {POOL: plan.controller.name}}
+        self._addon("coredns", self._child(depends_on=[system]), configuration_values=_text(selector))
+        for user in plan.users:
+            self._let_in(user.name)
+        self.id, self.address = self.cluster.id, self.cluster.endpoint
+        self.kubeconfig = self._known().apply(lambda known: tags.kubeconfig(plan.region, *known))
+        self.register_outputs({"kubeconfig": Output.secret(self.kubeconfig)})
+
+    def node_config(self, group: Group) -> Output[str]:
+        """What a member of a group joins with."""
+        plan = self.plan
+        pods: Pods | None = plan.network.pods
+        if pods is None:
+            raise ValueError(f"{self._name}: the plan does not say where pods have addresses from")
+        unproven = group.role == "worker" and plan.proof.level != "none"
+        kubelet = {
+            "config": {"maxPods": pods.per_node},
+            # At once, and not when EKS has seen the node: until then pods would start on it (aws/containers-roadmap
+            # 1962, read 2026-11-24).
+            "flags": [
+                f"--node-labels={POOL}={group.name}",
+                *([f"--register-with-taints={UNPROVEN_TAINT}=:NoSchedule"] if unproven else []),
+            ],
+        }
+        return self._known().apply(lambda known: node_config(pods.services_cidr, kubelet, *known))
+
+    def _known(self) -> Output[list[str]]:
+        """Name, address and certificate."""
+        made = self.cluster
+        return Output.all(made.name, made.endpoint, made.certificate_authority.apply(lambda one: one["data"]))
+
+    def _reached(self) -> list[pulumi.Resource]:
+        """Nodes reach the server, and it reaches them; nobody else does."""
+        name, place = self._name, self.place
+        self._group = place.security_group(name, "control-plane", "the server of Kubernetes", self._opts)
+        there = place.allow(f"{name}-nodes-control-plane", place.nodes, self._group, self._opts)
+        return [*there, *place.allow(f"{name}-control-plane-nodes", self._group, place.nodes, self._opts)]
+
+    def _cluster(self, opts: ResourceOptions) -> eks.Cluster:
+        name, plan, place = self._name, self.plan, self.place
+        own = place.tags("control-plane")
+        logs = cloudwatch.LogGroup(  # EKS would make it itself, and keep it for ever
+            f"{name}-control-plane",
+            name=f"/aws/eks/{plan.name}/cluster",
+            retention_in_days=_LOG_DAYS,
+            tags=own,
+            opts=self._opts,
+        )
+        role, attached = self._role("control-plane", "eks.amazonaws.com", "AmazonEKSClusterPolicy")
+        elsewhere = place.elsewhere(
+            f"{name}-control-plane", "control-plane", plan.network, self._opts, without=_WITHOUT_EKS
+        )
+        versions, pods = dict(plan.release.kubernetes), plan.network.pods
+        return eks.Cluster(
+            name,
+            name=plan.name,
+            version=".".join(versions["kubernetes"].split(".")[:2]),
+            role_arn=role.arn,
+            vpc_config={
+                "subnet_ids": [place.subnets["nodes"].id, elsewhere.id],
+                "security_group_ids": [self._group.id],
+                "endpoint_private_access": True,
+                "endpoint_public_access": False,
+            },
+            kubernetes_network_config={"service_ipv4_cidr": pods.services_cidr if pods else None},
+            access_config={"authentication_mode": "API", "bootstrap_cluster_creator_admin_permissions": True},
+            bootstrap_self_managed_addons=False,  # those below, in their place
+            enabled_cluster_log_types=[*_LOGS],
+            upgrade_policy={"support_type": "EXTENDED"},  # another version is a change, and not EKS's to make
+            tags=own,
+            opts=ResourceOptions.merge(opts, ResourceOptions(depends_on=[logs, *attached])),
+        )
+
+    def _pods_network(self) -> eks.Addon:
+        """Addresses for pods as the plan counts them, by a role that is associated with it alone; and it keeps teams'
+        pods apart, as their namespaces say."""
+        role, attached = self._role("pods-network", "pods.eks.amazonaws.com", "AmazonEKS_CNI_Policy", "sts:TagSession")
+        settings = {"enableNetworkPolicy": "true", "env": {"ENABLE_PREFIX_DELEGATION": "true"}}
+        return self._addon(
+            "vpc-cni",
+            self._child(depends_on=attached),
+            configuration_values=_text(settings),
+            pod_identity_associations=[{"role_arn": role.arn, "service_account": "aws-node"}],
+        )
+
+    def _addon(self, addon: str, opts: ResourceOptions | None = None, **settings: Any) -> eks.Addon:
+        """In the version that is EKS's default for this Kubernetes on the day when it is made."""
+        return eks.Addon(
+            f"{self._name}-{addon}",
+            cluster_name=self.cluster.name,
+            addon_name=addon,
+            tags=self.place.tags(addon),
+            opts=opts or self._opts,
+            **settings,
+        )
+
+    def _role(self, what: str, service: str, policy: str, *more: str) -> tuple[iam.Role, list[pulumi.Resource]]:
+        """With what has to be there before it is acted in, and until it is not any more."""
+        name = f"{self._name}-{what}"
+        role = iam.Role(
+            name, assume_role_policy=assumed_by(service, *more), tags=self.place.tags(what), opts=self._opts
+        )
+        return role, attach(name, role, [policy], self._opts)
+
+    def _let_in(self, user: str) -> None:
+        """A person is who may act in the role of that name, which the account says; to Kubernetes it is the declared
+        user, who may do in a team's namespace what the team's role says, and nothing else."""
+        name, own = f"{self._name}-{user}", self.place.tags(user)  # IAM takes 64 characters
+        role = iam.Role(name, assume_role_policy=self.cluster.arn.apply(_of_account), tags=own, opts=self._opts)
+        may = self.cluster.arn.apply(lambda arn: allowed([{"Action": "eks:DescribeCluster", "Resource": arn}]))
+        iam.RolePolicy(name, role=role.id, policy=may, opts=self._opts)
+        eks.AccessEntry(
+            name,
+            cluster_name=self.cluster.name,
+            principal_arn=role.arn,
+            user_name=user,
+            tags=own,
+            opts=self._opts,
+        )
+
+    def _child(self, **more: Any) -> ResourceOptions:
+        return ResourceOptions.merge(self._opts, ResourceOptions(**more))
+
+
+class NodePool(pulumi.ComponentResource):
+    """The members of one group: a managed node group of fixed size, from a template of ours."""
+
+    id: Output[str]
+
+    def __init__(self, name: str, control_plane: ControlPlane, group: Group, opts: ResourceOptions) -> None:
+        place = control_plane.place
+        super().__init__("stampworks:aws:NodePool", name, None, place.within(opts))
+        self._name, self._place, self._group = name, place, group
+        self._opts = place.within(ResourceOptions(parent=self))
+        self._tags = {**place.tags(group.name), tags.GROUP: group.name}
+        role = iam.Role(name, assume_role_policy=assumed_by("ec2.amazonaws.com"), tags=self._tags, opts=self._opts)
+        attached = attach(name, role, ["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"], self._opts)
+        sessions = allowed([{"Action": [*SESSIONS], "Resource": "*"}])
+        attached += [iam.RolePolicy(f"{name}-sessions", role=role.id, policy=sessions, opts=self._opts)]
+        template = self._template(control_plane.node_config(group))
+        made = eks.NodeGroup(
+            name,
+            cluster_name=control_plane.cluster.name,
+            node_role_arn=role.arn,
+            subnet_ids=[place.subnets["nodes"].id],
+            capacity_type=_CAPACITY.get(group.purchase, "ON_DEMAND"),
+            launch_template={"id": template.id, "version": template.latest_version.apply(str)},
+            scaling_config={"min_size": group.count, "max_size": group.count, "desired_size": group.count},
+            update_config=_updates(dict(control_plane.plan.roll.unavailable_max).get(group.name, 1)),
+            tags=self._tags,
+            opts=ResourceOptions.merge(self._opts, ResourceOptions(depends_on=attached)),
+        )
+        self.id = made.id
+        self.register_outputs({})
+
+    def _template(self, first_boot: Output[str]) -> ec2.LaunchTemplate:
+        """Without what EKS says itself: the subnet, the role, how spot is bought (Amazon EKS User Guide, "Customize
+        managed nodes with launch templates", read 2026-11-24)."""
+        group, place, launch = self._group, self._place, self._group.launch
+        if launch is None:
+            raise ValueError(f"{self._name}: the plan does not say how a node of {group.name} starts")
+        together = None
+        if launch.placed_together:
+            together = ec2.PlacementGroup(self._name, strategy="cluster", tags=self._tags, opts=self._opts)
+        return ec2.LaunchTemplate(
+            self._name,
+            instance_type=launch.instance_type,
+            image_id=launch.image,
+            update_default_version=True,
+            metadata_options=METADATA,
+            block_device_mappings=disks(launch),
+            network_interfaces=nics(launch, place),
+            placement={"group_name": together.name} if together else None,
+            instance_market_options=MARKETS["block"] if group.purchase == "block" else None,
+            capacity_reservation_specification=reserved(group.reservation),
+            user_data=first_boot.apply(encoded),
+            tag_specifications=[
+                {"resource_type": kind, "tags": self._tags} for kind in ("instance", "network-interface", "volume")
+            ],
+            tags=self._tags,
+            opts=self._opts,
+        )
+
+
+def attach(name: str, role: iam.Role, policies: Sequence[str], opts: ResourceOptions) -> list[pulumi.Resource]:
+    """What AWS itself allows whoever acts in such a role."""
+    return [
+        iam.RolePolicyAttachment(f"{name}-{policy}", role=role.name, policy_arn=_AWS_POLICY.format(policy), opts=opts)
+        for policy in policies
+    ]
+
+
+def _updates(unavailable: int) -> eks.NodeGroupUpdateConfigArgsDict:
+    """How nodes are made anew when their template is another one: as many at once as a roll takes."""
+    found: eks.NodeGroupUpdateConfigArgsDict = {"max_unavailable": min(unavailable, _UNAVAILABLE_MAX)}
+    if _MINIMAL:
+        found["update_strategy"] = "MINIMAL"
+    return found
+
+
+def _of_account(arn: str) -> str:
+    """Whom the account of a resource lets."""
+    principal = {"AWS": f"arn:aws:iam::{arn.split(':')[4]}:root"}
+    statement = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": principal}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def create(name: str, *, plan: Plan, network: Connections, opts: ResourceOptions) -> ControlPlane:
+    return ControlPlane(name, plan, network, opts)
+
+
+def server(control_plane: ControlPlane) -> pulumi.Resource:
+    """With what all goes that it was given."""
+    return control_plane.cluster
+
+
+def create_pool(name: str, *, control_plane: ControlPlane, group: Group, opts: ResourceOptions) -> NodePool:
+    """After all of the control plane: its nodes want the network of pods there."""
+    after = ResourceOptions(depends_on=[control_plane])
+    return NodePool(name, control_plane, group, ResourceOptions.merge(opts, after))
