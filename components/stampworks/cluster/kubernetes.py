@@ -10,8 +10,8 @@ from typing import Any
 
 import pulumi
 
-from stampworks.plan import Plan
-from stampworks.schedulers import kubernetes
+from stampworks.plan import AddOn, Plan
+from stampworks.schedulers import addons, kubernetes
 from stampworks.schedulers.kubernetes import Manifest
 
 PLUGIN = "4.34.2"
@@ -51,7 +51,53 @@ def assemble(
     provider = pulumi.ProviderResource(
         "kubernetes", base, settings, pulumi.ResourceOptions(parent=parent, version=PLUGIN)
     )
-    return _objects(base, plan, pulumi.ResourceOptions(parent=parent, provider=provider, deleted_with=control_plane))
+    opts = pulumi.ResourceOptions(parent=parent, provider=provider, deleted_with=control_plane)
+    releases = _releases(base, plan, opts)
+    kinds = [releases[name] for name in _OF_QUEUES if name in releases]
+    return _objects(base, plan, pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=kinds)))
+
+
+_OF_QUEUES = ("kueue", "jobset")
+"""What the objects of a cluster are of: these answer before there is any."""
+_ANSWERS_S = 900
+"""How long such a one may take: its first node may just be starting."""
+
+
+def _releases(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, pulumi.Resource]:
+    """What Helm installs, by name, each after what it needs, and what is made beside the charts."""
+    made: dict[str, pulumi.Resource] = {}
+    for one in plan.scheduler.addons:
+        if one.by == "helm":
+            after = pulumi.ResourceOptions(depends_on=[made[name] for name in one.needs if name in made])
+            merged = pulumi.ResourceOptions.merge(opts, after)
+            made[one.name] = pulumi.CustomResource(_RELEASE, f"{base}-{one.name}", _release(plan, one), merged)
+    for one, manifest in addons.objects(plan):
+        if one.by == "helm":
+            after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[made[one.name]]))
+            name = f"{base}-{manifest['kind'].lower()}-{manifest['metadata']['name']}"
+            pulumi.CustomResource(_token(manifest), name, manifest, after)
+    return made
+
+
+_RELEASE = "kubernetes:helm.sh/v3:Release"
+
+
+def _release(plan: Plan, one: AddOn) -> dict[str, Any]:
+    chart, repository = addons.chart(one)
+    waited = one.name in _OF_QUEUES
+    return {
+        "name": one.name,
+        "chart": chart,
+        "version": one.version,
+        "namespace": one.namespace,
+        "createNamespace": True,
+        **({"repositoryOpts": {"repo": repository}} if repository else {}),
+        "values": addons.values(plan, one),
+        # What an operator starts is there when nodes are, and a proof says whether it works.
+        "skipAwait": not waited,
+        **({"timeout": _ANSWERS_S} if waited else {}),
+        "compat": "true",  # as the SDK says it
+    }
 
 
 def _objects(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, pulumi.Resource]:

@@ -6,7 +6,8 @@ from typing import Literal
 
 from stampworks import catalog
 from stampworks.declaration import Declaration
-from stampworks.plan import Account, Fabric, Group, Priority, Queue, Scheduler, declared_pools
+from stampworks.plan import Account, Fabric, Group, Priority, Queue, Release, Scheduler, declared_pools
+from stampworks.planning import addons
 from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.layout import STATE, joined_nodes
 from stampworks.planning.notes import Notes
@@ -19,7 +20,12 @@ SCHEDULING_ONLY = "scheduling-only"
 
 
 def build(
-    declaration: Declaration, fabric: Fabric, groups: tuple[Group, ...], choices: Choices, notes: Notes
+    declaration: Declaration,
+    release: Release,
+    fabric: Fabric,
+    groups: tuple[Group, ...],
+    choices: Choices,
+    notes: Notes,
 ) -> Scheduler:
     declared = declaration.scheduler
     if declared.database == "managed" and not choices.managed_database:
@@ -61,6 +67,7 @@ def build(
             )
             for account in declared.accounts
         ),
+        addons=addons.build(declaration, release, fabric, groups, choices, notes),
     )
 
 
