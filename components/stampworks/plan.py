@@ -517,7 +517,7 @@ class AddOn:
     """The version of the driver that the GPU operator brings; empty where nodes have one."""
     mig_strategy: str = ""
     mig_profile: str = ""
-    """Into which parts it divides accelerators; both empty of any other."""
+    """Into which parts it divides accelerators; empty where it leaves them whole."""
 
 
 @dataclass(frozen=True)

@@ -64,11 +64,14 @@ _ANSWERS_S = 900
 
 
 def _releases(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, pulumi.Resource]:
-    """What Helm installs, by name, each after what it needs, and what is made beside the charts."""
+    """What Helm installs, by name, and what is made beside the charts.
+
+    One after the other: a webhook that is there and does not answer yet would refuse the objects of the others.
+    """
     made: dict[str, pulumi.Resource] = {}
     for one in plan.scheduler.addons:
         if one.by == "helm":
-            after = pulumi.ResourceOptions(depends_on=[made[name] for name in one.needs if name in made])
+            after = pulumi.ResourceOptions(depends_on=[*made.values()][-1:])
             merged = pulumi.ResourceOptions.merge(opts, after)
             made[one.name] = pulumi.CustomResource(_RELEASE, f"{base}-{one.name}", _release(plan, one), merged)
     for one, manifest in addons.objects(plan):

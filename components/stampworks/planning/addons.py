@@ -115,7 +115,7 @@ def _made(
         own = {
             "driver": _driver(declared, release, choices, notes),
             "mig_strategy": declared.mig_strategy,
-            "mig_profile": declared.mig_profile,
+            "mig_profile": declared.mig_profile.replace(WHOLE, ""),
         }
     return AddOn(name, row.what, by, row.chart, row.repository, row.version, row.namespace, row.needs, images, **own)
 
@@ -169,7 +169,7 @@ def _of_one(plan: Plan, one: AddOn) -> Iterator[Finding]:
         text = f"{one.name} is to be installed by hand, and before it is there `up` cannot make objects of it"
         hint = f"`stampworks addons --values {one.name}` says how, or write installer: helm"
         yield _found("installer", "fail", text, hint, one.name, "installer", severity="warning")
-    if one.mig_profile not in ("", WHOLE):
+    if one.mig_profile:
         text = (
             f"accelerators are divided ({one.mig_profile}), and queues, runs and proofs count whole ones: "
             f"what the strategy {one.mig_strategy} makes of them no quota here has"

@@ -19,8 +19,9 @@ RDMA: Final = "shared"
 """The resource rdma/shared, of which each pod that asks for one has all NICs of the fabric."""
 VENDOR: Final = "15b3"
 """Of NVIDIA's NICs, on PCI."""
-_FRAMEWORKS: Mapping[str, str] = {"trainer": "trainer.kubeflow.org/trainjob", "mpi-operator": "kubeflow.org/mpijob"}
-"""Jobs that Kueue queues where the add-on is there, beside those that it always does."""
+_QUEUED = ("batch/job", "jobset.x-k8s.io/jobset")
+_QUEUED_OF_OTHERS = ("trainer.kubeflow.org/trainjob", "kubeflow.org/mpijob", "ray.io/rayjob", "ray.io/raycluster")
+"""The jobs that Kueue queues. Of kinds that are not there it waits for them, which may be for ever."""
 
 
 def values(plan: Plan, one: AddOn) -> Values:
@@ -39,18 +40,6 @@ def objects(plan: Plan) -> Iterator[tuple[AddOn, Manifest]]:
     for one in plan.scheduler.addons:
         if one.name == "network-operator" and one.by != "cloud":
             yield one, _nics(one)
-
-
-def settings_of_kueue(plan: Plan) -> Values:
-    """What it does, wherever it runs."""
-    there = [each.name for each in plan.scheduler.addons]
-    frameworks = ["batch/job", "jobset.x-k8s.io/jobset"]
-    return {
-        "apiVersion": "config.kueue.x-k8s.io/v1beta1",
-        "kind": "Configuration",
-        "integrations": {"frameworks": frameworks + [_FRAMEWORKS[each] for each in _FRAMEWORKS if each in there]},
-        "fairSharing": {"enable": True},  # of what is borrowed, by the weights of the teams
-    }
 
 
 def _features(plan: Plan, one: AddOn) -> Values:  # noqa: ARG001
@@ -77,8 +66,7 @@ def _accelerators(plan: Plan, one: AddOn) -> Values:
         "daemonsets": {"tolerations": _anywhere()},
         "driver": driver,
         "toolkit": {**parts["toolkit"], "enabled": bool(one.driver)},
-        "mig": {"strategy": one.mig_strategy},
-        "migManager": {**parts["migManager"], "config": {"default": one.mig_profile}},
+        "mig": {"strategy": one.mig_strategy},  # the profile is a label of nodes: as its default no other one is taken
     }
 
 
@@ -110,20 +98,23 @@ def _named(image: Image) -> Values:
     return {"repository": repository, "image": name, "version": image.digest or image.tag}
 
 
-def _kueue(plan: Plan, one: AddOn) -> Values:
-    served = {
+def _kueue(plan: Plan, one: AddOn) -> Values:  # noqa: ARG001
+    settings = {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta1",
+        "kind": "Configuration",
+        "integrations": {"frameworks": [*_QUEUED, *_QUEUED_OF_OTHERS]},
+        "fairSharing": {"enable": True},  # of what is borrowed, by the weights of the teams
         "health": {"healthProbeBindAddress": ":8081"},
         "metrics": {"bindAddress": ":8443"},
         "webhook": {"port": 9443},
         "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
     }
-    settings = json.dumps({**settings_of_kueue(plan), **served}, indent=1)  # which is YAML, too
     return {
         "controllerManager": {
             "manager": {"image": {**_pinned(one, "manager"), "pullPolicy": "IfNotPresent"}},
             "tolerations": _anywhere(),
         },
-        "managerConfig": {"controllerManagerConfigYaml": settings},
+        "managerConfig": {"controllerManagerConfigYaml": json.dumps(settings, indent=1)},  # which is YAML, too
     }
 
 
