@@ -22,7 +22,7 @@ def server(tmp_path: Path) -> Iterator[ApiServer]:
         yield found
 
 
-@pytest.mark.parametrize(("name", "example"), {name: example for example, name in CASES}.items())
+@pytest.mark.parametrize(("name", "example"), [*{name: example for example, name in CASES}.items()])
 def test_a_second_time_changes_nothing(server: ApiServer, name: str, example: str) -> None:
     plan, one = planned(example), of(planned(example), name)
     chart(one)
