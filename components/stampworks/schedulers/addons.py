@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from stampworks.plan import PROOF_TAINT, UNPROVEN_TAINT, AddOn, Image, Plan
-from stampworks.schedulers.kubernetes import ACCELERATOR, Manifest
+from stampworks.schedulers.kubernetes import ACCELERATOR, OURS, Manifest
 
 Values = dict[str, Any]
 
@@ -104,6 +104,9 @@ def _kueue(plan: Plan, one: AddOn) -> Values:  # noqa: ARG001
         "kind": "Configuration",
         "integrations": {"frameworks": [*_QUEUED, *_QUEUED_OF_OTHERS]},
         "fairSharing": {"enable": True},  # of what is borrowed, by the weights of the teams
+        # no job of theirs starts past its quota because it names no queue
+        "manageJobsWithoutQueueName": True,
+        "managedJobsNamespaceSelector": {"matchLabels": OURS},
         "health": {"healthProbeBindAddress": ":8081"},
         "metrics": {"bindAddress": ":8443"},
         "webhook": {"port": 9443},
