@@ -113,7 +113,8 @@ def _blocks(declaration: Declaration, fabric: Fabric, groups: tuple[Group, ...],
         notes.reason("scheduler.block_nodes", "a leaf is a block, for its nodes share a switch on every rail")
         _check_blocks(declaration, fabric.leaf_nodes, groups, "leaf", notes)
         return fabric.leaf_nodes
-    machines = [catalog.machines()[group.machine.name] for group in groups if group.role == "worker"]
+    pools = [group for group in groups if group.role == "worker"] or declared_pools(groups)
+    machines = [catalog.machines()[group.machine.name] for group in pools]
     domains = [joined_nodes(machine) for machine in machines]
     if (size := min(domains)) > 1:
         notes.reason("scheduler.block_nodes", f"{size} nodes share an NVLink fabric, and are a block")
