@@ -61,7 +61,8 @@ def test_values_and_objects_are_those_of_the_plan(file: Path, capsys: pytest.Cap
     for one in made.scheduler.addons:
         if one.chart:
             assert json.loads(said(capsys, file, "--values", one.name)) == addons.values(made, one)
-    assert json.loads(said(capsys, file, "--objects"))["items"] == [each for _, each in addons.objects(made)] != []
+    beside = [each for one in made.scheduler.addons for each in addons.objects(one)]
+    assert json.loads(said(capsys, file, "--objects"))["items"] == beside != []
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,8 @@ def test_what_they_are_told_is_what_was_reviewed(example: str, golden: Callable[
     plan = planned(example)
     told = {each.name: addons.values(plan, each) for each in plan.scheduler.addons if each.chart}
     golden(GOLDEN / f"{example}.json", json.dumps(told, indent=1) + "\n")
-    golden(GOLDEN / f"{example}-objects.json", json.dumps([made for _, made in addons.objects(plan)], indent=1) + "\n")
+    beside = [made for one in plan.scheduler.addons for made in addons.objects(one)]
+    golden(GOLDEN / f"{example}-objects.json", json.dumps(beside, indent=1) + "\n")
 
 
 def test_nodes_say_into_which_parts_their_accelerators_are_divided() -> None:
@@ -97,7 +98,8 @@ def test_a_chart_renders_with_what_it_is_told(example: str, name: str) -> None:
     for pod in pods:
         assert {each.get("key") for each in pod["tolerations"]} >= EVERYWHERE
     text = json.dumps(objects)
-    pinned = [each for each in one.images if f'"{each.part}"' not in json.dumps([*addons.objects(plan)], default=str)]
+    beside = json.dumps(addons.objects(one))
+    pinned = [each for each in one.images if f'"{each.part}"' not in beside]
     for image in pinned:
         assert image.tag in text, image
         assert image.digest in text, image

@@ -40,6 +40,5 @@ def install(server: ApiServer, plan: Plan, one: AddOn) -> None:
     """With what is made beside it. Jobs that charts run before are left out: nothing runs them here."""
     words = ("upgrade", "--install", one.name, str(chart(one)), "--namespace", one.namespace, "--create-namespace")
     server.run("helm", *words, "--no-hooks", "--values", "-", text=json.dumps(addons.values(plan, one)))
-    for other, made in addons.objects(plan):
-        if other == one:
-            server.run("kubectl", "apply", "--server-side", "-f", "-", text=json.dumps(made))
+    for made in addons.objects(one):
+        server.run("kubectl", "apply", "--server-side", "-f", "-", text=json.dumps(made))

@@ -34,7 +34,7 @@ def show_addons(arguments: argparse.Namespace) -> int:
     if arguments.values:
         print(json.dumps(addons.values(plan, _named(plan, arguments.values)), indent=2))
     elif arguments.objects:
-        items = [each for _, each in addons.objects(plan)]
+        items = [each for one in plan.scheduler.addons if one.by != "cloud" for each in addons.objects(one)]
         print(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=2))
     else:
         print("\n".join(_text(plan)))

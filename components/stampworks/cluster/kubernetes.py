@@ -64,21 +64,23 @@ _ANSWERS_S = 900
 
 
 def _releases(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, pulumi.Resource]:
-    """What Helm installs, by name, and what is made beside the charts.
+    """What Helm installs, by name, each with what is made beside its chart.
 
     One after the other: a webhook that is there and does not answer yet would refuse the objects of the others.
     """
     made: dict[str, pulumi.Resource] = {}
+    last: list[pulumi.Resource] = []
     for one in plan.scheduler.addons:
-        if one.by == "helm":
-            after = pulumi.ResourceOptions(depends_on=[*made.values()][-1:])
-            merged = pulumi.ResourceOptions.merge(opts, after)
-            made[one.name] = pulumi.CustomResource(_RELEASE, f"{base}-{one.name}", _release(plan, one), merged)
-    for one, manifest in addons.objects(plan):
-        if one.by == "helm":
-            after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[made[one.name]]))
-            name = f"{base}-{manifest['kind'].lower()}-{manifest['metadata']['name']}"
-            pulumi.CustomResource(_token(manifest), name, manifest, after)
+        if one.by != "helm":
+            continue
+        named = {one.name: (_RELEASE, _release(plan, one))}
+        named |= {
+            f"{each['kind'].lower()}-{each['metadata']['name']}": (_token(each), each) for each in addons.objects(one)
+        }
+        for name, (token, inputs) in named.items():
+            after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=last))
+            last = [pulumi.CustomResource(token, f"{base}-{name}", inputs, after)]
+            made[name] = last[0]
     return made
 
 

@@ -7,7 +7,7 @@ that.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from stampworks.plan import PROOF_TAINT, UNPROVEN_TAINT, AddOn, Image, Plan
@@ -35,11 +35,9 @@ def chart(one: AddOn) -> tuple[str, str]:
     return (f"{one.repository}/{one.chart}", "") if oci else (one.chart, one.repository)
 
 
-def objects(plan: Plan) -> Iterator[tuple[AddOn, Manifest]]:
-    """What is made beside the charts, each after the add-on whose kind it is."""
-    for one in plan.scheduler.addons:
-        if one.name == "network-operator" and one.by != "cloud":
-            yield one, _nics(one)
+def objects(one: AddOn) -> list[Manifest]:
+    """What is made beside its chart, and after it: their kinds are its."""
+    return [_nics(one)] if one.name == "network-operator" else []
 
 
 def _features(plan: Plan, one: AddOn) -> Values:  # noqa: ARG001
