@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from stampworks.cluster import Cluster, plan_of_stack
     from stampworks.declaration import (
         Account,
+        AddOns,
         Budget,
         Check,
         Checkpoints,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Account",
+    "AddOns",
     "Budget",
     "Check",
     "Checkpoints",

@@ -21,6 +21,9 @@ PLAN_VERSION = 1
 STATE_DIRECTORY = "/var/lib/stampworks/state"
 """Where the controller has the volume with what only the scheduler knows."""
 
+PROOF_TAINT = "stampworks/proof"
+"""Of nodes that a proof has for itself."""
+
 WORKLOADS_IMAGE = "localhost/stampworks/workloads:1"
 """What pods of bundled workloads start from, on nodes that bring the programs themselves."""
 
@@ -485,6 +488,39 @@ class Account:
 
 
 @dataclass(frozen=True)
+class Image:
+    part: str
+    """Of an add-on's values, the one that names it."""
+    name: str
+    tag: str
+    digest: str
+    """Empty where no source says it."""
+
+
+@dataclass(frozen=True)
+class AddOn:
+    """What a Kubernetes is extended by, at the version of the release."""
+
+    name: str
+    what: str = field(metadata=WORDS)
+    by: Literal["helm", "cloud", "hand"]
+    """Who installs it: a release of Helm of ours, the cloud, or whoever runs the cluster."""
+    chart: str = field(metadata=RELEASE)
+    """Empty where nobody publishes one."""
+    repository: str = field(metadata=RELEASE)
+    version: str = field(metadata=RELEASE)
+    namespace: str
+    needs: tuple[str, ...]
+    """Those of the others that it comes after."""
+    images: tuple[Image, ...] = field(metadata=RELEASE)
+    driver: str = field(default="", metadata=RELEASE)
+    """The version of the driver that the GPU operator brings; empty where nodes have one."""
+    mig_strategy: str = ""
+    mig_profile: str = ""
+    """Into which parts it divides accelerators; empty where it leaves them whole."""
+
+
+@dataclass(frozen=True)
 class Scheduler:
     kind: SchedulerKind
     accounting: bool
@@ -502,6 +538,8 @@ class Scheduler:
     accounts: tuple[Account, ...] = field(metadata=UNORDERED)
     database: Literal["head", "managed"] = "head"
     """Who runs the one of the accounting: managed is the cloud."""
+    addons: tuple[AddOn, ...] = ()
+    """Of a Kubernetes, in the order in which they are installed."""
 
     @property
     def queue_directory(self) -> str:

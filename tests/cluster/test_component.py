@@ -19,6 +19,7 @@ from pulumi.runtime import mocks
 from stampworks import Cluster
 from stampworks.cluster.clouds import refusals
 from stampworks.cluster.component import OUTPUTS
+from stampworks.cluster.kubernetes import assemble
 from stampworks.declaration import load_file, load_value
 from stampworks.plan import Plan, fingerprint
 from stampworks.planning import plan
@@ -393,3 +394,66 @@ def test_what_keeps_state_is_guarded_as_declared(
         "SigningKey": False,
         "Qualification": False,
     }
+
+
+def test_add_ons_are_releases_of_helm_one_after_the_other() -> None:
+    """Names and inputs are part of state, too. What the objects of queues are of answers before there is one."""
+    recorder = assembled(of_kubernetes("azure", "ND96isr_H100_v5", "eastus"))
+    releases = [name for kind, name in recorder.seen if kind == "Release"]
+    assert releases == [
+        "base-node-feature-discovery",
+        "base-gpu-operator",
+        "base-network-operator",
+        "base-kueue",
+        "base-jobset",
+        "base-metrics-server",
+    ]
+    operator, kueue = (dict(recorder.inputs("Release", f"base-{name}")) for name in ("gpu-operator", "kueue"))
+    assert operator.pop("values")["driver"]["enabled"] is True
+    assert operator == {
+        "name": "gpu-operator",
+        "chart": "gpu-operator",
+        "version": "v26.3.3",
+        "namespace": "gpu-operator",
+        "createNamespace": True,
+        "repositoryOpts": {"repo": "https://helm.ngc.nvidia.com/nvidia"},
+        "skipAwait": True,
+        "compat": "true",
+    }
+    assert (kueue["chart"], kueue["skipAwait"], kueue["timeout"]) == (
+        "oci://registry.k8s.io/kueue/charts/kueue",
+        False,
+        900,
+    )
+    assert "repositoryOpts" not in kueue
+    assert ("NicClusterPolicy", "base-nicclusterpolicy-nic-cluster-policy") in recorder.seen
+    made = [kind for kind, _ in recorder.seen]
+    assert made.index("NicClusterPolicy") > made.index("Release")
+    assert made.index("ResourceFlavor") > max(index for index, kind in enumerate(made) if kind == "Release")
+
+
+def test_one_switch_makes_no_release_and_neither_does_a_cloud_that_brings_all(tmp_path: Path) -> None:
+    by_hand = of_kubernetes("azure", "ND96isr_H100_v5", "eastus", {"installer": "none"})
+    for made in (by_hand, planned(tmp_path, ("kind: slurm", "kind: kubernetes"))):
+        assert not {kind for kind, _ in assembled(made).seen} & {"Release", "NicClusterPolicy"}
+
+
+def of_kubernetes(cloud: str, machine: str, region: str, addons: dict[str, Any] | None = None) -> Plan:
+    declared = {"version": 1, "name": "test", "cloud": cloud, "region": region}
+    pools = [{"name": "gpu", "machine": machine, "count": 2}]
+    scheduler = {"kind": "kubernetes", **({"addons": addons} if addons else {})}
+    return plan(load_value({**declared, "pools": pools, "scheduler": scheduler}, "test"))
+
+
+def assembled(made: Plan) -> Recorder:
+    """What a control plane is given, whoever made it."""
+    recorder = Recorder([])
+    mocks.set_mocks(recorder, preview=False, stack="test", project="test")
+
+    def run() -> None:
+        there = pulumi.ComponentResource("test:index:ControlPlane", "control-plane")
+        there.kubeconfig = pulumi.Output.from_input("of the administrator")  # type: ignore[attr-defined]
+        assemble(there, "base", made, None, there)
+
+    cast(Callable[[], None], pulumi.runtime.test(run))()  # type: ignore[no-untyped-call]
+    return recorder

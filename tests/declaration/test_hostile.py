@@ -58,6 +58,7 @@ DATA["pools"][0] |= {"purchase": "owned", "zone": "hall-2"}
 DATA["network"] |= {"pods_cidr": "10.240.0.0/12", "services_cidr": "172.20.0.0/16"}
 DATA["roll"] = {"jobs": "wait"}
 DATA["scheduler"]["database"] = "head"
+DATA["scheduler"]["addons"] = {"installer": "helm", "mig_strategy": "single", "mig_profile": "all-disabled"}
 DATA["training"] = {
     "layout": "fsdp",
     "precision": "bfloat16",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from stampworks.cli.main import parser
 
-from tests.docs import clouds, machines, settings
+from tests.docs import addons, clouds, machines, settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -48,6 +48,11 @@ def test_machines_are_current() -> None:
 def test_clouds_are_current() -> None:
     """docs/clouds.md is what the code says now; `python -m tests.docs.clouds` writes it."""
     assert clouds.PAGE.read_text() == clouds.page(), "run: python -m tests.docs.clouds"
+
+
+def test_add_ons_are_current() -> None:
+    """The table in docs/kubernetes.md is what the catalog says now; `python -m tests.docs.addons` writes it."""
+    assert addons.PAGE.read_text() == addons.page(), "run: python -m tests.docs.addons"
 
 
 def test_every_verb_has_a_section_and_no_other_has() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from stampworks import planning
-from stampworks.declaration import load_value
+from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan
 from stampworks.planning.findings import Facts, Finding
 from stampworks.planning.queues import queues
@@ -94,3 +94,12 @@ def test_simulated_nodes_alone_make_a_cluster() -> None:
     """Where pods only seem to run; the default queue is theirs, then."""
     (queue,) = planned().scheduler.queues
     assert (queue.name, queue.pools, queue.default) == ("main", ("gpu",), True)
+
+
+def test_blocks_of_nodes_for_scheduling_only_are_none_of_a_cloud_s() -> None:
+    """Where there are no others, what they are is looked at."""
+    pools = [{"name": "gpu", "machine": "p4d", "count": 2, "scheduling_only": True}]
+    scheduler = {"kind": "kubernetes", "topology": "block"}
+    declared = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": pools}
+    with pytest.raises(DeclarationError, match="a block is a leaf or an NVLink fabric of several nodes"):
+        planning.plan(load_value({**declared, "scheduler": scheduler}, "test"))

@@ -39,6 +39,9 @@ SHARED: Mapping[str, tuple[str, str, str]] = {
     "kueue": ("kube", "sigs.k8s.io/kueue", "config/components"),
     "jobset": ("kube", "sigs.k8s.io/jobset", "config/components"),
     "kwok": ("kwok", "sigs.k8s.io/kwok", "kustomize/stage"),
+    # For tests of what we tell them: the machine room installs neither.
+    "charts/kueue": ("kube", "sigs.k8s.io/kueue", "charts/kueue"),
+    "charts/jobset": ("kube", "sigs.k8s.io/jobset", "charts/jobset"),
 }
 """What comes with the programs, by the folder it is in here: of which module which folder."""
 

@@ -48,11 +48,13 @@ from stampworks.catalog.price_lists import (
 from stampworks.catalog.rows import (
     UNKNOWN,
     Accelerator,
+    AddOn,
     CatalogError,
     Deployment,
     Disks,
     Fabric,
     HostLink,
+    Image,
     Machine,
     Nic,
     Regions,
@@ -86,6 +88,7 @@ __all__ = [
     "CLOUDS",
     "UNKNOWN",
     "Accelerator",
+    "AddOn",
     "CatalogError",
     "Cloud",
     "Deployment",
@@ -98,6 +101,7 @@ __all__ = [
     "FileSystemSubnet",
     "FileSystemTier",
     "HostLink",
+    "Image",
     "Machine",
     "Nic",
     "Part",
@@ -212,7 +216,22 @@ def runs() -> Mapping[str, Run]:
 
 @cache
 def releases() -> Mapping[str, Release]:
-    return rows(Release, load("releases.yaml"), "releases.yaml")
+    table = rows(Release, load("releases.yaml"), "releases.yaml")
+    for each in table.values():
+        _check_addons(each)
+    return table
+
+
+def _check_addons(release: Release) -> None:
+    place = f"releases.yaml: {release.name}: addons"
+    names = [*release.addons]
+    for index, (name, row) in enumerate(release.addons.items()):
+        if late := [each for each in row.needs if each not in names[:index]]:
+            raise CatalogError(f"{place}: {name}: {', '.join(late)}, which it needs, does not come before it")
+        if one_sided := [each for each in row.excludes if name not in release.addons[each].excludes]:
+            raise CatalogError(f"{place}: {name}: {', '.join(one_sided)} does not exclude it in turn")
+        if row.version != release.kubernetes.get(name, row.version):
+            raise CatalogError(f"{place}: {name}: {row.version} is not {release.kubernetes[name]}, which clouds bring")
 
 
 @cache

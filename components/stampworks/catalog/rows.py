@@ -259,6 +259,43 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Image:
+    repository: str
+    tag: str
+    digest: str | Unknown
+
+
+@dataclass(frozen=True)
+class AddOn:
+    """What a cluster whose scheduler is Kubernetes is extended by."""
+
+    what: str
+    wanted: Literal["always", "hardware", "needed", "asked"]
+    """Where it is part of a cluster without a word: everywhere, with its hardware, or where another one needs it."""
+    accelerators: tuple[str, ...]
+    """Its hardware, by the names in parts.yaml; empty where it is for none."""
+    fabrics: tuple[str, ...]
+    chart: str
+    """Of Helm; empty where nobody publishes one."""
+    repository: str
+    """Where its publisher has the chart, or what stands for it."""
+    version: str
+    """Of the chart."""
+    namespace: str
+    kubernetes_min: str | Unknown
+    """The oldest and the newest Kubernetes that its publisher says it is for, or tests it with."""
+    kubernetes_max: str | Unknown
+    needs: tuple[str, ...]
+    """Others of the release that it does not work without."""
+    excludes: tuple[str, ...]
+    """Others that do not work beside it."""
+    images: Mapping[str, Image]
+    """By the part of its values that names it."""
+    source: str
+    read: str
+
+
+@dataclass(frozen=True)
 class Release:
     name: str
     suite: str
@@ -275,6 +312,8 @@ class Release:
     """By role: what that role brings, and its version."""
     kubernetes: Mapping[str, str]
     """What a cluster runs whose scheduler is Kubernetes, and the version: itself, and what queues and gangs need."""
+    addons: Mapping[str, AddOn]
+    """What is installed into such a cluster, in the order in which it is."""
     accounting_roles: tuple[str, ...]
     """Roles that only a cluster with accounting needs."""
     jobs_need_accounting: bool

@@ -21,6 +21,7 @@ VERBS = {
     "schema": "declared",
     "explain": "explain",
     "topology": "topology",
+    "addons": "addons",
     "new": "new",
     "compare": "compare",
     "review": "review",

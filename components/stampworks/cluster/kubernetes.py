@@ -10,8 +10,8 @@ from typing import Any
 
 import pulumi
 
-from stampworks.plan import Plan
-from stampworks.schedulers import kubernetes
+from stampworks.plan import AddOn, Plan
+from stampworks.schedulers import addons, kubernetes
 from stampworks.schedulers.kubernetes import Manifest
 
 PLUGIN = "4.34.2"
@@ -49,7 +49,58 @@ def assemble(
         "kubernetes", base, settings, pulumi.ResourceOptions(parent=parent, version=PLUGIN)
     )
     server = scheduler.server(control_plane)
-    return _objects(base, plan, pulumi.ResourceOptions(parent=parent, provider=provider, deleted_with=server))
+    opts = pulumi.ResourceOptions(parent=parent, provider=provider, deleted_with=server)
+    releases = _releases(base, plan, opts)
+    kinds = [releases[name] for name in _OF_QUEUES if name in releases]
+    return _objects(base, plan, pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=kinds)))
+
+
+_OF_QUEUES = ("kueue", "jobset")
+"""What the objects of a cluster are of: these answer before there is any."""
+_ANSWERS_S = 900
+"""How long such a one may take: its first node may just be starting."""
+
+
+def _releases(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, pulumi.Resource]:
+    """What Helm installs, by name, each with what is made beside its chart.
+
+    One after the other: a webhook that is there and does not answer yet would refuse the objects of the others.
+    """
+    made: dict[str, pulumi.Resource] = {}
+    last: list[pulumi.Resource] = []
+    for one in plan.scheduler.addons:
+        if one.by != "helm":
+            continue
+        named = {one.name: (_RELEASE, _release(plan, one))}
+        named |= {
+            f"{each['kind'].lower()}-{each['metadata']['name']}": (_token(each), each) for each in addons.objects(one)
+        }
+        for name, (token, inputs) in named.items():
+            after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=last))
+            last = [pulumi.CustomResource(token, f"{base}-{name}", inputs, after)]
+            made[name] = last[0]
+    return made
+
+
+_RELEASE = "kubernetes:helm.sh/v3:Release"
+
+
+def _release(plan: Plan, one: AddOn) -> dict[str, Any]:
+    chart, repository = addons.chart(one)
+    waited = one.name in _OF_QUEUES
+    return {
+        "name": one.name,
+        "chart": chart,
+        "version": one.version,
+        "namespace": one.namespace,
+        "createNamespace": True,
+        **({"repositoryOpts": {"repo": repository}} if repository else {}),
+        "values": addons.values(plan, one),
+        # What an operator starts is there when nodes are, and a proof says whether it works.
+        "skipAwait": not waited,
+        **({"timeout": _ANSWERS_S} if waited else {}),
+        "compat": "true",  # as the SDK says it
+    }
 
 
 def _objects(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, pulumi.Resource]:

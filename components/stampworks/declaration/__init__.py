@@ -6,6 +6,7 @@ from stampworks.declaration.loader import Source, load_file, load_stack, load_va
 from stampworks.declaration.lock import AGAIN, Lock, LockedImage, beside, lock_file, lock_text, read_beside, read_lock
 from stampworks.declaration.models import (
     Account,
+    AddOns,
     Budget,
     Change,
     Check,
@@ -38,6 +39,7 @@ __all__ = [
     "BASES_MAX",
     "AbsentError",
     "Account",
+    "AddOns",
     "Budget",
     "Change",
     "Check",

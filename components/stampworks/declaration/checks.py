@@ -43,6 +43,7 @@ def check(data: Entry) -> Iterator[Finding]:
     yield from _accounts(data, scheduler)
     yield from _accounting(scheduler)
     yield from _login(scheduler)
+    yield from _addons(scheduler)
     yield from _training(data.get("training", {}), data.get("storage"))
     yield from _extras(data, data.get("extras", {}))
 
@@ -220,6 +221,12 @@ def _login(scheduler: Entry) -> Iterator[Finding]:
     if scheduler.get("kind") == "kubernetes" and scheduler.get("login_nodes"):
         message = "login nodes have what talks to Slurm, and Kubernetes is asked from anywhere"
         yield Finding(("scheduler", "login_nodes"), message, "take it out, or write kind: slurm")
+
+
+def _addons(scheduler: Entry) -> Iterator[Finding]:
+    wanted = [name for name, value in scheduler.get("addons", {}).items() if value is True]
+    for name in wanted if scheduler.get("kind") == "slurm" else ():
+        yield Finding(("scheduler", "addons", name), "Slurm has no add-ons", "take it out, or write kind: kubernetes")
 
 
 def _training(training: Entry, storage: Sequence[Entry] | None) -> Iterator[Finding]:

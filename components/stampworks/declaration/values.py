@@ -33,6 +33,7 @@ TAG_VALUE_PATTERN = r"^[A-Za-z0-9 _.:/=+@-]{0,255}$"
 BUCKET_PATTERN = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9][A-Za-z0-9._-]*)*/?$"
 EMAIL_PATTERN = r"^[A-Za-z0-9._%+-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,24}$"
 EXPERIMENT_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._/-]{0,127}$"
+MIG_PATTERN = r"^all-(disabled|balanced|[1-7]g\.[0-9]{1,3}gb)$"
 CIDR_PATTERN = r"^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/[0-9]+$"
 
 # From the folder of the file that names it, and without what means something to a shell, a template or a terminal.
@@ -353,6 +354,13 @@ def storage_kind(value: str) -> str:
     raise _wrong(f"no file system is called {shown(value)}", f"there are {there}")
 
 
+def mig_profile(value: str) -> str:
+    """Refuse what the GPU operator has no profile for by its form."""
+    if not re.fullmatch(MIG_PATTERN, value):
+        raise _wrong(f"{shown(value)} is no profile of MIG", "write all-disabled, or one like all-1g.10gb")
+    return value
+
+
 def release_name(value: str) -> str:
     """Refuse a release that the catalog does not have."""
     return _listed(value, "release", catalog.releases())
@@ -432,5 +440,6 @@ OwnCheck = Annotated[str, _Form(own_check, PATH_PATTERN)]
 MachineName = Annotated[str, _Form(machine_name, "^.+$")]
 StorageKind = Annotated[str, _Form(storage_kind, "^.+$")]
 StorageTier = Annotated[str, _Form(storage_tier, TIER_PATTERN)]
+MigProfile = Annotated[str, _Form(mig_profile, MIG_PATTERN)]
 ReleaseName = Annotated[str, _Form(release_name, "^.+$")]
 Whole = BeforeValidator(whole)

@@ -24,12 +24,10 @@ from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import Ended, HeldError, Progress, Standing
 from stampworks.operations.kubernetes import name_of
 from stampworks.operations.kubernetes_nodes import taints
-from stampworks.plan import WORKLOADS_IMAGE, Roster
+from stampworks.plan import PROOF_TAINT, WORKLOADS_IMAGE, Roster
 from stampworks.reasons import DrainReason
 from stampworks.schedulers.kubernetes import OURS, PROOF
 
-TAINT = "stampworks/proof"
-"""Of nodes that a proof has for itself."""
 LEASE = "proof"
 LEASE_S = 300
 _ASK = "stampworks/ask"
@@ -121,7 +119,7 @@ class KubernetesGround:
             left = [name for name in self._tainted() if name not in names]
             self.hold(dict.fromkeys(left, _BROKEN_OFF))  # who knows what that proof had against them
             self._free(left)
-            self._server.said(["taint", "node", *names, f"{TAINT}=:NoSchedule", "--overwrite"])
+            self._server.said(["taint", "node", *names, f"{PROOF_TAINT}=:NoSchedule", "--overwrite"])
         except BaseException:
             self.give_back()
             raise
@@ -147,11 +145,11 @@ class KubernetesGround:
             self._server.said(["delete", "lease", LEASE, *_WHERE, "--ignore-not-found"])
 
     def _tainted(self) -> list[str]:
-        return [name for name, node in self._server.nodes().items() if TAINT in taints(node)]
+        return [name for name, node in self._server.nodes().items() if PROOF_TAINT in taints(node)]
 
     def _free(self, names: Sequence[str]) -> None:
         if names:
-            self._server.said(["taint", "node", *names, f"{TAINT}-"])
+            self._server.said(["taint", "node", *names, f"{PROOF_TAINT}-"])
 
     def _forget(self, which: str) -> None:
         self._server.said(["delete", "pods,configmaps", which, *_WHERE, "--grace-period=1", "--wait=false"])
@@ -310,7 +308,7 @@ def _is_over(lease: Manifest) -> bool:
 def _standing(node: Manifest, runs: Sequence[str], at_work: bool) -> Standing:
     """`at_work`: whether a proof is; else what one has left there says that it was broken off."""
     found = kubernetes_nodes.standing(node, runs)
-    if found.held or TAINT not in taints(node) or at_work:
+    if found.held or PROOF_TAINT not in taints(node) or at_work:
         return found
     return replace(found, held=_BROKEN_OFF, out=found.out or f"held: {_BROKEN_OFF.text}")
 

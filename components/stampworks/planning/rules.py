@@ -17,6 +17,7 @@ from stampworks.physics.failures import goodput, mtbf_range_hours
 from stampworks.physics.memory import GIB
 from stampworks.plan import CLIENTS, Group, Plan, Storage, Subnet, declared_pools
 from stampworks.planning import file_systems, launching, model, preflight, storage
+from stampworks.planning.addons import DRIVER, GPU_OPERATOR, addons
 from stampworks.planning.addresses import MANAGEMENT, AddressMap
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.cost import BOUGHT_BEFORE, MONTH_HOURS, NoPrice, by_use, cost, price_of, price_of_storage
@@ -309,13 +310,30 @@ def drivers(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
         if pool.machine.simulated or not pool.machine.accelerator or plan.managed:
             continue
         id_, place, name = "release.accelerator", f"{where}.machine", pool.machine.accelerator
-        if "driver" in pool.hardware:
+        if plan.scheduler.kind == "kubernetes":
+            yield _driver_of_pods(plan, pool, place)
+        elif "driver" in pool.hardware:
             text = f"release {plan.release.name} has a driver for {name} of pool {pool.name}"
             yield Finding(id_, "pass", text, "", place, subject=pool.name)
         else:
             text = f"whether nodes of pool {pool.name} have a driver for {name}: release {plan.release.name} has none"
             hint = "bring it with a role of your own, or start the nodes from an image that has it"
             yield Finding(id_, "unknown", text, hint, place, subject=pool.name)
+
+
+def _driver_of_pods(plan: Plan, pool: Group, place: str) -> Finding:
+    """On Kubernetes an image of nodes has it, or an operator brings it."""
+    what, brought = f"a driver for {pool.machine.accelerator}", CLOUDS[plan.cloud].brings.get(DRIVER, "")
+    operator = next((each for each in plan.scheduler.addons if each.name == GPU_OPERATOR), None)
+    if operator and operator.driver:
+        text = f"the GPU operator brings nodes of pool {pool.name} {what}, {operator.driver}"
+    elif brought:
+        text = f"nodes of pool {pool.name} have {what}: {brought}"
+    else:
+        text = f"whether nodes of pool {pool.name} have {what}: nothing here brings one"
+        hint = "take scheduler.addons.gpu_driver out, or start the nodes from an image that has it"
+        return Finding("release.accelerator", "unknown", text, hint, place, subject=pool.name)
+    return Finding("release.accelerator", "pass", text, "", place, subject=pool.name)
 
 
 def clients(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
@@ -583,6 +601,7 @@ RULES: tuple[Rule, ...] = (
     pods,
     queues,
     managed,
+    addons,
     region,
     zones,
     subnets_of_nodes,

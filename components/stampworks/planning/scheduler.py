@@ -6,7 +6,8 @@ from typing import Literal
 
 from stampworks import catalog
 from stampworks.declaration import Declaration
-from stampworks.plan import Account, Fabric, Group, Priority, Queue, Scheduler, declared_pools
+from stampworks.plan import Account, Fabric, Group, Priority, Queue, Release, Scheduler, declared_pools
+from stampworks.planning import addons
 from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.layout import STATE, joined_nodes
 from stampworks.planning.notes import Notes
@@ -19,7 +20,12 @@ SCHEDULING_ONLY = "scheduling-only"
 
 
 def build(
-    declaration: Declaration, fabric: Fabric, groups: tuple[Group, ...], choices: Choices, notes: Notes
+    declaration: Declaration,
+    release: Release,
+    fabric: Fabric,
+    groups: tuple[Group, ...],
+    choices: Choices,
+    notes: Notes,
 ) -> Scheduler:
     declared = declaration.scheduler
     if declared.database == "managed" and not choices.managed_database:
@@ -61,6 +67,7 @@ def build(
             )
             for account in declared.accounts
         ),
+        addons=addons.build(declaration, release, fabric, groups, choices, notes),
     )
 
 
@@ -106,7 +113,8 @@ def _blocks(declaration: Declaration, fabric: Fabric, groups: tuple[Group, ...],
         notes.reason("scheduler.block_nodes", "a leaf is a block, for its nodes share a switch on every rail")
         _check_blocks(declaration, fabric.leaf_nodes, groups, "leaf", notes)
         return fabric.leaf_nodes
-    machines = [catalog.machines()[group.machine.name] for group in groups if group.role == "worker"]
+    pools = [group for group in groups if group.role == "worker"] or declared_pools(groups)
+    machines = [catalog.machines()[group.machine.name] for group in pools]
     domains = [joined_nodes(machine) for machine in machines]
     if (size := min(domains)) > 1:
         notes.reason("scheduler.block_nodes", f"{size} nodes share an NVLink fabric, and are a block")

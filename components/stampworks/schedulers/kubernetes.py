@@ -24,6 +24,8 @@ PROGRAMS, PROGRAMS_PATH, PROGRAMS_SHARED = "programs", "/usr", "/run/stampworks/
 """The nodes' own programs: the claim, where pods see them, and where nodes have them so that nobody can change them."""
 PROOF = "stampworks-proof"
 """The namespace of what measures nodes, which has to enter them."""
+MIG = "nvidia.com/mig.config"
+"""The label of a node that says into which parts its accelerators are divided."""
 QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 DEFAULT_QUEUE = "default"
 """What Kueue calls the LocalQueue of jobs that name none. No declared queue is called so."""
@@ -82,10 +84,16 @@ def node_labels(plan: Plan) -> dict[str, dict[str, str]]:
     keys = [key(level) for level in made.levels]
     domains = {place.node: dict(zip(keys, place.domains, strict=False)) for place in made.places}
     return {
-        node.name: {HOSTNAME: node.name, POOL: pool.name, **domains[node.name]}
+        node.name: {HOSTNAME: node.name, POOL: pool.name, **domains[node.name], **_divided(plan, pool)}
         for pool in pools(plan)
         for node in pool.nodes
     }
+
+
+def _divided(plan: Plan, pool: Group) -> dict[str, str]:
+    """By which the GPU operator knows into which parts accelerators are to be divided."""
+    profiles = {each.mig_profile for each in plan.scheduler.addons} - {""}
+    return dict.fromkeys([MIG], *profiles) if profiles and pool.machine.accelerators else {}
 
 
 def _hardware(plan: Plan) -> Iterator[Manifest]:
@@ -109,7 +117,7 @@ def _priorities(plan: Plan) -> Iterator[Manifest]:
 
 def _team(plan: Plan, team: Account) -> Iterator[Manifest]:
     yield _object("v1", "Namespace", team.name, labels={"pod-security.kubernetes.io/enforce": "baseline"})
-    yield from _access(team)
+    yield from _access(plan, team)
     yield from _claims(plan, team)
     own = quota_owner(plan, team)
     quotas = _quotas(plan, pools(plan), shares(plan)[team.name], team.accelerators_max)
@@ -218,13 +226,25 @@ def _claims(plan: Plan, team: Account) -> Iterator[Manifest]:
         yield _object("v1", "PersistentVolumeClaim", name, team.name, spec=wanted)
 
 
-def _access(team: Account) -> Iterator[Manifest]:
+_KINDS_OF_JOBS: Mapping[str, tuple[str, str]] = {
+    "trainer": ("trainer.kubeflow.org", "trainjobs"),
+    "mpi-operator": ("kubeflow.org", "mpijobs"),
+}
+
+
+def _kinds_of_jobs(plan: Plan) -> list[tuple[str, str]]:
+    """That add-ons bring, each with its group."""
+    return [_KINDS_OF_JOBS[each.name] for each in plan.scheduler.addons if each.name in _KINDS_OF_JOBS]
+
+
+def _access(plan: Plan, team: Account) -> Iterator[Manifest]:
     """Who may do what in a team's namespace; and that nobody else's pods reach its own."""
     jobs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
     look = ["get", "list", "watch"]
     rules = [
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": jobs},
         {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": jobs},
+        *({"apiGroups": [group], "resources": [kind], "verbs": jobs} for group, kind in _kinds_of_jobs(plan)),
         {"apiGroups": [""], "resources": ["configmaps", "persistentvolumeclaims", "services"], "verbs": jobs},
         {"apiGroups": [""], "resources": ["events", "pods", "pods/log", "pods/status"], "verbs": look},
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["localqueues", "workloads"], "verbs": look},

@@ -296,6 +296,18 @@ def _accounts(plan: Plan, width: int) -> list[str]:
     return ["Accounts", *sparse(("account", "share", "accelerators at most", "users"), rows, width)]
 
 
+INSTALLED: Mapping[str, str] = {"helm": "Helm", "cloud": "the cloud", "hand": "hand"}
+"""Who installs an add-on, in words that stand behind by."""
+
+
+def addons_text(plan: Plan, width: int) -> list[str]:
+    if not plan.scheduler.addons:
+        return []
+    header = ("add-on", "version", "installed by", "namespace", "what it is")
+    rows = [(each.name, each.version, INSTALLED[each.by], each.namespace, each.what) for each in plan.scheduler.addons]
+    return ["Add-ons", *table(header, rows, width)]
+
+
 def _training(plan: Plan, width: int) -> list[str]:
     told = plan.training
     among = f" among {told.tensor_parallel} ranks" if told.layout == "tp" else ""
@@ -423,6 +435,7 @@ SECTIONS: tuple[Callable[[Plan, int], list[str]], ...] = (
     _scheduler,
     _priorities,
     _accounts,
+    addons_text,
     _users,
     _budget,
     _training,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from stampworks import catalog
@@ -151,6 +151,10 @@ class Choices:
     """Its own Kubernetes; None where nothing of ours makes one."""
     managed_database: bool = False
     """Whether it runs a database for the accounting."""
+    brings: Mapping[str, str] = field(default_factory=dict)
+    """Add-ons and parts of them that are in its Kubernetes, or in the image of its nodes, each with the reason."""
+    no_charts: str = ""
+    """Why nothing is installed from charts; empty where it is."""
     told: str = ""
     """How somebody is told what is spent, and what ends; empty where nothing is made for that."""
 

@@ -1,0 +1,169 @@
+"""Plan to what the add-ons of a Kubernetes are told: values for the charts of their developers, and objects of theirs.
+
+Until nodes have passed their first proof they are all tainted: what a proof needs, and what runs before it, tolerates
+that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from stampworks.plan import PROOF_TAINT, UNPROVEN_TAINT, AddOn, Image, Plan
+from stampworks.schedulers.kubernetes import ACCELERATOR, OURS, Manifest
+
+Values = dict[str, Any]
+
+RDMA: Final = "shared"
+"""The resource rdma/shared, of which each pod that asks for one has all NICs of the fabric."""
+VENDOR: Final = "15b3"
+"""Of NVIDIA's NICs, on PCI."""
+_QUEUED = ("batch/job", "jobset.x-k8s.io/jobset")
+_QUEUED_OF_OTHERS = ("trainer.kubeflow.org/trainjob", "kubeflow.org/mpijob", "ray.io/rayjob", "ray.io/raycluster")
+"""The jobs that Kueue queues. Of kinds that are not there it waits for them, which may be for ever."""
+
+
+def values(plan: Plan, one: AddOn) -> Values:
+    """Of its chart; nothing where there is none."""
+    return _VALUES[one.name](plan, one) if one.chart else {}
+
+
+def chart(one: AddOn) -> tuple[str, str]:
+    """How Helm is told which one, and in which repository; the latter is empty where the former says it."""
+    oci = one.repository.startswith("oci://")
+    return (f"{one.repository}/{one.chart}", "") if oci else (one.chart, one.repository)
+
+
+def objects(one: AddOn) -> list[Manifest]:
+    """What is made beside its chart, and after it: their kinds are its."""
+    return [_nics(one)] if one.name == "network-operator" else []
+
+
+def _features(plan: Plan, one: AddOn) -> Values:  # noqa: ARG001
+    # The operators look for what is on PCI by its vendor alone; Kubernetes' own default is class and vendor.
+    found = {"deviceClassWhitelist": ["02", "0200", "0207", "0300", "0302"], "deviceLabelFields": ["vendor"]}
+    return {
+        "image": _pinned(one, "image"),
+        "master": {"tolerations": _anywhere()},
+        "gc": {"tolerations": _anywhere()},
+        "worker": {"tolerations": _anywhere(), "config": {"sources": {"pci": found}}},
+    }
+
+
+def _accelerators(plan: Plan, one: AddOn) -> Values:
+    driver: Values = {"enabled": bool(one.driver)}
+    if one.driver:
+        rdma = "network-operator" in [each.name for each in plan.scheduler.addons]
+        driver |= {"version": one.driver, "rdma": {"enabled": rdma}}
+    parts = {image.part: {"version": _tag(image)} for image in one.images}
+    return {
+        **parts,
+        "nfd": {"enabled": False},  # there is one already, and two would undo each other's labels
+        "operator": {"tolerations": _anywhere()},
+        "daemonsets": {"tolerations": _anywhere()},
+        "driver": driver,
+        "toolkit": {**parts["toolkit"], "enabled": bool(one.driver)},
+        "mig": {"strategy": one.mig_strategy},  # the profile is a label of nodes: as its default no other one is taken
+    }
+
+
+def _network(plan: Plan, one: AddOn) -> Values:  # noqa: ARG001
+    return {
+        "nfd": {"enabled": False},
+        "operator": {"tag": _tag(_image(one, "operator")), "tolerations": _anywhere()},
+    }
+
+
+def _nics(one: AddOn) -> Manifest:
+    """What its operator installs: nothing before there is this one."""
+    driver, plugin = _image(one, "ofedDriver"), _image(one, "rdmaSharedDevicePlugin")
+    shared = [{"resourceName": RDMA, "rdmaHcaMax": 63, "selectors": {"vendors": [VENDOR]}}]
+    return {
+        "apiVersion": "mellanox.com/v1alpha1",
+        "kind": "NicClusterPolicy",
+        "metadata": {"name": "nic-cluster-policy"},
+        "spec": {
+            "ofedDriver": _named(driver),
+            "rdmaSharedDevicePlugin": {**_named(plugin), "config": json.dumps({"configList": shared})},
+            "tolerations": _anywhere(),
+        },
+    }
+
+
+def _named(image: Image) -> Values:
+    repository, _, name = image.name.rpartition("/")
+    return {"repository": repository, "image": name, "version": image.digest or image.tag}
+
+
+def _kueue(plan: Plan, one: AddOn) -> Values:  # noqa: ARG001
+    settings = {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta1",
+        "kind": "Configuration",
+        "integrations": {"frameworks": [*_QUEUED, *_QUEUED_OF_OTHERS]},
+        "fairSharing": {"enable": True},  # of what is borrowed, by the weights of the teams
+        # no job of theirs starts past its quota because it names no queue
+        "manageJobsWithoutQueueName": True,
+        "managedJobsNamespaceSelector": {"matchLabels": OURS},
+        "health": {"healthProbeBindAddress": ":8081"},
+        "metrics": {"bindAddress": ":8443"},
+        "webhook": {"port": 9443},
+        "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
+    }
+    return {
+        "controllerManager": {
+            "manager": {"image": {**_pinned(one, "manager"), "pullPolicy": "IfNotPresent"}},
+            "tolerations": _anywhere(),
+        },
+        "managerConfig": {"controllerManagerConfigYaml": json.dumps(settings, indent=1)},  # which is YAML, too
+    }
+
+
+def _jobset(plan: Plan, one: AddOn) -> Values:  # noqa: ARG001
+    return {
+        "image": {**_pinned(one, "image"), "pullPolicy": "IfNotPresent"},
+        "controller": {"tolerations": _anywhere()},
+    }
+
+
+def _trainer(plan: Plan, one: AddOn) -> Values:  # noqa: ARG001
+    registry, _, repository = _image(one, "image").name.partition("/")
+    return {
+        "jobset": {"install": False},  # the cluster has it
+        "image": {**_pinned(one, "image"), "registry": registry, "repository": repository},
+        "manager": {"tolerations": _anywhere()},
+    }
+
+
+def _alone(plan: Plan, one: AddOn) -> Values:  # noqa: ARG001
+    return {"image": _pinned(one, "image"), "tolerations": _anywhere()}
+
+
+_VALUES: Mapping[str, Callable[[Plan, AddOn], Values]] = {
+    "node-feature-discovery": _features,
+    "gpu-operator": _accelerators,
+    "network-operator": _network,
+    "efa-device-plugin": _alone,
+    "kueue": _kueue,
+    "jobset": _jobset,
+    "trainer": _trainer,
+    "metrics-server": _alone,
+}
+
+
+def _pinned(one: AddOn, part: str) -> Values:
+    image = _image(one, part)
+    return {"repository": image.name, "tag": _tag(image)}
+
+
+def _image(one: AddOn, part: str) -> Image:
+    return next(each for each in one.images if each.part == part)
+
+
+def _tag(image: Image) -> str:
+    """With the digest where it is known: then nobody can put another image in its place."""
+    return f"{image.tag}@{image.digest}" if image.digest else image.tag
+
+
+def _anywhere() -> list[Values]:
+    return [{"key": key, "operator": "Exists"} for key in (ACCELERATOR, UNPROVEN_TAINT, PROOF_TAINT)]

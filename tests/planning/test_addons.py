@@ -1,0 +1,208 @@
+"""Which add-ons a Kubernetes has, who installs them, and what is said where they do not go together."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from stampworks import catalog, planning
+from stampworks.declaration import DeclarationError, load_value
+from stampworks.plan import Plan, fingerprint
+from stampworks.planning.addons import addons
+from stampworks.planning.findings import Facts, Finding
+
+MACHINES = {"aws": ("p5", "us-east-1"), "azure": ("ND96isr_H100_v5", "eastus"), "local": ("sim-h100", "")}
+
+
+def planned(cloud: str = "azure", machine: str = "", kind: str = "kubernetes", **declared: Any) -> Plan:
+    usual, region = MACHINES[cloud]
+    pool = {"name": "gpu", "machine": machine or usual, "count": 2}
+    scheduler = {"kind": kind, **({"addons": declared} if declared else {})}
+    whole = {"version": 1, "name": "test", "cloud": cloud, "pools": [pool], "scheduler": scheduler}
+    return planning.plan(load_value({**whole, **({"region": region} if region else {})}, "test"))
+
+
+def by(plan: Plan) -> dict[str, str]:
+    return {each.name: each.by for each in plan.scheduler.addons}
+
+
+def why(plan: Plan, name: str) -> str:
+    return next(each.why for each in plan.reasons if each.path == f"scheduler.addons.{name}")
+
+
+def found(plan: Plan) -> dict[str, Finding]:
+    return {f"{each.id} {each.subject}".rstrip(): each for each in addons(plan, Facts())}
+
+
+@pytest.mark.parametrize(
+    ("cloud", "machine", "there"),
+    [
+        ("azure", "ND96isr_H100_v5", {"node-feature-discovery", "gpu-operator", "network-operator"}),
+        ("aws", "p5", {"node-feature-discovery", "gpu-operator", "efa-device-plugin"}),
+        ("aws", "m7i", set()),
+        ("azure", "ND96isr_MI300X_v5", {"node-feature-discovery", "network-operator"}),
+    ],
+)
+def test_hardware_says_which_operators_there_are(cloud: str, machine: str, there: set[str]) -> None:
+    """Queues, gangs and numbers of what is used are everywhere; what jobs of other kinds need is asked for."""
+    assert by(planned(cloud, machine)) == dict.fromkeys(there | {"kueue", "jobset", "metrics-server"}, "helm")
+
+
+def test_here_the_machine_room_brings_what_there_is() -> None:
+    plan = planned("local")
+    assert by(plan) == {"kueue": "cloud", "jobset": "cloud"}
+    assert why(plan, "kueue").endswith("the machine room runs it beside the control plane: it is not installed")
+    assert why(plan, "gpu_operator").startswith("not part of it: no node has accelerators that it is for")
+    assert found(plan)["addons.fit"].verdict == "pass"
+
+
+def test_an_image_that_has_a_driver_is_given_no_other() -> None:
+    operator = {cloud: of(planned(cloud), "gpu-operator").driver for cloud in ("aws", "azure")}
+    [driver] = {each.packages["nvidia-driver-cuda"] for each in [catalog.releases()["2026.11"].hardware["driver"]]}
+    assert operator == {"aws": "", "azure": driver}
+    assert of(planned("aws", gpu_driver=True), "gpu-operator").driver == driver
+    assert of(planned("azure", gpu_driver=False), "gpu-operator").driver == ""
+
+
+@pytest.mark.parametrize(
+    ("cloud", "declared", "verdict", "text"),
+    [
+        ("aws", {}, "pass", "nodes of pool gpu have a driver for h100: the image that EKS has"),
+        ("azure", {}, "pass", "the GPU operator brings nodes of pool gpu a driver for h100, 580."),
+        ("azure", {"gpu_driver": False}, "unknown", "whether nodes of pool gpu have a driver for h100"),
+        ("azure", {"gpu_operator": False}, "unknown", "whether nodes of pool gpu have a driver for h100"),
+    ],
+)
+def test_it_is_said_who_brings_the_driver(cloud: str, declared: dict[str, Any], verdict: str, text: str) -> None:
+    [said] = [each for each in planning.rules(planned(cloud, **declared), None) if each.id == "release.accelerator"]
+    assert said.verdict == verdict
+    assert said.text.startswith(text)
+
+
+def test_one_switch_leaves_all_of_them_to_somebody_else() -> None:
+    plan = planned(installer="none", mpi_operator=True)
+    assert set(by(plan).values()) == {"hand"}
+    said = found(plan)
+    assert [said[f"addons.installer {name}"].severity for name in ("kueue", "jobset")] == ["warning", "warning"]
+    assert said["addons.installer kueue"].place == "scheduler.addons.installer"
+    assert by(planned(mpi_operator=True))["mpi-operator"] == "hand", "nobody publishes a chart of it"
+    assert "nobody publishes a chart of it: apply https://" in why(planned(mpi_operator=True), "mpi_operator")
+
+
+def test_all_that_does_not_go_together_is_said_at_once() -> None:
+    """Each where it is declared, with what to do."""
+    plan = planned(
+        "aws",
+        network_operator=True,
+        node_feature_discovery=False,
+        jobset=False,
+        trainer=True,
+        mig_profile="all-1g.10gb",
+    )
+    wrong = {key: each for key, each in found(plan).items() if each.verdict == "fail"}
+    assert {key: (each.place.removeprefix("scheduler.addons."), each.hint) for key, each in wrong.items()} == {
+        "addons.needs jobset": ("jobset", "take jobset out; where you install it yourself, write installer: none"),
+        "addons.needs node-feature-discovery": (
+            "node_feature_discovery",
+            "take node_feature_discovery out, or write network_operator: false",
+        ),
+        "addons.hardware network-operator": ("network_operator", "write network_operator: false"),
+        "addons.excludes efa-device-plugin": (
+            "efa_device_plugin",
+            "write efa_device_plugin: false, or write network_operator: false",
+        ),
+        "addons.mig gpu-operator": (
+            "mig_profile",
+            "take mig_profile out, or give what uses parts a cluster of its own and quotas by hand",
+        ),
+    }
+    assert wrong["addons.excludes efa-device-plugin"].text == (
+        "efa-device-plugin and network-operator exclude each other: they are for two kinds of fabric, "
+        "and a cluster has one"
+    )
+    assert wrong["addons.mig gpu-operator"].severity == "warning"
+
+
+def test_what_this_machine_cannot_run_is_refused() -> None:
+    said = found(planned("local", trainer=True))["addons.installer trainer"]
+    assert (said.verdict, said.place, said.hint) == ("fail", "scheduler.addons.trainer", "write trainer: false")
+    assert said.text.startswith("trainer cannot run on local: pods on this machine start from images")
+
+
+@pytest.mark.parametrize(
+    ("version", "wrong"),
+    [("1.34.2", set()), ("1.36.0", {"network-operator"}), ("1.31.9", {"gpu-operator"}), ("1.37.0", None)],
+)
+def test_what_is_for_another_kubernetes_is_refused(version: str, wrong: set[str] | None) -> None:
+    """By the versions that its developers say, at the switch that takes it out; the text has the source."""
+    plan = planned()
+    kubernetes = tuple({**dict(plan.release.kubernetes), "kubernetes": version}.items())
+    other = dataclasses.replace(plan, release=dataclasses.replace(plan.release, kubernetes=kubernetes))
+    said = {each.subject: each for each in addons(other, Facts()) if each.id == "addons.kubernetes"}
+    assert {*said} == ({"gpu-operator", "network-operator"} if wrong is None else wrong)
+    for name, each in said.items():
+        row = catalog.releases()[plan.release.name].addons[name]
+        assert each.verdict == "fail"
+        assert each.place == f"scheduler.addons.{name.replace('-', '_')}"
+        assert f"it is for {row.kubernetes_min} to {row.kubernetes_max} ({row.source}, read {row.read})" in each.text
+
+
+def test_what_nobody_says_is_unknown() -> None:
+    [said] = addons(planned("aws"), Facts())
+    assert (said.id, said.verdict, said.subject) == ("addons.kubernetes", "unknown", "efa-device-plugin")
+
+
+@pytest.mark.parametrize(
+    ("cloud", "field", "value"),
+    [
+        ("azure", "installer", "none"),
+        ("azure", "node_feature_discovery", False),
+        ("azure", "gpu_operator", False),
+        ("azure", "gpu_driver", False),
+        ("azure", "mig_strategy", "mixed"),
+        ("azure", "mig_profile", "all-1g.10gb"),
+        ("azure", "network_operator", False),
+        ("aws", "efa_device_plugin", False),
+        ("azure", "kueue", False),
+        ("azure", "jobset", False),
+        ("azure", "trainer", True),
+        ("azure", "mpi_operator", True),
+        ("azure", "metrics_server", False),
+    ],
+)
+def test_each_switch_makes_another_plan(cloud: str, field: str, value: Any) -> None:
+    """And what is the default already makes none."""
+    switched, usual = planned(cloud, **{field: value}), planned(cloud)
+    assert switched.scheduler.addons != usual.scheduler.addons
+    if field != "gpu_driver":  # of which a plan knows the version, and that is the release's
+        assert fingerprint(switched) != fingerprint(usual)
+    assert planned(cloud, kueue=True).scheduler.addons == usual.scheduler.addons
+
+
+def test_slurm_has_none() -> None:
+    assert planned(kind="slurm").scheduler.addons == ()
+    assert list(addons(planned(kind="slurm"), Facts())) == []
+    with pytest.raises(DeclarationError, match="Slurm has no add-ons"):
+        planned(kind="slurm", gpu_operator=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "said"),
+    [
+        ("gpu-operator", {"needs": ("kueue",)}, "kueue, which it needs, does not come before it"),
+        ("kueue", {"excludes": ("jobset",)}, "jobset does not exclude it in turn"),
+        ("jobset", {"version": "0.9.0"}, "0.9.0 is not 0.10.1, which clouds bring"),
+    ],
+)
+def test_a_set_that_cannot_be_is_a_mistake_of_the_catalog(name: str, edit: dict[str, Any], said: str) -> None:
+    release = catalog.releases()["2026.11"]
+    row = dataclasses.replace(release.addons[name], **edit)
+    broken = dataclasses.replace(release, addons=MappingProxyType({**release.addons, name: row}))
+    with pytest.raises(catalog.CatalogError, match=said):
+        catalog._check_addons(broken)
+
+
+def of(plan: Plan, name: str) -> Any:
+    return next(each for each in plan.scheduler.addons if each.name == name)

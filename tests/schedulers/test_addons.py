@@ -1,0 +1,171 @@
+"""What add-ons are told: golden for review, and against the charts themselves where these can be had."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from stampworks import planning
+from stampworks.clouds.local.room.kubernetes.addons import _OWN
+from stampworks.declaration import load_value
+from stampworks.plan import AddOn, Plan
+from stampworks.schedulers import addons, kubernetes
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = Path(__file__).parent / "golden-addons"
+HELM = ROOT / ".venv" / "kubernetes" / "bin" / "helm"
+CHARTS = "STAMPWORKS_CHARTS"
+"""A folder of charts by their names, as `helm pull --untar` leaves them."""
+BUILT, BUILT_CHARTS = ("kueue", "jobset"), ROOT / ".venv" / "kubernetes" / "share" / "charts"
+"""Those that come with what is built for this machine."""
+NAMELESS = {"operator.tag", "image.tag", "worker.config.sources"}
+"""What charts read although their own values do not have it: that it works, the rendered text says."""
+DECLARED: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    "azure": ("azure", "ND96isr_H100_v5", "eastus", {"trainer": True, "mpi_operator": True}),
+    "aws": ("aws", "p5", "us-east-1", {"mig_strategy": "mixed", "mig_profile": "all-1g.10gb"}),
+}
+EVERYWHERE = {"nvidia.com/gpu", "stampworks/unproven", "stampworks/proof"}
+
+
+def planned(example: str, **more: Any) -> Plan:
+    cloud, machine, region, declared = DECLARED[example]
+    pools = [{"name": "gpu", "machine": machine, "count": 2}]
+    scheduler = {"kind": "kubernetes", "addons": {**declared, **more}}
+    whole = {"version": 1, "name": "test", "cloud": cloud, "region": region, "pools": pools, "scheduler": scheduler}
+    return planning.plan(load_value(whole, "test"))
+
+
+def charted(example: str) -> list[AddOn]:
+    return [each for each in planned(example).scheduler.addons if each.chart]
+
+
+CASES = [(example, each.name) for example in DECLARED for each in charted(example)]
+
+
+@pytest.mark.parametrize("example", DECLARED)
+def test_what_they_are_told_is_what_was_reviewed(example: str, golden: Callable[[Path, str], None]) -> None:
+    """pytest --regenerate writes it anew."""
+    plan = planned(example)
+    told = {each.name: addons.values(plan, each) for each in plan.scheduler.addons if each.chart}
+    golden(GOLDEN / f"{example}.json", json.dumps(told, indent=1) + "\n")
+    beside = [made for one in plan.scheduler.addons for made in addons.objects(one)]
+    golden(GOLDEN / f"{example}-objects.json", json.dumps(beside, indent=1) + "\n")
+
+
+def test_nodes_say_into_which_parts_their_accelerators_are_divided() -> None:
+    """The operator goes by a label of each, and leaves those alone that have none."""
+    labels = {example: kubernetes.node_labels(planned(example)) for example in DECLARED}
+    assert {each["nvidia.com/mig.config"] for each in labels["aws"].values()} == {"all-1g.10gb"}
+    assert not [each for each in labels["azure"].values() if "nvidia.com/mig.config" in each]
+
+
+def test_kueue_does_the_same_wherever_it_runs() -> None:
+    """What a chart tells it, and what the machine room does, which has no kinds of others' jobs."""
+    plan = planned("aws")
+    told = yaml.safe_load(addons.values(plan, of(plan, "kueue"))["managerConfig"]["controllerManagerConfigYaml"])
+    own = dict(_OWN["kueue"])
+    of_all = own.pop("integrations")["frameworks"]
+    assert {name: told[name] for name in own} == own
+    assert told["integrations"]["frameworks"][: len(of_all)] == of_all
+
+
+def test_teams_may_have_the_jobs_that_add_ons_bring() -> None:
+    rules = {example: [rule["resources"] for rule in role(planned(example))["rules"]] for example in DECLARED}
+    assert [kind for kind in rules["azure"] if kind not in rules["aws"]] == [["trainjobs"], ["mpijobs"]]
+
+
+@pytest.mark.parametrize(("example", "name"), CASES)
+def test_no_chart_is_told_what_it_does_not_know(example: str, name: str) -> None:
+    """Helm says nothing of a value that no template reads."""
+    plan, one = planned(example), of(planned(example), name)
+    known = yaml.safe_load((chart(one) / "values.yaml").read_text())
+    assert set(unknown(addons.values(plan, one), known)) <= NAMELESS
+
+
+@pytest.mark.parametrize(("example", "name"), CASES)
+def test_a_chart_renders_with_what_it_is_told(example: str, name: str) -> None:
+    """All that runs can run before nodes are proven, and from the images that the release pins."""
+    plan, one = planned(example), of(planned(example), name)
+    objects = rendered(plan, one)
+    pods = [each["spec"]["template"]["spec"] for each in objects if each["kind"] in ("Deployment", "DaemonSet")]
+    assert pods
+    for pod in pods:
+        assert {each.get("key") for each in pod["tolerations"]} >= EVERYWHERE
+    text = json.dumps(objects)
+    beside = json.dumps(addons.objects(one))
+    pinned = [each for each in one.images if f'"{each.part}"' not in beside]
+    for image in pinned:
+        assert image.tag in text, image
+        assert image.digest in text, image
+
+
+@pytest.mark.parametrize(
+    ("example", "declared", "driver", "toolkit", "mig"),
+    [
+        ("azure", {}, True, True, "single"),
+        ("azure", {"gpu_driver": False}, False, False, "single"),
+        ("aws", {}, False, False, "mixed"),
+    ],
+)
+def test_the_gpu_operator_does_what_is_switched_on(
+    example: str, declared: dict[str, Any], driver: bool, toolkit: bool, mig: str
+) -> None:
+    plan = planned(example, **declared)
+    policy = next(each for each in rendered(plan, of(plan, "gpu-operator")) if each["kind"] == "ClusterPolicy")["spec"]
+    assert (policy["driver"]["enabled"], policy["toolkit"]["enabled"]) == (driver, toolkit)
+    assert policy["driver"]["version"] == (of(plan, "gpu-operator").driver or policy["driver"]["version"])
+    assert policy["devicePlugin"]["enabled"] is policy["dcgmExporter"]["enabled"] is True
+    assert policy["mig"]["strategy"] == mig
+    names = {each["metadata"]["name"] for each in rendered(plan, of(plan, "gpu-operator"))}
+    assert not [name for name in names if "node-feature-discovery" in name], "there is one already"
+
+
+def role(plan: Plan) -> dict[str, Any]:
+    return next(each for each in kubernetes.objects(plan) if each["kind"] == "Role")
+
+
+def of(plan: Plan, name: str) -> AddOn:
+    return next(each for each in plan.scheduler.addons if each.name == name)
+
+
+def chart(one: AddOn) -> Path:
+    """Where it lies on this machine; nothing of anybody's charts is in the project."""
+    if not HELM.exists():
+        pytest.skip("there is no Helm here: python3 -m tools.prepare --kubernetes")
+    if one.name in BUILT:
+        return BUILT_CHARTS / one.chart
+    found = Path(os.environ.get(CHARTS, "/nowhere"), one.chart)
+    if not found.is_dir():
+        where = f"{addons.chart(one)[1] or one.repository}, {one.chart} {one.version}"
+        pytest.skip(f"nobody has this chart here: put it from {where} into a folder and name that in {CHARTS}")
+    return found
+
+
+def rendered(plan: Plan, one: AddOn) -> list[dict[str, Any]]:
+    version = dict(plan.release.kubernetes)["kubernetes"]
+    words = ["template", one.name, str(chart(one)), "--namespace", one.namespace, "--kube-version", version]
+    done = subprocess.run(
+        [str(HELM), *words, "--include-crds", "--values", "-"],
+        input=json.dumps(addons.values(plan, one)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [each for each in yaml.load_all(done.stdout, yaml.CSafeLoader) if each]
+
+
+def unknown(told: dict[str, Any], known: Any, path: str = "") -> Iterator[str]:
+    """What stands nowhere among a chart's own values; below an empty mapping anything may be."""
+    for name, value in told.items():
+        here = f"{path}.{name}".lstrip(".")
+        if not isinstance(known, dict) or name not in known:
+            yield here
+        elif isinstance(value, dict) and known[name] != {}:
+            yield from unknown(value, known[name], here)
