@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import importlib
 import json
 import shlex
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -203,16 +201,6 @@ BOUGHT = {
 }
 
 
-@pytest.fixture
-def aws() -> None:
-    """Its SDK is loaded when it is first used, all of it, and some of that is deprecated."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for package in ("cloudwatch", "ec2", "eks", "iam"):
-            hasattr(importlib.import_module(f"pulumi_aws.{package}"), "__all__")
-
-
-@pytest.mark.usefixtures("aws")
 @pytest.mark.parametrize("purchase", BOUGHT)
 def test_nodes_of_eks_are_bought_as_declared(purchase: str) -> None:
     """Spot the group buys itself, and no template may say it; a block both have to say; what was bought before is where
