@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from stampworks.clouds.local import room
 from stampworks.clouds.local.room.kubernetes import certificates, control_plane
+from stampworks.clouds.local.room.kubernetes.kubectl import Kubectl
 
 from tests.cluster.kubernetes import KubernetesStack, gang
 from tests.project import wait_for
@@ -418,7 +419,7 @@ def let_certificates_end(stack: KubernetesStack) -> None:
     then = datetime.now(UTC) - timedelta(days=366)
     with stack.entered(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(certificates, "_now", lambda: then)
-        patch.setattr(control_plane.Kubectl, "until", _not_waited_for)  # nobody believes that its server is ready
+        patch.setattr(Kubectl, "until", _not_waited_for)  # nobody believes that its server is ready
         (stack.state / "rooms" / stack.cluster / "kubernetes/pki/ca.crt").unlink()
         with pytest.raises(StopIteration):
             control_plane.ensure(stack.cluster, inputs["claim"], addresses, print)

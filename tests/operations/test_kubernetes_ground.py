@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from stampworks.operations import ground as ground_of_all
-from stampworks.operations import holder
+from stampworks.operations import holder, remote
 from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import HeldError, Standing
 from stampworks.operations.kubernetes import RefusedError
@@ -85,7 +84,7 @@ def test_who_is_held_by_the_health_check_looks_again(
         assert command == ["/usr/local/sbin/stampworks-health"]
         server.there = [node(each) if each == name else server.nodes()[each] for each in ("n1", "n2")]
 
-    monkeypatch.setattr(ground_of_all.remote, "hear", look)
+    monkeypatch.setattr(remote, "hear", look)
     found = ground.look(["n1", "n2"])
     assert (found["n1"], found["n2"].out) == (Standing(), "held: slow")
 

@@ -64,7 +64,7 @@ def test_a_node_that_is_not_well_takes_no_pods(
 ) -> None:
     """Whoever else holds it goes on holding it; one that is not proven yet is its proof's to judge."""
     node = of_kubernetes(**found)
-    node.program.look = lambda _: ["rail0 has no carrier"]
+    node.finds("rail0 has no carrier")
     assert node.program.main([]) == 1
     assert (node.out, node.held) == left
     said = node.version
@@ -86,7 +86,7 @@ def test_a_node_that_is_well_again_takes_pods(
 ) -> None:
     """Of what it holds itself nothing is left; all else is as it was."""
     node = of_kubernetes(**found)
-    node.program.look = lambda _: []
+    node.finds()
     assert node.program.main([]) == 0
     assert (node.out, node.held) == left
     assert not Path(node.program.MARK).exists()
@@ -95,7 +95,7 @@ def test_a_node_that_is_well_again_takes_pods(
 def test_who_was_quicker_is_not_overruled(of_kubernetes: Callable[..., Node]) -> None:
     """A person that cordons the node between the look and the word keeps it, and the next look finds that."""
     node = of_kubernetes()
-    node.program.look = lambda _: ["rail0 has no carrier"]
+    node.finds("rail0 has no carrier")
     node.in_between = lambda: node.hold("person alice: new fans")
     with pytest.raises(ValueError, match="has been modified"):
         node.program.main([])
@@ -106,7 +106,7 @@ def test_who_was_quicker_is_not_overruled(of_kubernetes: Callable[..., Node]) ->
 def test_a_node_that_is_well_asks_nobody(of_kubernetes: Callable[..., Node]) -> None:
     node = of_kubernetes(held="health: of yesterday", out=True)
     Path(node.program.MARK).unlink()
-    node.program.look = lambda _: []
+    node.finds()
     assert (node.program.main([]), node.asked) == (0, 0)
 
 
@@ -130,6 +130,9 @@ class Node:
         self.program, self.held, self.out, self.taint = program, held, out, taint
         self.version, self.asked = 1, 0
         self.in_between: Callable[[], None] = lambda: None
+
+    def finds(self, *problems: str) -> None:
+        setattr(self.program, "look", lambda _: list(problems))  # noqa: B010  (of a module that has no types)
 
     def hold(self, reason: str | None) -> None:
         self.held, self.out, self.version = reason or "", reason is not None, self.version + 1
