@@ -42,10 +42,14 @@ class Recorder(mocks.Mocks):
             "LocalRoom": {"claim": "ours"},
             "LocalNetwork": {"instance": "1-1"},
             "LocalGroup": {"generation": f"generation of {args.name}"},
-            "LocalControlPlane": {"kubeconfig": "of the administrator", "bootstrap": "of nodes to be"},
             "Cluster": {"endpoint": "https://there", "arn": "arn:aws:eks:there:1:cluster/test"}
             | {"certificateAuthority": {"data": "its own"}},
             "LaunchTemplate": {"latestVersion": 1},
+            "LocalControlPlane": {
+                "kubeconfig": "of the administrator",
+                "bootstrap": "of nodes to be",
+                "authority": "the first",
+            },
             "Roster": {
                 "reach": ["enter"],
                 "user": "root",
@@ -179,11 +183,12 @@ def test_nodes_that_run_pods_are_configured_before_they_are_known(tmp_path: Path
     assert playbook["secrets"]["value"] == {"kubernetes_bootstrap": "of nodes to be"}
     roles = json.loads(playbook["inventory"])["all"]["children"]
     assert sorted(roles["kubernetes_node"]["hosts"]) == sorted(names)
-    assert not [role for role in roles if role.startswith("slurm") or role == "health"]
+    assert not [role for role in roles if role.startswith("slurm")]
+    assert sorted(roles["health"]["hosts"]) == sorted(names)
     joined = recorder.inputs("JoinedPool", "local-gpu")
     assert sorted(joined["addresses"]) == sorted(names)
     assert joined["accelerators"] == {"nvidia.com/gpu": "8"}
-    assert joined["generation"] == "rolled gpu"
+    assert (joined["generation"], joined["authority"]) == ("rolled gpu", "the first")
     assert outputs["mounts"] == {"/shared": "/exports/shared"}
     simulated = planned(
         tmp_path, ("kind: slurm", "kind: kubernetes"), ("count: 4}", "count: 4, scheduling_only: true}")

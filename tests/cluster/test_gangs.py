@@ -1,4 +1,4 @@
-"""Where a real Kueue places gangs on 64 simulated nodes, and what it says of those that wait."""
+"""Where a real Kueue places gangs on 64 and 512 simulated nodes, and what it says of those that wait."""
 
 from __future__ import annotations
 
@@ -9,19 +9,25 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.kubernetes import KubernetesStack, gang
+from tests.cluster.kubernetes import SEEN_S, KubernetesStack, gang
 from tests.project import wait_for
 
 pytestmark = pytest.mark.cluster
 
-NODES, LEAF_NODES = 64, 8
+LEAF_NODES = 8
 OWN, OTHER = "research", "product"
-"""Teams with 48 and 16 nodes of their own."""
+"""Teams with 48 and 16 of each 64 nodes of their own."""
+
+
+@pytest.fixture(scope="module", params=[1, pytest.param(8, marks=pytest.mark.long)], ids=["64 nodes", "512 nodes"])
+def times(request: pytest.FixtureRequest) -> int:
+    """How often there are 64 nodes; gangs that fill a team's part of them are as much larger."""
+    return int(request.param)
 
 
 @pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStack]:
-    stack = KubernetesStack.of(tmp_path_factory.mktemp("gangs"), f"g{os.getpid()}", NODES, LEAF_NODES)
+def up(times: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStack]:
+    stack = KubernetesStack.of(tmp_path_factory.mktemp("gangs"), f"g{os.getpid()}", 64 * times, LEAF_NODES)
     stack.up()
     yield stack
     stack.run("destroy", "--yes", "--skip-preview")
@@ -90,36 +96,38 @@ def test_nobody_is_on_a_node_that_takes_no_pods(stack: KubernetesStack, asked: d
         assert refused in done.stderr
 
 
-def test_idle_nodes_are_borrowed_and_given_back(stack: KubernetesStack) -> None:
+def test_idle_nodes_are_borrowed_and_given_back(stack: KubernetesStack, times: int) -> None:
     """Whoever borrowed makes room for the owner, at the same priority, and is named the reason."""
-    stack.submit(gang("borrower", OTHER, 40))
+    stack.submit(gang("borrower", OTHER, 40 * times))
     stack.seen("borrower", "running")
     teams = team_rows(stack)
-    assert teams[OTHER] == {"own": 128, "used": 320}
-    stack.submit(gang("owner", OWN, 48))
-    assert len(stack.seen("owner", "running")["nodes"]) == 48
+    assert teams[OTHER] == {"own": 128 * times, "used": 320 * times}
+    stack.submit(gang("owner", OWN, 48 * times))
+    assert len(stack.seen("owner", "running")["nodes"]) == 48 * times
     why = stack.seen("borrower", "waiting")["why"]
     assert f"Preempted to accommodate {OWN}/owner" in why
     assert "due to Fair Sharing within the cohort" in why
     stack.kubectl("delete", "jobset", "owner", f"--namespace={OWN}")
-    assert len(stack.seen("borrower", "running")["nodes"]) == 40
+    assert len(stack.seen("borrower", "running")["nodes"]) == 40 * times
 
 
-def test_what_is_ones_own_is_not_taken(stack: KubernetesStack) -> None:
+def test_what_is_ones_own_is_not_taken(stack: KubernetesStack, times: int) -> None:
     """However urgent the other team's work is."""
-    stack.submit(gang("own", OTHER, 16))
+    stack.submit(gang("own", OTHER, 16 * times))
     stack.seen("own", "running")
-    stack.submit(gang("urgent", OWN, 56, priority="high"))
+    stack.submit(gang("urgent", OWN, 56 * times, priority="high"))
     why = stack.seen("urgent", "waiting")["why"]
-    assert f"insufficient unused quota for nvidia.com/gpu in flavor {stack.cluster}-gpu, 64 more needed" in why
+    assert (
+        f"insufficient unused quota for nvidia.com/gpu in flavor {stack.cluster}-gpu, {64 * times} more needed" in why
+    )
     assert stack.gangs()["own"]["state"] == "running"
 
 
-def test_a_more_urgent_gang_goes_first_within_its_team(stack: KubernetesStack) -> None:
+def test_a_more_urgent_gang_goes_first_within_its_team(stack: KubernetesStack, times: int) -> None:
     """The less urgent one waits, and starts again when there is room."""
-    stack.submit(gang("usual", OWN, 60))
+    stack.submit(gang("usual", OWN, 60 * times))
     stack.seen("usual", "running")
-    stack.submit(gang("urgent", OWN, 8, priority="high"))
+    stack.submit(gang("urgent", OWN, 8 * times, priority="high"))
     assert stack.seen("urgent", "running")["priority"] == "high"
     assert "Preempted to accommodate" in stack.seen("usual", "waiting")["why"]
     stack.kubectl("delete", "jobset", "urgent", f"--namespace={OWN}")
@@ -136,15 +144,19 @@ def test_a_gang_whose_node_is_lost_runs_again_elsewhere(stack: KubernetesStack) 
     assert stack.stampworks("status").returncode == 0
 
 
-def test_what_nobody_uses_is_shared_as_it_was_declared(stack: KubernetesStack) -> None:
+def test_what_nobody_uses_is_shared_as_it_was_declared(stack: KubernetesStack, times: int) -> None:
     """Two teams want all that a third one leaves: three to one, whoever came first, and nobody is asked twice."""
     stack.edit("- {name: product, share: 1}", "- {name: product, share: 1}\n        - {name: away, share: 4}")
     stack.up()
-    stack.submit(*(gang(f"first-{index}", OWN, 4) for index in range(14)))
-    wait_for(lambda: team_rows(stack)[OWN] == {"own": 192, "used": 448}, 60)
-    stack.submit(*(gang(f"second-{index}", OTHER, 4) for index in range(6)))
-    shared = {OWN: {"own": 192, "used": 384}, OTHER: {"own": 64, "used": 128}, "away": {"own": 256, "used": 0}}
-    wait_for(lambda: team_rows(stack) == shared, 60)
+    stack.submit(*(gang(f"first-{index}", OWN, 4 * times) for index in range(14)))
+    wait_for(lambda: team_rows(stack)[OWN] == {"own": 192 * times, "used": 448 * times}, SEEN_S)
+    stack.submit(*(gang(f"second-{index}", OTHER, 4 * times) for index in range(6)))
+    shared = {
+        OWN: {"own": 192 * times, "used": 384 * times},
+        OTHER: {"own": 64 * times, "used": 128 * times},
+        "away": {"own": 256 * times, "used": 0},
+    }
+    wait_for(lambda: team_rows(stack) == shared, SEEN_S)
     waiting = [gang["why"] for gang in stack.gangs().values() if gang["team"] == OWN and gang["state"] == "waiting"]
     assert len(waiting) == 2
     assert any("Fair Sharing within the cohort" in why for why in waiting)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from stampworks.clouds.local.room import daemons
+from stampworks.clouds.local.room.room import of_cluster
 
 from tests.cluster.kubernetes import KubernetesStack, gang
 from tests.project import wait_for
@@ -119,6 +122,32 @@ def test_a_part_that_was_killed_is_named_and_started_again(stack: KubernetesStac
     stack.clear()
 
 
+@pytest.mark.parametrize("how", ["closed", "frozen"])
+def test_whoever_cannot_reach_it_is_told_so(stack: KubernetesStack, how: str) -> None:
+    """Each verb ends with 3 and says what to do; nobody waits for long for a server that hears and says nothing."""
+    if how == "closed":
+        with stack.entered():
+            daemons.end(of_cluster(stack.cluster), ["kubernetes-api"])
+    else:
+        os.kill(process_of(stack, "kube-apiserver"), signal.SIGSTOP)
+    began = time.monotonic()
+    said = stack.stampworks("status")
+    assert time.monotonic() - began < 30
+    verbs = [["drain", "gpu-001", "--reason", "fans"], ["return", "gpu-001"]] if how == "closed" else []
+    for done in (said, *(stack.stampworks(*verb) for verb in verbs)):
+        assert done.returncode == 3, done.stdout + done.stderr
+        assert done.stderr.startswith(f"the Kubernetes of cluster {stack.cluster} does not answer"), done.stderr
+        assert done.stderr.endswith("\n  hint: pulumi up repairs it\n")
+    if how == "closed":
+        assert "cloud: control plane: nothing leads to its server from outside the room" in stack.preview()
+    else:
+        shown = stack.preview()
+        assert "cloud: gpu: nobody knows how its nodes are, for the server of Kubernetes does not answer" in shown
+        os.kill(process_of(stack, "kube-apiserver"), signal.SIGCONT)
+    stack.up()
+    assert stack.stampworks("status").returncode == 0
+
+
 def test_an_up_whose_server_dies_goes_on_the_next_time(stack: KubernetesStack) -> None:
     """In the middle of a change, with nothing lost."""
     stack.edit("{name: high, weight: 200, preempts: [normal]}", "{name: high, weight: 300, preempts: [normal]}")
@@ -185,7 +214,9 @@ def test_a_room_that_ended_comes_back_with_all_that_was_known(stack: KubernetesS
     stack.submit(gang("asleep", "research", 2, queue="train"))
     stack.seen("asleep", "running")
     stack.end_room()
-    assert stack.stampworks("status").stderr.splitlines() == [
+    said = stack.stampworks("status")
+    assert said.returncode == 1
+    assert said.stderr.splitlines() == [
         f"no Kubernetes of cluster {stack.cluster} is running",
         "  hint: start it: pulumi up",
     ]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from stampworks.clouds.local import room
+from stampworks.clouds.local.room.kubernetes import certificates, control_plane
+from stampworks.clouds.local.room.kubernetes.kubectl import Kubectl
 
 from tests.cluster.kubernetes import KubernetesStack, gang
 from tests.project import wait_for
@@ -24,6 +27,8 @@ RUNS = "/shared/runs"
 NODES = ("gpu-001", "gpu-002")
 LONG_S = 180
 """More than anything that is waited for takes, however busy the machine is."""
+NOTICED_S = 60
+"""More than a node takes to notice that it is not well, or well again: it looks every 20 seconds."""
 STORAGE = "    storage:\n      - {name: shared, kind: directory, mount: /shared, protect: false}\n"
 
 
@@ -111,24 +116,6 @@ def test_nodes_are_proven_before_they_take_pods(stack: KubernetesStack) -> None:
     assert json.loads(joined)["registerWithTaints"] == [{"key": "stampworks/unproven", "effect": "NoSchedule"}]
 
 
-def test_a_node_that_fails_is_cordoned(stack: KubernetesStack) -> None:
-    """With its reason, for all to read; the other passes. Repaired and measured again it takes pods."""
-    stack.shell(NODES[1], "umount /shared")
-    failed = stack.stampworks("qualify", "--level", "quick")
-    assert failed.returncode == 1, failed.stdout + failed.stderr
-    rows = [line.split() for line in failed.stdout.splitlines()]
-    assert ["gpu-002", "fail", "no", "/shared", "is", "not", "mounted"] in rows
-    held = {node["metadata"]["name"]: node["spec"].get("unschedulable", False) for node in stack.listed("nodes")}
-    assert held == {NODES[0]: False, NODES[1]: True}
-    status = stack.stampworks("status")
-    assert status.returncode == 1
-    assert status.stdout.splitlines()[-1] == "gpu-002: takes no pods: proof: /shared is not mounted"
-    stack.shell(NODES[1], "mount /shared")
-    passed = stack.stampworks("qualify", "--level", "quick", "--nodes", NODES[1])
-    assert passed.returncode == 0, passed.stdout + passed.stderr
-    assert stack.stampworks("status").returncode == 0
-
-
 def test_a_proof_leaves_alone_who_works(stack: KubernetesStack) -> None:
     """The node is not measured, and the run goes on to its end."""
     asked(stack, "submit", "training", "busy", *TINY, "--nodes", "1", "--set", "steps=1200")
@@ -140,7 +127,10 @@ def test_a_proof_leaves_alone_who_works(stack: KubernetesStack) -> None:
 
 
 def test_a_proof_finds_what_is_broken(stack: KubernetesStack) -> None:
-    """The same fault as on a Slurm, with the same words; what nobody here would notice is not injected."""
+    """The same fault as on a Slurm, with the same words; what nobody here would notice is not injected.
+
+    The node is cordoned with its reason, for all to read; the other passes. Repaired and measured again it takes pods.
+    """
     refused = stack.stampworks("fault", "inject", "slurmd-dead")
     assert f"slurmd-dead shows nothing on cluster {stack.cluster}: it is about Slurm" in refused.stderr
     rail = json.loads(stack.stampworks("plan", "--json").stdout)["fabric"]["rails"][0]["interface"]
@@ -149,9 +139,75 @@ def test_a_proof_finds_what_is_broken(stack: KubernetesStack) -> None:
     assert failed.returncode == 1, failed.stdout + failed.stderr
     rows = [line.split() for line in failed.stdout.splitlines()]
     assert any(row[:4] == [NODES[1], "fail", "no", rail] and "1000" in row for row in rows), failed.stdout
+    assert out_of_service(stack) == [NODES[1]]
+    status = stack.stampworks("status")
+    assert status.returncode == 1
+    assert status.stdout.splitlines()[-1].startswith(f"gpu-002: takes no pods: proof: {rail} ")
     assert not stack.stampworks("fault", "clear").returncode
+    passed = stack.stampworks("qualify", "--level", "quick", "--nodes", NODES[1])
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    assert stack.stampworks("status").returncode == 0
+
+
+def out_of_service(stack: KubernetesStack) -> list[str]:
+    return [node["metadata"]["name"] for node in stack.listed("nodes") if node["spec"].get("unschedulable")]
+
+
+def test_a_node_that_is_not_well_takes_no_pods(stack: KubernetesStack) -> None:
+    """As soon as it has noticed, with its reason; a run that is there goes on, and the next one waits for the node.
+
+    Well again, it takes pods without anybody's doing.
+    """
+    asked(stack, "submit", "training", "before", *TINY, "--set", "steps=600")
+    until(stack, "before", 5)
+    asked(stack, "fault", "inject", "gpus-missing", "--node", NODES[1], "--severity", "1")
+    why = "gpu-002: takes no pods: health: 7 of 8 accelerators"
+    wait_for(lambda: stack.stampworks("status").stdout.splitlines()[-1] == why, NOTICED_S)
+    assert out_of_service(stack) == [NODES[1]]
+    refused = stack.stampworks("return", NODES[1])
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("gpu-002 is held by the health check: 7 of 8 accelerators"), refused.stderr
+    through(stack, "before")
+    assert [event["nodes"] for event in told(stack, "before", "generation")] == [list(NODES)]
+    asked(stack, "submit", "training", "behind", *TINY, "--set", "steps=5")
+    soon(stack, "behind", lambda: "1 out of 2" in of_run(stack, "behind")["why"])
+    assert not stack.stampworks("fault", "clear").returncode
+    wait_for(lambda: stack.stampworks("status").returncode == 0, NOTICED_S)
+    through(stack, "behind")
+
+
+def test_a_proof_has_the_health_check_look_again(stack: KubernetesStack) -> None:
+    """What was repaired just now is measured, and passes; what a person holds the health check leaves alone."""
+    stack.shell(NODES[1], "umount /shared; ! stampworks-health")
+    assert (
+        stack.stampworks("status").stdout.splitlines()[-1] == "gpu-002: takes no pods: health: /shared is not mounted"
+    )
+    failed = stack.stampworks("qualify", "--level", "quick")
+    assert failed.returncode == 1, failed.stdout + failed.stderr
+    rows = [line.split() for line in failed.stdout.splitlines()]
+    assert ["gpu-002", "fail", "no", "held:", "/shared", "is", "not", "mounted"] in rows, failed.stdout
+    asked(stack, "drain", NODES[1], "--reason", "new cable")
+    stack.shell(NODES[1], "! stampworks-health; mount /shared; stampworks-health")
+    assert stack.stampworks("status").stdout.splitlines()[-1].endswith(": new cable")
+    asked(stack, "return", NODES[1])
+    stack.shell(NODES[1], "umount /shared; ! stampworks-health; mount /shared")
     passed = stack.stampworks("qualify", "--level", "quick")
     assert passed.returncode == 0, passed.stdout + passed.stderr
+    assert stack.stampworks("status").returncode == 0
+
+
+def test_a_node_has_a_say_in_itself_alone(stack: KubernetesStack) -> None:
+    """With its rights it takes pods or none; it can neither hold another one nor take away its own taints."""
+    say = (
+        "import runpy; found = runpy.run_path('/usr/local/sbin/stampworks-health'); say = found['Kubernetes'](); "
+        "found['Kubernetes'].ask.__globals__['node'] = lambda: '{node}'; say.ask('PATCH', '{patch}')"
+    )
+    for node, patch, said in (
+        (NODES[0], '{"spec": {"unschedulable": true}}', "is not allowed to modify node"),
+        (NODES[1], '{"spec": {"taints": [{"key": "own", "effect": "NoSchedule"}]}}', "is not allowed to modify taints"),
+    ):
+        program = say.format(node=node, patch=patch.replace('"', '\\"'))
+        assert said in stack.shell(NODES[1], f'! python3 -c "{program}" 2>&1')
 
 
 def test_out_of_service_and_back(stack: KubernetesStack) -> None:
@@ -324,6 +380,53 @@ def test_a_pool_that_goes_lets_its_work_end_first(stack: KubernetesStack) -> Non
     stack.edit(*reversed(pools))
     stack.up()
     assert stack.stampworks("status").returncode == 0
+
+
+def test_certificates_that_have_ended_are_made_anew(stack: KubernetesStack) -> None:
+    """As after a year without an `up`: `status` says it in words, and the next `up` has everybody believed again.
+
+    What ran goes on; its node has joined again as itself, is asked for what its pods say, and proven.
+    """
+    asked(stack, "submit", "training", "yearlong", *TINY, "--nodes", "1", "--set", "steps=100000")
+    until(stack, "yearlong", 5)
+    known = {each["metadata"]["name"]: each["metadata"]["uid"] for each in stack.listed("nodes")}
+    let_certificates_end(stack)
+    for verb in ("status", "jobs"):
+        said = stack.stampworks(verb)
+        assert said.returncode == 3, said.stdout + said.stderr
+        assert "certificate has expired or is not yet valid" in said.stderr
+        assert said.stderr.endswith("  hint: pulumi up repairs it\n")
+    assert "cloud: control plane: some of its certificates have ended, or will within a month" in stack.preview()
+    stack.up()
+    assert {each["metadata"]["name"]: each["metadata"]["uid"] for each in stack.listed("nodes")} == known
+    assert of_run(stack, "yearlong")["state"] == "running"
+    assert [each["nodes"] for each in told(stack, "yearlong", "generation")] == [
+        told(stack, "yearlong", "generation")[0]["nodes"]
+    ]
+    asked(stack, "cancel", "yearlong")
+    soon(stack, "yearlong", lambda: of_run(stack, "yearlong")["state"] == "stopped")
+    passed = stack.stampworks("qualify", "--level", "quick")
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    assert stack.run("preview", "--expect-no-changes").returncode == 0
+
+
+def let_certificates_end(stack: KubernetesStack) -> None:
+    """All of them were made 366 days ago, for a year, and the programs have been started with them."""
+    inputs = stack.resources()[f"LocalControlPlane {stack.cluster}"]["inputs"]
+    addresses = control_plane.Addresses(
+        inputs["address"], inputs["servicesCidr"], inputs["podsCidr"], int(inputs["podsOfNode"])
+    )
+    then = datetime.now(UTC) - timedelta(days=366)
+    with stack.entered(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certificates, "_now", lambda: then)
+        patch.setattr(Kubectl, "until", _not_waited_for)  # nobody believes that its server is ready
+        (stack.state / "rooms" / stack.cluster / "kubernetes/pki/ca.crt").unlink()
+        with pytest.raises(StopIteration):
+            control_plane.ensure(stack.cluster, inputs["claim"], addresses, print)
+
+
+def _not_waited_for(*_: Any) -> None:
+    raise StopIteration
 
 
 def test_nothing_is_left(up: KubernetesStack) -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from stampworks.operations import holder
+from stampworks.operations import holder, remote
 from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import HeldError, Standing
 from stampworks.operations.kubernetes import RefusedError
@@ -72,6 +72,21 @@ def lease(who: str, age_s: float = 0) -> dict[str, Any]:
 )
 def test_how_a_node_stands(of: Any, expected: Standing) -> None:
     assert _standing(of, (), at_work=False) == expected
+
+
+def test_who_is_held_by_the_health_check_looks_again(
+    ground: KubernetesGround, server: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was repaired is well now; nobody else is asked to look."""
+    server.there = [node("n1", out=True, held="health: rail0 has no carrier"), node("n2", out=True, held="proof: slow")]
+
+    def look(_: Roster, name: str, command: list[str], __: float) -> None:
+        assert command == ["/usr/local/sbin/stampworks-health"]
+        server.there = [node(each) if each == name else server.nodes()[each] for each in ("n1", "n2")]
+
+    monkeypatch.setattr(remote, "hear", look)
+    found = ground.look(["n1", "n2"])
+    assert (found["n1"], found["n2"].out) == (Standing(), "held: slow")
 
 
 def test_who_works_is_seen(ground: KubernetesGround, server: StandIn) -> None:

@@ -57,7 +57,8 @@ def test_what_a_proof_holds_is_returned_by_force_alone(server: StandIn, kubernet
         kubernetes_nodes.give_back(kubernetes_plan, ["gpu-001", "gpu-002"])
     assert str(caught.value) == (
         "gpu-002 is held by its proof: not proven yet\nno node was returned\n"
-        "  hint: `stampworks qualify` returns it when it passes, an `up` when it is through; --force does at once"
+        "  hint: the health check returns it when it is well again, `stampworks qualify` when it passes, an `up` when "
+        "it is through; --force does at once"
     )
     assert server.told == []
     kubernetes_nodes.give_back(kubernetes_plan, ["gpu-001", "gpu-002"], force=True)
@@ -222,3 +223,16 @@ def test_what_needs_our_programs_on_nodes_says_that_there_are_none(monkeypatch: 
     monkeypatch.setattr(stacks, "plan_of", lambda _: on_eks())
     with pytest.raises(exits.CliError, match="nodes of cluster k are aws's own: none has programs of ours"):
         stacks.cluster_of("aws-p5en-eks")
+
+
+def test_what_a_node_says_moves_no_terminal(
+    server: StandIn, kubernetes_plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has a say in its own reason, and may be worse than broken."""
+    monkeypatch.setattr("stampworks.cli.stacks.plan_of", lambda _: kubernetes_plan)
+    server.there = [node("gpu-001", out=True, held="health: \x1b[2J\u202e<b>$(reboot)\nhint: rm"), node("gpu-002")]
+    server.others = server.there  # all objects that a status asks for
+    assert main(["status"]) == exits.NO
+    assert "gpu-001: takes no pods: health: \\x1b[2J\\u202e<b>$(reboot)\\nhint: rm" in capsys.readouterr().out
+    assert main(["return", "gpu-001"]) == exits.NO
+    assert "\x1b" not in capsys.readouterr().err

@@ -1,9 +1,12 @@
-"""What the health program does when something else looks at the same moment."""
+"""What the health program does when something else looks at the same moment; and what it tells Kubernetes."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from stampworks.configuration import playbooks_dir
@@ -42,3 +45,123 @@ def test_a_node_that_the_other_one_has_given_back_is_free(
     else:
         program.give_back()
     assert Path(program.MARK).exists() == refused
+
+
+@pytest.mark.parametrize(
+    ("found", "left"),
+    [
+        ({}, (True, "health: rail0 has no carrier")),
+        ({"held": "health: 7 of 8 accelerators", "out": True}, (True, "health: rail0 has no carrier")),
+        ({"held": "person alice: new fans", "out": True}, (True, "person alice: new fans")),
+        ({"held": "proof: rail0 is slow", "out": True}, (True, "proof: rail0 is slow")),
+        ({"held": "health: of yesterday"}, (True, "health: rail0 has no carrier")),  # somebody has uncordoned it
+        ({"out": True}, (True, "")),
+        ({"taint": "stampworks/unproven"}, (False, "")),
+    ],
+)
+def test_a_node_that_is_not_well_takes_no_pods(
+    of_kubernetes: Callable[..., Node], found: dict[str, Any], left: tuple[bool, str]
+) -> None:
+    """Whoever else holds it goes on holding it; one that is not proven yet is its proof's to judge."""
+    node = of_kubernetes(**found)
+    node.finds("rail0 has no carrier")
+    assert node.program.main([]) == 1
+    assert (node.out, node.held) == left
+    said = node.version
+    assert node.program.main([]) == 1
+    assert node.version == said  # what is known already is not said again
+
+
+@pytest.mark.parametrize(
+    ("found", "left"),
+    [
+        ({"held": "health: rail0 has no carrier", "out": True}, (False, "")),
+        ({"held": "person alice: new fans", "out": True}, (True, "person alice: new fans")),
+        ({"held": "proof: rail0 is slow", "out": True}, (True, "proof: rail0 is slow")),
+        ({"out": True}, (True, "")),
+    ],
+)
+def test_a_node_that_is_well_again_takes_pods(
+    of_kubernetes: Callable[..., Node], found: dict[str, Any], left: tuple[bool, str]
+) -> None:
+    """Of what it holds itself nothing is left; all else is as it was."""
+    node = of_kubernetes(**found)
+    node.finds()
+    assert node.program.main([]) == 0
+    assert (node.out, node.held) == left
+    assert not Path(node.program.MARK).exists()
+
+
+def test_who_was_quicker_is_not_overruled(of_kubernetes: Callable[..., Node]) -> None:
+    """A person that cordons the node between the look and the word keeps it, and the next look finds that."""
+    node = of_kubernetes()
+    node.finds("rail0 has no carrier")
+    node.in_between = lambda: node.hold("person alice: new fans")
+    with pytest.raises(ValueError, match="has been modified"):
+        node.program.main([])
+    assert node.program.main([]) == 1
+    assert (node.out, node.held) == (True, "person alice: new fans")
+
+
+def test_a_node_that_is_well_asks_nobody(of_kubernetes: Callable[..., Node]) -> None:
+    node = of_kubernetes(held="health: of yesterday", out=True)
+    Path(node.program.MARK).unlink()
+    node.finds()
+    assert (node.program.main([]), node.asked) == (0, 0)
+
+
+def test_who_cannot_be_ended_is_not_waited_for(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks storage that is gone does not end when it is killed: the look goes on, and says so."""
+    left: list[Any] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(program, "ANSWER_S", 0.1)
+        patch.setattr(program.subprocess.Popen, "kill", lambda process: left.append(process))
+        with pytest.raises(program.subprocess.TimeoutExpired):
+            program.output("/bin/sleep", "60")
+    assert left[0].poll() is None
+    left[0].kill()
+    left[0].communicate()
+
+
+class Node:
+    """What the server of a Kubernetes knows of a node, as far as the node itself may ask and say."""
+
+    def __init__(self, program: ModuleType, held: str = "", out: bool = False, taint: str = "") -> None:
+        self.program, self.held, self.out, self.taint = program, held, out, taint
+        self.version, self.asked = 1, 0
+        self.in_between: Callable[[], None] = lambda: None
+
+    def finds(self, *problems: str) -> None:
+        setattr(self.program, "look", lambda _: list(problems))  # noqa: B010  (of a module that has no types)
+
+    def hold(self, reason: str | None) -> None:
+        self.held, self.out, self.version = reason or "", reason is not None, self.version + 1
+
+    def ask(self, verb: str, patch: str = "") -> dict[str, Any]:
+        self.asked += 1
+        if verb == "PATCH":
+            wanted = json.loads(patch)
+            if wanted["metadata"]["resourceVersion"] != str(self.version):
+                raise ValueError("the server of Kubernetes: the object has been modified")
+            self.hold(wanted["metadata"]["annotations"]["stampworks/held"])
+            assert bool(wanted["spec"]["unschedulable"]) == self.out
+        metadata = {"resourceVersion": str(self.version)} | (
+            {"annotations": {"stampworks/held": self.held}} if self.held else {}
+        )
+        spec: dict[str, Any] = {"taints": [{"key": self.taint}]} if self.taint else {}
+        found = {"metadata": metadata, "spec": spec | ({"unschedulable": True} if self.out else {})}
+        in_between, self.in_between = self.in_between, lambda: None
+        in_between()
+        return found
+
+
+@pytest.fixture
+def of_kubernetes(program: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Node]:
+    def made(**found: Any) -> Node:
+        node = Node(program, **found)
+        monkeypatch.setattr(program, "JOINED_WITH", str(tmp_path))
+        monkeypatch.setattr(program.Kubernetes, "__init__", lambda _: None)
+        monkeypatch.setattr(program.Kubernetes, "ask", lambda _, *said: node.ask(*said))
+        return node
+
+    return made

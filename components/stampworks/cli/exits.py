@@ -30,6 +30,7 @@ CODES = {
     "stampworks.operations.drain.BusyError": NO,
     "stampworks.operations.drain.HeldError": NO,
     "stampworks.operations.jobs.UsedError": NO,
+    "stampworks.operations.kubernetes.NotRunningError": NO,
     "stampworks.operations.errors.InputError": WRONG_INPUT,
     "stampworks.operations.errors.UnknownError": UNKNOWN,
     "stampworks.operations.errors.OperationError": FAILED,

@@ -220,7 +220,7 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
         "slurm_login": logins,
         "kubernetes_node": [] if by_slurm else workers,
         "metrics": everyone,
-        "health": workers if by_slurm else [],  # it tells Slurm
+        "health": workers,
     }
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
-from stampworks.operations.errors import OperationError
+from stampworks.operations import remote
+from stampworks.operations.errors import OperationError, UnknownError
+from stampworks.plan import Roster
 from stampworks.reasons import DrainReason
+from stampworks.schedulers.slurm import HEALTH
 
+_LOOK_S = 30.0
+_LOOKS = 16
+"""At one time: each is an ssh."""
 Progress = Callable[[str], None]
 
 
@@ -82,3 +90,14 @@ class ProvingGround(Protocol):
         self, queue: str, nodes: Sequence[str], accelerators: int, program: Sequence[str], limit_s: float
     ) -> Ended:
         """Runs a program on each of these nodes, ended there when it takes too long. Nothing of it is left."""
+
+
+def look_again(roster: Roster, names: Sequence[str]) -> None:
+    """Has nodes that the health check holds look whether they are well by now, and say so to their scheduler."""
+
+    def look(name: str) -> None:
+        with contextlib.suppress(UnknownError):  # the scheduler, asked next, says that it is silent
+            remote.hear(roster, name, [HEALTH], _LOOK_S)
+
+    with ThreadPoolExecutor(_LOOKS) as threads:
+        list(threads.map(look, names))

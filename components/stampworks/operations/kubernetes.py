@@ -20,6 +20,10 @@ _UNREACHED = re.compile("(The connection|Unable to connect) to the server")
 Manifest = Mapping[str, Any]
 
 
+class NotRunningError(OperationError):
+    """There is none to ask."""
+
+
 class RefusedError(OperationError):
     """The server answered, and did not do what it was asked to."""
 
@@ -36,7 +40,7 @@ def reach(cluster: str, cloud: str, region: str) -> tuple[str, ...]:
     module = f"stampworks.clouds.{cloud}.access"
     command: tuple[str, ...] = importlib.import_module(module).kubectl(cluster, region) if find_spec(module) else ()
     if not command:
-        raise InputError(f"no Kubernetes of cluster {cluster} is running", "start it: pulumi up")
+        raise NotRunningError(f"no Kubernetes of cluster {cluster} is running", "start it: pulumi up")
     return command
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from stampworks.names import fold
 from stampworks.operations import holder, kubernetes, kubernetes_nodes
 from stampworks.operations.errors import OperationError
-from stampworks.operations.ground import Ended, HeldError, Progress, Standing
+from stampworks.operations.ground import Ended, HeldError, Progress, Standing, look_again
 from stampworks.operations.kubernetes import name_of
 from stampworks.operations.kubernetes_nodes import taints
 from stampworks.plan import PROOF_TAINT, WORKLOADS_IMAGE, Roster
@@ -60,6 +60,7 @@ class KubernetesGround:
     scheduler = "Kubernetes"
 
     def __init__(self, roster: Roster) -> None:
+        self._roster = roster
         self._addresses = {member.name: member.address for member in roster.members}
         self._server = kubernetes.Server(roster.cluster, roster.cloud, roster.region)
         self._left: dict[str, Any] | None = None
@@ -84,7 +85,10 @@ class KubernetesGround:
             progress(f"waiting for another proof {who}")
             time.sleep(_TURN_S)
 
-    def look(self, names: Collection[str]) -> dict[str, Standing]:  # noqa: ARG002  (nothing has to look again first)
+    def look(self, names: Collection[str]) -> dict[str, Standing]:
+        """What Kubernetes says, after those have looked again whom the health check holds: one may be well by now."""
+        held = self.held()
+        look_again(self._roster, [name for name in names if name in held and held[name].by == "health"])
         at_work, runs = self._at_work(), kubernetes_nodes.runs(self._server)
         return {name: _standing(node, runs.get(name, ()), at_work) for name, node in self._server.nodes().items()}
 

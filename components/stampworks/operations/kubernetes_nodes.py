@@ -64,7 +64,10 @@ def give_back(plan: Plan, names: Sequence[str], force: bool = False) -> None:
     ours = {name: reason for name, reason in why.items() if reason.by in WHOSE}
     if ours and not force:
         lines = [f"{name} is held by {WHOSE[reason.by]}: {reason.text}" for name, reason in ours.items()]
-        hint = "`stampworks qualify` returns it when it passes, an `up` when it is through; --force does at once"
+        hint = (
+            "the health check returns it when it is well again, `stampworks qualify` when it passes, an `up` when it "
+            "is through; --force does at once"
+        )
         raise HeldError("\n".join([*lines, "no node was returned"]), hint)
     let_in(server, list(why))
 

@@ -8,25 +8,20 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from stampworks.operations import remote, reservation, slurm
 from stampworks.operations.drain import hold
 from stampworks.operations.errors import OperationError, UnknownError
-from stampworks.operations.ground import Ended, Progress, Standing
+from stampworks.operations.ground import Ended, Progress, Standing, look_again
 from stampworks.operations.reservation import Lease
 from stampworks.operations.status import TAKES_JOBS
 from stampworks.plan import Roster
 from stampworks.reasons import DrainReason
-from stampworks.schedulers import slurm as slurm_files
 
 _START_S = 10.0
 """The nodes are free and nobody else's: what does not start by then does not start."""
 _LATE_S = 20.0
 """Where a node is not well, srun may wait so long for those that are: who is not is drained by then."""
-_LOOK_S = 30.0
-_LOOKS = 16
-"""At one time: each is an ssh."""
 
 
 class SlurmGround:
@@ -47,15 +42,10 @@ class SlurmGround:
         found = slurm.look(self._roster)
         held = [name for name in names if name in found.nodes and _held_by_health(found.nodes[name])]
         if held:
-            with ThreadPoolExecutor(_LOOKS) as threads:
-                list(threads.map(self._have_look, held))
+            look_again(self._roster, held)
             found = slurm.look(self._roster)
         busy = busy_nodes(found.jobs)
         return {name: standing(node, busy.get(name, "")) for name, node in found.nodes.items()}
-
-    def _have_look(self, name: str) -> None:
-        with contextlib.suppress(UnknownError):  # Slurm, asked next, says that it is silent
-            remote.hear(self._roster, name, [slurm_files.HEALTH], _LOOK_S)
 
     def held(self) -> dict[str, DrainReason]:
         return {name: node.reason for name, node in slurm.nodes(self._roster).items() if "drain" in node.states}

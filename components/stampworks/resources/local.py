@@ -116,6 +116,7 @@ class LocalControlPlane(Resource):
     versions: Output[Any]
     kubeconfig: Output[str]
     bootstrap: Output[str]
+    authority: Output[str]
     drift: Output[Any]
 
     def __init__(
@@ -181,6 +182,7 @@ class JoinedPool(Resource):
     claim: Output[str]
     pool: Output[str]
     generation: Output[str]
+    authority: Output[str]
     addresses: Output[Any]
     labels: Output[Any]
     accelerators: Output[Any]
@@ -195,6 +197,7 @@ class JoinedPool(Resource):
         claim: Input[str],
         pool: Input[str],
         generation: Input[str],
+        authority: Input[str],
         addresses: Input[Mapping[str, str]],
         labels: Input[Mapping[str, Mapping[str, str]]],
         accelerators: Input[Mapping[str, str]],
@@ -206,6 +209,7 @@ class JoinedPool(Resource):
             "claim": claim,
             "pool": pool,
             "generation": generation,
+            "authority": authority,
             "addresses": addresses,
             "labels": labels,
             "accelerators": accelerators,

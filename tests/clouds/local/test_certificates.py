@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import ssl
 from pathlib import Path
@@ -34,6 +35,28 @@ def test_they_are_made_once(tmp_path: Path) -> None:
         assert (tmp_path / f"{name}.key").stat().st_mode & 0o777 == 0o600
     context = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
     context.load_cert_chain(tmp_path / "client.crt", tmp_path / "client.key")
+
+
+def test_who_goes_by_the_letter_believes_them(tmp_path: Path) -> None:
+    """As Python does since 3.13, and with it whoever asks the server with its library for Kubernetes."""
+    certificates.ensure(tmp_path, [SERVER, CLIENT])
+    asking = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
+    asking.verify_flags |= ssl.VERIFY_X509_STRICT
+    answering = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    answering.load_verify_locations(tmp_path / "ca.crt")
+    answering.verify_flags |= ssl.VERIFY_X509_STRICT
+    answering.verify_mode = ssl.CERT_REQUIRED
+    asking.load_cert_chain(tmp_path / "client.crt", tmp_path / "client.key")
+    answering.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = asking.wrap_bio(back, there, server_hostname="127.0.0.1")
+    server = answering.wrap_bio(there, back, server_side=True)
+    for side in (client, server, client, server):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    said = server.getpeercert()
+    assert said
+    assert said["subject"] == ((("commonName", "somebody"),), (("organizationName", "system:masters"),))
 
 
 def test_one_for_other_hosts_is_made_anew_and_no_other(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +16,17 @@ import pytest
 from stampworks.clouds.local.room import RoomError, commands, files
 from stampworks.clouds.local.room.commands import run, watch
 from stampworks.clouds.local.room.processes import Process, from_instance, identify
+
+from tests.project import wait_for
+
+HEADLESS = """
+import os, socket, sys, threading, time
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+threading.Thread(target=time.sleep, args=(60,)).start()
+import ctypes
+ctypes.CDLL(None).pthread_exit(None)
+"""
 
 
 @pytest.fixture
@@ -43,6 +55,20 @@ def test_a_zombie_is_dead(sleeper: subprocess.Popen[bytes]) -> None:
     process.end("here")
     assert not process.alive
     assert sleeper.returncode is None, "not waited for: it is a zombie now"
+
+
+def test_who_has_threads_left_is_waited_for() -> None:
+    """A program of many threads looks dead when its first one is, and holds its port until the last one is."""
+    with subprocess.Popen([sys.executable, "-c", HEADLESS], stdout=subprocess.PIPE, text=True) as headless:
+        assert headless.stdout
+        port = int(headless.stdout.readline())
+        process = identify(headless.pid)
+        assert process is not None
+        wait_for(lambda: not process.alive, 10)
+        with pytest.raises(OSError, match="in use"):
+            socket.create_server(("127.0.0.1", port)).close()
+        process.end("here")
+        socket.create_server(("127.0.0.1", port)).close()
 
 
 def test_a_stopped_process_is_frozen(sleeper: subprocess.Popen[bytes]) -> None:

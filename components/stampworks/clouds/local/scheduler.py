@@ -75,6 +75,7 @@ def create_joined(
         claim=control_plane.claim,
         pool=group.name,
         generation=generation,
+        authority=control_plane.authority,
         addresses={node.name: node.address for node in group.nodes},
         labels={node.name: labels[node.name] for node in group.nodes},
         accelerators={name: each for name, each in capacity.items() if "/" in name},

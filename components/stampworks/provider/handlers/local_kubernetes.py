@@ -31,6 +31,7 @@ class LocalControlPlane(Handler):
     outputs: ClassVar[Mapping[str, Property]] = {
         "kubeconfig": Property("string", "with what its administrator asks it", secret=True, stable=True),
         "bootstrap": Property("string", "with what a node asks to become one", secret=True, stable=True),
+        "authority": Property("string", "another one when another authority vouches for everybody", stable=True),
         "drift": Property("array", "what is not as declared, in words"),
     }
 
@@ -102,6 +103,7 @@ class JoinedPool(Handler):
         "claim": Property("string", "the claim of the cluster's LocalRoom"),
         "pool": Property("string", "the pool's name", replaces=True),
         "generation": Property("string", "another one when a member is another or was started anew"),
+        "authority": Property("string", "another one when all nodes have to join again"),
         "addresses": Property("object", "the address of each node, by its name"),
         "labels": Property("object", "the labels of each node, by its name"),
         "accelerators": Property("object", "what stands for accelerators, which no device plug-in speaks for"),
@@ -157,5 +159,6 @@ def _outputs(found: control_plane.ControlPlane) -> dict[str, Any]:
     return {
         "kubeconfig": found.kubeconfig,
         "bootstrap": found.bootstrap,
+        "authority": found.authority,
         "drift": drift.lines("cloud", (("control plane", what) for what in found.drift)),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -77,10 +78,13 @@ class Process:
         except ProcessLookupError:
             return
         try:
-            if not self.alive:  # asked after opening: from here on the handle cannot mean another process
+            # Asked after opening: from here on the handle cannot mean another process. One whose first thread has ended
+            # is no longer alive, and still holds what it has until its last one has: the handle knows.
+            if not self._state:
                 return
             if kill:
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
             if not select.select([handle], [], [], END_TIMEOUT_S)[0]:
                 raise RoomError(where, f"process {self.pid} does not end", f"waited {END_TIMEOUT_S} s", AGAIN)
         finally:

@@ -17,6 +17,17 @@ from stampworks.clouds.local.room import files
 
 LASTS, RENEWED = datetime.timedelta(days=365), datetime.timedelta(days=30)
 """For how long they are good, and how long before the end they are made anew."""
+_SIGNS = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 @dataclass(frozen=True)
@@ -62,15 +73,21 @@ def _good(file: Path) -> x509.Certificate | None:
         found = x509.load_pem_x509_certificate(file.read_bytes())
     except (FileNotFoundError, ValueError):
         return None
-    return found if found.not_valid_after_utc - _now() > RENEWED else None
+    return found if found.not_valid_after_utc - _now() > RENEWED and _says_whose(found) else None
+
+
+def _says_whose(certificate: x509.Certificate) -> bool:
+    """Which key has signed it: who goes by the letter of RFC 5280, as Python does since 3.13, believes no other."""
+    return any(isinstance(each.value, x509.AuthorityKeyIdentifier) for each in certificate.extensions)
 
 
 def _make_authority(folder: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("stampworks", "")
     made = (
-        _builder(name, name, key.public_key())
+        _builder(name, name, key.public_key(), key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_SIGNS, critical=True)
         .sign(key, hashes.SHA256())
     )
     files.write(folder / "ca.key", _text(key), 0o600)
@@ -84,7 +101,8 @@ def _vouch(folder: Path, party: Party) -> None:
         raise TypeError("the authority's key is none of ours")
     key = ec.generate_private_key(ec.SECP256R1())
     usage = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] if party.hosts else [])]
-    builder = _builder(_name(party.common_name, party.organization), authority.subject, key.public_key())
+    subject = _name(party.common_name, party.organization)
+    builder = _builder(subject, authority.subject, key.public_key(), signer.public_key())
     builder = builder.add_extension(x509.ExtendedKeyUsage(usage), critical=False)
     if party.hosts:
         builder = builder.add_extension(x509.SubjectAlternativeName(map(_host, party.hosts)), critical=False)
@@ -93,7 +111,9 @@ def _vouch(folder: Path, party: Party) -> None:
     files.write(folder / f"{party.name}.crt", made.public_bytes(serialization.Encoding.PEM).decode())
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, signer: ec.EllipticCurvePublicKey
+) -> x509.CertificateBuilder:
     now = _now()
     return (
         x509.CertificateBuilder()
@@ -103,6 +123,8 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicK
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(minutes=5))  # clocks of nodes may be a little behind
         .not_valid_after(now + LASTS)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer), critical=False)
     )
 
 

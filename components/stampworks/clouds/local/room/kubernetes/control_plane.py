@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -47,6 +48,8 @@ class ControlPlane:
     kubeconfig: str
     bootstrap: str
     """With what a node asks to become one."""
+    authority: str
+    """Which one vouches for everybody: another one, and whatever an earlier one has vouched for is believed no more."""
     drift: tuple[str, ...]
 
 
@@ -68,7 +71,7 @@ def read(cluster: str, addresses: Addresses) -> ControlPlane | None:
     if daemons.dead(room, [_DOOR]):
         drift.append("nothing leads to its server from outside the room")
     if certificates.outdated(folder / "pki", _parties(addresses)):
-        drift.append("some of its certificates end within a month, or name other addresses")
+        drift.append("some of its certificates have ended, or will within a month, or name other addresses")
     return _found(folder, tuple(drift))
 
 
@@ -143,7 +146,8 @@ def _ensure(room: Room, addresses: Addresses, progress: Progress) -> ControlPlan
 def _found(folder: Path, drift: tuple[str, ...]) -> ControlPlane:
     bootstrap = folder / "bootstrap.conf"
     said = bootstrap.read_text() if bootstrap.exists() else ""
-    return ControlPlane((folder / "admin.conf").read_text(), said, drift)
+    authority = hashlib.sha256((folder / "pki/ca.crt").read_bytes()).hexdigest()[:12]
+    return ControlPlane((folder / "admin.conf").read_text(), said, authority, drift)
 
 
 def _parties(addresses: Addresses) -> list[Party]:
@@ -214,6 +218,7 @@ def _parts(room: Room, addresses: Addresses) -> list[Daemon]:
                 f"--service-account-key-file={pki / 'accounts.key'}",
                 f"--service-account-signing-key-file={pki / 'accounts.key'}",
                 "--authorization-mode=Node,RBAC",
+                "--enable-admission-plugins=NodeRestriction",  # as clouds have it: a node's rights end at itself
                 "--anonymous-auth=false",
                 "--allow-privileged=true",
             ),

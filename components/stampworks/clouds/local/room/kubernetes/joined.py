@@ -64,7 +64,7 @@ def admit(cluster: str, pool: JoinedPool, progress: Progress) -> None:
         found = _found(asked, pool)
         _label(asked, pool, found)
         _lead(room, pool, found)
-        wrong = list(_drift(pool, found))
+        wrong = list(_drift(pool, found)) or list(_unreached(asked, pool))
         if not wrong:
             break
         if time.monotonic() > deadline:
@@ -79,8 +79,9 @@ def drift(cluster: str, pool: JoinedPool) -> list[tuple[str, str]]:
     unknown = [(pool.name, "nobody knows how its nodes are, for the server of Kubernetes does not answer")]
     if not control_plane.answers(cluster):
         return unknown
+    asked = control_plane.kubectl(cluster)
     try:
-        return list(_drift(pool, _found(control_plane.kubectl(cluster), pool)))
+        return [*_drift(pool, _found(asked, pool)), *_unvouched(asked, pool)]
     except RoomError:  # whoever repairs the server repairs this, too
         return unknown
 
@@ -102,6 +103,24 @@ def renew(cluster: str, names: Sequence[str]) -> None:
 def _delete(asked: Kubectl, names: Sequence[str]) -> None:
     if names:
         asked.said("cannot remove nodes", ["delete", "node", "--ignore-not-found", "--wait=false", *names])
+
+
+def _unreached(asked: Kubectl, pool: JoinedPool) -> Iterator[tuple[str, str]]:
+    """Nodes that cannot be asked for what their pods say: the server believes the certificate of none that is not ours.
+
+    One that joins again is ready, as it was before, until somebody has missed it.
+    """
+    for name in pool.addresses:
+        try:
+            asked.said(f"cannot reach {name}", ["get", "--raw", f"/api/v1/nodes/{name}/proxy/healthz"])
+        except RoomError:
+            yield name, "not believed by the server"
+
+
+def _unvouched(asked: Kubectl, pool: JoinedPool) -> Iterator[tuple[str, str]]:
+    """Nodes that ask to be believed, and by themselves get a certificate anew before the old one ends."""
+    for request in _requests(asked, pool):
+        yield request["spec"]["username"].removeprefix("system:node:"), "waiting for a certificate to serve with"
 
 
 def _found(asked: Kubectl, pool: JoinedPool) -> dict[str, dict[str, Any]]:
@@ -168,13 +187,17 @@ def _counted(pool: JoinedPool, node: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _vouch(asked: Kubectl, pool: JoinedPool) -> None:
-    """Approves what kubelets ask for to be believed by the server: for their own name and address, and no other."""
+    """Approves what kubelets ask for to be believed by the server."""
+    for request in _requests(asked, pool):
+        asked.said("cannot vouch for a node", ["certificate", "approve", request["metadata"]["name"]])
+
+
+def _requests(asked: Kubectl, pool: JoinedPool) -> Iterator[dict[str, Any]]:
+    """What kubelets ask for and nobody has answered: for their own name and address, and no other."""
     for request in asked.listed("cannot look at requests for certificates", "certificatesigningrequests"):
         spec = request["spec"]
-        if spec["signerName"] != _SERVING or request.get("status", {}).get("conditions"):
-            continue
-        if _is_own(spec, pool):
-            asked.said("cannot vouch for a node", ["certificate", "approve", request["metadata"]["name"]])
+        if spec["signerName"] == _SERVING and not request.get("status", {}).get("conditions") and _is_own(spec, pool):
+            yield request
 
 
 def _is_own(spec: Mapping[str, Any], pool: JoinedPool) -> bool:

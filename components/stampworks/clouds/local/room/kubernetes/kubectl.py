@@ -16,7 +16,7 @@ from stampworks.clouds.local.room.errors import AGAIN
 from stampworks.clouds.local.room.programs import program
 from stampworks.clouds.local.room.room import Room
 
-_TIMEOUT_S, _READY_S, _POLL_S = 300, 60.0, 0.1
+_TIMEOUT_S, _LOOK_S, _READY_S, _POLL_S = 300.0, 30.0, 60.0, 0.1
 _APPLY = ("apply", "--server-side", "--force-conflicts", "--field-manager=stampworks")
 Manifest = Mapping[str, Any]
 
@@ -30,7 +30,7 @@ class Kubectl:
     def until(self, room: Room, parts: Iterable[str], late: str, words: Iterable[str], text: str = "") -> None:
         """Asks until it is done; gives up when one of these daemons has ended, or after a while."""
         parts, words, deadline = tuple(parts), tuple(words), time.monotonic() + _READY_S
-        while (done := self._run(words, text)).returncode:
+        while (done := self._run(words, text, _LOOK_S)).returncode:
             gone = daemons.dead(room, parts)
             if gone or time.monotonic() > deadline:
                 what = f"{gone[0]} has ended" if gone else f"{late} after {_READY_S:g} s"
@@ -47,26 +47,32 @@ class Kubectl:
         self.said(what, [*_APPLY, f"--filename={folder}"])
 
     def listed(self, what: str, *words: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self.said(what, ["get", *words, "-o", "json"]))["items"]
+        found: list[dict[str, Any]] = json.loads(self.said(what, ["get", *words, "-o", "json"], limit_s=_LOOK_S))[
+            "items"
+        ]
         return found
 
-    def said(self, what: str, words: Iterable[str], text: str = "") -> str:
-        done = self._run(words, text)
+    def said(self, what: str, words: Iterable[str], text: str = "", limit_s: float = _TIMEOUT_S) -> str:
+        done = self._run(words, text, limit_s)
         if done.returncode:
             raise RoomError(self.where, what, _why(done), AGAIN)
         return done.stdout
 
-    def _run(self, words: Iterable[str], text: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*command(self.config), *words],
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            env=ENVIRONMENT,
-            cwd="/",
-            check=False,
-        )
+    def _run(self, words: Iterable[str], text: str, limit_s: float) -> subprocess.CompletedProcess[str]:
+        argv = [*command(self.config), *words]
+        try:
+            return subprocess.run(
+                argv,
+                input=text,
+                capture_output=True,
+                text=True,
+                timeout=limit_s,
+                env=ENVIRONMENT,
+                cwd="/",
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(argv, 124, "", f"its server does not answer within {limit_s:g} s")
 
 
 def command(config: Path) -> tuple[str, ...]:
