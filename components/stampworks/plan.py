@@ -24,6 +24,9 @@ STATE_DIRECTORY = "/var/lib/stampworks/state"
 WORKLOADS_IMAGE = "localhost/stampworks/workloads:1"
 """What pods of bundled workloads start from, on nodes that bring the programs themselves."""
 
+OVER_TCP = frozenset({"simulated", "tcp"})
+"""The fabrics whose rails are plain Ethernet to a collective."""
+
 UNPROVEN_TAINT = "stampworks/unproven"
 """Of nodes of a Kubernetes that take no pods before they have passed."""
 
