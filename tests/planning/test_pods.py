@@ -206,11 +206,16 @@ def test_nics_of_the_fabric_take_what_they_took() -> None:
         assert {each.name: each.needed for each in kubernetes.network.subnets} == taken
 
 
-def test_nodes_for_scheduling_only_take_none() -> None:
-    """They are nowhere."""
-    more = {"name": "more", "machine": "sim-h100", "count": 4000, "scheduling_only": True}
+def test_nodes_for_scheduling_only_take_some_beside_others() -> None:
+    """Who gives nodes their ranges does not know that they are nowhere; without other nodes nobody gives any."""
+    more = {"name": "more", "machine": "sim-h100", "count": 61, "scheduling_only": True}
     pools = [{"name": "gpu", "machine": "sim-h100", "count": 2}, more]
-    assert pods_of("local", pools=pools, network={"pods_cidr": "10.240.0.0/22"}).nodes_max == 4
+    assert pods_of("local", pools=pools, network={"pods_cidr": "10.240.0.0/18"}).nodes_max == 64
+    assert (
+        "for 32 nodes, and with the head there are 64"
+        in refusal("local", pools=pools, network={"pods_cidr": "10.240.0.0/19"})[0]
+    )
+    assert pods_of("local", pools=[more], network={"pods_cidr": "10.240.0.0/22"}).nodes_max == 4
 
 
 def test_a_range_that_is_too_small() -> None:

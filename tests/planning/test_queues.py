@@ -56,6 +56,17 @@ def found(**scheduler: Any) -> list[Finding]:
             "write preempts: [low, high], give them the same weight, or write preemption: off",
         ),
         (
+            {
+                "accounts": [{"name": "vision"}, {"name": "vision-prod"}],
+                "queues": [{"name": "gpu", "pools": ["gpu"], "default": True}, {"name": "prod-gpu", "pools": ["gpu"]}],
+            },
+            "kueue.names",
+            "scheduler.accounts[1].name",
+            "to Kubernetes queue gpu of account vision-prod would be vision-prod-gpu, which queue prod-gpu of account "
+            "vision is already",
+            "take another name",
+        ),
+        (
             {"accounts": [{"name": "kube-system"}]},
             "kueue.namespace",
             "scheduler.accounts[0].name",

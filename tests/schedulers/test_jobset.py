@@ -55,7 +55,7 @@ def test_only_training_goes_on_without_some_of_its_pods(pods: Pods) -> None:
     assert job["backoffLimit"] == 0
     assert "successPolicy" not in job
     pod = job["template"]["spec"]
-    assert "resources" not in pod["containers"][0]
+    assert pod["containers"][0]["resources"] == {"limits": {"cpu": "1"}}  # else no quota counts it
     assert [one["whenUnsatisfiable"] for one in pod["topologySpreadConstraints"]] == ["DoNotSchedule"]
 
 

@@ -76,6 +76,21 @@ def test_a_limit_is_what_may_be_borrowed_on_top() -> None:
     assert [(one["nominalQuota"], one["borrowingLimit"]) for one in found] == [("64", "8"), ("8", "0")]
 
 
+def test_what_limits_leave_over_is_everybodys() -> None:
+    """No accelerator is in nobody's quota."""
+    accounts = [{"name": "a", "share": 4, "accelerators_max": 24}, {"name": "b", "share": 1}]
+    plan = planned(accounts=accounts)
+    cohorts = of_kind(plan, "Cohort")
+    for pool in kubernetes.pools(plan):
+        found = [
+            int(quota(cohort["spec"]["resourceGroups"], f"test-{pool.name}", kubernetes.ACCELERATOR)["nominalQuota"])
+            for cohort in cohorts.values()
+            if f"test-{pool.name}" in str(cohort)
+        ]
+        assert sum(found) == pool.count * pool.machine.accelerators
+    assert "test" not in of_kind(planned(), "Cohort")
+
+
 def test_queues_with_the_same_pools_are_one_to_kueue() -> None:
     queues = [
         {"name": "main", "pools": ["gpu", "small"], "default": True},

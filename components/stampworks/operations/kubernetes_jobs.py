@@ -69,7 +69,8 @@ def pods_of(plan: Plan, roster: Roster, wanted: Wanted, user: str) -> jobset.Pod
     declared = next((each for each in plan.users if each.name == user), None)
     out = {member.group for member in roster.members if member.name in wanted.exclude}
     queue = next(each for each in plan.scheduler.queues if each.name == wanted.queue)
-    levels = scheduling.level_labels(plan)
+    among = [pool for pool in plan.pools if pool.machine == wanted.machine]
+    levels = scheduling.level_labels(plan) if all(pool.rails for pool in among) else ()
     devices = _devices(plan, wanted)
     return jobset.Pods(
         name=wanted.name,

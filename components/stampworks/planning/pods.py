@@ -34,6 +34,8 @@ def build(
         notes.reason("network.pods", f"unknown: {what} was not found out")
         return None
     there = [group for group in groups if group.role != "scheduling only"]
+    if rules.own_range and any(group.role == "worker" for group in groups):
+        there = list(groups)  # who gives nodes their ranges does not know which of them are simulated
     takes = rules.node_addresses(per_node)
     notes.reason("network.pods.way", f"{rules.way}: {rules.why}")
     notes.reason("network.pods.node_addresses", f"{takes} for {per_node} pods at most: {rules.node_why}")

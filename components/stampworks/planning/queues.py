@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from stampworks.plan import Plan, declared_pools
 from stampworks.planning.findings import Facts, Finding
 
+PROGRAMS = "programs"
+"""A claim that each team's namespace has."""
 RESERVED = ("default", "kueue-system", "jobset-system")
 """Namespaces that are there anyway, beside those that begin with kube-."""
 
@@ -14,7 +16,7 @@ RESERVED = ("default", "kueue-system", "jobset-system")
 def queues(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (its answer is in the plan)
     """Refuses what Kueue would not do, and what it would do without being asked."""
     if plan.scheduler.kind == "kubernetes":
-        found = [*_jobs(plan), *_priorities(plan), *_accounts(plan)]
+        found = [*_jobs(plan), *_priorities(plan), *_accounts(plan), *_names(plan)]
         yield from found or [Finding("kueue.queues", "pass", "Kueue can do what the scheduler is to do", "")]
 
 
@@ -59,6 +61,23 @@ def _accounts(plan: Plan) -> Iterator[Finding]:
             text = f"{account.accelerators_max} is less than the {least} accelerators of one node: no gang would start"
             hint = f"write {least} or more, or 0 for no limit"
             yield _fail("quota", text, hint, f"{place}.accelerators_max", account.name)
+
+
+def _names(plan: Plan) -> Iterator[Finding]:
+    """An object that is the cluster's, and not a team's, is called after both."""
+    accounts, names = plan.scheduler.accounts, [each.name for each in plan.storage]
+    for what, of in (("queue", [each.name for each in plan.scheduler.queues]), ("storage", names)):
+        seen: dict[str, str] = {}
+        for index, account in enumerate(accounts):
+            for name in of:
+                whole, own = f"{account.name}-{name}", f"{what} {name} of account {account.name}"
+                if other := seen.get(whole):
+                    text = f"to Kubernetes {own} would be {whole}, which {other} is already"
+                    yield _fail("names", text, "take another name", f"scheduler.accounts[{index}].name", account.name)
+                seen[whole] = own
+    if PROGRAMS in names:
+        text = f"{PROGRAMS} is what pods know the programs of their nodes by, and no storage can be called so"
+        yield _fail("names", text, "take another name", f"storage[{names.index(PROGRAMS)}].name", PROGRAMS)
 
 
 def _fail(what: str, text: str, hint: str, place: str, subject: str = "") -> Finding:

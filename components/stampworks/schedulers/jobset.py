@@ -132,7 +132,8 @@ def _pod(pods: Pods, container: str) -> dict[str, Any]:
     if pods.told:
         mounts.append({"name": "told", "mountPath": pods.told, "readOnly": True})
         volumes.append({"name": "told", "configMap": {"name": pods.name}})
-    limits = {**({ACCELERATOR: pods.accelerators} if pods.accelerators else {}), **pods.devices}
+    # What asks for nothing is counted by no quota, and Kueue lets it start nowhere.
+    limits = {**({ACCELERATOR: pods.accelerators} if pods.accelerators else {"cpu": "1"}), **pods.devices}
     program = {
         "name": container,
         "image": pods.image,
@@ -141,7 +142,7 @@ def _pod(pods: Pods, container: str) -> dict[str, Any]:
         "workingDir": "/tmp",  # noqa: S108  (the one directory that every image has)
         "env": _environment(pods),
         "volumeMounts": [*mounts, {"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108  (what containers have little of)
-        **({"resources": {"limits": limits}} if limits else {}),
+        "resources": {"limits": limits},
     }
     return {
         "restartPolicy": "Never",

@@ -9,6 +9,7 @@ As Kueue 0.14 has it (kueue.x-k8s.io/v1beta1).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -46,7 +47,12 @@ _PREEMPTS: Mapping[str, Mapping[str, Any]] = {
 
 def objects(plan: Plan) -> list[Manifest]:
     """All of them, each after what it refers to. How many there are does not depend on how many nodes there are."""
-    found = [*_hardware(plan), *_priorities(plan), *(each for team in teams(plan) for each in _team(plan, team))]
+    found = [
+        *_hardware(plan),
+        *_priorities(plan),
+        *_left(plan),
+        *(each for team in teams(plan) for each in _team(plan, team)),
+    ]
     found += _admission(plan)
     if plan.pools:
         found.append(_object("v1", "Namespace", PROOF, labels={"pod-security.kubernetes.io/enforce": "privileged"}))
@@ -113,6 +119,24 @@ def _labelled(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _priorities(plan: Plan) -> Iterator[Manifest]:
     for each in plan.scheduler.priorities:
         yield _object(KUEUE, "WorkloadPriorityClass", each.name, value=each.weight)
+
+
+def _left(plan: Plan) -> Iterator[Manifest]:
+    """What no team has as its own, because of its limit, is everybody's to borrow."""
+    own = shares(plan)
+    left = {
+        pool.name: _amounts(pool).get(ACCELERATOR, 0) * pool.count
+        - sum(_own(ACCELERATOR, pool, own[team.name][pool.name], team.accelerators_max) for team in teams(plan))
+        for pool in pools(plan)
+    }
+    flavors = [
+        {"name": flavor(plan.name, name), "resources": [{"name": ACCELERATOR, "nominalQuota": str(number)}]}
+        for name, number in left.items()
+        if number
+    ]
+    if flavors:
+        groups = [{"coveredResources": [ACCELERATOR], "flavors": flavors}]
+        yield _object(KUEUE, "Cohort", plan.name, spec={"resourceGroups": groups})
 
 
 def _team(plan: Plan, team: Account) -> Iterator[Manifest]:
@@ -184,10 +208,15 @@ def _quotas(plan: Plan, of: Sequence[Group], nodes: Mapping[str, int], accelerat
 
 
 def _quota(name: str, pool: Group, nodes: int, most: int) -> Manifest:
-    each = _amounts(pool).get(name, 0)
-    own = min(nodes * each, most) if most else nodes * each
+    own = _own(name, pool, nodes, most)
     limit = {"borrowingLimit": _amount(name, most - own)} if most else {}
     return {"name": name, "nominalQuota": _amount(name, own), **limit}
+
+
+def _own(resource: str, pool: Group, nodes: int, most: int) -> int:
+    """Of so many nodes; 0 means no limit."""
+    amount = nodes * _amounts(pool).get(resource, 0)
+    return min(amount, most) if most else amount
 
 
 def level_labels(plan: Plan) -> tuple[str, ...]:
@@ -205,9 +234,10 @@ def shared(plan: Plan) -> dict[str, tuple[str, str]]:
 
 
 def _claims(plan: Plan, team: Account) -> Iterator[Manifest]:
-    """A volume belongs to one claim, and a claim to one namespace: each team has its own of the same directory."""
+    """A volume belongs to one claim, and a claim to one namespace: each team has its own of the same directory, of
+    which it bears a digest: one that leads elsewhere is another one, for no volume can be led anew."""
     for name, (_, directory) in shared(plan).items():
-        volume = f"{plan.name}-{team.name}-{name}"
+        volume = f"{plan.name}-{team.name}-{name}-{hashlib.sha256(directory.encode()).hexdigest()[:8]}"
         modes = ["ReadOnlyMany" if name == PROGRAMS else "ReadWriteMany"]
         size = {"storage": "1Gi"}  # which nobody counts
         yield _object(
@@ -245,8 +275,12 @@ def _access(plan: Plan, team: Account) -> Iterator[Manifest]:
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": jobs},
         {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": jobs},
         *({"apiGroups": [group], "resources": [kind], "verbs": jobs} for group, kind in _kinds_of_jobs(plan)),
-        {"apiGroups": [""], "resources": ["configmaps", "persistentvolumeclaims", "services"], "verbs": jobs},
-        {"apiGroups": [""], "resources": ["events", "pods", "pods/log", "pods/status"], "verbs": look},
+        {"apiGroups": [""], "resources": ["configmaps", "services"], "verbs": jobs},
+        {
+            "apiGroups": [""],  # a volume whose claim somebody has deleted would never be bound again
+            "resources": ["events", "persistentvolumeclaims", "pods", "pods/log", "pods/status"],
+            "verbs": look,
+        },
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["localqueues", "workloads"], "verbs": look},
     ]
     yield _object("rbac.authorization.k8s.io/v1", "Role", "team", team.name, rules=rules)
