@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pulumi
@@ -446,7 +447,7 @@ def assembled(made: Plan) -> Recorder:
     def run() -> None:
         there = pulumi.ComponentResource("test:index:ControlPlane", "control-plane")
         there.kubeconfig = pulumi.Output.from_input("of the administrator")  # type: ignore[attr-defined]
-        assemble(there, "base", made, None, there)
+        assemble(there, "base", made, SimpleNamespace(server=lambda each: each), there)
 
     cast(Callable[[], None], pulumi.runtime.test(run))()  # type: ignore[no-untyped-call]
     return recorder

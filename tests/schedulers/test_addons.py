@@ -24,7 +24,7 @@ CHARTS = "STAMPWORKS_CHARTS"
 """A folder of charts by their names, as `helm pull --untar` leaves them."""
 BUILT, BUILT_CHARTS = ("kueue", "jobset"), ROOT / ".venv" / "kubernetes" / "share" / "charts"
 """Those that come with what is built for this machine."""
-NAMELESS = {"operator.tag", "image.tag", "worker.config.sources"}
+NAMELESS = {"operator.tag", "operator.nodeSelector", "image.tag", "worker.config.sources"}
 """What charts read although their own values do not have it: that it works, the rendered text says."""
 DECLARED: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "azure": ("azure", "ND96isr_H100_v5", "eastus", {"trainer": True, "mpi_operator": True}),
@@ -60,9 +60,21 @@ def test_what_they_are_told_is_what_was_reviewed(example: str, golden: Callable[
 
 def test_nodes_say_into_which_parts_their_accelerators_are_divided() -> None:
     """The operator goes by a label of each, and leaves those alone that have none."""
-    labels = {example: kubernetes.node_labels(planned(example)) for example in DECLARED}
-    assert {each["nvidia.com/mig.config"] for each in labels["aws"].values()} == {"all-1g.10gb"}
-    assert not [each for each in labels["azure"].values() if "nvidia.com/mig.config" in each]
+    plans = [planned(example) for example in ("aws", "azure")]
+    labels = [kubernetes.pool_labels(plan, pool) for plan in plans for pool in (*plan.pools, plan.controller)]
+    assert [each.get("nvidia.com/mig.config") for each in labels] == ["all-1g.10gb", None, None, None]
+
+
+def test_what_looks_after_others_keeps_away_from_pools_where_it_can() -> None:
+    """Where the cloud makes nodes for it. What every node needs goes to every node."""
+    for example, there in (("aws", {"stampworks/pool": "head"}), ("azure", None)):
+        plan = planned(example)
+        told = {each.name: addons.values(plan, each) for each in plan.scheduler.addons if each.chart}
+        parts = [told["kueue"]["controllerManager"], told["jobset"]["controller"], told["metrics-server"]]
+        parts += [told["gpu-operator"]["operator"], told["node-feature-discovery"]["master"]]
+        assert [each.get("nodeSelector") for each in parts] == [there] * len(parts)
+        assert "nodeSelector" not in told["node-feature-discovery"]["worker"] | told["gpu-operator"]["daemonsets"]
+    assert "nodeSelector" not in addons.values(planned("aws"), of(planned("aws"), "efa-device-plugin"))
 
 
 def test_kueue_does_the_same_wherever_it_runs() -> None:
@@ -93,10 +105,13 @@ def test_a_chart_renders_with_what_it_is_told(example: str, name: str) -> None:
     """All that runs can run before nodes are proven, and from the images that the release pins."""
     plan, one = planned(example), of(planned(example), name)
     objects = rendered(plan, one)
-    pods = [each["spec"]["template"]["spec"] for each in objects if each["kind"] in ("Deployment", "DaemonSet")]
-    assert pods
-    for pod in pods:
-        assert {each.get("key") for each in pod["tolerations"]} >= EVERYWHERE
+    running = [each for each in objects if each["kind"] in ("Deployment", "DaemonSet")]
+    assert running
+    for each in running:
+        pod = each["spec"]["template"]["spec"]
+        assert {toleration.get("key") for toleration in pod["tolerations"]} >= EVERYWHERE
+        apart = plan.managed and each["kind"] == "Deployment"
+        assert (pod.get("nodeSelector") or {}).get("stampworks/pool", "") == ("head" if apart else "")
     text = json.dumps(objects)
     beside = json.dumps(addons.objects(one))
     pinned = [each for each in one.images if f'"{each.part}"' not in beside]

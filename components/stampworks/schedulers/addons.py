@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from stampworks.plan import PROOF_TAINT, UNPROVEN_TAINT, AddOn, Image, Plan
 from stampworks.schedulers.kubernetes import ACCELERATOR, OURS, Manifest
+from stampworks.schedulers.topology.kubernetes import POOL
 
 Values = dict[str, Any]
 
@@ -40,13 +41,13 @@ def objects(one: AddOn) -> list[Manifest]:
     return [_nics(one)] if one.name == "network-operator" else []
 
 
-def _features(plan: Plan, one: AddOn) -> Values:  # noqa: ARG001
+def _features(plan: Plan, one: AddOn) -> Values:
     # The operators look for what is on PCI by its vendor alone; Kubernetes' own default is class and vendor.
     found = {"deviceClassWhitelist": ["02", "0200", "0207", "0300", "0302"], "deviceLabelFields": ["vendor"]}
     return {
         "image": _pinned(one, "image"),
-        "master": {"tolerations": _anywhere()},
-        "gc": {"tolerations": _anywhere()},
+        "master": _controller(plan),
+        "gc": _controller(plan),
         "worker": {"tolerations": _anywhere(), "config": {"sources": {"pci": found}}},
     }
 
@@ -60,7 +61,7 @@ def _accelerators(plan: Plan, one: AddOn) -> Values:
     return {
         **parts,
         "nfd": {"enabled": False},  # there is one already, and two would undo each other's labels
-        "operator": {"tolerations": _anywhere()},
+        "operator": _controller(plan),
         "daemonsets": {"tolerations": _anywhere()},
         "driver": driver,
         "toolkit": {**parts["toolkit"], "enabled": bool(one.driver)},
@@ -68,10 +69,10 @@ def _accelerators(plan: Plan, one: AddOn) -> Values:
     }
 
 
-def _network(plan: Plan, one: AddOn) -> Values:  # noqa: ARG001
+def _network(plan: Plan, one: AddOn) -> Values:
     return {
         "nfd": {"enabled": False},
-        "operator": {"tag": _tag(_image(one, "operator")), "tolerations": _anywhere()},
+        "operator": {"tag": _tag(_image(one, "operator")), **_controller(plan)},
     }
 
 
@@ -96,7 +97,7 @@ def _named(image: Image) -> Values:
     return {"repository": repository, "image": name, "version": image.digest or image.tag}
 
 
-def _kueue(plan: Plan, one: AddOn) -> Values:  # noqa: ARG001
+def _kueue(plan: Plan, one: AddOn) -> Values:
     settings = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta1",
         "kind": "Configuration",
@@ -113,41 +114,45 @@ def _kueue(plan: Plan, one: AddOn) -> Values:  # noqa: ARG001
     return {
         "controllerManager": {
             "manager": {"image": {**_pinned(one, "manager"), "pullPolicy": "IfNotPresent"}},
-            "tolerations": _anywhere(),
+            **_controller(plan),
         },
         "managerConfig": {"controllerManagerConfigYaml": json.dumps(settings, indent=1)},  # which is YAML, too
     }
 
 
-def _jobset(plan: Plan, one: AddOn) -> Values:  # noqa: ARG001
+def _jobset(plan: Plan, one: AddOn) -> Values:
     return {
         "image": {**_pinned(one, "image"), "pullPolicy": "IfNotPresent"},
-        "controller": {"tolerations": _anywhere()},
+        "controller": _controller(plan),
     }
 
 
-def _trainer(plan: Plan, one: AddOn) -> Values:  # noqa: ARG001
+def _trainer(plan: Plan, one: AddOn) -> Values:
     registry, _, repository = _image(one, "image").name.partition("/")
     return {
         "jobset": {"install": False},  # the cluster has it
         "image": {**_pinned(one, "image"), "registry": registry, "repository": repository},
-        "manager": {"tolerations": _anywhere()},
+        "manager": _controller(plan),
     }
 
 
-def _alone(plan: Plan, one: AddOn) -> Values:  # noqa: ARG001
+def _interfaces(plan: Plan, one: AddOn) -> Values:  # noqa: ARG001
     return {"image": _pinned(one, "image"), "tolerations": _anywhere()}
+
+
+def _metrics(plan: Plan, one: AddOn) -> Values:
+    return {"image": _pinned(one, "image"), **_controller(plan)}
 
 
 _VALUES: Mapping[str, Callable[[Plan, AddOn], Values]] = {
     "node-feature-discovery": _features,
     "gpu-operator": _accelerators,
     "network-operator": _network,
-    "efa-device-plugin": _alone,
+    "efa-device-plugin": _interfaces,
     "kueue": _kueue,
     "jobset": _jobset,
     "trainer": _trainer,
-    "metrics-server": _alone,
+    "metrics-server": _metrics,
 }
 
 
@@ -163,6 +168,12 @@ def _image(one: AddOn, part: str) -> Image:
 def _tag(image: Image) -> str:
     """With the digest where it is known: then nobody can put another image in its place."""
     return f"{image.tag}@{image.digest}" if image.digest else image.tag
+
+
+def _controller(plan: Plan) -> Values:
+    """On the nodes that are there for such pods, where the cloud makes some; else wherever there is room."""
+    apart = {"nodeSelector": {POOL: plan.controller.name}} if plan.managed else {}
+    return {**apart, "tolerations": _anywhere()}
 
 
 def _anywhere() -> list[Values]:

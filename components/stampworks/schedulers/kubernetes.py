@@ -90,16 +90,16 @@ def node_labels(plan: Plan) -> dict[str, dict[str, str]]:
     keys = [key(level) for level in made.levels]
     domains = {place.node: dict(zip(keys, place.domains, strict=False)) for place in made.places}
     return {
-        node.name: {HOSTNAME: node.name, POOL: pool.name, **domains[node.name], **_divided(plan, pool)}
+        node.name: {HOSTNAME: node.name, **pool_labels(plan, pool), **domains[node.name]}
         for pool in pools(plan)
         for node in pool.nodes
     }
 
 
-def _divided(plan: Plan, pool: Group) -> dict[str, str]:
-    """By which the GPU operator knows into which parts accelerators are to be divided."""
-    profiles = {each.mig_profile for each in plan.scheduler.addons} - {""}
-    return dict.fromkeys([MIG], *profiles) if profiles and pool.machine.accelerators else {}
+def pool_labels(plan: Plan, pool: Group) -> dict[str, str]:
+    """Of all its nodes, whoever names them. By MIG the GPU operator divides their accelerators."""
+    profile = "".join(each.mig_profile for each in plan.scheduler.addons)
+    return {POOL: pool.name, **({MIG: profile} if profile and pool.machine.accelerators else {})}
 
 
 def _hardware(plan: Plan) -> Iterator[Manifest]:

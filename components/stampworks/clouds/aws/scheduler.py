@@ -16,6 +16,7 @@ from stampworks.clouds.aws.network import Connections
 from stampworks.clouds.aws.nodes import MARKETS, METADATA, SESSIONS, allowed, disks, encoded, nics, reserved
 from stampworks.clouds.aws.place import assumed_by
 from stampworks.plan import UNPROVEN_TAINT, Group, Plan, Pods
+from stampworks.schedulers.kubernetes import pool_labels
 from stampworks.schedulers.topology.kubernetes import POOL
 
 _LOG_DAYS = 30
@@ -75,7 +76,7 @@ class ControlPlane(pulumi.ComponentResource):
             # At once, and not when EKS has seen the node: until then pods would start on it (aws/containers-roadmap
             # 1962, read 2026-11-24).
             "flags": [
-                f"--node-labels={POOL}={group.name}",
+                f"--node-labels={','.join(f'{key}={value}' for key, value in pool_labels(plan, group).items())}",
                 *([f"--register-with-taints={UNPROVEN_TAINT}=:NoSchedule"] if unproven else []),
             ],
         }
