@@ -27,6 +27,9 @@ PROOF_TAINT = "stampworks/proof"
 WORKLOADS_IMAGE = "localhost/stampworks/workloads:1"
 """What pods of bundled workloads start from, on nodes that bring the programs themselves."""
 
+OVER_TCP = frozenset({"simulated", "tcp"})
+"""The fabrics whose rails are plain Ethernet to a collective."""
+
 UNPROVEN_TAINT = "stampworks/unproven"
 """Of nodes of a Kubernetes that take no pods before they have passed."""
 

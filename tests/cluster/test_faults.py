@@ -52,6 +52,10 @@ RECORD = (
 )
 JOB = "srun --nodelist={where} --nodes=1 --chdir=/ --input=none "
 PROBE = "(sleep 0.5; head -c 2000000 /dev/zero) >/shared/probe; sleep 0.5; stat -c %s /shared/probe; rm /shared/probe"
+ROUTES = (
+    "own=$(ip -oneline -4 address show rail0 | grep -o '[0-9.]*/' | tr -d /); "
+    'for last in 1 2 3 4; do ip route get "${{own%.*}}.$last"; done'
+)
 SEEN: dict[str, tuple[str, str, str]] = {
     "rail-slow": ("switch", "tc qdisc show dev {port}", r"rate (?!200Mbit)\d+Mbit"),
     "rail-down": ("node", "cat /sys/class/net/{rail}/carrier", "^0$"),
@@ -61,6 +65,7 @@ SEEN: dict[str, tuple[str, str, str]] = {
     ),
     "mtu-mismatch": ("node", "ip link show {rail}", "mtu {severity} "),
     "packet-loss": ("switch", "nft list ruleset", r'"{port}"[^}}]*numgen random mod 10000 < [1-9]\d+ counter .*drop'),
+    "rail-bypassed": ("node", ROUTES, "^10.* dev eth0 "),
     "slurmd-dead": ("node", "pgrep -x slurmd || echo none", "^none$"),
     "slurm-key-wrong": ("node", "tail -c 11 /etc/slurm/slurm.key", "^another key$"),
     "slurm-conf-differs": ("node", "tail -n 1 /run/slurm/conf/slurm.conf", "^MessageTimeout=47$"),
@@ -86,7 +91,8 @@ TRACES = (
     "find /etc /usr/local /opt -type f ! -name '*.pyc' ! -path '*/supervise/*' -exec sha256sum {} + | sort -k 2; "
     "find /etc /usr/local /exports /var/tmp /tmp ! -path '*/supervise*' ! -name '*.pyc' ! -name __pycache__ "
     "-printf '%p %m %u %g\\n' | sort; cat /var/lib/stampworks/accelerators.json | python3 -m json.tool; "
-    "sed s/,uuid=on// /proc/mounts; ip -oneline link | sed 's/ state .*//'; ip -brief address; tc qdisc show; "
+    "sed s/,uuid=on// /proc/mounts; ip -oneline link | sed 's/ state .*//'; ip -brief address; "
+    "ip route; tc qdisc show; "
     "dpkg-query --show; "
     "prlimit --pid $(pgrep -x slurmd) --memlock --noheadings; sv status /etc/stampworks/services/* | sed 's/:.*//'"
 )
@@ -269,3 +275,21 @@ def test_a_fault_is_caught_by_its_check(sound: Stack, name: str) -> None:
     if not well(sound):
         stampworks(sound, "qualify", "--level", "quick", ends_with=(0, 1, 3))
         wait_for(lambda: well(sound), 90)
+
+
+def test_what_all_are_told_alike_is_found_by_what_nics_have_counted(sound: Stack) -> None:
+    """Nothing differs between nodes, nothing is slow, and all that names its network itself is well: the proof that
+    the fabric is used can fail, and does."""
+    nodes = [name for name in sound.nodes() if name != "head"]
+    for node in nodes:
+        stampworks(sound, "fault", "inject", "interface-wrong", "--node", node)
+    certificate = stampworks(sound, "qualify", ends_with=(1,))
+    failed = [each for each in certificate["findings"] if each["verdict"] != "pass"]
+    assert [(each["check"], each["verdict"], each["nodes"]) for each in failed] == [("fabric", "fail", [])]
+    assert failed[0]["measured"] < failed[0]["expected"] / 100
+    assert {node["verdict"] for node in certificate["nodes"]} == {"pass"}
+    stampworks(sound, "fault", "clear")
+    certificate = stampworks(sound, "qualify")
+    [passed] = [each for each in certificate["findings"] if each["check"] == "fabric"]
+    assert (passed["verdict"], sorted(passed["nodes"])) == ("pass", nodes)
+    assert passed["measured"] >= passed["expected"]

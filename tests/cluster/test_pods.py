@@ -210,6 +210,19 @@ def test_a_node_has_a_say_in_itself_alone(stack: KubernetesStack) -> None:
         assert said in stack.shell(NODES[1], f'! python3 -c "{program}" 2>&1')
 
 
+def test_a_collective_past_the_fabric_is_found(stack: KubernetesStack) -> None:
+    """As on a Slurm: what NICs have counted names the one that sends another way, which slows nothing."""
+    asked(stack, "fault", "inject", "rail-bypassed", "--node", NODES[1])
+    failed = stack.stampworks("qualify", "--level", "standard", "--json")
+    assert failed.returncode == 1, failed.stdout + failed.stderr
+    found = [each for each in json.loads(failed.stdout)["findings"] if each["verdict"] == "fail"]
+    assert [(each["check"], each["nodes"]) for each in found] == [("fabric", [NODES[1]])]
+    assert not stack.stampworks("fault", "clear").returncode
+    passed = stack.stampworks("qualify", "--level", "standard", "--json")
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    assert ("fabric", "pass") in {(each["check"], each["verdict"]) for each in json.loads(passed.stdout)["findings"]}
+
+
 def test_out_of_service_and_back(stack: KubernetesStack) -> None:
     """A run that wants the node waits until it is back. `tests/operations` has what is said of who works there."""
     asked(stack, "submit", "training", "first", *TINY, "--nodes", "1", "--set", "steps=100000")

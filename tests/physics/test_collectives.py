@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stampworks import catalog
 from stampworks.physics.bounds import Bound
-from stampworks.physics.collectives import Operation, bus_factor
+from stampworks.physics.collectives import Operation, all_reduce_moves, bus_factor
 from stampworks.physics.links import LeafLoad
 from stampworks.physics.machines import collective_on_machines, share_nvlink
 from stampworks.physics.rails import collective_on_rails
@@ -46,6 +46,17 @@ def test_bus_bandwidth_is_what_a_link_of_a_ring_carries(ranks: int) -> None:
     assert bus_factor("all_reduce", ranks) == pytest.approx(2 * sent / ranks)  # the one, then the other
     assert bus_factor("all_to_all", ranks) == pytest.approx((ranks - 1) / ranks)  # all but its own part
     assert bus_factor("send_recv", ranks) == 1
+    assert all_reduce_moves(ranks, 10 * MIB, ring=True).value == pytest.approx(2 * sent / ranks * 10 * MIB)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 8, 72])
+def test_no_way_of_reducing_moves_less_than_what_a_rank_has(ranks: int) -> None:
+    """A chain, where the first rank only gives and the last one only takes, and then passes the sum back: nobody sends
+    less than the whole, and a ring sends no less than any way must."""
+    sent = [2 if 0 < rank < ranks - 1 else 1 for rank in range(ranks)]
+    least = all_reduce_moves(ranks, MIB, ring=False).value
+    assert least == min(sent) * MIB
+    assert least <= all_reduce_moves(ranks, MIB, ring=True).value
 
 
 def numbers(pattern: str, why: str) -> list[float]:

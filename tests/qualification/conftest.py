@@ -73,6 +73,12 @@ class SimulatedCluster:
     """The same for what is no number."""
     loss: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(node, rail) -> per cent of what it sends that is sent again."""
+    addresses: frozenset[str] = frozenset()
+    """Nodes whose collectives are at their address for management: what they send and receive goes there."""
+    routes: frozenset[str] = frozenset()
+    """Nodes that send to rails over the network for management."""
+    elsewhere: float = 2000.0
+    """Bytes that every node sends and receives there anyway."""
     fades: Mapping[str, float] = field(default_factory=dict)
     """node -> the part of its arithmetic that each window leaves it of what it had in the one before."""
     windows: int = 0
@@ -100,6 +106,8 @@ class SimulatedCluster:
     def answers(self, program: str, asked: Ask) -> list[Result]:
         if program in ("pairs", "collectives"):
             return [self.pairs(asked) if program == "pairs" else self.collectives(asked)]
+        if program == "fabric":
+            return self.fabric(asked)
         found = []
         for rank, node in enumerate(asked.nodes):
             values = [
@@ -163,6 +171,31 @@ class SimulatedCluster:
                 shares += [trunks[leaf] * self.trunks.get((leaf, rail), 1.0) / crossing[leaf] for leaf in pair]
             rates[one, other] = min(shares)
         return rates
+
+    def fabric(self, asked: Ask) -> list[Result]:
+        """A ring in the order that was asked for."""
+        options, ranks = asked.options["fabric"], len(asked.nodes)
+        size = options["bytes"] // 4 // ranks * ranks * 4
+        moved = {(node, use): [0.0, 0.0] for node in asked.nodes for use in ("fabric", "management")}
+        for one, other in zip(asked.nodes, (*asked.nodes[1:], asked.nodes[0]), strict=True):
+            use = "management" if {one, other} & self.addresses or one in self.routes else "fabric"
+            for way, node in enumerate((one, other)):
+                moved[node, use][way] += 2 * (ranks - 1) / ranks * size * options["rounds"]
+                moved[node, "management"][way] += self.elsewhere
+        return [
+            self.result(
+                "fabric",
+                asked,
+                [
+                    self.value(f"{use}_{way}", "bytes", moved[node, use][index], "", node, size=size, device=device)
+                    for use, device in (("fabric", "rail0"), ("management", "eth0"))
+                    for index, way in enumerate(("sent", "received"))
+                ],
+                [],
+                rank,
+            )
+            for rank, node in enumerate(asked.nodes)
+        ]
 
     def collectives(self, asked: Ask) -> Result:
         options = asked.options["collectives"]

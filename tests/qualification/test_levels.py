@@ -32,7 +32,9 @@ def test_what_is_asked_follows_that_order() -> None:
     cluster = SimulatedCluster(subject(4))
     cluster.prove()
     asked = [program for each in cluster.asked for program in each.programs]
-    assert list(dict.fromkeys(asked)) == ["limits", "inventory", "pairs", "clocks", "storage", "matmul", "collectives"]
+    assert list(dict.fromkeys(asked)) == [
+        *("limits", "inventory", "pairs", "clocks", "storage", "matmul", "fabric", "collectives")
+    ]
 
 
 def test_what_does_not_fit_is_not_begun() -> None:
@@ -43,6 +45,7 @@ def test_what_does_not_fit_is_not_begun() -> None:
     assert [asked.programs for asked in cluster.asked] == [("limits", "inventory"), ("pairs",), ("clocks", "storage")]
     assert unknown(evidence) == {
         "matmul": (everybody, "not measured: it takes about 9 s, and of the budget of 10 min 3 s are left"),
+        "fabric": (everybody, "not measured: it takes about 5 s, and of the budget of 10 min 3 s are left"),
         "collectives": (everybody, "not measured: it takes about 14 s, and of the budget of 10 min 3 s are left"),
     }
 
@@ -96,7 +99,12 @@ def test_burn_in_goes_round_and_round() -> None:
     cluster = SimulatedCluster(subject(4, storage=SHARED))
     evidence = burnt_in(cluster)
     assert {each.verdict for each in evidence.findings} == {"pass"}
-    assert {program for asked in cluster.asked for program in asked.programs} == {*USUAL, "pairs", "collectives"}
+    assert {program for asked in cluster.asked for program in asked.programs} == {
+        *USUAL,
+        "pairs",
+        "fabric",
+        "collectives",
+    }
     [said] = [each.why for each in evidence.findings if each.check == "burn-in"]
     rounds = int(said.partition(" rounds")[0])
     assert rounds > 5

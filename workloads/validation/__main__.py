@@ -29,8 +29,8 @@ from .ranks import Cluster, Ranks
 from .result import Answer
 
 PROGRAMS = (
-    *("checkpoint", "clocks", "collectives", "copies", "inventory", "limits", "loading", "matmul", "memory", "pairs"),
-    *("storage", "tools"),
+    *("checkpoint", "clocks", "collectives", "copies", "fabric", "inventory", "limits", "loading", "matmul", "memory"),
+    *("pairs", "storage", "tools"),
 )
 TELLING = ("CUDA_", "GLOO_", "MKL_", "NCCL_", "OMP_", "OPENBLAS_", "STAMPWORKS_FAULT_", "TORCH_", "UCX_")
 """Variables with these prefixes change what is measured, so that a result names them."""

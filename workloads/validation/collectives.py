@@ -7,27 +7,22 @@ burst, which passes unshaped, is spent before the clock starts.
 
 from __future__ import annotations
 
-import datetime
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from .device import device_of, done
+from .group import together
 from .ranks import Ranks
 from .result import Answer
 from .timing import spread
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
 ROUNDS_LEAST, ROUNDS_MOST = 3, 200
-KEPT: list[object] = []
-"""Groups that are through. Gloo's destructor waits for threads that may wait for Python meanwhile, for ever."""
-ADDRESS = re.compile(r"\[?(\d+\.\d+\.\d+\.\d+)\]?")
 
 
 @dataclass(frozen=True)
@@ -62,20 +57,11 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
         ranks.collect(answer)
         return
     places = order_of(meeting.names, options.order)
-    store = dist.TCPStore(
-        ranks.first.address,
-        ranks.first.port + 1,
-        ranks.world,
-        ranks.rank == 0,
-        timeout=datetime.timedelta(seconds=ranks.cluster.wait),
-        wait_for_workers=False,
-        use_libuv=False,  # which Debian's torch has not
-    )
     for number, rail in enumerate(_rails(ranks, options, answer.backend)):
         meeting.exchange(number, 2 * options.wait)  # one rail after the other, also when one of them broke
         if meeting.absent:
             break
-        _on_rail(Group(ranks, options, answer, device, store, places), rail)
+        _on_rail(Group(ranks, options, answer, device, places), rail)
     ranks.collect(answer)
 
 
@@ -110,40 +96,26 @@ class Group:
     options: Options
     answer: Answer
     device: torch.device
-    store: Any
     places: list[int]
 
 
 def _on_rail(group: Group, rail: str) -> None:
     ranks, options, answer = group.ranks, group.options, group.answer
-    if rail:
-        name = "NCCL_SOCKET_IFNAME" if answer.backend == "nccl" else "GLOO_SOCKET_IFNAME"
-        os.environ[name] = rail
-        answer.environment[name] = rail
-    try:
-        dist.init_process_group(
-            answer.backend,
-            store=dist.PrefixStore(f"{ranks.program} {rail}", group.store),
-            rank=group.places.index(ranks.rank),
-            world_size=ranks.world,
-            timeout=datetime.timedelta(seconds=options.wait),
-        )
+
+    def work() -> None:
         for operation in options.operations:
             for size in options.bytes:
                 _measure(group, operation, size, rail)
-    except RuntimeError as error:
-        _explain(str(error), ranks, rail, answer)
-    finally:
-        if dist.is_initialized():
-            KEPT.append(dist.group.WORLD)
-            dist.destroy_process_group()
 
-
-def _explain(said: str, ranks: Ranks, rail: str, answer: Answer) -> None:
-    """What the library says when a collective breaks names an address at best."""
-    found = next((ranks.cluster.at(each) for each in ADDRESS.findall(said) if any(ranks.cluster.at(each))), ("", ""))
-    peer = f"with {found[0]}: " if found[0] and found[0] != ranks.node else ""
-    answer.problem(f"a collective broke {peer}{said}", rail=rail)
+    name = "NCCL_SOCKET_IFNAME" if answer.backend == "nccl" else "GLOO_SOCKET_IFNAME"
+    before = os.environ.get(name)
+    if rail:
+        os.environ[name] = answer.environment[name] = rail
+    together(ranks, answer, group.places.index(ranks.rank), options.wait, work, rail)
+    if before is not None:
+        os.environ[name] = before
+    else:
+        os.environ.pop(name, None)
 
 
 def _measure(group: Group, operation: str, size: int, rail: str) -> None:

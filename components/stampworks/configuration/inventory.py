@@ -15,6 +15,7 @@ from typing import Any
 
 from stampworks.configuration.own import check_programs, host_checks
 from stampworks.plan import (
+    OVER_TCP,
     UNPROVEN_TAINT,
     WORKLOADS_IMAGE,
     Attached,
@@ -51,8 +52,6 @@ SYSTEMS = ("debian", "ubuntu")
 """The parts of a release that are what a node runs, by what it calls itself."""
 MODULES = ("driver", "efa")
 """The roles that bring modules of the kernel, which only a reboot may be able to load."""
-OVER_TCP = frozenset({"simulated", "tcp"})
-"""The fabrics whose rails are plain Ethernet to a collective."""
 
 
 def inventory(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from stampworks.physics.bounds import figure
+from stampworks.physics.bounds import Bound, figure
 
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]
 
@@ -18,6 +18,16 @@ def bus_factor(operation: Operation, ranks: int) -> float:
     if operation == "send_recv":
         return 1.0
     return (2 if operation == "all_reduce" else 1) * (ranks - 1) / ranks
+
+
+def all_reduce_moves(ranks: int, size_bytes: int, ring: bool) -> Bound:
+    """Bytes that each rank sends, and as many that it receives, at least."""
+    if ring:
+        share = bus_factor("all_reduce", ranks)
+        why = f"in a ring each of {ranks} ranks sends 2 x {ranks - 1}/{ranks} of {size(size_bytes)}"
+        return Bound(share * size_bytes, why)
+    why = f"however it is done, the {size(size_bytes)} of a rank have to leave it once, and those of the others to come"
+    return Bound(size_bytes, why)
 
 
 def size(size_bytes: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stampworks.plan import Level
-from stampworks.qualification import alone, collectives, rails, rates
+from stampworks.qualification import alone, collectives, fabric, rails, rates
 from stampworks.qualification.asking import Campaign, Evidence
 from stampworks.qualification.subject import Subject
 
@@ -40,6 +40,8 @@ _ALL = (
     Step(("clocks", "storage", "checkpoint"), alone.standard, "standard", 5, 3),
     # silent corruption 6, heat 6, processors 2
     Step(("matmul",), alone.arithmetic, "standard", 14, 9),
+    # NICs 7, of which it sees whether they are used at all
+    Step(("fabric",), fabric.used, "standard", 7, 5),
     # what waited for ever in a collective 7
     Step(("collectives",), collectives.standard, "standard", 7, 14, of_rails=True),
     # memory 2, mainboards 2, chassis 2, disks 3

@@ -46,6 +46,10 @@ _ALL: tuple[tuple[Fault, Means], ...] = (
         ),
         links.PACKET_LOSS,
     ),
+    (
+        Fault("rail-bypassed", "a node sends to the rails of all others over the management network", "fabric"),
+        links.BYPASSED,
+    ),
     (Fault("slurmd-dead", "slurmd does not run on a node", "status", slurm=True), settings.DEAD_SLURMD),
     (
         Fault("slurm-key-wrong", "a node has another key of Slurm than the rest", "status", slurm=True),

@@ -131,3 +131,33 @@ def _lose_no_more(site: Site, one: Injected) -> None:
 
 
 PACKET_LOSS = Means(inject=_lose, clear=_lose_no_more, there=_loses)
+
+
+# -- what a node sends to the rails of others takes another way: it arrives, and nothing is slow
+
+
+def _around(site: Site, one: Injected) -> dict[str, str]:
+    """For each address on a rail of another node that node's address for management."""
+    others = [node for pool in site.plan.pools for node in pool.nodes if node.name != one.where]
+    return {rail: node.address for node in others for rail in node.rail_addresses}
+
+
+def _routes(site: Site, one: Injected) -> set[str]:
+    return {line.split()[0] for line in site.on_node(one.where, "ip", "route", "show", "dev", "eth0").splitlines()}
+
+
+def _go_around(site: Site, one: Injected) -> None:
+    around = _around(site, one).items()
+    site.arrange(one.where, ip=tuple(f"route replace {rail} via {address} dev eth0" for rail, address in around))
+
+
+def _go_straight(site: Site, one: Injected) -> None:
+    there = _routes(site, one).intersection(_around(site, one))
+    site.arrange(one.where, ip=tuple(f"route del {rail} dev eth0" for rail in sorted(there)))
+
+
+BYPASSED = Means(
+    inject=_go_around,
+    clear=_go_straight,
+    there=lambda site, one: _routes(site, one) >= {*_around(site, one)},
+)

@@ -1,0 +1,152 @@
+"""Whether collectives go over the fabric: by what NICs have counted, whatever libraries and settings say.
+
+Everything else that is measured names the network it wants. This does not: it is an all-reduce as jobs do it, with the
+environment that they get, on the routes that there are. One that goes past the fabric is no error to anybody, and where
+the network for management is faster than a rail it does not even look slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stampworks.names import fold
+from stampworks.physics.bounds import Bound
+from stampworks.physics.collectives import all_reduce_moves, bus_factor, size
+from stampworks.plan import OVER_TCP
+from stampworks.qualification.asking import Ask, Campaign, Evidence
+from stampworks.qualification.certificate import Finding, Verdict, finding_without_number
+from stampworks.qualification.concluding import measured, problems
+from stampworks.qualification.results import Heard
+from stampworks.qualification.subject import Subject
+
+CHECK = "fabric"
+FABRIC, MANAGEMENT = ("fabric_sent", "fabric_received"), ("management_sent", "management_received")
+ROUNDS = 8
+SECONDS = 1.0
+"""What all of them take at a rail's rate, so that whatever else a node says meanwhile is little beside them."""
+SIZE_MIN, SIZE_MAX = 1 << 20, 1 << 30
+_STARTUP_S = 40.0
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """What a node's NICs have counted, in bytes: (sent, received)."""
+
+    fabric: tuple[float, float]
+    management: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    demanded: Bound
+    """Of the rails of each node, in each direction."""
+    allowed: Bound
+    """Of its network for management."""
+
+    def past(self, moved: _Moved) -> tuple[bool, bool]:
+        """Whether what a node sent, and what it received, went past the fabric."""
+        sent, received = zip(moved.fabric, moved.management, strict=True)
+        return self._is_past(*sent), self._is_past(*received)
+
+    def _is_past(self, fabric: float, management: float) -> bool:
+        return fabric < self.demanded.value or management > self.allowed.value
+
+
+def used(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
+    """An all-reduce of all nodes that have rails, and one more without those that had the others' go astray."""
+    if not subject.fabric.rails:
+        return
+    those = subject.on_rail(subject.fabric.rails[0], nodes)
+    while len(those) > 1:
+        ask = _ask(subject, those)
+        found = _judged(subject, those, (heard := (yield ask)))
+        if any(each.verdict != "pass" for each in found):  # once may be somebody else's traffic
+            found = _judged(subject, those, (heard := (yield ask)))
+        evidence.add(found, [row for name in (*FABRIC, *MANAGEMENT) for row in measured(heard, name)])
+        left = tuple(node for node in those if node not in evidence.failed)
+        if left == those:
+            return
+        those = left
+    if those and evidence.failed:
+        why = f"nobody was left to do an all-reduce with {those[0]}"
+        evidence.add([finding_without_number(CHECK, "unknown", those, why)])
+
+
+def _ask(subject: Subject, nodes: tuple[str, ...]) -> Ask:
+    options = {"bytes": _size(subject, len(nodes)), "rounds": ROUNDS, "rdma": subject.fabric.kind not in OVER_TCP}
+    seconds = _STARTUP_S + len(nodes) + 20 * SECONDS + subject.waking_s(nodes[0])
+    return Ask((CHECK,), nodes, {CHECK: options}, seconds, f"what carries an all-reduce of {len(nodes)} nodes")
+
+
+def _size(subject: Subject, ranks: int) -> int:
+    """The next power of two."""
+    rate_mbps = subject.fabric.rails[0].rate_mbps
+    wanted = int(rate_mbps * 1e6 / 8 * SECONDS / ROUNDS / bus_factor("all_reduce", ranks))
+    return max(SIZE_MIN, min(SIZE_MAX, 1 << wanted.bit_length()))
+
+
+def _judged(subject: Subject, nodes: tuple[str, ...], heard: Heard) -> list[Finding]:
+    bounds = _bounds(subject, len(nodes), heard)
+    moved = {node: its for node in nodes if (its := _moved(heard, node, len(nodes)))}
+    past = {node: bounds.past(its) for node, its in moved.items()}
+    found = [_unknown(heard, node) for node in nodes if node not in moved]
+    if blamed := _blamed(past):
+        return [*found, *(_finding("fail", (node,), moved, bounds) for node in blamed)]
+    if wrong := tuple(node for node, ways in past.items() if any(ways)):
+        return [*found, _finding("fail", (), {node: moved[node] for node in wrong}, bounds)]
+    return [*found, *([_finding("pass", tuple(moved), moved, bounds)] if moved else [])]
+
+
+def _bounds(subject: Subject, ranks: int, heard: Heard) -> _Bounds:
+    backends = {result.backend for result in heard.of(CHECK)}
+    whole = 4 * ranks * max(1, _size(subject, ranks) // 4 // ranks)
+    once = all_reduce_moves(ranks, whole, ring=backends == {"gloo"})
+    demanded = Bound(ROUNDS * once.value, f"{ROUNDS} times: {once.why}")
+    nics = len(subject.fabric.rails) + 1
+    share = f"half of what its share would be if it were used as each of {nics - 1} rails is"
+    return _Bounds(demanded, Bound(demanded.value / nics / 2, f"{share}: 1/{2 * nics} of {size(int(demanded.value))}"))
+
+
+def _moved(heard: Heard, node: str, ranks: int) -> _Moved | None:
+    """None where it has not told all of it. A node whose rail is its network for management has told all it can."""
+    results = [each for each in heard.of(CHECK) if each.node == node and each.ranks == ranks]
+    values = [value for each in results for value in each.values]
+    said = {name: [each.value for each in values if each.quantity == name] for name in (*FABRIC, *MANAGEMENT)}
+    alone = any(text.quantity == "skipped" for each in results for text in each.texts)
+    if not all(said[name] for name in FABRIC) or not (alone or all(said[name] for name in MANAGEMENT)):
+        return None
+    sums = {name: sum(its) for name, its in said.items()}
+    return _Moved((sums[FABRIC[0]], sums[FABRIC[1]]), (sums[MANAGEMENT[0]], sums[MANAGEMENT[1]]))
+
+
+def _blamed(past: Mapping[str, tuple[bool, bool]]) -> list[str]:
+    """Who had it go past the fabric. A node with a wrong address does so in both directions, and its neighbours in
+    one; of a wrong route it is whoever sends. When it is all of them it is nobody's own."""
+    both = [node for node, ways in past.items() if all(ways)]
+    blamed = both or [node for node, (sent, _) in past.items() if sent]
+    return blamed if len(blamed) < len(past) else []
+
+
+def _unknown(heard: Heard, node: str) -> Finding:
+    said = [what for about, what in problems(heard, CHECK) if about == node]
+    why = "; ".join([*said, *heard.unreadable][:2]) or "no answer"
+    return finding_without_number(CHECK, "unknown", (node,), why)
+
+
+def _finding(verdict: Verdict, nodes: tuple[str, ...], moved: Mapping[str, _Moved], bounds: _Bounds) -> Finding:
+    """With the numbers of the one that had the least on its rails."""
+    about = {node: moved[node] for node in nodes or moved}
+    node, its = min(about.items(), key=lambda each: min(each[1].fabric))
+    least, most, demanded = min(its.fabric), max(its.management), bounds.demanded.value
+    who = "" if nodes else f"{fold(tuple(about))}: who is to blame cannot be told; of {node} "
+    went = f"{size(int(least))} of {size(int(demanded))} of an all-reduce went over its rails"
+    why = f"{who}{went}, and {size(int(most))} over its network for management"
+    if verdict == "fail" and least >= demanded:  # the rails had it all, and something else went there, too
+        quantity, number, bound = MANAGEMENT[its.management.index(most)], most, bounds.allowed
+    else:
+        quantity, number, bound = FABRIC[its.fabric.index(least)], least, bounds.demanded
+    derivation = f"at least: {bounds.demanded.why}; at most over the network for management: {bounds.allowed.why}"
+    return Finding(
+        CHECK, verdict, nodes, "", quantity, "bytes", 0, number, round(bound.value, 6), why, False, derivation
+    )

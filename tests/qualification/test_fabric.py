@@ -1,0 +1,165 @@
+"""A collective that goes past the fabric is found by what NICs have counted, and whoever had it go there is named."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import pytest
+from stampworks.qualification import Ask, Evidence, Finding, Result
+from stampworks.qualification.fabric import used
+from stampworks.qualification.results import Problem, Text
+
+from tests.qualification.conftest import SimulatedCluster, subject
+
+MIB = 1 << 20
+
+
+def judged(cluster: SimulatedCluster) -> list[Finding]:
+    return [each for each in cluster.prove() if each.check == "fabric"]
+
+
+def open_findings(cluster: SimulatedCluster) -> list[tuple[str, tuple[str, ...]]]:
+    return [(each.verdict, each.nodes) for each in judged(cluster) if each.verdict != "pass"]
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 4, 8])
+def test_a_collective_that_goes_over_the_rails_passes(nodes: int) -> None:
+    """By numbers that follow from its size and its ranks alone."""
+    cluster = SimulatedCluster(subject(nodes))
+    [found] = judged(cluster)
+    [asked] = [each for each in cluster.asked if each.programs == ("fabric",)]
+    size = asked.options["fabric"]["bytes"] // 4 // nodes * nodes * 4
+    assert (found.verdict, found.nodes, found.unit) == ("pass", tuple(cluster.subject.nodes), "bytes")
+    assert found.expected == pytest.approx(2 * (nodes - 1) / nodes * size * 8)
+    assert found.measured == pytest.approx(found.expected)
+
+
+def test_the_words_of_a_collective_that_is_past_the_fabric() -> None:
+    """How much of how much went where, and what it had to be."""
+    cluster = SimulatedCluster(subject(4), addresses=frozenset(["gpu-002"]))
+    [failed] = [each for each in judged(cluster) if each.verdict == "fail"]
+    assert failed.nodes == ("gpu-002",)
+    assert failed.why == (
+        "0 bytes of 24 MiB of an all-reduce went over its rails, and 24 MiB over its network for management"
+    )
+    assert failed.derivation == (
+        "at least: 8 times: in a ring each of 4 ranks sends 2 x 3/4 of 2 MiB; at most over the network for management: "
+        "half of what its share would be if it were used as each of 2 rails is: 1/6 of 24 MiB"
+    )
+
+
+@pytest.mark.parametrize("nodes", [4, 8])
+def test_neighbours_of_a_node_with_a_wrong_address_are_not_to_blame(nodes: int) -> None:
+    """What they send to it goes there, too; without it they do as they should."""
+    cluster = SimulatedCluster(subject(nodes), addresses=frozenset(["gpu-003"]))
+    assert open_findings(cluster) == [("fail", ("gpu-003",))]
+    [passed] = [each for each in judged(cluster) if each.verdict == "pass"]
+    assert passed.nodes == tuple(name for name in cluster.subject.nodes if name != "gpu-003")
+
+
+def test_of_a_wrong_route_the_sender_is_to_blame() -> None:
+    """Whoever receives it can do nothing about it."""
+    cluster = SimulatedCluster(subject(4), routes=frozenset(["gpu-004"]))
+    assert open_findings(cluster) == [("fail", ("gpu-004",))]
+
+
+@pytest.mark.parametrize(("nodes", "wrong"), [(4, 4), (2, 1), (2, 2)])
+def test_when_nobody_does_better_the_whole_fails(nodes: int, wrong: int) -> None:
+    """As when all are told the same wrong thing, which no comparison of nodes would find; no node is held for it."""
+    names = list(subject(nodes).nodes)
+    cluster = SimulatedCluster(subject(nodes), addresses=frozenset(names[:wrong]))
+    assert open_findings(cluster) == [("fail", ())]
+    assert not [each for each in cluster.prove() if each.verdict != "pass" and each.check != "fabric"]
+
+
+@pytest.mark.parametrize(("part", "verdict"), [(0.9, "pass"), (1.1, "fail")])
+def test_the_network_for_management_may_carry_a_little(part: float, verdict: str) -> None:
+    """Less than half of the share that it had if it were used as a rail, in words that say so."""
+    whole = 24 * MIB
+    cluster = SimulatedCluster(subject(4), elsewhere=part * whole / 6)
+    [found] = judged(cluster)
+    assert found.verdict == verdict
+    if verdict == "fail":
+        assert (found.quantity, found.measured, found.expected) == ("management_sent", part * whole / 6, whole / 6)
+
+
+class Once(SimulatedCluster):
+    """Something else happens on the network for management, for a moment."""
+
+    def fabric(self, asked: Ask) -> list[Result]:
+        self.elsewhere = 2000.0 if self.elsewhere != 2000.0 else 64.0 * MIB
+        return super().fabric(asked)
+
+
+def test_somebody_elses_traffic_is_not_there_twice() -> None:
+    """It is looked at once more before anybody is blamed."""
+    assert open_findings(Once(subject(4), elsewhere=2000.0)) == []
+
+
+class Blind(SimulatedCluster):
+    """The second node cannot read its counters, and says so."""
+
+    def fabric(self, asked: Ask) -> list[Result]:
+        first, second, *others = super().fabric(asked)
+        problem = Problem(asked.nodes[1], "", "rdmap0s6/1: No such file or directory")
+        return [first, dataclasses.replace(second, values=(), problems=(problem,)), *others]
+
+
+def test_counters_that_cannot_be_read_are_unknown() -> None:
+    """Neither a pass nor a fault, with the reason; the others are judged by their own."""
+    cluster = Blind(subject(4))
+    assert open_findings(cluster) == [("unknown", ("gpu-002",))]
+    [why] = [each.why for each in judged(cluster) if each.verdict == "unknown"]
+    assert why == "rdmap0s6/1: No such file or directory"
+
+
+class Half(SimulatedCluster):
+    """Nobody says what went over the network for management."""
+
+    words: Sequence[str] = ()
+
+    def fabric(self, asked: Ask) -> list[Result]:
+        return [
+            dataclasses.replace(
+                each,
+                values=tuple(value for value in each.values if value.quantity.startswith("fabric")),
+                texts=tuple(Text("skipped", each.node, "management", word) for word in self.words),
+            )
+            for each in super().fabric(asked)
+        ]
+
+
+def test_half_an_answer_is_none() -> None:
+    """Unless the node has said that its rail is its network for management, too."""
+    cluster = Half(subject(4))
+    assert open_findings(cluster) == [("unknown", (name,)) for name in cluster.subject.nodes]
+    cluster.words = ["eth0 is a rail, too"]
+    assert open_findings(cluster) == []
+
+
+def test_what_accelerators_reduce_need_not_be_a_ring() -> None:
+    """NCCL may go over trees, and a switch may add up: what has to leave a node once is demanded, and no more."""
+
+    class Nccl(SimulatedCluster):
+        def fabric(self, asked: Ask) -> list[Result]:
+            return [dataclasses.replace(each, backend="nccl") for each in super().fabric(asked)]
+
+    [found] = judged(Nccl(subject(4)))
+    assert (found.verdict, found.expected, found.measured) == ("pass", 16.0 * MIB, 24.0 * MIB)
+
+
+def test_rails_that_are_rdma_devices_are_counted_as_such() -> None:
+    """No interface sees what goes over them."""
+    local = subject(4)
+    efa = dataclasses.replace(local, fabric=dataclasses.replace(local.fabric, kind="efa"))
+    for of, rdma in ((local, False), (efa, True)):
+        assert next(used(of, tuple(of.nodes), Evidence())).options["fabric"]["rdma"] is rdma
+
+
+def test_without_rails_there_is_nothing_to_ask() -> None:
+    """Nor of a node that is all there is."""
+    local = subject(4)
+    none = dataclasses.replace(local, fabric=dataclasses.replace(local.fabric, rails=()))
+    assert list(used(none, tuple(none.nodes), Evidence())) == []
+    assert list(used(local, ("gpu-001",), Evidence())) == []
