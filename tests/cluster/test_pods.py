@@ -16,6 +16,7 @@ from stampworks.clouds.local.room.kubernetes.kubectl import Kubectl
 
 from tests.cluster.kubernetes import KubernetesStack, gang
 from tests.project import wait_for
+from tests.schedulers.schemas import definitions
 
 pytestmark = pytest.mark.cluster
 
@@ -247,6 +248,35 @@ def test_programs_that_measure(stack: KubernetesStack) -> None:
     files = stack.shell(NODES[0], f"ls {RUNS}/look/results").split()
     assert files == ["clocks.0.json", "limits.0.json", "limits.1.json"]
     assert "memlock gpu-002" in stack.stampworks("logs", "look").stdout
+
+
+def test_a_real_server_takes_what_is_written_down(stack: KubernetesStack) -> None:
+    """With what Kueue, JobSet, Trainer and the MPI operator publish of their objects, and the rules in there; it
+    refuses a field that nobody knows. Nothing of these operators runs, so that nothing becomes of them."""
+    for file in definitions():
+        stack.kubectl("apply", "--server-side", "--force-conflicts", "--filename", str(file))
+    strictly = ("create", "--dry-run=server", "--validate=strict", "--filename=-")
+    kinds = "trainjobs.trainer.kubeflow.org,trainingruntimes.trainer.kubeflow.org,mpijobs.kubeflow.org"
+    soon(stack, "", lambda: not stack.stampworks("kubectl", "--", "get", kinds, "--all-namespaces").returncode)
+    for kind, count in (("jobset", 2), ("trainjob", 3), ("mpijob", 2)):
+        printed = stack.stampworks("submit", "training", "demo", "--print", kind, "--image", "registry.example/some:1")
+        assert printed.returncode == 0, printed.stderr
+        said = stack.kubectl(*strictly, text=printed.stdout).splitlines()
+        assert len([line for line in said if line.endswith("created (server dry run)")]) == count, said
+    wrong = printed.stdout.replace("slotsPerWorker:", "slotPerWorker:")
+    refused = stack.stampworks("kubectl", "--", *strictly, text=wrong)
+    assert 'unknown field "spec.slotPerWorker"' in refused.stderr
+
+
+def test_what_is_written_down_runs(stack: KubernetesStack) -> None:
+    """As it was printed, without a cluster being asked: on both nodes to its end, and it is listed like any other."""
+    printed = stack.stampworks("submit", "training", "printed", *TINY, "--set", "steps=5", "--print", "jobset")
+    stack.kubectl("create", "--filename=-", text=printed.stdout)
+    through(stack, "printed")
+    [begun] = told(stack, "printed", "generation")
+    assert sorted(begun["nodes"]) == sorted(NODES)
+    assert of_run(stack, "printed")["state"] == "finished"
+    stack.kubectl("delete", "--filename=-", text=printed.stdout)
 
 
 def test_a_training_of_a_user(stack: KubernetesStack) -> None:

@@ -211,3 +211,78 @@ def test_no_manifest_breaks_it(manifest: Any) -> None:
     for one in lint(planned(), manifest):
         assert one.text
         assert one.hint
+
+
+def mpi(workers: int) -> dict[str, Any]:
+    """The pods of a good JobSet as an MPIJob's workers, with a launcher that asks for nothing."""
+    made = good_on_aws()
+    template = pods(made)
+    launcher = {"spec": {"containers": [{"name": "launcher", "image": "none"}]}}
+    of = {"Launcher": {"replicas": 1, "template": launcher}, "Worker": {"replicas": workers, "template": template}}
+    return {"kind": "MPIJob", "metadata": made["metadata"], "spec": {"mpiReplicaSpecs": of}}
+
+
+def test_workers_of_an_mpijob_are_counted_by_their_replicas() -> None:
+    """One launcher talks to the fabric as little as one worker does."""
+    assert not lint(on_aws(), mpi(4))
+    for workers, wrong in ((4, [("environment", "error")]), (1, [])):
+        made = mpi(workers)
+        made["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["env"].pop(0)
+        found = lint(on_aws(), made)
+        assert [(one.id.removeprefix("workload."), one.severity) for one in found] == wrong
+        assert all("Worker" in one.path for one in found)
+
+
+def runtime(nodes: int) -> dict[str, Any]:
+    """The same pods as what a TrainJob may name: how many they are is said beside them."""
+    made = good_on_aws()
+    job = made["spec"]["replicatedJobs"][0]["template"]["spec"]
+    job.pop("parallelism")
+    job.pop("completions")
+    metadata = {"name": "torch", "namespace": "research"}
+    return {
+        "kind": "TrainingRuntime",
+        "metadata": metadata,
+        "spec": {"mlPolicy": {"numNodes": nodes}, "template": {"spec": made["spec"]}},
+    }
+
+
+@pytest.mark.parametrize("nodes", [1, 4])
+def test_pods_of_a_runtime_are_judged_as_several(nodes: int) -> None:
+    """A job that names it may ask for any number. It waits in no queue itself."""
+    made = runtime(nodes)
+    assert not lint(on_aws(), made)
+    [job] = made["spec"]["template"]["spec"]["replicatedJobs"]
+    job["template"]["spec"]["template"]["spec"]["containers"][0]["env"].pop(0)
+    job["template"]["spec"]["template"]["metadata"].pop("annotations")
+    assert [one.id for one in lint(on_aws(), made)] == ["workload.topology", "workload.environment"]
+
+
+def test_a_trainjob_has_no_pods_and_is_judged_all_the_same() -> None:
+    """Its queue, and what it wants of each node; the rest is its runtime's."""
+    job: dict[str, Any] = {
+        "kind": "TrainJob",
+        "metadata": {"name": "mine", "namespace": "research"},
+        "spec": {"trainer": {"numNodes": 4, "resourcesPerNode": {"limits": {"nvidia.com/gpu": 9}}}},
+    }
+    found = lint(planned(), job)
+    assert [(one.id, one.path) for one in found] == [
+        ("workload.queue", ("metadata", "labels")),
+        ("workload.size", ("spec", "trainer", "resourcesPerNode")),
+    ]
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "main"}
+    job["spec"]["trainer"]["resourcesPerNode"]["limits"]["nvidia.com/gpu"] = 8
+    assert not lint(planned(), job)
+
+
+def test_memory_is_not_locked_by_a_capability() -> None:
+    """A team's namespace refuses the pod; what it lets containers add is no remark."""
+    made = good()
+    container(made)["securityContext"] = {"capabilities": {"add": ["KILL", "IPC_LOCK"]}}
+    [found] = lint(planned(), made)
+    assert (found.id, found.path[-2:]) == ("workload.security", ("add", 1))
+    assert found.text.startswith("IPC_LOCK: namespaces of teams have the Pod Security level baseline")
+    assert found.hint == (
+        "take it out: how much memory may be locked is a limit of containerd on the node, and a proof measures the "
+        "node's"
+    )

@@ -18,7 +18,7 @@ import pytest
 from stampworks import catalog
 from stampworks.clouds.local.room import commands, privileges
 
-from tools.prepare import ROOT, engine, golang, kubernetes, python_packages, shared, system, training
+from tools.prepare import ROOT, engine, golang, kubernetes, python_packages, schemas, shared, system, training
 from tools.prepare.__main__ import prepare
 from tools.prepare.progress import Step, StepError, step
 
@@ -282,6 +282,28 @@ def test_a_kubernetes_is_built_once(clone: Path, programs: Path, tmp_path: Path)
     assert re.fullmatch(r"kubernetes-1\.34\.2-[0-9a-f]{12}", link.resolve().name)
     for release in catalog.releases().values():
         assert json.loads((link / "versions.json").read_text()) == release.kubernetes
+
+
+def test_schemas_are_those_that_were_pinned(clone: Path, programs: Path, tmp_path: Path) -> None:
+    """Nothing but the definitions is taken; a module whose content is another one leaves nothing."""
+    modules = {"Dir": str(tmp_path / "module"), "Sum": "h1:other"}
+    for _, _, _, files in schemas.PINNED.values():
+        file = tmp_path / "module" / files.replace("*", "things")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        file.with_name("deployment.yaml").touch()
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    provide(programs, "go", f"case $1 in version) echo go1.26.8 ;; *) echo '{json.dumps(modules)}' ;; esac")
+    with pytest.raises(StepError, match=r"github.com/kubeflow/trainer/v2 v2.1.0 is not what it was: h1:other"):
+        schemas.ensure_schemas(quiet(), clone, cache)
+    assert list(cache.iterdir()) == []
+    sums = "; ".join(f"*{module}@*) sum={content}" + " ;" for module, _, content, _ in schemas.PINNED.values())
+    told = json.dumps({**modules, "Sum": "SUM"}).replace("SUM", "'$sum'")
+    provide(programs, "go", f"case $*$1 in *version) echo go1.26.8; exit ;; {sums} esac; echo '{told}'")
+    schemas.ensure_schemas(quiet(), clone, cache)
+    found = {f"{file.parent.name}/{file.name}" for file in (clone / ".venv" / "schemas").resolve().glob("*/*")}
+    assert found == {"trainer/trainer.kubeflow.org_things.yaml", "mpi-operator/kubeflow.org_things.yaml"}
 
 
 def test_an_engine_goes_with_the_last_clone_that_uses_it(clone: Path, programs: Path, tmp_path: Path) -> None:

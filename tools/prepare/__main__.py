@@ -15,7 +15,7 @@ from pathlib import Path
 
 from stampworks.paths import cache_dir
 
-from . import ROOT, engine, image, kubernetes, python_packages, system, training
+from . import ROOT, engine, image, kubernetes, python_packages, schemas, system, training
 from .progress import StepError, step
 
 
@@ -78,6 +78,8 @@ def prepare(
     if with_kubernetes:
         with problems.collected(), step("kubernetes") as shown:
             kubernetes.ensure_kubernetes(shown, root, cache)
+        with problems.collected(), step("schemas") as shown:
+            schemas.ensure_schemas(shown, root, cache)
     if with_image and not problems.texts:
         with problems.collected(), step("node image") as shown:
             image.ensure_image(shown, root)

@@ -41,7 +41,12 @@ def add_verbs(verbs: Any) -> None:
     submit.add_argument(
         "--set", metavar="KEY=VALUE", action="append", default=[], help="one option, as in --set model.layers=8"
     )
-    submit.add_argument("--wait", action="store_true", help="until it has ended")
+    instead = submit.add_mutually_exclusive_group()
+    instead.add_argument("--wait", action="store_true", help="until it has ended")
+    kinds = ("jobset", "trainjob", "mpijob")
+    help_ = f"submit nothing, and print it as an object of Kubernetes: {', '.join(kinds)}"
+    instead.add_argument("--print", metavar="KIND", dest="kind", choices=kinds, help=help_)
+    submit.add_argument("--image", metavar="IMAGE", default="", help="of what is printed: an image with the programs")
     submit.add_argument("--json", action="store_true", help="print what became of it as JSON")
     submit.set_defaults(call=submit_run)
     jobs = verbs.add_parser("jobs", help="list runs: those at work, and what became of others", allow_abbrev=False)
@@ -67,6 +72,10 @@ def submit_run(arguments: argparse.Namespace) -> int:
     from stampworks.printable import printable
 
     file = _content(arguments.options) if arguments.options else ""
+    if arguments.kind:
+        return _print_manifests(arguments, file)
+    if arguments.image:
+        raise exits.CliError("--image is of what --print prints", "leave it out, or say --print jobset")
     plan, roster = stacks.cluster_of(arguments.stack)
     with Progress(f"submitting {arguments.name}"):
         run = jobs.prepare(
@@ -95,6 +104,43 @@ def submit_run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({**found, "resumes": run.resumes, "warnings": run.warnings}, indent=2))
     return code
+
+
+def _print_manifests(arguments: argparse.Namespace, file: str) -> int:
+    """Fine whenever there is something to print."""
+    import yaml
+
+    from stampworks.operations.manifests import written_down
+
+    objects = written_down(
+        stacks.plan_of(arguments.stack),
+        *(arguments.kind, arguments.image),
+        *(arguments.workload, arguments.name, arguments.nodes, arguments.pool, arguments.user),
+        file=file,
+        settings=tuple(arguments.set),
+    )
+    if arguments.json:
+        print(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, indent=2))
+    else:
+        print(
+            "---\n".join(yaml.dump(each, Dumper=_written_out(), sort_keys=False, width=120) for each in objects), end=""
+        )
+    return exits.FINE
+
+
+def _written_out() -> type[Any]:
+    """Every object whole: nobody follows YAML's references. Text of several lines is a block."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+            return True
+
+    def text(dumper: yaml.SafeDumper, value: str) -> Any:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    Dumper.add_representer(str, text)
+    return Dumper
 
 
 def list_jobs(arguments: argparse.Namespace) -> int:

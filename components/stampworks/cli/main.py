@@ -66,7 +66,9 @@ class Parser(argparse.ArgumentParser):
 
     def _hint(self, message: str) -> str:
         unknown = re.search(r"(?:invalid choice: '|unrecognized arguments: )([^'\s]+)", message)
-        close = difflib.get_close_matches(unknown[1], self._words(), n=1) if unknown else []
+        _, _, among = message.partition("(choose from ")
+        words = {*re.findall(r"'([^']+)'", among)} or self._words()
+        close = difflib.get_close_matches(unknown[1], words, n=1) if unknown else []
         more = f"`{self.prog} --help` says more"
         return f"did you mean {close[0]}? {more}" if close else more
 

@@ -21,6 +21,7 @@ from stampworks.operations.run import queue_of
 from stampworks.operations.slurm_jobs import SlurmJobs
 from stampworks.plan import Group, Plan, Queue, Roster, SchedulerKind
 from stampworks.schedulers.batch import NOTICE_MAX_S
+from stampworks.schedulers.kubeflow import OPTIONS
 
 Workload = Literal["training", "validation"]
 WORKLOADS: tuple[Workload, ...] = ("training", "validation")
@@ -70,6 +71,26 @@ def prepare(
     settings: tuple[str, ...] = (),
 ) -> Run:
     """A run on `nodes` nodes, of a pool or of the default queue; 0 means all of them. Changes nothing."""
+    wanted, options, there = wanted_of(plan, roster, workload, name, nodes, pool, user, file, settings)
+    scheduler = of_cluster(plan, roster)
+    resumes = _check_free(roster, scheduler, wanted, options)
+    return Run(
+        wanted, user, options | cluster_options(plan, roster, there), _warnings(plan, scheduler, there, wanted), resumes
+    )
+
+
+def wanted_of(
+    plan: Plan,
+    roster: Roster,
+    workload: Workload,
+    name: str,
+    nodes: int,
+    pool: str,
+    user: str,
+    file: str,
+    settings: tuple[str, ...],
+) -> tuple[Wanted, dict[str, Any], tuple[str, ...]]:
+    """What a run wants, what its programs are told, and the nodes it may be on; nobody is asked."""
     _check_name(name)
     runs_folder = runs.folder_of_all(plan)
     queue = queue_of(plan, pool)
@@ -103,18 +124,14 @@ def prepare(
         program=_program(workload, folder, programs),
         notice_s=options.get("notice_s", 0),
     )
-    scheduler = of_cluster(plan, roster)
-    resumes = _check_free(roster, scheduler, wanted, options)
-    return Run(
-        wanted, user, options | _cluster(plan, roster, there), _warnings(plan, scheduler, there, wanted), resumes
-    )
+    return wanted, options, there
 
 
 def submit(plan: Plan, roster: Roster, run: Run) -> int | str:
     """What the scheduler calls the job."""
     wanted, scheduler = run.wanted, of_cluster(plan, roster)
     told = {"version": 1, "workload": wanted.workload, "nodes": wanted.nodes, "user": run.user, "options": run.options}
-    files = {RUN: _text(told), "options.json": _text(run.options), **scheduler.files(wanted)}
+    files = {RUN: as_text(told), OPTIONS: as_text(run.options), **scheduler.files(wanted)}
     folder, _, name = wanted.folder.rpartition("/")
     runs.write(roster, folder, name, run.user, files)
     return scheduler.submit(wanted, run.user)
@@ -233,7 +250,8 @@ def _declared(plan: Plan, group: Group, name: str, folder: str) -> dict[str, Any
     }
 
 
-def _cluster(plan: Plan, roster: Roster, names: tuple[str, ...]) -> dict[str, Any]:
+def cluster_options(plan: Plan, roster: Roster, names: tuple[str, ...]) -> dict[str, Any]:
+    """What programs are told about the nodes they may be on."""
     members = [member for member in roster.members if member.name in names]
     simulated = {group.name for group in plan.pools if group.machine.simulated}
     shared = any(member.group in simulated for member in members)
@@ -245,7 +263,7 @@ def _cluster(plan: Plan, roster: Roster, names: tuple[str, ...]) -> dict[str, An
 
 def _program(workload: Workload, folder: str, programs: list[str]) -> tuple[str, ...]:
     results = ("--out", f"{folder}/results") if workload == "validation" else ()
-    return (PYTHON, "-m", workload, *programs, "--options", f"{folder}/options.json", *results)
+    return (PYTHON, "-m", workload, *programs, "--options", f"{folder}/{OPTIONS}", *results)
 
 
 def _check_free(roster: Roster, scheduler: JobScheduler, wanted: Wanted, options: Mapping[str, Any]) -> bool:
@@ -339,5 +357,5 @@ def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job |
     return replace(job, state=codes.get(code, "failed"), why=why)
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
     return json.dumps(value, indent=1) + "\n"

@@ -11,6 +11,7 @@ from stampworks.plan import WORKLOADS_IMAGE, Plan, Roster
 from stampworks.schedulers import jobset
 from stampworks.schedulers import kubernetes as scheduling
 from stampworks.schedulers.batch import NOTICE_S
+from stampworks.schedulers.workload import EFA
 
 _KIND = "jobsets.jobset.x-k8s.io"
 _ENDED: dict[str, State] = {"Completed": "finished", "Failed": "failed"}
@@ -23,7 +24,7 @@ class KubernetesJobs:
 
     def submit(self, wanted: Wanted, user: str) -> str:
         """What Kubernetes calls it, with its team. What is left of an earlier attempt goes first."""
-        pods = self._pods(wanted, user)
+        pods = pods_of(self._plan, self._roster, wanted, user)
         gone = ["delete", _KIND, wanted.name, f"--namespace={pods.team}", "--ignore-not-found", "--cascade=foreground"]
         self._server.said(gone)
         self._server.said(["create", "--filename=-"], json.dumps(jobset.manifest(pods)))
@@ -31,7 +32,7 @@ class KubernetesJobs:
 
     def files(self, wanted: Wanted) -> dict[str, str]:
         """What has to lie in the run's folder beforehand."""
-        return {jobset.POD: jobset.script(self._pods(wanted, "root"))}
+        return {jobset.POD: jobset.script(pods_of(self._plan, self._roster, wanted, "root"))}
 
     def jobs(self) -> tuple[Job, ...]:
         """All runs that Kubernetes still knows of."""
@@ -62,33 +63,43 @@ class KubernetesJobs:
                 found[name] = "it is not ready"
         return found
 
-    def _pods(self, wanted: Wanted, user: str) -> jobset.Pods:
-        plan = self._plan
-        declared = next((each for each in plan.users if each.name == user), None)
-        out = {member.group for member in self._roster.members if member.name in wanted.exclude}
-        queue = next(each for each in plan.scheduler.queues if each.name == wanted.queue)
-        levels = scheduling.level_labels(plan)
-        return jobset.Pods(
-            name=wanted.name,
-            workload=wanted.workload,
-            team=declared.accounts[0] if declared and declared.accounts else scheduling.teams(plan)[0].name,
-            user=user,
-            uid=declared.uid if declared else 0,
-            folder=wanted.folder,
-            queue=wanted.queue,
-            priority=queue.priority,
-            nodes=wanted.nodes,
-            without=tuple(sorted(out)),
-            accelerators=wanted.machine.accelerators,
-            level=levels[-1] if levels else "",
-            image=WORKLOADS_IMAGE,
-            claims={path: name for name, (path, _) in scheduling.shared(plan).items()},
-            read_only=(scheduling.PROGRAMS_PATH,),
-            path=wanted.path,
-            program=wanted.program,
-            notice_s=wanted.notice_s or NOTICE_S,
-            elastic=wanted.workload == "training",
-        )
+
+def pods_of(plan: Plan, roster: Roster, wanted: Wanted, user: str) -> jobset.Pods:
+    """What a run is to Kubernetes, whichever kind of object it becomes."""
+    declared = next((each for each in plan.users if each.name == user), None)
+    out = {member.group for member in roster.members if member.name in wanted.exclude}
+    queue = next(each for each in plan.scheduler.queues if each.name == wanted.queue)
+    levels = scheduling.level_labels(plan)
+    devices = _devices(plan, wanted)
+    return jobset.Pods(
+        name=wanted.name,
+        workload=wanted.workload,
+        team=declared.accounts[0] if declared and declared.accounts else scheduling.teams(plan)[0].name,
+        user=user,
+        uid=declared.uid if declared else 0,
+        folder=wanted.folder,
+        queue=wanted.queue,
+        priority=queue.priority,
+        nodes=wanted.nodes,
+        without=tuple(sorted(out)),
+        accelerators=wanted.machine.accelerators,
+        level=levels[-1] if levels else "",
+        image=WORKLOADS_IMAGE,
+        claims={path: name for name, (path, _) in scheduling.shared(plan).items()},
+        read_only=(scheduling.PROGRAMS_PATH,),
+        path=wanted.path,
+        program=wanted.program,
+        notice_s=wanted.notice_s or NOTICE_S,
+        devices=devices,
+        environment={"FI_PROVIDER": "efa"} if devices else {},
+        elastic=wanted.workload == "training",
+    )
+
+
+def _devices(plan: Plan, wanted: Wanted) -> dict[str, str]:
+    """Of the fabric, where plug-ins hand them out under a name that everybody knows."""
+    rails = max((pool.rails or 0 for pool in plan.pools if pool.machine == wanted.machine), default=0)
+    return {EFA: str(rails)} if rails and plan.fabric.kind == "efa" else {}
 
 
 def _of(each: dict[str, Any], field: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from stampworks.schedulers.batch import EXIT, LOG, LOST, NOTICE_S
@@ -63,54 +64,62 @@ class Pods:
     elastic: bool = False
     """Whether the programs go on without some of them. The first one knows how they ended, together; those of another
     run have to be told where it is."""
+    devices: Mapping[str, str] = field(default_factory=dict)
+    """What else of a node each pod takes: of the fabric."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What libraries are told about it."""
+    told: str = ""
+    """Where pods see a ConfigMap of the run's name with what they start; empty where that lies in the folder."""
 
 
 def manifest(pods: Pods) -> dict[str, Any]:
-    own = {WORKLOAD: pods.workload}
-    labels = {QUEUE_LABEL: pods.queue, **own, **OURS}
+    return {"apiVersion": VERSION, "kind": "JobSet", "metadata": metadata(pods), "spec": spec(pods)}
+
+
+def metadata(pods: Pods) -> dict[str, Any]:
+    """Of what Kueue lets start, whichever kind it is."""
+    labels = {QUEUE_LABEL: pods.queue, WORKLOAD: pods.workload, **OURS}
     labels |= {PRIORITY_LABEL: pods.priority} if pods.priority else {}
-    template = {"metadata": {"annotations": {_PREFERRED: pods.level}} if pods.level else {}, "spec": _pod(pods)}
+    return {"name": pods.name, "namespace": pods.team, "labels": labels, "annotations": {USER: pods.user}}
+
+
+def spec(pods: Pods, container: str = "program", labels: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+    """Of its JobSet: the container's name, and labels of its only job, may be what somebody looks for."""
     job = {
         "completionMode": "Indexed",
         "completions": pods.nodes,
         "parallelism": pods.nodes,
         **(_ELASTIC if pods.elastic else {"backoffLimit": 0}),
-        "podFailurePolicy": {"rules": _judged()},
-        "template": template,
+        "podFailurePolicy": {"rules": _judged(container)},
+        "template": template(pods, container),
     }
+    template_of_job = {"metadata": {"labels": {WORKLOAD: pods.workload, **labels}}, "spec": job}
     return {
-        "apiVersion": VERSION,
-        "kind": "JobSet",
-        "metadata": {
-            "name": pods.name,
-            "namespace": pods.team,
-            "labels": labels,
-            "annotations": {USER: pods.user},
-        },
-        "spec": {
-            "failurePolicy": {
-                "maxRestarts": RESTARTS_MAX,
-                "rules": [
-                    {"name": "broke", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]},
-                ],
-            },
-            "replicatedJobs": [
-                {"name": "node", "replicas": 1, "template": {"metadata": {"labels": own}, "spec": job}},
+        "failurePolicy": {
+            "maxRestarts": RESTARTS_MAX,
+            "rules": [
+                {"name": "broke", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]},
             ],
         },
+        "replicatedJobs": [{"name": "node", "replicas": 1, "template": template_of_job}],
     }
 
 
-def _judged() -> list[dict[str, Any]]:
+def template(pods: Pods, container: str) -> dict[str, Any]:
+    """Of one pod on each node, with where it wants to be."""
+    return {"metadata": {"annotations": {_PREFERRED: pods.level}} if pods.level else {}, "spec": _pod(pods, container)}
+
+
+def _judged(container: str) -> list[dict[str, Any]]:
     """A pod that was taken away says nothing about its program. One that ended by itself, and not so that it can go on,
     would do so again."""
     taken = {"action": "Count", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     goes_on = [LOST, STOPPED, 137, 143]
-    broke = {"containerName": "program", "operator": "NotIn", "values": goes_on}
+    broke = {"containerName": container, "operator": "NotIn", "values": goes_on}
     return [taken, {"action": "FailJob", "onExitCodes": broke}]
 
 
-def _pod(pods: Pods) -> dict[str, Any]:
+def _pod(pods: Pods, container: str) -> dict[str, Any]:
     names = {path: f"v{index}" for index, path in enumerate(pods.claims)}
     mounts = [
         {"name": names[path], "mountPath": path, **({"readOnly": True} if path in pods.read_only else {})}
@@ -120,16 +129,19 @@ def _pod(pods: Pods) -> dict[str, Any]:
         {"name": names[path], "persistentVolumeClaim": {"claimName": each}} for path, each in pods.claims.items()
     ]
     shm = {"name": "shm", "emptyDir": {"medium": "Memory"}}
-    accelerators = {ACCELERATOR: pods.accelerators} if pods.accelerators else {}
+    if pods.told:
+        mounts.append({"name": "told", "mountPath": pods.told, "readOnly": True})
+        volumes.append({"name": "told", "configMap": {"name": pods.name}})
+    limits = {**({ACCELERATOR: pods.accelerators} if pods.accelerators else {}), **pods.devices}
     program = {
-        "name": "program",
+        "name": container,
         "image": pods.image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["sh", f"{pods.folder}/{POD}"],
+        "command": ["sh", f"{pods.told or pods.folder}/{POD}"],
         "workingDir": "/tmp",  # noqa: S108  (the one directory that every image has)
         "env": _environment(pods),
         "volumeMounts": [*mounts, {"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108  (what containers have little of)
-        **({"resources": {"limits": accelerators}} if accelerators else {}),
+        **({"resources": {"limits": limits}} if limits else {}),
     }
     return {
         "restartPolicy": "Never",
@@ -156,6 +168,7 @@ def _environment(pods: Pods) -> list[dict[str, Any]]:
         "POD_IP": "status.podIP",
     }
     said = {"WORLD_SIZE": str(pods.nodes), "PYTHONPATH": pods.path, "HOME": "/tmp", "GLOO_SOCKET_IFNAME": "eth0"}  # noqa: S108
+    said |= pods.environment
     return [
         *({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in told.items()),
         *({"name": name, "value": value} for name, value in said.items()),
@@ -187,6 +200,7 @@ def script(pods: Pods) -> str:
 
 # What the programs say goes to Kubernetes and, with whose word it is, into the run's folder: pods are forgotten.
 _BEFORE = f"""\
+mkdir -p "$folder"
 first="$folder/first-$JOB_ID"
 if [ "$RANK" = 0 ]; then
     rm -f "$folder/{EXIT}" "$folder/first-"*

@@ -30,6 +30,18 @@ OVER_TCP: Mapping[str, Sequence[str]] = {
 }
 """Settings of NCCL, and the values with which it leaves the fabric alone."""
 SHM = "/dev/shm"  # noqa: S108  (nothing of ours is written there)
+TRAINJOB, RUNTIMES = "TrainJob", ("TrainingRuntime", "ClusterTrainingRuntime")
+"""Of Kubeflow's Trainer: a job has its pods from a runtime, which runs nothing until a job names it."""
+_SEVERAL = 2
+"""Pods of a runtime: how many there will be is said by whoever names it."""
+_CAPABILITIES = frozenset(
+    [
+        *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP"),
+        *("SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+    ]
+)
+"""What the Pod Security level baseline lets containers add (kubernetes.io, Pod Security Standards, read 2026-11-24)."""
+_MEMLOCK = "how much memory may be locked is a limit of containerd on the node, and a proof measures the node's"
 _SHARED = ("hostNetwork", "hostPID", "hostIPC")
 
 
@@ -62,15 +74,18 @@ class _Pods:
 
 def lint(plan: Plan, manifest: Any) -> list[Remark]:
     """Errors are what cannot run, or would run without the fabric; nothing where the manifest has no pods."""
-    pods = list(_templates(manifest, (), 1))
-    if not pods or not _is_map(manifest):
+    if not _is_map(manifest):
         return []
-    found = [*_queue(plan, manifest)]
+    kind = str(manifest.get("kind"))
+    pods = list(_templates(manifest, (), _SEVERAL if kind in RUNTIMES else 1))
+    found = [*_queue(plan, manifest)] if (pods and kind not in RUNTIMES) or kind == TRAINJOB else []
+    if kind == TRAINJOB:
+        found += _trainer(plan, manifest)
     for each in pods:
         found += [*_resources(plan, each), *_access(each)]
         if each.count > 1:
             found += [*_topology(plan, each), *_fabric(plan, each)]
-    if any(each.count > 1 for each in pods) and manifest.get("kind") == "JobSet":
+    if any(each.count > 1 for each in pods) and kind == "JobSet":
         found += _restarts(manifest)
     return found
 
@@ -115,15 +130,26 @@ def _resources(plan: Plan, pods: _Pods) -> Iterator[Remark]:
     among = _among(plan, pods)
     for path, container in pods.containers:
         asked = _asked(container)
-        for name in (ACCELERATOR, "cpu"):
-            number, most = _number(asked.get(name)), max((_has(pool, name) for pool in among), default=0)
-            if number is not None and most and number > most:
-                text = f"{number:g} of {name}, and no node that it may be on has more than {most:g}"
-                yield _error("size", (*path, "resources"), text, f"ask for {most:g} at most, and for more pods")
+        yield from _sizes(among, asked, (*path, "resources"))
         mounted = {str(each.get("mountPath")) for each in map(_map, _list(container.get("volumeMounts")))}
         if (_number(asked.get(ACCELERATOR)) or 0) > 1 and SHM not in mounted:
             text = f"several accelerators, and the {SHM} of a container is 64 MiB: NCCL and data loaders run out of it"
             yield _warning("shm", path, text, f"mount an emptyDir with medium: Memory at {SHM}")
+
+
+def _sizes(among: Sequence[Group], asked: Mapping[str, Any], path: Path) -> Iterator[Remark]:
+    for name in (ACCELERATOR, "cpu"):
+        number, most = _number(asked.get(name)), max((_has(pool, name) for pool in among), default=0)
+        if number is not None and most and number > most:
+            text = f"{number:g} of {name}, and no node that it may be on has more than {most:g}"
+            yield _error("size", path, text, f"ask for {most:g} at most, and for more pods")
+
+
+def _trainer(plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Remark]:
+    """What a TrainJob says of its pods itself: everything else is its runtime's."""
+    trainer = _map(_map(manifest.get("spec")).get("trainer"))
+    asked = _amounts_asked(_map(trainer.get("resourcesPerNode")))
+    yield from _sizes(kubernetes.pools(plan), asked, ("spec", "trainer", "resourcesPerNode"))
 
 
 def _topology(plan: Plan, pods: _Pods) -> Iterator[Remark]:
@@ -196,6 +222,12 @@ def _access(pods: _Pods) -> Iterator[Remark]:
         if _map(container.get("securityContext")).get("privileged") is True:
             place = (*path, "securityContext", "privileged")
             yield _error("security", place, f"privileged: {what}", "take it out: devices come by plug-ins")
+        added = _list(_map(_map(container.get("securityContext")).get("capabilities")).get("add"))
+        for index, name in enumerate(added):
+            if name not in _CAPABILITIES:
+                place = (*path, "securityContext", "capabilities", "add", index)
+                hint = "take it out" + (f": {_MEMLOCK}" if name == "IPC_LOCK" else "")
+                yield _error("security", place, f"{name}: {what}", hint)
 
 
 def _restarts(manifest: Mapping[str, Any]) -> Iterator[Remark]:
@@ -216,7 +248,10 @@ def _has(pool: Group, resource: str) -> float:
 
 
 def _asked(container: Mapping[str, Any]) -> dict[str, Any]:
-    resources = _map(container.get("resources"))
+    return _amounts_asked(_map(container.get("resources")))
+
+
+def _amounts_asked(resources: Mapping[str, Any]) -> dict[str, Any]:
     return {**_map(resources.get("requests")), **_map(resources.get("limits"))}
 
 

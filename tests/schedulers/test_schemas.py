@@ -1,0 +1,189 @@
+"""What is rendered holds to what operators publish of their objects, with no field that they do not know."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks import planning
+from stampworks.declaration import load_stack
+from stampworks.operations.errors import InputError
+from stampworks.operations.manifests import written_down
+from stampworks.plan import Plan
+from stampworks.schedulers.kubeflow import KINDS, Kind
+from stampworks.schedulers.workload import lint
+
+from tests.schedulers.conftest import STACKS
+from tests.schedulers.schemas import objects_in, wrong
+from tests.schedulers.test_workload import planned
+
+GOLDEN = Path(__file__).parent / "golden-kubernetes"
+
+
+def local() -> Plan:
+    return planning.plan(load_stack("local-k8s", STACKS))
+
+
+def on_efa() -> Plan:
+    pools = [{"name": "gpu", "machine": "p5.48xlarge", "count": 4}]
+    storage = [{"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "mount": "/data", "capacity": 9600}]
+    return planned(cloud="aws", region="us-east-1", pools=pools, storage=storage)
+
+
+PLANS: dict[str, Callable[[], Plan]] = {"local": local, "efa": on_efa}
+
+
+def rendered(plan: str, kind: Kind, **more: Any) -> list[dict[str, Any]]:
+    return written_down(PLANS[plan](), kind, "registry.example/workloads:1", "training", "demo", **more)
+
+
+def by_kind(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {each["kind"]: each for each in objects}
+
+
+def container(value: Any) -> dict[str, Any]:
+    """The one that takes accelerators, wherever it is."""
+    found = [each for each in containers(value) if "resources" in each]
+    assert len(found) == 1
+    return found[0]
+
+
+def containers(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield from value.get("containers", ())
+        for each in value.values():
+            yield from containers(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from containers(each)
+
+
+@pytest.mark.parametrize(("file", "kinds"), [("local-k8s.json", 6), ("jobset.json", 1)])
+def test_what_was_reviewed_is_what_they_take(file: str, kinds: int) -> None:
+    """The queues of a cluster and the JobSet of a run."""
+    found = list(objects_in(json.loads((GOLDEN / file).read_text())))
+    assert len({each["kind"] for each in found}) == kinds
+    assert {each["kind"]: wrong(each) for each in found if wrong(each)} == {}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_run_is_what_they_take(plan: str, kind: Kind) -> None:
+    """Whichever kind it is written down as."""
+    found = list(objects_in(rendered(plan, kind)))
+    kinds = {"jobset": ["JobSet"], "trainjob": ["TrainingRuntime", "TrainJob"], "mpijob": ["MPIJob"]}
+    assert [each["kind"] for each in found] == kinds[kind]
+    assert [problem for each in found for problem in wrong(each)] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_run_asks_for_what_its_fabric_needs(plan: str, kind: Kind) -> None:
+    """By the word of our own judge of workloads: nothing of it is an error."""
+    remarks = [each for one in rendered(plan, kind) for each in lint(PLANS[plan](), one)]
+    assert [(each.id, each.severity) for each in remarks] == {
+        "local": [],
+        "efa": [("workload.huge-pages", "warning"), ("workload.environment", "warning")],
+    }[plan]
+
+
+def test_all_kinds_start_the_same_pods() -> None:
+    """The same image, what it mounts and takes, the same place; how each is told its rank is its kind's."""
+    made = {kind: container(rendered("efa", kind)) for kind in KINDS}
+    for name in ("image", "volumeMounts", "resources", "workingDir", "imagePullPolicy"):
+        assert made["jobset"][name] == made["trainjob"][name] == made["mpijob"][name], name
+    assert made["jobset"]["resources"] == {"limits": {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": "32"}}
+    assert made["jobset"]["command"] == made["trainjob"]["command"] == ["sh", "/etc/stampworks/run/pod.sh"]
+    assert made["jobset"]["env"] == made["trainjob"]["env"]
+    whole = {kind: json.dumps(rendered("efa", kind)) for kind in KINDS}
+    for words in ('"kueue.x-k8s.io/queue-name": "main"', '"kueue.x-k8s.io/podset-preferred-topology"'):
+        assert all(each.count(words) == 1 for each in whole.values()), words
+
+
+def test_a_trainjob_is_its_jobset_by_another_name() -> None:
+    """What Trainer makes of it is a JobSet with all that ours has; it finds there what it looks for."""
+    jobset, trainjob = by_kind(rendered("local", "jobset"))["JobSet"], by_kind(rendered("local", "trainjob"))
+    runtime, job = trainjob["TrainingRuntime"], trainjob["TrainJob"]
+    assert job["metadata"] == jobset["metadata"]
+    assert job["spec"]["runtimeRef"]["name"] == runtime["metadata"]["name"]
+    assert job["spec"]["trainer"]["numNodes"] == runtime["spec"]["mlPolicy"]["numNodes"] == 2
+    theirs = json.dumps(runtime["spec"]["template"]["spec"])
+    ancestor = ', "trainer.kubeflow.org/trainjob-ancestor-step": "trainer"'
+    assert theirs.count(ancestor) == 1
+    assert json.loads(
+        theirs.replace(ancestor, "").replace('Name": "node"', 'Name": "program"').replace(
+            '"containers": [{"name": "node"', '"containers": [{"name": "program"'
+        )
+    ) == jobset["spec"]  # fmt: skip
+
+
+def test_mpirun_hands_on_what_ssh_would_lose() -> None:
+    """One program on each worker, with all that the launcher knows and no worker."""
+    replicas = by_kind(rendered("efa", "mpijob"))["MPIJob"]["spec"]["mpiReplicaSpecs"]
+    [launcher] = replicas["Launcher"]["template"]["spec"]["containers"]
+    command = launcher["command"]
+    assert command[:4] == ["mpirun", "--allow-run-as-root", "-np", "4"]
+    assert command[-2:] == ["sh", "/etc/stampworks/run/pod.sh"]
+    exported = [word for before, word in pairwise(command) if before == "-x"]
+    assert exported == [each["name"] for each in launcher["env"]]
+    assert {"JOB_ID", "PYTHONPATH", "FI_PROVIDER"} <= {*exported}
+    assert replicas["Worker"]["replicas"] == 4
+    [worker] = replicas["Worker"]["template"]["spec"]["containers"]
+    assert {each["name"] for each in worker["env"]} == {"NODE_NAME", "POD_IP", *exported} - {"JOB_ID"}
+
+
+def test_a_rank_of_mpi_is_one_of_ours(tmp_path: Path) -> None:
+    """A worker's pod writes down where it is, and Open MPI says which rank: the program is told both."""
+    [told, job] = rendered("local", "mpijob")
+    [worker] = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    place = tmp_path / "place"
+
+    def here(text: str) -> str:
+        return text.replace("/tmp/stampworks-place", str(place)).replace("/shared/runs/demo", str(tmp_path / "run"))
+
+    script = here(told["data"]["pod.sh"])
+    began = script.replace("python3 -m training", "env; true")
+    assert began != script
+    of_pod = {"NODE_NAME": "gpu-007", "POD_IP": "10.0.0.7", "PATH": os.environ["PATH"]}
+    start = here(worker["command"][-1]).replace("exec /usr/sbin/sshd -De", "true")
+    subprocess.run(["sh", "-c", start], env=of_pod, check=True, timeout=30)
+    rank = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "JOB_ID": "x", "PATH": os.environ["PATH"]}
+    done = subprocess.run(["sh", "-c", began], env=rank, capture_output=True, text=True, check=False, timeout=30)
+    said = {line.removeprefix("3: ") for line in done.stdout.splitlines()}
+    assert {"RANK=3", "WORLD_SIZE=4", "NODE_NAME=gpu-007", "POD_IP=10.0.0.7", "JOB_ID=x"} <= said
+    assert done.returncode == 0
+
+
+def test_the_judge_refuses_what_nobody_knows() -> None:
+    """A field that is misspelt, a number that is a word, a value that is none of those there are: wherever it is."""
+    [_, job] = rendered("local", "jobset")
+    assert wrong(job) == []
+    for change, words in (
+        (lambda spec: spec.update(replicas=1), "'replicas' was unexpected"),
+        (lambda spec: spec["replicatedJobs"][0].update(replicas="one"), "'one' is not of type 'integer'"),
+        (lambda spec: spec["failurePolicy"]["rules"][0].update(action="Sulk"), "'Sulk' is not one of"),
+        (lambda spec: container(spec).update(imagePullPollicy="Always"), "'imagePullPollicy' was unexpected"),
+    ):
+        made = copy.deepcopy(job)
+        change(made["spec"])
+        [problem] = wrong(made)
+        assert words in problem
+
+
+def test_what_cannot_be_written_down_says_why() -> None:
+    """For Slurm nothing; an MPIJob without an image that has what it starts from, or as somebody."""
+    slurm = planning.plan(load_stack("local", STACKS))
+    for plan, kind, image, user, words in (
+        (slurm, "jobset", "", "root", "the scheduler of cluster local is Slurm, which takes none of these objects"),
+        (local(), "mpijob", "", "root", "an MPIJob starts from an image with mpirun and sshd"),
+        (local(), "mpijob", "some", "alice", "sshd in the pods of an MPIJob logs root in, and not alice"),
+    ):
+        with pytest.raises(InputError, match=words):
+            written_down(plan, kind, image, "training", "demo", user=user)  # type: ignore[arg-type]
