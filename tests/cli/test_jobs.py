@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from stampworks.cli import exits
 from stampworks.cli.main import main
 from stampworks.operations import jobs as operations
@@ -19,6 +20,7 @@ STACK = """
     storage:
       - {name: shared, kind: directory, mount: /shared}
 """
+ROOT = Path(__file__).resolve().parents[2]
 TRAIN = ["submit", "training", "demo", "--pool", "gpu"]
 
 
@@ -154,3 +156,40 @@ def test_a_silent_cluster(cluster: StandIn, capsys: pytest.CaptureFixture[str]) 
     for argv in (TRAIN, ["jobs"], ["logs", "demo"], ["cancel", "demo"]):
         assert main(argv) == exits.UNKNOWN
         assert "head cannot be reached: " in capsys.readouterr().err
+
+
+ON_KUBERNETES = ["submit", "training", "demo", "-s", "local-k8s"]
+
+
+def test_a_run_is_written_down(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No cluster is asked. As YAML in which everything is whole, or as one List of JSON: the same objects."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("stampworks.cli.stacks.members_of", None)
+    assert main([*ON_KUBERNETES, "--print", "trainjob", "--set", "steps=5"]) == exits.FINE
+    said = capsys.readouterr().out
+    assert "&id" not in said
+    objects = list(yaml.safe_load_all(said))
+    assert [each["kind"] for each in objects] == ["ConfigMap", "TrainingRuntime", "TrainJob"]
+    assert json.loads(objects[0]["data"]["options.json"])["steps"] == 5
+    assert main([*ON_KUBERNETES, "--print", "trainjob", "--set", "steps=5", "--json"]) == exits.FINE
+    assert json.loads(capsys.readouterr().out) == {"apiVersion": "v1", "kind": "List", "items": objects}
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (["--image", "some"], "--image is of what --print prints\n  hint: leave it out, or say --print jobset\n"),
+        (["--print", "mpijob"], "an MPIJob starts from an image with mpirun and sshd"),
+        (["--print", "pod"], "argument --print: invalid choice: 'pod'"),
+        (["--print", "jobset", "--wait"], "not allowed with argument"),
+        (["--print", "jobset", "--nodes", "3"], "queue gpu has 2 nodes now, not 3"),
+    ],
+)
+def test_what_is_not_written_down(
+    more: list[str], text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert main([*ON_KUBERNETES, *more]) == exits.WRONG_INPUT
+    said = capsys.readouterr()
+    assert text in said.err
+    assert said.out == ""
