@@ -84,6 +84,18 @@ def test_the_network_for_management_may_carry_a_little(part: float, verdict: str
         assert (found.quantity, found.measured, found.expected) == ("management_sent", part * whole / 6, whole / 6)
 
 
+def test_what_every_node_moved_is_kept() -> None:
+    """All its rails together, and beside them its network for management: four rows a node, however many NICs."""
+    cluster = SimulatedCluster(subject(4))
+    rows = [
+        each for each in cluster.evidence(tuple(cluster.subject.nodes), "standard").measured if each.unit == "bytes"
+    ]
+    assert len(rows) == 4 * 4
+    kept = {each.quantity: each.value for each in rows if each.node == "gpu-002"}
+    assert kept["fabric_sent"] == kept["fabric_received"] == pytest.approx(24 * MIB)
+    assert kept["management_sent"] == kept["management_received"] == 2000
+
+
 class Once(SimulatedCluster):
     """Something else happens on the network for management, for a moment."""
 

@@ -7,7 +7,7 @@ the network for management is faster than a rail it does not even look slow.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from stampworks.names import fold
@@ -15,12 +15,12 @@ from stampworks.physics.bounds import Bound
 from stampworks.physics.collectives import all_reduce_moves, bus_factor, size
 from stampworks.plan import OVER_TCP
 from stampworks.qualification.asking import Ask, Campaign, Evidence
-from stampworks.qualification.certificate import Finding, Verdict, finding_without_number
-from stampworks.qualification.concluding import measured, problems
+from stampworks.qualification.certificate import Finding, Measured, Verdict, finding_without_number
+from stampworks.qualification.concluding import problems
 from stampworks.qualification.results import Heard
 from stampworks.qualification.subject import Subject
 
-CHECK = "fabric"
+CHECK, UNIT = "fabric", "bytes"
 FABRIC, MANAGEMENT = ("fabric_sent", "fabric_received"), ("management_sent", "management_received")
 ROUNDS = 8
 SECONDS = 1.0
@@ -60,10 +60,10 @@ def used(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campai
     those = subject.on_rail(subject.fabric.rails[0], nodes)
     while len(those) > 1:
         ask = _ask(subject, those)
-        found = _judged(subject, those, (heard := (yield ask)))
+        found, rows = _judged(subject, those, (yield ask))
         if any(each.verdict != "pass" for each in found):  # once may be somebody else's traffic
-            found = _judged(subject, those, (heard := (yield ask)))
-        evidence.add(found, [row for name in (*FABRIC, *MANAGEMENT) for row in measured(heard, name)])
+            found, rows = _judged(subject, those, (yield ask))
+        evidence.add(found, rows)
         left = tuple(node for node in those if node not in evidence.failed)
         if left == those:
             return
@@ -86,16 +86,18 @@ def _size(subject: Subject, ranks: int) -> int:
     return max(SIZE_MIN, min(SIZE_MAX, 1 << wanted.bit_length()))
 
 
-def _judged(subject: Subject, nodes: tuple[str, ...], heard: Heard) -> list[Finding]:
+def _judged(subject: Subject, nodes: tuple[str, ...], heard: Heard) -> tuple[list[Finding], list[Measured]]:
     bounds = _bounds(subject, len(nodes), heard)
     moved = {node: its for node in nodes if (its := _moved(heard, node, len(nodes)))}
     past = {node: bounds.past(its) for node, its in moved.items()}
     found = [_unknown(heard, node) for node in nodes if node not in moved]
     if blamed := _blamed(past):
-        return [*found, *(_finding("fail", (node,), moved, bounds) for node in blamed)]
-    if wrong := tuple(node for node, ways in past.items() if any(ways)):
-        return [*found, _finding("fail", (), {node: moved[node] for node in wrong}, bounds)]
-    return [*found, *([_finding("pass", tuple(moved), moved, bounds)] if moved else [])]
+        found += [_finding("fail", (node,), moved, bounds) for node in blamed]
+    elif wrong := tuple(node for node, ways in past.items() if any(ways)):
+        found.append(_finding("fail", (), {node: moved[node] for node in wrong}, bounds))
+    elif moved:
+        found.append(_finding("pass", tuple(moved), moved, bounds))
+    return found, [row for node, its in moved.items() for row in _rows(node, its)]
 
 
 def _bounds(subject: Subject, ranks: int, heard: Heard) -> _Bounds:
@@ -120,9 +122,15 @@ def _moved(heard: Heard, node: str, ranks: int) -> _Moved | None:
     return _Moved((sums[FABRIC[0]], sums[FABRIC[1]]), (sums[MANAGEMENT[0]], sums[MANAGEMENT[1]]))
 
 
+def _rows(node: str, its: _Moved) -> Iterator[Measured]:
+    for name, value in zip((*FABRIC, *MANAGEMENT), (*its.fabric, *its.management), strict=True):
+        yield Measured(name, UNIT, node, "", "", 0, value, value, value, 1, None, False)
+
+
 def _blamed(past: Mapping[str, tuple[bool, bool]]) -> list[str]:
     """Who had it go past the fabric. A node with a wrong address does so in both directions, and its neighbours in
-    one; of a wrong route it is whoever sends. When it is all of them it is nobody's own."""
+    one; of a wrong route it is whoever sends. When it is all of them it is nobody's own. A node between two with wrong
+    addresses looks like a third."""
     both = [node for node, ways in past.items() if all(ways)]
     blamed = both or [node for node, (sent, _) in past.items() if sent]
     return blamed if len(blamed) < len(past) else []
@@ -147,6 +155,4 @@ def _finding(verdict: Verdict, nodes: tuple[str, ...], moved: Mapping[str, _Move
     else:
         quantity, number, bound = FABRIC[its.fabric.index(least)], least, bounds.demanded
     derivation = f"at least: {bounds.demanded.why}; at most over the network for management: {bounds.allowed.why}"
-    return Finding(
-        CHECK, verdict, nodes, "", quantity, "bytes", 0, number, round(bound.value, 6), why, False, derivation
-    )
+    return Finding(CHECK, verdict, nodes, "", quantity, UNIT, 0, number, round(bound.value, 6), why, False, derivation)
