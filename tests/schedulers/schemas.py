@@ -23,7 +23,7 @@ def definitions() -> list[Path]:
     """The files with them."""
     found = [file for folder in FOLDERS for file in sorted((ENVIRONMENT / folder).glob("*_*.yaml"))]
     assert {file.parent for file in found} == {ENVIRONMENT / folder for folder in FOLDERS}, (
-        "definitions are missing: python3 -m tools.prepare --kubernetes"
+        "definitions are missing: python3 -m tools.prepare --kubernetes --training"
     )
     return found
 

@@ -24,7 +24,7 @@ def main() -> int:
     extent = parser.add_mutually_exclusive_group()
     extent.add_argument("--python", action="store_true", help="only the virtual environment")
     extent.add_argument("--image", action="store_true", help="also the image that local nodes start from")
-    parser.add_argument("--training", action="store_true", help="also the environment with torch that tests need")
+    parser.add_argument("--training", action="store_true", help="also what tests need: torch, and schemas")
     parser.add_argument("--kubernetes", action="store_true", help="also the programs of a Kubernetes on this machine")
     parser.add_argument("--long", action="store_true", help="also the programs that only long tests need")
     asked = parser.parse_args()
@@ -78,6 +78,7 @@ def prepare(
     if with_kubernetes:
         with problems.collected(), step("kubernetes") as shown:
             kubernetes.ensure_kubernetes(shown, root, cache)
+    if with_training:
         with problems.collected(), step("schemas") as shown:
             schemas.ensure_schemas(shown, root, cache)
     if with_image and not problems.texts:
