@@ -20,8 +20,8 @@ PINNED: Mapping[str, tuple[str, str, str, str]] = {
     ),
     "mpi-operator": (
         "github.com/kubeflow/mpi-operator",
-        "v0.6.0",
-        "h1:RzzG03oyQIiHe/SH2k19N+Hp4QkxEsG2l9G1T7US+ys=",
+        "v0.7.0",
+        "h1:ID1eyzAFOMofgynEvfy4//S3q7Ra1OSexrggb1VcC1o=",
         "manifests/base/kubeflow.org_*.yaml",
     ),
 }

@@ -49,11 +49,11 @@ def _expect_fit_for_mpi(image: str, user: str) -> None:
 
 
 def _as_declared(plan: Plan) -> Roster:
-    """As if all of it were there."""
+    """As if all of it were there. What nodes are called is no matter, and a plan need not know it."""
     members = tuple(
-        Member(node.name, group.name, "", node.address, node.rail_addresses, "")
+        Member(f"{group.name}-{number}", group.name, "", "", (), "")
         for group in plan.pools
-        for node in group.nodes
+        for number in range(group.count)
     )
     return Roster(plan.name, plan.cloud, (), "", "", members, plan.region)
 
