@@ -42,8 +42,10 @@ WORKLOADS: Mapping[str, Any] = {
     "command": [],
 }
 """What a pod has beside the node's own programs, which it sees below /usr."""
-EFA = {"FI_PROVIDER": "efa"}
-"""Of libfabric's providers, as the EC2 User Guide runs NCCL over EFA: without EFA a job fails, and is not slow."""
+EFA = {"FI_PROVIDER": "efa", "FI_EFA_USE_HUGE_PAGE": "0"}
+"""Of libfabric's providers, as the EC2 User Guide runs NCCL over EFA: without EFA a job fails, and is not slow. No huge
+pages, as AWS's samples train: with some a data loader's fork copies them, and fails when none is left (EFA cheat sheet
+of awsome-distributed-training, 0610db06, read 2026-11-24). What a job sets for itself stays."""
 CONTAINERS = "/var/lib/enroot"
 ANSWERING = frozenset({"aws"})
 """Clouds where a machine gets its rights from an address that every user on it reaches."""
