@@ -53,6 +53,8 @@ SYSTEMS = ("debian", "ubuntu")
 """The parts of a release that are what a node runs, by what it calls itself."""
 MODULES = ("driver", "efa")
 """The roles that bring modules of the kernel, which only a reboot may be able to load."""
+REBOOTING = (*MODULES, "pci")
+"""Those that may find that only a reboot helps."""
 OVER_TCP = frozenset({"simulated", "tcp"})
 """The fabrics whose rails are plain Ethernet to a collective."""
 
@@ -196,8 +198,8 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
         software.name: [each.name for each in roster.members if software.name in groups[each.group].hardware]
         for software in plan.release.hardware
     }
-    with_modules = {name for role in MODULES for name in equipped.get(role, [])}
-    with_modules |= {name for each in plan.release.clients if each.name == "lustre" for name in everyone}
+    rebooting = {name for role in REBOOTING for name in equipped.get(role, [])}
+    rebooting |= {name for each in plan.release.clients if each.name == "lustre" for name in everyone}
     over_efa = [member.name for member in roster.members if groups[member.group].storage_interfaces]
     own = {role.name: [each.name for each in roster.members if each.group in role.groups] for role in plan.extras.roles}
     return {
@@ -205,7 +207,7 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
         "base": everyone,
         "metadata": everyone if plan.cloud in ANSWERING else [],
         **equipped,
-        "reboot": [name for name in everyone if name in with_modules],
+        "reboot": [name for name in everyone if name in rebooting],
         "accelerator": simulated,
         "fabric": with_rails,
         "collectives": on_fabric,

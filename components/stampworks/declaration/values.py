@@ -58,7 +58,7 @@ OUR_ROLES = frozenset(
         ),
         *("slurm_accounting", "slurm_controller", "slurm_login", "slurm_worker", "validate", "workloads"),
         *("containers", "dcgm", "driver", "efa", "fabric_manager", "infiniband", "kernel", "lustre_efa"),
-        *("metadata", "nccl", "persistence", "power", "pyxis", "reboot", "scratch", "torch", "volumes"),
+        *("metadata", "nccl", "pci", "persistence", "power", "pyxis", "reboot", "scratch", "torch", "volumes"),
     ]
 )
 OUR_CHECKS = frozenset(["accelerators", "disk", "mounts", "own", "rails", "storage"])
