@@ -24,6 +24,7 @@ from stampworks.plan import (
     Release,
     Roster,
     Source,
+    log_group,
     template_name,
     to_dict,
 )
@@ -224,6 +225,7 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
         "slurm_login": logins,
         "kubernetes_node": [] if by_slurm else workers,
         "metrics": everyone,
+        "logs": everyone if plan.logs.days else [],
         "health": workers if by_slurm else [],  # it tells Slurm
     }
 
@@ -239,6 +241,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         **hardware_variables(plan.release),
         **container_variables(plan),
         "collectives_environment": collectives_environment(plan),
+        **({"logs_group": log_group(plan.name), "logs_region": plan.region} if plan.logs.days else {}),
         **(slurm_variables(plan, scheduler_files) if plan.scheduler.kind == "slurm" else kubernetes_variables(plan)),
     }
 

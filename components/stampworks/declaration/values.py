@@ -57,7 +57,7 @@ OUR_ROLES = frozenset(
             "storage",
         ),
         *("slurm_accounting", "slurm_controller", "slurm_login", "slurm_worker", "validate", "workloads"),
-        *("containers", "dcgm", "driver", "efa", "fabric_manager", "infiniband", "kernel", "lustre_efa"),
+        *("containers", "dcgm", "driver", "efa", "fabric_manager", "infiniband", "kernel", "logs", "lustre_efa"),
         *("metadata", "nccl", "pci", "persistence", "power", "pyxis", "reboot", "scratch", "torch", "volumes"),
     ]
 )

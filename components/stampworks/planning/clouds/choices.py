@@ -152,6 +152,8 @@ class Choices:
     """None where nobody has found a limit."""
     managed: Managed | None = None
     """Its own Kubernetes; None where nothing of ours makes one."""
+    log_days: tuple[int, ...] = ()
+    """For how many days it can be told to keep what nodes say; empty where nothing is made for that."""
     managed_database: bool = False
     """Whether it runs a database for the accounting."""
     brings: Mapping[str, str] = field(default_factory=dict)
