@@ -29,12 +29,12 @@ pytestmark = pytest.mark.cluster
 NODE = "gpu-001"
 SERVICE = "/etc/stampworks/services/ship-logs"
 JOURNAL = r"""
-systemd-machine-id-setup
+mount -t cgroup2 none /sys/fs/cgroup
 mkdir -p /run/systemd /var/log/journal /etc/systemd/journald.conf.d
 cd /etc/systemd/journald.conf.d
 printf '[Journal]\nStorage=persistent\nReadKMsg=no\nAudit=no\nRateLimitBurst=0\n' >test.conf
 setsid /usr/lib/systemd/systemd-journald >/tmp/journald 2>&1 </dev/null &
-for i in 1 2 3 4 5 6 7 8 9; do systemd-cat true && exit; sleep 0.5; done
+for i in 1 2 3 4 5 6 7 8 9; do sleep 0.5; systemd-cat true && exit; done
 cat /tmp/journald; exit 1
 """
 """Which nothing starts where systemd is not the first process; the kernel's words are those of the test's machine."""
