@@ -145,6 +145,8 @@ def test_what_is_never_taken_holds_nothing_up(telling: Telling) -> None:
     """It is left out, and the node says so."""
     telling.aws.fail("logs:PutLogEvents", "InvalidParameterException", times=1, where="unloved")
     telling.says("unloved")
-    telling.cluster.until(NODE, "grep -c 'are not taken, and left out' /var/log/stampworks/ship-logs/current", "1", 30)
+    telling.cluster.until(
+        NODE, "grep -c 'are not taken, and left out' /var/log/stampworks/ship-logs/current; true", "1", 30
+    )
     telling.says("loved")
     assert [said["text"] for said in telling.kept("loved")][-2:] == ["after", "loved"]
