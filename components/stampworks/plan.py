@@ -414,6 +414,11 @@ class Group:
         return f"{self.count_min} to {self.count}" if self.elastic else f"{self.count}"
 
 
+def log_group(cluster: str) -> str:
+    """What the cloud calls all that the nodes of a cluster say."""
+    return f"/stampworks/{cluster}/nodes"
+
+
 def template_name(cluster: str, group: Group, offer: Offer) -> str:
     """Under which a cloud keeps what an elastic node starts from: no name of a cluster or pool has a dot."""
     return f"{cluster}.{group.name}.{group.offers.index(offer)}"
@@ -574,6 +579,14 @@ class Budget:
     """0 means no limit."""
     notify: tuple[str, ...] = field(metadata=UNORDERED)
     """Addresses for mail."""
+
+
+@dataclass(frozen=True)
+class Logs:
+    """What nodes say, kept by the cloud."""
+
+    days: int
+    """For how long; 0 where nobody keeps it."""
 
 
 @dataclass(frozen=True)
@@ -738,6 +751,7 @@ class Plan:
     users: tuple[User, ...] = field(metadata=UNORDERED)
     tags: tuple[Tag, ...] = field(metadata=UNORDERED | IDENTITY)
     budget: Budget = field(metadata=IDENTITY)
+    logs: Logs
     extras: Extras
     proof: Proof
     roll: Roll

@@ -68,6 +68,16 @@ def test_login_nodes_have_what_submits_jobs_and_nothing_that_runs_them(case_of: 
 RENTED = {"cloud": "aws", "region": "us-east-1"}
 
 
+def test_devices_are_set_where_no_hypervisor_does(case_of: Callable[..., Case]) -> None:
+    """On machines with accelerators and a fabric, not on one without; on a virtual machine neither can be set."""
+    pools = [{"name": "gpu", "machine": "dgx-h100", "count": 1}, {"name": "plain", "machine": "server", "count": 1}]
+    found = groups(inventory_of(case_of(cloud="hosts", pools=pools, network={"cidr": "10.0.0.0/8"})))
+    assert found["pci"] == ["gpu-001"]
+    assert "gpu-001" in found["reboot"]
+    rented = [{"name": "gpu", "machine": "p5", "count": 1, "zone": "us-east-1a"}]
+    assert "pci" not in groups(inventory_of(case_of(pools=rented, **RENTED)))
+
+
 @pytest.mark.parametrize(
     ("machine", "roles"),
     [
@@ -92,7 +102,7 @@ def test_nodes_get_what_their_hardware_needs(machine: str, roles: list[str], cas
     expected = variables["validate_software"]
     assert set(expected) == set(roles) - {"pyxis"}, "the head may run another kernel"
     assert all(variables[f"{role}_packages"] == expected[role] for role in expected)
-    assert variables["collectives_environment"] == {"FI_PROVIDER": "efa"}
+    assert variables["collectives_environment"] == {"FI_PROVIDER": "efa", "FI_EFA_USE_HUGE_PAGE": "0"}
     builder = configuration.image_inventory(plan.release, roster, "deb file:/packages ./", "a-digest")["all"]
     assert set(roles) <= set(builder["children"])
     assert "accelerator" not in {*groups(inventory), *builder["children"]}, "its stand-in would hide the real tool"

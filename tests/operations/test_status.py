@@ -44,6 +44,7 @@ def the_plan(count: int = 2, named: bool = True) -> plan.Plan:
         users=(),
         tags=(),
         budget=plan.Budget(0, ()),
+        logs=plan.Logs(0),
         extras=plan.Extras((), ()),
         proof=plan.Proof("none", 1, 0),
         roll=plan.Roll((("gpu", 1),), "wait"),

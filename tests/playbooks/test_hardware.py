@@ -42,11 +42,19 @@ SERVICES = {
 }
 """By the package that brings it."""
 BESIDE = tuple(
-    Software(role, tuple(catalog.releases()["2026.11-ubuntu"].hardware[role].packages.items()))
-    for role in ("dcgm", "nccl")
+    Software(role, tuple(catalog.releases()[release].hardware[role].packages.items()))
+    for release, role in (("2026.11-ubuntu", "dcgm"), ("2026.11-ubuntu", "nccl"), ("2026.11", "pci"))
 )
-"""What the release's suite has no packages of, and another one's has."""
+"""What the release's suite has no packages of, and another one's has; and what the machine's cloud has the say of."""
 TORCH = {"torch": "2.11.0"}
+ROOT, SWITCH, GPU, NIC = "0000:00:01.0", "0000:01:00.0", "0000:02:00.0", "0000:03:00.0"
+DEVICES = {
+    ROOT: ("0x060400", 0x1D),
+    SWITCH: ("0x060400", 0x5D),
+    GPU: ("0x030200", None),
+    NIC: ("0x020700", 0x00),
+}
+"""By its place on the bus: the class of a device, and which Access Control Services are on; None where it has none."""
 BUILT_WITH = ("build-essential", "git")
 RENTED = {
     "version": 1,
@@ -167,13 +175,26 @@ def repository(folder: Path, plan: Plan) -> None:
     (folder / "Packages").write_bytes(listed.stdout)
 
 
+def pci_device(folder: Path, kind: str, control: int | None) -> None:
+    """What the kernel shows of a device: its configuration space, in which Access Control Services are or are not."""
+    space = bytearray(4096)
+    space[0x06] = 0x10  # it has capabilities,
+    space[0x34] = 0x40  # the first of them here:
+    space[0x40] = 0x10  # it is PCI Express, and so may have more from 0x100 on
+    if control is not None:
+        space[0x100:0x108] = bytes([0x0D, 0, 1, 0, 0x5F, 0, *control.to_bytes(2, "little")])
+    folder.mkdir(parents=True)
+    (folder / "config").write_bytes(space)
+    (folder / "class").write_text(f"{kind}\n")
+
+
 @pytest.fixture(scope="module")
 def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Equipped]:
     """A node with a repository, and with what its kernel says of its modules in the test's hands."""
     folder, plan, local = tmp_path_factory.mktemp("hardware"), rented(), plan_of(f"t{uuid.uuid4().hex[:8]}", 1)
     key = folder / "id"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
-    image = image_with_more(local.release, (*plan.release.boot, *BUILT_WITH, "libslurm-dev"))
+    image = image_with_more(local.release, (*plan.release.boot, *BUILT_WITH, "libslurm-dev", "pciutils"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
         cluster = Cluster(local, key, image)
@@ -196,6 +217,13 @@ def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Equipped]:
             for module, version in loaded.items():
                 made.shell(f"mkdir /sys/module/{module}; echo {version} >/sys/module/{module}/version")
             made.shell("apt-get -qq update; apt-get -qq install linux-image-cloud-amd64")
+            for device, (kind, control) in DEVICES.items():
+                pci_device(Path(share) / "pci/devices" / device, kind, control)
+            made.shell("cp -r /exports/shared/pci /tmp/pci; mount --bind /tmp/pci /sys/bus/pci")
+            made.shell("mkdir /tmp/groups; mount --bind /tmp/groups /sys/kernel/iommu_groups")
+            made.shell("echo quiet >/tmp/cmdline; mount --bind /tmp/cmdline /proc/cmdline")
+            made.shell("printf '#!/bin/sh\necho updated >>/tmp/grub\n' >/usr/sbin/update-grub")
+            made.shell("chmod 755 /usr/sbin/update-grub")
             made.play()
             yield made
         finally:
@@ -235,6 +263,7 @@ def test_torch_is_in_an_environment_by_itself(equipped: Equipped) -> None:
 def test_rendered_files(equipped: Equipped, golden: Callable[[Path, str], None]) -> None:
     """What is written on the node is what was reviewed."""
     paths = "/etc/apt/preferences.d/stampworks-* /etc/enroot/enroot.conf /etc/sysctl.d/60-stampworks-efa.conf"
+    paths += " /etc/default/grub.d/61-stampworks-pci.cfg /etc/stampworks/services/pci-direct/run"
     golden(GOLDEN / "hardware.txt", equipped.shell(f'for each in {paths}; do echo "== $each"; cat $each; done') + "\n")
     assert equipped.shell("stat -c '%U %a' /var/lib/enroot/alice") == "alice 700"
     assert equipped.shell("cat /proc/sys/net/ipv4/tcp_syn_retries") == "4"
@@ -379,6 +408,61 @@ def test_a_node_that_runs_a_job_is_not_started_anew(equipped: Equipped) -> None:
     assert found["ansible_facts"]["pending_reboot"] == {"needed": True, "why": why}
     equipped.shell("cp /tmp/right /sys/module/nvidia/version")
     assert equipped.play().changed == 1  # the note goes, and nothing else
+
+
+PROGRAM = {"program": "/usr/local/libexec/stampworks/pci-direct"}
+
+
+def control(equipped: Equipped, device: str) -> str:
+    return equipped.shell(f"setpci -s {device} ECAP_ACS+0x6.w")
+
+
+def test_devices_reach_each_other(equipped: Equipped) -> None:
+    """Access Control Services are off where there are any; what somebody turns on is seen, and off at the next boot."""
+    assert [control(equipped, device) for device in (ROOT, SWITCH, NIC)] == ["0000"] * 3
+    assert equipped.shell("cat /tmp/grub") == "updated"
+    equipped.shell(f"setpci -s {SWITCH} ECAP_ACS+0x6.w=005d")
+    assert equipped.module("pci_direct", PROGRAM, check=True) == {
+        "changed": True,
+        "drift": [f"{SWITCH} has Access Control Services on (005d)"],
+    }
+    assert control(equipped, SWITCH) == "005d"
+    equipped.shell("sv up /etc/stampworks/services/pci-direct")
+    equipped.cluster.until(NODE, f"setpci -s {SWITCH} ECAP_ACS+0x6.w", "0000")
+    assert equipped.module("pci_direct", PROGRAM) == {"changed": False, "drift": []}
+
+
+def test_what_cannot_be_turned_off_is_said(equipped: Equipped) -> None:
+    """A device that keeps them on, and one that cannot be read: neither counts as off."""
+    equipped.shell(f"setpci -s {SWITCH} ECAP_ACS+0x6.w=005d")
+    equipped.shell("cp /usr/bin/setpci /tmp/setpci; mount --bind /tmp/setpci /usr/bin/setpci")
+    equipped.shell("printf '#!/bin/sh\ncase $3 in *=*) exit;; esac; exec /tmp/real \"$@\"\n' >/tmp/keeps")
+    equipped.shell("cp /tmp/setpci /tmp/real; cat /tmp/keeps >/tmp/setpci")
+    said = equipped.module("pci_direct", PROGRAM)["msg"]
+    assert f"Access Control Services stay on at {SWITCH}: turn them off in the firmware's settings" in said
+    equipped.shell("printf '#!/bin/sh\necho locked down >&2; exit 1\n' >/tmp/setpci")
+    assert f"{ROOT}: locked down" in equipped.module("pci_direct", PROGRAM)["msg"]
+    equipped.shell("umount /usr/bin/setpci")
+    assert equipped.module("pci_direct", PROGRAM)["changed"]
+
+
+def test_translated_addresses_want_a_reboot(equipped: Equipped) -> None:
+    """Of GPUs and NICs alone; a kernel that was told already, and translates still, is an error."""
+    for number, device in enumerate((SWITCH, GPU)):
+        equipped.shell(f"mkdir -p /tmp/groups/{number}/devices; echo DMA-FQ >/tmp/groups/{number}/type")
+        equipped.shell(f"ln -s /sys/bus/pci/devices/{device} /tmp/groups/{number}/devices/{device}")
+    why = f"addresses of {GPU} are translated: the kernel was not started with iommu=pt"
+    assert equipped.module("pci_direct", PROGRAM, check=True) == {"changed": True, "drift": [why]}
+    assert equipped.module("pci_direct", PROGRAM) == {"changed": True, "drift": [why]}
+    assert equipped.module("pci_direct", PROGRAM) == {"changed": False, "drift": [why]}
+    noted = equipped.module("pending_reboot", {})["ansible_facts"]["pending_reboot"]
+    assert noted == {"needed": True, "why": f"pci: {why}"}
+    equipped.shell("echo quiet iommu=pt >/tmp/cmdline")
+    said = equipped.module("pci_direct", PROGRAM)["msg"]
+    assert said.startswith(f"the kernel was started with iommu=pt and translates addresses of {GPU} still: ")
+    equipped.shell("echo identity >/tmp/groups/1/type")
+    assert equipped.module("pci_direct", PROGRAM)["changed"]
+    assert not equipped.module("pending_reboot", {})["ansible_facts"]["pending_reboot"]["needed"]
 
 
 def test_a_module_that_is_not_loaded(equipped: Equipped) -> None:

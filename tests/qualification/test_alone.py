@@ -84,6 +84,16 @@ def test_a_limit_among_peers_without_one() -> None:
     assert [*_limits(subject(4), heard)] == [("gpu-003", "lockable memory: 65536, where its peers have no limit")]
 
 
+def test_huge_pages_where_none_are_set_aside() -> None:
+    """On nodes that get EFA from us; elsewhere whoever makes the image knows what for."""
+    heard = Heard((answer("limits", [number("hugepages", 0, "gpu-001"), number("hugepages", 5128, "gpu-002")]),), ())
+    plain = subject(4)
+    assert [*_limits(plain, heard)] == []
+    pools = tuple(dataclasses.replace(pool, hardware=("efa",)) for pool in plain.pools)
+    why = "5128 huge pages are set aside, which jobs lack: over EFA none are to be"
+    assert [*_limits(dataclasses.replace(plain, pools=pools), heard)] == [("gpu-002", why)]
+
+
 def test_versions_that_differ_or_lack() -> None:
     """One that differs and one that lacks what most have are named; without a majority nobody is."""
     texts = [Text("library_version", f"gpu-00{n}", "torch", "2.6" if n < 4 else "2.5") for n in range(1, 5)]

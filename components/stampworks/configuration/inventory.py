@@ -25,6 +25,7 @@ from stampworks.plan import (
     Release,
     Roster,
     Source,
+    log_group,
     template_name,
     to_dict,
 )
@@ -43,8 +44,10 @@ WORKLOADS: Mapping[str, Any] = {
     "command": [],
 }
 """What a pod has beside the node's own programs, which it sees below /usr."""
-EFA = {"FI_PROVIDER": "efa"}
-"""Of libfabric's providers, as the EC2 User Guide runs NCCL over EFA: without EFA a job fails, and is not slow."""
+EFA = {"FI_PROVIDER": "efa", "FI_EFA_USE_HUGE_PAGE": "0"}
+"""Of libfabric's providers, as the EC2 User Guide runs NCCL over EFA: without EFA a job fails, and is not slow. No huge
+pages, as AWS's samples train: with some a data loader's fork copies them, and fails when none is left (EFA cheat sheet
+of awsome-distributed-training, 0610db06, read 2026-11-24). What a job sets for itself stays."""
 CONTAINERS = "/var/lib/enroot"
 ANSWERING = frozenset({"aws"})
 """Clouds where a machine gets its rights from an address that every user on it reaches."""
@@ -52,6 +55,8 @@ SYSTEMS = ("debian", "ubuntu")
 """The parts of a release that are what a node runs, by what it calls itself."""
 MODULES = ("driver", "efa")
 """The roles that bring modules of the kernel, which only a reboot may be able to load."""
+REBOOTING = (*MODULES, "pci")
+"""Those that may find that only a reboot helps."""
 
 
 def inventory(
@@ -193,8 +198,8 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
         software.name: [each.name for each in roster.members if software.name in groups[each.group].hardware]
         for software in plan.release.hardware
     }
-    with_modules = {name for role in MODULES for name in equipped.get(role, [])}
-    with_modules |= {name for each in plan.release.clients if each.name == "lustre" for name in everyone}
+    rebooting = {name for role in REBOOTING for name in equipped.get(role, [])}
+    rebooting |= {name for each in plan.release.clients if each.name == "lustre" for name in everyone}
     over_efa = [member.name for member in roster.members if groups[member.group].storage_interfaces]
     own = {role.name: [each.name for each in roster.members if each.group in role.groups] for role in plan.extras.roles}
     return {
@@ -202,7 +207,7 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
         "base": everyone,
         "metadata": everyone if plan.cloud in ANSWERING else [],
         **equipped,
-        "reboot": [name for name in everyone if name in with_modules],
+        "reboot": [name for name in everyone if name in rebooting],
         "accelerator": simulated,
         "fabric": with_rails,
         "collectives": on_fabric,
@@ -219,6 +224,7 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
         "slurm_login": logins,
         "kubernetes_node": [] if by_slurm else workers,
         "metrics": everyone,
+        "logs": everyone if plan.logs.days else [],
         "health": workers,
     }
 
@@ -234,6 +240,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         **hardware_variables(plan.release),
         **container_variables(plan),
         "collectives_environment": collectives_environment(plan),
+        **({"logs_group": log_group(plan.name), "logs_region": plan.region} if plan.logs.days else {}),
         **(slurm_variables(plan, scheduler_files) if plan.scheduler.kind == "slurm" else kubernetes_variables(plan)),
     }
 

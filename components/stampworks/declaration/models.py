@@ -307,6 +307,18 @@ class Budget(Section):
     )
 
 
+class Logs(Section):
+    """What nodes say, kept where it outlives them."""
+
+    days: int | None = Field(
+        default=None,
+        ge=0,
+        le=3653,
+        description="For how long the cloud keeps what nodes say; 0 for not at all, without it 30 where it can.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
 class User(Section):
     """A person who may log in and submit jobs."""
 
@@ -859,6 +871,7 @@ class Declaration(Section):
     budget: Budget = Field(
         default=Budget(), description="What it may cost, and who is told in time.", json_schema_extra=IN_PLACE
     )
+    logs: Logs = Field(default=Logs(), description="What nodes say, kept apart from them.", json_schema_extra=IN_PLACE)
     network: Network = Field(
         default=Network(), description="Which addresses the cluster takes.", json_schema_extra=REFUSE
     )

@@ -57,8 +57,8 @@ OUR_ROLES = frozenset(
             "storage",
         ),
         *("slurm_accounting", "slurm_controller", "slurm_login", "slurm_worker", "validate", "workloads"),
-        *("containers", "dcgm", "driver", "efa", "fabric_manager", "infiniband", "kernel", "lustre_efa"),
-        *("metadata", "nccl", "persistence", "power", "pyxis", "reboot", "scratch", "torch", "volumes"),
+        *("containers", "dcgm", "driver", "efa", "fabric_manager", "infiniband", "kernel", "logs", "lustre_efa"),
+        *("metadata", "nccl", "pci", "persistence", "power", "pyxis", "reboot", "scratch", "torch", "volumes"),
     ]
 )
 OUR_CHECKS = frozenset(["accelerators", "disk", "mounts", "own", "rails", "storage"])

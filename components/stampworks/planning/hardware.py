@@ -8,6 +8,7 @@ from dataclasses import replace
 from stampworks import catalog
 from stampworks.declaration import Declaration
 from stampworks.plan import Group, Release, Scratch, Software, Source
+from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.notes import Notes
 
 OF_ACCELERATORS = ("driver", "persistence", "dcgm", "nccl", "torch", "containers")
@@ -17,6 +18,9 @@ PYXIS = "pyxis"
 """The role of all nodes of a cluster that runs containers: whoever submits a job must know its options, too."""
 FABRICS = {"efa": "efa", "infiniband": "infiniband", "roce": "infiniband"}
 """By what a machine's NICs speak, the role that brings it."""
+PCI = "pci"
+"""The role of machines with accelerators and a fabric that have no hypervisor: on others it decides how devices reach
+each other."""
 SCRATCH = "/scratch"
 """Where every node that has disks inside has them."""
 
@@ -31,7 +35,11 @@ def equipped(groups: Sequence[Group], release: Release, declaration: Declaration
     row = catalog.releases()[release.name]
     real = [group for group in groups if not group.machine.simulated and group.role != "scheduling only"]
     machines = {group.name: catalog.machines()[group.machine.name] for group in groups}
-    of_machine = {group.name: {*_of_machine(machines[group.name], row, bool(group.rails))} for group in real}
+    bare_metal = CLOUDS[declaration.cloud].bare_metal
+    of_machine = {
+        group.name: {*_of_machine(machines[group.name], row, bool(group.rails), bare_metal(group.machine.name))}
+        for group in real
+    }
     everywhere = {KERNEL, PYXIS} if any("containers" in roles for roles in of_machine.values()) else {KERNEL}
     made = []
     for group in groups:
@@ -57,8 +65,9 @@ def _scratch(row: catalog.Machine) -> Scratch | None:
     return Scratch(SCRATCH, model, disks) if model and isinstance(disks, int) and disks else None
 
 
-def _of_machine(row: catalog.Machine, release: catalog.Release, on_fabric: bool) -> Iterator[str]:
-    if row.accelerator in release.accelerators:
+def _of_machine(row: catalog.Machine, release: catalog.Release, on_fabric: bool, bare_metal: bool) -> Iterator[str]:
+    with_driver = row.accelerator in release.accelerators
+    if with_driver:
         yield from OF_ACCELERATORS
         # an NVLink domain of several nodes has its switches, and what manages them, outside of the nodes
         switched = catalog.accelerators()[row.accelerator].links == "switched" and row.nvlink_nodes == 1
@@ -66,6 +75,8 @@ def _of_machine(row: catalog.Machine, release: catalog.Release, on_fabric: bool)
             yield "fabric_manager"
     if on_fabric and isinstance(row.nic, str) and row.nic and (nic := catalog.nics()[row.nic]).protocol in FABRICS:
         yield FABRICS[nic.protocol]
+        if bare_metal and with_driver:
+            yield PCI
     if _scratch(row):
         yield "scratch"
 

@@ -14,6 +14,7 @@ from stampworks.planning import (
     hardware,
     launching,
     layout,
+    logs,
     model,
     pods,
     release,
@@ -52,7 +53,8 @@ def draft(source: Source) -> tuple[Plan, Notes]:
     notes, declaration = Notes(source), source.sound
     step = notes.step
     choices = step(lambda: CLOUDS[declaration.cloud])
-    chosen_release = step(lambda: release.choose(declaration, choices, notes))
+    planned_logs = step(lambda: logs.build(declaration, choices, notes))
+    chosen_release = step(lambda: release.choose(declaration, choices, planned_logs, notes))
     places = step(lambda: layout.lay_out(declaration, choices, notes))
     started = step(lambda: launching.launched(places.groups, source, chosen_release, choices, notes))
     equipped = step(lambda: hardware.equipped(started, chosen_release, declaration, notes))
@@ -79,6 +81,7 @@ def draft(source: Source) -> tuple[Plan, Notes]:
         users=step(lambda: tuple(User(each.name, each.uid, each.accounts) for each in declaration.users)),
         tags=step(lambda: tuple(Tag(each.name, each.value) for each in declaration.tags)),
         budget=step(lambda: _budget(declaration, choices, notes)),
+        logs=planned_logs,
         extras=step(lambda: extras.build(declaration)),
         proof=step(lambda: _proof(declaration, notes)),
         roll=step(lambda: _roll(declaration, places.groups)),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from stampworks import catalog
 from stampworks.declaration import Declaration
-from stampworks.plan import Release
+from stampworks.plan import Logs, Release
 from stampworks.planning.clouds.choices import Choices
+from stampworks.planning.logs import ROLE as LOGS
 from stampworks.planning.notes import Notes
 
 SLURM, KUBERNETES = "slurm", "kubernetes_node"
 """The roles of the schedulers themselves."""
 
 
-def choose(declaration: Declaration, choices: Choices, notes: Notes) -> Release:
+def choose(declaration: Declaration, choices: Choices, logs: Logs, notes: Notes) -> Release:
     if not declaration.release:
         notes.reason("release.name", "the newest of the catalog, for none is declared")
     row = _fitting(declaration, catalog.releases()[declaration.release or catalog.newest_release()], notes)
@@ -38,6 +39,8 @@ def choose(declaration: Declaration, choices: Choices, notes: Notes) -> Release:
     elif left_out:
         whose = "the cloud runs" if scheduler.accounting else "only accounting needs"
         notes.reason("release.packages", f"without {', '.join(left_out)}, which {whose}")
+    if not logs.days:
+        others += (LOGS,)
     roles = [role for role in row.packages if role not in (*left_out, *others)]
     return Release(
         name=row.name,

@@ -105,6 +105,9 @@ def _limits(subject: Subject, heard: Heard) -> Complaints:
         low, median = peers.low(found)
         usual = "no limit" if math.isinf(median) else f"{median:.0f}"
         yield from ((node, f"{what}: {found[node]:.0f}, where its peers have {usual}") for node in low)
+    for value in peers.values(heard, "hugepages"):
+        if value.value and "efa" in subject.pool_of[value.node].hardware:
+            yield value.node, f"{value.value:.0f} huge pages are set aside, which jobs lack: over EFA none are to be"
     sizes = [value for value in peers.values(heard, "directory_size") if value.device == SHARED_MEMORY]
     small, median = peers.low({value.node: value.value for value in sizes})
     for value in sizes:

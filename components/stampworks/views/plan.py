@@ -10,7 +10,7 @@ from typing import Protocol, get_args
 from stampworks import catalog
 from stampworks.amounts import counted
 from stampworks.names import fold
-from stampworks.plan import Expectation, Group, Launch, Leaf, Machine, Plan, Rail, fingerprint
+from stampworks.plan import Expectation, Group, Launch, Leaf, Machine, Plan, Rail, fingerprint, log_group
 from stampworks.printable import printable
 from stampworks.review import Cost, Outcome
 from stampworks.views.money import uncounted, usd
@@ -335,6 +335,12 @@ def _budget(plan: Plan, width: int) -> list[str]:
     return paragraph(f"Budget: {limit}; mail to {', '.join(budget.notify) or 'nobody'}", width, "")
 
 
+def _logs(plan: Plan, width: int) -> list[str]:
+    if not plan.logs.days:
+        return []
+    return paragraph(f"Logs: what nodes say is kept in {log_group(plan.name)} for {plan.logs.days} days", width, "")
+
+
 def _expectations(plan: Plan, width: int) -> list[str]:
     of_fabric = [each for each in plan.expectations if not each.name.startswith(OF_TRAINING)]
     floors = any(each.name.endswith("_min") for each in of_fabric)
@@ -438,6 +444,7 @@ SECTIONS: tuple[Callable[[Plan, int], list[str]], ...] = (
     addons_text,
     _users,
     _budget,
+    _logs,
     _training,
     _extras,
     _expectations,

@@ -11,7 +11,7 @@ import pulumi
 from pulumi import Output, ResourceOptions
 from pulumi_aws import autoscaling, ebs, ec2, iam
 
-from stampworks.clouds.aws import bucket, bundle, tags
+from stampworks.clouds.aws import bucket, bundle, logs, tags
 from stampworks.clouds.aws.first_boot import cloud_config
 from stampworks.clouds.aws.network import Connections
 from stampworks.clouds.aws.place import Place, assumed_by
@@ -70,11 +70,13 @@ class NodeGroup(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _profile(self) -> iam.InstanceProfile:
-        """What a node may do: be managed, read and write the buckets of its cluster, and nothing else."""
+        """What a node may do: be managed, say what happens to it, use the buckets of its cluster, and nothing else."""
         name, role, opts = self._name, self.role, self._opts
         iam.RolePolicy(
             f"{name}-sessions", role=role.id, policy=allowed([{"Action": [*SESSIONS], "Resource": "*"}]), opts=opts
         )
+        if kept := self._network.place.logs:
+            iam.RolePolicy(f"{name}-logs", role=role.id, policy=kept.arn.apply(logs.may_write), opts=opts)
         if buckets := self._network.place.buckets:
             may = Output.all(*(each.arn for each in buckets)).apply(bucket.may_use)
             iam.RolePolicy(f"{name}-buckets", role=role.id, policy=may, opts=opts)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pulumi
 from pulumi import ResourceOptions
-from pulumi_aws import Provider, ec2, get_availability_zones_output, vpc
+from pulumi_aws import Provider, cloudwatch, ec2, get_availability_zones_output, vpc
 
-from stampworks.clouds.aws import alarms, bundle, tags
+from stampworks.clouds.aws import alarms, bundle, logs, tags
 from stampworks.plan import Network, Plan
 
 ANYWHERE = "0.0.0.0/0"
@@ -35,6 +35,8 @@ class Place(pulumi.ComponentResource):
     """Those that nodes may read and write: what the declaration has."""
     bundle: Any
     """The bucket with what nodes configure themselves with; None where none starts by itself."""
+    logs: cloudwatch.LogGroup | None
+    """Where nodes hand over what they say; None where nobody keeps it."""
 
     def __init__(self, name: str, plan: Plan, opts: ResourceOptions) -> None:
         super().__init__("stampworks:aws:Place", name, None, opts)
@@ -83,6 +85,7 @@ class Place(pulumi.ComponentResource):
         self.of_head = [self.security_group(name, "head", "the head", within)] if managed else []
         self.buckets = []
         self.bundle = bundle.create(name, self, plan)
+        self.logs = logs.create(name, self, plan)
         self.register_outputs({})
 
     def within(self, opts: ResourceOptions) -> ResourceOptions:

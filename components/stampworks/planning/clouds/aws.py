@@ -85,6 +85,12 @@ MANAGED = Managed(
     group_size=GroupSize("managed node group", nodes_max=450),
 )
 
+# What a log group's retention can be: service description of CloudWatch Logs in botocore 1.44.5, read 2026-11-24.
+_LOG_DAYS = (
+    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096),
+    *(1827, 2192, 2557, 2922, 3288, 3653),
+)
+
 CHOICES = Choices(
     controller_machine="m7i",
     purchases=("on-demand", "spot", "reserved", "block"),
@@ -101,6 +107,7 @@ CHOICES = Choices(
     pods=PODS,
     launches=LAUNCHES,
     managed=MANAGED,
+    log_days=_LOG_DAYS,
     managed_database=True,
     # Amazon EKS User Guide, "Use EKS-optimized accelerated AMIs for GPU instances"; NVIDIA, "NVIDIA GPU Operator with
     # Amazon EKS"; both read 2026-11-24.

@@ -145,10 +145,15 @@ class Choices:
     controller_why: str = "the controller runs no jobs, so it takes a small machine without accelerators"
     launches: Launches | None = None
     """None where nothing starts nodes yet."""
+    bare_metal: Callable[[str], bool] = lambda _: False
+    """Which of its machines, by their names, have no hypervisor below what we start: how devices reach each other there
+    is ours to say. On a virtual machine it is the cloud's."""
     group_size: GroupSize | None = None
     """None where nobody has found a limit."""
     managed: Managed | None = None
     """Its own Kubernetes; None where nothing of ours makes one."""
+    log_days: tuple[int, ...] = ()
+    """For how many days it can be told to keep what nodes say; empty where nothing is made for that."""
     managed_database: bool = False
     """Whether it runs a database for the accounting."""
     brings: Mapping[str, str] = field(default_factory=dict)

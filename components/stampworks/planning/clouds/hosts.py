@@ -13,4 +13,5 @@ CHOICES = Choices(
     storage="both",
     subnets=None,
     pods=PODS,
+    bare_metal=lambda _: True,
 )

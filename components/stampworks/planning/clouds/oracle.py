@@ -25,4 +25,5 @@ CHOICES = Choices(
         longest_prefix=30,
     ),
     pods=PODS,
+    bare_metal=lambda machine: machine.startswith("BM."),  # as Oracle calls all of them
 )

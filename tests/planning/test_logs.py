@@ -1,0 +1,55 @@
+"""Where what nodes say is kept, and for how long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from stampworks import planning
+from stampworks.declaration import DeclarationError, load_value
+from stampworks.plan import Plan
+
+AWS = {"cloud": "aws", "region": "us-east-1", "pools": [{"name": "gpu", "machine": "p5", "count": 2}]}
+HOSTS = {"cloud": "hosts", "pools": [{"name": "gpu", "machine": "dgx-h100", "count": 2}]}
+
+
+def planned(of: dict[str, Any], **fields: Any) -> Plan:
+    return planning.plan(load_value({"version": 1, "name": "test", **of, **fields}, "test"))
+
+
+@pytest.mark.parametrize(
+    ("of", "fields", "days"),
+    [
+        (AWS, {}, 30),
+        (AWS, {"logs": {"days": 365}}, 365),
+        (AWS, {"logs": {"days": 0}}, 0),
+        (AWS, {"scheduler": {"kind": "kubernetes"}}, 0),
+        (HOSTS, {}, 0),
+    ],
+)
+def test_they_are_kept_where_the_cloud_can(of: dict[str, Any], fields: dict[str, Any], days: int) -> None:
+    """And nodes bring what hands them over only there."""
+    plan = planned(of, **fields)
+    assert plan.logs.days == days
+    assert ("logs" in dict(plan.release.packages)) == bool(days)
+
+
+@pytest.mark.parametrize(
+    ("of", "fields", "what", "hint"),
+    [
+        (AWS, {"logs": {"days": 10}}, "aws keeps logs for 1, 3, 5, 7, 14, 30, 60, ", "write 14"),
+        (HOSTS, {"logs": {"days": 30}}, "nothing is made that keeps what nodes on hosts say", "leave it out"),
+        (
+            AWS,
+            {"logs": {"days": 30}, "scheduler": {"kind": "kubernetes"}},
+            "nothing is made that keeps what nodes of a Kubernetes say",
+            "leave it out",
+        ),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(of: dict[str, Any], fields: dict[str, Any], what: str, hint: str) -> None:
+    """At the number that says it."""
+    with pytest.raises(DeclarationError) as error:
+        planned(of, **fields)
+    assert f"test: logs.days: {what}" in str(error.value)
+    assert f"hint: {hint}\n" in str(error.value)
