@@ -307,7 +307,7 @@ def group_sizes(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
 def drivers(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     """Whether a release has what the accelerators of a pool need."""
     for where, pool in _running(plan):
-        if pool.machine.simulated or not pool.machine.accelerator or plan.managed:
+        if pool.machine.simulated or not pool.machine.accelerator:
             continue
         id_, place, name = "release.accelerator", f"{where}.machine", pool.machine.accelerator
         if plan.scheduler.kind == "kubernetes":
