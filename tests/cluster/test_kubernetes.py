@@ -38,7 +38,7 @@ def test_everything_is_there_after_one_up(stack: KubernetesStack) -> None:
     ]
     assert {node["status"]["capacity"]["nvidia.com/gpu"] for node in nodes} == {"8"}
     queues = {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in stack.listed("localqueues", "-A")}
-    assert queues == {("research", "main"), ("product", "main")}
+    assert queues == {(team, name) for team in ("research", "product") for name in ("main", "default")}
     for queue in stack.listed("clusterqueues"):
         active = next(each for each in queue["status"]["conditions"] if each["type"] == "Active")
         assert active["status"] == "True", active["message"]
@@ -103,7 +103,7 @@ def test_what_was_done_by_hand_is_seen_and_taken_back(stack: KubernetesStack) ->
     stack._must_pass("refresh", "--yes", "--skip-preview")
     stack.up()
     assert stack.stampworks("status").returncode == 0
-    assert len(stack.listed("localqueues", "-A")) == 2
+    assert len(stack.listed("localqueues", "-A")) == 4
     assert stack.run("preview", "--expect-no-changes").returncode == 0
 
 
@@ -185,7 +185,7 @@ def test_a_change_reaches_what_it_is_about(stack: KubernetesStack) -> None:
         for name, groups in quotas.items()
     }
     assert own == {"research": "48", "product": "48"}
-    assert {one["metadata"]["name"] for one in stack.listed("localqueues", "-A")} == {"train"}
+    assert {one["metadata"]["name"] for one in stack.listed("localqueues", "-A")} == {"train", "default"}
     after = {one["urn"]: one["id"] for one in stack.exported() if "id" in one}
     gone = {urn.rpartition("::")[2] for urn in before.keys() - after.keys()}
     assert gone == {
