@@ -54,7 +54,7 @@ def start(room: Room, daemons: Iterable[Daemon]) -> None:
     """Starts those that do not run as asked for; the caller holds the room's lock."""
     for daemon in daemons:
         process, digest = _recorded(room, daemon.name)
-        if process and process.alive and digest == daemon.digest:
+        if _works(process) and digest == daemon.digest:
             continue
         _end(room, process)
         _start(room, daemon, ())
@@ -70,7 +70,12 @@ def end(room: Room, names: Iterable[str]) -> None:
 def dead(room: Room, names: Iterable[str]) -> list[str]:
     """Those of them that do not run."""
     found = [(name, _recorded(room, name)[0]) for name in names]
-    return [name for name, process in found if process is None or not process.alive]
+    return [name for name, process in found if not _works(process)]
+
+
+def _works(process: Process | None) -> bool:
+    """One that somebody has stopped does nothing until somebody else lets it go on: it is as good as dead."""
+    return process is not None and process.alive and not process.frozen
 
 
 def last_words(room: Room, name: str) -> str:
@@ -91,7 +96,7 @@ def open_door(room: Room, name: str, address: str, port: int) -> int:
     door = _door_file(room, name)
     with contextlib.suppress(FileNotFoundError, ValueError):
         known = int(door.read_text())
-        if process and process.alive:
+        if _works(process):
             return known
         with contextlib.suppress(OSError), _listening(known) as listener:
             return _open(room, name, listener, address, port)
