@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+from stampworks import catalog
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "stampworks"
@@ -238,6 +239,36 @@ def test_every_import_is_in_the_table() -> None:
         for line in violations(path.relative_to(ROOT), module, path.read_text(encoding="utf-8"), MODULES)
     ]
     assert not found, "\n" + "\n".join(found)
+
+
+OF_CLOUDS = ("stampworks.planning.clouds", "stampworks.clouds")
+
+
+def asks_which_cloud(source: str, clouds: frozenset[str]) -> list[int]:
+    """The lines that compare something with the name of a cloud."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare):
+            named = {
+                each.value for side in node.comparators for each in ast.walk(side) if isinstance(each, ast.Constant)
+            }
+            asked = isinstance(node.left, ast.Attribute | ast.Name) and ast.unparse(node.left).endswith("cloud")
+            if asked and not clouds.isdisjoint(named):
+                found.append(node.lineno)
+    return found
+
+
+def test_nobody_asks_which_cloud_it_is() -> None:
+    """What differs between clouds is in the folders of clouds: elsewhere their choices are read."""
+    clouds = frozenset(catalog.CLOUDS)
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path, module in SOURCES
+        if not any(below(module, room) for room in OF_CLOUDS)
+        for line in asks_which_cloud(path.read_text(encoding="utf-8"), clouds)
+    ]
+    assert found == []
+    assert asks_which_cloud("if plan.cloud in ('aws', 'x'): pass", clouds) == [1]
 
 
 @pytest.mark.parametrize("room", WITHOUT_PULUMI)

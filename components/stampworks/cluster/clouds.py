@@ -69,8 +69,9 @@ def _of_kubernetes(plan: Plan) -> Iterator[tuple[str, str, str]]:
         if group.role == "scheduling only" and plan.managed:
             what = f"pool {group.name} is for scheduling only, and nothing on {plan.cloud} simulates nodes"
             yield f"pools[{index}].scheduling_only", what, "take the pool out; `local` simulates as many as you like"
-        if group.role == "worker" and plan.cloud == "local" and os.geteuid():
-            what = f"nodes of pool {group.name} would run pods, and on local only root can divide a machine among pods"
+        if group.role == "worker" and group.machine.simulated and os.geteuid():
+            here = f"on {plan.cloud} only root can divide a machine among pods"
+            what = f"nodes of pool {group.name} would run pods, and {here}"
             yield f"pools[{index}]", what, "write scheduling_only: true, or do this as root"
 
 

@@ -254,9 +254,9 @@ def packages_source(plan: Plan, roster: Roster) -> str:
 
 def kubernetes_variables(plan: Plan) -> dict[str, Any]:
     """What a node needs that runs pods. On a machine made of namespaces / is an overlay already."""
-    pods = plan.network.pods
+    pods, of_namespaces = plan.network.pods, any(pool.machine.simulated for pool in plan.pools)
     return {
-        "kubernetes_node_snapshotter": "native" if plan.cloud == "local" else "overlayfs",
+        "kubernetes_node_snapshotter": "native" if of_namespaces else "overlayfs",
         **({"kubernetes_node_pods_max": pods.per_node} if pods else {}),
         "kubernetes_node_images": {PAUSE_IMAGE: dict(PAUSE), WORKLOADS_IMAGE: dict(WORKLOADS)},
         "kubernetes_node_pause": PAUSE_IMAGE,
