@@ -6,14 +6,16 @@ import json
 from typing import Any
 
 from stampworks.operations import kubernetes, kubernetes_nodes, kubernetes_status
+from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.job import Job, State, Wanted
-from stampworks.plan import WORKLOADS_IMAGE, Plan, Roster
+from stampworks.plan import WORKLOADS_IMAGE, Plan, Roster, User
 from stampworks.schedulers import jobset
 from stampworks.schedulers import kubernetes as scheduling
 from stampworks.schedulers.batch import NOTICE_S
 from stampworks.schedulers.workload import EFA
 
 _KIND = "jobsets.jobset.x-k8s.io"
+_GONE_S = 60
 _ENDED: dict[str, State] = {"Completed": "finished", "Failed": "failed"}
 
 
@@ -26,7 +28,13 @@ class KubernetesJobs:
         """What Kubernetes calls it, with its team. What is left of an earlier attempt goes first."""
         pods = pods_of(self._plan, self._roster, wanted, user)
         gone = ["delete", _KIND, wanted.name, f"--namespace={pods.team}", "--ignore-not-found", "--cascade=foreground"]
-        self._server.said(gone)
+        try:
+            self._server.said([*gone, f"--timeout={_GONE_S}s"])
+        except kubernetes.RefusedError as error:
+            if "timed out" not in str(error):
+                raise
+            left = f"pods of the earlier attempt of run {wanted.name} have not ended within {_GONE_S} s"
+            raise OperationError(left, "their nodes may be lost: see stampworks status, and submit it again") from error
         self._server.said(["create", "--filename=-"], json.dumps(jobset.manifest(pods)))
         return f"{pods.team}/{wanted.name}"
 
@@ -75,7 +83,7 @@ def pods_of(plan: Plan, roster: Roster, wanted: Wanted, user: str) -> jobset.Pod
     return jobset.Pods(
         name=wanted.name,
         workload=wanted.workload,
-        team=declared.accounts[0] if declared and declared.accounts else scheduling.teams(plan)[0].name,
+        team=_team(plan, declared),
         user=user,
         uid=declared.uid if declared else 0,
         folder=wanted.folder,
@@ -95,6 +103,16 @@ def pods_of(plan: Plan, roster: Roster, wanted: Wanted, user: str) -> jobset.Pod
         environment={"FI_PROVIDER": "efa"} if devices else {},
         elastic=wanted.workload == "training",
     )
+
+
+def _team(plan: Plan, user: User | None) -> str:
+    """Who is nobody of the plan is root."""
+    if user and user.accounts:
+        return user.accounts[0]
+    if user and plan.scheduler.accounts:
+        what = f"{user.name} is of no account, and so of no team whose nodes a run could have"
+        raise InputError(what, f"write accounts: [{plan.scheduler.accounts[0].name}] at the user, and run pulumi up")
+    return scheduling.teams(plan)[0].name
 
 
 def _devices(plan: Plan, wanted: Wanted) -> dict[str, str]:
