@@ -179,19 +179,19 @@ def test_only_the_first_storage_says_something() -> None:
 
 
 def test_a_kubernetes_keeps_no_queue() -> None:
-    """What is said of a volume is said of what its scheduler keeps there; a subnet is not called as a range is."""
+    """Where the cloud runs it, no volume of ours has its state; a subnet is not called as a range is."""
     data = {**DECLARED, "scheduler": {"kind": "kubernetes"}}
     plan = side("a", data).plan
     assert plan
-    said = next(each.why for each in plan.reasons if each.path == "groups.head.volumes")
-    assert said == "apart from the controller's disk, so that a new disk does not lose the state of Kubernetes"
+    assert not plan.controller.volumes
     assert [subnet.name for subnet in plan.network.subnets if not subnet.name.startswith("rail")] == [
         "nodes",
         "storage",
         "egress",
         "control-plane",
     ]
-    assert "(the state of Kubernetes, fast)" in one(reviewed(data, in_zone("us-east-2b", data)), "pools[gpu].zone").why
+    why = one(reviewed(data, in_zone("us-east-2b", data)), "pools[gpu].zone").why
+    assert why.startswith("what is protected would be made anew, empty (fast): ")
     assert "queue" not in review_markdown(reviewed(data, in_zone("us-east-2b", data)))
 
 

@@ -78,7 +78,7 @@ cloud: aws
 region: us-east-1
 network: {cidr: 10.0.0.0/16, services_cidr: 172.30.0.0/16}
 pools:
-  - {name: gpu, machine: p5, count: 40, count_min: 2, zone: us-east-1a}
+  - {name: gpu, machine: p5, count: 40, zone: us-east-1a}
   - {name: spare, machine: p5, count: 2, purchase: block, reservation: cr-0123456789abcdef0}
 fabric: {kind: efa}
 storage:

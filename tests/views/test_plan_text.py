@@ -187,7 +187,7 @@ def test_addresses_of_pods() -> None:
     text = text_of(plan_of(cloud="aws", region="us-east-1", pools=[pool], scheduler=kubernetes), ())
     assert section(text, "Pods and services (Amazon VPC CNI with prefixes)") == [
         "  what      range          a node takes      nodes  nodes at most",
-        "  pods      subnet nodes   112 for 110 pods      5            285",
+        "  pods      subnet nodes   112 for 110 pods      6            285",
         "  services  172.20.0.0/16  -                     -              -",
     ]
     assert "Pods and services" not in text_of(aws(), ())
