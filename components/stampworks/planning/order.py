@@ -85,7 +85,7 @@ def making(plan: Plan) -> tuple[Operation, ...]:
         *((("storage", ", ".join(each.name for each in plan.storage)),) if plan.storage else ()),
         ("head", f"{plan.controller.name} starts"),
         *((("nodes", f"{', '.join(map(_words, pools))} start"),) if pools else ()),
-        ("playbook", "all nodes are configured"),
+        *_configured(plan, "all nodes are configured"),
         *_proof(plan),
     ]
     return tuple(Operation(stage, text) for stage, text in steps)
@@ -105,7 +105,7 @@ def _steps(changes: Sequence[Change], a: Plan, b: Plan) -> Iterator[tuple[Stage,
     if "roll" in stages and not rolled:
         yield "roll", "the next one goes by it"
     if rolled or stages - {"proof", "roll"}:
-        yield "playbook", "all nodes are configured; jobs go on"
+        yield from _configured(b, "all nodes are configured; jobs go on")
     yield from _proof(b) if changes else ()
     for step in gone:
         if step.field == "groups":
@@ -146,7 +146,9 @@ def _roll(rolled: Sequence[Change], a: Plan, b: Plan) -> Iterator[str]:
     jobs = "their jobs end first" if b.roll.jobs == "wait" else "their jobs start anew elsewhere"
     done = "other cables" if all(_recables(each.difference, b) for each in rolled) else "a new disk"
     for each in restarted(rolled, a, b):
-        if each.group == b.controller.name:
+        if b.managed:
+            yield f"{_words(each)} a few at a time, by the cloud itself: no proof follows"
+        elif each.group == b.controller.name:
             yield f"{_words(each)} first, while jobs go on"
         elif _logins(each.group, b):
             yield f"{_words(each)} one by one: who is logged in there is logged out, while jobs go on"
@@ -155,10 +157,15 @@ def _roll(rolled: Sequence[Change], a: Plan, b: Plan) -> Iterator[str]:
             yield f"{_words(each)} {waves}: {jobs}, then {done} and a proof"
 
 
+def _configured(plan: Plan, text: str) -> tuple[tuple[Stage, str], ...]:
+    """By no playbook where nodes are the cloud's own."""
+    return () if plan.managed else (("playbook", text),)
+
+
 def _proof(plan: Plan) -> tuple[tuple[Stage, str], ...]:
     proof = plan.proof
     measured = f"what changed is measured: level {proof.level}, at most {proof.budget_minutes} min"
-    return (("proof", measured),) if proof.level != "none" else ()
+    return (("proof", measured),) if proof.level != "none" and not plan.managed else ()
 
 
 def _stage(each: Change) -> Stage:
