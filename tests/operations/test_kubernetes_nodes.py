@@ -133,6 +133,10 @@ def test_who_makes_room_runs_until_its_pods_have_ended(server: StandIn) -> None:
     assert kubernetes_nodes.runs(server) == {"gpu-001": ("pod research/long-0",)}
     server.others = [gang("long", "gpu-002"), pod("long-0", "gpu-001", labels=labels)]
     assert kubernetes_nodes.runs(server) == {"gpu-001": ("pod research/long-0",), "gpu-002": ("run research/long",)}
+    ended = gang("long", "gpu-002")
+    ended["status"]["conditions"].append({"type": "Finished", "status": "True"})
+    server.others = [ended, pod("long-0", "gpu-001", labels=labels)]
+    assert kubernetes_nodes.runs(server) == {}
 
 
 def test_who_is_to_start_anew_elsewhere_is_stopped_first(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
