@@ -51,7 +51,8 @@ class StandIn(Server):
         self.told: list[str] = []
 
     def listed(self, kinds: str, *_: str, limit_s: float = 0) -> list[Any]:  # noqa: ARG002
-        return self.there if kinds == "nodes" else self.others
+        asked = kinds.split(",")
+        return [*(self.there if "nodes" in asked else []), *(self.others if asked != ["nodes"] else [])]
 
     def said(self, words: Sequence[str], given: str = "", limit_s: float = 0) -> str:  # noqa: ARG002
         self.told.append(" ".join(words))

@@ -133,10 +133,14 @@ def test_who_makes_room_runs_until_its_pods_have_ended(server: StandIn) -> None:
     assert kubernetes_nodes.runs(server) == {"gpu-001": ("pod research/long-0",)}
     server.others = [gang("long", "gpu-002"), pod("long-0", "gpu-001", labels=labels)]
     assert kubernetes_nodes.runs(server) == {"gpu-001": ("pod research/long-0",), "gpu-002": ("run research/long",)}
-    ended = gang("long", "gpu-002")
-    ended["status"]["conditions"].append({"type": "Finished", "status": "True"})
-    server.others = [ended, pod("long-0", "gpu-001", labels=labels)]
-    assert kubernetes_nodes.runs(server) == {}
+
+
+def test_what_a_lost_node_had_does_not_run_on_the_next_of_its_name(server: StandIn) -> None:
+    old, new = pod("old", "gpu-001"), pod("new", "gpu-001")
+    server.there[0]["metadata"]["creationTimestamp"] = "2026-11-24T12:00:00Z"
+    old["status"]["startTime"], new["status"]["startTime"] = "2026-11-24T11:59:59Z", "2026-11-24T12:00:00Z"
+    server.others = [old, new]
+    assert kubernetes_nodes.runs(server) == {"gpu-001": ("pod research/new",)}
 
 
 def test_who_is_to_start_anew_elsewhere_is_stopped_first(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:

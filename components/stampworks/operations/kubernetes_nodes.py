@@ -24,7 +24,6 @@ HELD = "stampworks/held"
 _REQUEUED = "stampworks/requeued"
 """The annotation of a gang that a roll has stopped, for as long as it may not start again."""
 _STOPPED_S, _POLL_S = 60.0, 0.5
-_JOBSET = "jobset.sigs.k8s.io/jobset-name"
 _ANYBODY = DrainReason("person", "somebody", "cordoned")
 _ENDED = ("Succeeded", "Failed")
 
@@ -244,34 +243,35 @@ def _uncordon(server: Server, names: Sequence[str]) -> dict[str, dict[str, Any]]
 
 def runs(server: Server) -> dict[str, tuple[str, ...]]:
     """By node, what somebody runs there: gangs that were let start, whose pods may be about to come, and other pods:
-    those of a gang among them that has to make room, and saves what it has. One that is through runs nowhere: what a
-    lost node has of it, nobody could end there."""
+    those of a gang among them that has to make room, and saves what it has."""
     found: dict[str, list[str]] = {}
     gangs: set[tuple[str, str, str]] = set()
-    through: set[tuple[str, str]] = set()
-    there = server.listed("pods,workloads.kueue.x-k8s.io", "--all-namespaces")
-    for each in sorted(there, key=lambda one: one["kind"] != "Workload"):
+    there = server.listed("nodes,pods,workloads.kueue.x-k8s.io", "--all-namespaces")
+    born = {name_of(each): each["metadata"].get("creationTimestamp", "") for each in there if each["kind"] == "Node"}
+    for each in sorted((one for one in there if one["kind"] != "Node"), key=lambda one: one["kind"] != "Workload"):
         team, name = _where(each)
         if each["kind"] == "Workload":
             owner = kubernetes.owner(each["metadata"])
             for node in kubernetes.holds(each):
                 found.setdefault(node, []).append(f"run {team}/{owner}")
                 gangs.add((team, owner, node))
-            if kubernetes.is_true(each, "Finished"):
-                through.add((team, owner))
-        elif team != PROOF and _runs(each) and not _is_said(each, gangs, through):
+        elif team != PROOF and _runs(each, born) and not _is_of(each, team, gangs):
             found.setdefault(each["spec"].get("nodeName", ""), []).append(f"pod {team}/{name}")
     return {node: tuple(what) for node, what in found.items() if node}
 
 
-def _is_said(pod: Manifest, gangs: set[tuple[str, str, str]], through: set[tuple[str, str]]) -> bool:
-    """Whether it is one of a gang that was said to be there, or that is through."""
-    team, gang = pod["metadata"]["namespace"], pod["metadata"].get("labels", {}).get(_JOBSET, "")
-    return (team, gang) in through or (team, gang, pod["spec"].get("nodeName", "")) in gangs
+def _is_of(pod: Manifest, team: str, gangs: set[tuple[str, str, str]]) -> bool:
+    """Whether it is one of a gang that was said to be there."""
+    gang = pod["metadata"].get("labels", {}).get("jobset.sigs.k8s.io/jobset-name", "")
+    return (team, gang, pod["spec"].get("nodeName", "")) in gangs
 
 
-def _runs(pod: Manifest) -> bool:
-    """What is on every node runs beside whatever else does."""
+def _runs(pod: Manifest, born: Mapping[str, str]) -> bool:
+    """What is on every node runs beside whatever else does. What began before its node was made is of one that is gone,
+    and only has not been forgotten yet."""
+    began, made = pod["status"].get("startTime", ""), born.get(pod["spec"].get("nodeName", ""), "")
+    if began and began < made:  # both in UTC and of one form
+        return False
     daemons = any(each["kind"] in ("DaemonSet", "Node") for each in pod["metadata"].get("ownerReferences", ()))
     return not daemons and pod["status"].get("phase") not in _ENDED
 
