@@ -423,7 +423,7 @@ def test_add_ons_are_releases_of_helm_one_after_the_other() -> None:
     assert ("NicClusterPolicy", "base-nicclusterpolicy-nic-cluster-policy") in recorder.seen
     made = [kind for kind, _ in recorder.seen]
     assert made.index("NicClusterPolicy") > made.index("Release")
-    answering = [recorder.seen.index(("Release", f"base-{name}")) for name in ("kueue", "jobset")]
+    answering = [[*recorder.seen].index(("Release", f"base-{name}")) for name in ("kueue", "jobset")]
     assert made.index("ResourceFlavor") > max(answering)
 
 
