@@ -22,6 +22,7 @@ HDD = Options("fsx-lustre", "PERSISTENT_1 HDD", 12, 6000)
 SCRATCH = Options("fsx-lustre", "SCRATCH_2", capacity=1200)
 AZURE = Options("azure-managed-lustre", mbps_per_tib=125, capacity=16 * 1024)
 GOOGLE = Options("google-managed-lustre", "set performance", 1000, 9000)
+ZFS = Options("fsx-openzfs", "SINGLE_AZ_2", capacity=1024, throughput_mbps=640)
 ORACLE = Options("oracle-managed-lustre", mbps_per_tib=250, capacity=31200)
 
 LEGAL = [
@@ -33,6 +34,9 @@ LEGAL = [
     ("aws", SCRATCH),
     ("aws", Options("fsx-lustre", "SCRATCH_1", capacity=7200)),
     ("aws", Options("fsx-lustre", "PERSISTENT_1 SSD", 50, 2400)),
+    ("aws", ZFS),
+    *(("aws", dataclasses.replace(ZFS, throughput_mbps=mbps)) for mbps in (160, 3840, 7680, 10240)),
+    *(("aws", dataclasses.replace(ZFS, tier="SINGLE_AZ_HA_1", throughput_mbps=mbps)) for mbps in (64, 3072, 4096)),
     ("azure", AZURE),
     ("google", GOOGLE),
     ("google", Options("google-managed-lustre", "dynamic", capacity=944_000)),
@@ -80,6 +84,12 @@ ILLEGAL: list[tuple[str, Options, dict[str, Any], str, str, str]] = [
         *("aws", FSX, {"mbps_per_tib": 200}, "mbps_per_tib"),
         "Amazon FSx for Lustre PERSISTENT_2 SSD does not come with 200 MB/s per TiB",
         "write mbps_per_tib: 125, 250, 500 or 1000",
+    ),
+    (
+        *("aws", ZFS, {"throughput_mbps": 512}, "throughput_mbps"),
+        "512 MB/s is no throughput_mbps of Amazon FSx for OpenZFS SINGLE_AZ_2: legal are 160 to 320 in steps of 160, "
+        "640 to 1280 in steps of 640, 2560 to 5120 in steps of 1280, 7680 to 10240 in steps of 2560",
+        "write throughput_mbps: 320 or 640",
     ),
     (
         *("aws", SCRATCH, {"mbps_per_tib": 200}, "mbps_per_tib"),
@@ -308,6 +318,7 @@ def test_what_is_not_published_is_unknown_and_listed() -> None:
 def test_bought_throughput_and_metadata_are_delivered() -> None:
     """Where they are bought, they are what was bought."""
     assert getattr(delivered(TIERING, "aws").read, "value", None) == 8.0
+    assert getattr(delivered(ZFS, "aws").read, "value", None) == 0.64
     assert delivered(TIERING, "aws").write is UNKNOWN
     assert getattr(delivered(EFA, "aws").metadata_iops, "value", None) == 12000
 
@@ -389,6 +400,9 @@ CHANGES: list[tuple[Options, dict[str, Any], Any]] = [
     (dataclasses.replace(FSX, features=("compression",)), {"features": ()}, "in place"),
     (HDD, {"features": ("hdd-read-cache",)}, "replace"),
     (dataclasses.replace(HDD, features=("hdd-read-cache",)), {"features": ()}, "replace"),
+    (ZFS, {"capacity": 2048, "throughput_mbps": 160, "features": ("compression",)}, "in place"),
+    (ZFS, {"capacity": 512}, "refused"),
+    (ZFS, {"tier": "SINGLE_AZ_HA_2"}, "replace"),
     (AZURE, {"capacity": 32 * 1024}, "replace"),
     (AZURE, {"mbps_per_tib": 250}, "replace"),
     (AZURE, {"features": ("compression",)}, UNKNOWN),

@@ -216,11 +216,23 @@ changes:
   - {name: login nodes, path: scheduler.login_nodes, value: 2}
   - {name: another machine, path: pools.gpu.machine, value: g6}
   - {name: an address on each card, path: network.card_addresses, value: true}
-  - name: one more file system
+  - name: more file systems
     path: storage
     value:
       - {name: shared, kind: efs, tier: regional, mount: /shared, protect: false}
       - {name: data, kind: fsx-lustre, tier: SCRATCH_2, capacity: 1200, mount: /data, protect: false}
+      - name: homes
+        kind: fsx-openzfs
+        tier: SINGLE_AZ_HA_2
+        capacity: 1024
+        throughput_mbps: 320
+        features: [compression, backups]
+        mount: /homes
+        protect: false
+  - {name: larger and faster homes, path: storage.homes, value:
+     {name: homes, kind: fsx-openzfs, tier: SINGLE_AZ_HA_2, capacity: 2048, throughput_mbps: 640,
+      features: [compression, root-squash], mount: /homes, protect: false}}
+  - {name: homes without a standby, path: storage.homes.tier, value: SINGLE_AZ_2}
   - {name: a larger file system, path: storage.data.capacity, value: 2400}
   - {name: another file system, path: storage.data.tier, value: SCRATCH_1}
 """
@@ -243,9 +255,23 @@ def test_what_a_change_does(rehearse: Rehearse) -> None:
     assert {op for op, _ in done["login nodes"]} == {"create"}, "nothing else is touched"
     assert done["another machine"] == {("update", "LaunchTemplate"), ("update", "Group")}
     assert done["an address on each card"] == {("update", "LaunchTemplate"), ("update", "Group")}
-    assert done["one more file system"] == {("create", "LustreFileSystem")}
+    assert done["more file systems"] == {("create", "LustreFileSystem"), ("create", "OpenZfsFileSystem")}
+    assert done["larger and faster homes"] == {("update", "OpenZfsFileSystem")}
+    assert done["homes without a standby"] == {("replace", "OpenZfsFileSystem")}
     assert done["a larger file system"] == {("update", "LustreFileSystem")}
     assert done["another file system"] == {("replace", "LustreFileSystem")}
+
+
+def test_homes_on_openzfs(rehearse: Rehearse) -> None:
+    """As they were declared last, where they were made anew; nothing is left over when they go."""
+    [made] = rehearse("aws-dev-g6", CHANGES).of("OpenZfsFileSystem")
+    declared = ("deploymentType", "storageCapacity", "throughputCapacity", "automaticBackupRetentionDays")
+    assert [made[key] for key in declared] == ["SINGLE_AZ_2", 2048, 640, 0]
+    assert made["skipFinalBackup"] is True
+    volume = made["rootVolumeConfiguration"]
+    assert volume["dataCompressionType"] == "LZ4"
+    [exported] = volume["nfsExports"]["clientConfigurations"]
+    assert exported == {"clients": "*", "options": ["rw", "crossmnt", "root_squash"]}
 
 
 MANAGED = """\

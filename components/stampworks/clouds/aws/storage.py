@@ -123,13 +123,39 @@ def _nfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> ef
     return made
 
 
-_KINDS = {"fsx-lustre": _lustre, "efs": _nfs, "s3": bucket.create}
+def _zfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> fsx.OpenZfsFileSystem:
+    squash = "root_squash" if "root-squash" in storage.features else "no_root_squash"
+    return fsx.OpenZfsFileSystem(
+        name,
+        subnet_ids=place.subnets["storage"].id,
+        security_group_ids=[place.storage.id],
+        deployment_type=storage.tier,
+        storage_type="SSD",
+        storage_capacity=storage.capacity,
+        throughput_capacity=storage.throughput_mbps,
+        root_volume_configuration={
+            "data_compression_type": "LZ4" if "compression" in storage.features else "NONE",
+            # Who gets there at all is the security group's to say.
+            "nfs_exports": {"client_configurations": [{"clients": "*", "options": ["rw", "crossmnt", squash]}]},
+        },
+        automatic_backup_retention_days=_BACKUP_DAYS if "backups" in storage.features else 0,
+        copy_tags_to_backups=True if "backups" in storage.features else None,
+        skip_final_backup=not storage.protect,  # it would be left over, and billed, of what nobody wants to keep
+        tags=place.tags(storage.name),
+        opts=opts,
+    )
+
+
+_KINDS = {"fsx-lustre": _lustre, "fsx-openzfs": _zfs, "efs": _nfs, "s3": bucket.create}
 
 
 # Amazon FSx for Lustre User Guide, "Mounting your Amazon FSx file system automatically"; Amazon EFS User Guide,
-# "Recommended NFS mount settings"; read 2026-11-22.
+# "Recommended NFS mount settings"; read 2026-11-22. Of OpenZFS the root volume is mounted, which is called /fsx (API
+# reference, OpenZFSVolumeConfiguration, VolumePath, read 2026-11-24), and by ports that only root has: its exports are
+# `secure`, as exports(5) has it where nobody says another thing.
 _LUSTRE_OPTIONS = "relatime,flock,_netdev"
 _NFS_OPTIONS = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,_netdev"
+_ZFS_OPTIONS = "nfsvers=4.2,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,_netdev"
 _BUCKET_OPTIONS = "allow-other,nosuid,nodev,_netdev"
 
 
@@ -138,6 +164,8 @@ def mount(storage: Storage, made: Any) -> pulumi.Output[Mount]:
     source: pulumi.Output[str]
     if storage.kind == "efs":
         source, kind, options = pulumi.Output.concat(made.dns_name, ":/"), "nfs4", _NFS_OPTIONS
+    elif storage.kind == "fsx-openzfs":
+        source, kind, options = pulumi.Output.concat(made.dns_name, ":/fsx"), "nfs4", _ZFS_OPTIONS
     elif storage.kind == "s3":
         source, kind, options = pulumi.Output.concat("s3://", made.bucket), "mount-s3", _BUCKET_OPTIONS
     else:
