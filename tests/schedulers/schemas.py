@@ -14,8 +14,8 @@ ENVIRONMENT = Path(__file__).resolve().parents[2] / ".venv"
 FOLDERS = (
     "kubernetes/share/kueue/crd/bases",
     "kubernetes/share/jobset/crd/bases",
-    "schemas/trainer",
-    "schemas/mpi-operator",
+    "published/schemas/trainer",
+    "published/schemas/mpi-operator",
 )
 
 

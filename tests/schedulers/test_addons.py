@@ -22,8 +22,10 @@ GOLDEN = Path(__file__).parent / "golden-addons"
 HELM = ROOT / ".venv" / "kubernetes" / "bin" / "helm"
 CHARTS = "STAMPWORKS_CHARTS"
 """A folder of charts by their names, as `helm pull --untar` leaves them."""
-BUILT, BUILT_CHARTS = ("kueue", "jobset"), ROOT / ".venv" / "kubernetes" / "share" / "charts"
-"""Those that come with what is built for this machine."""
+HERE = (ROOT / ".venv" / "kubernetes" / "share" / "charts", ROOT / ".venv" / "published" / "charts")
+"""Those of what is built for this machine, and those that Go modules have."""
+ELSEWHERE = ("gpu-operator", "network-operator")
+"""Whose charts no registry of packages has at the release's versions."""
 NAMELESS = {"operator.tag", "operator.nodeSelector", "image.tag", "worker.config.sources"}
 """What charts read although their own values do not have it: that it works, the rendered text says."""
 DECLARED: dict[str, tuple[str, str, str, dict[str, Any]]] = {
@@ -153,10 +155,11 @@ def chart(one: AddOn) -> Path:
     """Where it lies on this machine; nothing of anybody's charts is in the project."""
     if not HELM.exists():
         pytest.skip("there is no Helm here: python3 -m tools.prepare --kubernetes")
-    if one.name in BUILT:
-        return BUILT_CHARTS / one.chart
-    found = Path(os.environ.get(CHARTS, "/nowhere"), one.chart)
-    if not found.is_dir():
+    folders = (*HERE, Path(os.environ.get(CHARTS, "/nowhere")))
+    found = next((folder / one.chart for folder in folders if (folder / one.chart).is_dir()), None)
+    if found is None:
+        if one.name not in ELSEWHERE:
+            pytest.fail(f"the chart {one.chart} is missing: python3 -m tools.prepare --kubernetes --training")
         where = f"{addons.chart(one)[1] or one.repository}, {one.chart} {one.version}"
         pytest.skip(f"nobody has this chart here: put it from {where} into a folder and name that in {CHARTS}")
     return found

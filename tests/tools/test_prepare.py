@@ -18,7 +18,7 @@ import pytest
 from stampworks import catalog
 from stampworks.clouds.local.room import commands, privileges
 
-from tools.prepare import ROOT, engine, golang, kubernetes, python_packages, schemas, shared, system, training
+from tools.prepare import ROOT, engine, golang, kubernetes, published, python_packages, shared, system, training
 from tools.prepare.__main__ import prepare
 from tools.prepare.progress import Step, StepError, step
 
@@ -284,26 +284,41 @@ def test_a_kubernetes_is_built_once(clone: Path, programs: Path, tmp_path: Path)
         assert json.loads((link / "versions.json").read_text()) == release.kubernetes
 
 
-def test_schemas_are_those_that_were_pinned(clone: Path, programs: Path, tmp_path: Path) -> None:
-    """Nothing but the definitions is taken; a module whose content is another one leaves nothing."""
+def test_what_others_publish_is_what_was_pinned(clone: Path, programs: Path, tmp_path: Path) -> None:
+    """Nothing else is taken of a module; one whose content is another one leaves nothing."""
     modules = {"Dir": str(tmp_path / "module"), "Sum": "h1:other"}
-    for _, _, _, files in schemas.PINNED.values():
-        file = tmp_path / "module" / files.replace("*", "things")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
-        file.with_name("deployment.yaml").touch()
+    for _, _, files in published.PINNED:
+        place = tmp_path / "module" / files.replace("*", "things")
+        place = place if place.suffix else place / "Chart.yaml"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+        place.chmod(0o444)
+    (tmp_path / "module" / "manifests" / "base" / "deployment.yaml").touch()
+    for folder in (tmp_path / "module").rglob("charts/*"):
+        folder.chmod(0o555)
     cache = tmp_path / "cache"
     cache.mkdir()
     provide(programs, "go", f"case $1 in version) echo go1.26.8 ;; *) echo '{json.dumps(modules)}' ;; esac")
     with pytest.raises(StepError, match=r"github.com/kubeflow/trainer/v2 v2.1.0 is not what it was: h1:other"):
-        schemas.ensure_schemas(quiet(), clone, cache)
+        published.ensure_published(quiet(), clone, cache)
     assert list(cache.iterdir()) == []
-    sums = "; ".join(f"*{module}@*) sum={content}" + " ;" for module, _, content, _ in schemas.PINNED.values())
+    pinned = {module for _, module, _ in published.PINNED}
+    sums = "; ".join(f"*{module.path}@*) sum={module.content}" + " ;" for module in pinned)
     told = json.dumps({**modules, "Sum": "SUM"}).replace("SUM", "'$sum'")
     provide(programs, "go", f"case $*$1 in *version) echo go1.26.8; exit ;; {sums} esac; echo '{told}'")
-    schemas.ensure_schemas(quiet(), clone, cache)
-    found = {f"{file.parent.name}/{file.name}" for file in (clone / ".venv" / "schemas").resolve().glob("*/*")}
-    assert found == {"trainer/trainer.kubeflow.org_things.yaml", "mpi-operator/kubeflow.org_things.yaml"}
+    published.ensure_published(quiet(), clone, cache)
+    made = (clone / ".venv" / "published").resolve()
+    taken = {str(file.relative_to(made)) for file in made.rglob("*.yaml")}
+    assert taken == {
+        "schemas/trainer/trainer.kubeflow.org_things.yaml",
+        "schemas/mpi-operator/kubeflow.org_things.yaml",
+        "charts/aws-efa-k8s-device-plugin/Chart.yaml",
+        "charts/node-feature-discovery/Chart.yaml",
+        "charts/metrics-server/Chart.yaml",
+        "charts/kubeflow-trainer/Chart.yaml",
+        "charts/kubeflow-trainer/charts/jobset/Chart.yaml",
+    }
+    assert all(file.stat().st_mode & 0o200 for file in made.rglob("*"))
 
 
 def test_an_engine_goes_with_the_last_clone_that_uses_it(clone: Path, programs: Path, tmp_path: Path) -> None:

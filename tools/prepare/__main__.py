@@ -15,7 +15,7 @@ from pathlib import Path
 
 from stampworks.paths import cache_dir
 
-from . import ROOT, engine, image, kubernetes, python_packages, schemas, system, training
+from . import ROOT, engine, image, kubernetes, published, python_packages, system, training
 from .progress import StepError, step
 
 
@@ -24,7 +24,7 @@ def main() -> int:
     extent = parser.add_mutually_exclusive_group()
     extent.add_argument("--python", action="store_true", help="only the virtual environment")
     extent.add_argument("--image", action="store_true", help="also the image that local nodes start from")
-    parser.add_argument("--training", action="store_true", help="also what tests need: torch, and schemas")
+    parser.add_argument("--training", action="store_true", help="also what tests need: torch, and what others publish")
     parser.add_argument("--kubernetes", action="store_true", help="also the programs of a Kubernetes on this machine")
     parser.add_argument("--long", action="store_true", help="also the programs that only long tests need")
     asked = parser.parse_args()
@@ -79,8 +79,8 @@ def prepare(
         with problems.collected(), step("kubernetes") as shown:
             kubernetes.ensure_kubernetes(shown, root, cache)
     if with_training:
-        with problems.collected(), step("schemas") as shown:
-            schemas.ensure_schemas(shown, root, cache)
+        with problems.collected(), step("published") as shown:
+            published.ensure_published(shown, root, cache)
     if with_image and not problems.texts:
         with problems.collected(), step("node image") as shown:
             image.ensure_image(shown, root)
