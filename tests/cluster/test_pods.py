@@ -427,6 +427,39 @@ def test_a_pool_that_goes_lets_its_work_end_first(stack: KubernetesStack) -> Non
     assert stack.stampworks("status").returncode == 0
 
 
+def test_a_pool_becomes_one_for_scheduling_only_and_back(stack: KubernetesStack) -> None:
+    """Machines leave as those of a pool that goes do, and then others have their names; the same on the way back. What
+    is not through in time is as before, and so are the nodes."""
+    asked(stack, "submit", "training", "last", *TINY, "--nodes", "1", "--set", "steps=600")
+    until(stack, "last", 5)
+    pools = ("count: 2}", "count: 2, scheduling_only: true}")
+    stack.edit(*pools)
+    stack.up()
+    [ended] = stack.listed("jobsets", "--namespace=research")
+    assert (ended["metadata"]["name"], ended["status"]["terminalState"]) == ("last", "Completed")
+    assert [simulated(node) for node in stack.listed("nodes")] == [True, True]
+    with stack.entered():
+        assert room.read_nodes(stack.cluster) == []
+    shown = stack.run("preview", "--refresh", "--expect-no-changes")
+    assert shown.returncode == 0, shown.stdout
+    stack.submit(gang("seeming", "research", len(NODES)))
+    stack.seen("seeming", "running")
+    stack.edit(*reversed(pools))
+    late = stack.run("up", "--yes", "--skip-preview")
+    assert late.returncode != 0
+    assert "gpu-001, gpu-002 did not become free within 1 minutes: nothing was removed" in late.stdout
+    assert stack.stampworks("status").returncode == 0
+    stack.clear()
+    stack.up()
+    assert [simulated(node) for node in stack.listed("nodes")] == [False, False]
+    assert stack.stampworks("status").returncode == 0
+    assert stack.run("preview", "--refresh", "--expect-no-changes").returncode == 0
+
+
+def simulated(node: dict[str, Any]) -> bool:
+    return "kwok.x-k8s.io/node" in node["metadata"].get("annotations", {})
+
+
 def test_certificates_that_have_ended_are_made_anew(stack: KubernetesStack) -> None:
     """As after a year without an `up`: `status` says it in words, and the next `up` has everybody believed again.
 

@@ -15,6 +15,7 @@ import pytest
 from stampworks import planning
 from stampworks.declaration import load_stack
 from stampworks.operations.errors import InputError
+from stampworks.operations.jobs import Asked
 from stampworks.operations.manifests import written_down
 from stampworks.plan import Plan
 from stampworks.schedulers.kubeflow import KINDS, Kind
@@ -41,7 +42,7 @@ PLANS: dict[str, Callable[[], Plan]] = {"local": local, "efa": on_efa}
 
 
 def rendered(plan: str, kind: Kind, **more: Any) -> list[dict[str, Any]]:
-    return written_down(PLANS[plan](), kind, "registry.example/workloads:1", "training", "demo", **more)
+    return written_down(PLANS[plan](), kind, "registry.example/workloads:1", Asked("training", "demo", **more))
 
 
 def by_kind(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -186,4 +187,4 @@ def test_what_cannot_be_written_down_says_why() -> None:
         (local(), "mpijob", "some", "alice", "sshd in the pods of an MPIJob logs root in, and not alice"),
     ):
         with pytest.raises(InputError, match=words):
-            written_down(plan, kind, image, "training", "demo", user=user)  # type: ignore[arg-type]
+            written_down(plan, kind, image, Asked("training", "demo", user=user))  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from stampworks.cli.output import Progress
     from stampworks.operations.job import Job
-    from stampworks.operations.jobs import Piece
+    from stampworks.operations.jobs import Asked, Piece
 
 _HEADER = ("run", "workload", "state", "job", "user", "nodes", "since", "why")
 _CODES = {"finished": exits.FINE, "unknown": exits.UNKNOWN}
@@ -72,19 +72,15 @@ def submit_run(arguments: argparse.Namespace) -> int:
     from stampworks.printable import printable
 
     file = _content(arguments.options) if arguments.options else ""
+    of = (arguments.workload, arguments.name, arguments.nodes, arguments.pool, arguments.user)
+    asked = jobs.Asked(*of, file, tuple(arguments.set))
     if arguments.kind:
-        return _print_manifests(arguments, file)
+        return _print_manifests(arguments, asked)
     if arguments.image:
         raise exits.CliError("--image is of what --print prints", "leave it out, or say --print jobset")
     plan, roster = stacks.cluster_of(arguments.stack)
     with Progress(f"submitting {arguments.name}"):
-        run = jobs.prepare(
-            plan,
-            roster,
-            *(arguments.workload, arguments.name, arguments.nodes, arguments.pool, arguments.user),
-            file=file,
-            settings=tuple(arguments.set),
-        )
+        run = jobs.prepare(plan, roster, asked)
         number = jobs.submit(plan, roster, run)
     for warning in run.warnings:
         print(f"warning: {printable(warning)}", file=sys.stderr)
@@ -106,19 +102,13 @@ def submit_run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _print_manifests(arguments: argparse.Namespace, file: str) -> int:
+def _print_manifests(arguments: argparse.Namespace, asked: Asked) -> int:
     """Fine whenever there is something to print."""
     import yaml
 
     from stampworks.operations.manifests import written_down
 
-    objects = written_down(
-        stacks.plan_of(arguments.stack),
-        *(arguments.kind, arguments.image),
-        *(arguments.workload, arguments.name, arguments.nodes, arguments.pool, arguments.user),
-        file=file,
-        settings=tuple(arguments.set),
-    )
+    objects = written_down(stacks.plan_of(arguments.stack), arguments.kind, arguments.image, asked)
     if arguments.json:
         print(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, indent=2))
     else:

@@ -41,6 +41,7 @@ def assemble(
             group=group,
             labels=labels,
             capacity=kubernetes.capacity(group),
+            drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
             opts=pulumi.ResourceOptions(parent=parent),
         )
     # Without the word it would stand in every preview and in the state for all to read.

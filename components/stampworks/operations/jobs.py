@@ -40,6 +40,22 @@ class UsedError(OperationError):
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What somebody wants to run, in words that nobody has judged yet."""
+
+    workload: Workload
+    name: str
+    nodes: int = 0
+    """0 means all of them."""
+    pool: str = ""
+    """Without one those of the default queue."""
+    user: str = "root"
+    file: str = ""
+    """What is in a JSON file of options."""
+    settings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Run:
     """What is to be submitted, judged as far as that can be done before."""
 
@@ -59,40 +75,20 @@ class Piece:
     events: str
 
 
-def prepare(
-    plan: Plan,
-    roster: Roster,
-    workload: Workload,
-    name: str,
-    nodes: int = 0,
-    pool: str = "",
-    user: str = "root",
-    file: str = "",
-    settings: tuple[str, ...] = (),
-) -> Run:
-    """A run on `nodes` nodes, of a pool or of the default queue; 0 means all of them. Changes nothing."""
-    wanted, options, there = wanted_of(plan, roster, workload, name, nodes, pool, user, file, settings)
+def prepare(plan: Plan, roster: Roster, asked: Asked) -> Run:
+    """Changes nothing."""
+    wanted, options, there = wanted_of(plan, roster, asked)
     scheduler = of_cluster(plan, roster)
     resumes = _check_free(roster, scheduler, wanted, options)
-    return Run(
-        wanted, user, options | cluster_options(plan, roster, there), _warnings(plan, scheduler, there, wanted), resumes
-    )
+    warnings = _warnings(plan, scheduler, there, wanted)
+    return Run(wanted, asked.user, options | cluster_options(plan, roster, there), warnings, resumes)
 
 
-def wanted_of(
-    plan: Plan,
-    roster: Roster,
-    workload: Workload,
-    name: str,
-    nodes: int,
-    pool: str,
-    user: str,
-    file: str,
-    settings: tuple[str, ...],
-) -> tuple[Wanted, dict[str, Any], tuple[str, ...]]:
+def wanted_of(plan: Plan, roster: Roster, asked: Asked) -> tuple[Wanted, dict[str, Any], tuple[str, ...]]:
     """What a run wants, what its programs are told, and the nodes it may be on; nobody is asked."""
-    _check_name(name)
-    runs_folder = runs.folder_of_all(plan)
+    _check_name(asked.name)
+    folder = f"{runs.folder_of_all(plan)}/{asked.name}"
+    pool, user = asked.pool, asked.user
     queue = queue_of(plan, pool)
     groups = [group for group in plan.pools if (group.name == pool if pool else group.name in queue.pools)]
     if len({group.machine for group in groups}) > 1:
@@ -101,27 +97,27 @@ def wanted_of(
     names = {group.name for group in groups}
     there = tuple(member.name for member in roster.members if member.group in names)
     of = f"pool {pool}" if pool else f"queue {queue.name}"
+    nodes = asked.nodes or len(there)
     if not there or nodes > len(there):
         hint = f"ask for 1 to {len(there)}" if there else "`pulumi up` starts what is missing"
         raise InputError(f"{of} has {len(there) or 'no'} nodes now{f', not {nodes}' if there else ''}", hint)
     if user != "root" and user not in (users := [declared.name for declared in plan.users]):
         raise InputError(f"no user is called {user!r} in cluster {plan.name}", nearest(user, ["root", *users]))
-    folder = f"{runs_folder}/{name}"
-    options = _options(plan, groups[0], workload, name, folder, nodes or len(there), file, settings)
+    options = _options(plan, groups[0], asked, folder, nodes)
     _check_notice(options.get("notice_s", 0), queue)
     programs = [str(program) for program in options.pop("programs", ())]
     wanted = Wanted(
-        name=name,
-        workload=workload,
+        name=asked.name,
+        workload=asked.workload,
         folder=folder,
         queue=queue.name,
-        nodes=nodes or len(there),
+        nodes=nodes,
         exclude=tuple(
             member.name for member in roster.members if member.group in queue.pools and member.name not in there
         ),
         machine=groups[0].machine,
         path=PROGRAMS,
-        program=_program(workload, folder, programs),
+        program=_program(asked.workload, folder, programs),
         notice_s=options.get("notice_s", 0),
     )
     return wanted, options, there
@@ -189,19 +185,10 @@ def _check_name(name: str) -> None:
         raise InputError(f"{name!r} is not a legal name of a run", rule + example)
 
 
-def _options(
-    plan: Plan,
-    group: Group,
-    workload: Workload,
-    name: str,
-    folder: str,
-    nodes: int,
-    file: str,
-    settings: tuple[str, ...],
-) -> dict[str, Any]:
-    declared = _declared(plan, group, name, folder) if workload == "training" else {}
-    options = run_options.judged(workload, run_options.merged(declared, file, settings))
-    if workload == "training":
+def _options(plan: Plan, group: Group, asked: Asked, folder: str, nodes: int) -> dict[str, Any]:
+    declared = _declared(plan, group, asked.name, folder) if asked.workload == "training" else {}
+    options = run_options.judged(asked.workload, run_options.merged(declared, asked.file, asked.settings))
+    if asked.workload == "training":
         _check_layout(options, nodes, options["ranks"] or dict(plan.training.ranks)[group.name])
     return options
 

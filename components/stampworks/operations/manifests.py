@@ -16,27 +16,16 @@ from stampworks.schedulers.kubeflow import OPTIONS, TOLD, Kind, manifests
 from stampworks.schedulers.kubernetes import PROGRAMS_PATH
 
 
-def written_down(
-    plan: Plan,
-    kind: Kind,
-    image: str,
-    workload: jobs.Workload,
-    name: str,
-    nodes: int = 0,
-    pool: str = "",
-    user: str = "root",
-    file: str = "",
-    settings: tuple[str, ...] = (),
-) -> list[dict[str, Any]]:
+def written_down(plan: Plan, kind: Kind, image: str, asked: jobs.Asked) -> list[dict[str, Any]]:
     """All that `kubectl create` needs. `image` is one that has the programs; without it they are those of the nodes."""
     if plan.scheduler.kind != "kubernetes":
         what = f"the scheduler of cluster {plan.name} is Slurm, which takes none of these objects"
         raise InputError(what, "leave out --print, or choose another stack: -s STACK")
     if kind == "mpijob":
-        _expect_fit_for_mpi(image, user)
+        _expect_fit_for_mpi(image, asked.user)
     roster = _as_declared(plan)
-    wanted, options, there = jobs.wanted_of(plan, roster, workload, name, nodes, pool, user, file, settings)
-    pods = _told_otherwise(pods_of(plan, roster, wanted, user), wanted, image)
+    wanted, options, there = jobs.wanted_of(plan, roster, asked)
+    pods = _told_otherwise(pods_of(plan, roster, wanted, asked.user), wanted, image)
     return manifests(kind, pods, jobs.as_text(options | jobs.cluster_options(plan, roster, there)))
 
 

@@ -156,6 +156,7 @@ class SimulatedPool(Resource):
     pool: Output[str]
     labels: Output[Any]
     capacity: Output[Any]
+    drain_timeout_minutes: Output[int]
     drift: Output[Any]
 
     def __init__(
@@ -167,9 +168,17 @@ class SimulatedPool(Resource):
         pool: Input[str],
         labels: Input[Mapping[str, Mapping[str, str]]],
         capacity: Input[Mapping[str, str]],
+        drain_timeout_minutes: Input[int],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        inputs = {"cluster": cluster, "claim": claim, "pool": pool, "labels": labels, "capacity": capacity}
+        inputs = {
+            "cluster": cluster,
+            "claim": claim,
+            "pool": pool,
+            "labels": labels,
+            "capacity": capacity,
+            "drain_timeout_minutes": drain_timeout_minutes,
+        }
         super().__init__(name, inputs, opts)
 
 

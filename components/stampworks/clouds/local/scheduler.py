@@ -40,6 +40,7 @@ def create_simulated(
     group: Group,
     labels: Mapping[str, Mapping[str, str]],
     capacity: Mapping[str, str],
+    drain_timeout_minutes: int,
     opts: pulumi.ResourceOptions,
 ) -> SimulatedPool:
     """Nodes of a pool for scheduling only."""
@@ -51,6 +52,7 @@ def create_simulated(
         pool=group.name,
         labels={node.name: labels[node.name] for node in group.nodes},
         capacity=capacity,
+        drain_timeout_minutes=drain_timeout_minutes,
         opts=pulumi.ResourceOptions.merge(opts, more),
     )
 

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from stampworks import operations, plan
 from stampworks.clouds.local import room
-from stampworks.clouds.local.room.kubernetes import joined
+from stampworks.clouds.local.room.kubernetes import joined, nodes
 from stampworks.configuration import drift
-from stampworks.operations import kubernetes, kubernetes_nodes
 from stampworks.operations.drain import LEAVES
 from stampworks.provider.handler import Call, Handler, Property
+from stampworks.provider.leaving import vacate
 from stampworks.provider.node_image import ensure_node_image
 
 
@@ -42,6 +42,7 @@ class LocalGroup(Handler):
         image = await call.thread(ensure_node_image, *_image(call.inputs), call.progress, call.waiter())
         await call.thread(_shrink, call, group)
         if _image(call.inputs)[0].kubernetes:
+            await call.thread(vacate, call, await call.thread(nodes.members, cluster, group.name))
             await call.thread(joined.renew, cluster, await call.thread(room.new_nodes, cluster, group, image))
         instances = await call.thread(room.ensure_nodes, cluster, group, rails, image, call.progress)
         return {"generation": plan.generation(instances), "drift": []}
@@ -87,12 +88,10 @@ def _shrink(call: Call, group: plan.Group) -> None:
     kept = {node.name for node in group.nodes}
     leaving = {state.name: state.alive for state in _of(group.name, room.read_nodes(cluster)) if state.name not in kept}
     if ending := sorted(name for name, alive in leaving.items() if alive):
-        timeout = call.inputs["drainTimeoutMinutes"]
         if _image(call.inputs)[0].kubernetes:
-            server = kubernetes.Server(cluster, "local", "")
-            kubernetes_nodes.vacate(server, dict.fromkeys(ending, LEAVES), timeout, call.progress)
+            vacate(call, ending)
         else:
-            roster = operations.members("local", cluster, "")
+            roster, timeout = operations.members("local", cluster, ""), call.inputs["drainTimeoutMinutes"]
             operations.vacate(roster, dict.fromkeys(ending, LEAVES), timeout, call.progress)
     room.end_nodes(cluster, call.inputs["claim"], list(leaving), call.progress)
 

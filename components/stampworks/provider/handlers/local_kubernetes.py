@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 from stampworks.clouds.local import room
 from stampworks.clouds.local.room.kubernetes import control_plane, joined, nodes
 from stampworks.configuration import drift
-from stampworks.operations import kubernetes, kubernetes_nodes
-from stampworks.operations.drain import LEAVES
 from stampworks.provider.handler import Call, Failure, Handler, Property
+from stampworks.provider.leaving import vacate
 
 
 class LocalControlPlane(Handler):
@@ -67,6 +66,7 @@ class SimulatedPool(Handler):
         "pool": Property("string", "the pool's name", replaces=True),
         "labels": Property("object", "the labels of each node, by its name"),
         "capacity": Property("object", "what a node has for pods"),
+        "drainTimeoutMinutes": Property("integer", "how long machines that had these names may go on with their jobs"),
     }
     outputs: ClassVar[Mapping[str, Property]] = {
         "drift": Property("array", "what is not as declared, in words"),
@@ -77,6 +77,7 @@ class SimulatedPool(Handler):
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         await call.thread(room.expect_owner, call.inputs["cluster"], call.inputs["claim"])
+        await call.thread(_dismiss, call)
         await call.thread(nodes.ensure, call.inputs["cluster"], _pool(call.inputs), call.progress)
         return {"drift": []}
 
@@ -130,16 +131,19 @@ class JoinedPool(Handler):
     async def delete(self, call: Call) -> None:
         cluster, _, name = call.id.partition("/")
         if await call.thread(room.is_ours, cluster, call.inputs["claim"]):
-            await call.thread(_vacate, call)
+            await call.thread(vacate, call, await call.thread(joined.members, cluster, name))
             await call.thread(joined.forget, cluster, name)
 
 
-def _vacate(call: Call) -> None:
-    """What runs there ends first; `destroy` ends the control plane, and so does not come here."""
-    cluster, names = call.inputs["cluster"], dict.fromkeys(call.inputs["addresses"], LEAVES)
-    if control_plane.answers(cluster):
-        server, timeout = kubernetes.Server(cluster, "local", ""), call.inputs.get("drainTimeoutMinutes", 0)
-        kubernetes_nodes.vacate(server, names, timeout, call.progress)
+def _dismiss(call: Call) -> None:
+    """Machines of a pool that was not for scheduling only leave before others have their names: Kubernetes takes both
+    for one, and the engine would end the old ones last."""
+    cluster, pool = call.inputs["cluster"], call.inputs["pool"]
+    machines = [state.name for state in room.read_nodes(cluster) if state.group == pool]
+    vacate(call, machines)
+    joined.renew(cluster, machines)
+    joined.bury(cluster, machines)
+    room.end_nodes(cluster, call.inputs["claim"], machines, call.progress)
 
 
 def _addresses(inputs: Mapping[str, Any]) -> control_plane.Addresses:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -86,23 +87,38 @@ def drift(cluster: str, pool: JoinedPool) -> list[tuple[str, str]]:
         return unknown
 
 
+def members(cluster: str, name: str) -> list[str]:
+    """The pool's nodes that Kubernetes knows; none when nobody answers, for then it is going as a whole."""
+    if not control_plane.answers(cluster):
+        return []
+    there = control_plane.kubectl(cluster).listed("cannot look at nodes", "nodes", f"--selector={POOL}={name}")
+    return [node["metadata"]["name"] for node in there]
+
+
 def forget(cluster: str, name: str, keep: Sequence[str] = ()) -> None:
-    """Has Kubernetes forget the pool's nodes; fine when nobody answers, for then it is going as a whole."""
-    if control_plane.answers(cluster):
-        asked = control_plane.kubectl(cluster)
-        there = asked.listed("cannot look at nodes", "nodes", f"--selector={POOL}={name}")
-        _delete(asked, [node["metadata"]["name"] for node in there if node["metadata"]["name"] not in keep])
+    """Has Kubernetes forget the pool's nodes."""
+    renew(cluster, [each for each in members(cluster, name) if each not in keep])
 
 
 def renew(cluster: str, names: Sequence[str]) -> None:
     """Has Kubernetes forget nodes that are about to be others under their names: they join as new ones do."""
-    if control_plane.answers(cluster):
-        _delete(control_plane.kubectl(cluster), names)
+    if names and control_plane.answers(cluster):
+        command = ["delete", "node", "--ignore-not-found", "--wait=false", *names]
+        control_plane.kubectl(cluster).said("cannot remove nodes", command)
 
 
-def _delete(asked: Kubectl, names: Sequence[str]) -> None:
-    if names:
-        asked.said("cannot remove nodes", ["delete", "node", "--ignore-not-found", "--wait=false", *names])
+def bury(cluster: str, names: Sequence[str]) -> None:
+    """Has Kubernetes forget what has run on nodes, and what it used: by itself it does only where nobody gets their
+    names."""
+    if not names:
+        return
+    asked, ended = control_plane.kubectl(cluster), defaultdict[str, list[str]](list)
+    for pod in asked.listed("cannot look at pods", "pods", "--all-namespaces"):
+        if pod["spec"].get("nodeName") in names:
+            ended[pod["metadata"]["namespace"]].append(pod["metadata"]["name"])
+    for team, pods in ended.items():
+        command = ["delete", "pod", "--ignore-not-found", "--wait=false", f"--namespace={team}", *pods]
+        asked.said("cannot remove pods", command)
 
 
 def _unreached(asked: Kubectl, pool: JoinedPool) -> Iterator[tuple[str, str]]:

@@ -77,9 +77,12 @@ def _wrong(node: Mapping[str, Any], pool: SimulatedPool, name: str) -> Iterator[
         yield "not ready"
 
 
+def members(cluster: str, name: str) -> list[str]:
+    return [node["metadata"]["name"] for node in _found(control_plane.kubectl(cluster), name)]
+
+
 def delete(cluster: str, name: str) -> None:
-    asked = control_plane.kubectl(cluster)
-    _delete(asked, [node["metadata"]["name"] for node in _found(asked, name)])
+    _delete(control_plane.kubectl(cluster), members(cluster, name))
 
 
 def _delete(asked: Kubectl, names: Sequence[str]) -> None:

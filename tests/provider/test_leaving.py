@@ -1,0 +1,102 @@
+"""Machines of a local Kubernetes and nodes for scheduling only never have one name at a time: who leaves goes first."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Any
+
+import pytest
+from stampworks import plan
+from stampworks.clouds.local import room
+from stampworks.clouds.local.room.kubernetes import joined, nodes
+from stampworks.operations import kubernetes_nodes
+from stampworks.operations.drain import BusyError
+from stampworks.provider.handler import Call
+from stampworks.provider.handlers import local_group
+from stampworks.provider.handlers.local_group import LocalGroup
+from stampworks.provider.handlers.local_kubernetes import JoinedPool, SimulatedPool
+
+from tests.operations.test_status import the_plan
+
+NAMES = ("gpu-001", "gpu-002")
+MACHINES = " ".join(NAMES)
+
+
+@pytest.fixture
+def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is done, in its order, in a room with two machines of the pool gpu and one of another."""
+    said = list[str]()
+
+    def start(*_: Any) -> dict[str, str]:
+        said.append("start")
+        return {}
+
+    of_others = ("cpu-001",)
+    monkeypatch.setattr(room, "expect_owner", lambda *_: None)
+    monkeypatch.setattr(room, "is_ours", lambda *_: True)
+    monkeypatch.setattr(room, "read_nodes", lambda _: [state(name) for name in (*of_others, *NAMES)])
+    monkeypatch.setattr(room, "end_nodes", lambda *told: said.append(f"end {' '.join(told[2])}"))
+    monkeypatch.setattr(room, "new_nodes", lambda *_: NAMES)
+    monkeypatch.setattr(room, "ensure_nodes", start)
+    monkeypatch.setattr(local_group, "ensure_node_image", lambda *_: None)
+    monkeypatch.setattr(joined, "renew", lambda _, names: said.append(f"forget {' '.join(names)}"))
+    monkeypatch.setattr(joined, "bury", lambda _, names: said.append(f"bury {' '.join(names)}"))
+    monkeypatch.setattr(joined, "members", lambda *_: list(NAMES))
+    monkeypatch.setattr(nodes, "members", lambda *_: list(NAMES))
+    monkeypatch.setattr(nodes, "ensure", lambda *_: said.append("simulate"))
+    monkeypatch.setattr(
+        kubernetes_nodes, "vacate", lambda _, names, minutes, __: said.append(f"vacate {' '.join(names)} {minutes}")
+    )
+    return said
+
+
+def state(name: str) -> room.NodeState:
+    return room.NodeState(name, "up", "i-1", 1, "10.0.0.1", (), (), "", "", ())
+
+
+def simulated() -> Call:
+    inputs = {"cluster": "c", "claim": "", "pool": "gpu", "labels": {}, "capacity": {}, "drainTimeoutMinutes": 3}
+    return Call("urn", "c/gpu", inputs)
+
+
+def test_machines_leave_before_others_have_their_names(done: list[str]) -> None:
+    asyncio.run(SimulatedPool().ensure(simulated()))
+    assert done == [f"vacate {MACHINES} 3", f"forget {MACHINES}", f"bury {MACHINES}", f"end {MACHINES}", "simulate"]
+
+
+def test_machines_that_are_busy_stay(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(*_: Any) -> None:
+        raise BusyError("gpu-001 did not become free", "wait for it")
+
+    monkeypatch.setattr(kubernetes_nodes, "vacate", busy)
+    with pytest.raises(BusyError):
+        asyncio.run(SimulatedPool().ensure(simulated()))
+    assert done == []
+
+
+def test_what_seems_to_run_ends_before_machines_come(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would run there, before they are proven."""
+    monkeypatch.setattr(room, "read_nodes", lambda _: [])
+    release = dataclasses.replace(the_plan().release, kubernetes=(("kubernetes", "1.34.2"),))
+    inputs = {
+        "cluster": "c",
+        "claim": "",
+        "group": plan.to_dict(the_plan().pools[0]),
+        "rails": [],
+        "image": {"release": plan.to_dict(release), "content": ""},
+        "drainTimeoutMinutes": 3,
+    }
+    asyncio.run(LocalGroup().ensure(Call("urn", "c/gpu", inputs)))
+    assert done == ["end ", f"vacate {MACHINES} 3", f"forget {MACHINES}", "start"]
+
+
+def test_a_pool_that_goes_leaves_alone_who_has_its_names_by_now(
+    done: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are no nodes of it: nobody is kept from them, nor waited for."""
+    inputs = {"cluster": "c", "claim": "", "addresses": dict.fromkeys(NAMES, ""), "drainTimeoutMinutes": 3}
+    asyncio.run(JoinedPool().delete(Call("urn", "c/gpu", inputs)))
+    monkeypatch.setattr(joined, "members", lambda *_: [])
+    asyncio.run(JoinedPool().delete(Call("urn", "c/gpu", inputs)))
+    assert done == [f"vacate {MACHINES} 3", f"forget {MACHINES}", "forget "]
