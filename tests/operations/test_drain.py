@@ -10,6 +10,7 @@ from stampworks.operations import (
     BusyError,
     HeldError,
     InputError,
+    SlurmService,
     UnknownError,
     drain,
     give_back,
@@ -32,7 +33,7 @@ BOB = DrainReason("person", "bob", "fan broken")
 def test_a_free_node_is_drained_and_stays_so(cluster: StandIn) -> None:
     """Nothing runs: one update, no waiting, no word."""
     said: list[str] = []
-    vacate(cluster.roster, dict.fromkeys(["gpu-002"], LEAVES), 1, said.append)
+    vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, said.append)
     assert cluster.updates == [DRAIN.format("gpu-002")]
     assert said == []
 
@@ -47,7 +48,7 @@ def test_it_waits_until_the_jobs_have_ended(cluster: StandIn) -> None:
         [elsewhere],
     )
     said: list[str] = []
-    vacate(cluster.roster, dict.fromkeys(["gpu-002"], LEAVES), 1, said.append, poll_s=0.01)
+    vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, said.append, poll_s=0.01)
     assert list(dict.fromkeys(said)) == ["waiting for jobs 7, 8 on gpu-002", "waiting for job 8 on gpu-002"]
     assert cluster.updates == [DRAIN.format("gpu-002")]
 
@@ -56,7 +57,7 @@ def test_time_up_leaves_the_cluster_as_it_was(cluster: StandIn) -> None:
     """The nodes it drained take jobs again, and the error names node, job, user and the ways out."""
     cluster.jobs([job(8, "bob", "gpu-[001-002]"), job(7, "alice", "gpu-002")])
     with pytest.raises(BusyError) as caught:
-        vacate(cluster.roster, dict.fromkeys(["gpu-001", "gpu-002"], LEAVES), 0, print)
+        vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-001", "gpu-002"], LEAVES), 0, print)
     assert str(caught.value) == (
         "gpu-001, gpu-002 did not become free within 0 minutes: nothing was removed, the nodes take jobs again\n"
         "  gpu-001: job 8 of bob\n"
@@ -73,7 +74,7 @@ def test_a_node_that_somebody_drained_is_not_undrained(cluster: StandIn) -> None
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="fan broken"))
     cluster.jobs([job(8, "bob", "gpu-[001-002]")])
     with pytest.raises(BusyError):
-        vacate(cluster.roster, dict.fromkeys(["gpu-001", "gpu-002"], LEAVES), 0, print)
+        vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-001", "gpu-002"], LEAVES), 0, print)
     assert cluster.updates == [DRAIN.format("gpu-001"), UNDRAIN.format("gpu-001")]
 
 
@@ -85,7 +86,7 @@ def test_an_interrupt_leaves_the_cluster_as_it_was(cluster: StandIn) -> None:
 
     cluster.jobs([job(8, "bob", "gpu-002")])
     with pytest.raises(KeyboardInterrupt):
-        vacate(cluster.roster, dict.fromkeys(["gpu-002"], LEAVES), 1, interrupt)
+        vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, interrupt)
     assert cluster.updates == [DRAIN.format("gpu-002"), UNDRAIN.format("gpu-002")]
 
 
@@ -93,13 +94,13 @@ def test_broken_answers_while_waiting_leave_the_cluster_as_it_was(cluster: Stand
     """When squeue answers nonsense nobody knows whether jobs run: unknown never counts as free."""
     (cluster.folder / "jobs.000.json").write_text("oops")
     with pytest.raises(UnknownError):
-        vacate(cluster.roster, dict.fromkeys(["gpu-002"], LEAVES), 1, print)
+        vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, print)
     assert cluster.updates == [DRAIN.format("gpu-002"), UNDRAIN.format("gpu-002")]
 
 
 def test_a_node_that_slurm_does_not_know_runs_nothing(cluster: StandIn) -> None:
     """A node that never joined can go at once."""
-    vacate(cluster.roster, dict.fromkeys(["gpu-009"], LEAVES), 1, print)
+    vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-009"], LEAVES), 1, print)
     assert cluster.updates == []
 
 
@@ -112,14 +113,14 @@ def without_scheduler(cluster: StandIn, steps: str) -> None:
 def test_a_head_without_slurm_schedules_nothing(cluster: StandIn) -> None:
     """An `up` that failed before Slurm was configured can still shrink, and one that renews all nodes goes on."""
     without_scheduler(cluster, "exit 1")
-    vacate(cluster.roster, dict.fromkeys(["gpu-002", "gpu-009"], LEAVES), 1, print)
+    vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002", "gpu-009"], LEAVES), 1, print)
 
 
 def test_jobs_go_on_without_a_head(cluster: StandIn) -> None:
     """A head that lost its disk knows of no job; the nodes do."""
     without_scheduler(cluster, "echo 12")
     with pytest.raises(UnknownError) as caught:
-        vacate(cluster.roster, dict.fromkeys(["gpu-002"], LEAVES), 1, print)
+        vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, print)
     assert str(caught.value) == (
         "jobs run on gpu-002, and the head has no scheduler that could wait for them\n"
         "  hint: undo the change of the pool, and make it again after a `pulumi up`, which gives the head its scheduler"
@@ -130,7 +131,7 @@ def test_a_node_that_cannot_be_asked_for_jobs_stops_it(cluster: StandIn) -> None
     """No answer is no permission."""
     without_scheduler(cluster, "echo 'no such option' >&2; exit 2")
     with pytest.raises(UnknownError, match="gpu-002: pgrep ended with exit code 2: no such option"):
-        vacate(cluster.roster, dict.fromkeys(["gpu-002"], LEAVES), 1, print)
+        vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, print)
 
 
 def test_a_silent_slurm_stops_the_shrinking(cluster: StandIn) -> None:
@@ -138,21 +139,21 @@ def test_a_silent_slurm_stops_the_shrinking(cluster: StandIn) -> None:
     cluster.program("scontrol", "#!/bin/sh\necho 'slurm_load_node: Unable to contact' >&2\nexit 1\n")
     cluster.program("find", "#!/bin/sh\necho /etc/slurm/slurm.conf\n")
     with pytest.raises(Exception, match="scontrol ended with exit code 1: slurm_load_node: Unable to contact"):
-        vacate(cluster.roster, dict.fromkeys(["gpu-002"], LEAVES), 1, print)
+        vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, print)
 
 
 def test_an_unreachable_head_stops_the_shrinking(cluster: StandIn) -> None:
     """No answer is no permission."""
     cluster.unreachable()
     with pytest.raises(UnknownError, match="head cannot be reached"):
-        vacate(cluster.roster, dict.fromkeys(["gpu-002"], LEAVES), 1, print)
+        vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, print)
 
 
 @pytest.mark.parametrize("name", ["gpu-001,head", "-x", "all state=down", ""])
 def test_names_that_would_mean_something_else_are_refused(cluster: StandIn, name: str) -> None:
     """scontrol has a syntax of its own inside one argument."""
     with pytest.raises(ValueError, match="cannot be a node's name"):
-        vacate(cluster.roster, dict.fromkeys([name], LEAVES), 1, print)
+        vacate(SlurmService(cluster.roster), dict.fromkeys([name], LEAVES), 1, print)
     assert cluster.updates == []
 
 
@@ -165,7 +166,7 @@ def test_a_person_who_drains_while_it_waits_is_not_overruled(cluster: StandIn) -
 
     cluster.jobs([job(8, "alice", "gpu-[001-002]")])
     with pytest.raises(KeyboardInterrupt):
-        vacate(cluster.roster, dict.fromkeys(["gpu-001", "gpu-002"], LEAVES), 1, somebody)
+        vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-001", "gpu-002"], LEAVES), 1, somebody)
     assert cluster.updates[-1] == UNDRAIN.format("gpu-001")
     assert slurm.nodes(cluster.roster)["gpu-002"].reason == BOB
 
@@ -175,7 +176,7 @@ def test_what_an_interrupted_up_left_drained_is_its_own(cluster: StandIn) -> Non
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason=written(LEAVES)))
     cluster.jobs([job(8, "bob", "gpu-002")])
     with pytest.raises(BusyError):
-        vacate(cluster.roster, {"gpu-002": RENEWED}, 0, print)
+        vacate(SlurmService(cluster.roster), {"gpu-002": RENEWED}, 0, print)
     assert cluster.updates == [
         'update nodename=gpu-002 state=drain reason="stampworks: gets a new disk"',
         UNDRAIN.format("gpu-002"),
@@ -184,7 +185,7 @@ def test_what_an_interrupted_up_left_drained_is_its_own(cluster: StandIn) -> Non
 
 def test_each_node_gets_its_own_reason(cluster: StandIn) -> None:
     """Nodes that go and nodes that come back with a new disk are drained together and told apart."""
-    vacate(cluster.roster, {"gpu-001": LEAVES, "gpu-002": RENEWED}, 1, print)
+    vacate(SlurmService(cluster.roster), {"gpu-001": LEAVES, "gpu-002": RENEWED}, 1, print)
     found = slurm.nodes(cluster.roster)
     assert [found[name].reason for name in ("gpu-001", "gpu-002")] == [LEAVES, RENEWED]
 

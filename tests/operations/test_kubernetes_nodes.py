@@ -14,6 +14,7 @@ from stampworks.declaration import load_value
 from stampworks.operations import BusyError, HeldError, InputError, kubernetes_nodes, kubernetes_status
 from stampworks.operations.drain import LEAVES
 from stampworks.operations.kubernetes import Server
+from stampworks.operations.service import KubernetesService, vacate
 from stampworks.plan import Plan
 from stampworks.reasons import DrainReason
 
@@ -91,7 +92,7 @@ def test_who_leaves_ends_its_work_first(server: StandIn) -> None:
         told.append(line)
         server.others = []
 
-    kubernetes_nodes.vacate(server, dict.fromkeys(["gpu-001", "gpu-002", "gpu-007"], LEAVES), 1, progress, poll_s=0)
+    vacate(KubernetesService(server), dict.fromkeys(["gpu-001", "gpu-002", "gpu-007"], LEAVES), 1, progress, poll_s=0)
     assert told == ["waiting for pod research/own, run research/long"]
     assert of(server, "gpu-001") == (True, "stampworks: leaves the cluster")
     assert of(server, "gpu-002") == (True, "person bob: cable")
@@ -101,7 +102,7 @@ def test_who_cannot_leave_takes_pods_again(server: StandIn) -> None:
     server.there[1] = node("gpu-002", out=True, held="person bob: cable")
     server.others = [gang("long", "gpu-001", "gpu-002")]
     with pytest.raises(BusyError) as caught:
-        kubernetes_nodes.vacate(server, dict.fromkeys(["gpu-001", "gpu-002"], LEAVES), 0, print)
+        vacate(KubernetesService(server), dict.fromkeys(["gpu-001", "gpu-002"], LEAVES), 0, print)
     assert str(caught.value) == (
         "gpu-001, gpu-002 did not become free within 0 minutes: nothing was removed, the nodes take jobs again\n"
         "  gpu-001: run research/long\n  gpu-002: run research/long\n"
@@ -119,7 +120,7 @@ def test_whom_a_person_holds_meanwhile_stays_out(server: StandIn) -> None:
         server.there[0] = node("gpu-001", out=True, held="person bob: cable")
 
     with pytest.raises(BusyError):
-        kubernetes_nodes.vacate(server, dict.fromkeys(["gpu-001", "gpu-002"], LEAVES), 0.001, progress, poll_s=0.1)
+        vacate(KubernetesService(server), dict.fromkeys(["gpu-001", "gpu-002"], LEAVES), 0.001, progress, poll_s=0.1)
     assert of(server, "gpu-001") == (True, "person bob: cable")
     assert of(server, "gpu-002") == (False, "")
 
@@ -148,7 +149,7 @@ def test_who_is_to_start_anew_elsewhere_is_stopped_first(server: StandIn, monkey
     left = gang("left", "gpu-009")
     left["metadata"]["annotations"] = {"stampworks/requeued": "true"}
     server.others = [gang("here", "gpu-001"), gang("other", "gpu-002"), left]
-    kubernetes_nodes.vacate(server, {"gpu-001": LEAVES}, 0, print, requeue=True)
+    vacate(KubernetesService(server), {"gpu-001": LEAVES}, 0, print, again=True)
     patches = [words.split() for words in server.told if words.startswith("patch workload")]
     assert [(each[2], '"active": false' in " ".join(each)) for each in patches] == [
         *(("jobset-here", True), ("jobset-left", True)),
@@ -156,11 +157,28 @@ def test_who_is_to_start_anew_elsewhere_is_stopped_first(server: StandIn, monkey
     ]
 
 
+def test_who_has_no_place_of_its_own_is_found_by_its_pods(server: StandIn) -> None:
+    """Of a topology Kueue was told nothing; who has pods elsewhere, or none that run, goes on."""
+    alone, here, elsewhere, done = (gang(name) for name in ("alone", "here", "elsewhere", "done"))
+    labels = {"jobset.sigs.k8s.io/jobset-name": "here"}
+    server.others = [
+        *(alone, here, elsewhere, done),
+        pod("alone-0", "gpu-001", ownerReferences=[{"kind": "Job", "name": "alone"}]),
+        pod("here-0", "gpu-001", labels=labels, ownerReferences=[{"kind": "Job", "name": "here-node-0"}]),
+        pod("elsewhere-0", "gpu-002", ownerReferences=[{"kind": "Job", "name": "elsewhere"}]),
+        pod("done-0", "gpu-001", phase="Succeeded", ownerReferences=[{"kind": "Job", "name": "done"}]),
+        pod("own", "gpu-001", team="product", ownerReferences=[{"kind": "Job", "name": "elsewhere"}]),
+    ]
+    kubernetes_nodes.requeue(server, ["gpu-001"])
+    patches = [words.split() for words in server.told if words.startswith("patch workload")]
+    assert [each[2] for each in patches] == ["jobset-alone", "jobset-here"] * 2
+
+
 def test_who_was_left_by_an_up_that_was_killed_leaves_now(server: StandIn) -> None:
     server.there[0] = node("gpu-001", out=True, held=f"stampworks: {LEAVES.text}")
     server.others = [gang("long", "gpu-001")]
     with pytest.raises(BusyError):
-        kubernetes_nodes.vacate(server, {"gpu-001": LEAVES}, 0, print)
+        vacate(KubernetesService(server), {"gpu-001": LEAVES}, 0, print)
     assert of(server, "gpu-001") == (False, "")
 
 

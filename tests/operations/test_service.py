@@ -9,7 +9,7 @@ import pytest
 from stampworks.operations import service
 from stampworks.operations.drain import RENEWED
 from stampworks.operations.ground import Standing
-from stampworks.operations.service import KubernetesService
+from stampworks.operations.service import KubernetesService, vacate
 from stampworks.plan import Group, Plan
 from stampworks.reasons import UNPROVEN, DrainReason
 
@@ -37,7 +37,7 @@ def test_gangs_are_asked_to_start_elsewhere() -> None:
     def progress(_: str) -> None:
         server.others = []
 
-    KubernetesService(server).vacate({"gpu-001": RENEWED}, 1, progress, requeue=True)
+    vacate(KubernetesService(server), {"gpu-001": RENEWED}, 1, progress, again=True)
     assert [line for line in server.told if line.startswith("patch")] == [
         f'patch workload jobset-one --namespace=research --type=merge --patch={{"metadata": {{"annotations": '
         f'{{"stampworks/requeued": {mark}}}}}, "spec": {{"active": {active}}}}}'

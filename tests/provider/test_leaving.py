@@ -7,10 +7,9 @@ import dataclasses
 from typing import Any
 
 import pytest
-from stampworks import plan
+from stampworks import operations, plan
 from stampworks.clouds.local import room
 from stampworks.clouds.local.room.kubernetes import joined, nodes
-from stampworks.operations import kubernetes_nodes
 from stampworks.operations.drain import BusyError
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers import local_group
@@ -46,7 +45,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(nodes, "members", lambda *_: list(NAMES))
     monkeypatch.setattr(nodes, "ensure", lambda *_: said.append("simulate"))
     monkeypatch.setattr(
-        kubernetes_nodes, "vacate", lambda _, names, minutes, __: said.append(f"vacate {' '.join(names)} {minutes}")
+        operations, "vacate", lambda _, names, minutes, __: said.append(f"vacate {' '.join(names)} {minutes}")
     )
     return said
 
@@ -69,7 +68,7 @@ def test_machines_that_are_busy_stay(done: list[str], monkeypatch: pytest.Monkey
     def busy(*_: Any) -> None:
         raise BusyError("gpu-001 did not become free", "wait for it")
 
-    monkeypatch.setattr(kubernetes_nodes, "vacate", busy)
+    monkeypatch.setattr(operations, "vacate", busy)
     with pytest.raises(BusyError):
         asyncio.run(SimulatedPool().ensure(simulated()))
     assert done == []

@@ -69,34 +69,13 @@ def give_back(plan: Plan, roster: Roster, names: Sequence[str], force: bool = Fa
     slurm.answered(roster, out)
 
 
-def vacate(
-    roster: Roster,
-    reasons: Mapping[str, DrainReason],
-    timeout_minutes: float,
-    progress: Progress,
-    poll_s: float = 1.0,
-    requeue: bool = False,
-) -> None:
-    """Drains nodes that will go, and returns once no job runs on them. Jobs that may be requeued are, where asked for.
-
-    When it cannot get there, for time, for an interrupt or because Slurm stopped answering, the nodes it drained take
-    jobs again: a change that failed leaves the cluster as it was. What others drained keeps their reason.
-    """
-    for name in reasons:
+def held(roster: Roster, names: Sequence[str]) -> dict[str, DrainReason | None]:
+    """Those of these nodes that Slurm knows, each with who has drained it."""
+    for name in names:
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} cannot be a node's name")
-    known = _known(roster, reasons)
-    there = [name for name in reasons if name in known]
-    own = [name for name in there if "drain" not in known[name].states or known[name].reason.by == "stampworks"]
-    try:
-        hold(roster, {name: reasons[name] for name in own})
-        if requeue:
-            _requeue(roster, there)
-        wait_until_free(roster, there, timeout_minutes, progress, poll_s, AS_BEFORE)
-    except BaseException:
-        with contextlib.suppress(OperationError):
-            give_back_own(roster, own)
-        raise
+    known = _known(roster, names)
+    return {name: known[name].reason if "drain" in known[name].states else None for name in names if name in known}
 
 
 def wait_until_free(
@@ -179,7 +158,7 @@ def hold(roster: Roster, reasons: Mapping[str, DrainReason]) -> None:
         _set_state(roster, names, "drain", f'reason="{written(reason)}"')
 
 
-def _requeue(roster: Roster, names: Sequence[str]) -> None:
+def requeue(roster: Roster, names: Sequence[str]) -> None:
     """Has jobs start anew elsewhere; those that must not, or cannot, come to their end here."""
     for number in sorted({job.id for _, job in _busy(roster, names)}):
         with contextlib.suppress(OperationError):

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stampworks.operations.drain import LEAVES, vacate
+from stampworks.operations.drain import LEAVES
 from stampworks.operations.errors import OperationError
 from stampworks.operations.members import cloud, members
+from stampworks.operations.service import SlurmService, vacate
 from stampworks.plan import Group, Member, Roster
 
 
@@ -88,5 +89,5 @@ def _let_go(now: Roster, all_: Sequence[Wanted], timeout_minutes: float, progres
     names: Mapping[str, Sequence[str]] = {each.group: each.names for each in all_}
     leaving = [each.name for each in now.members if each.name not in names.get(each.group, [each.name])]
     if leaving:
-        vacate(now, dict.fromkeys(leaving, LEAVES), timeout_minutes, progress)
+        vacate(SlurmService(now), dict.fromkeys(leaving, LEAVES), timeout_minutes, progress)
         cloud(now.cloud).dismiss(now.cluster, now.region, leaving)

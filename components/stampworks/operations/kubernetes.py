@@ -105,9 +105,14 @@ def owner(metadata: Manifest) -> str:
     return str(owners[0]["name"] if owners else metadata["name"])
 
 
+def has_started(workload: Manifest) -> bool:
+    """Whether a gang was let start and has not ended."""
+    return is_true(workload, "Admitted") and not is_true(workload, "Finished")
+
+
 def holds(workload: Manifest) -> tuple[str, ...]:
     """The nodes that a gang has which was let start and has not ended."""
-    return () if is_true(workload, "Finished") or not is_true(workload, "Admitted") else placed(workload)
+    return placed(workload) if has_started(workload) else ()
 
 
 def placed(workload: Manifest) -> tuple[str, ...]:

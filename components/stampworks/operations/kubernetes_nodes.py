@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stampworks.operations import kubernetes
-from stampworks.operations.drain import AS_BEFORE, WHOSE, BusyError, HeldError, Progress, check_names
-from stampworks.operations.errors import InputError, OperationError
+from stampworks.operations.drain import WHOSE, BusyError, HeldError, Progress, check_names
+from stampworks.operations.errors import InputError
 from stampworks.operations.ground import Standing
 from stampworks.operations.kubernetes import Manifest, Server, name_of
 from stampworks.plan import UNPROVEN_TAINT, Plan
@@ -23,6 +22,7 @@ HELD = "stampworks/held"
 """The annotation that says who has cordoned a node, in the form of `stampworks.reasons`."""
 _REQUEUED = "stampworks/requeued"
 """The annotation of a gang that a roll has stopped, for as long as it may not start again."""
+_JOBSET = "jobset.sigs.k8s.io/jobset-name"
 _STOPPED_S, _POLL_S = 60.0, 0.5
 _ANYBODY = DrainReason("person", "somebody", "cordoned")
 _ENDED = ("Succeeded", "Failed")
@@ -92,33 +92,6 @@ def wait_until_free(
         time.sleep(poll_s)
 
 
-def vacate(
-    server: Server,
-    reasons: Mapping[str, DrainReason],
-    timeout_minutes: float,
-    progress: Progress,
-    poll_s: float = 1.0,
-    requeue: bool = False,
-) -> None:
-    """Nodes that will go take no more pods; returns once none runs on them. Gangs that Kueue let start are asked to
-    start anew elsewhere, where asked for.
-
-    When it cannot get there, those that it held take pods again. What others held keeps their reason.
-    """
-    known = server.nodes()
-    there = [name for name in reasons if name in known]
-    own = [name for name in there if (reason := held(known[name])) is None or reason.by == "stampworks"]
-    try:
-        hold(server, {name: reasons[name] for name in own})
-        if requeue:
-            _requeue(server, there)
-        wait_until_free(server, there, timeout_minutes, progress, poll_s, AS_BEFORE)
-    except BaseException:
-        with contextlib.suppress(OperationError):
-            give_back_own(server, own)
-        raise
-
-
 def give_back_own(server: Server, names: Iterable[str]) -> None:
     """Those that the toolkit still holds itself: a person may have held one since."""
     known = server.nodes()
@@ -126,12 +99,18 @@ def give_back_own(server: Server, names: Iterable[str]) -> None:
     let_in(server, [name for name, reason in there.items() if reason and reason.by == "stampworks"])
 
 
-def _requeue(server: Server, names: Sequence[str]) -> None:
+def requeue(server: Server, names: Sequence[str]) -> None:
     """Who is made inactive is stopped, and waits again for its turn as soon as it is active.
 
     Whom an earlier roll has stopped, and was killed before it let go, bears the mark of it.
     """
-    stopped = [each for each in _workloads(server) if _stands_on(each, names) or _REQUEUED in _annotations(each)]
+    there = server.listed("pods,workloads.kueue.x-k8s.io", "--all-namespaces")
+    gangs = {gang for pod in there if pod["kind"] == "Pod" and _stands_on(pod, names) for gang in _gangs_of(pod)}
+    stopped = [
+        each
+        for each in there
+        if each["kind"] == "Workload" and (_is_on(each, names, gangs) or _REQUEUED in _annotations(each))
+    ]
     try:
         for each in stopped:
             _set_active(server, each, active=False)
@@ -143,18 +122,28 @@ def _requeue(server: Server, names: Sequence[str]) -> None:
             _set_active(server, each, active=True)
 
 
-def _workloads(server: Server) -> list[Manifest]:
-    return list(server.listed("workloads.kueue.x-k8s.io", "--all-namespaces"))
+def _stands_on(pod: Manifest, names: Sequence[str]) -> bool:
+    return pod["spec"].get("nodeName") in names and pod["status"].get("phase") not in _ENDED
 
 
-def _stands_on(workload: Manifest, names: Sequence[str]) -> bool:
-    return not set(names).isdisjoint(kubernetes.holds(workload))
+def _gangs_of(pod: Manifest) -> Iterator[tuple[str, str]]:
+    """Of what it may be a pod, by team: a job, or the gang that this is one of."""
+    metadata = pod["metadata"]
+    owners = [str(each["name"]) for each in metadata.get("ownerReferences", ())]
+    return ((metadata["namespace"], name) for name in (*owners, metadata.get("labels", {}).get(_JOBSET, "")))
+
+
+def _is_on(workload: Manifest, names: Sequence[str], gangs: Collection[tuple[str, str]]) -> bool:
+    """Kueue says where it has placed one, but for one whose place is nobody's wish: that is where its pods are."""
+    here = (workload["metadata"]["namespace"], kubernetes.owner(workload["metadata"])) in gangs
+    return kubernetes.has_started(workload) and (here or not set(names).isdisjoint(kubernetes.placed(workload)))
 
 
 def _still(server: Server, stopped: Sequence[Manifest]) -> bool:
     """Whether Kueue has not stopped one of them yet: who is active again before that goes on as if nothing had been."""
     which = {_where(each) for each in stopped}
-    return any(_where(each) in which and kubernetes.holds(each) for each in _workloads(server))
+    there = server.listed("workloads.kueue.x-k8s.io", "--all-namespaces")
+    return any(_where(each) in which and kubernetes.has_started(each) for each in there)
 
 
 def _set_active(server: Server, workload: Manifest, *, active: bool) -> None:
@@ -262,7 +251,7 @@ def runs(server: Server) -> dict[str, tuple[str, ...]]:
 
 def _is_of(pod: Manifest, team: str, gangs: set[tuple[str, str, str]]) -> bool:
     """Whether it is one of a gang that was said to be there."""
-    gang = pod["metadata"].get("labels", {}).get("jobset.sigs.k8s.io/jobset-name", "")
+    gang = pod["metadata"].get("labels", {}).get(_JOBSET, "")
     return (team, gang, pod["spec"].get("nodeName", "")) in gangs
 
 

@@ -21,7 +21,7 @@ from stampworks.operations.gathering import join, wanted
 from stampworks.operations.ground import Standing
 from stampworks.operations.members import members, renewal
 from stampworks.operations.qualify import qualify
-from stampworks.operations.service import Service, service_of
+from stampworks.operations.service import Service, service_of, vacate
 from stampworks.plan import Attached, Member, Plan, Roster
 from stampworks.qualification import Certificate, NodeVerdict
 from stampworks.reasons import UNPROVEN, DrainReason
@@ -133,7 +133,7 @@ def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Pl
         work.strangers = frozenset({node.name for pool in plan.pools for node in pool.nodes} - set(known))
         leaving = [member.name for member in before.members if member.name not in instances]
         limit = plan.scheduler.drain_timeout_minutes
-        service_of(plan, before).vacate(dict.fromkeys(leaving, LEAVES), limit, progress)
+        vacate(service_of(plan, before), dict.fromkeys(leaving, LEAVES), limit, progress)
     if plan.controller in plan.stamped:
         _make_head_anew(work)
     _make_logins_anew(work)
@@ -277,7 +277,7 @@ def _vacated(work: _Work, wave: Sequence[str]) -> tuple[list[str], dict[str, Dra
     """
     plan, service, proves = work.plan, work.service(), work.plan.proof.level != "none"
     limit, again = plan.scheduler.drain_timeout_minutes, plan.roll.jobs == "requeue"
-    service.vacate(dict.fromkeys(wave, RENEWED), limit, work.progress, requeue=again)
+    vacate(service, dict.fromkeys(wave, RENEWED), limit, work.progress, again=again)
     known = service.look()
     held = {name: why for name in wave if name in known and (why := known[name].held)}
     ours = [name for name, why in held.items() if not why.personal]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from stampworks.operations import kubernetes_nodes, slurm
-from stampworks.operations.drain import check_nodes, give_back_own, hold, vacate
+from stampworks.operations.drain import AS_BEFORE, check_nodes, give_back_own, held, hold, requeue, wait_until_free
+from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import Standing
 from stampworks.operations.kubernetes import Server
 from stampworks.operations.members import renewal
@@ -25,10 +27,16 @@ class Service(Protocol):
     def check(self, plan: Plan, names: Sequence[str]) -> None:
         """Refuses what is no node that runs jobs."""
 
-    def vacate(
-        self, reasons: Mapping[str, DrainReason], timeout_minutes: float, progress: Progress, requeue: bool = False
+    def held(self, names: Sequence[str]) -> dict[str, DrainReason | None]:
+        """Those of these nodes that the scheduler knows, each with who keeps jobs from it."""
+
+    def requeue(self, names: Sequence[str]) -> None:
+        """Has jobs that may be requeued start anew elsewhere."""
+
+    def wait_until_free(
+        self, names: Sequence[str], timeout_minutes: float, progress: Progress, poll_s: float, else_: str
     ) -> None:
-        """Nodes take no more jobs; returns once none runs on them. Else those that it held take jobs again."""
+        """Returns once no job runs on these nodes; `else_` says what becomes of them when time is up."""
 
     def hold(self, reasons: Mapping[str, DrainReason]) -> None:
         """They take no jobs, each for its reason, whatever kept jobs from them before."""
@@ -41,6 +49,33 @@ class Service(Protocol):
 
     def take_in(self, plan: Plan, names: Sequence[str], kept: Mapping[str, DrainReason], progress: Progress) -> None:
         """Nodes that have been made anew and configured are known as what they are; `kept` still holds."""
+
+
+def vacate(
+    service: Service,
+    reasons: Mapping[str, DrainReason],
+    timeout_minutes: float,
+    progress: Progress,
+    poll_s: float = 1.0,
+    again: bool = False,
+) -> None:
+    """Nodes that will go take no more jobs; returns once none runs on them. Jobs that may start again elsewhere do,
+    where asked for.
+
+    When it cannot get there, for time, for an interrupt or because the scheduler stopped answering, the nodes it held
+    take jobs again: a change that failed leaves the cluster as it was. What others hold keeps their reason.
+    """
+    known = service.held(list(reasons))
+    own = [name for name, reason in known.items() if reason is None or reason.by == "stampworks"]
+    try:
+        service.hold({name: reasons[name] for name in own})
+        if again:
+            service.requeue(list(known))
+        service.wait_until_free(list(known), timeout_minutes, progress, poll_s, AS_BEFORE)
+    except BaseException:
+        with contextlib.suppress(OperationError):
+            service.give_back_own(own)
+        raise
 
 
 def service_of(plan: Plan, roster: Roster) -> Service:
@@ -59,10 +94,16 @@ class SlurmService:
     def check(self, plan: Plan, names: Sequence[str]) -> None:
         check_nodes(plan, self._roster, names, slurm.nodes(self._roster))
 
-    def vacate(
-        self, reasons: Mapping[str, DrainReason], timeout_minutes: float, progress: Progress, requeue: bool = False
+    def held(self, names: Sequence[str]) -> dict[str, DrainReason | None]:
+        return held(self._roster, names)
+
+    def requeue(self, names: Sequence[str]) -> None:
+        requeue(self._roster, names)
+
+    def wait_until_free(
+        self, names: Sequence[str], timeout_minutes: float, progress: Progress, poll_s: float, else_: str
     ) -> None:
-        vacate(self._roster, reasons, timeout_minutes, progress, requeue=requeue)
+        wait_until_free(self._roster, names, timeout_minutes, progress, poll_s, else_)
 
     def hold(self, reasons: Mapping[str, DrainReason]) -> None:
         hold(self._roster, reasons)
@@ -88,10 +129,17 @@ class KubernetesService:
     def check(self, plan: Plan, names: Sequence[str]) -> None:
         kubernetes_nodes.check(plan, names, self._server.nodes())
 
-    def vacate(
-        self, reasons: Mapping[str, DrainReason], timeout_minutes: float, progress: Progress, requeue: bool = False
+    def held(self, names: Sequence[str]) -> dict[str, DrainReason | None]:
+        known = self._server.nodes()
+        return {name: kubernetes_nodes.held(known[name]) for name in names if name in known}
+
+    def requeue(self, names: Sequence[str]) -> None:
+        kubernetes_nodes.requeue(self._server, names)
+
+    def wait_until_free(
+        self, names: Sequence[str], timeout_minutes: float, progress: Progress, poll_s: float, else_: str
     ) -> None:
-        kubernetes_nodes.vacate(self._server, reasons, timeout_minutes, progress, requeue=requeue)
+        kubernetes_nodes.wait_until_free(self._server, names, timeout_minutes, progress, poll_s, else_)
 
     def hold(self, reasons: Mapping[str, DrainReason]) -> None:
         kubernetes_nodes.hold(self._server, reasons)

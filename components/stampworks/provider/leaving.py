@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stampworks.operations import kubernetes, kubernetes_nodes
+from stampworks import operations
+from stampworks.operations import kubernetes
 from stampworks.operations.drain import LEAVES
 from stampworks.provider.handler import Call
 
@@ -12,5 +13,5 @@ from stampworks.provider.handler import Call
 def vacate(call: Call, names: Iterable[str]) -> None:
     """What runs there ends first; where it does not in time, they take pods again, and the change has failed."""
     if reasons := dict.fromkeys(names, LEAVES):
-        server, timeout = kubernetes.Server(call.inputs["cluster"], "local", ""), call.inputs["drainTimeoutMinutes"]
-        kubernetes_nodes.vacate(server, reasons, timeout, call.progress)
+        service = operations.KubernetesService(kubernetes.Server(call.inputs["cluster"], "local", ""))
+        operations.vacate(service, reasons, call.inputs["drainTimeoutMinutes"], call.progress)

@@ -91,8 +91,9 @@ def _shrink(call: Call, group: plan.Group) -> None:
         if _image(call.inputs)[0].kubernetes:
             vacate(call, ending)
         else:
-            roster, timeout = operations.members("local", cluster, ""), call.inputs["drainTimeoutMinutes"]
-            operations.vacate(roster, dict.fromkeys(ending, LEAVES), timeout, call.progress)
+            service = operations.SlurmService(operations.members("local", cluster, ""))
+            timeout = call.inputs["drainTimeoutMinutes"]
+            operations.vacate(service, dict.fromkeys(ending, LEAVES), timeout, call.progress)
     room.end_nodes(cluster, call.inputs["claim"], list(leaving), call.progress)
 
 

@@ -97,4 +97,4 @@ def _drain_those_who_leave(call: Call) -> None:
     leaving = [member.name for member in before.members if member.name not in staying]
     if leaving:
         reasons = dict.fromkeys(leaving, LEAVES)
-        operations.vacate(now, reasons, call.inputs["drainTimeoutMinutes"], call.progress)
+        operations.vacate(operations.SlurmService(now), reasons, call.inputs["drainTimeoutMinutes"], call.progress)
