@@ -30,7 +30,7 @@ def managed(plan: Plan, facts: Facts) -> Iterator[Finding]:
         hint = "add its driver and a PersistentVolume; `pulumi stack output mounts` says where it is"
         yield Finding("kubernetes.storage", "fail", text, hint, f"storage[{index}]", "warning", one.name)
     if plan.network.egress == "none":
-        text = f"whether pods find their images without a way out: {BESIDES}, and nodes reach AWS's own alone"
+        text = f"whether pods find their images without a way out: {BESIDES}, and nodes reach {own.registries} alone"
         hint = "copy them into a registry of the account, or write egress: nat"
         yield Finding("kubernetes.images", "unknown", text, hint, "network.egress")
 

@@ -82,6 +82,7 @@ MANAGED = Managed(
     system_why="names, queues and gangs are looked after by pods, which are on no node of a pool: those take none "
     "before they are proven, and cost too much for it. Two, so that one can go",
     endpoints=("eks", "eks-auth"),
+    registries="AWS's own",
     group_size=GroupSize("managed node group", nodes_max=450),
 )
 

@@ -101,6 +101,8 @@ class Managed:
     system_why: str
     endpoints: tuple[str, ...]
     """Which of the cloud's services have to be in a network without a way out, besides."""
+    registries: str
+    """Those that nodes reach without one."""
     group_size: GroupSize
 
 
