@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from stampworks.operations.errors import InputError, OperationError
-from stampworks.operations.job import Wanted
+from stampworks.operations.job import Job, Wanted
 from stampworks.operations.kubernetes import RefusedError, Server
 from stampworks.operations.kubernetes_jobs import KubernetesJobs, pods_of
 from stampworks.plan import Account, Plan, Queue, Roster, User
@@ -57,3 +57,19 @@ def test_an_earlier_attempt_that_does_not_end_is_named(teams: Plan, monkeypatch:
     monkeypatch.setattr(Server, "of", lambda _: Stuck())
     with pytest.raises(OperationError, match="pods of the earlier attempt of run first have not ended within 60 s"):
         KubernetesJobs(teams, ROSTER).submit(wanted(teams), "alice")
+
+
+def test_what_somebody_makes_a_jobset_of_is_what_is_cancelled(teams: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it Trainer would make the same JobSet again."""
+    server = StandIn()
+    trainer = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "controller": True}
+    for name, owners in (("own", []), ("theirs", [{**trainer, "name": "theirs"}])):
+        server.others.append({"metadata": {"name": name, "namespace": "research", "ownerReferences": owners}})
+    monkeypatch.setattr(Server, "of", lambda _: server)
+    for name in ("own", "theirs"):
+        job = Job(name, "training", "running", f"research/{name}", "root", (), 1, None, "")
+        KubernetesJobs(teams, ROSTER).cancel(job)
+    assert [each.split(" --")[0] for each in server.told] == [
+        "delete jobsets.jobset.x-k8s.io own",
+        "delete trainjob.trainer.kubeflow.org theirs",
+    ]

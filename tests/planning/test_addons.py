@@ -126,9 +126,18 @@ def test_all_that_does_not_go_together_is_said_at_once() -> None:
 
 
 def test_what_this_machine_cannot_run_is_refused() -> None:
-    said = found(planned("local", trainer=True))["addons.installer trainer"]
-    assert (said.verdict, said.place, said.hint) == ("fail", "scheduler.addons.trainer", "write trainer: false")
-    assert said.text.startswith("trainer cannot run on local: pods on this machine start from images")
+    said = found(planned("local", metrics_server=True))["addons.installer metrics-server"]
+    place, hint = "scheduler.addons.metrics_server", "write metrics_server: false"
+    assert (said.verdict, said.place, said.hint) == ("fail", place, hint)
+    assert said.text.startswith("metrics-server cannot run on local: pods on this machine start from images")
+
+
+def test_what_this_machine_runs_where_somebody_asks_for_it() -> None:
+    """Nobody has to install it, whoever the installer is; without a word nothing of it is there."""
+    plan = planned("local", trainer=True, mpi_operator=True, installer="none")
+    assert by(plan) == dict.fromkeys(("kueue", "jobset", "trainer", "mpi-operator"), "cloud")
+    assert {each.verdict for each in found(plan).values()} == {"pass"}
+    assert by(planned("local")) == dict.fromkeys(("kueue", "jobset"), "cloud")
 
 
 @pytest.mark.parametrize(

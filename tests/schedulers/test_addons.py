@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from stampworks import planning
-from stampworks.clouds.local.room.kubernetes.addons import _OWN
+from stampworks.clouds.local.room.kubernetes.addons import _OWN, ASKED, queued
 from stampworks.declaration import load_value
 from stampworks.plan import AddOn, Plan
 from stampworks.schedulers import addons, kubernetes
@@ -80,18 +80,21 @@ def test_what_looks_after_others_keeps_away_from_pools_where_it_can() -> None:
 
 
 def test_kueue_does_the_same_wherever_it_runs() -> None:
-    """What a chart tells it, and what the machine room does, which has no kinds of others' jobs."""
+    """What a chart tells it, and what the machine room does, which has kinds of others' jobs where they are wanted."""
     plan = planned("aws")
     told = yaml.safe_load(addons.values(plan, of(plan, "kueue"))["managerConfig"]["controllerManagerConfigYaml"])
-    own = dict(_OWN["kueue"])
-    of_all = own.pop("integrations")["frameworks"]
+    own = {name: each for name, each in _OWN["kueue"].items() if name != "internalCertManagement"}
     assert {name: told[name] for name in own} == own
-    assert told["integrations"]["frameworks"][: len(of_all)] == of_all
+    assert queued(list(ASKED)) == told["integrations"]["frameworks"][: 2 + len(ASKED)]
+    assert queued([]) == told["integrations"]["frameworks"][:2]
 
 
 def test_teams_may_have_the_jobs_that_add_ons_bring() -> None:
     rules = {example: [rule["resources"] for rule in role(planned(example))["rules"]] for example in DECLARED}
-    assert [kind for kind in rules["azure"] if kind not in rules["aws"]] == [["trainjobs"], ["mpijobs"]]
+    assert [kind for kind in rules["azure"] if kind not in rules["aws"]] == [
+        ["trainingruntimes", "trainjobs"],
+        ["mpijobs"],
+    ]
 
 
 @pytest.mark.parametrize(("example", "name"), CASES)

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import pytest
 from stampworks import catalog
 from stampworks.clouds.local.room import commands, privileges
+from stampworks.clouds.local.room.kubernetes import addons
 
 from tools.prepare import ROOT, engine, golang, kubernetes, published, python_packages, shared, system, training
 from tools.prepare.__main__ import prepare
@@ -281,7 +282,8 @@ def test_a_kubernetes_is_built_once(clone: Path, programs: Path, tmp_path: Path)
     assert all((link / "share" / name).is_dir() for name in kubernetes.SHARED)
     assert re.fullmatch(r"kubernetes-1\.34\.2-[0-9a-f]{12}", link.resolve().name)
     for release in catalog.releases().values():
-        assert json.loads((link / "versions.json").read_text()) == release.kubernetes
+        asked_for = {name: release.addons[name].version for name in addons.ASKED}
+        assert json.loads((link / "versions.json").read_text()) == {**release.kubernetes, **asked_for}
 
 
 def test_what_others_publish_is_what_was_pinned(clone: Path, programs: Path, tmp_path: Path) -> None:

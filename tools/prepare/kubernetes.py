@@ -28,16 +28,26 @@ KUBE: Mapping[str, str] = {
     "kubectl": f"{MODULE}/cmd/kubectl",
     "kubelet": f"{MODULE}/cmd/kubelet",
     "kueue": "sigs.k8s.io/kueue/cmd/kueue",
+    "mpi-operator": "github.com/kubeflow/mpi-operator/cmd/mpi-operator",
+    "trainer-controller-manager": "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager",
 }
 KWOK: Mapping[str, str] = {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}
 """Program -> the package of its command."""
 
-VERSIONS: Mapping[str, str] = {"kubernetes": MODULE, "kueue": "sigs.k8s.io/kueue", "jobset": "sigs.k8s.io/jobset"}
+VERSIONS: Mapping[str, str] = {
+    "kubernetes": MODULE,
+    "kueue": "sigs.k8s.io/kueue",
+    "jobset": "sigs.k8s.io/jobset",
+    "trainer": "github.com/kubeflow/trainer/v2",
+    "mpi-operator": "github.com/kubeflow/mpi-operator",
+}
 """What a release says the version of -> whose it is."""
 
 SHARED: Mapping[str, tuple[str, str, str]] = {
     "kueue": ("kube", "sigs.k8s.io/kueue", "config/components"),
     "jobset": ("kube", "sigs.k8s.io/jobset", "config/components"),
+    "trainer": ("kube", "github.com/kubeflow/trainer/v2", "manifests/base"),
+    "mpi-operator": ("kube", "github.com/kubeflow/mpi-operator", "manifests/base"),
     "kwok": ("kwok", "sigs.k8s.io/kwok", "kustomize/stage"),
     # For tests of what we tell them: the machine room installs neither.
     "charts/kueue": ("kube", "sigs.k8s.io/kueue", "charts/kueue"),

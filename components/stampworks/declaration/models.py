@@ -458,8 +458,8 @@ class AddOns(Section):
     )
     mpi_operator: bool | None = Field(
         default=None,
-        description="Whether Kubeflow's MPI operator is part of it, which is installed by hand; "
-        "without a word it is not.",
+        description="Whether Kubeflow's MPI operator is part of it, which everywhere but on `local` is "
+        "installed by hand; without a word it is not.",
         json_schema_extra=IN_PLACE,
     )
     metrics_server: bool | None = Field(

@@ -53,9 +53,12 @@ class KubernetesJobs:
         return tuple(_job(each, gangs.get(key), key in through) for key, each in zip(keys, found, strict=True))
 
     def cancel(self, job: Job) -> None:
-        """The programs are asked to end; those that do not are ended."""
+        """The programs are asked to end; those that do not are ended. Whoever makes its JobSet would make another one,
+        and so is what is deleted."""
         team, _, name = str(job.id).partition("/")
-        self._server.said(["delete", _KIND, name, f"--namespace={team}", "--wait=false", "--cascade=foreground"])
+        there = self._server.listed(_KIND, f"--namespace={team}")
+        whole = next((_made_by(each) for each in there if _of(each, "name") == name), (_KIND, name))
+        self._server.said(["delete", *whole, f"--namespace={team}", "--wait=false", "--cascade=foreground"])
 
     def taking_none(self, names: tuple[str, ...]) -> dict[str, str]:
         """Those of these nodes that take no pods now, and why."""
@@ -123,6 +126,14 @@ def _devices(plan: Plan, wanted: Wanted) -> dict[str, str]:
 
 def _of(each: dict[str, Any], field: str) -> str:
     return str(each["metadata"].get(field, ""))
+
+
+def _made_by(jobset: dict[str, Any]) -> tuple[str, str]:
+    """The kind and the name of what a JobSet is there for: where nobody else makes it, of itself."""
+    for each in jobset["metadata"].get("ownerReferences", ()):
+        if each.get("controller"):
+            return f"{each['kind'].lower()}.{each['apiVersion'].partition('/')[0]}", each["name"]
+    return _KIND, _of(jobset, "name")
 
 
 def _owner(job: dict[str, Any]) -> tuple[str, str]:

@@ -256,13 +256,13 @@ def _claims(plan: Plan, team: Account) -> Iterator[Manifest]:
         yield _object("v1", "PersistentVolumeClaim", name, team.name, spec=wanted)
 
 
-_KINDS_OF_JOBS: Mapping[str, tuple[str, str]] = {
-    "trainer": ("trainer.kubeflow.org", "trainjobs"),
-    "mpi-operator": ("kubeflow.org", "mpijobs"),
+_KINDS_OF_JOBS: Mapping[str, tuple[str, Sequence[str]]] = {
+    "trainer": ("trainer.kubeflow.org", ("trainingruntimes", "trainjobs")),  # a job has its pods from a runtime
+    "mpi-operator": ("kubeflow.org", ("mpijobs",)),
 }
 
 
-def _kinds_of_jobs(plan: Plan) -> list[tuple[str, str]]:
+def _kinds_of_jobs(plan: Plan) -> list[tuple[str, Sequence[str]]]:
     """That add-ons bring, each with its group."""
     return [_KINDS_OF_JOBS[each.name] for each in plan.scheduler.addons if each.name in _KINDS_OF_JOBS]
 
@@ -274,7 +274,7 @@ def _access(plan: Plan, team: Account) -> Iterator[Manifest]:
     rules = [
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": jobs},
         {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": jobs},
-        *({"apiGroups": [group], "resources": [kind], "verbs": jobs} for group, kind in _kinds_of_jobs(plan)),
+        *({"apiGroups": [group], "resources": [*kinds], "verbs": jobs} for group, kinds in _kinds_of_jobs(plan)),
         {"apiGroups": [""], "resources": ["configmaps", "services"], "verbs": jobs},
         {
             "apiGroups": [""],  # a volume whose claim somebody has deleted would never be bound again

@@ -13,6 +13,7 @@ from stampworks.resources import JoinedPool, LocalControlPlane, LocalNetwork, Si
 def create(name: str, *, plan: Plan, network: LocalNetwork, opts: pulumi.ResourceOptions) -> LocalControlPlane:
     """A Kubernetes with Kueue and JobSet, as a cloud has one for whoever rents it."""
     pods = plan.network.pods
+    brought = {each.name: each.version for each in plan.scheduler.addons if each.by == "cloud"}
     return LocalControlPlane(
         name,
         cluster=plan.name,
@@ -22,7 +23,7 @@ def create(name: str, *, plan: Plan, network: LocalNetwork, opts: pulumi.Resourc
         services_cidr=pods.services_cidr if pods else "",
         pods_cidr=pods.cidr if pods and plan.pools else "",
         pods_of_node=pods.node_addresses if pods and plan.pools else 0,
-        versions=dict(plan.release.kubernetes),
+        versions=dict(plan.release.kubernetes) | brought,
         opts=opts,
     )
 

@@ -13,9 +13,8 @@ CHOICES = Choices(
     storage="directory",
     subnets=None,
     pods=PODS,
-    brings={
-        "kueue": "the machine room runs it beside the control plane",
-        "jobset": "the machine room runs it beside the control plane",
-    },
+    brings=dict.fromkeys(
+        ("kueue", "jobset", "trainer", "mpi-operator"), "the machine room runs it beside the control plane"
+    ),
     no_charts="pods on this machine start from images that are there already, and nothing fetches any",
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from stampworks.clouds.local import room
-from stampworks.clouds.local.room.kubernetes import control_plane, joined, nodes
+from stampworks.clouds.local.room.kubernetes import addons, control_plane, joined, nodes
 from stampworks.configuration import drift
 from stampworks.provider.handler import Call, Failure, Handler, Property
 from stampworks.provider.leaving import vacate
@@ -25,7 +25,7 @@ class LocalControlPlane(Handler):
         "servicesCidr": Property("string", "the range of the addresses of services", replaces=True),
         "podsCidr": Property("string", "the range of the addresses of pods; empty where no node runs any"),
         "podsOfNode": Property("integer", "how many addresses of it a node takes"),
-        "versions": Property("object", "the version of Kubernetes and of each part that it is extended by"),
+        "versions": Property("object", "the version of Kubernetes and of each part that it is extended by, here"),
     }
     outputs: ClassVar[Mapping[str, Property]] = {
         "kubeconfig": Property("string", "with what its administrator asks it", secret=True, stable=True),
@@ -42,13 +42,15 @@ class LocalControlPlane(Handler):
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         place = call.inputs["cluster"], call.inputs["claim"]
-        made = await call.thread(control_plane.ensure, *place, _addresses(call.inputs), call.progress)
+        made = await call.thread(
+            control_plane.ensure, *place, _addresses(call.inputs), call.progress, _asked_for(call.inputs)
+        )
         return _outputs(made)
 
     async def read(self, call: Call) -> dict[str, Any] | None:
         if not await call.thread(room.is_ours, call.id, call.inputs.get("claim", "")):
             return None
-        found = await call.thread(control_plane.read, call.id, _addresses(call.inputs))
+        found = await call.thread(control_plane.read, call.id, _addresses(call.inputs), _asked_for(call.inputs))
         return None if found is None else _outputs(found)
 
     async def delete(self, call: Call) -> None:
@@ -149,6 +151,10 @@ def _dismiss(call: Call) -> None:
 def _addresses(inputs: Mapping[str, Any]) -> control_plane.Addresses:
     pods, of_node = inputs.get("podsCidr", ""), inputs.get("podsOfNode", 0)
     return control_plane.Addresses(inputs["address"], inputs["servicesCidr"], pods, of_node)
+
+
+def _asked_for(inputs: Mapping[str, Any]) -> list[str]:
+    return [name for name in inputs["versions"] if name in addons.ASKED]
 
 
 def _joined(inputs: Mapping[str, Any]) -> joined.JoinedPool:

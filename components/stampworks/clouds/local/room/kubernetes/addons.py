@@ -1,10 +1,13 @@
-"""What a cloud's Kubernetes comes with, here: Kueue, JobSet, and kwok, which stands for the nodes that do not exist."""
+"""What a cloud's Kubernetes comes with, here: Kueue, JobSet, and kwok, which stands for the nodes that do not exist.
+
+Where somebody asks for them also Kubeflow's Trainer and its MPI operator.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,33 +24,61 @@ SIMULATED = "kwok.x-k8s.io/node"
 SECONDS = "stampworks/simulated-seconds"
 """The annotation of a pod that says after how long it is done, on such a node; without it it runs until it is ended."""
 
-_PORTS = {"kueue": 9443, "jobset": 9444}
+ASKED: Mapping[str, tuple[str, str]] = {
+    "trainer": ("trainer.kubeflow.org/trainjob", "trainjobs"),
+    "mpi-operator": ("kubeflow.org/mpijob", "mpijobs"),
+}
+"""Those that are there where somebody asks for them -> what Kueue and Kubernetes call the jobs that they bring."""
+_TITLES = {"kueue": "Kueue", "jobset": "JobSet", "trainer": "Trainer", "mpi-operator": "the MPI operator"}
+_DEFINITIONS = {
+    "kueue": "crd/bases/*.yaml",
+    "jobset": "crd/bases/*.yaml",
+    "trainer": "crds/trainer.kubeflow.org_*.yaml",
+    "mpi-operator": "kubeflow.org_*.yaml",
+}
+"""Of their kinds: which files of what their developers publish."""
+_PORTS = {"kueue": 9443, "jobset": 9444, "trainer": 9445}
 _OWN: Mapping[str, Mapping[str, Any]] = {
     "kueue": {
         "apiVersion": "config.kueue.x-k8s.io/v1beta1",
-        "integrations": {"frameworks": ["batch/job", "jobset.x-k8s.io/jobset"]},
         "fairSharing": {"enable": True},  # of what is borrowed, by the weights of the teams
         # no job of theirs starts past its quota because it names no queue
         "manageJobsWithoutQueueName": True,
         "managedJobsNamespaceSelector": {"matchLabels": {"app.kubernetes.io/managed-by": "stampworks"}},
+        "internalCertManagement": {"enable": False},
     },
-    "jobset": {"apiVersion": "config.jobset.x-k8s.io/v1alpha1"},
+    "jobset": {"apiVersion": "config.jobset.x-k8s.io/v1alpha1", "internalCertManagement": {"enable": False}},
+    "trainer": {"apiVersion": "config.trainer.kubeflow.org/v1alpha1", "certManagement": {"enable": False}},
 }
 _QUIET = "--zap-log-level=error"
 """What they have to say of each renewed lease and each object would fill a disk."""
 _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _KINDS = frozenset(
-    {"jobs", "jobsets", "clusterqueues", "cohorts", "localqueues", "resourceflavors", "topologies", "workloads"}
+    {
+        *("jobs", "jobsets", "clusterqueues", "cohorts", "localqueues", "resourceflavors", "topologies", "workloads"),
+        *("trainingruntimes", "clustertrainingruntimes"),
+    }
 )
 """What is looked at here when it is made: webhooks of kinds that nobody has installed would only fail."""
 
 
-NAMES = ("kueue", "jobset", "kwok")
-"""Of the daemons."""
+_ALWAYS = ("kueue", "jobset")
+NAMES = (*_ALWAYS, *ASKED, "kwok")
+"""Of the daemons that there may be."""
 
 
-def parts(folder: Path) -> list[Daemon]:
+def names(asked_for: Sequence[str]) -> tuple[str, ...]:
+    """Of the daemons that there are, where these are asked for."""
+    return tuple(name for name in NAMES if name not in ASKED or name in asked_for)
+
+
+def parts(folder: Path, asked_for: Sequence[str]) -> list[Daemon]:
     """The daemons; their settings have to be written."""
+    found = [*_always(folder), *_asked(folder)]
+    return [each for each in found if each.name in names(asked_for)]
+
+
+def _always(folder: Path) -> list[Daemon]:
     config = {"KUBECONFIG": str(folder / "addons.conf")}
     read = (folder / "addons.conf", folder / "run/webhooks/tls.crt")
     # Kueue looks for the certificates of its metrics in /etc and nowhere else: its own /etc has them.
@@ -83,27 +114,60 @@ def parts(folder: Path) -> list[Daemon]:
     ]
 
 
-def write_settings(folder: Path) -> None:
+def _asked(folder: Path) -> list[Daemon]:
+    config, settings = {"KUBECONFIG": str(folder / "addons.conf")}, folder / "trainer.yaml"
+    certificates = folder / _OF_TRAINER
+    return [
+        Daemon(
+            "trainer",
+            (program("trainer-controller-manager"), f"--config={settings}", _QUIET),
+            {**config, "TMPDIR": str(folder / "run/trainer")},
+            reads=(settings, folder / "addons.conf", certificates / "tls.crt"),
+        ),
+        Daemon(
+            "mpi-operator",
+            (
+                program("mpi-operator"),
+                "--lock-namespace=kube-system",
+                *("--kube-api-qps=300", "--kube-api-burst=600"),
+                *("--logtostderr=false", "--log_file=/dev/null", "--stderrthreshold=ERROR"),
+            ),
+            config,
+            reads=(folder / "addons.conf",),
+        ),
+    ]
+
+
+_OF_TRAINER = "run/trainer/k8s-webhook-server/serving-certs"
+"""Where it looks for the certificate of its webhooks: below the folder for temporary files, and nowhere else."""
+
+
+def write_settings(folder: Path, asked_for: Sequence[str]) -> None:
     """What the daemons read when they start."""
     certificates = folder / "pki" / "webhooks"
-    for place in (folder / "etc/kueue/metrics/certs", folder / "run/webhooks"):
+    for place in (folder / "etc/kueue/metrics/certs", folder / "run/webhooks", folder / _OF_TRAINER):
         files.make_directory(place, 0o700)
         for name in ("crt", "key"):
             files.write(place / f"tls.{name}", certificates.with_suffix(f".{name}").read_text(), 0o600)
-    for name, own in _OWN.items():
-        port = _PORTS[name]
+    for name, port in _PORTS.items():
+        certificate = {"certDir": str(folder / "run/webhooks")} if name in _ALWAYS else {}
         settings = {
-            **own,
+            **_OWN[name],
+            **({"integrations": {"frameworks": queued(asked_for)}} if name == "kueue" else {}),
             "kind": "Configuration",
-            "webhook": {"host": "127.0.0.1", "port": port, "certDir": str(folder / "run/webhooks")},
+            "webhook": {"host": "127.0.0.1", "port": port, **certificate},
             "health": {"healthProbeBindAddress": f"127.0.0.1:{port + 100}"},
             "metrics": {"bindAddress": f"127.0.0.1:{port + 200}"},
-            "internalCertManagement": {"enable": False},
             "leaderElection": {"leaderElect": False},
             "clientConnection": {"qps": 300, "burst": 600},
         }
         files.write(folder / f"{name}.yaml", json.dumps(settings))
     files.write(folder / "kwok.yaml", "\n---\n".join(_stages()))
+
+
+def queued(asked_for: Sequence[str]) -> list[str]:
+    """The jobs that Kueue queues: of other kinds it would wait until somebody has installed them."""
+    return ["batch/job", "jobset.x-k8s.io/jobset", *(ASKED[name][0] for name in asked_for)]
 
 
 def _stages() -> Iterator[str]:
@@ -120,42 +184,67 @@ def _stages() -> Iterator[str]:
     yield yaml.safe_dump(ending)
 
 
-def install(room: Room, folder: Path, asked: Kubectl) -> None:
-    """Their kinds, then the daemons, then what looks at objects of these kinds; the caller holds the room's lock."""
-    for name in _PORTS:
-        asked.apply_folder(f"cannot install {name}", manifests(name) / "crd/bases")
+def install(room: Room, folder: Path, asked: Kubectl, asked_for: Sequence[str]) -> str:
+    """Their kinds, then the daemons, then what looks at objects of these kinds; the caller holds the room's lock.
+
+    Says who answers. Of one that is no longer asked for its kinds stay, with the objects that somebody has of them.
+    """
+    there = [name for name in names(asked_for) if name in _DEFINITIONS]
+    for name in there:
+        asked.apply_files(f"cannot install {name}", sorted(manifests(name).glob(_DEFINITIONS[name])))
     # kubectl gives up at once where a kind is so new that the server has said nothing of it yet
     wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]
-    asked.until(room, (), "the server does not take the kinds of kueue and jobset", wait)
-    daemons.start(room, parts(folder))
-    for name in _PORTS:
-        asked.apply(f"cannot install {name}", _webhooks(name, folder))
-    _await(room, asked)
+    asked.until(room, (), f"the server does not take the kinds of {' and '.join(there)}", wait)
+    _remove(room, asked, [name for name in ASKED if name not in asked_for])
+    daemons.start(room, parts(folder, asked_for))
+    kinds = _KINDS | {ASKED[name][1] for name in asked_for}
+    for name in there:
+        if name in _PORTS:
+            asked.apply(f"cannot install {name}", _webhooks(name, folder, kinds))
+    _await(room, asked, there)
+    *first, last = (_TITLES[name] for name in there)
+    return f"{', '.join(first)} and {last}"
 
 
-def _webhooks(name: str, folder: Path) -> Iterator[dict[str, Any]]:
+def _remove(room: Room, asked: Kubectl, left: Sequence[str]) -> None:
+    """What nobody answers any more would refuse every object."""
+    gone = daemons.dead(room, left)
+    for name in left:
+        if name not in gone and name in _PORTS:
+            hooks = [f"{kind.lower()}/{_hook(name, kind)}" for kind in _WEBHOOKS]
+            asked.said(f"cannot remove {name}", ["delete", "--ignore-not-found", *hooks])
+    daemons.end(room, left)
+
+
+def _hook(name: str, kind: str) -> str:
+    return f"{name}-{kind.removesuffix('WebhookConfiguration').lower()}"
+
+
+def _webhooks(name: str, folder: Path, kinds_there: Collection[str]) -> Iterator[dict[str, Any]]:
     """As its developers publish them, but called at an address of the loopback: no pod runs what answers them."""
     authority = base64.b64encode((folder / "pki/ca.crt").read_bytes()).decode()
     for found in yaml.safe_load_all((manifests(name) / "webhook/manifests.yaml").read_text()):
         if not found or found["kind"] not in _WEBHOOKS:
             continue
-        found["metadata"]["name"] = f"{name}-{found['kind'].removesuffix('WebhookConfiguration').lower()}"
+        found["metadata"]["name"] = _hook(name, found["kind"])
         kept = []
         for hook in found["webhooks"]:
             kinds = {each.partition("/")[0] for rule in hook["rules"] for each in rule["resources"]}
-            if kinds <= _KINDS:
+            if kinds <= kinds_there:
                 path = hook["clientConfig"]["service"]["path"]
                 url = f"https://127.0.0.1:{_PORTS[name]}{path}"
                 kept.append({**hook, "clientConfig": {"url": url, "caBundle": authority}})
         yield {**found, "webhooks": kept}
 
 
-def _await(room: Room, asked: Kubectl) -> None:
-    """Until each has looked at an object that is then not made."""
+def _await(room: Room, asked: Kubectl, there: Sequence[str]) -> None:
+    """Until each that looks at objects has looked at one that is then not made."""
     flavor = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ResourceFlavor", "metadata": {"name": "probe"}}
-    for name, probe in (("kueue", flavor), ("jobset", _jobset())):
-        create = ["create", "--dry-run=server", "-f", "-"]
-        asked.until(room, NAMES, f"{name} does not answer", create, json.dumps(probe))
+    probes = {"kueue": flavor, "jobset": _jobset(), "trainer": _runtime()}
+    for name in there:
+        if name in probes:
+            create = ["create", "--dry-run=server", "-f", "-"]
+            asked.until(room, there, f"{name} does not answer", create, json.dumps(probes[name]))
 
 
 def _jobset() -> dict[str, Any]:
@@ -166,4 +255,13 @@ def _jobset() -> dict[str, Any]:
         "kind": "JobSet",
         "metadata": {"name": "probe", "namespace": "default"},
         "spec": {"replicatedJobs": [{"name": "probe", "replicas": 1, **job}]},
+    }
+
+
+def _runtime() -> dict[str, Any]:
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainingRuntime",
+        "metadata": {"name": "probe", "namespace": "default"},
+        "spec": {"template": {"spec": _jobset()["spec"]}},
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -53,21 +53,24 @@ class ControlPlane:
     drift: tuple[str, ...]
 
 
-def ensure(cluster: str, claim: str, addresses: Addresses, progress: Progress) -> ControlPlane:
-    """Starts what does not run; the room has to be there."""
+def ensure(
+    cluster: str, claim: str, addresses: Addresses, progress: Progress, asked_for: Sequence[str] = ()
+) -> ControlPlane:
+    """Starts what does not run, and of add-ons those that not every cluster has where they are asked for; the room has
+    to be there."""
     room = of_cluster(cluster)
     with room.locked():
         room.claim(claim)
-        return _ensure(room, addresses, progress)
+        return _ensure(room, addresses, asked_for, progress)
 
 
-def read(cluster: str, addresses: Addresses) -> ControlPlane | None:
+def read(cluster: str, addresses: Addresses, asked_for: Sequence[str] = ()) -> ControlPlane | None:
     """What is there now; None when there is none, or its room has ended."""
     room = of_cluster(cluster)
     folder = _folder(room)
     if room.process is None or not (folder / "admin.conf").exists():
         return None
-    drift = [f"{name} does not run" for name in daemons.dead(room, (*_NAMES, *addons.NAMES))]
+    drift = [f"{name} does not run" for name in daemons.dead(room, (*_NAMES, *addons.names(asked_for)))]
     if daemons.dead(room, [_DOOR]):
         drift.append("nothing leads to its server from outside the room")
     if certificates.outdated(folder / "pki", _parties(addresses)):
@@ -118,13 +121,13 @@ def access(cluster: str) -> tuple[str, ...]:
     return command(config) if room.process is not None and config.exists() else ()
 
 
-def _ensure(room: Room, addresses: Addresses, progress: Progress) -> ControlPlane:
+def _ensure(room: Room, addresses: Addresses, asked_for: Sequence[str], progress: Progress) -> ControlPlane:
     folder = _folder(room)
     files.make_directory(folder, 0o700)
     certificates.ensure(folder / "pki", _parties(addresses))
     for name in ("controller-manager", "scheduler", "addons"):
         _write_config(folder, name, f"https://127.0.0.1:{API_PORT}")
-    addons.write_settings(folder)
+    addons.write_settings(folder, asked_for)
     parts = _parts(room, addresses)
     if daemons.dead(room, _SERVER):
         # What asks the server would take minutes to notice that it is there again: it starts anew, too.
@@ -138,8 +141,7 @@ def _ensure(room: Room, addresses: Addresses, progress: Progress) -> ControlPlan
         _write_config(folder, "bootstrap", f"https://{addresses.gateway}:{API_PORT}")
         asked.apply("cannot let nodes join", _joining())
     progress("Kubernetes answers")
-    addons.install(room, folder, asked)
-    progress("Kueue and JobSet answer")
+    progress(f"{addons.install(room, folder, asked, asked_for)} answer")
     return _found(folder, ())
 
 

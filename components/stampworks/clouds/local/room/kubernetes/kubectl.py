@@ -42,9 +42,9 @@ class Kubectl:
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
         self.said(what, [*_APPLY, "--filename=-"], text)
 
-    def apply_folder(self, what: str, folder: Path) -> None:
-        """The same with the objects in a folder's files."""
-        self.said(what, [*_APPLY, f"--filename={folder}"])
+    def apply_files(self, what: str, files: Iterable[Path]) -> None:
+        """The same with the objects in files."""
+        self.said(what, [*_APPLY, *(f"--filename={file}" for file in files)])
 
     def listed(self, what: str, *words: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(self.said(what, ["get", *words, "-o", "json"], limit_s=_LOOK_S))[

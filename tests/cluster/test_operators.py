@@ -1,0 +1,116 @@
+"""Runs as objects of Kubeflow's Trainer and MPI operator, where a cluster has them: as they were printed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.kubernetes import KubernetesStack, gang
+from tests.cluster.test_pods import NODES, RUNS, STORAGE, TINY, asked, of_run, soon, through, told, until
+
+pytestmark = pytest.mark.cluster
+
+JOBSET = "jobset.sigs.k8s.io/jobset-name"
+WITH = "kind: kubernetes\n      addons: {trainer: true, mpi_operator: true}"
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStack]:
+    if os.geteuid():
+        pytest.skip("nodes that run pods divide control groups, which takes root")
+    stack = KubernetesStack.of(tmp_path_factory.mktemp("operators"), f"o{os.getpid()}", len(NODES), len(NODES))
+    stack.edit(", scheduling_only: true", "")
+    stack.edit("    fabric:", f"{STORAGE}    proof: {{level: none}}\n    fabric:")
+    stack.edit("kind: kubernetes", WITH)
+    stack.up()
+    yield stack
+    stack.run("destroy", "--yes", "--skip-preview")
+
+
+@pytest.fixture
+def stack(up: KubernetesStack) -> Iterator[KubernetesStack]:
+    yield up
+    for kinds in ("trainjobs,mpijobs", "trainingruntimes"):
+        up.kubectl("delete", kinds, "--all", "--all-namespaces", "--cascade=foreground")
+    up.clear()
+
+
+def made(stack: KubernetesStack, kind: str, name: str, *options: str, image: str = "") -> str:
+    """A run as it is printed, and created; returns what was printed."""
+    more = ["--image", image] if image else []
+    printed = stack.stampworks("submit", "training", name, *TINY, *options, "--print", kind, *more)
+    assert printed.returncode == 0, printed.stderr
+    stack.kubectl("create", "--filename=-", text=printed.stdout)
+    return printed.stdout
+
+
+def conditions(stack: KubernetesStack, kind: str, name: str) -> dict[str, str]:
+    found = json.loads(stack.kubectl("get", kind, name, "--namespace=research", "--output=json"))
+    return {each["type"]: each["status"] for each in found.get("status", {}).get("conditions", ())}
+
+
+def test_a_trainjob_trains_through(stack: KubernetesStack) -> None:
+    """On both nodes, as the run that it would be if it had been submitted; Trainer says so, and so does `logs`."""
+    printed = made(stack, "trainjob", "printed", "--set", "steps=20")
+    soon(stack, "printed", lambda: of_run(stack, "printed")["state"] in ("running", "finished"))
+    through(stack, "printed")
+    [begun] = told(stack, "printed", "generation")
+    assert sorted(begun["nodes"]) == sorted(NODES)
+    record = json.loads(stack.shell(NODES[0], f"cat {RUNS}/printed/record.json"))
+    assert (record["state"], record["counts"]["steps"], record["account"]["step"]) == ("finished", 20, 20), record
+    soon(stack, "printed", lambda: conditions(stack, "trainjob", "printed").get("Complete") == "True")
+    stack.kubectl("delete", "--filename=-", text=printed)
+
+
+def test_a_trainjob_past_the_quota_waits(stack: KubernetesStack) -> None:
+    """With its reason and without pods, as any other run. The one before it is cancelled and not made again."""
+    made(stack, "trainjob", "before", "--set", "steps=100000")
+    until(stack, "before", 5)
+    made(stack, "trainjob", "behind", "--set", "steps=5")
+    soon(stack, "behind", lambda: "insufficient" in of_run(stack, "behind")["why"])
+    assert of_run(stack, "behind")["state"] == "waiting"
+    assert conditions(stack, "trainjob", "behind") == {"Suspended": "True"}
+    assert {each["metadata"]["labels"][JOBSET] for each in stack.listed("pods", "--all-namespaces")} == {"before"}
+    asked(stack, "cancel", "before")
+    through(stack, "behind")
+    assert [each["metadata"]["name"] for each in stack.listed("trainjobs", "--namespace=research")] == ["behind"]
+
+
+def test_a_trainjob_is_pushed_aside_and_back(stack: KubernetesStack) -> None:
+    """For a more urgent gang it saves what it has and waits; afterwards it goes on."""
+    made(stack, "trainjob", "pushed", "--set", "steps=400")
+    until(stack, "pushed", 5)
+    stack.submit(gang("urgent", "research", len(NODES), priority="high"))
+    soon(stack, "pushed", lambda: of_run(stack, "pushed")["state"] == "waiting")
+    assert "Preempted to accommodate research/urgent" in of_run(stack, "pushed")["why"]
+    stack.kubectl("delete", "jobset", "urgent", "--namespace=research")
+    through(stack, "pushed")
+    assert [event["source"] for event in told(stack, "pushed", "ready")] == ["nothing", "checkpoint"]
+
+
+def test_a_team_makes_a_trainjob_of_its_own(stack: KubernetesStack) -> None:
+    """With the rights of its users; nobody else may."""
+    wanted = ["training", "own", *TINY, "--set", "steps=5", "--user", "alice"]
+    printed = stack.stampworks("submit", *wanted, "--print", "trainjob")
+    refused = stack.stampworks("kubectl", "--", "create", "--as=bob", "--filename=-", text=printed.stdout)
+    assert refused.returncode
+    assert 'User "bob" cannot create resource "trainjobs"' in refused.stderr
+    stack.kubectl("create", "--as=alice", "--filename=-", text=printed.stdout)
+    through(stack, "own")
+
+
+def test_switched_off_it_is_gone_and_what_runs_goes_on(stack: KubernetesStack) -> None:
+    """Nobody is asked any more who would not answer; the next `up` has nothing to do."""
+    assert stack.run("preview", "--refresh", "--expect-no-changes").returncode == 0
+    stack.edit(WITH, "kind: kubernetes")
+    stack.up()
+    hooks = stack.kubectl("get", "validatingwebhookconfigurations", "--output=name").split()
+    assert not [each for each in hooks if "trainer" in each]
+    found = asked(stack, "submit", "training", "afterwards", *TINY, "--set", "steps=5", "--wait")
+    assert found["state"] == "finished", found
+    assert stack.run("preview", "--refresh", "--expect-no-changes").returncode == 0
+    stack.edit("kind: kubernetes", WITH)
+    stack.up()
