@@ -36,6 +36,7 @@ FACTS: dict[str, Any] = {
         "interfaces": {},
         "accelerators": None,
         "packages": {"slurm-client": "24.11.5-4"},
+        "built": {},
         "system": "debian 13.2",
         "python": "3.13.5",
         "clock_ahead_s": 4000.0,
@@ -47,6 +48,7 @@ FACTS: dict[str, Any] = {
         "interfaces": {"rail1": {"addresses": ["10.0.1.1"], "carrier": True, "rate_mbps": 200, "mtu_bytes": 1500}},
         "accelerators": [{"index": 0}, {"index": 1}],
         "packages": {"slurm-client": "24.11.5-4"},
+        "built": {},
         "system": "debian 13.2",
         "python": "3.13.5",
         "clock_ahead_s": 4020.0,
@@ -78,6 +80,13 @@ def said(facts: dict[str, Any]) -> list[str]:
 def test_a_cluster_that_is_as_planned_has_no_drift() -> None:
     """Not a word, or every preview would have one."""
     assert said(FACTS) == []
+
+
+def test_a_slurm_that_was_built_is_of_the_version_that_its_tag_says() -> None:
+    """Nobody packages it for some systems."""
+    facts = put("gpu-001/built", {"slurm": "slurm-24-11-7-1"})
+    del facts["gpu-001"]["packages"]["slurm-client"]
+    assert said(facts) == []
 
 
 def test_a_rail_without_address_needs_none() -> None:
@@ -115,6 +124,7 @@ def test_a_rail_without_address_needs_none() -> None:
         ("gpu-001/accelerators", None, "gpu-001: unknown: how many accelerators it has"),
         ("gpu-001/packages/slurm-client", ..., "gpu-001: slurm is not installed"),
         ("gpu-001/packages/slurm-client", "1:23.2-1", "gpu-001: slurm is 23.2-1, the release says 24.11"),
+        ("gpu-001/built", {"slurm": "slurm-23-2-7-1"}, "gpu-001: slurm is 23.2.7.1, the release says 24.11"),
         ("gpu-001/system", "debian 12.9", "gpu-001: debian is 12.9, the release says 13"),
         ("gpu-001/system", "ubuntu 24.04", "gpu-001: debian is not installed"),
         ("head/slurm/gpu-002", ..., "gpu-002: Slurm does not know it"),

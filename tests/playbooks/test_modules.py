@@ -5,13 +5,15 @@ from __future__ import annotations
 import pwd
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.stampworks.node.plugins.action import node_facts as action
-from ansible_collections.stampworks.node.plugins.module_utils import debian, tables
+from ansible_collections.stampworks.node.plugins.module_utils import packaging, tables
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run
+from ansible_collections.stampworks.node.plugins.module_utils.packaging import Apt, Dnf
 from ansible_collections.stampworks.node.plugins.modules import (
     accounts,
     kernel_module,
@@ -193,6 +195,7 @@ FACTS = {"system": "debian 13.1", "interfaces": {"rail0": {"addresses": ["10.0.0
     [
         ('ID=debian\nVERSION_ID="13"\n', "13.2\n", "debian 13.2"),
         ('NAME="Ubuntu"\nVERSION_ID="24.04"\nID=ubuntu\nID_LIKE=debian\n', "trixie/sid\n", "ubuntu 24.04"),
+        ('ID="amzn"\nID_LIKE="fedora"\nVERSION_ID="2023"\n', None, "amzn 2023"),
         ("ID=debian\n", None, "debian"),
         (None, "13.2\n", ""),
     ],
@@ -264,15 +267,15 @@ def dpkg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What dpkg knows, one package a line; commands that change something are added to it."""
     known = ["slurmd installed 24.11.5", "iperf3 deinstalled 3.18"]
 
-    def fake(argv: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        if argv != debian.QUERY:
+    def fake(argv: Sequence[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        if argv != Apt.QUERY:
             known.append(" ".join(argv))
         return subprocess.CompletedProcess(argv, 0, "\n".join(known), "")
 
-    monkeypatch.setattr(packages, "run", fake)
-    monkeypatch.setattr(debian, "run", fake)
+    monkeypatch.setattr(packaging, "run", fake)
+    monkeypatch.setattr(packaging, "OS_RELEASE", tmp_path / "os-release")
     monkeypatch.setattr(packages, "RECORD", tmp_path / "packages.json")
-    monkeypatch.setattr(packages, "LISTS", tmp_path)
+    monkeypatch.setattr(Apt, "LISTS", tmp_path)
     return known
 
 
@@ -299,7 +302,10 @@ def test_only_what_differs_is_installed_again(dpkg: list[str], tmp_path: Path) -
     assert result["msg"] == "after an installation: package iperf3 is deinstalled"
 
 
-def test_an_installation_says_itself_that_it_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("system", ["debian", "amzn"])
+def test_an_installation_says_itself_that_it_takes_too_long(
+    system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All commands together may take less than the player lets a task take."""
     limits: list[float] = []
 
@@ -307,8 +313,10 @@ def test_an_installation_says_itself_that_it_takes_too_long(tmp_path: Path, monk
         limits.append(timeout)
         return subprocess.CompletedProcess(argv, 0, "", "")
 
-    monkeypatch.setattr(packages, "run", fake)
-    monkeypatch.setattr(debian, "run", fake)
+    monkeypatch.setattr(packaging, "run", fake)
+    monkeypatch.setattr(packaging, "OS_RELEASE", tmp_path / "os-release")
+    monkeypatch.setattr(Dnf, "LOCKS", tmp_path / "versionlock.list")
+    (tmp_path / "os-release").write_text(f'ID="{system}"\n')
     monkeypatch.setattr(packages, "RECORD", tmp_path / "packages.json")
     (tmp_path / "packages.json").write_text('{"slurmd": "24.11.5"}')
     assert packages.answer({"record": False}, False)["failed"]
@@ -342,13 +350,54 @@ def test_a_node_without_a_record_is_unknown(dpkg: list[str]) -> None:
 )
 def test_a_version_is_one_of_a_series(version: str, beginning: str, is_one: bool) -> None:
     """As far as the release says it; an epoch is Debian's."""
-    assert debian.begins(version, beginning) is is_one
+    assert packaging.begins(version, beginning) is is_one
 
 
 def test_what_repositories_have() -> None:
     """Sources are none of it."""
     said = " efa | 3.3.1-1 | file:/a ./ Packages\n efa | 3.2-1 | file:/a ./ Packages\n efa | 9 | file:/a ./ Sources\n"
-    assert pinned.offers(said) == {"efa": ["3.3.1-1", "3.2-1"]}
+    assert Apt.of_madison(said) == {"efa": ["3.3.1-1", "3.2-1"]}
+
+
+def test_a_kernel_of_amazon_linux_is_called_by_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several are there at once, and its first kernel has names without a series."""
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    exactly = "6.12.77-99.140.amzn2023"
+    rows = f"kernel6.12 1:{exactly}\nkernel6.12 1:6.12.9-1\nkernel-livepatch-6.12 0:1-2\nefa 0:3.3.1-1\n"
+    monkeypatch.setattr(packaging, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, rows, ""))
+    found = Dnf().installed()
+    assert {name: version for name, (_, version) in found.items()} == {
+        f"kernel6.12-{exactly}": f"1:{exactly}",
+        "kernel6.12-6.12.9-1": "1:6.12.9-1",
+        "kernel-livepatch-6.12": "1-2",
+        "efa": "3.3.1-1",
+    }
+    assert [name for name in found if Dnf().is_kernel(name)] == [f"kernel6.12-{exactly}", "kernel6.12-6.12.9-1"]
+    built_with = [f"kernel6.12-devel-{exactly}", f"kernel6.12-modules-extra-{exactly}"]
+    assert Dnf().for_kernel(f"{exactly}.x86_64") == built_with
+    assert all(Dnf().is_kernel(name) for name in built_with)
+    assert Dnf().for_kernel("6.1.166-197.305.amzn2023.x86_64")[0] == "kernel-devel-6.1.166-197.305.amzn2023"
+
+
+def test_pins_of_a_role_leave_those_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what a person has locked; a version may say an epoch, and what is behind a hyphen."""
+    monkeypatch.setattr(Dnf, "LOCKS", tmp_path / "versionlock.list")
+    monkeypatch.setattr(packaging, "write", lambda path, text: path.write_bytes(text))
+    Dnf.LOCKS.write_text("mine-0:1-1.*\n")
+    Dnf().pin("a", {"one": "1:4.6.0", "free": ""}, ["*one*"])
+    Dnf().pin("b", {"two": "2.28.9-1+cuda13.0"}, [])
+    Dnf().pin("a", {"one": "5"}, [])
+    assert Dnf.LOCKS.read_text().splitlines() == [
+        "mine-0:1-1.*",
+        "# Written by Stampworks: pins of b",
+        "two-2.28.9-1+cuda13.0*",
+        "# Written by Stampworks: end of b",
+        "# Written by Stampworks: pins of a",
+        "one-5*-*",
+        "# Written by Stampworks: end of a",
+    ]
+    assert Dnf().unpinned("a", {"one": "5"}, []) == Dnf().unpinned("b", {"two": "2.28.9-1+cuda13.0"}, []) == []
+    assert Dnf().unpinned("a", {"one": "6"}, []) == [f"{Dnf.LOCKS} has no pins of a"]
 
 
 def test_what_differs_from_the_release_is_said() -> None:

@@ -191,6 +191,9 @@ def test_what_is_secret_is_said_to_be() -> None:
     for path in PLAYBOOKS.rglob("tasks/*.yml"):
         for task in load(path) or []:
             files = (task.get("stampworks.node.files") or {}).get("files", [])
+            if "_base_files" in files or "_base_own_files" in files:  # and those of the node's package manager
+                by_manager, always = task["vars"].values()
+                files = [*always, *(each for manager in by_manager.values() for each in manager)]
             if isinstance(files, str):  # our own, continued by the user's, or by a folder for each of them
                 assert path.parents[1].name in ("health", "containers")
                 files = [{"path": "", "template": name} for name in re.findall(r"'([^']+\.j2)'", files)]

@@ -34,8 +34,12 @@ SERVICES = {
     "metrics": "metrics",
 }
 """The service that must run on the hosts of a group."""
-VERSIONED = {"slurm": "slurm-client", "mariadb": "mariadb-server", "torch": "python3-torch"}
-"""The package whose version is that of a part of the release."""
+VERSIONED = {
+    "slurm": ("slurm-client",),
+    "mariadb": ("mariadb-server", "mariadb1011-server"),
+    "torch": ("python3-torch",),
+}
+"""The packages whose version is that of a part of the release, by what distributions call them."""
 HOLDERS = {
     "slurm": ("slurm_controller", "slurm_login", "slurm_worker"),
     "mariadb": ("database",),
@@ -149,11 +153,14 @@ def accelerators(expected: Expected, _: set[str], said: Mapping[str, Any]) -> It
 def versions(expected: Expected, roles: set[str], said: Mapping[str, Any]) -> Iterator[str]:
     packages = _mapping(said["packages"])
     system, _, number = _kind(str, said["system"]).partition(" ")
-    own = {system: number, "python": said["python"]}
+    # a tag says the version in a way of its own: slurm-24-11-7-1
+    built = {name: ".".join(re.findall(r"\d+", _kind(str, tag))) for name, tag in _mapping(said["built"]).items()}
+    own = {**built, system: number, "python": said["python"]}
     for part, version in expected["cluster_versions"].items():
         if not roles.intersection(HOLDERS.get(part, roles)):
             continue
-        found = _kind(str, own[part] if part in own else packages.get(VERSIONED.get(part, ""), ""))
+        packaged = (packages.get(each, "") for each in VERSIONED.get(part, ()))
+        found = _kind(str, own[part] if part in own else next(filter(None, packaged), ""))
         upstream = found.partition(":")[2] or found  # Debian's epoch says nothing of the program
         if not upstream:
             yield f"{part} is not installed"

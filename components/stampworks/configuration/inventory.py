@@ -51,8 +51,10 @@ of awsome-distributed-training, 0610db06, read 2026-11-24). What a job sets for 
 CONTAINERS = "/var/lib/enroot"
 ANSWERING = frozenset({"aws"})
 """Clouds where a machine gets its rights from an address that every user on it reaches."""
-SYSTEMS = ("debian", "ubuntu")
-"""The parts of a release that are what a node runs, by what it calls itself."""
+SYSTEMS: Mapping[str, str] = {"debian": "apt", "ubuntu": "apt", "amzn": "dnf"}
+"""The parts of a release that are what a node runs, by what it calls itself; and what installs packages there."""
+UNVERSIONED = ("libjwt", "slurm_build", "pyxis")
+"""The roles of nodes that have nothing which needs the kernel, too; no version of what they are built with matters."""
 MODULES = ("driver", "efa")
 """The roles that bring modules of the kernel, which only a reboot may be able to load."""
 REBOOTING = (*MODULES, "pci")
@@ -117,7 +119,17 @@ def installation(release: Release, content: str) -> dict[str, Any]:
     """What is the same on all nodes of a release, and what tells it from every other installation."""
     packages = sorted({name for _, names in release.packages for name in names})
     text = json.dumps([content, packages])
-    return {"base_packages": packages, "image_content": hashlib.sha256(text.encode()).hexdigest() if content else ""}
+    digest = hashlib.sha256(text.encode()).hexdigest() if content else ""
+    return {"base_manager": manager(release), "base_packages": packages, "image_content": digest}
+
+
+def system(release: Release) -> tuple[str, str]:
+    """What its nodes run, and the version."""
+    return next((part, version) for part, version in release.versions if part in SYSTEMS)
+
+
+def manager(release: Release) -> str:
+    return SYSTEMS[system(release)[0]]
 
 
 def connection(roster: Roster) -> dict[str, Any]:
@@ -231,7 +243,7 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
 
 def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "validate_system": next(f"{part} {version}" for part, version in plan.release.versions if part in SYSTEMS),
+        "validate_system": " ".join(system(plan.release)),
         "packages_directory": PACKAGES_DIRECTORY,
         "packages_port": PACKAGES_PORT,
         "base_packages_source": packages_source(plan, roster) if served(plan) else "",
@@ -249,6 +261,8 @@ def packages_source(plan: Plan, roster: Roster) -> str:
     """Where nodes without a way out have packages from: the head, or what each has of its image."""
     head = next((member for member in roster.members if member.group == plan.controller.name), None)
     where = f"http://{head.address}:{PACKAGES_PORT}" if head else f"file:{PACKAGES_DIRECTORY}"
+    if manager(plan.release) == "dnf":
+        return f"[stampworks]\nname=Stampworks\nbaseurl={where}\ngpgcheck=0"
     return f"deb [trusted=yes] {where} ./"
 
 
@@ -303,7 +317,14 @@ def hardware_variables(release: Release) -> dict[str, Any]:
     variables: dict[str, Any] = {f"{role}_packages": packages for role, packages in brought.items()}
     variables |= {f"{each.name}_source": source_variable(each.source) for each in release.hardware if each.source}
     variables |= {f"{role}_kernel": release.kernel for role in MODULES if role in brought}
+    variables |= python_of_torch(brought.get("torch", {}))
     return variables | ({"kernel_version": release.kernel} if "kernel" in brought else {})
+
+
+def python_of_torch(packages: Mapping[str, str]) -> dict[str, Any]:
+    """With what its environment is made, where the suite's own Python is not what it is for."""
+    others = {name: version for name, version in packages.items() if name != "torch"}
+    return {"torch_python": f"/usr/bin/{next(iter(others))}", "torch_python_packages": others} if others else {}
 
 
 def source_variable(source: Source) -> dict[str, Any]:
@@ -323,8 +344,7 @@ def container_variables(plan: Plan) -> dict[str, Any]:
 def expected_software(release: Release) -> dict[str, Any]:
     if not release.hardware:
         return {}
-    # pyxis is on nodes, too, that have nothing which needs the kernel, and no version of what it is built with matters
-    software = {each.name: dict(each.packages) for each in release.hardware if each.name != "pyxis"}
+    software = {each.name: dict(each.packages) for each in release.hardware if each.name not in UNVERSIONED}
     return {"validate_software": software, "validate_kernel": release.kernel}
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pwd
 import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.stampworks.node.plugins.module_utils.debian import installed
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run, write
+from ansible_collections.stampworks.node.plugins.module_utils.packaging import packaging
 
 DOCUMENTATION = """
 module: built
@@ -23,6 +25,7 @@ description:
   - Fetches the commit, builds it as a user without rights, and installs what is made when all of it is there.
   - Builds anew for another commit, another command or another version of a package that it is built with, and when an
     installed file is no longer what was made. Else nothing is fetched.
+  - Where nothing may be built, refuses what is not as it was.
 options:
   source:
     description: What is built.
@@ -34,42 +37,69 @@ options:
       tag: {description: What people call the commit., type: str, required: true}
       commit: {description: All 40 digits of it., type: str, required: true}
       command: {description: What makes the programs., type: list, elements: str, required: true}
-      makes: {description: The files that are installed., type: list, elements: str, required: true}
+      makes:
+        description: The files that are installed, and of a folder, which ends with /, all below it as they are there.
+        type: list
+        elements: str
+        required: true
   packages:
     description: By name the packages that it is built with.
     type: dict
     required: true
   directory: {description: Where the files go., type: str, required: true}
+  build: {description: Whether it may be built here., type: bool, default: true}
 """
 
 STAMPS = Path("/var/lib/stampworks/built")
-BUILDER = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--no-new-privs", "--"]
+NOBODY = "nobody"
 FETCH_S = 120
 BUILD_S = 840
 """Less than a task may take."""
 LINES = 15
 """Of what a compiler says, the last ones."""
+SAID = 5
+"""Of what is not as it was built, the first ones."""
 
 
-def work(check: bool, source: Mapping[str, Any], packages: Iterable[str], directory: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class File:
+    content: bytes
+    mode: int = 0o755
+    link: bool = False
+    """Its content is where it points."""
+
+    @property
+    def digest(self) -> str:
+        return f"-> {os.fsdecode(self.content)}" if self.link else hashlib.sha256(self.content).hexdigest()
+
+
+def work(
+    check: bool, source: Mapping[str, Any], packages: Iterable[str], directory: str, build: bool
+) -> dict[str, Any]:
     name, stamp = source["name"], STAMPS / f"{source['name']}.json"
     wanted = {"commit": source["commit"], "command": shlex.join(source["command"]), **versions(packages)}
-    files = {str(Path(directory) / Path(each).name): each for each in source["makes"]}
     noted = read(stamp)
+    if any(each.endswith("/") for each in source["makes"]):  # what is in a folder only its build says
+        files = {*noted["files"]}
+    else:
+        files = {str(Path(directory) / Path(each).name) for each in source["makes"]}
     drift = differences(name, wanted, files, noted)
+    if drift and not build and not check:
+        what = "; ".join(drift[:SAID])
+        raise Refused(f"{what}: it is built into images only: start the node from one of the release (stampworks roll)")
     if drift and not check:
-        made = build(source)
-        for path, each in files.items():
-            write(Path(path), made[each], mode=0o755)
-        for path in set(noted["files"]) - set(files):
+        made = make(source, Path(directory))
+        for path, file in made.items():
+            put(Path(path), file)
+        for path in noted["files"].keys() - made.keys():
             Path(path).unlink(missing_ok=True)
-        digests = {path: digest(made[each]) for path, each in files.items()}
-        write(stamp, json.dumps({"built": wanted, "files": digests}, indent=1).encode())
+        digests = {path: file.digest for path, file in made.items()}
+        write(stamp, json.dumps({"tag": source["tag"], "built": wanted, "files": digests}, indent=1).encode())
     return {"changed": bool(drift), "drift": drift}
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    found = installed()
+    found = packaging().installed()
     return {name: found.get(name, ("", "none"))[1] for name in packages}
 
 
@@ -93,31 +123,54 @@ def differences(
         for part, value in wanted.items()
         if built.get(part) != value
     ]
-    for path in files:
-        if not Path(path).is_file():
+    for path in sorted(files):
+        there = file_at(Path(path))
+        if there is None:
             said.append(f"{path} is missing")
-        elif path in digests and digest(Path(path).read_bytes()) != digests[path]:
+        elif path in digests and there.digest != digests[path]:
             said.append(f"{path} is not what was built")
     return said + [f"{path} is left over" for path in digests if path not in files and Path(path).exists()]
 
 
-def digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def file_at(path: Path) -> File | None:
+    if path.is_symlink():
+        return File(os.fsencode(path.readlink()), link=True)
+    return File(path.read_bytes(), 0o755 if os.access(path, os.X_OK) else 0o644) if path.is_file() else None
 
 
-def build(source: Mapping[str, Any]) -> dict[str, bytes]:
-    """What is in each of the files; nothing of the node changes before all of them are there."""
+def put(path: Path, file: File) -> None:
+    if not file.link:
+        write(path, file.content, mode=file.mode)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.new")
+    beside.unlink(missing_ok=True)
+    beside.symlink_to(os.fsdecode(file.content))
+    beside.rename(path)
+
+
+def make(source: Mapping[str, Any], directory: Path) -> dict[str, File]:
+    """Each file by where it goes; nothing of the node changes before all of them are there."""
     called = f"{source['name']} {source['tag']} ({source['commit'][:12]})"
     with tempfile.TemporaryDirectory(prefix="stampworks-", dir="/var/tmp") as folder:
-        shutil.chown(folder, "nobody", "nogroup")
+        shutil.chown(folder, NOBODY, pwd.getpwnam(NOBODY).pw_gid)
         fetch(called, source["repository"], source["commit"], folder)
         said, command = as_builder(source["command"], folder, BUILD_S), shlex.join(source["command"])
         if said.returncode:
             last = "\n".join((said.stdout + said.stderr).strip().splitlines()[-LINES:])
             raise Refused(f"{called}: {command}: exit code {said.returncode}: {last}")
-        if absent := [each for each in source["makes"] if not (Path(folder) / each).is_file()]:
+        made = {each: dict(gathered(Path(folder), each, directory)) for each in source["makes"]}
+        if absent := [each for each, files in made.items() if not files]:
             raise Refused(f"{called}: {command} ended well and made no {', '.join(absent)}")
-        return {each: (Path(folder) / each).read_bytes() for each in source["makes"]}
+        return {path: file for files in made.values() for path, file in files.items()}
+
+
+def gathered(top: Path, each: str, directory: Path) -> Iterator[tuple[str, File]]:
+    """What is one file, in its place; or in theirs, all that are in a folder."""
+    path = top / each
+    for one in sorted(path.rglob("*")) if each.endswith("/") else [path]:
+        if file := file_at(one):
+            yield str(directory / (one.relative_to(path) if each.endswith("/") else one.name)), file
 
 
 def fetch(called: str, repository: str, commit: str, folder: str) -> None:
@@ -136,6 +189,11 @@ def fetch(called: str, repository: str, commit: str, folder: str) -> None:
         raise Refused(f"{called}: {repository} has {head or 'nothing'} under that name, the release has {commit}")
 
 
+def builder() -> list[str]:
+    own = str(pwd.getpwnam(NOBODY).pw_gid)
+    return ["setpriv", f"--reuid={NOBODY}", f"--regid={own}", "--clear-groups", "--no-new-privs", "--"]
+
+
 def as_builder(argv: Sequence[str], folder: str, limit_s: float) -> subprocess.CompletedProcess[str]:
     """A program in the folder, by a user whom nothing else belongs to."""
     env = {
@@ -145,7 +203,7 @@ def as_builder(argv: Sequence[str], folder: str, limit_s: float) -> subprocess.C
         "GIT_TERMINAL_PROMPT": "0",
         "MAKEFLAGS": f"-j{os.cpu_count() or 1}",
     }
-    return run([*BUILDER, "env", f"--chdir={folder}", *argv], timeout=limit_s, check=False, env=env)
+    return run([*builder(), "env", f"--chdir={folder}", *argv], timeout=limit_s, check=False, env=env)
 
 
 answer = answering(work)

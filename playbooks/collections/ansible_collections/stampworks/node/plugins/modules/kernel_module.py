@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.stampworks.node.plugins.module_utils.debian import begins
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run, write
+from ansible_collections.stampworks.node.plugins.module_utils.packaging import begins
 from ansible_collections.stampworks.node.plugins.module_utils.reboots import MARKS
 
 DOCUMENTATION = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -13,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.stampworks.node.plugins.module_utils.debian import begins
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run
+from ansible_collections.stampworks.node.plugins.module_utils.packaging import INSTALLED, begins, packaging
 from ansible_collections.stampworks.node.plugins.module_utils.services import supervisor
 
 DOCUMENTATION = """
@@ -49,6 +50,7 @@ options:
 KEPT = ("state", "reason", "cpus", "gres")
 ROLL = "start the node from an image of the release (stampworks roll)"
 IMAGE = Path("/etc/stampworks/image")
+BUILT = Path("/var/lib/stampworks/built")
 ANSWER_S = 10
 """How long a program of the node may take to say something."""
 
@@ -92,6 +94,7 @@ def look(packages: Sequence[str]) -> dict[str, Any]:
         "interfaces": interfaces(),
         "accelerators": accelerators(),
         "packages": versions(packages),
+        "built": built(),
         "services": services(),
     }
 
@@ -165,11 +168,17 @@ def accelerators() -> list[dict[str, Any]] | None:
 
 
 def versions(packages: Sequence[str]) -> dict[str, str]:
-    if not packages:
-        return {}
-    query = ["dpkg-query", "--show", "--showformat", "${db:Status-Status} ${Package} ${Version}\\n", *packages]
-    rows = (line.split(" ", 2) for line in run(query, check=False).stdout.splitlines())
-    return {row[1]: row[2] for row in rows if row[0] == "installed"}
+    found = packaging().installed() if packages else {}
+    return {name: found[name][1] for name in packages if found.get(name, ("",))[0] == INSTALLED}
+
+
+def built() -> dict[str, str]:
+    """What was built here of its source, and the tag that it has there."""
+    found = {}
+    for path in BUILT.glob("*.json"):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            found[path.stem] = str(json.loads(path.read_text())["tag"])
+    return found
 
 
 def unexpected(facts: Mapping[str, Any], rails: Sequence[Mapping[str, Any]], system: str) -> list[str]:

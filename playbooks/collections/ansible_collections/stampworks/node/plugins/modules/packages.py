@@ -3,55 +3,56 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.stampworks.node.plugins.module_utils.debian import (
-    GONE,
-    INSTALL,
-    INSTALLED,
-    QUIET,
-    installed,
-    refresh,
-)
-from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run, write
+from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, write
+from ansible_collections.stampworks.node.plugins.module_utils.packaging import GONE, INSTALLED, Packaging, packaging
 
 DOCUMENTATION = """
 module: packages
 short_description: Keep the packages of the image installed
 description:
   - With record, notes every installed package that the repositories of this machine have, with its version.
-  - Without, installs from the repositories what is missing or has another version than noted.
+  - With install, installs those that are missing, in whichever version the repositories have.
+  - Without either, installs from the repositories what is missing or has another version than noted.
 options:
+  install: {description: Packages that the image is made with., type: list, elements: str, default: []}
   record: {description: Note what is installed instead of putting it right., type: bool, default: false}
 """
 
 RECORD = Path("/var/lib/stampworks/packages.json")
-LISTS = Path("/var/lib/apt/lists")
-REINSTALL = [*INSTALL, "--reinstall", "-o", "Dpkg::Options::=--force-confmiss"]
 
 
-def work(check: bool, record: bool) -> dict[str, Any]:
+def work(check: bool, record: bool, install: Sequence[str] = ()) -> dict[str, Any]:
+    manager = packaging()
+    if install:
+        return bring(manager, check, install)
     if record:
-        return note(check)
+        return note(manager, check)
     if not RECORD.exists():
         raise Refused(f"which packages belong here: there is no {RECORD}, which the image brings")
     noted = json.loads(RECORD.read_text())
-    differing = differences(noted, installed())
+    differing = differences(noted, manager.installed())
     if differing and not check:
-        put_right(noted, list(differing))
+        put_right(manager, noted, list(differing))
     return {"changed": bool(differing), "drift": list(differing.values())}
 
 
-def note(check: bool) -> dict[str, Any]:
-    offered = {
-        line.split()[1]
-        for path in LISTS.glob("*_Packages")
-        for line in path.read_text(errors="replace").splitlines()
-        if line.startswith("Package: ")
-    }
-    noted = {name: version for name, (state, version) in installed().items() if state == INSTALLED and name in offered}
+def bring(manager: Packaging, check: bool, names: Sequence[str]) -> dict[str, Any]:
+    """All of them at once: every run of a package manager costs seconds."""
+    found = manager.installed()
+    missing = [name for name in names if found.get(name, ("",))[0] != INSTALLED]
+    if missing and not check:
+        manager.refresh()
+        manager.install(dict.fromkeys(missing, ""))
+    return {"changed": bool(missing), "drift": [f"package {name} is missing" for name in missing]}
+
+
+def note(manager: Packaging, check: bool) -> dict[str, Any]:
+    offered, found = manager.offered(), manager.installed()
+    noted = {name: version for name, (state, version) in found.items() if state == INSTALLED and name in offered}
     text = json.dumps(noted, indent=1).encode()
     changed = not RECORD.exists() or RECORD.read_bytes() != text
     if changed and not check:
@@ -73,10 +74,10 @@ def differences(noted: Mapping[str, str], found: Mapping[str, tuple[str, str]]) 
     return words
 
 
-def put_right(noted: Mapping[str, str], names: list[str]) -> None:
-    refresh()
-    run([*REINSTALL, *(f"{name}={noted[name]}" for name in names)], timeout=450, env=QUIET)
-    if left := differences(noted, installed()):
+def put_right(manager: Packaging, noted: Mapping[str, str], names: Sequence[str]) -> None:
+    manager.refresh()
+    manager.install({name: noted[name] for name in names}, again=True)
+    if left := differences(noted, manager.installed()):
         raise Refused(f"after an installation: {'; '.join(left.values())}")
 
 

@@ -157,7 +157,8 @@ def table(what: str, *columns: str, limit_s: float = PATIENCE_S) -> Rows:
 
 
 def parsed(text: str, columns: Sequence[str]) -> list[dict[str, str]]:
-    return [dict(zip(columns, line.split("|"), strict=False)) for line in text.splitlines() if line]
+    rows = (line.split("|") for line in text.splitlines() if line)
+    return [dict(zip(columns, row)) for row in rows]  # noqa: B905 (Amazon Linux's own Python is 3.9)
 
 
 def sacctmgr(*arguments: str, limit_s: float = PATIENCE_S) -> str:
