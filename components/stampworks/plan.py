@@ -107,7 +107,7 @@ class Release:
 
     name: str
     suite: str
-    """The suite of Debian or Ubuntu that a node runs."""
+    """The suite of the distribution that a node runs."""
     versions: tuple[tuple[str, str], ...]
     """(part, version) in alphabetical order: what a finished node must report."""
     base_packages: tuple[str, ...]

@@ -18,6 +18,7 @@ from stampworks.configuration.sources import install_digest
 from stampworks.plan import Plan, Roster
 
 Case = tuple[Plan, Roster]
+GOLDEN = Path(__file__).parent / "golden"
 TEMPLATE = configuration.playbooks_dir() / "packer" / "aws.pkr.json"
 IMAGE = "ami-0123456789abcdef0"
 POOLS = [{"name": "gpu", "machine": "p5", "count": 1, "zone": "us-east-1a"}]
@@ -95,6 +96,16 @@ def test_the_builder_of_a_release_with_a_kernel_of_its_own(case_of: Callable[...
     assert told["variables"]["storage_packages"] == {f"lustre-client-modules-{made.release.kernel}": "2.15.6"}
     tasks = yaml.safe_load((configuration.playbooks_dir() / "roles/image/tasks/main.yml").read_text())
     assert tasks[0]["when"] == "'kernel' in group_names"
+
+
+def test_the_builder_of_amazon_linux(case_of: Callable[..., Case], golden: Callable[[Path, str], None]) -> None:
+    """All that it is told, as it was reviewed: what installs, what is built, and with what."""
+    storage = [{"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}]
+    fields = {"release": "2026.11-amazon", "scheduler": {"accounting": True}, "storage": storage}
+    told = configuration.packer_variables(case_of(cloud="aws", region="us-east-1", pools=POOLS, **fields)[0])
+    told["variables"].pop("image_content")  # of the playbooks, which change
+    told.pop("digest")
+    golden(GOLDEN / "amazon-image.yaml", yaml.safe_dump(told, sort_keys=False, width=120))
 
 
 def test_writing_the_variables(plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

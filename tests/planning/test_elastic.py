@@ -132,14 +132,14 @@ def test_what_the_first_proof_covers(count_min: int, outcome: str) -> None:
     assert not found(planned({"count_min": count_min}, proof={"level": "none"}), "elastic.proof")
 
 
-def test_nodes_that_could_not_configure_themselves() -> None:
+@pytest.mark.parametrize("release", ["2026.11-ubuntu", "2026.11-amazon"])
+def test_nodes_that_could_not_configure_themselves(release: str) -> None:
     """They would cost money and take no job; where all of them always run, none has to."""
-    bare = {"release": "2026.11-ubuntu", "scheduler": {"accounting": True}}
+    bare = {"release": release, "scheduler": {"accounting": True}}
     [finding] = found(planned({"count_min": 4}, **bare), "elastic.boot")
     assert (finding.outcome, finding.place) == ("fail", "pools[0].count_min")
     assert finding.text == (
-        "4 to 16 nodes of pool gpu run, and none that starts can configure itself: "
-        "release 2026.11-ubuntu has no Ansible"
+        f"4 to 16 nodes of pool gpu run, and none that starts can configure itself: release {release} has no Ansible"
     )
     assert not found(planned({}, **bare), "elastic.boot")
     assert not found(elastic(4), "elastic.boot")

@@ -10,7 +10,7 @@ from stampworks import planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan
 
-UBUNTU = "2026.11-ubuntu"
+UBUNTU, AMAZON = "2026.11-ubuntu", "2026.11-amazon"
 DATA = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}
 
 
@@ -67,6 +67,38 @@ def test_the_distributions_image_does_for_no_release_with_a_kernel() -> None:
     )
     assert verdicts(dataclasses.replace(plan, groups=groups), "image.prepared") == []
     assert verdicts(on_aws(), "image.prepared") == []
+
+
+def test_amazon_linux_mounts_what_aws_has() -> None:
+    """FSx, EFS and buckets, with what the suite brings; its kernel is the one that its image boots."""
+    home = {"name": "home", "kind": "efs", "tier": "regional", "mount": "/home"}
+    bucket = {"name": "store", "kind": "s3", "mount": "/store"}
+    plan = on_aws(release=AMAZON, storage=[DATA, home, bucket])
+    assert {verdict for verdict, _ in verdicts(plan, "release.client")} == {"pass"}
+    brought = {each.name: dict(each.packages) for each in plan.release.clients}
+    assert brought == {"lustre": {"lustre-client": "2.15.6"}, "nfs": {"nfs-utils": ""}, "fuse": {"mount-s3": ""}}
+    assert plan.release.kernel == "6.12"
+    launch = plan.controller.launch
+    assert launch is not None
+    parameter = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-6.12-x86_64"
+    assert (launch.published_image, launch.user, launch.agent) == (parameter, "ec2-user", "")
+
+
+def test_a_release_that_builds_its_slurm_builds_it_into_an_image() -> None:
+    """On every node, first of all; and no node of the distribution's image would have it in time."""
+    plan = on_aws(release=AMAZON)
+    assert plan.controller.hardware == ("libjwt", "slurm_build", "pyxis")
+    assert plan.pools[0].hardware[:3] == ("libjwt", "slurm_build", "driver")
+    built = {each.name: each.source for each in plan.release.hardware if each.source}
+    assert [(name, source.tag) for name, source in built.items()] == [
+        ("libjwt", "v1.17.2"),
+        ("slurm_build", "slurm-24-11-7-1"),
+        ("pyxis", "v0.24.0"),
+    ]
+    assert verdicts(plan, "image.prepared") == [
+        ("fail", f"release {AMAZON} has a Slurm of its own, and nodes boot the distribution's image")
+    ]
+    assert on_aws(release=AMAZON, scheduler={"kind": "kubernetes"}).release.hardware == ()
 
 
 @pytest.mark.parametrize(("cloud", "machine"), [("local", "sim-h100"), ("hosts", "dgx-h100")])

@@ -14,6 +14,8 @@ from stampworks.planning.notes import Notes
 OF_ACCELERATORS = ("driver", "persistence", "dcgm", "nccl", "torch", "containers")
 KERNEL = "kernel"
 """The role of a release that keeps a kernel of its own, on all nodes."""
+LIBRARY, SLURM = "libjwt", "slurm_build"
+"""The roles of a release that builds its Slurm, on all nodes."""
 PYXIS = "pyxis"
 """The role of all nodes of a cluster that runs containers: whoever submits a job must know its options, too."""
 FABRICS = {"efa": "efa", "infiniband": "infiniband", "roce": "infiniband"}
@@ -40,7 +42,9 @@ def equipped(groups: Sequence[Group], release: Release, declaration: Declaration
         group.name: {*_of_machine(machines[group.name], row, bool(group.rails), bare_metal(group.machine.name))}
         for group in real
     }
-    everywhere = {KERNEL, PYXIS} if any("containers" in roles for roles in of_machine.values()) else {KERNEL}
+    everywhere = {KERNEL, LIBRARY, SLURM}
+    if any("containers" in roles for roles in of_machine.values()):
+        everywhere.add(PYXIS)
     made = []
     for group in groups:
         wanted = of_machine[group.name] | everywhere if group in real else set()

@@ -11,7 +11,7 @@ from stampworks.declaration import AGAIN, Declaration, Source
 from stampworks.plan import Egress, Group, Launch, Network, Plan, Release, Subnet
 from stampworks.planning.clouds.choices import Choices, Launches, Subnets
 from stampworks.planning.findings import Facts, Finding
-from stampworks.planning.hardware import KERNEL
+from stampworks.planning.hardware import KERNEL, SLURM
 from stampworks.planning.layout import STORAGE
 from stampworks.planning.notes import Notes
 
@@ -21,6 +21,8 @@ DATABASE = "database"
 """The subnet in another zone than all others, which a managed database wants beside that of file systems."""
 LOCKED, PREPARED = OF_IMAGES = ("image.locked", "image.prepared")
 """What rules say of what nodes boot: a rehearsal, where nothing boots, goes on without them."""
+OF_RELEASE = {KERNEL: "a kernel", SLURM: "a Slurm"}
+"""By the role that brings it, what a release has that only an image brings: one is booted, the other is built."""
 MAKE_IMAGE = "make an image that has the release, and lock that, as docs/aws.md says"
 
 
@@ -54,7 +56,8 @@ def minor(release: Release) -> str:
 
 def _launched(group: Group, release: Release, source: Source, how: Launches, managed: bool, notes: Notes) -> Group:
     row = catalog.machines()[group.machine.name]
-    suite = f"{release.suite} accelerated" if managed and group.machine.accelerators else release.suite
+    kind = (" managed accelerated" if group.machine.accelerators else " managed") if managed else ""
+    suite = f"{release.suite}{kind}"
     image = catalog.published_image(row, suite)
     published = image.of(row, minor(release))
     together = [purchase for purchase in how.together if group.rails]
@@ -175,6 +178,6 @@ def images(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
         what = "without a way out nodes can install nothing, and the image that they boot is the distribution's"
         hint = f"write egress: nat, or {MAKE_IMAGE}"
         yield Finding(PREPARED, "fail", what, hint, "network.egress")
-    elif any(KERNEL in group.hardware for group in plan.groups):
-        what = f"release {plan.release.name} has a kernel of its own, and nodes boot the distribution's image"
+    elif brought := [what for role, what in OF_RELEASE.items() if any(role in group.hardware for group in plan.groups)]:
+        what = f"release {plan.release.name} has {brought[0]} of its own, and nodes boot the distribution's image"
         yield Finding(PREPARED, "fail", what, MAKE_IMAGE, "release")

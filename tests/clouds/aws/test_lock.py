@@ -101,6 +101,19 @@ def test_images_of_eks(aws: Simulated, declared: Path, lock: Call) -> None:
     assert not [each for each in planning.rules(plan, None) if each.id in ("image.locked", "image.prepared")]
 
 
+def test_the_image_of_amazon_linux(aws: Simulated, declared: Path, lock: Call) -> None:
+    """Of the kernel that the release names, by the parameter that AWS publishes."""
+    declared.write_text(DECLARED + 'release: "2026.11-amazon"\n')
+    day = datetime.datetime(2026, 11, 2, tzinfo=datetime.UTC)
+    parameter = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-6.12-x86_64"
+    image = aws.publish(parameter, name="al2023-ami-2023.12", creation_date=day)
+    assert lock()[0] == 0
+    plan = planning.plan(load_file(declared))
+    assert {group.launch.image for group in plan.groups if group.launch} == {image}
+    found = [(each.id, each.outcome) for each in planning.rules(plan, None) if each.id.startswith("image.")]
+    assert found == [("image.prepared", "fail")]
+
+
 def test_for_programs(aws: Simulated, lock: Call) -> None:
     image = published(aws, "debian", 2)
     told = json.loads(lock("--json")[1])
