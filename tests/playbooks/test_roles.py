@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,18 @@ def test_what_is_secret_is_said_to_be() -> None:
                 if re.search(r"slurm_key|_password", text):
                     assert file.get("secret"), f"{path}: {file['path']}"
                     assert file["mode"] == "0600", f"{path}: {file['path']}"
+
+
+def test_what_runs_on_nodes_is_for_the_oldest_python() -> None:
+    """Amazon Linux's own is 3.9: nothing of its grammar is newer, nor an argument that zip has since."""
+    plugins = PLAYBOOKS / "collections/ansible_collections/stampworks/node/plugins"
+    found = [*plugins.glob("modules/*.py"), *plugins.glob("module_utils/*.py")]
+    found += [path for path in PLAYBOOKS.glob("roles/*/files/*") if path.read_bytes().startswith(b"#!/usr/bin/python3")]
+    assert len(found) > 30
+    for path in found:
+        tree = ast.parse(path.read_text(), path.name, feature_version=(3, 9))
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        assert not [call.lineno for call in calls if "strict" in {each.arg for each in call.keywords}], path
 
 
 def test_names_of_nodes_leave_out_rails_without_address() -> None:

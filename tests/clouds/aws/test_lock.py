@@ -112,6 +112,7 @@ def test_the_image_of_amazon_linux(aws: Simulated, declared: Path, lock: Call) -
     assert {group.launch.image for group in plan.groups if group.launch} == {image}
     found = [(each.id, each.outcome) for each in planning.rules(plan, None) if each.id.startswith("image.")]
     assert found == [("image.prepared", "fail")]
+    assert main(["plan", "test.yaml"]) == 0
 
 
 def test_for_programs(aws: Simulated, lock: Call) -> None:
