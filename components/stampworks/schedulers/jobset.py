@@ -200,7 +200,10 @@ def script(pods: Pods) -> str:
 
 
 # What the programs say goes to Kubernetes and, with whose word it is, into the run's folder: pods are forgotten.
+# The first run of all may be one that nobody has submitted: where the folders of runs lie, everybody may have one.
 _BEFORE = f"""\
+runs="${{folder%/*}}"
+if [ ! -d "$runs" ]; then mkdir -p "$runs" && chmod 1777 "$runs"; fi
 mkdir -p "$folder"
 first="$folder/first-$JOB_ID"
 if [ "$RANK" = 0 ]; then

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +220,7 @@ def _hook(name: str, kind: str) -> str:
     return f"{name}-{kind.removesuffix('WebhookConfiguration').lower()}"
 
 
-def _webhooks(name: str, folder: Path, kinds_there: Collection[str]) -> Iterator[dict[str, Any]]:
+def _webhooks(name: str, folder: Path, kinds_there: Set[str]) -> Iterator[dict[str, Any]]:
     """As its developers publish them, but called at an address of the loopback: no pod runs what answers them."""
     authority = base64.b64encode((folder / "pki/ca.crt").read_bytes()).decode()
     for found in yaml.safe_load_all((manifests(name) / "webhook/manifests.yaml").read_text()):
