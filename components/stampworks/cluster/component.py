@@ -321,17 +321,18 @@ class Cluster(pulumi.ComponentResource):
             opts=self._child(),
         )
 
-    def _inventory(self, roster: RosterData, attached: Attached) -> str:
-        plan, checks = self.plan, configuration.check_texts(self.plan.extras, Path.cwd())
-        content = configuration.install_digest()
-        files = slurm.files(plan, roster) if plan.scheduler.kind == "slurm" else {}
-        return json.dumps(configuration.inventory(plan, roster, files, checks, content, attached))
+    def _inventory(self, *found: Any) -> str:
+        return json.dumps(configuration.inventory(*self._told(*found)))
 
-    def _bundle(self, roster: RosterData, attached: Attached) -> str:
-        plan, directory = self.plan, Path.cwd()
-        checks, content = configuration.check_texts(plan.extras, directory), configuration.install_digest()
-        files = slurm.files(plan, roster)
-        return str(configuration.bundle_file(plan, roster, files, checks, content, attached, directory))
+    def _bundle(self, *found: Any) -> str:
+        return str(configuration.bundle_file(*self._told(*found), Path.cwd()))
+
+    def _told(self, roster: RosterData, attached: Attached) -> tuple[Any, ...]:
+        """What is said of nodes to whoever configures them."""
+        plan, content = self.plan, configuration.install_digest()
+        checks = configuration.check_texts(plan.extras, Path.cwd())
+        files = slurm.files(plan, roster) if plan.scheduler.kind == "slurm" else {}
+        return plan, roster, files, checks, content, attached
 
     def _signing_key(self) -> SigningKey | None:
         """Of a cluster that is proven."""

@@ -23,6 +23,7 @@ from stampworks.provider.checks import failures
 from stampworks.provider.handler import Call, Failure, Handler, Package
 from stampworks.provider.progress import Engine
 from stampworks.provider.schema import schema
+from stampworks.wire.plugin import Plugin
 from stampworks.wire.protocol import plugin_pb2, provider_pb2_grpc, status_pb2
 from stampworks.wire.protocol import provider_pb2 as pb
 from stampworks.wire.values import UNKNOWN, Change, changes, decode, encode, secret_names
@@ -41,10 +42,11 @@ class InterruptedByUserError(Exception):
     """The engine asked for an end in the middle of an operation."""
 
 
-class Server(provider_pb2_grpc.ResourceProviderServicer):
+class Server(Plugin):
     """Answers one engine for one run."""
 
     def __init__(self, package: Package, engine_address: str) -> None:
+        super().__init__(package.version)
         self._package = package
         self._handlers = {handler.token: handler for handler in package.handlers}
         self._engine = Engine(engine_address)
@@ -55,26 +57,14 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
     async def Handshake(self, request: pb.ProviderHandshakeRequest, context: Context) -> pb.ProviderHandshakeResponse:
         self._engine = Engine(request.engine_address)
-        return pb.ProviderHandshakeResponse(accept_secrets=True)
+        return await super().Handshake(request, context)
 
     async def Attach(self, request: plugin_pb2.PluginAttach, context: Context) -> Empty:
         self._engine = Engine(request.address)
         return Empty()
 
-    async def GetPluginInfo(self, request: Empty, context: Context) -> plugin_pb2.PluginInfo:
-        return plugin_pb2.PluginInfo(version=self._package.version)
-
     async def GetSchema(self, request: pb.GetSchemaRequest, context: Context) -> pb.GetSchemaResponse:
         return pb.GetSchemaResponse(schema=json.dumps(schema(self._package)))
-
-    async def CheckConfig(self, request: pb.CheckRequest, context: Context) -> pb.CheckResponse:
-        return pb.CheckResponse(inputs=request.news)
-
-    async def DiffConfig(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
-        return pb.DiffResponse(changes=pb.DiffResponse.DIFF_NONE)
-
-    async def Configure(self, request: pb.ConfigureRequest, context: Context) -> pb.ConfigureResponse:
-        return pb.ConfigureResponse(acceptSecrets=True, supportsPreview=True)
 
     async def Cancel(self, request: Empty, context: Context) -> Empty:
         self.cancel()

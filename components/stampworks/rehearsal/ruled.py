@@ -12,45 +12,23 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.struct_pb2 import Struct
 
 from stampworks.rehearsal.rules import Rule, Rules, token_of
-from stampworks.wire.protocol import plugin_pb2, provider_pb2_grpc
+from stampworks.wire.plugin import Plugin
 from stampworks.wire.protocol import provider_pb2 as pb
 from stampworks.wire.values import UNKNOWN, changes, decode, encode, secret_names
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
-class Ruled(provider_pb2_grpc.ResourceProviderServicer):
+class Ruled(Plugin):
     """One package's provider. All that it knows of types is in the rules."""
 
     def __init__(self, rules: Rules, version: str) -> None:
-        self._rules, self._version = rules, version
+        super().__init__(version)
+        self._rules = rules
         self._created: Counter[str] = Counter()
         """How many resources were ever created for a URN: the next one is another one."""
         self._names: dict[tuple[str, str], str] = {}
         """The id of each unique name that is taken, by type and name."""
-
-    # -- the plugin
-
-    async def Handshake(self, request: pb.ProviderHandshakeRequest, context: Context) -> pb.ProviderHandshakeResponse:
-        return pb.ProviderHandshakeResponse(accept_secrets=True)
-
-    async def Attach(self, request: plugin_pb2.PluginAttach, context: Context) -> Empty:
-        return Empty()
-
-    async def GetPluginInfo(self, request: Empty, context: Context) -> plugin_pb2.PluginInfo:
-        return plugin_pb2.PluginInfo(version=self._version)
-
-    async def CheckConfig(self, request: pb.CheckRequest, context: Context) -> pb.CheckResponse:
-        return pb.CheckResponse(inputs=request.news)
-
-    async def DiffConfig(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
-        return pb.DiffResponse(changes=pb.DiffResponse.DIFF_NONE)
-
-    async def Configure(self, request: pb.ConfigureRequest, context: Context) -> pb.ConfigureResponse:
-        return pb.ConfigureResponse(acceptSecrets=True, supportsPreview=True)
-
-    async def Cancel(self, request: Empty, context: Context) -> Empty:
-        return Empty()
 
     # -- functions
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -57,18 +58,15 @@ class LocalControlPlane(Handler):
         await call.thread(control_plane.end, call.id, call.inputs["claim"])
 
 
-class SimulatedPool(Handler):
-    """Nodes that Kubernetes places pods on, of machines that do not exist: the pods seem to run, and nothing does."""
+class _Pool(Handler):
+    """Nodes of one pool that Kubernetes knows."""
 
-    token = "stampworks:local:SimulatedPool"  # noqa: S105
     refresh = True
-    inputs: ClassVar[Mapping[str, Property]] = {
+    of_all: ClassVar[Mapping[str, Property]] = {
         "cluster": Property("string", "the cluster's name", replaces=True),
         "claim": Property("string", "the claim of the cluster's LocalRoom"),
         "pool": Property("string", "the pool's name", replaces=True),
         "labels": Property("object", "the labels of each node, by its name"),
-        "capacity": Property("object", "what a node has for pods"),
-        "drainTimeoutMinutes": Property("integer", "how long machines that had these names may go on with their jobs"),
     }
     outputs: ClassVar[Mapping[str, Property]] = {
         "drift": Property("array", "what is not as declared, in words"),
@@ -79,62 +77,77 @@ class SimulatedPool(Handler):
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         await call.thread(room.expect_owner, call.inputs["cluster"], call.inputs["claim"])
-        await call.thread(_dismiss, call)
-        await call.thread(nodes.ensure, call.inputs["cluster"], _pool(call.inputs), call.progress)
+        await call.thread(self.make, call)
         return {"drift": []}
 
     async def read(self, call: Call) -> dict[str, Any] | None:
         cluster, _, _ = call.id.partition("/")
         if not await call.thread(room.is_ours, cluster, call.inputs.get("claim", "")):
             return None
-        found = await call.thread(nodes.drift, cluster, _pool(call.inputs))
+        found = await call.thread(self.look, cluster, call.inputs)
         return None if found is None else {"drift": drift.lines("cloud", found)}
 
     async def delete(self, call: Call) -> None:
         cluster, _, name = call.id.partition("/")
         if await call.thread(room.is_ours, cluster, call.inputs["claim"]):
-            await call.thread(nodes.delete, cluster, name)
+            await call.thread(self.end, call, cluster, name)
+
+    @abstractmethod
+    def make(self, call: Call) -> None:
+        """Has them known as what they are to be, and no others of the pool."""
+
+    @abstractmethod
+    def look(self, cluster: str, inputs: Mapping[str, Any]) -> list[tuple[str, str]] | None:
+        """Each node that is not what it should be, and what it is; None where the pool is not there."""
+
+    @abstractmethod
+    def end(self, call: Call, cluster: str, name: str) -> None:
+        """Has them forgotten."""
 
 
-class JoinedPool(Handler):
+class SimulatedPool(_Pool):
+    """Nodes that Kubernetes places pods on, of machines that do not exist: the pods seem to run, and nothing does."""
+
+    token = "stampworks:local:SimulatedPool"  # noqa: S105
+    inputs: ClassVar[Mapping[str, Property]] = {
+        **_Pool.of_all,
+        "capacity": Property("object", "what a node has for pods"),
+        "drainTimeoutMinutes": Property("integer", "how long machines that had these names may go on with their jobs"),
+    }
+
+    def make(self, call: Call) -> None:
+        _dismiss(call)
+        nodes.ensure(call.inputs["cluster"], _pool(call.inputs), call.progress)
+
+    def look(self, cluster: str, inputs: Mapping[str, Any]) -> list[tuple[str, str]] | None:
+        return nodes.drift(cluster, _pool(inputs))
+
+    def end(self, call: Call, cluster: str, name: str) -> None:  # noqa: ARG002
+        nodes.delete(cluster, name)
+
+
+class JoinedPool(_Pool):
     """Nodes that run pods, known to Kubernetes as what they are. They are there, and have been configured, before."""
 
     token = "stampworks:local:JoinedPool"  # noqa: S105
-    refresh = True
     inputs: ClassVar[Mapping[str, Property]] = {
-        "cluster": Property("string", "the cluster's name", replaces=True),
-        "claim": Property("string", "the claim of the cluster's LocalRoom"),
-        "pool": Property("string", "the pool's name", replaces=True),
+        **_Pool.of_all,
         "generation": Property("string", "another one when a member is another or was started anew"),
         "authority": Property("string", "another one when all nodes have to join again"),
         "addresses": Property("object", "the address of each node, by its name"),
-        "labels": Property("object", "the labels of each node, by its name"),
         "accelerators": Property("object", "what stands for accelerators, which no device plug-in speaks for"),
         "drainTimeoutMinutes": Property("integer", "how long nodes that leave may go on with their jobs"),
     }
-    outputs: ClassVar[Mapping[str, Property]] = {
-        "drift": Property("array", "what is not as declared, in words"),
-    }
 
-    def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
-        return f"{inputs['cluster']}/{inputs['pool']}"
+    def make(self, call: Call) -> None:
+        joined.ensure(call.inputs["cluster"], _joined(call.inputs), call.progress)
 
-    async def ensure(self, call: Call) -> dict[str, Any]:
-        await call.thread(room.expect_owner, call.inputs["cluster"], call.inputs["claim"])
-        await call.thread(joined.ensure, call.inputs["cluster"], _joined(call.inputs), call.progress)
-        return {"drift": []}
+    def look(self, cluster: str, inputs: Mapping[str, Any]) -> list[tuple[str, str]] | None:
+        return joined.drift(cluster, _joined(inputs))
 
-    async def read(self, call: Call) -> dict[str, Any] | None:
-        cluster, _, _ = call.id.partition("/")
-        if not await call.thread(room.is_ours, cluster, call.inputs.get("claim", "")):
-            return None
-        return {"drift": drift.lines("cloud", await call.thread(joined.drift, cluster, _joined(call.inputs)))}
-
-    async def delete(self, call: Call) -> None:
-        cluster, _, name = call.id.partition("/")
-        if await call.thread(room.is_ours, cluster, call.inputs["claim"]):
-            await call.thread(vacate, call, await call.thread(joined.members, cluster, name))
-            await call.thread(joined.forget, cluster, name)
+    def end(self, call: Call, cluster: str, name: str) -> None:
+        vacate(call, joined.members(cluster, name))
+        joined.forget(cluster, name)
 
 
 def _dismiss(call: Call) -> None:
