@@ -112,6 +112,9 @@ def test_the_image_of_amazon_linux(aws: Simulated, declared: Path, lock: Call) -
     assert {group.launch.image for group in plan.groups if group.launch} == {image}
     found = [(each.id, each.outcome) for each in planning.rules(plan, None) if each.id.startswith("image.")]
     assert found == [("image.prepared", "fail")]
+    assert main(["plan", "test.yaml"]) == 1, "it has no Slurm, and an image of the release has"
+    file = declared.parent / "test.lock.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "made_with": "2026.11-amazon"}))
     assert main(["plan", "test.yaml"]) == 0
 
 
