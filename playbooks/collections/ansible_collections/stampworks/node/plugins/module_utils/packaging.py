@@ -42,7 +42,7 @@ class Packaging(Protocol):
     def offered(self) -> set[str]:
         """The names of all packages that the repositories have."""
 
-    def install(self, exactly: Mapping[str, str], again: bool = False) -> None:
+    def install(self, exactly: Mapping[str, str], again: bool = False, limit_s: float = INSTALL_S) -> None:
         """These versions, also where others are there, and are held; again also where they are there already."""
 
     def loose(self, names: Iterable[str]) -> list[str]:
@@ -116,9 +116,9 @@ class Apt:
         lists = (path.read_text(errors="replace").splitlines() for path in self.LISTS.glob("*_Packages"))
         return {line.split()[1] for lines in lists for line in lines if line.startswith("Package: ")}
 
-    def install(self, exactly: Mapping[str, str], again: bool = False) -> None:
+    def install(self, exactly: Mapping[str, str], again: bool = False, limit_s: float = INSTALL_S) -> None:
         named = [f"{name}={version}" if version else name for name, version in exactly.items()]
-        run([*self.INSTALL, *(self.AGAIN if again else ()), *named], timeout=INSTALL_S, env=self.QUIET)
+        run([*self.INSTALL, *(self.AGAIN if again else ()), *named], timeout=limit_s, env=self.QUIET)
 
     def loose(self, names: Iterable[str]) -> list[str]:
         holds = run(["apt-mark", "showhold"]).stdout.split()
@@ -215,12 +215,17 @@ class Dnf:
         said = run([*self.ASK, "%{name} %{epoch}:%{version}-%{release}"], timeout=100).stdout
         return {name for name, _ in self._rows(said)}
 
-    def install(self, exactly: Mapping[str, str], again: bool = False) -> None:  # noqa: ARG002 (dnf exchanges by itself)
+    def install(
+        self,
+        exactly: Mapping[str, str],
+        again: bool = False,  # noqa: ARG002 (dnf exchanges by itself)
+        limit_s: float = INSTALL_S,
+    ) -> None:
         held = {f"!{self._plain(name)}" for name in exactly}
         if held.intersection(locks := self._locks()):
             self._write([line for line in locks if line not in held])
         named = [f"{name}-{v}" if v and not self.is_kernel(name) else name for name, v in exactly.items()]
-        run([*self.INSTALL, "install", *named], timeout=INSTALL_S)
+        run([*self.INSTALL, "install", *named], timeout=limit_s)
 
     def loose(self, names: Iterable[str]) -> list[str]:
         locks = self._locks()

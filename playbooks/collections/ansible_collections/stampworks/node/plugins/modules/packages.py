@@ -22,6 +22,8 @@ options:
   record: {description: Note what is installed instead of putting it right., type: bool, default: false}
 """
 
+ALL_S = 530
+"""For all packages of all roles; as long as a task may take, less what comes before."""
 RECORD = Path("/var/lib/stampworks/packages.json")
 
 
@@ -46,7 +48,7 @@ def bring(manager: Packaging, check: bool, names: Sequence[str]) -> dict[str, An
     missing = [name for name in names if found.get(name, ("",))[0] != INSTALLED]
     if missing and not check:
         manager.refresh()
-        manager.install(dict.fromkeys(missing, ""))
+        manager.install(dict.fromkeys(missing, ""), limit_s=ALL_S)
     return {"changed": bool(missing), "drift": [f"package {name} is missing" for name in missing]}
 
 
