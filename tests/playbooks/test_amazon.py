@@ -97,7 +97,7 @@ class Amazon:
         inventory["children"] = {role: {"hosts": {NODE: {}}} for role in (*roles, "storage")}
         inventory["vars"] |= {"ansible_python_interpreter": "/usr/local/bin/python-of-amazon", **self.sources}
         # what the kernel of this machine has, for each network its own
-        inventory["vars"]["efa_settings"] = {"net.ipv4.tcp_syn_retries": 4}
+        inventory["vars"]["efa_settings"] = {"net.ipv4.tcp_fin_timeout": 50}
         edit(inventory)
         return {"all": inventory}
 
@@ -244,6 +244,7 @@ def test_another_driver_is_refused_before_anything_is_changed(amazon: Amazon) ->
     assert amazon.pinned("other", packages) == {"changed": False, "drift": []}
     runs = "runs kernel 6.12.77-99.140.amzn2023.x86_64, the release builds its modules for 6.18"
     assert runs in amazon.refused(lambda inventory: inventory["vars"].update(validate_kernel="6.18"))
+    assert amazon.play().changed == 1, "what was written into /etc/motd"
 
 
 def test_a_version_that_no_repository_has_is_said(amazon: Amazon) -> None:
