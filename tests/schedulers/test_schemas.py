@@ -130,7 +130,7 @@ def test_mpirun_hands_on_what_ssh_would_lose() -> None:
     replicas = by_kind(rendered("efa", "mpijob"))["MPIJob"]["spec"]["mpiReplicaSpecs"]
     [launcher] = replicas["Launcher"]["template"]["spec"]["containers"]
     command = launcher["command"]
-    assert command[:4] == ["mpirun", "--allow-run-as-root", "-np", "4"]
+    assert command[:6] == ["mpirun", "--allow-run-as-root", "-np", "4", "--hostfile", "/etc/mpi/hostfile"]
     assert command[-2:] == ["sh", "/etc/stampworks/run/pod.sh"]
     exported = [word for before, word in pairwise(command) if before == "-x"]
     assert exported == [each["name"] for each in launcher["env"]]

@@ -23,6 +23,9 @@ _STEP = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
 _NODE = "node"
 """What Trainer calls the container that trains, and the job that it is in."""
 _PLACE = "/tmp/stampworks-place"  # noqa: S108  (in a container of its own)
+_WORKERS = ("--hostfile", "/etc/mpi/hostfile", "--mca", "plm_rsh_args", "-o ConnectionAttempts=10")
+"""What the operator tells mpirun by settings that Open MPI 5 does not know: without it all ranks would be started in
+the launcher."""
 _EXPORTED = ("JOB_ID", "PYTHONPATH", "HOME", "GLOO_SOCKET_IFNAME", "FI_PROVIDER")
 _OF_POD, _OF_START = ("NODE_NAME", "POD_IP"), ("RANK", "WORLD_SIZE", "JOB_ID")
 
@@ -81,7 +84,8 @@ def _mpijob(pods: Pods) -> list[Manifest]:
     container["command"] = ["sh", "-c", f"echo {place} >{_PLACE} && exec /usr/sbin/sshd -De"]
     container["env"] = [each for each in container["env"] if each["name"] not in _OF_START]
     exported = [word for each in settings for word in ("-x", each["name"])]
-    start = ["mpirun", "--allow-run-as-root", "-np", str(pods.nodes), "--map-by", "ppr:1:node", "--bind-to", "none"]
+    start = ["mpirun", "--allow-run-as-root", "-np", str(pods.nodes), *_WORKERS]
+    start += ["--map-by", "ppr:1:node", "--bind-to", "none"]
     launcher = copy.deepcopy(worker)
     launcher["metadata"] = {}
     own = launcher["spec"]
