@@ -500,7 +500,7 @@ def let_certificates_end(stack: KubernetesStack) -> None:
         patch.setattr(Kubectl, "until", _not_waited_for)  # nobody believes that its server is ready
         (stack.state / "rooms" / stack.cluster / "kubernetes/pki/ca.crt").unlink()
         with pytest.raises(StopIteration):
-            control_plane.ensure(stack.cluster, inputs["claim"], addresses, print)
+            control_plane.ensure(stack.cluster, inputs["claim"], addresses, print, inputs["kueue"])
 
 
 def _not_waited_for(*_: Any) -> None:

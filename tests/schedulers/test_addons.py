@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import yaml
 from stampworks import planning
-from stampworks.clouds.local.room.kubernetes.addons import _OWN, ASKED, queued
 from stampworks.declaration import load_value
 from stampworks.plan import AddOn, Plan
 from stampworks.schedulers import addons, kubernetes
@@ -32,14 +31,16 @@ DECLARED: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "azure": ("azure", "ND96isr_H100_v5", "eastus", {"trainer": True, "mpi_operator": True}),
     "aws": ("aws", "p5", "us-east-1", {"mig_strategy": "mixed", "mig_profile": "all-1g.10gb"}),
 }
+LOCAL: tuple[str, str, str, dict[str, Any]] = ("local", "sim-h100", "", {})
 EVERYWHERE = {"nvidia.com/gpu", "stampworks/unproven", "stampworks/proof"}
 
 
 def planned(example: str, **more: Any) -> Plan:
-    cloud, machine, region, declared = DECLARED[example]
+    cloud, machine, region, declared = {**DECLARED, "local": LOCAL}[example]
     pools = [{"name": "gpu", "machine": machine, "count": 2}]
     scheduler = {"kind": "kubernetes", "addons": {**declared, **more}}
-    whole = {"version": 1, "name": "test", "cloud": cloud, "region": region, "pools": pools, "scheduler": scheduler}
+    whole = {"version": 1, "name": "test", "cloud": cloud, "pools": pools, "scheduler": scheduler}
+    whole |= {"region": region} if region else {}
     return planning.plan(load_value(whole, "test"))
 
 
@@ -79,14 +80,17 @@ def test_what_looks_after_others_keeps_away_from_pools_where_it_can() -> None:
     assert "nodeSelector" not in addons.values(planned("aws"), of(planned("aws"), "efa-device-plugin"))
 
 
-def test_kueue_does_the_same_wherever_it_runs() -> None:
-    """What a chart tells it, and what the machine room does, which has kinds of others' jobs where they are wanted."""
-    plan = planned("aws")
-    told = yaml.safe_load(addons.values(plan, of(plan, "kueue"))["managerConfig"]["controllerManagerConfigYaml"])
-    own = {name: each for name, each in _OWN["kueue"].items() if name != "internalCertManagement"}
-    assert {name: told[name] for name in own} == own
-    assert queued(list(ASKED)) == told["integrations"]["frameworks"][: 2 + len(ASKED)]
-    assert queued([]) == told["integrations"]["frameworks"][:2]
+def test_kueue_waits_for_no_kind_that_nobody_can_install() -> None:
+    """Where the cloud runs it, as `local` does, those of its add-ons are all that there are; elsewhere it is told the
+    same but for that."""
+    always = ["batch/job", "jobset.x-k8s.io/jobset"]
+    for declared, more in (({}, []), ({"mpi_operator": True}, ["kubeflow.org/mpijob"])):
+        told = addons.queueing(planned("local", **declared))
+        assert told["integrations"]["frameworks"] == [*always, *more]
+    elsewhere = addons.queueing(planned("aws"))
+    assert elsewhere["integrations"]["frameworks"][:2] == always
+    assert "ray.io/rayjob" in elsewhere["integrations"]["frameworks"]
+    assert {**told, "integrations": {}} == {**elsewhere, "integrations": {}}
 
 
 def test_teams_may_have_the_jobs_that_add_ons_bring() -> None:

@@ -114,6 +114,7 @@ class LocalControlPlane(Resource):
     pods_cidr: Output[str]
     pods_of_node: Output[int]
     versions: Output[Any]
+    kueue: Output[Any]
     kubeconfig: Output[str]
     bootstrap: Output[str]
     authority: Output[str]
@@ -131,6 +132,7 @@ class LocalControlPlane(Resource):
         pods_cidr: Input[str],
         pods_of_node: Input[int],
         versions: Input[Mapping[str, str]],
+        kueue: Input[Mapping[str, Any]],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {
@@ -142,6 +144,7 @@ class LocalControlPlane(Resource):
             "pods_cidr": pods_cidr,
             "pods_of_node": pods_of_node,
             "versions": versions,
+            "kueue": kueue,
         }
         super().__init__(name, inputs, opts)
 

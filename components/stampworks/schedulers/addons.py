@@ -21,13 +21,32 @@ RDMA: Final = "shared"
 VENDOR: Final = "15b3"
 """Of NVIDIA's NICs, on PCI."""
 _QUEUED = ("batch/job", "jobset.x-k8s.io/jobset")
-_QUEUED_OF_OTHERS = ("trainer.kubeflow.org/trainjob", "kubeflow.org/mpijob", "ray.io/rayjob", "ray.io/raycluster")
-"""The jobs that Kueue queues. Of kinds that are not there it waits for them, which may be for ever."""
+_QUEUED_OF = {"trainer": "trainer.kubeflow.org/trainjob", "mpi-operator": "kubeflow.org/mpijob"}
+_QUEUED_OF_OTHERS = ("ray.io/rayjob", "ray.io/raycluster")
+"""The jobs that Kueue queues: always, where this add-on is there, and where somebody has installed what they are of. Of
+kinds that are not there it waits for them, which may be for ever."""
 
 
 def values(plan: Plan, one: AddOn) -> Values:
     """Of its chart; nothing where there is none."""
     return _VALUES[one.name](plan, one) if one.chart else {}
+
+
+def queueing(plan: Plan) -> Values:
+    """What Kueue is told whoever runs it: all but where it is found. Where the cloud runs it nobody installs others."""
+    there = [each.name for each in plan.scheduler.addons if each.by == "cloud"]
+    others = (*_QUEUED_OF.values(), *_QUEUED_OF_OTHERS)
+    if "kueue" in there:
+        others = tuple(kind for name, kind in _QUEUED_OF.items() if name in there)
+    return {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta1",
+        "kind": "Configuration",
+        "integrations": {"frameworks": [*_QUEUED, *others]},
+        "fairSharing": {"enable": True},  # of what is borrowed, by the weights of the teams
+        # no job of theirs starts past its quota because it names no queue
+        "manageJobsWithoutQueueName": True,
+        "managedJobsNamespaceSelector": {"matchLabels": OURS},
+    }
 
 
 def chart(one: AddOn) -> tuple[str, str]:
@@ -99,13 +118,7 @@ def _named(image: Image) -> Values:
 
 def _kueue(plan: Plan, one: AddOn) -> Values:
     settings = {
-        "apiVersion": "config.kueue.x-k8s.io/v1beta1",
-        "kind": "Configuration",
-        "integrations": {"frameworks": [*_QUEUED, *_QUEUED_OF_OTHERS]},
-        "fairSharing": {"enable": True},  # of what is borrowed, by the weights of the teams
-        # no job of theirs starts past its quota because it names no queue
-        "manageJobsWithoutQueueName": True,
-        "managedJobsNamespaceSelector": {"matchLabels": OURS},
+        **queueing(plan),
         "health": {"healthProbeBindAddress": ":8081"},
         "metrics": {"bindAddress": ":8443"},
         "webhook": {"port": 9443},

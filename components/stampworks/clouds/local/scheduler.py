@@ -8,6 +8,7 @@ import pulumi
 
 from stampworks.plan import Group, Plan
 from stampworks.resources import JoinedPool, LocalControlPlane, LocalNetwork, SimulatedPool
+from stampworks.schedulers import addons
 
 
 def create(name: str, *, plan: Plan, network: LocalNetwork, opts: pulumi.ResourceOptions) -> LocalControlPlane:
@@ -24,6 +25,7 @@ def create(name: str, *, plan: Plan, network: LocalNetwork, opts: pulumi.Resourc
         pods_cidr=pods.cidr if pods and plan.pools else "",
         pods_of_node=pods.node_addresses if pods and plan.pools else 0,
         versions=dict(plan.release.kubernetes) | brought,
+        kueue=addons.queueing(plan),
         opts=opts,
     )
 

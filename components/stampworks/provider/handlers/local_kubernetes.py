@@ -27,6 +27,7 @@ class LocalControlPlane(Handler):
         "podsCidr": Property("string", "the range of the addresses of pods; empty where no node runs any"),
         "podsOfNode": Property("integer", "how many addresses of it a node takes"),
         "versions": Property("object", "the version of Kubernetes and of each part that it is extended by, here"),
+        "kueue": Property("object", "what Kueue is told, but for where it is found"),
     }
     outputs: ClassVar[Mapping[str, Property]] = {
         "kubeconfig": Property("string", "with what its administrator asks it", secret=True, stable=True),
@@ -42,11 +43,9 @@ class LocalControlPlane(Handler):
         return [Failure("versions", what) for what in control_plane.other_versions(inputs["versions"])]
 
     async def ensure(self, call: Call) -> dict[str, Any]:
-        place = call.inputs["cluster"], call.inputs["claim"]
-        made = await call.thread(
-            control_plane.ensure, *place, _addresses(call.inputs), call.progress, _asked_for(call.inputs)
-        )
-        return _outputs(made)
+        place, addresses = (call.inputs["cluster"], call.inputs["claim"]), _addresses(call.inputs)
+        told = call.inputs["kueue"], _asked_for(call.inputs)
+        return _outputs(await call.thread(control_plane.ensure, *place, addresses, call.progress, *told))
 
     async def read(self, call: Call) -> dict[str, Any] | None:
         if not await call.thread(room.is_ours, call.id, call.inputs.get("claim", "")):

@@ -24,11 +24,8 @@ SIMULATED = "kwok.x-k8s.io/node"
 SECONDS = "stampworks/simulated-seconds"
 """The annotation of a pod that says after how long it is done, on such a node; without it it runs until it is ended."""
 
-ASKED: Mapping[str, tuple[str, str]] = {
-    "trainer": ("trainer.kubeflow.org/trainjob", "trainjobs"),
-    "mpi-operator": ("kubeflow.org/mpijob", "mpijobs"),
-}
-"""Those that are there where somebody asks for them -> what Kueue and Kubernetes call the jobs that they bring."""
+ASKED: Mapping[str, str] = {"trainer": "trainjobs", "mpi-operator": "mpijobs"}
+"""Those that are there where somebody asks for them -> the jobs that they bring."""
 _TITLES = {"kueue": "Kueue", "jobset": "JobSet", "trainer": "Trainer", "mpi-operator": "the MPI operator"}
 _DEFINITIONS = {
     "kueue": "crd/bases/*.yaml",
@@ -39,14 +36,7 @@ _DEFINITIONS = {
 """Of their kinds: which files of what their developers publish."""
 _PORTS = {"kueue": 9443, "jobset": 9444, "trainer": 9445}
 _OWN: Mapping[str, Mapping[str, Any]] = {
-    "kueue": {
-        "apiVersion": "config.kueue.x-k8s.io/v1beta1",
-        "fairSharing": {"enable": True},  # of what is borrowed, by the weights of the teams
-        # no job of theirs starts past its quota because it names no queue
-        "manageJobsWithoutQueueName": True,
-        "managedJobsNamespaceSelector": {"matchLabels": {"app.kubernetes.io/managed-by": "stampworks"}},
-        "internalCertManagement": {"enable": False},
-    },
+    "kueue": {"internalCertManagement": {"enable": False}},
     "jobset": {"apiVersion": "config.jobset.x-k8s.io/v1alpha1", "internalCertManagement": {"enable": False}},
     "trainer": {"apiVersion": "config.trainer.kubeflow.org/v1alpha1", "certManagement": {"enable": False}},
 }
@@ -142,8 +132,8 @@ _OF_TRAINER = "run/trainer/k8s-webhook-server/serving-certs"
 """Where it looks for the certificate of its webhooks: below the folder for temporary files, and nowhere else."""
 
 
-def write_settings(folder: Path, asked_for: Sequence[str]) -> None:
-    """What the daemons read when they start."""
+def write_settings(folder: Path, kueue: Mapping[str, Any]) -> None:
+    """What the daemons read when they start; of Kueue all is handed on that is the same wherever it runs."""
     certificates = folder / "pki" / "webhooks"
     for place in (folder / "etc/kueue/metrics/certs", folder / "run/webhooks", folder / _OF_TRAINER):
         files.make_directory(place, 0o700)
@@ -153,7 +143,7 @@ def write_settings(folder: Path, asked_for: Sequence[str]) -> None:
         certificate = {"certDir": str(folder / "run/webhooks")} if name in _ALWAYS else {}
         settings = {
             **_OWN[name],
-            **({"integrations": {"frameworks": queued(asked_for)}} if name == "kueue" else {}),
+            **(kueue if name == "kueue" else {}),
             "kind": "Configuration",
             "webhook": {"host": "127.0.0.1", "port": port, **certificate},
             "health": {"healthProbeBindAddress": f"127.0.0.1:{port + 100}"},
@@ -163,11 +153,6 @@ def write_settings(folder: Path, asked_for: Sequence[str]) -> None:
         }
         files.write(folder / f"{name}.yaml", json.dumps(settings))
     files.write(folder / "kwok.yaml", "\n---\n".join(_stages()))
-
-
-def queued(asked_for: Sequence[str]) -> list[str]:
-    """The jobs that Kueue queues: of other kinds it would wait until somebody has installed them."""
-    return ["batch/job", "jobset.x-k8s.io/jobset", *(ASKED[name][0] for name in asked_for)]
 
 
 def _stages() -> Iterator[str]:
@@ -197,7 +182,7 @@ def install(room: Room, folder: Path, asked: Kubectl, asked_for: Sequence[str]) 
     asked.until(room, (), f"the server does not take the kinds of {' and '.join(there)}", wait)
     _remove(room, asked, [name for name in ASKED if name not in asked_for])
     daemons.start(room, parts(folder, asked_for))
-    kinds = _KINDS | {ASKED[name][1] for name in asked_for}
+    kinds = _KINDS | {ASKED[name] for name in asked_for}
     for name in there:
         if name in _PORTS:
             asked.apply(f"cannot install {name}", _webhooks(name, folder, kinds))

@@ -54,14 +54,19 @@ class ControlPlane:
 
 
 def ensure(
-    cluster: str, claim: str, addresses: Addresses, progress: Progress, asked_for: Sequence[str] = ()
+    cluster: str,
+    claim: str,
+    addresses: Addresses,
+    progress: Progress,
+    kueue: Mapping[str, Any],
+    asked_for: Sequence[str] = (),
 ) -> ControlPlane:
     """Starts what does not run, and of add-ons those that not every cluster has where they are asked for; the room has
-    to be there."""
+    to be there. `kueue` is what Kueue is told wherever it runs."""
     room = of_cluster(cluster)
     with room.locked():
         room.claim(claim)
-        return _ensure(room, addresses, asked_for, progress)
+        return _ensure(room, addresses, kueue, asked_for, progress)
 
 
 def read(cluster: str, addresses: Addresses, asked_for: Sequence[str] = ()) -> ControlPlane | None:
@@ -121,13 +126,15 @@ def access(cluster: str) -> tuple[str, ...]:
     return command(config) if room.process is not None and config.exists() else ()
 
 
-def _ensure(room: Room, addresses: Addresses, asked_for: Sequence[str], progress: Progress) -> ControlPlane:
+def _ensure(
+    room: Room, addresses: Addresses, kueue: Mapping[str, Any], asked_for: Sequence[str], progress: Progress
+) -> ControlPlane:
     folder = _folder(room)
     files.make_directory(folder, 0o700)
     certificates.ensure(folder / "pki", _parties(addresses))
     for name in ("controller-manager", "scheduler", "addons"):
         _write_config(folder, name, f"https://127.0.0.1:{API_PORT}")
-    addons.write_settings(folder, asked_for)
+    addons.write_settings(folder, kueue)
     parts = _parts(room, addresses)
     if daemons.dead(room, _SERVER):
         # What asks the server would take minutes to notice that it is there again: it starts anew, too.
