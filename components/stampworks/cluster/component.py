@@ -13,7 +13,7 @@ from typing import Any
 import pulumi
 from pulumi import Output, ResourceOptions
 
-from stampworks import configuration, operations, qualification
+from stampworks import configuration, qualification
 from stampworks.cluster import clouds, kubernetes
 from stampworks.cluster.plugin import check_plugin
 from stampworks.cluster.stack import plan_of_declaration
@@ -36,6 +36,12 @@ OUTPUTS = (
 def _of_group(name: str, generations: Mapping[str, str] | None) -> str:
     """Nothing is known of what an earlier version of the toolkit has rolled."""
     return (generations or {}).get(name, "")
+
+
+def _login(roster: RosterData) -> str:
+    from stampworks import operations  # what runs a cluster, which takes long to import: not before there is one
+
+    return shlex.join(operations.ssh_command(roster, operations.head(roster).name))
 
 
 class Cluster(pulumi.ComponentResource):
@@ -79,6 +85,7 @@ class Cluster(pulumi.ComponentResource):
         # A cluster that is declared in Python has no stack file that the command line could read.
         self._where = pulumi.get_stack() if isinstance(what, Plan) else "plan.json"
         self.plan, self._base, self._cloud = plan, name, cloud
+        self._content = configuration.install_digest()  # reads every role, so once and not for each group
         self.verdict, self.certificate, self.verification_key = map(Output.from_input, ("unknown", "", ""))
         # Children's names are part of every stack's state: a change here replaces clusters, unless it carries an alias.
         keyring = Keyring(name, cluster=plan.name, opts=self._child(protect=plan.scheduler.protect))
@@ -246,7 +253,7 @@ class Cluster(pulumi.ComponentResource):
             group=group,
             rails=plan.fabric.rails_of(group),
             release=plan.release,
-            content=configuration.install_digest(),
+            content=self._content,
             volumes=volumes,
             controller=controller,
             drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
@@ -256,7 +263,7 @@ class Cluster(pulumi.ComponentResource):
     def _roll(
         self, groups: Mapping[Group, Any], secrets: Mapping[str, pulumi.Input[str]], signing_key: SigningKey | None
     ) -> Roll:
-        plan, content = self.plan, configuration.install_digest()
+        plan, content = self.plan, self._content
         return Roll(
             self._base,
             cluster=plan.name,
@@ -329,10 +336,9 @@ class Cluster(pulumi.ComponentResource):
 
     def _told(self, roster: RosterData, attached: Attached) -> tuple[Any, ...]:
         """What is said of nodes to whoever configures them."""
-        plan, content = self.plan, configuration.install_digest()
-        checks = configuration.check_texts(plan.extras, Path.cwd())
+        plan, checks = self.plan, configuration.check_texts(plan.extras, Path.cwd())
         files = slurm.files(plan, roster) if plan.scheduler.kind == "slurm" else {}
-        return plan, roster, files, checks, content, attached
+        return plan, roster, files, checks, self._content, attached
 
     def _signing_key(self) -> SigningKey | None:
         """Of a cluster that is proven."""
@@ -372,7 +378,7 @@ class Cluster(pulumi.ComponentResource):
         ready = Output.all(self._proof.id, roster.data).apply(lambda both: both[1])
         self.name = Output.from_input(plan.name)
         self.head = ready.apply(lambda data: next(one.address for one in data.members if one.group == controller))
-        self.ssh = ready.apply(lambda data: shlex.join(operations.ssh_command(data, operations.head(data).name)))
+        self.ssh = ready.apply(_login)
         self.inventory = Output.all(ready, playbook.inventory).apply(lambda both: str(both[1]))
         self.mounts = Output.all(ready, self._attached).apply(
             lambda both: {each.path: each.source for each in both[1].mounts}

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import ansible_runner  # type: ignore[import-untyped]
 import yaml
 
 from stampworks.configuration.sources import playbooks_dir
@@ -193,6 +192,8 @@ def environment(folder: Path, playbooks: Path, check: bool) -> dict[str, str]:
 
 
 def run(folder: Path, playbook: Path, names: list[str], check: bool, output: Any) -> None:
+    import ansible_runner  # type: ignore[import-untyped]  # as_yaml is used without it, in every preview
+
     ours, mask = playbooks_dir(), masking(json.loads((folder / "secrets.json").read_text()).values())
     translate = Translator(names, check, mask)
 
