@@ -448,6 +448,8 @@ class Storage:
     protect: bool
     repository: str = field(default="", metadata=IDENTITY)
     """What its feature data-repository shows: another one of these by its name, or a place in a bucket."""
+    driver: str = field(default="", metadata=RELEASE)
+    """What the cloud calls that which brings it into pods; empty where no Kubernetes of the cloud's own is to."""
 
     @property
     def bought(self) -> tuple[str, ...]:
@@ -802,6 +804,19 @@ class Mount:
     path: str
     type: str = "none"
     options: str = "bind"
+
+
+@dataclass(frozen=True)
+class Driven:
+    """How a driver of Kubernetes finds what was made apart from it."""
+
+    driver: str
+    handle: str
+    attributes: tuple[tuple[str, str], ...] = ()
+    options: tuple[str, ...] = ()
+    """Of the mount."""
+    own_handles: bool = False
+    """Whether the driver wants another handle for each volume that leads there."""
 
 
 @dataclass(frozen=True)

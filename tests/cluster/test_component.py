@@ -448,7 +448,7 @@ def assembled(made: Plan) -> Recorder:
     def run() -> None:
         there = pulumi.ComponentResource("test:index:ControlPlane", "control-plane")
         there.kubeconfig = pulumi.Output.from_input("of the administrator")  # type: ignore[attr-defined]
-        assemble(there, "base", made, SimpleNamespace(server=lambda each: each), there)
+        assemble(there, "base", made, SimpleNamespace(server=lambda each: each), there, {})
 
     cast(Callable[[], None], pulumi.runtime.test(run))()  # type: ignore[no-untyped-call]
     return recorder

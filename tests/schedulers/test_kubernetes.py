@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from stampworks import planning
 from stampworks.declaration import load_stack, load_value
-from stampworks.plan import Plan
+from stampworks.plan import Driven, Plan
 from stampworks.schedulers import kubernetes
 
 STACKS = Path(__file__).resolve().parents[2] / "stacks"
@@ -135,6 +135,19 @@ def test_no_directory_of_a_node_is_promised_where_no_playbook_makes_nodes() -> N
     """A pod would wait for it for ever."""
     assert of_kind(planned(), "PersistentVolume")
     assert not of_kind(on("aws", "p5.48xlarge", "us-east-1"), "PersistentVolume")
+
+
+def test_a_volume_that_leads_elsewhere_is_another_one() -> None:
+    """No volume can be led anew, and a claim has its volume by name."""
+    plan = planned()
+    [team] = kubernetes.teams(plan)
+    (one, claim), (other, _) = (
+        kubernetes.driven(plan, team, "data", Driven("fsx.csi.aws.com", handle)) for handle in ("fs-1", "fs-2")
+    )
+    assert one["metadata"]["name"] != other["metadata"]["name"]
+    assert claim["spec"]["volumeName"] == one["metadata"]["name"]
+    assert one["spec"]["claimRef"] == {key: claim["metadata"][key] for key in ("namespace", "name")}
+    assert one["spec"]["csi"] == {"driver": "fsx.csi.aws.com", "volumeHandle": "fs-1"}
 
 
 def on(cloud: str, machine: str, region: str, *more: dict[str, Any], **scheduler: Any) -> Plan:

@@ -126,13 +126,19 @@ class Cluster(pulumi.ComponentResource):
 
     def _register_kubernetes(self, place: Any, network: Any) -> None:
         plan, scheduler = self.plan, clouds.scheduler(self.plan)
-        control_plane = kubernetes.control_plane(self, self._base, plan, scheduler, network)
-        namespaces = kubernetes.assemble(self, self._base, plan, scheduler, control_plane)
         storage = self._storage(place)
+        control_plane = kubernetes.control_plane(self, self._base, plan, scheduler, network)
+        driven = {
+            each.name: self._cloud.storage.driven(each, storage[each.name], plan.region)
+            for each in plan.storage
+            if each.driver
+        }
+        namespaces = kubernetes.assemble(self, self._base, plan, scheduler, control_plane, driven)
         self._attached = self._found(storage, [], [])
         ready: Output[Any] = control_plane.id
         if plan.managed:
-            ready = Output.all(*(self._managed(scheduler, control_plane, group).id for group in plan.pools))
+            groups = [self._managed(scheduler, control_plane, group, storage) for group in plan.pools]
+            ready = Output.all(*(group.id for group in groups))
         elif plan.pools:
             self._join(scheduler, control_plane, network, storage, namespaces[scheduling.PROOF])
             ready = self._proof.id
@@ -148,10 +154,10 @@ class Cluster(pulumi.ComponentResource):
         self.fingerprint = ready.apply(lambda _: fingerprint(plan))
         self.register_outputs({name: getattr(self, name) for name in OUTPUTS})
 
-    def _managed(self, scheduler: Any, control_plane: Any, group: Group) -> Any:
+    def _managed(self, scheduler: Any, control_plane: Any, group: Group, storage: Mapping[str, Any]) -> Any:
         """Nodes that the cloud makes members of its Kubernetes itself. Nothing measures them yet."""
-        name = f"{self._base}-{group.name}"
-        return scheduler.create_pool(name, control_plane=control_plane, group=group, opts=self._child())
+        name, opts = f"{self._base}-{group.name}", self._child(depends_on=[*storage.values()])
+        return scheduler.create_pool(name, control_plane=control_plane, group=group, opts=opts)
 
     def _join(
         self, scheduler: Any, control_plane: Any, network: Any, storage: Mapping[str, Any], proofs: pulumi.Resource

@@ -6,11 +6,14 @@ second of every preview and have no place for what an object has beside its spec
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pulumi
+from pulumi import Output
 
-from stampworks.plan import AddOn, Plan
+from stampworks.plan import Account, AddOn, Driven, Plan
 from stampworks.schedulers import addons, kubernetes
 from stampworks.schedulers.kubernetes import Manifest
 
@@ -29,9 +32,15 @@ def control_plane(parent: pulumi.Resource, base: str, plan: Plan, scheduler: Any
 
 
 def assemble(
-    parent: pulumi.Resource, base: str, plan: Plan, scheduler: Any, control_plane: Any
+    parent: pulumi.Resource,
+    base: str,
+    plan: Plan,
+    scheduler: Any,
+    control_plane: Any,
+    driven: Mapping[str, Output[Driven]],
 ) -> dict[str, pulumi.Resource]:
-    """What the control plane is given: nodes for scheduling only, and the cluster's objects. Returns its namespaces."""
+    """What the control plane is given: nodes for scheduling only, and the cluster's objects, those of file systems that
+    drivers bring into pods among them. Returns its namespaces."""
     labels = kubernetes.node_labels(plan)
     for group in plan.scheduling_only:
         scheduler.create_simulated(
@@ -53,7 +62,12 @@ def assemble(
     opts = pulumi.ResourceOptions(parent=parent, provider=provider, deleted_with=server)
     releases = _releases(base, plan, opts)
     kinds = [releases[name] for name in _OF_QUEUES if name in releases]
-    return _objects(base, plan, pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=kinds)))
+    namespaces = _objects(base, plan, pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=kinds)))
+    for team in kubernetes.teams(plan):
+        after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[namespaces[team.name]]))
+        for name, found in driven.items():
+            _claim(base, plan, team, name, found, after)
+    return namespaces
 
 
 _OF_QUEUES = ("kueue", "jobset")
@@ -117,6 +131,25 @@ def _objects(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, p
         if manifest["kind"] == "Namespace":
             namespaces[metadata["name"]] = made
     return namespaces
+
+
+def _claim(
+    base: str, plan: Plan, team: Account, name: str, found: Output[Driven], opts: pulumi.ResourceOptions
+) -> None:
+    """A team's volume and its claim: before the file system is made nobody knows where they lead."""
+    both = found.apply(partial(kubernetes.driven, plan, team, name))
+    called: dict[str, dict[str, Any]] = {
+        "PersistentVolume": {"name": both[0]["metadata"]["name"]},
+        "PersistentVolumeClaim": {"name": name, "namespace": team.name},
+    }
+    for index, (kind, metadata) in enumerate(called.items()):
+        inputs = {
+            "apiVersion": "v1",
+            "kind": kind,
+            "metadata": {**metadata, "labels": kubernetes.OURS},
+            "spec": both[index]["spec"],
+        }
+        pulumi.CustomResource(f"kubernetes:core/v1:{kind}", f"{base}-{kind.lower()}-{team.name}-{name}", inputs, opts)
 
 
 def _token(manifest: Manifest) -> str:

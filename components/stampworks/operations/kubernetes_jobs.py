@@ -97,7 +97,7 @@ def pods_of(plan: Plan, roster: Roster, wanted: Wanted, user: str) -> jobset.Pod
         accelerators=wanted.machine.accelerators,
         level=levels[-1] if levels else "",
         image=WORKLOADS_IMAGE,
-        claims={path: name for name, (path, _) in scheduling.shared(plan).items()},
+        claims={path: name for name, path in scheduling.shared(plan).items()},
         read_only=(scheduling.PROGRAMS_PATH,),
         path=wanted.path,
         program=wanted.program,

@@ -9,6 +9,7 @@ from stampworks import catalog
 from stampworks.declaration import Declaration
 from stampworks.plan import Group, Release, Scratch, Software, Source
 from stampworks.planning.clouds import CLOUDS
+from stampworks.planning.clouds.choices import Managed
 from stampworks.planning.notes import Notes
 
 OF_ACCELERATORS = ("driver", "persistence", "dcgm", "nccl", "torch", "containers")
@@ -33,7 +34,7 @@ def equipped(groups: Sequence[Group], release: Release, declaration: Declaration
     On Kubernetes none: there a node's image or an operator brings what its hardware needs.
     """
     if declaration.scheduler.kind == "kubernetes":
-        return tuple(groups)
+        return _of_image(groups, CLOUDS[declaration.cloud].managed, notes)
     row = catalog.releases()[release.name]
     real = [group for group in groups if not group.machine.simulated and group.role != "scheduling only"]
     machines = {group.name: catalog.machines()[group.machine.name] for group in groups}
@@ -63,10 +64,24 @@ def equipped(groups: Sequence[Group], release: Release, declaration: Declaration
     return tuple(made)
 
 
-def _scratch(row: catalog.Machine) -> Scratch | None:
+def _of_image(groups: Sequence[Group], managed: Managed | None, notes: Notes) -> tuple[Group, ...]:
+    """Those whose nodes the cloud makes, with what their image makes of the disks inside."""
+    if managed is None:
+        return tuple(groups)
+    made = []
+    for group in groups:
+        scratch = _scratch(catalog.machines()[group.machine.name], managed.scratch)
+        if scratch:
+            why = f"nodes of {managed.what} make one array of the disks inside: {managed.scratch_why}"
+            notes.reason(f"groups.{group.name}.scratch", why)
+        made.append(replace(group, scratch=scratch))
+    return tuple(made)
+
+
+def _scratch(row: catalog.Machine, path: str = SCRATCH) -> Scratch | None:
     """Nothing where nobody knows how many disks there are: one that is missing could not be told."""
     disks, model = row.local_nvme.count, catalog.scratch_model(row)
-    return Scratch(SCRATCH, model, disks) if model and isinstance(disks, int) and disks else None
+    return Scratch(path, model, disks) if model and isinstance(disks, int) and disks else None
 
 
 def _of_machine(row: catalog.Machine, release: catalog.Release, on_fabric: bool, bare_metal: bool) -> Iterator[str]:

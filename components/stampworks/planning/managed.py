@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stampworks.plan import UNPROVEN_TAINT, Plan
+from stampworks.plan import UNPROVEN_TAINT, Plan, Storage
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.clouds.choices import Managed
 from stampworks.planning.findings import Facts, Finding
@@ -26,13 +26,27 @@ def managed(plan: Plan, facts: Facts) -> Iterator[Finding]:
         hint = "write level: none, and nodes take pods unproven; or `stampworks return NODE --force` for each"
         yield Finding("kubernetes.proof", "fail", text, hint, "proof.level", "warning")
     for index, one in enumerate(plan.storage):
-        text = f"{one.name} is made, and nothing brings it into pods: no driver for it is on nodes of {own.what} yet"
-        hint = "add its driver and a PersistentVolume; `pulumi stack output mounts` says where it is"
-        yield Finding("kubernetes.storage", "fail", text, hint, f"storage[{index}]", "warning", one.name)
+        yield from _storage(one, f"storage[{index}]", own)
     if plan.network.egress == "none":
         text = f"whether pods find their images without a way out: {BESIDES}, and nodes reach {own.registries} alone"
         hint = "copy them into a registry of the account, or write egress: nat"
         yield Finding("kubernetes.images", "unknown", text, hint, "network.egress")
+
+
+def _storage(one: Storage, place: str, own: Managed) -> Iterator[Finding]:
+    """Whether it comes into pods, and on the way that is declared."""
+    id_ = "kubernetes.storage"
+    if not one.driver:
+        text = f"{one.name} is made, and nothing brings it into pods: {own.what} has no driver for {one.kind}"
+        hint = "add its driver and a PersistentVolume; `pulumi stack output mounts` says where it is"
+        yield Finding(id_, "fail", text, hint, place, "warning", one.name)
+    elif one.efa:
+        text = f"{one.name} is to be reached over EFA, and pods reach it over TCP: {own.without_fabric}"
+        hint = "take efa out, or count on what a node reaches over TCP"
+        yield Finding(id_, "fail", text, hint, f"{place}.efa", "warning", one.name)
+    else:
+        text = f"{one.name} comes into pods by {one.driver}, as a claim of its name in each team's namespace"
+        yield Finding(id_, "pass", text, "", place, subject=one.name)
 
 
 def _version(plan: Plan, own: Managed, as_of: str | None) -> Iterator[Finding]:

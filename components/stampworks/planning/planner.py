@@ -38,7 +38,7 @@ def plan(source: Source) -> Plan:
 def completed(made: Plan, notes: Notes) -> Plan:
     """A draft without problems, with what the plan is expected to reach."""
     notes.refuse_problems()
-    kept = storage.of_checkpoints(made.storage, made.training.checkpoints.directory, made.cloud)
+    kept = storage.of_checkpoints(made.storage, made.groups, made.training.checkpoints.directory, made.cloud)
     trained = model.expect(made.training, made.groups, made.scheduler, kept, notes)
     reached = expectations.expect(made.fabric, made.groups, notes)
     stored = storage.expect(made.storage, made.groups, made.cloud)

@@ -504,7 +504,7 @@ def _fleet(plan: Plan, one: Storage, place: str) -> Iterator[Finding]:
     accelerators = sum(pool.count * pool.machine.accelerators for pool in pools)
     if not accelerators:
         return
-    mounted = storage.mounted(one, plan.cloud)
+    mounted = storage.mounted(one, plan.groups, plan.cloud)
     what = f"how long {accelerators} accelerators write down their memory to {one.name}"
     held = [pool.count * pool.machine.accelerators * (pool.machine.accelerator_memory_gib or 0) for pool in pools]
     if isinstance(mounted.delivered.write, catalog.Unknown) or not all(held):

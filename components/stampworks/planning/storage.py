@@ -14,7 +14,7 @@ from stampworks.physics import checkpoints
 from stampworks.physics.bounds import Bound, rounded
 from stampworks.plan import Expectation, Group, Storage
 from stampworks.planning import file_systems
-from stampworks.planning.clouds.choices import Choices
+from stampworks.planning.clouds.choices import Choices, Managed
 from stampworks.planning.file_systems import Delivered, Options
 from stampworks.planning.notes import Notes
 
@@ -29,7 +29,17 @@ def build(declaration: Declaration, choices: Choices, notes: Notes) -> tuple[Sto
     for index, storage in enumerate(declaration.storage):
         notes.step(_check, f"storage[{index}]", storage, declaration.cloud, choices, notes)
         notes.step(_check_repository, f"storage[{index}]", storage, declaration, notes)
-    return tuple(_planned(each, notes) for each in declaration.storage)
+    managed = choices.runs(declaration.scheduler.kind)
+    return tuple(_driven(_planned(each, notes), managed, notes) for each in declaration.storage)
+
+
+def _driven(planned: Storage, managed: Managed | None, notes: Notes) -> Storage:
+    """With what brings it into pods, where the cloud makes their nodes."""
+    if managed is None or not (driver := managed.drivers.get(planned.kind)):
+        return planned
+    why = f"the add-on of {managed.what} that brings {planned.kind} into pods, where a team's claim has this name"
+    notes.reason(f"storage.{planned.name}.driver", why)
+    return replace(planned, driver=driver)
 
 
 def _planned(declared: Declared, notes: Notes) -> Storage:
@@ -166,11 +176,12 @@ class Mounted:
         return checkpoints.reachable(rate, clients)
 
 
-def mounted(storage: Storage, cloud: str) -> Mounted:
-    """Of a directory nobody knows what it is on."""
+def mounted(storage: Storage, groups: Sequence[Group], cloud: str) -> Mounted:
+    """Over EFA where nodes give interfaces to it, and else over TCP. Of a directory nobody knows what it is on."""
     asked = options(storage)
     known = file_systems.delivered(asked, cloud) if storage.kind != DIRECTORY else file_systems.NOTHING_KNOWN
-    return Mounted(asked, known)
+    over_efa = asked.efa and any(group.storage_interfaces for group in groups)
+    return Mounted(replace(asked, efa=over_efa), known)
 
 
 def expect(storages: Sequence[Storage], groups: Sequence[Group], cloud: str) -> Iterator[Expectation]:
@@ -178,7 +189,7 @@ def expect(storages: Sequence[Storage], groups: Sequence[Group], cloud: str) -> 
     for storage in storages:
         if storage.kind == DIRECTORY:
             continue
-        found = mounted(storage, cloud)
+        found = mounted(storage, groups, cloud)
         bounds = {"read": found.delivered.read, "write": found.delivered.write}
         for group in groups:
             if group.role == "worker":
@@ -189,8 +200,8 @@ def expect(storages: Sequence[Storage], groups: Sequence[Group], cloud: str) -> 
                 yield Expectation(f"{storage.name}.{name}_gbs", rounded(bound.value), "GB/s", bound.why)
 
 
-def of_checkpoints(storages: Sequence[Storage], directory: str, cloud: str) -> Mounted | None:
+def of_checkpoints(storages: Sequence[Storage], groups: Sequence[Group], directory: str, cloud: str) -> Mounted | None:
     """Where checkpoints are: without a directory in the run's folder, on the first one. None where there is none."""
     above = (each for each in storages if directory == each.mount or directory.startswith(f"{each.mount}/"))
     one = next(above if directory else iter(storages), None)
-    return mounted(one, cloud) if one else None
+    return mounted(one, groups, cloud) if one else None

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stampworks.plan import Account, Group, Plan, Queue
+from stampworks.plan import Account, Driven, Group, Plan, Queue
 from stampworks.schedulers import topology
 from stampworks.schedulers.topology.kubernetes import HOSTNAME, KUEUE, POOL, flavor, key, kueue_objects
 from stampworks.schedulers.topology.places import LABELS
@@ -224,36 +224,52 @@ def level_labels(plan: Plan) -> tuple[str, ...]:
     return _labelled(plan)[0] or tuple(key(level) for level in topology.of_plan(plan).levels)
 
 
-def shared(plan: Plan) -> dict[str, tuple[str, str]]:
-    """What pods see of their nodes, by name: where, and where it is on the node. None where no node runs pods, or no
-    playbook has made it what it is."""
-    if not plan.pools or plan.managed:
+def shared(plan: Plan) -> dict[str, str]:
+    """What pods see beside what their image has, by name: where. None where no node runs pods. Of nodes that no
+    playbook has made they see nothing, but file systems that a driver brings."""
+    if not plan.pools:
         return {}
-    mounted = {each.name: (each.mount, each.mount) for each in plan.storage}
-    return {PROGRAMS: (PROGRAMS_PATH, PROGRAMS_SHARED), **mounted}
+    programs = {} if plan.managed else {PROGRAMS: PROGRAMS_PATH}
+    return {**programs, **{each.name: each.mount for each in plan.storage if each.driver or not plan.managed}}
 
 
 def _claims(plan: Plan, team: Account) -> Iterator[Manifest]:
-    """A volume belongs to one claim, and a claim to one namespace: each team has its own of the same directory, of
-    which it bears a digest: one that leads elsewhere is another one, for no volume can be led anew."""
-    for name, (_, directory) in shared(plan).items():
-        volume = f"{plan.name}-{team.name}-{name}-{hashlib.sha256(directory.encode()).hexdigest()[:8]}"
-        modes = ["ReadOnlyMany" if name == PROGRAMS else "ReadWriteMany"]
-        size = {"storage": "1Gi"}  # which nobody counts
-        yield _object(
-            "v1",
-            "PersistentVolume",
-            volume,
-            spec={
-                "accessModes": modes,
-                "capacity": size,
-                "claimRef": {"namespace": team.name, "name": name},
-                "hostPath": {"path": directory, "type": "Directory"},
-                "persistentVolumeReclaimPolicy": "Retain",
-            },
-        )
-        wanted = {"accessModes": modes, "resources": {"requests": size}, "storageClassName": "", "volumeName": volume}
-        yield _object("v1", "PersistentVolumeClaim", name, team.name, spec=wanted)
+    """Of directories of nodes. What a file system of a cloud is to its driver, no plan knows: `driven`."""
+    for name, path in shared(plan).items() if not plan.managed else ():
+        directory = PROGRAMS_SHARED if name == PROGRAMS else path
+        leads = {"hostPath": {"path": directory, "type": "Directory"}}
+        yield from _claim(plan, team, name, directory, leads)
+
+
+def driven(plan: Plan, team: Account, name: str, found: Driven) -> tuple[Manifest, Manifest]:
+    """A file system that a driver brings into a team's pods: the volume, and the claim that has its name."""
+    source = {
+        "driver": found.driver,
+        "volumeHandle": f"{found.handle}-{team.name}" if found.own_handles else found.handle,
+        **({"volumeAttributes": dict(found.attributes)} if found.attributes else {}),
+    }
+    options = {"mountOptions": [*found.options]} if found.options else {}
+    return _claim(plan, team, name, found.handle, {"csi": source, **options})
+
+
+def _claim(plan: Plan, team: Account, name: str, where: str, leads: Manifest) -> tuple[Manifest, Manifest]:
+    """A volume belongs to one claim, and a claim to one namespace: each team has its own of the same place, of which
+    it bears a digest: one that leads elsewhere is another one, for no volume can be led anew."""
+    volume = f"{plan.name}-{team.name}-{name}-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
+    modes = ["ReadOnlyMany" if name == PROGRAMS else "ReadWriteMany"]
+    size = {"storage": "1Gi"}  # which nobody counts
+    made = {
+        "accessModes": modes,
+        "capacity": size,
+        "claimRef": {"namespace": team.name, "name": name},
+        **leads,
+        "persistentVolumeReclaimPolicy": "Retain",
+    }
+    wanted = {"accessModes": modes, "resources": {"requests": size}, "storageClassName": "", "volumeName": volume}
+    return (
+        _object("v1", "PersistentVolume", volume, spec=made),
+        _object("v1", "PersistentVolumeClaim", name, team.name, spec=wanted),
+    )
 
 
 _KINDS_OF_JOBS: Mapping[str, tuple[str, Sequence[str]]] = {

@@ -31,7 +31,9 @@ class Rehearsed:
     stack: str
     found: Mapping[str, Any]
     made: tuple[Mapping[str, Any], ...]
-    """What was asked of AWS to be made in the first `up`: type, name, values."""
+    """What was asked of AWS to be made in the first `up`, and by changes: type, name, values."""
+    objects: tuple[Mapping[str, Any], ...]
+    """What a Kubernetes was given to have."""
 
     def phase(self, name: str) -> Mapping[str, Any]:
         return next(each for each in self.found["phases"] if each["name"] == name)
@@ -67,11 +69,11 @@ def rehearse(tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
             main(["rehearse", "-s", stack, *options])
         calls = [json.loads(line) for line in record.read_text().splitlines()]
         created = {
-            (each["type"], each["name"]): each
-            for each in calls
-            if each["call"] == "Create" and not each["preview"] and each["type"].startswith("aws:")
+            (each["type"], each["name"]): each for each in calls if each["call"] == "Create" and not each["preview"]
         }
-        return Rehearsed(stack, json.loads(out.getvalue()), tuple(created[key] for key in sorted(created)))
+        made = [created[key] for key in sorted(created) if key[0].startswith("aws:")]
+        objects = [each["values"] for key, each in created.items() if key[0].startswith("kubernetes:core/")]
+        return Rehearsed(stack, json.loads(out.getvalue()), tuple(made), tuple(objects))
 
     return call
 

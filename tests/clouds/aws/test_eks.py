@@ -21,10 +21,14 @@ from stampworks.plan import Plan
 from stampworks.planning import Facts
 from stampworks.schedulers import kubernetes
 
+from tests.project import wait_for
+from tests.schedulers.apiserver import ApiServer, api_server, running
+
 from .conftest import EKS, ROOT, Rehearse, Rehearsed
 from .simulated import REGION, Simulated
 
 DAY = "2026-11-24"
+BOUND_S = 60
 
 
 @pytest.fixture
@@ -105,7 +109,7 @@ def test_nothing_changes_by_itself(cluster: Mapping[str, Any], rehearsed: Rehear
 def test_its_own_pods_run_where_no_gpu_is(rehearsed: Rehearsed) -> None:
     """Names are looked up by pods on the system's nodes, which take pods at once."""
     addons = {each["addonName"]: each for each in rehearsed.of("Addon")}
-    assert set(addons) == {"coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"}
+    assert set(addons) == {"aws-fsx-csi-driver", "coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"}
     [(label, group)] = json.loads(addons["coredns"]["configurationValues"])["nodeSelector"].items()
     flags = told(rehearsed.template(group))["spec"]["kubelet"]["flags"]
     assert flags == [f"--node-labels={label}={group}"]
@@ -176,6 +180,11 @@ changes:
      {name: alice, uid: 2001, accounts: [research]},
      {name: bob, uid: 2002, accounts: [product]},
      {name: carol, uid: 2003, accounts: [product]}]}
+  - {name: more storage, path: storage, value: [
+     {name: data, kind: fsx-lustre, tier: PERSISTENT_2 SSD, mbps_per_tib: 500, capacity: 38400, metadata_iops: 12000,
+      mount: /data},
+     {name: home, kind: efs, tier: regional, mount: /home},
+     {name: corpus, kind: s3, mount: /corpus}]}
   - {name: other services, path: network.services_cidr, value: 172.21.0.0/16}
 """
 
@@ -201,6 +210,97 @@ def test_what_a_change_does(rehearse: Rehearse) -> None:
     refused = rehearsed.phase("change: other services")
     assert (refused["verdict"], refused["found"]) == ("fail", "refused by the engine")
     assert any(EKS in note and "protect" in note for note in refused["notes"])
+
+
+@pytest.mark.engine
+def test_drivers_are_those_of_what_is_declared(rehearse: Rehearse) -> None:
+    """The driver of buckets may do with the declared one what a mount does, and no other driver may do anything."""
+    rehearsed = rehearse(EKS, CHANGES)
+    drivers = {each["addonName"]: each for each in rehearsed.of("Addon") if each["addonName"].endswith("-csi-driver")}
+    assert set(drivers) == {"aws-efs-csi-driver", "aws-fsx-csi-driver", "aws-mountpoint-s3-csi-driver"}
+    assert {("create", "Addon", name) for name in set(drivers) - {"aws-fsx-csi-driver"}} < steps(
+        rehearsed, "more storage"
+    )
+    [(name, [identity])] = [
+        (name, each["podIdentityAssociations"]) for name, each in drivers.items() if "podIdentityAssociations" in each
+    ]
+    assert (name, identity["serviceAccount"]) == ("aws-mountpoint-s3-csi-driver", "s3-csi-driver-sa")
+    [role] = [each for each in rehearsed.made if each["type"].endswith(":Role") and each["name"] == f"{EKS}-buckets"]
+    assert "pods.eks.amazonaws.com" in role["values"]["assumeRolePolicy"]
+    [may] = [json.loads(each["policy"]) for each in rehearsed.of("RolePolicy") if "s3:" in each["policy"]]
+    [bucket] = [
+        each["spec"]["csi"] for each in volumes(rehearsed) if each["spec"]["csi"]["driver"] == "s3.csi.aws.com"
+    ][:1]
+    arn = f"arn:aws:s3:::{bucket['volumeAttributes']['bucketName']}"
+    assert [each["Resource"] for each in may["Statement"]] == [[arn], [f"{arn}/*"]]
+
+
+def volumes(rehearsed: Rehearsed) -> list[Mapping[str, Any]]:
+    return [each for each in rehearsed.objects if each["kind"] == "PersistentVolume"]
+
+
+@pytest.mark.engine
+def test_each_team_has_a_volume_of_each_file_system(rehearse: Rehearse) -> None:
+    """By the names that runs mount, with where AWS has made it; and no two of one bucket with one handle."""
+    found = volumes(rehearse(EKS, CHANGES))
+    claimed = [(each["spec"]["claimRef"]["namespace"], each["spec"]["claimRef"]["name"]) for each in found]
+    teams, names = ("product", "research"), ("corpus", "data", "home")
+    assert sorted(claimed) == [(team, name) for team in teams for name in names]
+    of = {name: each["spec"] for (team, name), each in zip(claimed, found, strict=True) if team == "research"}
+    lustre = of["data"]["csi"]
+    assert (lustre["driver"], of["data"]["mountOptions"]) == ("fsx.csi.aws.com", ["relatime", "flock"])
+    assert lustre["volumeAttributes"] == {
+        "dnsname": f"{lustre['volumeHandle']}.fsx.rehearsed-1.amazonaws.com",
+        "mountname": "rehearsed",
+    }
+    assert (of["home"]["csi"]["driver"], of["home"]["csi"]["volumeHandle"][:3]) == ("efs.csi.aws.com", "fs-")
+    assert of["corpus"]["mountOptions"] == ["allow-other", "dir-mode 0777", "file-mode 0666", "region us-west-2"]
+    buckets = [each["spec"]["csi"]["volumeHandle"] for each in found if "s3" in each["spec"]["csi"]["driver"]]
+    assert len({*buckets}) == len(buckets) == 2
+
+
+@pytest.mark.engine
+def test_volumes_are_bound_by_a_real_kubernetes(rehearse: Rehearse, tmp_path: Path) -> None:
+    """It takes them as they are, with no field that it does not know, and gives each claim its own volume. What mounts
+    them is not there."""
+    objects = [each for each in rehearse(EKS, CHANGES).objects if each["kind"] != "Namespace"]
+    with api_server(tmp_path) as server:
+        for team in ("product", "research"):
+            server.run("kubectl", "create", "namespace", team)
+        listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        server.run("kubectl", "apply", "--server-side", "--validate=strict", "-f", "-", text=listed)
+        binder = ["kube-controller-manager", "--controllers=persistentvolume-binder-controller", "--leader-elect=false"]
+        binder += [f"--kubeconfig={server.kubeconfig}", "--secure-port=0"]
+        with running(tmp_path, binder):
+            wait_for(lambda: {each[0] for each in claims(server).values()} == {"Bound"}, BOUND_S)
+        assert {key: volume for key, (_, volume) in claims(server).items()} == {
+            (each["spec"]["claimRef"]["namespace"], each["spec"]["claimRef"]["name"]): each["metadata"]["name"]
+            for each in volumes(rehearse(EKS, CHANGES))
+        }
+
+
+def claims(server: ApiServer) -> dict[tuple[str, str], tuple[str, str]]:
+    """The phase of each, and its volume."""
+    said = json.loads(server.run("kubectl", "get", "persistentvolumeclaims", "--all-namespaces", "--output=json"))
+    return {
+        (each["metadata"]["namespace"], each["metadata"]["name"]): (
+            each["status"]["phase"],
+            each["spec"].get("volumeName", ""),
+        )
+        for each in said["items"]
+    }
+
+
+@pytest.mark.engine
+def test_disks_inside_a_node_are_one_array(rehearsed: Rehearsed, plan: Plan) -> None:
+    """Of a machine that has some, with what pods write on it; the head's has none."""
+    assert told(rehearsed.template())["spec"]["instance"] == {"localStorage": {"strategy": "RAID0"}}
+    assert "instance" not in told(rehearsed.template("head"))["spec"]
+    scratch = {group.name: group.scratch for group in plan.running}
+    assert (scratch["head"], scratch["gpu"] and (scratch["gpu"].disks, scratch["gpu"].path)) == (
+        None,
+        (8, "/mnt/k8s-disks/0"),
+    )
 
 
 @pytest.mark.engine
@@ -241,16 +341,26 @@ def test_how_long_a_version_is_supported(day: str | None, outcome: str, words: s
 
 
 def test_what_is_not_there_yet_is_said_where_it_is_declared() -> None:
-    """No proof, nothing that mounts; and nothing of it where nobody has declared it."""
-    storage = [{"name": "shared", "kind": "efs", "tier": "regional", "mount": "/shared"}]
-    plan = declared(storage=storage)
-    assert [each[:2] for each in said(plan, "proof")] == [("warn", "proof.level")]
-    assert [each[:2] for each in said(plan, "storage")] == [("warn", "storage[0]")]
+    """No proof; and nothing of it where nobody has declared it."""
+    assert [each[:2] for each in said(declared(), "proof")] == [("warn", "proof.level")]
     plain = declared(proof={"level": "none"})
     assert not [*said(plain, "proof"), *said(plain, "storage"), *said(plain, "images")]
     assert [each[:2] for each in said(declared(network={"egress": "none"}), "images")] == [
         ("unknown", "network.egress")
     ]
+
+
+def test_over_what_pods_reach_storage_is_said_where_it_is_declared() -> None:
+    """What is to be reached over EFA is reached over TCP, and nothing else is expected of it."""
+    shared = {"name": "shared", "kind": "efs", "tier": "regional", "mount": "/shared"}
+    data = {"name": "data", "kind": "fsx-lustre", "tier": "PERSISTENT_2 SSD", "mbps_per_tib": 500, "mount": "/data"}
+    plan = declared(storage=[shared, {**data, "capacity": 38400, "efa": True}])
+    assert [each[:2] for each in said(plan, "storage")] == [("pass", "storage[0]"), ("warn", "storage[1].efa")]
+    assert [each.driver for each in plan.storage] == ["aws-efs-csi-driver", "aws-fsx-csi-driver"]
+    [client] = [each for each in plan.expectations if each.name == "data.gpu.client_gbs"]
+    assert client.why == "what a client of Amazon FSx for Lustre over TCP reaches"
+    vendor = {"name": "fast", "kind": "weka", "mount": "/fast"}
+    assert [each[:2] for each in said(declared(storage=[vendor]), "storage")] == [("warn", "storage[0]")]
 
 
 def test_without_a_way_out_nodes_reach_eks_as_well() -> None:

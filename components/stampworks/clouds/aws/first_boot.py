@@ -11,9 +11,12 @@ _PROGRAMS = Path(__file__).parent / "tree"
 _ON_NODE = "/usr/local/libexec/stampworks"
 
 
-def node_config(services: str, kubelet: Mapping[str, Any], cluster: str, server: str, certificate: str) -> str:
+def node_config(
+    services: str, kubelet: Mapping[str, Any], array: bool, cluster: str, server: str, certificate: str
+) -> str:
     """What a node of EKS is told of its cluster, in the words of its image's own program (awslabs/amazon-eks-ami,
-    nodeadm/doc/api.md, read 2026-11-24): with an image that is named, EKS adds nothing to it."""
+    nodeadm/doc/api.md, read 2026-11-24): with an image that is named, EKS adds nothing to it. With an `array` the disks
+    inside are one, which kubelet and containerd have what is theirs on."""
     content = {
         "apiVersion": "node.eks.aws/v1alpha1",
         "kind": "NodeConfig",
@@ -25,6 +28,7 @@ def node_config(services: str, kubelet: Mapping[str, Any], cluster: str, server:
                 "cidr": services,
             },
             "kubelet": kubelet,
+            **({"instance": {"localStorage": {"strategy": "RAID0"}}} if array else {}),
         },
     }
     head = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="//"\n\n--//\n'

@@ -10,7 +10,7 @@ import pulumi
 from pulumi import Output, ResourceOptions
 from pulumi_aws import cloudwatch, ec2, eks, iam
 
-from stampworks.clouds.aws import tags
+from stampworks.clouds.aws import bucket, tags
 from stampworks.clouds.aws.first_boot import node_config
 from stampworks.clouds.aws.network import Connections
 from stampworks.clouds.aws.nodes import MARKETS, METADATA, SESSIONS, allowed, disks, encoded, nics, reserved
@@ -27,6 +27,9 @@ _AWS_POLICY = "arn:aws:iam::aws:policy/{}"
 _CAPACITY = {"spot": "SPOT", "block": "CAPACITY_BLOCK"}
 _UNAVAILABLE_MAX = 100
 """What EKS takes (Amazon EKS API Reference, NodegroupUpdateConfig, read 2026-11-24)."""
+# The driver's own pods ask, on behalf of all others (mountpoint-s3-csi-driver 57c6bedb, CONFIGURATION.md, "Driver-Level
+# Credentials with EKS Pod Identity", read 2026-11-24).
+_OF_BUCKETS, _ACCOUNT_OF_BUCKETS = "aws-mountpoint-s3-csi-driver", "s3-csi-driver-sa"
 _MINIMAL = "update_strategy" in eks.NodeGroupUpdateConfigArgsDict.__annotations__
 """Whether the SDK can say that old nodes go before new ones come, for which no capacity would be left: 6.83 cannot."""
 
@@ -58,6 +61,8 @@ class ControlPlane(pulumi.ComponentResource):
         )
         selector = {"nodeSelector": {POOL: plan.controller.name}}
         self._addon("coredns", self._child(depends_on=[system]), configuration_values=_text(selector))
+        for driver in sorted({each.driver for each in plan.storage if each.driver}):
+            self._driver(driver, system)
         for user in plan.users:
             self._let_in(user.name)
         self.id, self.address = self.cluster.id, self.cluster.endpoint
@@ -80,7 +85,8 @@ class ControlPlane(pulumi.ComponentResource):
                 *([f"--register-with-taints={UNPROVEN_TAINT}=:NoSchedule"] if unproven else []),
             ],
         }
-        return self._known().apply(lambda known: node_config(pods.services_cidr, kubelet, *known))
+        array = group.scratch is not None
+        return self._known().apply(lambda known: node_config(pods.services_cidr, kubelet, array, *known))
 
     def _known(self) -> Output[list[str]]:
         """Name, address and certificate."""
@@ -104,7 +110,7 @@ class ControlPlane(pulumi.ComponentResource):
             tags=own,
             opts=self._opts,
         )
-        role, attached = self._role("control-plane", "eks.amazonaws.com", "AmazonEKSClusterPolicy")
+        role, attached = self._role("control-plane", "eks.amazonaws.com", ["AmazonEKSClusterPolicy"])
         elsewhere = place.elsewhere(
             f"{name}-control-plane", "control-plane", plan.network, self._opts, without=_WITHOUT_EKS
         )
@@ -132,7 +138,9 @@ class ControlPlane(pulumi.ComponentResource):
     def _pods_network(self) -> eks.Addon:
         """Addresses for pods as the plan counts them, by a role that is associated with it alone; and it keeps teams'
         pods apart, as their namespaces say."""
-        role, attached = self._role("pods-network", "pods.eks.amazonaws.com", "AmazonEKS_CNI_Policy", "sts:TagSession")
+        role, attached = self._role(
+            "pods-network", "pods.eks.amazonaws.com", ["AmazonEKS_CNI_Policy"], "sts:TagSession"
+        )
         settings = {"enableNetworkPolicy": "true", "env": {"ENABLE_PREFIX_DELEGATION": "true"}}
         return self._addon(
             "vpc-cni",
@@ -140,6 +148,18 @@ class ControlPlane(pulumi.ComponentResource):
             configuration_values=_text(settings),
             pod_identity_associations=[{"role_arn": role.arn, "service_account": "aws-node"}],
         )
+
+    def _driver(self, driver: str, system: NodePool) -> None:
+        """What brings file systems into pods. That of buckets asks for what is in them; the others mount what is there,
+        and what they could ask AWS for nobody wants of them."""
+        after: list[pulumi.Resource] = [system]
+        more: dict[str, Any] = {}
+        if driver == _OF_BUCKETS:
+            role, _ = self._role("buckets", "pods.eks.amazonaws.com", [], "sts:TagSession")
+            may = Output.all(*(each.arn for each in self.place.buckets)).apply(bucket.may_use)
+            after.append(iam.RolePolicy(f"{self._name}-buckets", role=role.id, policy=may, opts=self._opts))
+            more = {"pod_identity_associations": [{"role_arn": role.arn, "service_account": _ACCOUNT_OF_BUCKETS}]}
+        self._addon(driver, self._child(depends_on=after), **more)
 
     def _addon(self, addon: str, opts: ResourceOptions | None = None, **settings: Any) -> eks.Addon:
         """In the version that is EKS's default for this Kubernetes on the day when it is made."""
@@ -152,13 +172,15 @@ class ControlPlane(pulumi.ComponentResource):
             **settings,
         )
 
-    def _role(self, what: str, service: str, policy: str, *more: str) -> tuple[iam.Role, list[pulumi.Resource]]:
+    def _role(
+        self, what: str, service: str, policies: Sequence[str], *more: str
+    ) -> tuple[iam.Role, list[pulumi.Resource]]:
         """With what has to be there before it is acted in, and until it is not any more."""
         name = f"{self._name}-{what}"
         role = iam.Role(
             name, assume_role_policy=assumed_by(service, *more), tags=self.place.tags(what), opts=self._opts
         )
-        return role, attach(name, role, [policy], self._opts)
+        return role, attach(name, role, policies, self._opts)
 
     def _let_in(self, user: str) -> None:
         """A person is who may act in the role of that name, which the account says; to Kubernetes it is the declared

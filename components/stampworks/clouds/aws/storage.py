@@ -10,7 +10,7 @@ from pulumi_aws import ebs, efs, fsx
 
 from stampworks.clouds.aws import bucket
 from stampworks.clouds.aws.place import Place
-from stampworks.plan import Group, Mount, Storage, Volume
+from stampworks.plan import Driven, Group, Mount, Storage, Volume
 
 _BACKUP_DAYS = 7
 _LUSTRE = "2.15"
@@ -172,6 +172,29 @@ def mount(storage: Storage, made: Any) -> pulumi.Output[Mount]:
         source = pulumi.Output.concat(made.dns_name, "@tcp:/", made.mount_name)
         kind, options = "lustre", _LUSTRE_OPTIONS
     return source.apply(lambda at: Mount(at, storage.mount, kind, options))
+
+
+_OF_EVERYBODY = ("allow-other", "dir-mode 0777", "file-mode 0666")
+"""What is in a bucket belongs to nobody, and a team's pods take whichever number they like."""
+_DRIVERS = {"fsx-lustre": "fsx.csi.aws.com", "efs": "efs.csi.aws.com", "s3": "s3.csi.aws.com"}
+
+
+def driven(storage: Storage, made: Any, region: str) -> pulumi.Output[Driven]:
+    """How its driver finds it, in pods of EKS (examples of static provisioning of aws-fsx-csi-driver 5b227125,
+    aws-efs-csi-driver a4fc6760 and mountpoint-s3-csi-driver 57c6bedb, read 2026-11-24). That of EFS adds the options of
+    the mount itself, and encrypts."""
+    driver = _DRIVERS[storage.kind]
+    known: pulumi.Output[Any]
+    if storage.kind == "efs":
+        known = made.id
+        return known.apply(lambda handle: Driven(driver, handle))
+    if storage.kind == "s3":
+        known, options = made.bucket, (*_OF_EVERYBODY, f"region {region}")
+        return known.apply(lambda name: Driven(driver, name, (("bucketName", name),), options, own_handles=True))
+    known = pulumi.Output.all(made.id, made.dns_name, made.mount_name)
+    return known.apply(
+        lambda of: Driven(driver, of[0], (("dnsname", of[1]), ("mountname", of[2])), ("relatime", "flock"))
+    )
 
 
 def serial(volume: ebs.Volume) -> pulumi.Output[str]:

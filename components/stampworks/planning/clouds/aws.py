@@ -65,6 +65,13 @@ LAUNCHES = Launches(
     routed=_ROUTED,
 )
 
+# Drivers: Amazon EKS User Guide, "AWS add-ons". They run on nodes with taints, too: aws-fsx-csi-driver 5b227125,
+# docs/install.md; aws-efs-csi-driver a4fc6760, values.yaml; mountpoint-s3-csi-driver 57c6bedb, CONFIGURATION.md.
+# Scratch: amazon-eks-ami 81fec2e8, setup-local-disks, where the array is, and what is on it. Fabric: the kernel of
+# EKS's image knows Lustre (bottlerocket-kernel-kit 311, of the same kernel), and the driver brings what mounts (its
+# Dockerfile; 460 there). What sets Lustre's network up is in a package that the image is not to have (amazon-eks-ami
+# 2696); AWS shows it for nodes of EKS on Ubuntu (Amazon EKS User Guide, "Optimize Amazon FSx for Lustre performance on
+# nodes (EFA)"). All read 2026-11-24.
 # Endpoints: Amazon EKS User Guide, "Deploy private clusters with limited internet access"; eks for nodes and people who
 # ask where the server is, eks-auth for pod identity. Size: a quota that AWS raises for who asks, as several projects
 # quote it; others have 100, as AWS's guide once had. All read 2026-11-24.
@@ -84,6 +91,16 @@ MANAGED = Managed(
     endpoints=("eks", "eks-auth"),
     registries="AWS's own",
     group_size=GroupSize("managed node group", nodes_max=450),
+    drivers={
+        "fsx-lustre": "aws-fsx-csi-driver",
+        "efs": "aws-efs-csi-driver",
+        "s3": "aws-mountpoint-s3-csi-driver",
+    },
+    scratch="/mnt/k8s-disks/0",
+    scratch_why="images are on it, and what pods write into their own files and into volumes of kind emptyDir, which "
+    "goes with them",
+    without_fabric="the image of EKS lacks the programs that give EFA interfaces to Lustre, and nothing of ours "
+    "installs them there",
 )
 
 # What a log group's retention can be: service description of CloudWatch Logs in botocore 1.44.5, read 2026-11-24.

@@ -104,6 +104,13 @@ class Managed:
     registries: str
     """Those that nodes reach without one."""
     group_size: GroupSize
+    drivers: Mapping[str, str]
+    """By the kind of a file system, what brings it into pods, as the cloud calls it."""
+    scratch: str
+    """Where its nodes have the disks inside a machine, as one array."""
+    scratch_why: str
+    without_fabric: str
+    """Why its nodes reach no file system over the fabric."""
 
 
 @dataclass(frozen=True)
