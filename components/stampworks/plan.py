@@ -550,6 +550,8 @@ class Scheduler:
     """Who runs the one of the accounting: managed is the cloud."""
     addons: tuple[AddOn, ...] = ()
     """Of a Kubernetes, in the order in which they are installed."""
+    workloads_image: str = field(default="", metadata=RELEASE)
+    """What proofs and runs start from; empty where nodes have the programs themselves."""
 
     @property
     def queue_directory(self) -> str:

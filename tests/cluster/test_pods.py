@@ -13,7 +13,10 @@ import pytest
 from stampworks.clouds.local import room
 from stampworks.clouds.local.room.kubernetes import certificates, control_plane
 from stampworks.clouds.local.room.kubernetes.kubectl import Kubectl
+from stampworks.plan import Plan, from_dict
+from stampworks.schedulers import kubernetes
 
+from tests.cluster.conftest import ROOT
 from tests.cluster.kubernetes import KubernetesStack, gang
 from tests.project import wait_for
 from tests.schedulers.schemas import definitions
@@ -175,6 +178,77 @@ def test_a_node_that_is_not_well_takes_no_pods(stack: KubernetesStack) -> None:
     assert not stack.stampworks("fault", "clear").returncode
     wait_for(lambda: stack.stampworks("status").returncode == 0, NOTICED_S)
     through(stack, "behind")
+
+
+IMAGE = "localhost/stampworks/measuring:1"
+MODULE = ROOT / "playbooks/collections/ansible_collections/stampworks/node/plugins/modules/container_images.py"
+MADE = """
+import glob, os, shutil, subprocess, sysconfig
+Refused = Exception
+def run(argv, check=True):
+    return subprocess.run(argv, check=check, capture_output=True, text=True)
+programs = "cat dash dmesg env mkdir mkfifo mktemp mv nvidia-smi python3 rm sed seq setpriv sh sleep tee true"
+found = {path for name in programs.split() for path in (shutil.which(name), os.path.realpath(shutil.which(name)))}
+places = [f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}", "/usr/lib64"]
+found |= {path for each in places for path in glob.glob(each + "/*.so*") if os.path.getsize(path) < 8 << 20}
+found |= {os.path.dirname(os.__file__), "/usr/local/lib/stampworks/workloads", "/var/lib/stampworks/accelerators.json"}
+links = {each: f"usr/{each}" for each in ("bin", "lib", "lib64", "sbin")}
+directories = ["dev", "etc", "proc", "root", "run", "sys", "tmp", "usr", "var"]
+paths = sorted(path.replace("/bin/", "/usr/bin/", 1) if path.startswith("/bin/") else path for path in found)
+work(False, {IMAGE: {"copies": paths, "directories": directories, "links": links}})
+"""
+"""Programs and what they need, as an image of `workloads/Containerfile` has them; without torch."""
+
+
+@pytest.fixture
+def measured(stack: KubernetesStack) -> str:
+    """The plan of the same cluster, as if its nodes had none of our programs: these come from an image."""
+    module = MODULE.read_text().replace("from ansible_collections", "# from").replace("answer = ", "# answer = ")
+    for node in NODES:
+        stack.shell(node, f"python3 - <<'END'\n{module}\nIMAGE = {IMAGE!r}\n{MADE}\nEND")
+    plan = json.loads(stack.stampworks("plan", "--json").stdout)
+    plan["scheduler"]["workloads_image"] = IMAGE
+    (stack.folder / "image.json").write_text(json.dumps(plan))
+    objects = kubernetes.objects(from_dict(Plan, plan))
+    ours = [each for each in objects if "stampworks-proof" in json.dumps([each["metadata"], each.get("spec", {})])]
+    for each in ours:
+        stack.kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", text=json.dumps(each))
+    return "image.json"
+
+
+def test_nodes_are_measured_from_an_image(stack: KubernetesStack, measured: str) -> None:
+    """Pods that enter no node, as on a cloud's own Kubernetes. They find the same fault; the node that has it is held
+    with its reason, and one that passes is let in by its taint."""
+    asked = ("qualify", "-s", measured, "--level", "quick")
+    stack.kubectl("taint", "node", NODES[0], "stampworks/unproven=:NoSchedule")
+    rail = json.loads((stack.folder / measured).read_text())["fabric"]["rails"][0]["interface"]
+    assert not stack.stampworks(
+        *("fault", "inject", "mtu-mismatch", "--node", NODES[1], "--rail", rail, "--severity", "1000")
+    ).returncode
+    failed = stack.stampworks(*asked)
+    assert failed.returncode == 1, failed.stdout + failed.stderr
+    rows = [line.split() for line in failed.stdout.splitlines()]
+    assert any(row[:4] == [NODES[1], "fail", "no", rail] and "1000" in row for row in rows), failed.stdout
+    assert out_of_service(stack) == [NODES[1]]
+    status = stack.stampworks("status").stdout.splitlines()
+    assert status[-1].startswith(f"gpu-002: takes no pods: proof: {rail} "), status
+    assert not [node for node in stack.listed("nodes") if "stampworks" in json.dumps(node["spec"].get("taints"))]
+    assert not stack.stampworks("fault", "clear").returncode
+    passed = stack.stampworks(*asked)
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    assert stack.stampworks("status").returncode == 0
+
+
+def test_runs_from_an_image(stack: KubernetesStack, measured: str) -> None:
+    """Their folders are looked at from a pod, for no node is logged in to; each belongs to its user."""
+    settings = ("--set", "limits={}", "--user", "bob")
+    found = stack.stampworks("submit", "-s", measured, "validation", "seen", *settings, "--wait", "--json")
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert json.loads(found.stdout)["state"] == "finished"
+    assert stack.shell(NODES[0], f"stat --format=%U {RUNS}/seen/results") == "bob"
+    assert "memlock gpu-002" in stack.stampworks("logs", "-s", measured, "seen").stdout
+    listed = json.loads(stack.stampworks("jobs", "-s", measured, "--json").stdout)["jobs"]
+    assert ("seen", "finished") in {(job["name"], job["state"]) for job in listed}
 
 
 def test_a_proof_has_the_health_check_look_again(stack: KubernetesStack) -> None:

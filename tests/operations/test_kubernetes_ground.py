@@ -9,18 +9,38 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from stampworks import planning
+from stampworks.declaration import load_value
 from stampworks.operations import holder, remote
 from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import HeldError, Standing
 from stampworks.operations.kubernetes import RefusedError
 from stampworks.operations.kubernetes_ground import KubernetesGround, _how, _standing
 from stampworks.plan import Member, Roster
+from stampworks.qualification import subject_of
 from stampworks.reasons import UNPROVEN, DrainReason
 
 from tests.operations.kubernetes_standin import StandIn, gang, node, pod
 
 ALICE = "alice@laptop since 2026-11-21T23:00:00Z (process 7 begun 9 in another.1)"
 ROSTER = Roster("k", "local", (), "root", "", (Member("n1", "gpu", "1", "10.0.0.1", (), ""),))
+
+
+DECLARED = {
+    "version": 1,
+    "name": "k",
+    "cloud": "local",
+    "pools": [{"name": "gpu", "machine": "sim-h100", "count": 1}],
+    "scheduler": {"kind": "kubernetes"},
+}
+SUBJECT = subject_of(planning.plan(load_value(DECLARED, "test")))
+ON_EKS: dict[str, Any] = {
+    **DECLARED,
+    "cloud": "aws",
+    "region": "us-west-2",
+    "pools": [{"name": "gpu", "machine": "p5en", "count": 2, "zone": "us-west-2b"}],
+    "scheduler": {"kind": "kubernetes", "workloads_image": "registry.example.com/workloads:1"},
+}
 
 
 def of_proof(rank: int, phase: str, **state: Any) -> Any:
@@ -36,7 +56,7 @@ def server() -> StandIn:
 
 @pytest.fixture
 def ground(server: StandIn) -> KubernetesGround:
-    made = KubernetesGround(ROSTER)
+    made = KubernetesGround(SUBJECT, ROSTER)
     made._server = server
     return made
 
@@ -220,3 +240,46 @@ def test_how_programs_ended() -> None:
     assert _how(["n0", "n1"], [well, pending], "") == (-1, "", "n1: ErrImagePull")
     assert _how(["n0", "n1"], [well], "0: x") == (-1, "0: x", "n1: its pod is gone")
     assert _how(["n0"], [], "") == (-1, "", "n0: its pod is gone")
+
+
+@pytest.fixture
+def of_image() -> KubernetesGround:
+    """Of two nodes of EKS, which have no programs of ours."""
+    members = tuple(Member(name, "gpu", "1", f"10.0.0.{number}", (), "") for number, name in enumerate(("a", "b"), 1))
+    roster = Roster("k", "aws", (), "", "", members, "us-west-2")
+    claims = {"/data": "data"}
+    made = KubernetesGround(subject_of(planning.plan(load_value(ON_EKS, "test")), claims).with_members(roster), roster)
+    made._server = StandIn(node("a"), node("b"))
+    return made
+
+
+def test_what_measures_from_an_image_has_what_jobs_have(of_image: KubernetesGround) -> None:
+    """All accelerators and NICs of the node, and what runs claim; it enters nothing, and is not privileged."""
+    spec = of_image._pod("ask", 1, ["a", "b"], 1, 8, 10)["spec"]
+    [container] = spec["containers"]
+    assert container["image"] == "registry.example.com/workloads:1"
+    assert container["resources"] == {"limits": {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "16"}}
+    assert container["securityContext"] == {"capabilities": {"add": ["SYSLOG"]}}
+    assert {each["mountPath"] for each in container["volumeMounts"]} == {"/data", "/dev/shm"}  # noqa: S108
+    assert not {"hostPID", "hostIPC"} & {*spec}
+    assert not [each for each in spec["volumes"] if "hostPath" in each]
+    assert "nsenter" not in " ".join(container["command"])
+    env = {each["name"]: each.get("value") for each in container["env"]}
+    assert (env["FI_PROVIDER"], env["MASTER_ADDR"], env["NODE_NAME"]) == ("efa", "10.0.0.1", "b")
+    assert of_image._pod("ask", 0, ["a"], 1, None, 10)["spec"]["containers"][0]["resources"] == {"limits": {}}
+
+
+def test_a_node_that_offers_no_devices_is_waited_for_and_named(
+    of_image: KubernetesGround, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What hands them out starts after the node has joined; where it never does, no pod of anybody gets any."""
+    clock = itertools.count(step=200)
+    ticks = sys.modules["stampworks.operations.kubernetes_ground"].time
+    monkeypatch.setattr(ticks, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(ticks, "sleep", lambda _: None)
+    there = {"nvidia.com/gpu": "7", "vpc.amazonaws.com/efa": "16"}
+    of_image._server.there[0]["status"]["allocatable"] = there
+    told: list[str] = []
+    found = of_image.lost(["a", "b"], 60, told.append)
+    why = "it offers none of its nvidia.com/gpu and vpc.amazonaws.com/efa to pods"
+    assert (found, told) == ({"b": why}, [f"waiting for b: {why}"])

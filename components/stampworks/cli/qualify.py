@@ -46,12 +46,13 @@ def qualify_nodes(arguments: argparse.Namespace) -> int:
     from stampworks import configuration, operations, qualification
     from stampworks.cli.output import Progress
     from stampworks.plan import BUDGET_MINUTES, fingerprint
+    from stampworks.schedulers import kubernetes
 
-    plan, roster = stacks.cluster_of(arguments.stack)
+    plan, roster = stacks.workers_of(arguments.stack)
     level = arguments.level or (plan.proof.level if plan.proof.level != "none" else "standard")
     declared = plan.proof.budget_minutes if level == plan.proof.level else BUDGET_MINUTES[level]
     proof = dataclasses.replace(plan.proof, budget_minutes=arguments.budget or declared)
-    subject = qualification.subject_of(dataclasses.replace(plan, proof=proof))
+    subject = qualification.subject_of(dataclasses.replace(plan, proof=proof), kubernetes.claims(plan))
     with Progress(f"qualifying stack {arguments.stack}") as progress:
         certificate = operations.qualify(
             subject,

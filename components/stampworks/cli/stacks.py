@@ -116,6 +116,19 @@ def cluster_of(stack: str) -> tuple[Plan, Roster]:
     return plan, members_of(plan, stack)
 
 
+def workers_of(stack: str) -> tuple[Plan, Roster]:
+    """The same for what needs no ssh: also of a cluster whose nodes are the cloud's own, which Kubernetes knows."""
+    from stampworks.operations import kubernetes_nodes
+
+    plan = plan_of(stack)
+    if not plan.managed:
+        return plan, members_of(plan, stack)
+    if not plan.scheduler.workloads_image:
+        what = f"nodes of cluster {plan.name} have none of our programs, and scheduler.workloads_image names no image"
+        raise exits.CliError(what, "build one (workloads/Containerfile), and write its name there")
+    return plan, kubernetes_nodes.roster(plan.name, plan.cloud, plan.region, [pool.name for pool in plan.pools])
+
+
 def slurm_of(stack: str) -> tuple[Plan, Roster]:
     """The same for what only Slurm is asked; an error where the scheduler is another one."""
     plan = plan_of(stack)
@@ -134,7 +147,7 @@ def members_of(plan: Plan, stack: str) -> Roster:
         raise exits.CliError(what, "declare a pool without scheduling_only: true")
     if plan.managed:
         what = f"nodes of cluster {plan.name} are {plan.cloud}'s own: none has programs of ours, or is reached by ssh"
-        hint = "stampworks status, drain, return and kubectl ask its Kubernetes"
+        hint = "stampworks status, drain, return, qualify, submit, jobs, logs and kubectl ask its Kubernetes"
         raise exits.CliError(what, hint)
     roster = members(plan.cloud, plan.name, plan.region)
     if not roster.members:

@@ -20,7 +20,7 @@ from stampworks.cluster.stack import plan_of_declaration
 from stampworks.declaration import Declaration
 from stampworks.plan import Attached, Disk, Group, Plan, fingerprint, settled, to_dict
 from stampworks.plan import Roster as RosterData
-from stampworks.resources import Keyring, Playbook, Qualification, Roll, Roster, SigningKey
+from stampworks.resources import Keyring, KubernetesNodes, Playbook, Qualification, Roll, Roster, SigningKey
 from stampworks.schedulers import kubernetes as scheduling
 from stampworks.schedulers import slurm
 
@@ -133,14 +133,13 @@ class Cluster(pulumi.ComponentResource):
             for each in plan.storage
             if each.driver
         }
-        namespaces = kubernetes.assemble(self, self._base, plan, scheduler, control_plane, driven)
+        of_proofs = kubernetes.assemble(self, self._base, plan, scheduler, control_plane, driven)
         self._attached = self._found(storage, [], [])
         ready: Output[Any] = control_plane.id
         if plan.managed:
-            groups = [self._managed(scheduler, control_plane, group, storage) for group in plan.pools]
-            ready = Output.all(*(group.id for group in groups))
+            ready = self._managed(scheduler, control_plane, storage, of_proofs)
         elif plan.pools:
-            self._join(scheduler, control_plane, network, storage, namespaces[scheduling.PROOF])
+            self._join(scheduler, control_plane, network, storage, of_proofs)
             ready = self._proof.id
         self.kubeconfig = Output.secret(control_plane.kubeconfig)
         self.name = Output.from_input(plan.name)
@@ -154,13 +153,45 @@ class Cluster(pulumi.ComponentResource):
         self.fingerprint = ready.apply(lambda _: fingerprint(plan))
         self.register_outputs({name: getattr(self, name) for name in OUTPUTS})
 
-    def _managed(self, scheduler: Any, control_plane: Any, group: Group, storage: Mapping[str, Any]) -> Any:
-        """Nodes that the cloud makes members of its Kubernetes itself. Nothing measures them yet."""
-        name, opts = f"{self._base}-{group.name}", self._child(depends_on=[*storage.values()])
-        return scheduler.create_pool(name, control_plane=control_plane, group=group, opts=opts)
+    def _managed(
+        self, scheduler: Any, control_plane: Any, storage: Mapping[str, Any], proofs: Sequence[pulumi.Resource]
+    ) -> Output[Any]:
+        """Nodes that the cloud makes members of its Kubernetes itself, which knows who they are; and their proof.
+        Returns what is known when that is through."""
+        plan, before = self.plan, [*storage.values()]
+        made = {
+            group: scheduler.create_pool(
+                f"{self._base}-{group.name}",
+                control_plane=control_plane,
+                group=group,
+                opts=self._child(depends_on=before),
+            )
+            for group in plan.pools
+        }
+        ready = Output.all(*(pool.id for pool in made.values()))
+        if not (key := self._signing_key()):
+            return ready
+        nodes = KubernetesNodes(
+            self._base,
+            cluster=plan.name,
+            cloud=plan.cloud,
+            region=plan.region,
+            groups=[
+                {"name": group.name, "count": group.count, "generation": pool.generation}
+                for group, pool in made.items()
+            ],
+            opts=self._child(depends_on=list(made.values())),
+        )
+        self._prove("", nodes, [nodes], key, *proofs)
+        return self._proof.id
 
     def _join(
-        self, scheduler: Any, control_plane: Any, network: Any, storage: Mapping[str, Any], proofs: pulumi.Resource
+        self,
+        scheduler: Any,
+        control_plane: Any,
+        network: Any,
+        storage: Mapping[str, Any],
+        proofs: Sequence[pulumi.Resource],
     ) -> None:
         """Nodes that run pods: started, configured, known to the control plane as what they are, and proven."""
         plan, labels = self.plan, scheduling.node_labels(self.plan)
@@ -185,7 +216,7 @@ class Cluster(pulumi.ComponentResource):
             )
             for group, generation in generations.items()
         ]
-        self._prove(roll.certificate, roster, [playbook, *joined], signing_key, proofs)
+        self._prove(roll.certificate, roster, [playbook, *joined], signing_key, *proofs)
 
     def _child(self, **more: Any) -> ResourceOptions:
         return ResourceOptions(parent=self, **more)
@@ -353,8 +384,8 @@ class Cluster(pulumi.ComponentResource):
 
     def _prove(
         self,
-        rolled: Output[str],
-        roster: Roster,
+        rolled: pulumi.Input[str],
+        roster: Roster | KubernetesNodes,
         configured: Sequence[pulumi.CustomResource],
         key: SigningKey | None,
         *after: pulumi.Resource,
@@ -366,7 +397,7 @@ class Cluster(pulumi.ComponentResource):
             return
         proof = Qualification(
             self._base,
-            subject=to_dict(qualification.subject_of(plan)),
+            subject=to_dict(qualification.subject_of(plan, scheduling.claims(plan))),
             roster=roster.data.apply(to_dict),
             programs=configuration.programs_digest(),
             rolled=rolled,

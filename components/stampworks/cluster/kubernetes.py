@@ -38,9 +38,9 @@ def assemble(
     scheduler: Any,
     control_plane: Any,
     driven: Mapping[str, Output[Driven]],
-) -> dict[str, pulumi.Resource]:
+) -> list[pulumi.Resource]:
     """What the control plane is given: nodes for scheduling only, and the cluster's objects, those of file systems that
-    drivers bring into pods among them. Returns its namespaces."""
+    drivers bring into pods among them. Returns what proofs need of these."""
     labels = kubernetes.node_labels(plan)
     for group in plan.scheduling_only:
         scheduler.create_simulated(
@@ -63,11 +63,13 @@ def assemble(
     releases = _releases(base, plan, opts)
     kinds = [releases[name] for name in _OF_QUEUES if name in releases]
     namespaces = _objects(base, plan, pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=kinds)))
-    for team in kubernetes.teams(plan):
+    of_proofs = [namespaces[kubernetes.PROOF]] if kubernetes.PROOF in namespaces else []
+    for team in kubernetes.claimants(plan):
         after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[namespaces[team.name]]))
         for name, found in driven.items():
-            _claim(base, plan, team, name, found, after)
-    return namespaces
+            made = _claim(base, plan, team, name, found, after)
+            of_proofs += made if team.name == kubernetes.PROOF else []
+    return of_proofs
 
 
 _OF_QUEUES = ("kueue", "jobset")
@@ -135,13 +137,14 @@ def _objects(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, p
 
 def _claim(
     base: str, plan: Plan, team: Account, name: str, found: Output[Driven], opts: pulumi.ResourceOptions
-) -> None:
+) -> list[pulumi.Resource]:
     """A team's volume and its claim: before the file system is made nobody knows where they lead."""
     both = found.apply(partial(kubernetes.driven, plan, team, name))
     called: dict[str, dict[str, Any]] = {
         "PersistentVolume": {"name": both[0]["metadata"]["name"]},
         "PersistentVolumeClaim": {"name": name, "namespace": team.name},
     }
+    made: list[pulumi.Resource] = []
     for index, (kind, metadata) in enumerate(called.items()):
         inputs = {
             "apiVersion": "v1",
@@ -149,7 +152,9 @@ def _claim(
             "metadata": {**metadata, "labels": kubernetes.OURS},
             "spec": both[index]["spec"],
         }
-        pulumi.CustomResource(f"kubernetes:core/v1:{kind}", f"{base}-{kind.lower()}-{team.name}-{name}", inputs, opts)
+        token, named = f"kubernetes:core/v1:{kind}", f"{base}-{kind.lower()}-{team.name}-{name}"
+        made.append(pulumi.CustomResource(token, named, inputs, opts))
+    return made
 
 
 def _token(manifest: Manifest) -> str:

@@ -15,6 +15,7 @@ from stampworks.declaration.errors import AbsentError
 from stampworks.declaration.values import (
     AccountName,
     Cidr,
+    ContainerImage,
     Count,
     Directory,
     Email,
@@ -511,6 +512,12 @@ class Scheduler(Section):
         le=110,
         description="On Kubernetes: how many pods a node runs at most; fewer take fewer addresses on aws and google.",
         json_schema_extra=ROLL,
+    )
+    workloads_image: ContainerImage = Field(
+        default="",
+        description="On Kubernetes of a cloud: the image of `workloads/Containerfile` in a registry that nodes reach, "
+        "by its digest; proofs and runs start from it.",
+        json_schema_extra=IN_PLACE,
     )
     drain_timeout_minutes: int = Field(
         default=10,

@@ -27,6 +27,7 @@ REGION_PATTERN = r"^[A-Za-z][A-Za-z0-9-]{0,39}$"
 ZONE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9:-]{0,63}$"
 TIER_PATTERN = r"^[A-Za-z][A-Za-z0-9_ -]{0,39}$"
 RESERVATION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}$"
+IMAGE_PATTERN = r"^$|^[a-z0-9][A-Za-z0-9._:/-]{0,500}(@sha256:[0-9a-f]{64})?$"
 # What all clouds take; they keep colons in names, and Name, for themselves and for us.
 TAG_PATTERN = r"^(?!Name$)[A-Za-z][A-Za-z0-9_./-]{0,62}$"
 TAG_VALUE_PATTERN = r"^[A-Za-z0-9 _.:/=+@-]{0,255}$"
@@ -265,6 +266,16 @@ def _of_a_cloud(value: str, pattern: str, kind: str, example: str) -> str:
     return value
 
 
+def container_image(value: str) -> str:
+    """Refuse what no registry has."""
+    if not re.fullmatch(IMAGE_PATTERN, value):
+        raise _wrong(
+            f"{shown(value)} is no image of containers",
+            "write it like registry.example.com/workloads@sha256:<64 digits>",
+        )
+    return value
+
+
 def own_role(value: str) -> str:
     """Refuse what is no relative path, or leads to a folder whose name cannot be a role's."""
     name = role_name(_relative(value, "roles/motd"))
@@ -432,6 +443,7 @@ Reservation = Annotated[str, _Form(reservation, RESERVATION_PATTERN)]
 TagName = Annotated[str, _Form(tag_name, TAG_PATTERN)]
 TagValue = Annotated[str, _Form(tag_value, TAG_VALUE_PATTERN)]
 Email = Annotated[str, _Form(email, EMAIL_PATTERN)]
+ContainerImage = Annotated[str, _Form(container_image, IMAGE_PATTERN)]
 Repository = Annotated[str, _Form(repository, f"^$|{NAME_PATTERN}|{BUCKET_PATTERN}")]
 Experiment = Annotated[str, _Form(experiment, EXPERIMENT_PATTERN)]
 OwnRole = Annotated[str, _Form(own_role, PATH_PATTERN)]

@@ -86,6 +86,9 @@ class ProvingGround(Protocol):
     def lost(self, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
         """Those of these nodes that take no jobs, and why; one that is about to answer is waited for."""
 
+    def prepare(self, names: Sequence[str], progress: Progress) -> None:
+        """What a start needs is on these nodes before anybody counts how long one takes; `lost` says where not."""
+
     def start(
         self, queue: str, nodes: Sequence[str], accelerators: int, program: Sequence[str], limit_s: float
     ) -> Ended:

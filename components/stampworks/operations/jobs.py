@@ -16,7 +16,7 @@ from stampworks.operations.errors import InputError, OperationError, nearest
 from stampworks.operations.job import AT_WORK, Job, JobScheduler, State, Wanted
 from stampworks.operations.kubernetes_jobs import KubernetesJobs
 from stampworks.operations.on_head import RUN
-from stampworks.operations.qualify import PROGRAMS, PYTHON
+from stampworks.operations.qualify import PROGRAMS, PYTHON, PYTHON_OF_IMAGE
 from stampworks.operations.run import queue_of
 from stampworks.operations.slurm_jobs import SlurmJobs
 from stampworks.plan import Group, Plan, Queue, Roster, SchedulerKind
@@ -79,7 +79,7 @@ def prepare(plan: Plan, roster: Roster, asked: Asked) -> Run:
     """Changes nothing."""
     wanted, options, there = wanted_of(plan, roster, asked)
     scheduler = of_cluster(plan, roster)
-    resumes = _check_free(roster, scheduler, wanted, options)
+    resumes = _check_free(plan, roster, scheduler, wanted, options)
     warnings = _warnings(plan, scheduler, there, wanted)
     return Run(wanted, asked.user, options | cluster_options(plan, roster, there), warnings, resumes)
 
@@ -117,7 +117,7 @@ def wanted_of(plan: Plan, roster: Roster, asked: Asked) -> tuple[Wanted, dict[st
         ),
         machine=groups[0].machine,
         path=PROGRAMS,
-        program=_program(asked.workload, folder, programs),
+        program=_program(plan, asked.workload, folder, programs),
         notice_s=options.get("notice_s", 0),
     )
     return wanted, options, there
@@ -129,14 +129,16 @@ def submit(plan: Plan, roster: Roster, run: Run) -> int | str:
     told = {"version": 1, "workload": wanted.workload, "nodes": wanted.nodes, "user": run.user, "options": run.options}
     files = {RUN: as_text(told), OPTIONS: as_text(run.options), **scheduler.files(wanted)}
     folder, _, name = wanted.folder.rpartition("/")
-    runs.write(roster, folder, name, run.user, files)
+    runs.write(plan, roster, folder, name, run.user, files)
     return scheduler.submit(wanted, run.user)
 
 
 def listed(plan: Plan, roster: Roster) -> tuple[Job, ...]:
     """Those at work first, then what is left of others, the newest first."""
     queued = {job.name: job for job in of_cluster(plan, roster).jobs()}
-    folders: dict[str, Any] = runs.all_runs(roster, runs.folder_of_all(plan)).get("runs", {}) if plan.storage else {}
+    folders: dict[str, Any] = (
+        runs.all_runs(plan, roster, runs.folder_of_all(plan)).get("runs", {}) if plan.storage else {}
+    )
     ended = [_of_folder(name, found, queued.get(name)) for name, found in folders.items()]
     at_work = [_without(job, folders.get(job.name)) for job in queued.values() if job.state in AT_WORK]
     lost = [job for name, job in queued.items() if job.state not in AT_WORK and name not in folders]
@@ -161,7 +163,7 @@ def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]
         job = _found(plan, roster, name)  # asked first: what it said before its end is read afterwards
         more = True
         while more:
-            found = runs.follow(roster, folder, log, events)
+            found = runs.follow(plan, roster, folder, log, events)
             log, events, more = found["log_next"], found["events_next"], found["more"]
             yield Piece(job, found["log"], found["events"])
         if not live or job.state not in (*AT_WORK, "stopped"):
@@ -248,19 +250,22 @@ def cluster_options(plan: Plan, roster: Roster, names: tuple[str, ...]) -> dict[
     return {"cluster": {"nodes": nodes, "rails": [rail.interface for rail in plan.fabric.rails], "shared": shared}}
 
 
-def _program(workload: Workload, folder: str, programs: list[str]) -> tuple[str, ...]:
+def _program(plan: Plan, workload: Workload, folder: str, programs: list[str]) -> tuple[str, ...]:
     results = ("--out", f"{folder}/results") if workload == "validation" else ()
-    return (PYTHON, "-m", workload, *programs, "--options", f"{folder}/{OPTIONS}", *results)
+    python = PYTHON_OF_IMAGE if plan.scheduler.workloads_image else PYTHON
+    return (python, "-m", workload, *programs, "--options", f"{folder}/{OPTIONS}", *results)
 
 
-def _check_free(roster: Roster, scheduler: JobScheduler, wanted: Wanted, options: Mapping[str, Any]) -> bool:
+def _check_free(
+    plan: Plan, roster: Roster, scheduler: JobScheduler, wanted: Wanted, options: Mapping[str, Any]
+) -> bool:
     """Whether a run of this name goes on; refused where it is at work, or was something else."""
     name = wanted.name
     busy = next((job for job in scheduler.jobs() if job.name == name and job.state in AT_WORK), None)
     if busy:
         hint = f"stampworks logs {name} --follow, or first: stampworks cancel {name}"
         raise UsedError(f"run {name} is at work: job {busy.id} of {busy.user}, {busy.state}", hint)
-    found = runs.look(roster, wanted.folder)
+    found = runs.look(plan, roster, wanted.folder)
     if not found.get("there"):
         return False
     before = found.get("run")
@@ -305,7 +310,7 @@ def _found(plan: Plan, roster: Roster, name: str) -> Job:
     if queued and queued.state in AT_WORK:
         return queued
     if plan.storage:
-        found = runs.look(roster, f"{runs.folder_of_all(plan)}/{name}")
+        found = runs.look(plan, roster, f"{runs.folder_of_all(plan)}/{name}")
         if found.get("there") and (job := _of_folder(name, found, queued)):
             return job
     if queued:

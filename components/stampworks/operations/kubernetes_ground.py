@@ -1,8 +1,13 @@
 """Proving nodes of a Kubernetes: a taint keeps others away, and programs start in pods that are pinned to their nodes.
 
-What Slurm has its reservation for is a Lease here, so that two proofs take turns. A proof's pod enters the node that it
-is on: what is measured is what a node is, in the same way whichever scheduler the node has. A job's pods go where the
-scheduler has them, which is not where it may be asked to put them while a node takes no pods: these name their node.
+What Slurm has its reservation for is a Lease here, so that two proofs take turns. A job's pods go where the scheduler
+has them, which is not where it may be asked to put them while a node takes no pods: these name their node.
+
+Where nodes have our programs, a proof's pod enters the node that it is on: what is measured is what a node is, in the
+same way whichever scheduler the node has. In what a pod has of a node's directories one that is not mounted there looks
+as one that is, and the node's packages, accelerators and limits are not in it at all. Where nodes have none of them, a
+pod is as one of a run, from the same image, with the same claims and devices, but in the node's own network: what is
+measured is what jobs get, and a claim that cannot be mounted keeps the pod from starting, with the reason.
 """
 
 from __future__ import annotations
@@ -25,8 +30,11 @@ from stampworks.operations.ground import Ended, HeldError, Progress, Standing, l
 from stampworks.operations.kubernetes import name_of
 from stampworks.operations.kubernetes_nodes import taints
 from stampworks.plan import PROOF_TAINT, WORKLOADS_IMAGE, Roster
+from stampworks.qualification import Subject
 from stampworks.reasons import DrainReason
-from stampworks.schedulers.kubernetes import OURS, PROOF
+from stampworks.schedulers import jobset
+from stampworks.schedulers.kubernetes import ACCELERATOR, OURS, PROOF
+from stampworks.schedulers.workload import EFA
 
 LEASE = "proof"
 LEASE_S = 300
@@ -42,7 +50,7 @@ _NEVER_BEGUN = ("ContainerCannotRun", "StartError")
 _LATE_S = 20.0
 """So much longer than its program may take, a pod may take to start and to end."""
 _OURS = "--selector=" + ",".join(f"{key}={value}" for key, value in OURS.items())
-_ENTER, _WORD = 'nsenter --target 1 --mount -- sh -c "$1" sh', '"$WORD_{}"'
+_ENTER, _STAY, _WORD = 'nsenter --target 1 --mount -- sh -c "$1" sh', 'sh -c "$1" sh', '"$WORD_{}"'
 _AS_JOBS = """\
 [ -r /etc/stampworks/collectives.env ] || exec "$@"
 while IFS= read -r line; do
@@ -51,6 +59,10 @@ done </etc/stampworks/collectives.env
 exec "$@"
 """
 """What is proven is what jobs are told."""
+_OFFERED_S = 300.0
+"""So long a node may take, after it has joined, until what hands out its devices runs there."""
+_FETCHED_S = 900.0
+"""So long a node may take to fetch the image: it has torch, and a new node has nothing of it."""
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 Manifest = Mapping[str, Any]
@@ -59,8 +71,8 @@ Manifest = Mapping[str, Any]
 class KubernetesGround:
     scheduler = "Kubernetes"
 
-    def __init__(self, roster: Roster) -> None:
-        self._roster = roster
+    def __init__(self, subject: Subject, roster: Roster) -> None:
+        self._subject, self._roster = subject, roster
         self._addresses = {member.name: member.address for member in roster.members}
         self._server = kubernetes.Server(roster.cluster, roster.cloud, roster.region)
         self._left: dict[str, Any] | None = None
@@ -88,7 +100,8 @@ class KubernetesGround:
     def look(self, names: Collection[str]) -> dict[str, Standing]:
         """What Kubernetes says, after those have looked again whom the health check holds: one may be well by now."""
         held = self.held()
-        look_again(self._roster, [name for name in names if name in held and held[name].by == "health"])
+        if not self._subject.image:
+            look_again(self._roster, [name for name in names if name in held and held[name].by == "health"])
         at_work, runs = self._at_work(), kubernetes_nodes.runs(self._server)
         return {name: _standing(node, runs.get(name, ()), at_work) for name, node in self._server.nodes().items()}
 
@@ -175,28 +188,62 @@ class KubernetesGround:
         return {name: f"{what[0]} is on it" for name, what in kubernetes_nodes.runs(self._server).items()}
 
     def lost(self, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
-        until = time.monotonic() + limit_s
+        begun = time.monotonic()
         while True:
-            known = {name: _standing(node, (), at_work=True) for name, node in self._server.nodes().items()}
+            nodes = self._server.nodes()
+            known = {name: _standing(node, (), at_work=True) for name, node in nodes.items()}
             silent = [name for name in names if name in known and known[name].silent]
-            if not silent or time.monotonic() > until:
+            lacking = {name: why for name in names if name in nodes and (why := self._lacking(name, nodes[name]))}
+            took_s = time.monotonic() - begun
+            if silent and took_s < limit_s:
+                progress(f"waiting for {fold(silent)} to answer Kubernetes")
+            elif lacking and took_s < _OFFERED_S:
+                progress(f"waiting for {fold(list(lacking))}: {next(iter(lacking.values()))}")
+            else:
                 break
-            progress(f"waiting for {fold(silent)} to answer Kubernetes")
             time.sleep(_POLL_S)
         unknown = Standing(out="Kubernetes does not know it")
-        out = {name: known.get(name, unknown).out or self._stuck.get(name, "") for name in names}
+        out = {name: known.get(name, unknown).out or lacking.get(name) or self._stuck.get(name, "") for name in names}
         return {name: why for name, why in out.items() if why}
+
+    def _lacking(self, name: str, node: Manifest) -> str:
+        """Which of its devices a node does not offer to pods at all: what hands them out may not run there yet."""
+        offered = node["status"].get("allocatable", {})
+        missing = [each for each in self._devices(name, self._accelerators(name)) if offered.get(each, "0") == "0"]
+        return f"it offers none of its {' and '.join(missing)} to pods" if missing else ""
+
+    def _accelerators(self, name: str) -> int:
+        machine = self._subject.pool_of[name].machine
+        return 0 if machine.simulated else machine.accelerators
+
+    def _devices(self, name: str, accelerators: int | None) -> dict[str, str]:
+        """What a pod has to ask for, as one of a run does; who enters a node sees all that it has."""
+        if not self._subject.image or accelerators is None:
+            return {}
+        rails = self._subject.pool_of[name].rails if self._subject.fabric.kind == "efa" else 0
+        found = {ACCELERATOR: accelerators, EFA: rails}
+        return {device: str(count) for device, count in found.items() if count}
 
     def start(
         self,
         queue: str,  # noqa: ARG002  (no queue is asked: the nodes are ours)
         nodes: Sequence[str],
-        accelerators: int,  # noqa: ARG002  (who enters a node sees all that it has)
+        accelerators: int,
         program: Sequence[str],
         limit_s: float,
     ) -> Ended:
+        return self._start(nodes, accelerators, program, limit_s)
+
+    def prepare(self, names: Sequence[str], progress: Progress) -> None:
+        if self._subject.image and names:
+            progress(f"{fold(names)} fetch {self._subject.image}, where they lack it")
+            self.extend(_FETCHED_S)
+            self._start(names, None, ["true"], _FETCHED_S)
+
+    def _start(self, nodes: Sequence[str], accelerators: int | None, program: Sequence[str], limit_s: float) -> Ended:
+        """None of its accelerators: nothing of the node but its processors."""
         ask = f"proof-{secrets.token_hex(4)}"
-        pods = [self._pod(ask, rank, nodes, len(program), limit_s) for rank in range(len(nodes))]
+        pods = [self._pod(ask, rank, nodes, len(program), accelerators, limit_s) for rank in range(len(nodes))]
         items = [_told(ask, program), *pods]
         try:
             self._server.said(
@@ -233,19 +280,23 @@ class KubernetesGround:
         lines = (_SAID.fullmatch(line) for command in logs for line in self._server.said(command).splitlines())
         return "\n".join(f"{found[1]}: {found[2]}" for found in lines if found)
 
-    def _pod(self, ask: str, rank: int, nodes: Sequence[str], words: int, limit_s: float) -> dict[str, Any]:
+    def _pod(
+        self, ask: str, rank: int, nodes: Sequence[str], words: int, accelerators: int | None, limit_s: float
+    ) -> dict[str, Any]:
         told = {
             "RANK": str(rank),
             "WORLD_SIZE": str(len(nodes)),
             "NODE_NAME": nodes[rank],
             "MASTER_ADDR": self._addresses[nodes[0]],
             "JOB_ID": ask,
+            **(jobset.of_fabric(self._subject.fabric.kind) if self._subject.image else {}),
         }
+        way = _STAY if self._subject.image else _ENTER
         container = {
             "name": "program",
-            "image": WORKLOADS_IMAGE,
+            "image": self._subject.image or WORKLOADS_IMAGE,
             "imagePullPolicy": "IfNotPresent",
-            "command": ["sh", "-c", f"exec {_ENTER} {' '.join(map(_WORD.format, range(words)))}", "sh", _AS_JOBS],
+            "command": ["sh", "-c", f"exec {way} {' '.join(map(_WORD.format, range(words)))}", "sh", _AS_JOBS],
             "env": [
                 *({"name": name, "value": value} for name, value in told.items()),
                 *(
@@ -253,28 +304,43 @@ class KubernetesGround:
                     for index in range(words)
                 ),
             ],
-            "securityContext": {"privileged": True},
-            "volumeMounts": [{"name": "usr", "mountPath": "/usr", "readOnly": True}],  # with what it enters the node
         }
-        return {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": f"{ask}-{rank}", "namespace": PROOF, "labels": {_ASK: ask, **OURS}},
-            "spec": {
-                "nodeName": nodes[rank],
-                "restartPolicy": "Never",
-                "activeDeadlineSeconds": math.ceil(limit_s + _LATE_S),  # whatever becomes of us
-                "terminationGracePeriodSeconds": 1,
-                "automountServiceAccountToken": False,
-                "enableServiceLinks": False,
-                "hostIPC": True,
-                "hostNetwork": True,
-                "hostPID": True,
-                "tolerations": [{"operator": "Exists"}],
-                "containers": [container],
-                "volumes": [{"name": "usr", "hostPath": {"path": "/usr", "type": "Directory"}}],
-            },
+        spec = {
+            "nodeName": nodes[rank],
+            "restartPolicy": "Never",
+            "activeDeadlineSeconds": math.ceil(limit_s + _LATE_S),  # whatever becomes of us
+            "terminationGracePeriodSeconds": 1,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "hostNetwork": True,
+            "tolerations": [{"operator": "Exists"}],
+            **(self._measuring if self._subject.image else _entering)(container, nodes[rank], accelerators),
         }
+        metadata = {"name": f"{ask}-{rank}", "namespace": PROOF, "labels": {_ASK: ask, **OURS}}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    def _measuring(self, container: Manifest, node: str, accelerators: int | None) -> dict[str, Any]:
+        """What pods of runs have; and the kernel's log, in which accelerators complain."""
+        mounts, volumes = jobset.mounted(dict(self._subject.claims))
+        program = {
+            **container,
+            "securityContext": {"capabilities": {"add": ["SYSLOG"]}},
+            "resources": {"limits": self._devices(node, accelerators)},
+            "volumeMounts": mounts,
+        }
+        return {"containers": [program], "volumes": volumes}
+
+
+def _entering(container: Manifest, node: str, accelerators: int | None) -> dict[str, Any]:  # noqa: ARG001
+    """Who enters a node sees all that it has."""
+    usr = {"name": "usr", "mountPath": "/usr", "readOnly": True}  # with what it enters the node
+    program = {**container, "securityContext": {"privileged": True}, "volumeMounts": [usr]}
+    return {
+        "hostIPC": True,
+        "hostPID": True,
+        "containers": [program],
+        "volumes": [{"name": "usr", "hostPath": {"path": "/usr", "type": "Directory"}}],
+    }
 
 
 def _told(ask: str, program: Sequence[str]) -> dict[str, Any]:

@@ -96,14 +96,14 @@ def pods_of(plan: Plan, roster: Roster, wanted: Wanted, user: str) -> jobset.Pod
         without=tuple(sorted(out)),
         accelerators=wanted.machine.accelerators,
         level=levels[-1] if levels else "",
-        image=WORKLOADS_IMAGE,
-        claims={path: name for name, path in scheduling.shared(plan).items()},
-        read_only=(scheduling.PROGRAMS_PATH,),
+        image=plan.scheduler.workloads_image or WORKLOADS_IMAGE,
+        claims=scheduling.claims(plan),
+        read_only=() if plan.scheduler.workloads_image else (scheduling.PROGRAMS_PATH,),
         path=wanted.path,
         program=wanted.program,
         notice_s=wanted.notice_s or NOTICE_S,
         devices=devices,
-        environment={"FI_PROVIDER": "efa"} if devices else {},
+        environment=jobset.of_fabric(plan.fabric.kind) if devices else {},
         elastic=wanted.workload == "training",
     )
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stampworks.operations import kubernetes
 from stampworks.operations.drain import WHOSE, BusyError, HeldError, Progress, check_names
-from stampworks.operations.errors import InputError
+from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.ground import Standing
 from stampworks.operations.kubernetes import Manifest, Server, name_of
-from stampworks.plan import UNPROVEN_TAINT, Plan
+from stampworks.plan import UNPROVEN_TAINT, Member, Plan, Roster
 from stampworks.reasons import UNPROVEN, DrainReason, parsed, written
 from stampworks.schedulers.kubernetes import PROOF, pools
 from stampworks.schedulers.topology.kubernetes import POOL
@@ -23,7 +24,7 @@ HELD = "stampworks/held"
 _REQUEUED = "stampworks/requeued"
 """The annotation of a gang that a roll has stopped, for as long as it may not start again."""
 _JOBSET = "jobset.sigs.k8s.io/jobset-name"
-_STOPPED_S, _POLL_S = 60.0, 0.5
+_STOPPED_S, _POLL_S, _GATHER_S = 60.0, 0.5, 5.0
 _ANYBODY = DrainReason("person", "somebody", "cordoned")
 _ENDED = ("Succeeded", "Failed")
 
@@ -46,6 +47,47 @@ def states(plan: Plan, names: Iterable[str]) -> tuple[NodeState, ...]:
         for name in dict.fromkeys(names)
         if name in known
     )
+
+
+def roster(cluster: str, cloud: str, region: str, pools: Iterable[str]) -> Roster:
+    """Who is in these pools, as Kubernetes itself knows them: nobody else names such nodes, and no ssh reaches them."""
+    wanted, members = {*pools}, []
+    for name, node in sorted(Server(cluster, cloud, region).nodes().items()):
+        if (pool := node["metadata"].get("labels", {}).get(POOL)) in wanted:
+            members.append(Member(name, pool, _machine(node), _address(node), (), ""))
+    return Roster(cluster, cloud, (), "", "", tuple(members), region)
+
+
+def _machine(node: Manifest) -> str:
+    """Another one when the node is another machine, or was started anew."""
+    return f"{node['metadata'].get('uid', '')}/{node['status'].get('nodeInfo', {}).get('bootID', '')}"
+
+
+def _address(node: Manifest) -> str:
+    there = node["status"].get("addresses", ())
+    return str(next((each["address"] for each in there if each["type"] == "InternalIP"), ""))
+
+
+def gather(
+    cluster: str, cloud: str, region: str, counts: Mapping[str, int], progress: Progress, patience_s: float
+) -> Roster:
+    """All that are there, once each pool has as many nodes that answer as it is to have."""
+    server, until = Server(cluster, cloud, region), time.monotonic() + patience_s
+    while True:
+        answering = Counter(
+            node["metadata"].get("labels", {}).get(POOL) for node in server.nodes().values() if kubernetes.ready(node)
+        )
+        short = [f"{pool}: {answering[pool]} of {count} nodes" for pool, count in counts.items()]
+        short = [each for each, (pool, count) in zip(short, counts.items(), strict=True) if answering[pool] < count]
+        if not short:
+            return roster(cluster, cloud, region, counts)
+        what = f"{', '.join(short)} answer Kubernetes"
+        if time.monotonic() > until:
+            raise OperationError(
+                f"{what} after {patience_s:.0f} s", "stampworks status, and what the cloud says of them"
+            )
+        progress(what)
+        time.sleep(_GATHER_S)
 
 
 def drain(plan: Plan, names: Sequence[str], reason: DrainReason) -> None:

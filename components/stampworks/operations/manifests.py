@@ -9,7 +9,7 @@ from stampworks.operations import jobs
 from stampworks.operations.errors import InputError
 from stampworks.operations.job import Wanted
 from stampworks.operations.kubernetes_jobs import pods_of
-from stampworks.operations.qualify import PYTHON
+from stampworks.operations.qualify import PYTHON, PYTHON_OF_IMAGE
 from stampworks.plan import Member, Plan, Roster
 from stampworks.schedulers.jobset import Pods
 from stampworks.schedulers.kubeflow import OPTIONS, TOLD, Kind, manifests
@@ -21,6 +21,7 @@ def written_down(plan: Plan, kind: Kind, image: str, asked: jobs.Asked) -> list[
     if plan.scheduler.kind != "kubernetes":
         what = f"the scheduler of cluster {plan.name} is Slurm, which takes none of these objects"
         raise InputError(what, "leave out --print, or choose another stack: -s STACK")
+    image = image or plan.scheduler.workloads_image
     if kind == "mpijob":
         _expect_fit_for_mpi(image, asked.user)
     roster = _as_declared(plan)
@@ -49,7 +50,7 @@ def _as_declared(plan: Plan) -> Roster:
 
 def _told_otherwise(pods: Pods, wanted: Wanted, image: str) -> Pods:
     """What `submit` would write into the run's folder is part of what is written down."""
-    instead = {f"{wanted.folder}/{OPTIONS}": f"{TOLD}/{OPTIONS}"} | ({PYTHON: "python3"} if image else {})
+    instead = {f"{wanted.folder}/{OPTIONS}": f"{TOLD}/{OPTIONS}"} | ({PYTHON: PYTHON_OF_IMAGE} if image else {})
     pods = replace(pods, told=TOLD, program=tuple(instead.get(word, word) for word in pods.program))
     if not image:
         return pods

@@ -26,13 +26,14 @@ from stampworks.plan import Level, Member, Roster, SchedulerKind
 from stampworks.qualification import Ask, Certificate, Evidence, Finding, Heard, Measured, NodeVerdict, Subject, Verdict
 from stampworks.reasons import BYTES_MAX, DrainReason, written
 
-_GROUNDS: Mapping[SchedulerKind, Callable[[Roster], ProvingGround]] = {
+_GROUNDS: Mapping[SchedulerKind, Callable[[Subject, Roster], ProvingGround]] = {
     "kubernetes": KubernetesGround,
-    "slurm": SlurmGround,
+    "slurm": lambda _, roster: SlurmGround(roster),
 }
 PROGRAMS = "/usr/local/lib/stampworks/workloads"
 PYTHON = f"{PROGRAMS}/python"
 """With the torch that fits the node."""
+PYTHON_OF_IMAGE = "python3"
 PORT_FIRST, PORTS = 20_000, 10_000
 _READY_S = 60.0
 """How long a node is waited for before all: it may have been made anew just now."""
@@ -86,6 +87,7 @@ def qualify(
     Of nodes that are not measured, the earlier certificate's word stands as long as they are the same machines; so does
     that of a roll, for those that it gave back and that have jobs again.
     """
+    subject = subject.with_members(roster)
     members = {member.name: member for member in roster.members if member.name in subject.nodes}
     if unknown := [name for name in names or () if name not in members]:
         raise InputError(f"no node is called {unknown[0]!r} in cluster {subject.cluster}", nearest(unknown[0], members))
@@ -127,6 +129,7 @@ def qualify(
 
 def to_prove(subject: Subject, roster: Roster, earlier: Certificate | None, level: Level, programs: str) -> list[str]:
     """The nodes whose proof is missing or no longer holds; all of them after a failure that is no node's own."""
+    subject = subject.with_members(roster)
     members = {member.name: member for member in roster.members if member.name in subject.nodes}
     still = _still_proven(subject, level, programs, earlier, members)
     if not earlier or any(finding.verdict != "pass" and not finding.nodes for finding in earlier.findings):
@@ -148,7 +151,7 @@ def held_back(subject: Subject, roster: Roster) -> dict[str, str]:
 
 
 def _ground(subject: Subject, roster: Roster) -> ProvingGround:
-    return _GROUNDS[subject.scheduler](roster)
+    return _GROUNDS[subject.scheduler](subject, roster)
 
 
 def _reserved(
@@ -239,6 +242,7 @@ def _set_late_aside(ground: ProvingGround, found: _Nodes, progress: Progress) ->
         if name in found.ready:
             found.ready.remove(name)
             found.aside[name] = _Aside("unknown", what, busy=True)
+    ground.prepare(found.ready, progress)
     for name, why in ground.lost(found.ready, _READY_S, progress).items():
         found.ready.remove(name)
         found.aside[name] = _Aside("fail", why, held=True)
@@ -320,7 +324,8 @@ def _run(work: _Work, queue: str, asked: Ask) -> Heard:
     """One start of the programs through the scheduler, ended there when it takes too long."""
     work.ground.extend(asked.seconds)
     options = {**asked.options, "cluster": _cluster(work.subject, [work.members[name] for name in asked.nodes])}
-    program = ["env", f"PYTHONPATH={PROGRAMS}", PYTHON, "-m", "validation", *asked.programs]
+    python = PYTHON_OF_IMAGE if work.subject.image else PYTHON
+    program = ["env", f"PYTHONPATH={PROGRAMS}", python, "-m", "validation", *asked.programs]
     ended = work.start(queue, asked.nodes, [*program, "--options", _packed(options)], asked.seconds)
     heard = qualification.read(ended.output)
     if not ended.code:

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stampworks.operations import on_head, remote
+from stampworks.operations import kubernetes_door, on_head, remote
 from stampworks.operations.errors import InputError, UnknownError
 from stampworks.plan import Plan, Roster
+from stampworks.schedulers.kubernetes import claims
 
 _PROGRAM = Path(on_head.__file__).read_text()
 _LIMIT_S = 30.0
@@ -21,6 +22,9 @@ def folder_of_all(plan: Plan) -> str:
     if not plan.storage:
         what = f"cluster {plan.name} has no storage that all nodes see, and a run needs a folder there"
         raise InputError(what, "declare one: storage: [{name: shared, kind: directory, mount: /shared}]")
+    if plan.scheduler.workloads_image and plan.storage[0].mount not in claims(plan):
+        what = f"storage[0]: a run needs a folder in {plan.storage[0].name}, which nothing brings into pods"
+        raise InputError(what, "declare first what pods can mount: `stampworks plan` says of each (kubernetes.storage)")
     return f"{plan.storage[0].mount}/runs"
 
 
@@ -29,26 +33,30 @@ def as_user(user: str, argv: list[str]) -> list[str]:
     return ["runuser", "-l", user, "-c", shlex.join(argv)]
 
 
-def look(roster: Roster, folder: str) -> dict[str, Any]:
-    return _asked(roster, ["look", folder])
+def look(plan: Plan, roster: Roster, folder: str) -> dict[str, Any]:
+    return _asked(plan, roster, ["look", folder])
 
 
-def all_runs(roster: Roster, folder: str) -> dict[str, Any]:
-    return _asked(roster, ["runs", folder])
+def all_runs(plan: Plan, roster: Roster, folder: str) -> dict[str, Any]:
+    return _asked(plan, roster, ["runs", folder])
 
 
-def follow(roster: Roster, folder: str, log: int, events: int) -> dict[str, Any]:
-    return _asked(roster, ["follow", folder, str(log), str(events)])
+def follow(plan: Plan, roster: Roster, folder: str, log: int, events: int) -> dict[str, Any]:
+    return _asked(plan, roster, ["follow", folder, str(log), str(events)])
 
 
-def write(roster: Roster, runs: str, name: str, user: str, files: Mapping[str, str]) -> None:
-    _asked(roster, ["make", runs])
-    _asked(roster, ["write", f"{runs}/{name}"], user, json.dumps(files))
+def write(plan: Plan, roster: Roster, runs: str, name: str, user: str, files: Mapping[str, str]) -> None:
+    _asked(plan, roster, ["make", runs])
+    _asked(plan, roster, ["write", f"{runs}/{name}"], user, json.dumps(files))
 
 
-def _asked(roster: Roster, words: list[str], user: str = "root", given: str = "") -> dict[str, Any]:
-    argv = as_user(user, ["python3", "-I", "-c", _PROGRAM, *words])
-    answer = remote.ask(roster, remote.door(roster).name, argv, _LIMIT_S, given)
+def _asked(plan: Plan, roster: Roster, words: list[str], user: str = "root", given: str = "") -> dict[str, Any]:
+    argv = ["python3", "-I", "-c", _PROGRAM, *words]
+    if plan.scheduler.workloads_image:
+        uid = next((each.uid for each in plan.users if each.name == user), 0)
+        answer = kubernetes_door.ask(plan, uid, argv, _LIMIT_S, given)
+    else:
+        answer = remote.ask(roster, remote.door(roster).name, as_user(user, argv), _LIMIT_S, given)
     try:
         found = json.loads(answer.splitlines()[-1])
     except (ValueError, IndexError, RecursionError):

@@ -78,6 +78,9 @@ class SlurmGround:
         out = {name: _out_of_order(known[name]) if name in known else "Slurm does not know it" for name in names}
         return {name: why for name, why in out.items() if why}
 
+    def prepare(self, names: Sequence[str], progress: Progress) -> None:
+        """The nodes have it."""
+
     def start(
         self, queue: str, nodes: Sequence[str], accelerators: int, program: Sequence[str], limit_s: float
     ) -> Ended:

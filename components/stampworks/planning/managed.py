@@ -14,17 +14,12 @@ BESIDES = "what Kueue and other programs of the cluster run as comes from regist
 
 
 def managed(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """Whether it has the version, what becomes of the proof, and where images come from."""
+    """Whether it has the version, what proofs and runs start from, and where images come from."""
     if (own := CLOUDS[plan.cloud].runs(plan.scheduler.kind)) is None:
         return
     yield from _version(plan, own, facts.as_of)
-    if plan.proof.level != "none" and plan.pools:
-        text = (
-            f"nothing measures nodes of {own.what} yet: each keeps the taint {UNPROVEN_TAINT}, and takes no pods until "
-            "somebody gives it back by force"
-        )
-        hint = "write level: none, and nodes take pods unproven; or `stampworks return NODE --force` for each"
-        yield Finding("kubernetes.proof", "fail", text, hint, "proof.level", "warning")
+    if plan.pools:
+        yield _proof(plan, own)
     for index, one in enumerate(plan.storage):
         yield from _storage(one, f"storage[{index}]", own)
     if plan.network.egress == "none":
@@ -47,6 +42,25 @@ def _storage(one: Storage, place: str, own: Managed) -> Iterator[Finding]:
     else:
         text = f"{one.name} comes into pods by {one.driver}, as a claim of its name in each team's namespace"
         yield Finding(id_, "pass", text, "", place, subject=one.name)
+
+
+def _proof(plan: Plan, own: Managed) -> Finding:
+    """Whether there is something to start on nodes that have none of our programs."""
+    id_, place, image = "kubernetes.proof", "scheduler.workloads_image", plan.scheduler.workloads_image
+    build = "build one (workloads/Containerfile), put it where nodes reach it, and write its name and digest"
+    if not image and plan.proof.level == "none":
+        text = f"nodes of {own.what} have none of our programs, and there is no image of them: no run can start"
+        return Finding(id_, "fail", text, build, place, "warning")
+    if not image:
+        text = (
+            f"nodes of {own.what} have none of our programs, and there is no image of them: nothing would measure a "
+            f"node, and each would keep the taint {UNPROVEN_TAINT}"
+        )
+        return Finding(id_, "fail", text, f"{build}; or proof: {{level: none}}, and nodes take pods unproven", place)
+    if "@sha256:" not in image:
+        text = f"{image} may be another image tomorrow, and nodes that have it keep the one of today"
+        return Finding(id_, "fail", text, "write its digest behind it: NAME@sha256:...", place, "warning")
+    return Finding(id_, "pass", f"proofs and runs start from {image.rpartition('@')[0]}, by its digest", "", place)
 
 
 def _version(plan: Plan, own: Managed, as_of: str | None) -> Iterator[Finding]:

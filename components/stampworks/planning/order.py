@@ -147,7 +147,7 @@ def _roll(rolled: Sequence[Change], a: Plan, b: Plan) -> Iterator[str]:
     done = "other cables" if all(_recables(each.difference, b) for each in rolled) else "a new disk"
     for each in restarted(rolled, a, b):
         if b.managed:
-            yield f"{_words(each)} a few at a time, by the cloud itself: no proof follows"
+            yield f"{_words(each)} a few at a time, by the cloud itself, then a proof"
         elif each.group == b.controller.name:
             yield f"{_words(each)} first, while jobs go on"
         elif _logins(each.group, b):
@@ -165,7 +165,7 @@ def _configured(plan: Plan, text: str) -> tuple[tuple[Stage, str], ...]:
 def _proof(plan: Plan) -> tuple[tuple[Stage, str], ...]:
     proof = plan.proof
     measured = f"what changed is measured: level {proof.level}, at most {proof.budget_minutes} min"
-    return (("proof", measured),) if proof.level != "none" and not plan.managed else ()
+    return (("proof", measured),) if proof.level != "none" else ()
 
 
 def _stage(each: Change) -> Stage:

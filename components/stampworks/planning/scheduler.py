@@ -31,6 +31,9 @@ def build(
     if declared.database == "managed" and not choices.managed_database:
         problem = f"nothing on {declaration.cloud} runs a database for the accounting"
         notes.problem("scheduler.database", problem, "take it out: the head runs one")
+    if declared.workloads_image and not choices.runs(declared.kind):
+        problem = "nodes have the programs of proofs and runs themselves, and start them from no image"
+        notes.problem("scheduler.workloads_image", problem, "take it out")
     topology, block_nodes = _topology(declaration, fabric, groups, notes)
     if declared.preemption != "off" and not any(priority.preempts for priority in declared.priorities):
         notes.reason(
@@ -68,6 +71,7 @@ def build(
             for account in declared.accounts
         ),
         addons=addons.build(declaration, release, fabric, groups, choices, notes),
+        workloads_image=declared.workloads_image,
     )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
 from stampworks import plan
-from stampworks.plan import Fabric, Group, Node, Plan, Queue, Rail, SchedulerKind
+from stampworks.plan import Fabric, Group, Node, Plan, Queue, Rail, Roster, SchedulerKind
 
 ACCELERATORS_S = 120.0
 """More than the programs wait for one that wakes, and for one that does not answer."""
@@ -28,6 +29,14 @@ class Subject:
     queues: tuple[Queue, ...]
     proof: plan.Proof
     scheduler: SchedulerKind = "slurm"
+    image: str = ""
+    """What programs start from; empty where nodes have them."""
+    claims: tuple[tuple[str, str], ...] = ()
+    """Of pods that start from it: by the path that each sees it at, what it claims."""
+
+    def with_members(self, roster: Roster) -> Subject:
+        """With the nodes that are there, in pools of which a plan knows only how many there are."""
+        return replace(self, pools=tuple(_named(pool, roster) for pool in self.pools))
 
     @cached_property
     def nodes(self) -> Mapping[str, Node]:
@@ -62,7 +71,18 @@ class Subject:
         return tuple(name for name in nodes if len(self.nodes[name].rail_addresses) > rail.index)
 
 
-def subject_of(of: Plan) -> Subject:
+def _named(pool: Group, roster: Roster) -> Group:
+    if pool.nodes:
+        return pool
+    rails = ("",) * (pool.rails or 0)
+    members = (member for member in roster.members if member.group == pool.name)
+    return replace(pool, nodes=tuple(Node(member.name, member.address, rails, leaf="") for member in members))
+
+
+def subject_of(of: Plan, claims: Mapping[str, str] = MappingProxyType({})) -> Subject:
+    """`claims`: what pods that start from the image have, by where they see it: the rest of the storage none has."""
+    image = of.scheduler.workloads_image
+    mounts = claims if image else [each.mount for each in of.storage]
     return Subject(
         cluster=of.name,
         cloud=of.cloud,
@@ -70,10 +90,12 @@ def subject_of(of: Plan) -> Subject:
         versions=of.release.versions,
         fabric=of.fabric,
         pools=of.pools,
-        mounts=tuple(sorted(each.mount for each in of.storage)),
+        mounts=tuple(sorted(mounts)),
         queues=of.scheduler.queues,
         proof=of.proof,
         scheduler=of.scheduler.kind,
+        image=image,
+        claims=tuple(sorted(claims.items())) if image else (),
     )
 
 
@@ -85,6 +107,7 @@ def proven_digest(subject: Subject, programs: str) -> str:
     fabric = subject.fabric
     lasting = [
         [subject.cloud, subject.release, subject.versions, subject.mounts, subject.proof.level, programs],
+        *([[subject.image]] if subject.image else []),
         [fabric.kind, fabric.oversubscription, fabric.leaf_nodes],
         [[rail.interface, rail.rate_mbps] for rail in fabric.rails],
         [[pool.name, plan.to_dict(pool.machine)] for pool in subject.pools],

@@ -120,6 +120,15 @@ class _Roster(Rehearsed):
         return {**way, "members": members, "endings": []}
 
 
+class _KubernetesNodes(Rehearsed):
+    def answers(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        groups = [
+            {**group, "names": [f"{group['name']}-{number}" for number in range(int(group["count"]))]}
+            for group in inputs["groups"]
+        ]
+        return {"members": [dataclasses.asdict(one) for one in self.nodes.members(groups)], "drift": []}
+
+
 class _Qualification(Rehearsed):
     def answers(self, inputs: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         return {"verdict": "unknown", "certificate": "rehearsed: nothing was measured", "drift": []}
@@ -131,6 +140,7 @@ _HANDS = {
     "stampworks:local:LocalGroup": _Group,
     "stampworks:cluster:Roll": _Roll,
     "stampworks:cluster:Roster": _Roster,
+    "stampworks:cluster:KubernetesNodes": _KubernetesNodes,
     "stampworks:cluster:Qualification": _Qualification,
 }
 """What answers for more than made-up text."""

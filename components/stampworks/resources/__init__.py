@@ -1,6 +1,15 @@
 """The Python face of our own Pulumi resources."""
 
-from stampworks.resources.cluster import ElasticNodes, Keyring, Playbook, Qualification, Roll, Roster, SigningKey
+from stampworks.resources.cluster import (
+    ElasticNodes,
+    Keyring,
+    KubernetesNodes,
+    Playbook,
+    Qualification,
+    Roll,
+    Roster,
+    SigningKey,
+)
 from stampworks.resources.local import (
     JoinedPool,
     LocalControlPlane,
@@ -16,6 +25,7 @@ __all__ = [
     "ElasticNodes",
     "JoinedPool",
     "Keyring",
+    "KubernetesNodes",
     "LocalControlPlane",
     "LocalGroup",
     "LocalNetwork",

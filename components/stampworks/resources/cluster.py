@@ -144,6 +144,44 @@ class Roster(Resource):
         return known.apply(lambda data: plan.from_dict(plan.Roster, data))
 
 
+class KubernetesNodes(Resource):
+    """Waits until each group has its nodes in a Kubernetes whose cloud makes them, and says who they are."""
+
+    token = "stampworks:cluster:KubernetesNodes"  # noqa: S105
+
+    cluster: Output[str]
+    cloud: Output[str]
+    region: Output[str]
+    groups: Output[Any]
+    members: Output[Any]
+    drift: Output[Any]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        cluster: Input[str],
+        cloud: Input[str],
+        region: Input[str],
+        groups: Input[Sequence[Input[Mapping[str, Any]]]],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Each group is {name, count, generation}; another generation: its nodes are made from something else."""
+        super().__init__(name, {"cluster": cluster, "cloud": cloud, "region": region, "groups": groups}, opts)
+
+    @property
+    def data(self) -> Output[plan.Roster]:
+        """The roster as the type that the rest of the toolkit reads: nobody logs in to these nodes."""
+        whole: Output[Any] = Output.all(self.cluster, self.cloud, self.region, self.members)
+
+        def roster(known: Any) -> plan.Roster:
+            cluster, cloud, region, members = known
+            them = tuple(plan.from_dict(plan.Member, each) for each in members)
+            return plan.Roster(cluster, cloud, (), "", "", them, region)
+
+        return whole.apply(roster)
+
+
 class Playbook(Resource):
     """Runs a playbook on the members of a roster, again whenever anything it depends on has changed."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -120,15 +120,7 @@ def _judged(container: str) -> list[dict[str, Any]]:
 
 
 def _pod(pods: Pods, container: str) -> dict[str, Any]:
-    names = {path: f"v{index}" for index, path in enumerate(pods.claims)}
-    mounts = [
-        {"name": names[path], "mountPath": path, **({"readOnly": True} if path in pods.read_only else {})}
-        for path in pods.claims
-    ]
-    volumes = [
-        {"name": names[path], "persistentVolumeClaim": {"claimName": each}} for path, each in pods.claims.items()
-    ]
-    shm = {"name": "shm", "emptyDir": {"medium": "Memory"}}
+    mounts, volumes = mounted(pods.claims, pods.read_only)
     if pods.told:
         mounts.append({"name": "told", "mountPath": pods.told, "readOnly": True})
         volumes.append({"name": "told", "configMap": {"name": pods.name}})
@@ -141,7 +133,7 @@ def _pod(pods: Pods, container: str) -> dict[str, Any]:
         "command": ["sh", f"{pods.told or pods.folder}/{POD}"],
         "workingDir": "/tmp",  # noqa: S108  (the one directory that every image has)
         "env": _environment(pods),
-        "volumeMounts": [*mounts, {"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108  (what containers have little of)
+        "volumeMounts": mounts,
         "resources": {"limits": limits},
     }
     return {
@@ -157,8 +149,24 @@ def _pod(pods: Pods, container: str) -> dict[str, Any]:
         ],
         "topologySpreadConstraints": [_one_a_node(pods)],
         "containers": [program],
-        "volumes": [*volumes, shm],
+        "volumes": volumes,
     }
+
+
+def mounted(claims: Mapping[str, str], read_only: Sequence[str] = ()) -> tuple[list[Any], list[Any]]:
+    """What a container sees of its pod's volumes, and these: claims by their paths, and memory to share."""
+    mounts, volumes = [], []
+    for index, (path, claim) in enumerate(claims.items()):
+        mounts.append({"name": f"v{index}", "mountPath": path, **({"readOnly": True} if path in read_only else {})})
+        volumes.append({"name": f"v{index}", "persistentVolumeClaim": {"claimName": claim}})
+    mounts.append({"name": "shm", "mountPath": "/dev/shm"})  # noqa: S108
+    volumes.append({"name": "shm", "emptyDir": {"medium": "Memory"}})
+    return mounts, volumes
+
+
+def of_fabric(kind: str) -> dict[str, str]:
+    """What libraries of a pod are told about the fabric whose devices it has."""
+    return {"FI_PROVIDER": "efa"} if kind == "efa" else {}
 
 
 def _environment(pods: Pods) -> list[dict[str, Any]]:

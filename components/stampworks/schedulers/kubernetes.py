@@ -24,7 +24,7 @@ TEAM = "jobs"
 PROGRAMS, PROGRAMS_PATH, PROGRAMS_SHARED = "programs", "/usr", "/run/stampworks/usr"
 """The nodes' own programs: the claim, where pods see them, and where nodes have them so that nobody can change them."""
 PROOF = "stampworks-proof"
-"""The namespace of what measures nodes, which has to enter them."""
+"""The namespace of what measures nodes, which is in their network, and may have to enter them."""
 MIG = "nvidia.com/mig.config"
 """The label of a node that says into which parts its accelerators are divided."""
 QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
@@ -56,12 +56,19 @@ def objects(plan: Plan) -> list[Manifest]:
     found += _admission(plan)
     if plan.pools:
         found.append(_object("v1", "Namespace", PROOF, labels={"pod-security.kubernetes.io/enforce": "privileged"}))
+        found += [each for who in claimants(plan) if who.name == PROOF for each in _claims(plan, who)]
     return found
 
 
 def teams(plan: Plan) -> tuple[Account, ...]:
     everybody = Account(TEAM, tuple(user.name for user in plan.users), share=1, accelerators_max=0)
     return plan.scheduler.accounts or (everybody,)
+
+
+def claimants(plan: Plan) -> tuple[Account, ...]:
+    """In whose namespaces pods see file systems: who measures from an image sees what runs see."""
+    proofs = Account(PROOF, (), share=0, accelerators_max=0)
+    return (*teams(plan), *([proofs] if plan.pools and plan.scheduler.workloads_image else []))
 
 
 def pools(plan: Plan) -> tuple[Group, ...]:
@@ -219,6 +226,11 @@ def _own(resource: str, pool: Group, nodes: int, most: int) -> int:
     return min(amount, most) if most else amount
 
 
+def claims(plan: Plan) -> dict[str, str]:
+    """By the path where pods see it, what each namespace of pods claims."""
+    return {path: name for name, path in shared(plan).items()}
+
+
 def level_labels(plan: Plan) -> tuple[str, ...]:
     """By which nodes say where they stand in the fabric, the outermost first."""
     return _labelled(plan)[0] or tuple(key(level) for level in topology.of_plan(plan).levels)
@@ -229,7 +241,7 @@ def shared(plan: Plan) -> dict[str, str]:
     playbook has made they see nothing, but file systems that a driver brings."""
     if not plan.pools:
         return {}
-    programs = {} if plan.managed else {PROGRAMS: PROGRAMS_PATH}
+    programs = {} if plan.managed or plan.scheduler.workloads_image else {PROGRAMS: PROGRAMS_PATH}
     return {**programs, **{each.name: each.mount for each in plan.storage if each.driver or not plan.managed}}
 
 

@@ -206,6 +206,8 @@ class NodePool(pulumi.ComponentResource):
     """The members of one group: a managed node group of fixed size, from a template of ours."""
 
     id: Output[str]
+    generation: Output[str]
+    """What its nodes are made from."""
 
     def __init__(self, name: str, control_plane: ControlPlane, group: Group, opts: ResourceOptions) -> None:
         place = control_plane.place
@@ -231,6 +233,7 @@ class NodePool(pulumi.ComponentResource):
             opts=ResourceOptions.merge(self._opts, ResourceOptions(depends_on=attached)),
         )
         self.id = made.id
+        self.generation = Output.all(made.id, template.latest_version).apply(lambda both: "/".join(map(str, both)))
         self.register_outputs({})
 
     def _template(self, first_boot: Output[str]) -> ec2.LaunchTemplate:

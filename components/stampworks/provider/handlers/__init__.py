@@ -9,6 +9,7 @@ from stampworks.operations.errors import OperationError
 from stampworks.provider.handler import Package
 from stampworks.provider.handlers.elastic_nodes import ElasticNodes
 from stampworks.provider.handlers.keyring import Keyring
+from stampworks.provider.handlers.kubernetes_nodes import KubernetesNodes
 from stampworks.provider.handlers.local_folders import LocalVolume, SharedDirectory
 from stampworks.provider.handlers.local_group import LocalGroup
 from stampworks.provider.handlers.local_kubernetes import JoinedPool, LocalControlPlane, SimulatedPool
@@ -27,6 +28,7 @@ PACKAGE = Package(
     handlers=(
         ElasticNodes(),
         Keyring(),
+        KubernetesNodes(),
         LocalRoom(),
         LocalVolume(),
         SharedDirectory(),

@@ -1,0 +1,71 @@
+"""Who is in a Kubernetes whose nodes its cloud makes and names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from stampworks import plan
+from stampworks.clouds.aws.errors import AwsError
+from stampworks.operations import kubernetes_nodes
+from stampworks.operations.errors import OperationError
+from stampworks.provider.handler import Call, Handler, Property
+
+_PATIENCE_S = 1200.0
+"""A machine with many NICs and much memory takes minutes until it joins."""
+
+
+class KubernetesNodes(Handler):
+    """Waits until each group has its nodes in Kubernetes, and says who they are."""
+
+    token = "stampworks:cluster:KubernetesNodes"  # noqa: S105
+    refresh = True
+    inputs: ClassVar[Mapping[str, Property]] = {
+        "cluster": Property("string", "the cluster's name", replaces=True),
+        "cloud": Property("string", "the cloud that runs its Kubernetes", replaces=True),
+        "region": Property("string", "where that cloud has it; may be empty"),
+        "groups": Property("array", "of each group its name, how many nodes it has, and what they are made from"),
+    }
+    outputs: ClassVar[Mapping[str, Property]] = {
+        "members": Property("array", "the nodes, with their addresses"),
+        "drift": Property("array", "what is missing, in words"),
+    }
+
+    def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
+        return f"{inputs['cloud']}/{inputs['cluster']}"
+
+    async def ensure(self, call: Call) -> dict[str, Any]:
+        where = _where(call.inputs)
+        now = await call.thread(kubernetes_nodes.gather, *where, _counts(call.inputs), call.progress, _PATIENCE_S)
+        return {"members": list(plan.to_dict(now)["members"]), "drift": []}
+
+    async def read(self, call: Call) -> dict[str, Any] | None:
+        """Its server may be known to the cluster's network alone: whoever cannot ask it goes by what is known."""
+        known = {name: call.old_outputs[name] for name in self.outputs if name in call.old_outputs}
+        if not call.inputs:
+            return known
+        counts = _counts(call.inputs)
+        try:
+            now = await call.thread(kubernetes_nodes.roster, *_where(call.inputs), counts)
+        except (AwsError, OperationError) as error:
+            call.progress(f"nobody can be asked who is there: {str(error).splitlines()[0]}")
+            return known
+        return {"members": list(plan.to_dict(now)["members"]), "drift": list(_missing(now, counts))}
+
+    async def delete(self, call: Call) -> None:
+        pass  # a list; what it lists is deleted by whoever made it
+
+
+def _where(inputs: Mapping[str, Any]) -> tuple[str, str, str]:
+    return inputs["cluster"], inputs["cloud"], inputs["region"]
+
+
+def _counts(inputs: Mapping[str, Any]) -> dict[str, int]:
+    return {each["name"]: int(each["count"]) for each in inputs["groups"]}
+
+
+def _missing(now: plan.Roster, counts: Mapping[str, int]) -> Sequence[str]:
+    there = {pool: sum(member.group == pool for member in now.members) for pool in counts}
+    return [
+        f"Kubernetes: {pool}: {there[pool]} of {count} nodes" for pool, count in counts.items() if there[pool] < count
+    ]
