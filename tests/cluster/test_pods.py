@@ -207,6 +207,7 @@ def measured(stack: KubernetesStack) -> str:
     for node in NODES:
         stack.shell(node, f"python3 - <<'END'\n{module}\nIMAGE = {IMAGE!r}\n{MADE}\nEND")
     plan = json.loads(stack.stampworks("plan", "--json").stdout)
+    del plan["rules"]
     plan["scheduler"]["workloads_image"] = IMAGE
     (stack.folder / "image.json").write_text(json.dumps(plan))
     objects = kubernetes.objects(from_dict(Plan, plan))

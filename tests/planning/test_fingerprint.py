@@ -162,7 +162,7 @@ OF_FILE_SYSTEMS = {
 REFUSED_BY_THE_PLANNER = {
     *("cloud", "fabric.kind", "pools[].count_min", "pools[].purchase", "pools[].reservation"),
     *("pools[].fallbacks[].purchase", "pools[].fallbacks[].reservation"),
-    *("network.egress", "network.card_addresses", "scheduler.database", "logs.days"),
+    *("network.egress", "network.card_addresses", "scheduler.database", "logs.days", "scheduler.workloads_image"),
     *OF_FILE_SYSTEMS,
 }
 """On the local cloud, where each has one value; test_clouds.py has them on others."""

@@ -17,8 +17,9 @@ from stampworks import planning
 from stampworks.clouds.aws import access
 from stampworks.clouds.aws.errors import AwsError
 from stampworks.declaration import DeclarationError, load_stack, load_value
-from stampworks.plan import Plan
+from stampworks.plan import Member, Plan, Roster
 from stampworks.planning import Facts
+from stampworks.qualification import subject_of
 from stampworks.schedulers import kubernetes
 
 from tests.project import wait_for
@@ -163,12 +164,22 @@ def test_the_kubeconfig_and_its_provider_show_no_word(rehearse: Rehearse) -> Non
 
 @pytest.mark.engine
 def test_what_a_stack_outputs(rehearsed: Rehearsed) -> None:
-    """Where its server is, and no proof."""
+    """Where its server is, and a proof, of which a rehearsal can only say that there would be one."""
     outputs = rehearsed.found["outputs"]
     assert outputs["use"] == f"stampworks kubectl -s {EKS} -- get nodes"
     assert outputs["head"].startswith("https://")
-    assert (outputs["ssh"], outputs["verdict"], outputs["verification_key"]) == ("", "unknown", "")
+    assert (outputs["ssh"], outputs["verdict"], outputs["verification_key"]) == ("", "unknown", "rehearsed: no key")
     assert (outputs["nodes"], outputs["endings"]) == (16, [])
+
+
+def test_its_nodes_are_proven_as_kubernetes_names_them(plan: Plan) -> None:
+    """From the declared image: a plan knows only how many there are."""
+    members = tuple(Member(f"ip-{number}", "gpu", "1", f"10.84.0.{number}", (), "") for number in (1, 2))
+    subject = subject_of(plan).with_members(Roster(EKS, "aws", (), "", "", members, "us-west-2"))
+    assert subject.image == plan.scheduler.workloads_image
+    assert {name: pool.name for name, pool in subject.pool_of.items()} == {"ip-1": "gpu", "ip-2": "gpu"}
+    assert subject.on_rail(subject.fabric.rails[15], ("ip-1", "ip-2")) == ("ip-1", "ip-2")
+    assert not subject_of(plan).nodes
 
 
 CHANGES = """\
@@ -204,7 +215,9 @@ def test_what_a_change_does(rehearse: Rehearse) -> None:
     assert ("update", "NodeGroup", "gpu") in steps(rehearsed, "more nodes")
     assert not {op for op, kind, _ in steps(rehearsed, "more nodes") if kind == "LaunchTemplate"}
     unproven = steps(rehearsed, "unproven on purpose")
-    assert {("update", "LaunchTemplate", "gpu"), ("update", "NodeGroup", "gpu")} == unproven
+    changed = {("update", "LaunchTemplate", "gpu"), ("update", "NodeGroup", "gpu")}
+    assert unproven == changed | {("delete", kind, "") for kind in ("KubernetesNodes", "Qualification", "SigningKey")}
+    assert {("update", "KubernetesNodes", ""), ("update", "Qualification", "")} <= steps(rehearsed, "more nodes")
     assert ("create", "PlacementGroup", "gpu") in steps(rehearsed, "on demand")
     assert {op for op, kind, _ in steps(rehearsed, "another user") if kind in ("Role", "AccessEntry")} == {"create"}
     refused = rehearsed.phase("change: other services")
@@ -341,10 +354,9 @@ def test_how_long_a_version_is_supported(day: str | None, outcome: str, words: s
 
 
 def test_what_is_not_there_yet_is_said_where_it_is_declared() -> None:
-    """No proof; and nothing of it where nobody has declared it."""
-    assert [each[:2] for each in said(declared(), "proof")] == [("warn", "proof.level")]
+    """And nothing of it where nobody has declared it."""
     plain = declared(proof={"level": "none"})
-    assert not [*said(plain, "proof"), *said(plain, "storage"), *said(plain, "images")]
+    assert not [*said(plain, "storage"), *said(plain, "images")]
     assert [each[:2] for each in said(declared(network={"egress": "none"}), "images")] == [
         ("unknown", "network.egress")
     ]
@@ -361,6 +373,36 @@ def test_over_what_pods_reach_storage_is_said_where_it_is_declared() -> None:
     assert client.why == "what a client of Amazon FSx for Lustre over TCP reaches"
     vendor = {"name": "fast", "kind": "weka", "mount": "/fast"}
     assert [each[:2] for each in said(declared(storage=[vendor]), "storage")] == [("warn", "storage[0]")]
+
+
+@pytest.mark.parametrize(
+    ("image", "level", "outcome", "words"),
+    [
+        ("", "standard", "fail", "nothing would measure a node"),
+        ("", "none", "warn", "no run can start"),
+        ("registry.example.com/workloads:1", "standard", "warn", "may be another image tomorrow"),
+        (f"registry.example.com/workloads@sha256:{'0' * 64}", "quick", "pass", "by its digest"),
+    ],
+)
+def test_what_proofs_and_runs_start_from(image: str, level: str, outcome: str, words: str) -> None:
+    scheduler = {"kind": "kubernetes", **({"workloads_image": image} if image else {})}
+    [(found, place, text)] = said(declared(proof={"level": level}, scheduler=scheduler), "proof")
+    assert (found, place) == (outcome, "scheduler.workloads_image")
+    assert words in text
+
+
+@pytest.mark.parametrize("image", ["-rm", "a b", "a\n", "a@sha256:12", "$(x)", "{{ x }}", "a" * 600])
+def test_what_no_registry_has_is_refused(image: str) -> None:
+    with pytest.raises(DeclarationError) as error:
+        declared(scheduler={"kind": "kubernetes", "workloads_image": image})
+    assert [each.path for each in error.value.problems] == ["scheduler.workloads_image"]
+
+
+def test_where_nodes_have_the_programs_an_image_is_refused() -> None:
+    with pytest.raises(DeclarationError) as error:
+        declared(scheduler={"kind": "slurm", "workloads_image": "registry.example.com/workloads:1"})
+    [problem] = error.value.problems
+    assert problem.path == "scheduler.workloads_image"
 
 
 def test_without_a_way_out_nodes_reach_eks_as_well() -> None:
