@@ -11,7 +11,7 @@ from stampworks import planning
 from stampworks.cli import exits, stacks
 from stampworks.cli.main import main
 from stampworks.declaration import load_value
-from stampworks.operations import BusyError, HeldError, InputError, kubernetes_nodes, kubernetes_status
+from stampworks.operations import BusyError, HeldError, InputError, OperationError, kubernetes_nodes, kubernetes_status
 from stampworks.operations.drain import LEAVES
 from stampworks.operations.kubernetes import Server
 from stampworks.operations.service import KubernetesService, vacate
@@ -262,3 +262,32 @@ def test_what_a_node_says_moves_no_terminal(
     assert "gpu-001: takes no pods: health: \\x1b[2J\\u202e<b>$(reboot)\\nhint: rm" in capsys.readouterr().out
     assert main(["return", "gpu-001"]) == exits.NO
     assert "\x1b" not in capsys.readouterr().err
+
+
+def of_pool(name: str, ready: bool = True) -> Any:
+    found = node(name, ready)
+    found["metadata"] |= {"labels": {"stampworks/pool": "gpu"}, "uid": f"uid-of-{name}"}
+    found["status"] |= {
+        "addresses": [{"type": "Hostname", "address": name}, {"type": "InternalIP", "address": "10.0.0.7"}]
+    }
+    found["status"]["nodeInfo"] = {"bootID": "first"}
+    return found
+
+
+def test_who_is_there_where_nobody_names_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the pools that are meant, by what Kubernetes says; all are waited for, and who is missing is counted."""
+    server = StandIn(of_pool("b"), of_pool("a", ready=False), node("head"))
+    monkeypatch.setattr(kubernetes_nodes, "Server", lambda *_: server)
+    told: list[str] = []
+
+    def starts(_: float) -> None:
+        server.there[1] = of_pool("a")
+
+    monkeypatch.setattr(kubernetes_nodes.time, "sleep", starts)
+    found = kubernetes_nodes.gather("k", "aws", "us-west-2", {"gpu": 2}, told.append, 60)
+    assert told == ["gpu: 1 of 2 nodes answer Kubernetes"]
+    assert [(each.name, each.group, each.instance, each.address) for each in found.members] == [
+        (name, "gpu", f"uid-of-{name}/first", "10.0.0.7") for name in ("a", "b")
+    ]
+    with pytest.raises(OperationError, match="gpu: 2 of 3 nodes answer Kubernetes after 0 s"):
+        kubernetes_nodes.gather("k", "aws", "us-west-2", {"gpu": 3}, told.append, 0)
