@@ -278,7 +278,9 @@ def test_a_node_that_offers_no_devices_is_waited_for_and_named(
     monkeypatch.setattr(ticks, "monotonic", lambda: next(clock))
     monkeypatch.setattr(ticks, "sleep", lambda _: None)
     there = {"nvidia.com/gpu": "7", "vpc.amazonaws.com/efa": "16"}
-    of_image._server.there[0]["status"]["allocatable"] = there
+    ready = node("a")
+    ready["status"]["allocatable"] = there
+    of_image._server = StandIn(ready, node("b"))
     told: list[str] = []
     found = of_image.lost(["a", "b"], 60, told.append)
     why = "it offers none of its nvidia.com/gpu and vpc.amazonaws.com/efa to pods"

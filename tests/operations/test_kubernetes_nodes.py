@@ -283,7 +283,7 @@ def test_who_is_there_where_nobody_names_nodes(monkeypatch: pytest.MonkeyPatch) 
     def starts(_: float) -> None:
         server.there[1] = of_pool("a")
 
-    monkeypatch.setattr(kubernetes_nodes.time, "sleep", starts)
+    monkeypatch.setattr("stampworks.operations.kubernetes_nodes.time.sleep", starts)
     found = kubernetes_nodes.gather("k", "aws", "us-west-2", {"gpu": 2}, told.append, 60)
     assert told == ["gpu: 1 of 2 nodes answer Kubernetes"]
     assert [(each.name, each.group, each.instance, each.address) for each in found.members] == [
