@@ -373,7 +373,7 @@ class Cluster(pulumi.ComponentResource):
 
     def _told(self, roster: RosterData, attached: Attached) -> tuple[Any, ...]:
         """What is said of nodes to whoever configures them."""
-        plan, checks = self.plan, configuration.check_texts(plan.extras, Path.cwd())
+        plan, checks = self.plan, configuration.check_texts(self.plan.extras, Path.cwd())
         files = slurm.files(plan, roster) if plan.scheduler.kind == "slurm" else {}
         return plan, roster, files, checks, self._content, attached
 
