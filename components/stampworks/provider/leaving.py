@@ -14,4 +14,5 @@ def vacate(call: Call, names: Iterable[str]) -> None:
     """What runs there ends first; where it does not in time, they take pods again, and the change has failed."""
     if reasons := dict.fromkeys(names, LEAVES):
         service = operations.KubernetesService(kubernetes.Server(call.inputs["cluster"], "local", ""))
-        operations.vacate(service, reasons, call.inputs["drainTimeoutMinutes"], call.progress)
+        timeout = call.inputs.get("drainTimeoutMinutes", 0)  # which earlier versions did not say of some
+        operations.vacate(service, reasons, timeout, call.progress)
