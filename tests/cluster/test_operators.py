@@ -92,7 +92,9 @@ def test_a_trainjob_is_pushed_aside_and_back(stack: KubernetesStack) -> None:
 
 
 def test_a_team_makes_a_trainjob_of_its_own(stack: KubernetesStack) -> None:
-    """With the rights of its users; nobody else may."""
+    """With the rights of its users; nobody else may. A run of root has made the folder of all runs."""
+    made(stack, "trainjob", "first", "--set", "steps=5")
+    through(stack, "first")
     wanted = ["training", "own", *TINY, "--set", "steps=5", "--user", "alice"]
     printed = stack.stampworks("submit", *wanted, "--print", "trainjob")
     refused = stack.stampworks("kubectl", "--", "create", "--as=bob", "--filename=-", text=printed.stdout)

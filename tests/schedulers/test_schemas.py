@@ -162,6 +162,17 @@ def test_a_rank_of_mpi_is_one_of_ours(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
+def test_the_first_run_makes_room_for_those_of_others(tmp_path: Path) -> None:
+    """Nobody has submitted anything before: a run that was printed makes the folder of all of them."""
+    [told, _] = rendered("local", "jobset")
+    script = told["data"]["pod.sh"].replace("/shared/runs", str(tmp_path / "runs"))
+    began = script.replace("python3 -m training", "true")
+    environment = {"RANK": "0", "JOB_ID": "x", "POD_IP": "10.0.0.7", "PATH": os.environ["PATH"]}
+    subprocess.run(["sh", "-c", began], env=environment, check=True, capture_output=True, timeout=30)
+    assert (tmp_path / "runs").stat().st_mode & 0o7777 == 0o1777
+    assert (tmp_path / "runs" / "demo" / "exit").read_text() == "0\n"
+
+
 def test_the_judge_refuses_what_nobody_knows() -> None:
     """A field that is misspelt, a number that is a word, a value that is none of those there are: wherever it is."""
     [_, job] = rendered("local", "jobset")
