@@ -9,7 +9,8 @@ roster, playbook, proof) the program by hand lacks: what these cost is the toolk
 Fixed start-up is what a preview takes however many resources there are: it is told from the rest by stamping the same
 stack with one pool and with many, and has a row of its own. Start of engine and interpreter are in it, imports, reading
 declaration and catalog, and those resources that there is one of. What grows is what has a target: the pools' resources
-and all that the toolkit does for each.
+and all that the toolkit does for each. `stacks/__main__.py` does without Python's search for cycles, and the program by
+hand has it, as programs do: whoever leaves it out there too finds most of what is saved on the toolkit's side.
 
 Seconds are those of the processors, of engine, program and providers together, where a row says so: what else a machine
 does makes these vary less than time on a clock.

@@ -1,10 +1,13 @@
 """What `pulumi up` runs for every stack in this folder: its declaration becomes a plan, the plan becomes a cluster."""
 
+import gc
 from pathlib import Path
 
 import pulumi
 from stampworks import Cluster, plan_of_stack
 
+# Python's search for cycles took a fifth of this program's time with one pool, two fifths with 25, and freed 1 MiB.
+gc.disable()
 plan = plan_of_stack(directory=Path(__file__).parent)
 cluster = Cluster(plan.name, plan)
 
