@@ -455,7 +455,7 @@ def test_a_file_system_of_another_cloud() -> None:
         DeclarationError, match="no file system is called 'fsx-lustr'\n  hint: did you mean 'fsx-lustre'"
     ):
         on_aws(gpu(), storage=[{"name": "a", "kind": "fsx-lustr", "mount": "/a"}])
-    with pytest.raises(DeclarationError, match="hint: there are fsx-lustre, efs, s3 on aws; azure-managed-lustre, "):
+    with pytest.raises(DeclarationError, match="hint: there are fsx-lustre, efs, fsx-openzfs, s3 on aws; azure-"):
         on_aws(gpu(), storage=[{"name": "a", "kind": "zzz", "mount": "/a"}])
 
 
