@@ -257,7 +257,7 @@ def test_each_team_has_a_volume_of_each_file_system(rehearse: Rehearse) -> None:
     """By the names that runs mount, with where AWS has made it; and no two of one bucket with one handle."""
     found = volumes(rehearse(EKS, CHANGES))
     claimed = [(each["spec"]["claimRef"]["namespace"], each["spec"]["claimRef"]["name"]) for each in found]
-    teams, names = ("product", "research"), ("corpus", "data", "home")
+    teams, names = ("product", "research", "stampworks-proof"), ("corpus", "data", "home")
     assert sorted(claimed) == [(team, name) for team in teams for name in names]
     of = {name: each["spec"] for (team, name), each in zip(claimed, found, strict=True) if team == "research"}
     lustre = of["data"]["csi"]
@@ -269,7 +269,7 @@ def test_each_team_has_a_volume_of_each_file_system(rehearse: Rehearse) -> None:
     assert (of["home"]["csi"]["driver"], of["home"]["csi"]["volumeHandle"][:3]) == ("efs.csi.aws.com", "fs-")
     assert of["corpus"]["mountOptions"] == ["allow-other", "dir-mode 0777", "file-mode 0666", "region us-west-2"]
     buckets = [each["spec"]["csi"]["volumeHandle"] for each in found if "s3" in each["spec"]["csi"]["driver"]]
-    assert len({*buckets}) == len(buckets) == 2
+    assert len({*buckets}) == len(buckets) == 3
 
 
 @pytest.mark.engine
@@ -278,7 +278,7 @@ def test_volumes_are_bound_by_a_real_kubernetes(rehearse: Rehearse, tmp_path: Pa
     them is not there."""
     objects = [each for each in rehearse(EKS, CHANGES).objects if each["kind"] != "Namespace"]
     with api_server(tmp_path) as server:
-        for team in ("product", "research"):
+        for team in ("product", "research", "stampworks-proof"):
             server.run("kubectl", "create", "namespace", team)
         listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
         server.run("kubectl", "apply", "--server-side", "--validate=strict", "-f", "-", text=listed)
