@@ -46,6 +46,7 @@ class Recorder(mocks.Mocks):
             "Cluster": {"endpoint": "https://there", "arn": "arn:aws:eks:there:1:cluster/test"}
             | {"certificateAuthority": {"data": "its own"}},
             "LaunchTemplate": {"latestVersion": 1},
+            "KubernetesNodes": {"members": [], "drift": []},
             "LocalControlPlane": {
                 "kubeconfig": "of the administrator",
                 "bootstrap": "of nodes to be",
@@ -210,7 +211,7 @@ BOUGHT = {
 @pytest.mark.parametrize("purchase", BOUGHT)
 def test_nodes_of_eks_are_bought_as_declared(purchase: str) -> None:
     """Spot the group buys itself, and no template may say it; a block both have to say; what was bought before is where
-    it is, and in no placement group. No playbook, no roster and no proof is of them."""
+    it is, and in no placement group. No playbook makes them, and Kubernetes says who is proven."""
     reservation = {"reservation": "cr-1"} if purchase in ("reserved", "block") else {}
     recorder, outputs = stamp(on_eks({"purchase": purchase, **reservation}))
     capacity, market, together = BOUGHT[purchase]
@@ -221,8 +222,10 @@ def test_nodes_of_eks_are_bought_as_declared(purchase: str) -> None:
     assert target == ({"capacityReservationId": "cr-1"} if reservation else None)
     assert (("PlacementGroup", "test-gpu") in recorder.seen) is together
     assert recorder.inputs("NodeGroup", "test-head")["scalingConfig"]["desiredSize"] == 2
-    assert not {kind for kind, _ in recorder.seen} & {"Playbook", "Roll", "Roster", "SigningKey", "Qualification"}
-    assert (outputs["verdict"], outputs["head"]) == ("unknown", "https://there")
+    assert not {kind for kind, _ in recorder.seen} & {"Playbook", "Roll", "Roster"}
+    [group] = recorder.inputs("KubernetesNodes", "test")["groups"]
+    assert (group["name"], group["count"], group["generation"]) == ("gpu", 4, "test-gpu/1")
+    assert (outputs["verdict"], outputs["head"]) == ("pass", "https://there")
     kubeconfig = json.loads(outputs["kubeconfig"])
     assert kubeconfig["users"][0]["user"]["exec"]["command"] == "aws"
 
