@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 
 import pytest
 
 from tests.cluster.kubernetes import KubernetesStack, gang
-from tests.cluster.test_pods import NODES, RUNS, STORAGE, TINY, asked, of_run, soon, through, told, until
+from tests.cluster.pods import NODES, RUNS, TINY, asked, of_run, running, soon, through, told, until
 
 pytestmark = pytest.mark.cluster
 
@@ -19,15 +18,8 @@ WITH = "kind: kubernetes\n      addons: {trainer: true, mpi_operator: true}"
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStack]:
-    if os.geteuid():
-        pytest.skip("nodes that run pods divide control groups, which takes root")
-    stack = KubernetesStack.of(tmp_path_factory.mktemp("operators"), f"o{os.getpid()}", len(NODES), len(NODES))
-    stack.edit(", scheduling_only: true", "")
-    stack.edit("    fabric:", f"{STORAGE}    proof: {{level: none}}\n    fabric:")
-    stack.edit("kind: kubernetes", WITH)
-    stack.up()
-    yield stack
-    stack.run("destroy", "--yes", "--skip-preview")
+    with running(tmp_path_factory.mktemp("operators"), "none", ("kind: kubernetes", WITH)) as stack:
+        yield stack
 
 
 @pytest.fixture
