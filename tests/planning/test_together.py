@@ -85,7 +85,10 @@ storage:
   - {name: a, kind: fsx-lustre, tier: PERSISTENT_2 SSD, mbps_per_tib: 250, capacity: 4800, metadata_iops: 12000,
      features: [compression], mount: /a}
   - {name: b, kind: fsx-lustre, tier: SCRATCH_2, capacity: 2400, mount: /b}
-scheduler: {kind: kubernetes, pods_per_node: 60}
+scheduler:
+  kind: kubernetes
+  pods_per_node: 60
+  workloads_image: registry.example/ours@sha256:0000000000000000000000000000000000000000000000000000000000000000
 training:
   precision: float8
   model: {parameters: 8B, tokens: 15T, layers: 32, hidden: 4096, heads: 32, kv_heads: 8, ffn: 14336,

@@ -136,7 +136,7 @@ class Equipped:
     def built(self, check: bool = False, packages: tuple[str, ...] = BUILT_WITH, **other: Any) -> dict[str, Any]:
         """What the role nccl does last, of a source of which something may be other."""
         call = {"source": self.sources["nccl_source"] | other, "packages": dict.fromkeys(packages, "")}
-        return self.module("built", call | {"directory": "/usr/local/bin"}, check)
+        return self.module("built", call | {"directory": "/usr/local/bin", "build": True}, check)
 
     def shell(self, command: str) -> str:
         return self.cluster.shell(NODE, command)
