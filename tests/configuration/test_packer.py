@@ -105,7 +105,7 @@ def test_the_builder_of_amazon_linux(case_of: Callable[..., Case], golden: Calla
     told = configuration.packer_variables(case_of(cloud="aws", region="us-east-1", pools=POOLS, **fields)[0])
     told["variables"].pop("image_content")  # of the playbooks, which change
     told.pop("digest")
-    golden(GOLDEN / "amazon-image.yaml", yaml.safe_dump(told, sort_keys=False, width=120))
+    golden(GOLDEN / "amazon-image.yaml", yaml.safe_dump(told, sort_keys=False, width=100))
 
 
 def test_writing_the_variables(plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
