@@ -10,12 +10,13 @@ import pytest
 from stampworks import planning
 from stampworks.cli import exits, stacks
 from stampworks.cli.main import main
+from stampworks.cli.status import kubernetes_text
 from stampworks.declaration import load_value
 from stampworks.operations import BusyError, HeldError, InputError, OperationError, kubernetes_nodes, kubernetes_status
 from stampworks.operations.drain import LEAVES
 from stampworks.operations.kubernetes import Server
 from stampworks.operations.service import KubernetesService, vacate
-from stampworks.plan import Plan
+from stampworks.plan import Ending, Plan
 from stampworks.reasons import DrainReason
 
 from tests.operations.kubernetes_standin import StandIn, gang, node, pod
@@ -202,8 +203,8 @@ def test_from_the_command_line(
     assert main(["return", "gpu-002"]) == exits.NO
 
 
-def on_eks() -> Plan:
-    pool = {"name": "gpu", "machine": "p5", "count": 2}
+def on_eks(**bought: str) -> Plan:
+    pool = {"name": "gpu", "machine": "p5", "count": 2, **bought}
     declared = {"version": 1, "name": "k", "cloud": "aws", "region": "us-east-1", "pools": [pool]}
     return planning.plan(load_value({**declared, "scheduler": {"kind": "kubernetes"}}, "test"))
 
@@ -243,6 +244,23 @@ def test_nodes_that_a_cloud_names_are_counted(there: list[Any], why: tuple[str, 
     server.listed = lambda *_, **__: there  # type: ignore[method-assign]
     found = kubernetes_status.status(on_eks())
     assert (found.verdict, found.why) == ("fail" if why else "pass", why)
+
+
+def test_status_says_when_capacity_ends(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what was bought before, whose nodes go with it; nobody asks the cloud of others."""
+    server.there = [labelled("ip-1"), labelled("ip-2")]
+    server.listed = lambda *_, **__: server.there  # type: ignore[method-assign]
+    asked, ending = list[tuple[str, ...]](), Ending("gpu", "cr-1", "", "not permitted")
+
+    def endings(*where: str) -> tuple[Ending, ...]:
+        asked.append(where)
+        return (ending,)
+
+    monkeypatch.setattr(kubernetes_status, "endings", endings)
+    assert kubernetes_status.status(on_eks()).endings == ()
+    found = kubernetes_status.status(on_eks(purchase="block", reservation="cr-1"))
+    assert (found.verdict, asked) == ("pass", [("aws", "k", "us-east-1")])
+    assert kubernetes_text(found)[-1].startswith("warning: gpu: its nodes go with cr-1, and when that ends is unknown")
 
 
 def test_what_needs_our_programs_on_nodes_says_that_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,7 @@ def show_status(arguments: argparse.Namespace) -> int:
 def kubernetes_text(found: KubernetesStatus) -> list[str]:
     """A headline with the verdict, a line a pool, a team and a gang, and what is wrong."""
     from stampworks.names import fold
+    from stampworks.operations.status import ending_sentence
     from stampworks.printable import printable
 
     pools = [
@@ -74,7 +75,7 @@ def kubernetes_text(found: KubernetesStatus) -> list[str]:
         "",
         *_lines(("team", "own GPUs", "used", "borrowed", "jobs waiting"), teams),
         *(["", *_lines(_GANG, gangs)] if gangs else []),
-        *map(printable, found.why),
+        *map(printable, (*found.why, *(ending_sentence(each, datetime.now(UTC)) for each in found.endings))),
     ]
 
 

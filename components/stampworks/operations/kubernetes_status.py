@@ -12,8 +12,9 @@ from stampworks.names import fold
 from stampworks.operations.errors import UnknownError
 from stampworks.operations.kubernetes import Manifest, RefusedError, Server, conditions, is_true, owner, placed, ready
 from stampworks.operations.kubernetes_nodes import held
+from stampworks.operations.members import endings
 from stampworks.operations.status import Verdict
-from stampworks.plan import Account, Group, Plan
+from stampworks.plan import Account, Ending, Group, Plan
 from stampworks.reasons import written
 from stampworks.schedulers import kubernetes
 from stampworks.schedulers.kubernetes import ACCELERATOR, PRIORITY_LABEL
@@ -78,6 +79,8 @@ class KubernetesStatus:
     pools: tuple[PoolStatus, ...]
     teams: tuple[TeamStatus, ...]
     gangs: tuple[Gang, ...]
+    endings: tuple[Ending, ...] = ()
+    """When capacity ends that nodes are in, as the cloud says it."""
 
 
 def status(plan: Plan) -> KubernetesStatus:
@@ -100,6 +103,7 @@ def status(plan: Plan) -> KubernetesStatus:
         pools=tuple(_pool(plan, pool, nodes, queues) for pool in kubernetes.pools(plan)),
         teams=tuple(_team(plan, team, queues, gangs) for team in kubernetes.teams(plan)),
         gangs=gangs,
+        endings=endings(plan.cloud, plan.name, plan.region) if any(pool.reservation for pool in plan.pools) else (),
     )
 
 
