@@ -281,7 +281,9 @@ def test_a_node_that_offers_no_devices_is_waited_for_and_named(
     ready = node("a")
     ready["status"]["allocatable"] = there
     of_image._server = StandIn(ready, node("b"))
-    told: list[str] = []
+    told, extended = list[str](), list[float]()
+    monkeypatch.setattr(of_image, "extend", extended.append)
     found = of_image.lost(["a", "b"], 60, told.append)
     why = "it offers none of its nvidia.com/gpu and vpc.amazonaws.com/efa to pods"
     assert (found, told) == ({"b": why}, [f"waiting for b: {why}"])
+    assert extended == [300.0], "nobody else takes the nodes over meanwhile"

@@ -16,6 +16,7 @@ from stampworks.plan import Plan
 from stampworks.schedulers.topology.kubernetes import HOSTNAME
 
 _TIMEOUT_S = 120
+_FAILED_THERE = "command terminated with exit code"
 _UNREACHED = re.compile("(The connection|Unable to connect) to the server")
 Manifest = Mapping[str, Any]
 
@@ -74,7 +75,9 @@ class Server:
             done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=limit_s, check=False)
         except subprocess.TimeoutExpired:
             raise UnknownError(f"{whole} does not answer within {limit_s:g} s", "pulumi up repairs it") from None
-        why = (done.stderr.strip().splitlines() or [f"kubectl ended with {done.returncode}"])[-1]
+        # of a program in a pod kubectl says last only that it has failed, and the program what
+        lines = [line for line in done.stderr.strip().splitlines() if not line.startswith(_FAILED_THERE)]
+        why = (lines or [f"kubectl ended with {done.returncode}"])[-1]
         if done.returncode and _UNREACHED.match(why):
             raise UnknownError(f"{whole} does not answer: {why}", "pulumi up repairs it")
         if done.returncode:

@@ -11,7 +11,7 @@ from typing import Any
 
 from stampworks.operations.errors import OperationError
 from stampworks.operations.kubernetes import RefusedError, Server
-from stampworks.plan import Plan
+from stampworks.plan import PROOF_TAINT, UNPROVEN_TAINT, Plan
 from stampworks.schedulers import jobset
 from stampworks.schedulers.kubernetes import PROOF, claims
 
@@ -36,7 +36,8 @@ def _open(server: Server, plan: Plan) -> None:
     if there.get("status", {}).get("phase") in ("Succeeded", "Failed") or "deletionTimestamp" in there.get(
         "metadata", {}
     ):
-        server.said(["delete", "pod", _NAME, *_WHERE, "--ignore-not-found"])
+        # its node may be lost, and would never say that it is gone
+        server.said(["delete", "pod", _NAME, *_WHERE, "--ignore-not-found", "--force", "--grace-period=0"])
         there = {}
     if not there:
         try:
@@ -73,7 +74,7 @@ def _pod(plan: Plan) -> dict[str, Any]:
         "terminationGracePeriodSeconds": 1,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "tolerations": [{"operator": "Exists"}],
+        "tolerations": [{"key": taint, "operator": "Exists"} for taint in (UNPROVEN_TAINT, PROOF_TAINT)],
         "containers": [container],
         "volumes": volumes,
     }

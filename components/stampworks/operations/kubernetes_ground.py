@@ -168,8 +168,10 @@ class KubernetesGround:
         if names:
             self._server.said(["taint", "node", *names, f"{PROOF_TAINT}-"])
 
-    def _forget(self, which: str) -> None:
-        self._server.said(["delete", "pods,configmaps", which, *_WHERE, "--grace-period=1", "--wait=false"])
+    def _forget(self, which: str, wait: bool = False) -> None:
+        """With devices they are waited for: as long as a pod has them, its node refuses the next one that names it."""
+        until = ["--wait=true", "--timeout=60s"] if wait else ["--wait=false"]
+        self._server.said(["delete", "pods,configmaps", which, *_WHERE, "--grace-period=1", *until])
 
     def _lease(self) -> dict[str, Any] | None:
         text = self._server.said(["get", "lease", LEASE, *_WHERE, "--ignore-not-found", "--output=json"])
@@ -198,6 +200,7 @@ class KubernetesGround:
             if silent and took_s < limit_s:
                 progress(f"waiting for {fold(silent)} to answer Kubernetes")
             elif lacking and took_s < _OFFERED_S:
+                self.extend(_OFFERED_S)
                 progress(f"waiting for {fold(list(lacking))}: {next(iter(lacking.values()))}")
             else:
                 break
@@ -251,13 +254,13 @@ class KubernetesGround:
             )
             there = self._ended(ask, len(nodes), limit_s)
             begun = [pod for pod in there if _terminated(pod) or pod["status"].get("phase") == "Running"]
+            self._stuck = {_node_of(pod): f"no pod starts on it: {_waits(pod)}" for pod in there if pod not in begun}
             output = self._printed(ask, begun, all_=len(begun) == len(nodes))
         except OperationError as error:
             return Ended(-1, "", str(error).splitlines()[0])
         finally:
             with contextlib.suppress(OperationError):
-                self._forget(f"--selector={_ASK}={ask}")
-        self._stuck = {_node_of(pod): f"no pod starts on it: {_waits(pod)}" for pod in there if pod not in begun}
+                self._forget(f"--selector={_ASK}={ask}", wait=bool(self._subject.image))
         return Ended(*_how(nodes, there, output))
 
     def _ended(self, ask: str, count: int, limit_s: float) -> list[dict[str, Any]]:

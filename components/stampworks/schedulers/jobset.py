@@ -230,7 +230,8 @@ for second in $(seq 300); do
 done
 export MASTER_ADDR="$(cat "$first")"
 """
-# The shell's `wait` returns when a signal comes: it is called again until the program has ended.
+# The shell's `wait` returns when a signal comes: it is called again until the program has ended. Where the first one is
+# stays written when it is through: it may be before others have begun.
 _AFTER = f"""\
 program=$!
 trap 'kill -TERM "$program" 2>/dev/null' TERM
@@ -241,7 +242,7 @@ while :; do
 done
 wait "$said" 2>/dev/null
 if [ "$RANK" = 0 ]; then
-    rm -f "$first"
+    [ "$code" = 0 ] || rm -f "$first"
     echo "$code" >"$folder/{EXIT}"
 fi
 exit "$code"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from stampworks import operations, plan, qualification
+from stampworks.clouds.aws.errors import AwsError
 from stampworks.names import fold
 from stampworks.provider.handler import Call, Handler, Property
 from stampworks.qualification import Certificate, Subject
@@ -88,7 +89,12 @@ async def _held_since(call: Call) -> list[str]:
     certificate = read_certificate(call.old_outputs)
     passed = {node.name for node in certificate.nodes if node.verdict == "pass"} if certificate else set()
     reasons: dict[str, list[str]] = {}
-    for name, why in (await call.thread(operations.held_back, subject, roster)).items():
+    try:
+        held = await call.thread(operations.held_back, subject, roster)
+    except AwsError as error:
+        call.progress(f"nobody can be asked who is held back: {str(error).splitlines()[0]}")
+        return []
+    for name, why in held.items():
         if name in passed:
             reasons.setdefault(why, []).append(name)
     return [f"proof: {fold(names)} (held back since): {why}" for why, names in reasons.items()]

@@ -192,10 +192,9 @@ def install(room: Room, folder: Path, asked: Kubectl, asked_for: Sequence[str]) 
 
 
 def _remove(room: Room, asked: Kubectl, left: Sequence[str]) -> None:
-    """What nobody answers any more would refuse every object."""
-    gone = daemons.dead(room, left)
+    """What nobody answers any more would refuse every object, whether it has ended now or with the server before."""
     for name in left:
-        if name not in gone and name in _PORTS:
+        if name in _PORTS:
             hooks = [f"{kind.lower()}/{_hook(name, kind)}" for kind in _WEBHOOKS]
             asked.said(f"cannot remove {name}", ["delete", "--ignore-not-found", *hooks])
     daemons.end(room, left)
