@@ -154,8 +154,8 @@ _KINDS = {"fsx-lustre": _lustre, "fsx-openzfs": _zfs, "efs": _nfs, "s3": bucket.
 # reference, OpenZFSVolumeConfiguration, VolumePath, read 2026-11-24), and by ports that only root has: its exports are
 # `secure`, as exports(5) has it where nobody says another thing.
 _LUSTRE_OPTIONS = "relatime,flock,_netdev"
-_NFS_OPTIONS = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,_netdev"
-_ZFS_OPTIONS = "nfsvers=4.2,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,_netdev"
+_NFS = "rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2"
+_EFS_OPTIONS, _ZFS_OPTIONS = f"nfsvers=4.1,{_NFS},noresvport,_netdev", f"nfsvers=4.2,{_NFS},_netdev"
 _BUCKET_OPTIONS = "allow-other,nosuid,nodev,_netdev"
 
 
@@ -163,7 +163,7 @@ def mount(storage: Storage, made: Any) -> pulumi.Output[Mount]:
     """Where nodes find it: AWS names what it makes."""
     source: pulumi.Output[str]
     if storage.kind == "efs":
-        source, kind, options = pulumi.Output.concat(made.dns_name, ":/"), "nfs4", _NFS_OPTIONS
+        source, kind, options = pulumi.Output.concat(made.dns_name, ":/"), "nfs4", _EFS_OPTIONS
     elif storage.kind == "fsx-openzfs":
         source, kind, options = pulumi.Output.concat(made.dns_name, ":/fsx"), "nfs4", _ZFS_OPTIONS
     elif storage.kind == "s3":
