@@ -35,7 +35,7 @@ def is_list(field: FieldInfo) -> bool:
 
 def change(field: FieldInfo) -> Change:
     extra = field.json_schema_extra
-    assert isinstance(extra, dict)  # noqa: S101  # a field without a policy is a mistake in models.py
+    assert isinstance(extra, dict)  # noqa: S101  # a field without a policy is a mistake in models/
     policy: Change = extra[CHANGE_KEY]  # type: ignore[assignment]
     return policy
 

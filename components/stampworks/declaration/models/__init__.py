@@ -1,0 +1,46 @@
+"""The declaration: what a person writes about a cluster, and what becomes of the cluster when they change it.
+
+Each field has a description, which doubles as the hint of an error message, and a change policy. Of a list, the policy
+says what adding or removing an entry does; of a section, it is the strictest of its fields.
+"""
+
+from stampworks.declaration.models.addons import AddOns
+from stampworks.declaration.models.network import Fabric, Network
+from stampworks.declaration.models.pools import Fallback, Pool
+from stampworks.declaration.models.running import Budget, Check, Extras, Logs, Proof, Role, Roll, Tag
+from stampworks.declaration.models.scheduler import Account, Priority, Queue, Scheduler, User
+from stampworks.declaration.models.section import CHANGE_KEY, Change, Section
+from stampworks.declaration.models.storage import Storage
+from stampworks.declaration.models.training import Checkpoints, Model, Tracker, Training
+from stampworks.declaration.models.whole import VERSION, Declaration
+
+__all__ = [
+    "CHANGE_KEY",
+    "VERSION",
+    "Account",
+    "AddOns",
+    "Budget",
+    "Change",
+    "Check",
+    "Checkpoints",
+    "Declaration",
+    "Extras",
+    "Fabric",
+    "Fallback",
+    "Logs",
+    "Model",
+    "Network",
+    "Pool",
+    "Priority",
+    "Proof",
+    "Queue",
+    "Role",
+    "Roll",
+    "Scheduler",
+    "Section",
+    "Storage",
+    "Tag",
+    "Tracker",
+    "Training",
+    "User",
+]

@@ -1,0 +1,83 @@
+"""What a Kubernetes is extended by."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from stampworks.declaration.models.section import IN_PLACE, REFUSE, REPLACE, Section
+from stampworks.declaration.values import MigProfile
+
+
+class AddOns(Section):
+    """On Kubernetes: what it is extended by, each at the version of the release."""
+
+    installer: Literal["helm", "none"] = Field(
+        default="helm",
+        description="Who installs what the cloud does not bring: Helm, as releases of Pulumi's plugin, or nobody, "
+        "and `stampworks addons` says what to install.",
+        json_schema_extra=IN_PLACE,
+    )
+    node_feature_discovery: bool | None = Field(
+        default=None,
+        description="Whether Node Feature Discovery labels nodes; without a word, where an operator needs it.",
+        json_schema_extra=IN_PLACE,
+    )
+    gpu_operator: bool | None = Field(
+        default=None,
+        description="Whether NVIDIA's GPU operator runs; without a word, where nodes have accelerators of NVIDIA.",
+        json_schema_extra=IN_PLACE,
+    )
+    gpu_driver: bool | None = Field(
+        default=None,
+        description="Whether the GPU operator brings driver and container toolkit; "
+        "without a word, where the image of nodes does not.",
+        json_schema_extra=IN_PLACE,
+    )
+    mig_strategy: Literal["single", "mixed"] = Field(
+        default="single",
+        description="How parts of an accelerator are counted: as accelerators, or each kind by itself.",
+        json_schema_extra=REPLACE,
+    )
+    mig_profile: MigProfile = Field(
+        default="all-disabled",
+        description="Into which parts the GPU operator divides every accelerator (MIG), as in all-1g.10gb.",
+        json_schema_extra=REPLACE,
+    )
+    network_operator: bool | None = Field(
+        default=None,
+        description="Whether NVIDIA's network operator runs; without a word, where the fabric is infiniband or roce.",
+        json_schema_extra=IN_PLACE,
+    )
+    efa_device_plugin: bool | None = Field(
+        default=None,
+        description="Whether pods can have NICs of EFA; without a word, where the fabric is efa.",
+        json_schema_extra=IN_PLACE,
+    )
+    kueue: bool | None = Field(
+        default=None,
+        description="Whether Kueue runs; without a word it does, for all queues are its objects.",
+        json_schema_extra=REFUSE,
+    )
+    jobset: bool | None = Field(
+        default=None,
+        description="Whether JobSet runs; without a word it does, for every run is one.",
+        json_schema_extra=REFUSE,
+    )
+    trainer: bool | None = Field(
+        default=None,
+        description="Whether Kubeflow Trainer runs; without a word it does not.",
+        json_schema_extra=IN_PLACE,
+    )
+    mpi_operator: bool | None = Field(
+        default=None,
+        description="Whether Kubeflow's MPI operator is part of it, which everywhere but on `local` is "
+        "installed by hand; without a word it is not.",
+        json_schema_extra=IN_PLACE,
+    )
+    metrics_server: bool | None = Field(
+        default=None,
+        description="Whether `kubectl top` says what nodes and pods use; without a word it does where nodes are real.",
+        json_schema_extra=IN_PLACE,
+    )

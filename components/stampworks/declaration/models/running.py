@@ -1,0 +1,142 @@
+"""What else a cluster that runs has: a budget, logs, a proof, rolls, and what its user adds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from stampworks.declaration.models.section import IN_PLACE, FromList, Section
+from stampworks.declaration.values import Email, OwnCheck, OwnRole, PoolName, TagName, TagValue
+
+
+class Tag(Section):
+    """A word by which somebody finds in a bill what belongs together."""
+
+    name: TagName = Field(description="What the tag is called.", json_schema_extra=IN_PLACE)
+    value: TagValue = Field(description="What it says.", json_schema_extra=IN_PLACE)
+
+
+class Budget(Section):
+    """What a cluster may cost, and who is told in time."""
+
+    monthly_usd: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000_000,
+        description="What it may cost a month, in US dollars; 0 for no limit. What a plan costs is judged by it.",
+        json_schema_extra=IN_PLACE,
+    )
+    notify: Annotated[tuple[Email, ...], FromList] = Field(
+        default=(),
+        max_length=10,
+        description="Who gets mail: when most of it is spent, and before a block of capacity ends.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Logs(Section):
+    """What nodes say, kept where it outlives them."""
+
+    days: int | None = Field(
+        default=None,
+        ge=0,
+        le=3653,
+        description="For how long the cloud keeps what nodes say; 0 for not at all, without it 30 where it can.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Role(Section):
+    """An Ansible role of your own: a folder with tasks/main.yml. It runs before the nodes take jobs."""
+
+    path: OwnRole = Field(
+        description="Its folder, from the folder of this file; the folder's name is the role's name.",
+        json_schema_extra=IN_PLACE,
+    )
+    groups: Annotated[tuple[str, ...], FromList] = Field(
+        default=(),
+        description="The pools, head or login, whose nodes get it; without any, all nodes.",
+        json_schema_extra=IN_PLACE,
+    )
+    variables: dict[str, Any] = Field(
+        default={},
+        description="What the role is told: data of any shape, never a template. Each name begins with the role's.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Check(Section):
+    """A look of your own at whether a node is well: a script that prints a line and exits 0 (well) or 1 (not well)."""
+
+    path: OwnCheck = Field(
+        description="Its file, from the folder of this file; its name without an ending is the check's name.",
+        json_schema_extra=IN_PLACE,
+    )
+    pools: Annotated[tuple[PoolName, ...], FromList] = Field(
+        default=(), description="The pools whose nodes it looks at; without any, all pools.", json_schema_extra=IN_PLACE
+    )
+    timeout_seconds: int = Field(
+        default=10,
+        ge=1,
+        le=30,
+        description="After how many seconds without an answer the check could not tell, which is not well.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Extras(Section):
+    """What a cluster has that Stampworks does not know of."""
+
+    roles: Annotated[tuple[Role, ...], FromList] = Field(
+        default=(),
+        description="Ansible roles of your own, in their order; what one did stays when it is taken out.",
+        json_schema_extra=IN_PLACE,
+    )
+    checks: Annotated[tuple[Check, ...], FromList] = Field(
+        default=(),
+        description="Checks of your own; a node that one of them finds not well takes no jobs.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Proof(Section):
+    """How the finished cluster is measured against its plan; `up` is through when it has passed."""
+
+    level: Literal["none", "quick", "standard", "burn-in"] = Field(
+        default="standard",
+        description="How much is measured: nothing, each node alone, nodes and fabric together, all of it longer.",
+        json_schema_extra=IN_PLACE,
+    )
+    budget_minutes: int = Field(
+        default=0,
+        ge=0,
+        le=10_080,
+        description="How long it may take, in minutes; what was not measured by then is unknown, which is no pass. "
+        "A burn-in takes all of it. 0 is 10, and 240 for a burn-in.",
+        json_schema_extra=IN_PLACE,
+    )
+    failed_nodes_max: int = Field(
+        default=0,
+        ge=0,
+        le=1024,
+        description="How many nodes may fail and be held back while `up` still passes.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Roll(Section):
+    """How nodes that run get what they can only boot with, a new release for one: in waves, each within one leaf."""
+
+    max_unavailable_percent: int = Field(
+        default=25,
+        ge=1,
+        le=100,
+        description="How many of a pool's nodes may be out of service at once, in percent; one always may.",
+        json_schema_extra=IN_PLACE,
+    )
+    jobs: Literal["wait", "requeue"] = Field(
+        default="wait",
+        description="What happens to jobs on a node whose turn has come: they end first, or start anew elsewhere.",
+        json_schema_extra=IN_PLACE,
+    )

@@ -1,0 +1,165 @@
+"""What runs the jobs, who may submit them, and by which rules."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from stampworks.declaration.models.addons import AddOns
+from stampworks.declaration.models.section import IN_PLACE, REFUSE, REPLACE, ROLL, FromList, Section
+from stampworks.declaration.values import AccountName, ContainerImage, Name, PoolName, QueueName, UserName
+
+
+class User(Section):
+    """A person who may log in and submit jobs."""
+
+    name: UserName = Field(description="The login.", json_schema_extra=REPLACE)
+    uid: int = Field(
+        ge=1000,
+        le=60000,
+        description="The numeric id, the same on every node and in every file they own.",
+        json_schema_extra=REFUSE,
+    )
+    accounts: Annotated[tuple[AccountName, ...], FromList] = Field(
+        default=(),
+        description="The accounts their jobs may be charged to; the first is used when a job names none.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Queue(Section):
+    """Where jobs wait for the nodes of some pools."""
+
+    name: QueueName = Field(description="What the queue is called.", json_schema_extra=REPLACE)
+    pools: Annotated[tuple[PoolName, ...], FromList] = Field(
+        min_length=1, description="The pools whose nodes run its jobs.", json_schema_extra=IN_PLACE
+    )
+    default: bool = Field(
+        default=False,
+        description="Whether it takes the jobs that name no queue; exactly one queue does.",
+        json_schema_extra=IN_PLACE,
+    )
+    time_limit_minutes: int = Field(
+        default=0,
+        ge=0,
+        le=525_600,
+        description="How long a job may run, in minutes; 0 for no limit.",
+        json_schema_extra=IN_PLACE,
+    )
+    priority: Name = Field(
+        default="",
+        description="The priority its jobs get when they ask for none.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Priority(Section):
+    """How urgent a job is, and whom it may push aside."""
+
+    name: Name = Field(description="What the priority is called.", json_schema_extra=REPLACE)
+    weight: int = Field(
+        ge=0, le=1_000_000, description="The higher, the sooner a job starts.", json_schema_extra=IN_PLACE
+    )
+    preempts: Annotated[tuple[Name, ...], FromList] = Field(
+        default=(),
+        description="The priorities whose running jobs make room for jobs of this one.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Account(Section):
+    """Who a job is charged to."""
+
+    name: AccountName = Field(description="What the account is called.", json_schema_extra=REPLACE)
+    share: int = Field(
+        default=1,
+        ge=1,
+        le=10_000,
+        description="Its part of the cluster in proportion to the shares of the other accounts.",
+        json_schema_extra=IN_PLACE,
+    )
+    accelerators_max: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="How many accelerators its jobs may hold at one time; 0 for no limit.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class Scheduler(Section):
+    """Who decides which job runs where and when."""
+
+    kind: Literal["slurm", "kubernetes"] = Field(
+        default="slurm", description="What runs the jobs.", json_schema_extra=REFUSE
+    )
+    accounting: bool = Field(
+        default=False,
+        description="Whether who used what is recorded; accounts need it.",
+        json_schema_extra=IN_PLACE,
+    )
+    database: Literal["head", "managed"] = Field(
+        default="head",
+        description="Who runs the database of the accounting: the head or the cloud. Records stay where they are.",
+        json_schema_extra=REFUSE,
+    )
+    topology: Literal["flat", "tree", "block"] = Field(
+        default="tree",
+        description="What the scheduler knows of the fabric when it chooses nodes.",
+        json_schema_extra=IN_PLACE,
+    )
+    preemption: Literal["off", "requeue", "cancel"] = Field(
+        default="off",
+        description="What happens to a running job that has to make room for a more urgent one.",
+        json_schema_extra=IN_PLACE,
+    )
+    login_nodes: int = Field(
+        default=0,
+        ge=0,
+        le=16,
+        description="On Slurm: how many nodes (login-001, ...) there are to log in to and submit jobs from, beside the "
+        "head; they have its machine, and run no jobs.",
+        json_schema_extra=IN_PLACE,
+    )
+    # Kubernetes is made for no more than 110 (its documentation, "Considerations for large clusters"), and no cloud's
+    # own one is known to refuse 16.
+    pods_per_node: int = Field(
+        default=110,
+        ge=16,
+        le=110,
+        description="On Kubernetes: how many pods a node runs at most; fewer take fewer addresses on aws and google.",
+        json_schema_extra=ROLL,
+    )
+    workloads_image: ContainerImage = Field(
+        default="",
+        description="On Kubernetes of a cloud: the image of `workloads/Containerfile` in a registry that nodes reach, "
+        "by its digest; proofs and runs start from it.",
+        json_schema_extra=IN_PLACE,
+    )
+    drain_timeout_minutes: int = Field(
+        default=10,
+        ge=1,
+        le=10_080,
+        description="How long a change waits for the jobs of a node it needs, in minutes.",
+        json_schema_extra=IN_PLACE,
+    )
+    protect: bool = Field(
+        default=True,
+        description="Whether removal of the queue, the accounting and the keys is refused until this says false.",
+        json_schema_extra=IN_PLACE,
+    )
+    queues: Annotated[tuple[Queue, ...], FromList] = Field(
+        default=(),
+        description="Where jobs wait; without any, one queue 'main' has all pools that run jobs.",
+        json_schema_extra=IN_PLACE,
+    )
+    priorities: Annotated[tuple[Priority, ...], FromList] = Field(
+        default=(), description="How urgent jobs can be.", json_schema_extra=IN_PLACE
+    )
+    accounts: Annotated[tuple[Account, ...], FromList] = Field(
+        default=(), description="Who jobs are charged to.", json_schema_extra=IN_PLACE
+    )
+    addons: AddOns = Field(
+        default=AddOns(), description="On Kubernetes: what it is extended by.", json_schema_extra=REFUSE
+    )

@@ -1,0 +1,55 @@
+"""What all parts of a declaration are, and what a field says about its change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Strict
+
+from stampworks.declaration.errors import AbsentError
+
+Change = Literal["in place", "roll", "replace", "refuse"]
+CHANGE_KEY = "x-change"
+
+IN_PLACE: Final[dict[str, Any]] = {CHANGE_KEY: "in place"}
+"""The running cluster takes it up; jobs go on."""
+ROLL: Final[dict[str, Any]] = {CHANGE_KEY: "roll"}
+"""Node by node: drain, change, prove again, return."""
+REPLACE: Final[dict[str, Any]] = {CHANGE_KEY: "replace"}
+"""What it describes is taken down and made anew."""
+REFUSE: Final[dict[str, Any]] = {CHANGE_KEY: "refuse"}
+"""Data or state would be lost, so that it takes another cluster, or a migration by hand."""
+
+# YAML has lists where a frozen model has tuples; everything inside them is as strict as elsewhere.
+FromList = Strict(False)
+
+
+class Section(BaseModel):
+    """A part of the declaration: frozen, with no unknown keys, and no value taken for another type.
+
+    One that a Python program makes is judged when the whole declaration is there, not before: then everything that is
+    wrong comes out together, as it does for a file, and each problem by its path.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+
+    if not TYPE_CHECKING:  # to a type checker, every field is an argument, and there
+
+        def __getattr__(self, name: str) -> Any:
+            if name in type(self).model_fields:
+                raise AbsentError(name)
+            return super().__getattr__(name)
+
+        def __init__(self, /, **given: Any) -> None:
+            fields = type(self).model_fields.items()
+            defaults = {name: field.get_default() for name, field in fields if not field.is_required()}
+            object.__setattr__(self, "__dict__", defaults | given)
+            object.__setattr__(self, "__pydantic_fields_set__", set(given))
+            object.__setattr__(self, "__pydantic_extra__", None)
+            object.__setattr__(self, "__pydantic_private__", None)
+
+        __init__.__pydantic_base_init__ = True  # so that pydantic, which knows what it has judged, goes without it
+
+    def given(self) -> dict[str, Any]:
+        """What was given, and not the defaults; parts of it may be sections in turn."""
+        return {name: value for name, value in self.__dict__.items() if name in self.model_fields_set}

@@ -1,0 +1,78 @@
+"""File systems."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from stampworks.declaration.models.section import IN_PLACE, REFUSE, ROLL, FromList, Section
+from stampworks.declaration.values import Mount, Name, Repository, StorageKind, StorageTier
+
+Feature = Literal["backups", "compression", "root-squash", "data-repository", "hdd-read-cache"]
+
+
+class Storage(Section):
+    """A file system that every node mounts."""
+
+    name: Name = Field(description="What the file system is called.", json_schema_extra=REFUSE)
+    kind: StorageKind = Field(
+        description="What kind of file system it is: a directory, or one of the catalog's.", json_schema_extra=REFUSE
+    )
+    tier: StorageTier = Field(
+        default="",
+        description="Which of its tiers, as its vendor calls it; not needed where kind and throughput leave only one.",
+        json_schema_extra=REFUSE,
+    )
+    capacity: int = Field(
+        default=0,
+        ge=0,
+        le=2**40,
+        description="How large it is, in GiB (GB where its vendor sells GB); 0 where it grows by itself.",
+        json_schema_extra=IN_PLACE,
+    )
+    mbps_per_tib: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="What throughput each TiB brings, in MB/s, where it is bought with the capacity.",
+        json_schema_extra=IN_PLACE,
+    )
+    throughput_mbps: int = Field(
+        default=0,
+        ge=0,
+        le=100_000_000,
+        description="What throughput the whole has, in MB/s, where it is bought by itself.",
+        json_schema_extra=IN_PLACE,
+    )
+    read_cache_gib: int = Field(
+        default=0,
+        ge=0,
+        le=2**40,
+        description="How large its read cache is, where one is declared.",
+        json_schema_extra=IN_PLACE,
+    )
+    metadata_iops: int = Field(
+        default=0,
+        ge=0,
+        le=100_000_000,
+        description="How many metadata operations a second it has, where they are bought; 0 for what comes with it.",
+        json_schema_extra=IN_PLACE,
+    )
+    efa: bool = Field(default=False, description="Whether nodes reach it over EFA.", json_schema_extra=REFUSE)
+    features: Annotated[tuple[Feature, ...], FromList] = Field(
+        default=(),
+        description="What else it has: backups, compression, root-squash, data-repository, hdd-read-cache.",
+        json_schema_extra=REFUSE,
+    )
+    repository: Repository = Field(
+        default="",
+        description="What its feature data-repository shows: the name of a storage here, or a place like s3://bucket/data.",
+        json_schema_extra=IN_PLACE,
+    )
+    mount: Mount = Field(description="Where the nodes mount it: an absolute path.", json_schema_extra=ROLL)
+    protect: bool = Field(
+        default=True,
+        description="Whether its removal is refused until this says false.",
+        json_schema_extra=IN_PLACE,
+    )

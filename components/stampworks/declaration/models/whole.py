@@ -1,0 +1,85 @@
+"""The declaration as a whole."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from stampworks.catalog import Cloud
+from stampworks.declaration.models.network import Fabric, Network
+from stampworks.declaration.models.pools import Pool
+from stampworks.declaration.models.running import Budget, Extras, Logs, Proof, Roll, Tag
+from stampworks.declaration.models.scheduler import Scheduler, User
+from stampworks.declaration.models.section import IN_PLACE, REFUSE, REPLACE, ROLL, FromList, Section
+from stampworks.declaration.models.storage import Storage
+from stampworks.declaration.models.training import Training
+from stampworks.declaration.values import Name, Region, ReleaseName, Whole
+
+VERSION: Final = 1
+
+
+class Declaration(Section):
+    """A training cluster, as a person declares it."""
+
+    extends: str = Field(
+        default="",
+        description="A base file, relative to this one: mappings are merged with it, everything else replaces it.",
+        json_schema_extra=IN_PLACE,
+    )
+    version: Annotated[Literal[1], Whole] = Field(
+        description="The version of this format: 1.", json_schema_extra=IN_PLACE
+    )
+    name: Name = Field(
+        description="What the cluster is called; another name is another cluster.", json_schema_extra=REFUSE
+    )
+    cloud: Cloud = Field(description="Where the cluster is stamped.", json_schema_extra=REFUSE)
+    region: Region = Field(
+        default="",
+        description="The cloud's region; a cloud that has regions needs one.",
+        json_schema_extra=REFUSE,
+    )
+    release: ReleaseName = Field(
+        default="",
+        description='The catalog\'s name of the software release, in quotes ("2026.11"); without it, the newest.',
+        json_schema_extra=ROLL,
+    )
+    tags: Annotated[tuple[Tag, ...], FromList] = Field(
+        default=(),
+        description="What bills are read by, as owner or cost-centre: on all that a cloud makes for the cluster.",
+        json_schema_extra=IN_PLACE,
+    )
+    budget: Budget = Field(
+        default=Budget(), description="What it may cost, and who is told in time.", json_schema_extra=IN_PLACE
+    )
+    logs: Logs = Field(default=Logs(), description="What nodes say, kept apart from them.", json_schema_extra=IN_PLACE)
+    network: Network = Field(
+        default=Network(), description="Which addresses the cluster takes.", json_schema_extra=REFUSE
+    )
+    pools: Annotated[tuple[Pool, ...], FromList] = Field(
+        min_length=1,
+        description="The nodes, by machine and use; a new pool goes behind the others, for addresses follow the order.",
+        json_schema_extra=IN_PLACE,
+    )
+    fabric: Fabric = Field(default=Fabric(), description="The network between the GPUs.", json_schema_extra=REPLACE)
+    storage: Annotated[tuple[Storage, ...], FromList] = Field(
+        default=(),
+        description="File systems that every node mounts; a protected one cannot be taken out.",
+        json_schema_extra=IN_PLACE,
+    )
+    users: Annotated[tuple[User, ...], FromList] = Field(
+        default=(), description="The people who may log in and submit jobs.", json_schema_extra=IN_PLACE
+    )
+    scheduler: Scheduler = Field(
+        default=Scheduler(), description="What runs the jobs, and by which rules.", json_schema_extra=REFUSE
+    )
+    proof: Proof = Field(
+        default=Proof(), description="How it is proven before anything may rely on it.", json_schema_extra=IN_PLACE
+    )
+    roll: Roll = Field(default=Roll(), description="How nodes that run are made anew.", json_schema_extra=IN_PLACE)
+    training: Training = Field(
+        default=Training(),
+        description="What a training run takes where nobody says it.",
+        json_schema_extra=IN_PLACE,
+    )
+    extras: Extras = Field(default=Extras(), description="Roles and checks of your own.", json_schema_extra=IN_PLACE)

@@ -1,0 +1,128 @@
+"""What runs the jobs: its queues, who may use them, and what a Kubernetes is extended by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from stampworks.plan.marks import FIRST, RELEASE, UNORDERED, WORDS
+
+STATE_DIRECTORY = "/var/lib/stampworks/state"
+"""Where the controller has the volume with what only the scheduler knows."""
+
+KEPT: Mapping[str, str] = {"slurm": "queue and accounting", "kubernetes": "the state of Kubernetes"}
+"""What is in that volume, by the kind of the scheduler."""
+
+PROOF_TAINT = "stampworks/proof"
+"""Of nodes that a proof has for itself."""
+
+UNPROVEN_TAINT = "stampworks/unproven"
+"""Of nodes of a Kubernetes that take no pods before they have passed."""
+
+WORKLOADS_IMAGE = "localhost/stampworks/workloads:1"
+"""What pods of bundled workloads start from, on nodes that bring the programs themselves."""
+
+SchedulerKind = Literal["slurm", "kubernetes"]
+Preemption = Literal["off", "requeue", "cancel"]
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A partition of Slurm, a LocalQueue of Kubernetes."""
+
+    name: str
+    pools: tuple[str, ...] = field(metadata=UNORDERED)
+    default: bool
+    time_limit_minutes: int
+    """0 means no limit."""
+    priority: str
+    """Name of the priority its jobs get when they ask for none; empty for none."""
+
+
+@dataclass(frozen=True)
+class Priority:
+    """A QOS of Slurm, a WorkloadPriorityClass of Kubernetes."""
+
+    name: str
+    weight: int
+    preempts: tuple[str, ...] = field(metadata=UNORDERED)
+
+
+@dataclass(frozen=True)
+class Account:
+    name: str
+    users: tuple[str, ...] = field(metadata=UNORDERED)
+    share: int
+    accelerators_max: int
+    """0 means no limit."""
+
+
+@dataclass(frozen=True)
+class User:
+    name: str
+    uid: int
+    accounts: tuple[str, ...] = field(metadata=FIRST)
+    """The first one is charged where a job names none."""
+
+
+@dataclass(frozen=True)
+class Image:
+    part: str
+    """Of an add-on's values, the one that names it."""
+    name: str
+    tag: str
+    digest: str
+    """Empty where no source says it."""
+
+
+@dataclass(frozen=True)
+class AddOn:
+    """What a Kubernetes is extended by, at the version of the release."""
+
+    name: str
+    what: str = field(metadata=WORDS)
+    by: Literal["helm", "cloud", "hand"]
+    """Who installs it: a release of Helm of ours, the cloud, or whoever runs the cluster."""
+    chart: str = field(metadata=RELEASE)
+    """Empty where nobody publishes one."""
+    repository: str = field(metadata=RELEASE)
+    version: str = field(metadata=RELEASE)
+    namespace: str
+    needs: tuple[str, ...]
+    """Those of the others that it comes after."""
+    images: tuple[Image, ...] = field(metadata=RELEASE)
+    driver: str = field(default="", metadata=RELEASE)
+    """The version of the driver that the GPU operator brings; empty where nodes have one."""
+    mig_strategy: str = ""
+    mig_profile: str = ""
+    """Into which parts it divides accelerators; empty where it leaves them whole."""
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    kind: SchedulerKind
+    accounting: bool
+    preemption: Preemption
+    topology: Literal["flat", "tree", "block"]
+    block_nodes: int
+    """Nodes in a base block when topology is block, else 0."""
+    drain_timeout_minutes: int
+    protect: bool
+    """Whether what it keeps may only be deleted after an explicit word."""
+    state_directory: str
+    """Where it keeps what only it knows: a volume apart from the controller's disk."""
+    queues: tuple[Queue, ...] = field(metadata=UNORDERED)
+    priorities: tuple[Priority, ...] = field(metadata=UNORDERED)
+    accounts: tuple[Account, ...] = field(metadata=UNORDERED)
+    database: Literal["head", "managed"] = "head"
+    """Who runs the one of the accounting: managed is the cloud."""
+    addons: tuple[AddOn, ...] = ()
+    """Of a Kubernetes, in the order in which they are installed."""
+    workloads_image: str = field(default="", metadata=RELEASE)
+    """What proofs and runs start from; empty where nodes have the programs themselves."""
+
+    @property
+    def queue_directory(self) -> str:
+        """Where slurmctld keeps the queue."""
+        return f"{self.state_directory}/slurmctld"
