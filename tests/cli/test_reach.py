@@ -9,7 +9,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 from stampworks.cli import exits
@@ -171,38 +173,38 @@ def test_a_missing_program_of_this_machine(
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_cancels_its_job(cluster: StandIn, project: Path, number: signal.Signals) -> None:
-    """srun on the head would outlive its ssh: the job is cancelled by its own name, quietly."""
-    command = in_a_process(cluster, ["run", "--", "sh", "-c", "echo on; exec sleep 60"])
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, start_new_session=True
-    ) as process:
+@contextlib.contextmanager
+def running(cluster: StandIn, script: str) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]]:
+    """A run whose command has begun: its process, what it says, and its errors."""
+    command = in_a_process(cluster, ["run", "--", "sh", "-c", f"echo on; {script}"])
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == b"on\n"
+        yield process, process.stdout, process.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_cancels_its_job(cluster: StandIn, project: Path, number: signal.Signals) -> None:
+    """srun on the head would outlive its ssh: the job is cancelled by its own name, quietly."""
+    with running(cluster, "exec sleep 60") as (process, _, errors):
         # a terminal sends to the whole foreground group, a service manager to the one process
         os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
         assert process.wait(timeout=30) == 128 + number
         end_group(process.pid)
-        assert b"Traceback" not in process.stderr.read()
+        assert b"Traceback" not in errors.read()
     [name] = [word for word in (cluster.folder / "srun").read_text().splitlines() if word.startswith("--job-name=")]
     assert (cluster.folder / "scancel").read_text() == f"--name={name.removeprefix('--job-name=')}\n"
 
 
 def test_a_run_whose_reader_leaves_is_cancelled(cluster: StandIn, project: Path) -> None:
     """`stampworks run -- yes | head -1`: ssh would go on for ever, the job too."""
-    command = in_a_process(cluster, ["run", "--", "sh", "-c", "echo on; trap '' PIPE; exec sleep 60"])
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, start_new_session=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline() == b"on\n"
-        process.stdout.close()
+    with running(cluster, "trap '' PIPE; exec sleep 60") as (process, output, errors):
+        output.close()
         assert process.wait(timeout=30) == exits.BROKEN_PIPE
         end_group(process.pid)
-        assert process.stderr.read() == b""
+        assert errors.read() == b""
     assert (cluster.folder / "scancel").read_text().startswith("--name=stampworks-run-")
 
 

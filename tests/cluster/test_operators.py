@@ -97,12 +97,15 @@ def test_a_team_makes_a_trainjob_of_its_own(stack: KubernetesStack) -> None:
 
 
 def test_switched_off_it_is_gone_and_what_runs_goes_on(stack: KubernetesStack) -> None:
-    """Nobody is asked any more who would not answer; the next `up` has nothing to do."""
+    """Nobody is asked any more who would not answer, even after a reboot; the next `up` has nothing to do."""
     assert stack.run("preview", "--refresh", "--expect-no-changes").returncode == 0
     stack.edit(WITH, "kind: kubernetes")
+    stack.end_room()
     stack.up()
     hooks = stack.kubectl("get", "validatingwebhookconfigurations", "--output=name").split()
     assert not [each for each in hooks if "trainer" in each]
+    settings = stack.state / "rooms" / stack.cluster / "kubernetes" / "trainer.yaml"
+    assert not settings.exists()  # by which it is known, and no server asked, that there is nothing to take away
     found = asked(stack, "submit", "training", "afterwards", *TINY, "--set", "steps=5", "--wait")
     assert found["state"] == "finished", found
     assert stack.run("preview", "--refresh", "--expect-no-changes").returncode == 0

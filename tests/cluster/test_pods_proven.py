@@ -127,6 +127,7 @@ paths = sorted(path.replace("/bin/", "/usr/bin/", 1) if path.startswith("/bin/")
 work(False, {IMAGE: {"copies": paths, "directories": directories, "links": links}})
 """
 """Programs and what they need, as an image of `workloads/Containerfile` has them; without torch."""
+VOLUME, TEAM = "PersistentVolume", "research"
 
 
 @pytest.fixture
@@ -139,10 +140,13 @@ def measured(stack: KubernetesStack) -> str:
     del plan["rules"]
     plan["scheduler"]["workloads_image"] = IMAGE
     (stack.folder / "image.json").write_text(json.dumps(plan))
-    objects = kubernetes.objects(from_dict(Plan, plan))
-    ours = [each for each in objects if "stampworks-proof" in json.dumps([each["metadata"], each.get("spec", {})])]
-    for each in ours:
-        stack.kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", text=json.dumps(each))
+    # on a cloud, where alone nodes have no programs, a driver brings file systems to whoever measures, too
+    of_team = [each for each in kubernetes.objects(from_dict(Plan, plan)) if each["kind"].startswith(VOLUME)]
+    for each in of_team:
+        text = json.dumps(each)
+        if TEAM in text:
+            own = text.replace(TEAM, kubernetes.PROOF)
+            stack.kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", text=own)
     return "image.json"
 
 

@@ -20,7 +20,7 @@ from stampworks import configuration, planning
 from stampworks.clouds.local import members, room
 from stampworks.configuration import Look, Recap, drift
 from stampworks.declaration import load_value
-from stampworks.plan import Plan, Release, Roster
+from stampworks.plan import Plan, Roster
 from stampworks.provider.node_image import ensure_node_image
 from stampworks.schedulers import slurm
 
@@ -51,13 +51,6 @@ Edit = Callable[[dict[str, Any]], None]
 SECRETS = {"slurm_key": "a-key-of-the-tests" * 20, "database_password": "pass0word"}
 
 
-def image_with_more(release: Release, boot: Sequence[str]) -> room.Image:
-    """What a machine of a cloud finds in its repositories, and a node that has none must have from the beginning."""
-    more = ("more", (*boot, "python3-venv"))
-    made = replace(release, packages=(*release.packages, more))
-    return ensure_node_image(made, configuration.install_digest(), print)
-
-
 @dataclass
 class Cluster:
     """Nodes, and what one does to them."""
@@ -82,6 +75,13 @@ class Cluster:
     @property
     def roster(self) -> Roster:
         return members.members(self.plan.name, "")
+
+    @property
+    def share(self) -> Path:
+        """What the nodes have as /exports/shared."""
+        folder = room.read_folder(self.plan.name, "exports", "shared")
+        assert folder is not None
+        return Path(folder)
 
     def play(self, edit: Edit = lambda _: None) -> Recap:
         """Runs site.yml; edit may spoil the inventory before."""
@@ -137,10 +137,8 @@ class Cluster:
         member = next(each for each in self.roster.members if each.name == node)
         work = {"sources": on_node.sources(name), "arguments": arguments, "check": check}
         script = Path(f"/exports/shared/{uuid.uuid4().hex}.json")
-        room_share = room.read_folder(self.plan.name, "exports", "shared")
-        assert room_share is not None
-        (Path(room_share) / script.name).write_text(json.dumps(work))
-        (Path(room_share) / "bootstrap.py").write_text(on_node.BOOTSTRAP)
+        (self.share / script.name).write_text(json.dumps(work))
+        (self.share / "bootstrap.py").write_text(on_node.BOOTSTRAP)
         said = self.shell(member.name, f"python3 -IS /exports/shared/bootstrap.py <{script}")
         answer: dict[str, Any] = json.loads(said)
         return answer
@@ -152,20 +150,32 @@ def plan_of(name: str, count: int = 3, **fields: Any) -> Plan:
 
 
 @contextlib.contextmanager
-def stamped(plan: Plan, folder: Path) -> Iterator[Cluster]:
-    """A configured cluster, gone afterwards."""
+def booted(plan: Plan, folder: Path, more: Sequence[str] = ()) -> Iterator[Cluster]:
+    """Nodes that no playbook has run on, gone afterwards.
+
+    A machine of a cloud finds more packages in its repositories; a node, which has none, has them from the beginning.
+    """
     key = folder / "id"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
-    image = ensure_node_image(plan.release, configuration.install_digest(), print)
+    beside = (("more", (*more, "python3-venv")),) if more else ()
+    release = replace(plan.release, packages=(*plan.release.packages, *beside))
+    image = ensure_node_image(release, configuration.install_digest(), print)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
         made = Cluster(plan, key, image)
         try:
             made.boot()
-            made.play()
             yield made
         finally:
             room.remove_room(plan.name, CLAIM)
+
+
+@contextlib.contextmanager
+def stamped(plan: Plan, folder: Path) -> Iterator[Cluster]:
+    """A configured cluster, gone afterwards."""
+    with booted(plan, folder) as made:
+        made.play()
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import shlex
-import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,13 +16,12 @@ from typing import Any
 
 import pytest
 from stampworks import configuration, planning
-from stampworks.clouds.local import room
 from stampworks.configuration import Look, PlaybookFailed, Recap
 from stampworks.declaration import load_value
 from stampworks.plan import Attached, Plan
 from stampworks.schedulers import slurm
 
-from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, Edit, image_with_more, plan_of
+from tests.playbooks.conftest import SECRETS, Cluster, Edit, booted, plan_of
 from tests.playbooks.sources import PLUGIN, source
 
 pytestmark = pytest.mark.cluster
@@ -76,14 +74,12 @@ class Amazon:
 
     cluster: Cluster
     plan: Plan
-    share: Path
-    """What the node has as /exports/shared."""
 
     def __post_init__(self) -> None:
         self.sources = {
-            "libjwt_source": source("libjwt", self.share, LIBRARY, ["make", "install"], ["made/"]),
-            "slurm_build_source": source("slurm", self.share, DAEMONS, ["make", "install"], ["made/"]),
-            "pyxis_source": source("pyxis", self.share, PLUGIN, ["make"], ["spank_pyxis.so"]),
+            "libjwt_source": source("libjwt", self.cluster.share, LIBRARY, ["make", "install"], ["made/"]),
+            "slurm_build_source": source("slurm", self.cluster.share, DAEMONS, ["make", "install"], ["made/"]),
+            "pyxis_source": source("pyxis", self.cluster.share, PLUGIN, ["make"], ["spank_pyxis.so"]),
         }
 
     def inventory(self, edit: Edit = lambda _: None) -> dict[str, Any]:
@@ -172,34 +168,23 @@ def amazon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Amazon]:
     plan = planning.plan(load_value(RENTED, "test"))
     without = tuple(each for each in plan.release.hardware if each.name not in ("scratch", "torch"))
     plan = dataclasses.replace(plan, release=dataclasses.replace(plan.release, hardware=without))
-    key = folder / "id"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
     tools = ("build-essential", "git", "dnf", "dnf-plugins-core", "rpm", "createrepo-c")
-    with pytest.MonkeyPatch.context() as patch:
-        image = image_with_more(local.release, tools)
-        patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
-        cluster = Cluster(local, key, image)
-        try:
-            cluster.boot()
-            share = room.read_folder(local.name, "exports", "shared")
-            assert share is not None
-            made = Amazon(cluster, plan, Path(share))
-            repository(made.shell, Path(share), plan)
-            made.shell("git config --system safe.directory '*'")  # the repositories belong to whoever runs the tests
-            made.shell('rm /etc/os-release; printf \'ID="amzn"\\nVERSION_ID="2023"\\n\' >/etc/os-release')
-            made.shell(f"printf %s {shlex.quote(PYTHON)} >/usr/local/bin/python-of-amazon")
-            made.shell("chmod 755 /usr/local/bin/python-of-amazon; mkdir -p /etc/yum.repos.d")
-            made.shell("printf '[main]\\ngpgcheck=False\\nreleasever=2023\\nbest=True\\n' >/etc/dnf/dnf.conf")
-            made.shell("printf '[main]\\nenabled = false\\n' >/etc/dnf/plugins/local.conf")
-            tests = "[tests]\\nname=tests\\nbaseurl=file:///exports/shared/rpms\\ngpgcheck=0\\n"
-            made.shell(f"printf '{tests}' >/etc/yum.repos.d/tests.repo; dnf -q -y install kernel6.12-{KERNEL}")
-            made.shell("mkdir /tmp/modules; mount --bind /tmp/modules /sys/module")
-            for module, version in {"nvidia": "580.126.20", "efa": "3.3.1", "lustre": "2.15.6"}.items():
-                made.shell(f"mkdir /sys/module/{module}; echo {version} >/sys/module/{module}/version")
-            made.play()
-            yield made
-        finally:
-            room.remove_room(local.name, CLAIM)
+    with booted(local, folder, tools) as cluster:
+        made = Amazon(cluster, plan)
+        repository(made.shell, cluster.share, plan)
+        made.shell("git config --system safe.directory '*'")  # the repositories belong to whoever runs the tests
+        made.shell('rm /etc/os-release; printf \'ID="amzn"\\nVERSION_ID="2023"\\n\' >/etc/os-release')
+        made.shell(f"printf %s {shlex.quote(PYTHON)} >/usr/local/bin/python-of-amazon")
+        made.shell("chmod 755 /usr/local/bin/python-of-amazon; mkdir -p /etc/yum.repos.d")
+        made.shell("printf '[main]\\ngpgcheck=False\\nreleasever=2023\\nbest=True\\n' >/etc/dnf/dnf.conf")
+        made.shell("printf '[main]\\nenabled = false\\n' >/etc/dnf/plugins/local.conf")
+        tests = "[tests]\\nname=tests\\nbaseurl=file:///exports/shared/rpms\\ngpgcheck=0\\n"
+        made.shell(f"printf '{tests}' >/etc/yum.repos.d/tests.repo; dnf -q -y install kernel6.12-{KERNEL}")
+        made.shell("mkdir /tmp/modules; mount --bind /tmp/modules /sys/module")
+        for module, version in {"nvidia": "580.126.20", "efa": "3.3.1", "lustre": "2.15.6"}.items():
+            made.shell(f"mkdir /sys/module/{module}; echo {version} >/sys/module/{module}/version")
+        made.play()
+        yield made
 
 
 def test_packages_come_in_the_versions_of_the_release(amazon: Amazon) -> None:

@@ -18,18 +18,16 @@ from pathlib import Path
 import pytest
 from stampworks import configuration, operations, planning
 from stampworks.clouds.aws import members, tags
-from stampworks.clouds.local import room
 from stampworks.configuration import Recap
 from stampworks.declaration import load_value
 from stampworks.operations import remote, run
 from stampworks.plan import Plan, Roster
-from stampworks.provider.node_image import ensure_node_image
 from stampworks.schedulers import slurm
 
 from tests.clouds.aws import booting
 from tests.clouds.aws.simulated import REGION, Simulated, simulated_aws
 from tests.playbooks import tunnel
-from tests.playbooks.conftest import CLAIM, DECLARATION, SECRETS, Cluster, plan_of
+from tests.playbooks.conftest import DECLARATION, SECRETS, booted, plan_of
 
 METADATA = "169.254.169.254"
 
@@ -70,30 +68,21 @@ def started(aws: Simulated, plan: Plan, here: Roster) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def handed_over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Plan, Roster]]:
     folder, name = tmp_path_factory.mktemp("handover"), f"t{uuid.uuid4().hex[:8]}"
-    key = folder / "id"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
-    local = plan_of(name, count=2)
-    image = ensure_node_image(local.release, configuration.install_digest(), print)
-    machines = Cluster(local, key, image)
-    with pytest.MonkeyPatch.context() as patch, simulated_aws() as aws:
-        patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
+    nodes = booted(plan_of(name, count=2), folder)
+    with nodes as machines, pytest.MonkeyPatch.context() as patch, simulated_aws() as aws:
         for variable, value in aws.environment.items():
             patch.setenv(variable, value)
-        try:
-            machines.boot()
-            plan, here = plan_on_aws(name), machines.roster
-            addresses = started(aws, plan, here)
-            parameter = tags.identity_parameter(name)
-            aws.client("ssm").put_parameter(Name=parameter, Value=key.read_text(), Type="SecureString")
-            (folder / "tunnels.json").write_text(json.dumps({"reach": here.reach, "addresses": addresses}))
-            (folder / "aws").write_text(f'#!/bin/sh\nexec {sys.executable} -IS {tunnel.__file__} "$@"\n')
-            (folder / "aws").chmod(0o755)
-            patch.setenv("PATH", str(folder), prepend=":")
-            patch.setenv("TUNNELS", str(folder / "tunnels.json"))
-            members.join(name, REGION, {"gpu": ("gpu-001", "gpu-002")})
-            yield plan, members.members(name, REGION)
-        finally:
-            room.remove_room(name, CLAIM)
+        plan, here = plan_on_aws(name), machines.roster
+        addresses = started(aws, plan, here)
+        parameter = tags.identity_parameter(name)
+        aws.client("ssm").put_parameter(Name=parameter, Value=machines.key.read_text(), Type="SecureString")
+        (folder / "tunnels.json").write_text(json.dumps({"reach": here.reach, "addresses": addresses}))
+        (folder / "aws").write_text(f'#!/bin/sh\nexec {sys.executable} -IS {tunnel.__file__} "$@"\n')
+        (folder / "aws").chmod(0o755)
+        patch.setenv("PATH", str(folder), prepend=":")
+        patch.setenv("TUNNELS", str(folder / "tunnels.json"))
+        members.join(name, REGION, {"gpu": ("gpu-001", "gpu-002")})
+        yield plan, members.members(name, REGION)
 
 
 def play(plan: Plan, roster: Roster, said: list[str]) -> Recap:

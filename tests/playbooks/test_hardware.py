@@ -17,13 +17,12 @@ from typing import Any
 
 import pytest
 from stampworks import catalog, configuration, planning
-from stampworks.clouds.local import room
 from stampworks.configuration import Look, PlaybookFailed, Recap
 from stampworks.declaration import load_value
 from stampworks.plan import Plan, Software
 from stampworks.schedulers import slurm
 
-from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, Edit, image_with_more, plan_of
+from tests.playbooks.conftest import SECRETS, Cluster, Edit, booted, plan_of
 from tests.playbooks.sources import PLUGIN, TOOL, source
 from tests.playbooks.test_wheels import wheel
 
@@ -85,14 +84,12 @@ class Equipped:
     plan: Plan
     lock: Path
     """Of the role torch."""
-    share: Path
-    """What the nodes have as /exports/shared."""
 
     def __post_init__(self) -> None:
         perf = ["build/all_reduce_perf", "build/sendrecv_perf"]
         self.sources = {
-            "pyxis_source": source("pyxis", self.share, PLUGIN, ["make"], ["spank_pyxis.so"]),
-            "nccl_source": source("nccl-tests", self.share, TOOL, ["make", *perf], perf),
+            "pyxis_source": source("pyxis", self.cluster.share, PLUGIN, ["make"], ["spank_pyxis.so"]),
+            "nccl_source": source("nccl-tests", self.cluster.share, TOOL, ["make", *perf], perf),
         }
 
     def inventory(self, edit: Edit = lambda _: None) -> dict[str, Any]:
@@ -192,42 +189,30 @@ def pci_device(folder: Path, kind: str, control: int | None) -> None:
 def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Equipped]:
     """A node with a repository, and with what its kernel says of its modules in the test's hands."""
     folder, plan, local = tmp_path_factory.mktemp("hardware"), rented(), plan_of(f"t{uuid.uuid4().hex[:8]}", 1)
-    key = folder / "id"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
-    image = image_with_more(local.release, (*plan.release.boot, *BUILT_WITH, "libslurm-dev", "pciutils"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
-        cluster = Cluster(local, key, image)
-        try:
-            cluster.boot()
-            share = room.read_folder(local.name, "exports", "shared")
-            assert share is not None
-            repository(Path(share) / "repository", plan)
-            lock = folder / "lock.txt"
-            lock.write_text("".join(wheel(Path(share) / "wheels", *each) for each in TORCH.items()))
-            made = Equipped(cluster, plan, lock, Path(share))
-            for node in ("head", NODE):  # the repositories belong to whoever runs the tests
-                cluster.shell(node, "git config --system safe.directory '*'")
-            made.shell("printf '[global]\nno-index = true\nfind-links = /exports/shared/wheels\n' >/etc/pip.conf")
-            made.shell(
-                "echo 'deb [trusted=yes] file:/exports/shared/repository ./' >/etc/apt/sources.list.d/tests.list"
-            )
-            made.shell("useradd alice; mkdir /tmp/modules; mount --bind /tmp/modules /sys/module")
-            loaded = {"nvidia": dict(plan.release.hardware[0].packages)["nvidia-driver-cuda"], "efa": "3.3.1"}
-            for module, version in loaded.items():
-                made.shell(f"mkdir /sys/module/{module}; echo {version} >/sys/module/{module}/version")
-            made.shell("apt-get -qq update; apt-get -qq install linux-image-cloud-amd64")
-            for device, (kind, control) in DEVICES.items():
-                pci_device(Path(share) / "pci/devices" / device, kind, control)
-            made.shell("cp -r /exports/shared/pci /tmp/pci; mount --bind /tmp/pci /sys/bus/pci")
-            made.shell("mkdir /tmp/groups; mount --bind /tmp/groups /sys/kernel/iommu_groups")
-            made.shell("echo quiet >/tmp/cmdline; mount --bind /tmp/cmdline /proc/cmdline")
-            made.shell("printf '#!/bin/sh\necho updated >>/tmp/grub\n' >/usr/sbin/update-grub")
-            made.shell("chmod 755 /usr/sbin/update-grub")
-            made.play()
-            yield made
-        finally:
-            room.remove_room(local.name, CLAIM)
+    with booted(local, folder, (*plan.release.boot, *BUILT_WITH, "libslurm-dev", "pciutils")) as cluster:
+        share = cluster.share
+        repository(share / "repository", plan)
+        lock = folder / "lock.txt"
+        lock.write_text("".join(wheel(share / "wheels", *each) for each in TORCH.items()))
+        made = Equipped(cluster, plan, lock)
+        for node in ("head", NODE):  # the repositories belong to whoever runs the tests
+            cluster.shell(node, "git config --system safe.directory '*'")
+        made.shell("printf '[global]\nno-index = true\nfind-links = /exports/shared/wheels\n' >/etc/pip.conf")
+        made.shell("echo 'deb [trusted=yes] file:/exports/shared/repository ./' >/etc/apt/sources.list.d/tests.list")
+        made.shell("useradd alice; mkdir /tmp/modules; mount --bind /tmp/modules /sys/module")
+        loaded = {"nvidia": dict(plan.release.hardware[0].packages)["nvidia-driver-cuda"], "efa": "3.3.1"}
+        for module, version in loaded.items():
+            made.shell(f"mkdir /sys/module/{module}; echo {version} >/sys/module/{module}/version")
+        made.shell("apt-get -qq update; apt-get -qq install linux-image-cloud-amd64")
+        for device, (kind, control) in DEVICES.items():
+            pci_device(share / "pci/devices" / device, kind, control)
+        made.shell("cp -r /exports/shared/pci /tmp/pci; mount --bind /tmp/pci /sys/bus/pci")
+        made.shell("mkdir /tmp/groups; mount --bind /tmp/groups /sys/kernel/iommu_groups")
+        made.shell("echo quiet >/tmp/cmdline; mount --bind /tmp/cmdline /proc/cmdline")
+        made.shell("printf '#!/bin/sh\necho updated >>/tmp/grub\n' >/usr/sbin/update-grub")
+        made.shell("chmod 755 /usr/sbin/update-grub")
+        made.play()
+        yield made
 
 
 def test_packages_come_in_the_versions_of_the_release(equipped: Equipped) -> None:
@@ -294,7 +279,7 @@ def test_another_commit_is_built_and_what_it_no_longer_makes_goes(equipped: Equi
     """So are programs that somebody exchanged, or that were built with another version of a package."""
     second = TOOL | {"tool.c": TOOL["tool.c"].replace("first", "second")}
     perf = ["build/all_reduce_perf"]
-    made = source("nccl-tests", equipped.share, second, ["make", *perf], perf)
+    made = source("nccl-tests", equipped.cluster.share, second, ["make", *perf], perf)
     first = equipped.sources["nccl_source"]["commit"]
     said = equipped.built(check=True, **made)["drift"]
     assert said[0] == f"nccl-tests was built with commit {first}, it must be {made['commit']}"
@@ -313,7 +298,9 @@ def test_another_commit_is_built_and_what_it_no_longer_makes_goes(equipped: Equi
 def test_what_cannot_be_built_changes_nothing(equipped: Equipped) -> None:
     """And says why: a compiler's error, a file that is not made, no such commit, no repository, a name that moves."""
     wrong = TOOL | {"tool.c": "int main(void) { return nothing; }\n"}
-    made = source("nccl-tests", equipped.share, wrong, ["make", "build/all_reduce_perf"], ["build/all_reduce_perf"])
+    made = source(
+        "nccl-tests", equipped.cluster.share, wrong, ["make", "build/all_reduce_perf"], ["build/all_reduce_perf"]
+    )
     look = "cat /usr/local/bin/*_perf /var/lib/stampworks/built/nccl-tests.json | sha256sum; ls /var/tmp"
     before = equipped.shell(look)
     called = f"nccl-tests v1 ({made['commit'][:12]}): "
@@ -338,7 +325,9 @@ def test_what_cannot_be_built_changes_nothing(equipped: Equipped) -> None:
 
 def test_a_failed_build_stops_the_play(equipped: Equipped) -> None:
     """With what the compiler said."""
-    wrong = source("pyxis", equipped.share, PLUGIN | {"plugin.c": "nothing here;\n"}, ["make"], ["spank_pyxis.so"])
+    wrong = source(
+        "pyxis", equipped.cluster.share, PLUGIN | {"plugin.c": "nothing here;\n"}, ["make"], ["spank_pyxis.so"]
+    )
     refused = equipped.refused(lambda inventory: inventory["vars"].update(pyxis_source=wrong))
     assert "pyxis : Build pyxis for the node's Slurm" in refused
     assert f"pyxis v1 ({wrong['commit'][:12]}): make: exit code 2: " in refused

@@ -30,7 +30,7 @@ from stampworks.schedulers import slurm
 
 from tests.clouds.aws import metadata
 from tests.clouds.aws.simulated import REGION, Simulated, served, simulated_aws
-from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, image_with_more, plan_of
+from tests.playbooks.conftest import SECRETS, Cluster, booted, plan_of
 from tests.playbooks.test_handover import METADATA, plan_on_aws
 
 CLONE_NEWNET = 0x40000000
@@ -87,16 +87,10 @@ def scene(whole: tuple[Scene, Path], monkeypatch: pytest.MonkeyPatch) -> Scene:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Path]]:
     folder, name = tmp_path_factory.mktemp("joining"), f"t{uuid.uuid4().hex[:8]}"
-    key = folder / "id"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
     local, plan = plan_of(name, count=2), plan_on_aws(name, count_min=1)
-    image = image_with_more(local.release, plan.release.boot)
-    machines = Cluster(local, key, image)
     with ExitStack() as stack:
+        machines = stack.enter_context(booted(local, folder, plan.release.boot))
         patch, aws = stack.enter_context(pytest.MonkeyPatch.context()), stack.enter_context(simulated_aws())
-        patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
-        stack.callback(room.remove_room, name, CLAIM)
-        machines.boot()
         here = machines.roster
         elastic = next(each for each in here.members if each.name == "gpu-002")
         patch.setattr(Instance, "private_ip_address", property(lambda _: elastic.address))

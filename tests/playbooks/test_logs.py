@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import time
 import uuid
 from collections.abc import Iterator
@@ -14,14 +13,13 @@ from typing import Any
 
 import pytest
 from stampworks import configuration, planning
-from stampworks.clouds.local import room
 from stampworks.configuration import Look, Recap
 from stampworks.declaration import load_value
 from stampworks.plan import Plan, log_group
 from stampworks.schedulers import slurm
 
 from tests.clouds.aws.simulated import REGION, Simulated, served, simulated_aws
-from tests.playbooks.conftest import CLAIM, DECLARATION, SECRETS, Cluster, image_with_more, plan_of
+from tests.playbooks.conftest import DECLARATION, SECRETS, Cluster, booted, plan_of
 from tests.playbooks.test_joining import ENDPOINT, listening
 
 pytestmark = pytest.mark.cluster
@@ -87,18 +85,13 @@ class Telling:
 def telling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Telling]:
     """A node whose service has started, before there is anything to hand over to."""
     folder, name = tmp_path_factory.mktemp("logs"), f"t{uuid.uuid4().hex[:8]}"
-    key = folder / "id"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
     pools = [{"name": "gpu", "machine": "m7i", "count": 1}]
     declared = {**DECLARATION, "name": name, "cloud": "aws", "region": REGION, "pools": pools, "storage": []}
     local, plan = plan_of(name, 1), planning.plan(load_value(declared, "test"))
     [packages] = (packages for role, packages in plan.release.packages if role == "logs")
-    cluster = Cluster(local, key, image_with_more(local.release, (*packages, "systemd")))
     with ExitStack() as stack:
-        patch, aws = stack.enter_context(pytest.MonkeyPatch.context()), stack.enter_context(simulated_aws())
-        patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
-        stack.callback(room.remove_room, name, CLAIM)
-        cluster.boot()
+        cluster = stack.enter_context(booted(local, folder, (*packages, "systemd")))
+        aws = stack.enter_context(simulated_aws())
         gateway = local.network.gateway
         stack.enter_context(
             served(aws.application, stack.enter_context(listening(cluster.roster.reach, gateway, 5000)))

@@ -14,13 +14,11 @@ from typing import Any
 
 import pytest
 from stampworks import configuration, planning
-from stampworks.clouds.local import room
 from stampworks.declaration import load_value
 from stampworks.plan import Attached, Mount, Plan, Software
-from stampworks.provider.node_image import ensure_node_image
 from stampworks.schedulers import slurm
 
-from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, plan_of
+from tests.playbooks.conftest import SECRETS, Cluster, booted, plan_of
 from tests.playbooks.test_hardware import GOLDEN, NEWER, NODE, package
 
 pytestmark = pytest.mark.cluster
@@ -132,31 +130,20 @@ def repository(folder: Path, plan: Plan) -> None:
 def mounting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mounting]:
     """After the first run. What would be mounted is there, for nothing here can mount it."""
     folder, plan, local = tmp_path_factory.mktemp("lustre"), rented(), plan_of(f"t{uuid.uuid4().hex[:8]}", 1)
-    key = folder / "id"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
-    image = ensure_node_image(local.release, configuration.install_digest(), print)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
-        cluster = Cluster(local, key, image)
-        try:
-            cluster.boot()
-            share = room.read_folder(local.name, "exports", "shared")
-            assert share is not None
-            repository(Path(share) / "repository", plan)
-            made = Mounting(cluster, plan)
-            source = "deb [trusted=yes] file:/exports/shared/repository ./"
-            made.shell(f"echo '{source}' >/etc/apt/sources.list.d/tests.list; apt-get -qq update")
-            made.shell("mkdir /data /tmp/modules; mount -t tmpfs none /data; mount --bind /tmp/modules /sys/module")
-            made.shell("mkdir /sys/module/lustre; echo 2.15.6 >/sys/module/lustre/version")
-            made.shell("printf '#!/bin/sh\\necho updated >>/tmp/grub\\n' >/usr/sbin/update-grub")
-            made.shell("chmod 755 /usr/sbin/update-grub")
-            (Path(share) / "lnetctl").write_text(LNETCTL)
-            made.shell("cp /exports/shared/lnetctl /usr/local/sbin")
-            made.shell(CARDS)
-            made.play()
-            yield made
-        finally:
-            room.remove_room(local.name, CLAIM)
+    with booted(local, folder) as cluster:
+        repository(cluster.share / "repository", plan)
+        made = Mounting(cluster, plan)
+        source = "deb [trusted=yes] file:/exports/shared/repository ./"
+        made.shell(f"echo '{source}' >/etc/apt/sources.list.d/tests.list; apt-get -qq update")
+        made.shell("mkdir /data /tmp/modules; mount -t tmpfs none /data; mount --bind /tmp/modules /sys/module")
+        made.shell("mkdir /sys/module/lustre; echo 2.15.6 >/sys/module/lustre/version")
+        made.shell("printf '#!/bin/sh\\necho updated >>/tmp/grub\\n' >/usr/sbin/update-grub")
+        made.shell("chmod 755 /usr/sbin/update-grub")
+        (cluster.share / "lnetctl").write_text(LNETCTL)
+        made.shell("cp /exports/shared/lnetctl /usr/local/sbin")
+        made.shell(CARDS)
+        made.play()
+        yield made
 
 
 def test_the_client_of_this_kernel_comes_in_the_releases_version(mounting: Mounting) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,12 +9,10 @@ from typing import Any
 
 import pytest
 from stampworks import configuration
-from stampworks.clouds.local import room
-from stampworks.provider.node_image import ensure_node_image
 from stampworks.schedulers import slurm
 
 from tests.attached import attached
-from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, Edit, plan_of
+from tests.playbooks.conftest import SECRETS, Cluster, Edit, booted, plan_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
@@ -55,20 +52,11 @@ class WithDatabase(Cluster):
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WithDatabase]:
     plan = plan_of(f"t{uuid.uuid4().hex[:8]}", 1, scheduler=SCHEDULER, users=USERS)
-    folder = tmp_path_factory.mktemp("managed")
-    key = folder / "id"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
-    image = ensure_node_image(plan.release, configuration.install_digest(), print)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
-        made = WithDatabase(plan, key, image)
-        try:
-            made.boot()
-            made.shell(SERVER, START)
-            made.play()
-            yield made
-        finally:
-            room.remove_room(plan.name, CLAIM)
+    with booted(plan, tmp_path_factory.mktemp("managed")) as nodes:
+        made = WithDatabase(plan, nodes.key, nodes.image)
+        made.shell(SERVER, START)
+        made.play()
+        yield made
 
 
 def test_no_database_runs_on_the_head(cluster: WithDatabase) -> None:

@@ -11,7 +11,7 @@ import io
 import json
 import os
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,9 +48,14 @@ def bundle(
 ) -> bytes:
     """A compressed archive, the same bytes whenever and wherever it is made of the same."""
     files = {"configure": CONFIGURE.read_bytes(), **dict(_ours())}
+
+    def said(of: Roster) -> dict[str, Any]:
+        made = inventory(plan, of, scheduler_files, check_texts, content, attached, partial=True)
+        return dict(made["all"])
+
     for pool in plan.pools:
         if pool.elastic_nodes:
-            variables, told = _of_pool(plan, roster, scheduler_files, check_texts, content, attached, pool)
+            variables, told = _of_pool(plan, pool, roster, said)
             files[f"pools/{pool.name}.yml"] = as_yaml({"all": {"vars": variables}}).encode()
             files[f"pools/{pool.name}.json"] = json.dumps(told, sort_keys=True).encode()
     if plan.extras.roles:
@@ -75,13 +80,7 @@ def bundle_file(*of: Any) -> Path:
 
 
 def _of_pool(
-    plan: Plan,
-    roster: Roster,
-    scheduler_files: Mapping[str, str],
-    check_texts: Mapping[str, str],
-    content: str,
-    attached: Attached,
-    pool: Group,
+    plan: Plan, pool: Group, roster: Roster, inventory_of: Callable[[Roster], dict[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """All that the inventory would say of a node of the pool but who it is, and what it is told to find that out."""
     elastic = {node.name for each in plan.pools for node in each.elastic_nodes}
@@ -90,7 +89,7 @@ def _of_pool(
     some = Member(pool.elastic_nodes[0].name, pool.name, "", "", addresses, "")
     members = tuple(each for each in roster.members if each.name not in elastic)
     with_it = replace(roster, members=(*members, some), reach=(), proxy=(), identity_file="")
-    said = inventory(plan, with_it, scheduler_files, check_texts, content, attached, partial=True)["all"]
+    said = inventory_of(with_it)
     roles = [role for role, of in said["children"].items() if some.name in of["hosts"]]
     variables = said["vars"] | said["hosts"][some.name] | {"ansible_connection": "local"}
     known = [each for each in variables["cluster_members"] if each["name"] != some.name]

@@ -56,7 +56,6 @@ def objects(plan: Plan) -> list[Manifest]:
     found += _admission(plan)
     if plan.pools:
         found.append(_object("v1", "Namespace", PROOF, labels={"pod-security.kubernetes.io/enforce": "privileged"}))
-        found += [each for who in claimants(plan) if who.name == PROOF for each in _claims(plan, who)]
     return found
 
 

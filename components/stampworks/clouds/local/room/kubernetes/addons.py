@@ -132,14 +132,15 @@ _OF_TRAINER = "run/trainer/k8s-webhook-server/serving-certs"
 """Where it looks for the certificate of its webhooks: below the folder for temporary files, and nowhere else."""
 
 
-def write_settings(folder: Path, kueue: Mapping[str, Any]) -> None:
+def write_settings(folder: Path, kueue: Mapping[str, Any], asked_for: Sequence[str]) -> None:
     """What the daemons read when they start; of Kueue all is handed on that is the same wherever it runs."""
     certificates = folder / "pki" / "webhooks"
     for place in (folder / "etc/kueue/metrics/certs", folder / "run/webhooks", folder / _OF_TRAINER):
         files.make_directory(place, 0o700)
         for name in ("crt", "key"):
             files.write(place / f"tls.{name}", certificates.with_suffix(f".{name}").read_text(), 0o600)
-    for name, port in _PORTS.items():
+    for name in (name for name in names(asked_for) if name in _PORTS):
+        port = _PORTS[name]
         certificate = {"certDir": str(folder / "run/webhooks")} if name in _ALWAYS else {}
         settings = {
             **_OWN[name],
@@ -151,8 +152,13 @@ def write_settings(folder: Path, kueue: Mapping[str, Any]) -> None:
             "leaderElection": {"leaderElect": False},
             "clientConnection": {"qps": 300, "burst": 600},
         }
-        files.write(folder / f"{name}.yaml", json.dumps(settings))
+        files.write(_settings_file(folder, name), json.dumps(settings))
     files.write(folder / "kwok.yaml", "\n---\n".join(_stages()))
+
+
+def _settings_file(folder: Path, name: str) -> Path:
+    """It is there from before the daemon starts until all is removed that calls it, whatever is killed meanwhile."""
+    return folder / f"{name}.yaml"
 
 
 def _stages() -> Iterator[str]:
@@ -180,7 +186,7 @@ def install(room: Room, folder: Path, asked: Kubectl, asked_for: Sequence[str]) 
     # kubectl gives up at once where a kind is so new that the server has said nothing of it yet
     wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]
     asked.until(room, (), f"the server does not take the kinds of {' and '.join(there)}", wait)
-    _remove(room, asked, [name for name in ASKED if name not in asked_for])
+    _remove(room, folder, asked, [name for name in ASKED if name not in asked_for])
     daemons.start(room, parts(folder, asked_for))
     kinds = _KINDS | {ASKED[name] for name in asked_for}
     for name in there:
@@ -191,12 +197,14 @@ def install(room: Room, folder: Path, asked: Kubectl, asked_for: Sequence[str]) 
     return f"{', '.join(first)} and {last}"
 
 
-def _remove(room: Room, asked: Kubectl, left: Sequence[str]) -> None:
+def _remove(room: Room, folder: Path, asked: Kubectl, left: Sequence[str]) -> None:
     """What nobody answers any more would refuse every object, whether it has ended now or with the server before."""
     for name in left:
-        if name in _PORTS:
+        settings = _settings_file(folder, name)
+        if settings.exists():
             hooks = [f"{kind.lower()}/{_hook(name, kind)}" for kind in _WEBHOOKS]
             asked.said(f"cannot remove {name}", ["delete", "--ignore-not-found", *hooks])
+            settings.unlink()
     daemons.end(room, left)
 
 

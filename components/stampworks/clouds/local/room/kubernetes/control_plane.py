@@ -134,7 +134,7 @@ def _ensure(
     certificates.ensure(folder / "pki", _parties(addresses))
     for name in ("controller-manager", "scheduler", "addons"):
         _write_config(folder, name, f"https://127.0.0.1:{API_PORT}")
-    addons.write_settings(folder, kueue)
+    addons.write_settings(folder, kueue, asked_for)
     parts = _parts(room, addresses)
     if daemons.dead(room, _SERVER):
         # What asks the server would take minutes to notice that it is there again: it starts anew, too.
