@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import email
 import json
@@ -14,11 +15,14 @@ from typing import Any
 import pytest
 import yaml
 from stampworks import planning
-from stampworks.clouds.aws import access
-from stampworks.clouds.aws.errors import AwsError
+from stampworks.clouds.aws.session import PERMIT, Api, UnansweredError
 from stampworks.declaration import DeclarationError, load_stack, load_value
+from stampworks.operations import UnknownError
+from stampworks.operations.kubernetes import NotRunningError, reach
 from stampworks.plan import Member, Plan, Roster
 from stampworks.planning import Facts
+from stampworks.provider.handler import Call
+from stampworks.provider.handlers.kubernetes_nodes import KubernetesNodes
 from stampworks.qualification import subject_of
 from stampworks.schedulers import kubernetes
 
@@ -443,18 +447,45 @@ def test_its_server_is_asked_through_a_file_without_a_secret(
     """Nothing where there is none; a program that is not here is named."""
     monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert access.kubectl("test", REGION) == ()
+    with pytest.raises(NotRunningError):
+        reach("test", "aws", REGION)
     made = environment.client("eks").create_cluster(
         name="test", roleArn="arn:aws:iam::123456789012:role/one", resourcesVpcConfig={}
     )["cluster"]
-    with pytest.raises(AwsError, match="there is no kubectl here"):
-        access.kubectl("test", REGION)
+    with pytest.raises(UnknownError) as caught:
+        reach("test", "aws", REGION)
+    assert str(caught.value) == (
+        f"AWS {REGION}: the Kubernetes of cluster test: there is no kubectl here\n"
+        "  hint: install kubectl, and the AWS CLI, which it gets its token from"
+    )
     program = tmp_path / "kubectl"
     program.write_text("#!/bin/sh\n")
     program.chmod(stat.S_IRWXU)
-    command = access.kubectl("test", REGION)
+    command = reach("test", "aws", REGION)
     assert command[:2] == (str(program), "--kubeconfig")
     content = json.loads(Path(command[2]).read_text())
     assert content["clusters"][0]["cluster"]["server"] == made["endpoint"]
     assert content["users"] == [{"name": "test", "user": {"exec": content["users"][0]["user"]["exec"]}}]
     assert os.environ["AWS_SECRET_ACCESS_KEY"] not in Path(command[2]).read_text()
+
+
+def test_a_server_that_nobody_may_ask_for_is_what_operations_hear_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In their own words, and with AWS's; a look at who is there goes by what is known then, and says so."""
+
+    def refuse(_: Api, action: str, **__: Any) -> dict[str, Any]:
+        raise UnansweredError(action, "not permitted (AccessDeniedException: not you)", PERMIT, "AccessDeniedException")
+
+    monkeypatch.setattr(Api, "ask", refuse)
+    why = f"AWS {REGION}: the Kubernetes of cluster test: eks:DescribeCluster: not permitted (AccessDeniedException: "
+    with pytest.raises(UnknownError) as caught:
+        reach("test", "aws", REGION)
+    assert str(caught.value) == (
+        f"{why}not you)\n"
+        "  hint: docs/aws.md says what an `up` has to be allowed; `aws sts get-caller-identity` says who asks"
+    )
+    told: list[str] = []
+    known = {"members": [{"name": "ip-1"}], "drift": [], "endings": []}
+    inputs = {"cluster": "test", "cloud": "aws", "region": REGION, "groups": [{"name": "gpu", "count": 1}]}
+    look = Call("urn", "aws/test", inputs, old_outputs=known, say=told.append)
+    assert asyncio.run(KubernetesNodes().read(look)) == known
+    assert told == [f"nobody can be asked who is there: {why}not you)"]

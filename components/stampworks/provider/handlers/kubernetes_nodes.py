@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from stampworks import plan
-from stampworks.clouds.aws.errors import AwsError
 from stampworks.operations import kubernetes_nodes
 from stampworks.operations.errors import OperationError
 from stampworks.provider.handler import Call, Handler, Property
@@ -47,7 +46,7 @@ class KubernetesNodes(Handler):
         counts = _counts(call.inputs)
         try:
             now = await call.thread(kubernetes_nodes.roster, *_where(call.inputs), counts)
-        except (AwsError, OperationError) as error:
+        except OperationError as error:
             call.progress(f"nobody can be asked who is there: {str(error).splitlines()[0]}")
             return known
         return {"members": list(plan.to_dict(now)["members"]), "drift": list(_missing(now, counts))}
