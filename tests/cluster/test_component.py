@@ -46,7 +46,11 @@ class Recorder(mocks.Mocks):
             "Cluster": {"endpoint": "https://there", "arn": "arn:aws:eks:there:1:cluster/test"}
             | {"certificateAuthority": {"data": "its own"}},
             "LaunchTemplate": {"latestVersion": 1},
-            "KubernetesNodes": {"members": [], "drift": []},
+            "KubernetesNodes": {
+                "members": [],
+                "drift": [],
+                "endings": [{"group": "gpu", "reservation": "cr-1", "at": "2026-12-01T11:30Z", "why": ""}],
+            },
             "LocalControlPlane": {
                 "kubeconfig": "of the administrator",
                 "bootstrap": "of nodes to be",
@@ -226,6 +230,7 @@ def test_nodes_of_eks_are_bought_as_declared(purchase: str) -> None:
     [group] = recorder.inputs("KubernetesNodes", "test")["groups"]
     assert (group["name"], group["count"], group["generation"]) == ("gpu", 4, "test-gpu/1")
     assert (outputs["verdict"], outputs["head"]) == ("pass", "https://there")
+    assert outputs["endings"] == [{"group": "gpu", "reservation": "cr-1", "at": "2026-12-01T11:30Z", "why": ""}]
     kubeconfig = json.loads(outputs["kubeconfig"])
     assert kubeconfig["users"][0]["user"]["exec"]["command"] == "aws"
 

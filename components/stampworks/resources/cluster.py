@@ -155,6 +155,7 @@ class KubernetesNodes(Resource):
     groups: Output[Any]
     members: Output[Any]
     drift: Output[Any]
+    endings: Output[Any]
 
     def __init__(
         self,

@@ -219,8 +219,8 @@ def test_what_a_change_does(rehearse: Rehearse) -> None:
     assert ("update", "NodeGroup", "gpu") in steps(rehearsed, "more nodes")
     assert not {op for op, kind, _ in steps(rehearsed, "more nodes") if kind == "LaunchTemplate"}
     unproven = steps(rehearsed, "unproven on purpose")
-    changed = {("update", "LaunchTemplate", "gpu"), ("update", "NodeGroup", "gpu")}
-    assert unproven == changed | {("delete", kind, "") for kind in ("KubernetesNodes", "Qualification", "SigningKey")}
+    changed = {("update", "LaunchTemplate", "gpu"), ("update", "NodeGroup", "gpu"), ("update", "KubernetesNodes", "")}
+    assert unproven == changed | {("delete", kind, "") for kind in ("Qualification", "SigningKey")}
     assert {("update", "KubernetesNodes", ""), ("update", "Qualification", "")} <= steps(rehearsed, "more nodes")
     assert ("create", "PlacementGroup", "gpu") in steps(rehearsed, "on demand")
     assert {op for op, kind, _ in steps(rehearsed, "another user") if kind in ("Role", "AccessEntry")} == {"create"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from stampworks import plan
+from stampworks import operations, plan
 from stampworks.operations import kubernetes_nodes
 from stampworks.operations.errors import OperationError
 from stampworks.provider.handler import Call, Handler, Property
@@ -28,6 +28,7 @@ class KubernetesNodes(Handler):
     outputs: ClassVar[Mapping[str, Property]] = {
         "members": Property("array", "the nodes, with their addresses"),
         "drift": Property("array", "what is missing, in words"),
+        "endings": Property("array", "capacity that nodes are in and that ends, and when"),
     }
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
@@ -36,7 +37,7 @@ class KubernetesNodes(Handler):
     async def ensure(self, call: Call) -> dict[str, Any]:
         where = _where(call.inputs)
         now = await call.thread(kubernetes_nodes.gather, *where, _counts(call.inputs), call.progress, _PATIENCE_S)
-        return {"members": list(plan.to_dict(now)["members"]), "drift": []}
+        return await _outputs(call, now, ())
 
     async def read(self, call: Call) -> dict[str, Any] | None:
         """Its server may be known to the cluster's network alone: whoever cannot ask it goes by what is known."""
@@ -49,10 +50,20 @@ class KubernetesNodes(Handler):
         except OperationError as error:
             call.progress(f"nobody can be asked who is there: {str(error).splitlines()[0]}")
             return known
-        return {"members": list(plan.to_dict(now)["members"]), "drift": list(_missing(now, counts))}
+        return await _outputs(call, now, _missing(now, counts))
 
     async def delete(self, call: Call) -> None:
         pass  # a list; what it lists is deleted by whoever made it
+
+
+async def _outputs(call: Call, now: plan.Roster, missing: Sequence[str]) -> dict[str, Any]:
+    """When capacity ends no Kubernetes knows: the cloud says it."""
+    endings = await call.thread(operations.endings, now.cloud, now.cluster, now.region)
+    return {
+        "members": list(plan.to_dict(now)["members"]),
+        "drift": list(missing),
+        "endings": [plan.to_dict(each) for each in endings],
+    }
 
 
 def _where(inputs: Mapping[str, Any]) -> tuple[str, str, str]:
