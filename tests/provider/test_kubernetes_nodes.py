@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from stampworks import operations, plan
-from stampworks.operations import kubernetes_nodes
+from stampworks.operations import kubernetes_door, kubernetes_nodes
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers.kubernetes_nodes import KubernetesNodes
 
@@ -18,18 +18,23 @@ ROSTER = plan.Roster("k", "aws", (), "", "", (MEMBER,), "us-east-1")
 
 def call(count: int) -> Call:
     groups = [{"name": "gpu", "count": count, "generation": "1"}]
-    return Call("urn", "aws/k", {**WHERE, "groups": groups})
+    return Call("urn", "aws/k", {**WHERE, "groups": groups, "claims": {}})
 
 
 @pytest.fixture(autouse=True)
-def _world(monkeypatch: pytest.MonkeyPatch) -> None:
+def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Of which clusters the doors were closed."""
+    found: list[str] = []
+
     def endings(*where: str) -> tuple[plan.Ending, ...]:
         assert where == ("aws", "k", "us-east-1")
         return (plan.Ending("gpu", "cr-1", "2026-12-01T11:30Z", ""),)
 
+    monkeypatch.setattr(kubernetes_door, "close", lambda server: found.append(server.cluster))
     monkeypatch.setattr(operations, "endings", endings)
     monkeypatch.setattr(kubernetes_nodes, "gather", lambda *_: ROSTER)
     monkeypatch.setattr(kubernetes_nodes, "roster", lambda *_: ROSTER)
+    return found
 
 
 def test_who_is_there_and_until_when() -> None:
@@ -41,6 +46,14 @@ def test_who_is_there_and_until_when() -> None:
     }
     assert asyncio.run(KubernetesNodes().ensure(call(1))) == expected
     assert asyncio.run(KubernetesNodes().read(call(1))) == expected
+
+
+def test_what_keeps_a_claim_is_closed_before_the_claim_goes(closed: list[str]) -> None:
+    """By an `up` that has other claims; a look ends nothing."""
+    asyncio.run(KubernetesNodes().read(call(1)))
+    assert closed == []
+    asyncio.run(KubernetesNodes().ensure(call(1)))
+    assert closed == ["k"]
 
 
 def test_who_is_missing_is_drift() -> None:

@@ -18,7 +18,7 @@ from stampworks.cluster import clouds, kubernetes
 from stampworks.cluster.plugin import check_plugin
 from stampworks.cluster.stack import plan_of_declaration
 from stampworks.declaration import Declaration
-from stampworks.plan import Attached, Disk, Group, Plan, fingerprint, settled, to_dict
+from stampworks.plan import Attached, Disk, Driven, Group, Plan, fingerprint, settled, to_dict
 from stampworks.plan import Roster as RosterData
 from stampworks.resources import Keyring, KubernetesNodes, Playbook, Qualification, Roll, Roster, SigningKey
 from stampworks.schedulers import kubernetes as scheduling
@@ -36,6 +36,10 @@ OUTPUTS = (
 def _of_group(name: str, generations: Mapping[str, str] | None) -> str:
     """Nothing is known of what an earlier version of the toolkit has rolled."""
     return (generations or {}).get(name, "")
+
+
+def _handle(found: Driven) -> str:
+    return found.handle
 
 
 def _known_endings(ready: Output[Any], endings: Output[Any]) -> Output[list[dict[str, str]]]:
@@ -143,7 +147,7 @@ class Cluster(pulumi.ComponentResource):
         ready: Output[Any] = control_plane.id
         self.endings = Output.from_input([])
         if plan.managed:
-            nodes = self._managed(scheduler, control_plane, storage, of_proofs)
+            nodes = self._managed(scheduler, control_plane, storage, driven, of_proofs)
             ready = self._proof.id
             self.endings = _known_endings(ready, nodes.endings)
         elif plan.pools:
@@ -161,7 +165,12 @@ class Cluster(pulumi.ComponentResource):
         self.register_outputs({name: getattr(self, name) for name in OUTPUTS})
 
     def _managed(
-        self, scheduler: Any, control_plane: Any, storage: Mapping[str, Any], proofs: Sequence[pulumi.Resource]
+        self,
+        scheduler: Any,
+        control_plane: Any,
+        storage: Mapping[str, Any],
+        driven: Mapping[str, Output[Driven]],
+        proofs: Sequence[pulumi.Resource],
     ) -> KubernetesNodes:
         """Nodes that the cloud makes members of its Kubernetes itself, which knows who they are; and their proof."""
         plan, before = self.plan, [*storage.values()]
@@ -183,6 +192,7 @@ class Cluster(pulumi.ComponentResource):
                 {"name": group.name, "count": group.count, "generation": pool.generation}
                 for group, pool in made.items()
             ],
+            claims={name: found.apply(_handle) for name, found in driven.items()},
             opts=self._child(depends_on=list(made.values())),
         )
         self._prove("", nodes, [nodes], self._signing_key(), *proofs)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from stampworks import operations, plan
-from stampworks.operations import kubernetes_nodes
+from stampworks.operations import kubernetes_door, kubernetes_nodes
 from stampworks.operations.errors import OperationError
+from stampworks.operations.kubernetes import Server
 from stampworks.provider.handler import Call, Handler, Property
 
 _PATIENCE_S = 1200.0
@@ -24,6 +25,7 @@ class KubernetesNodes(Handler):
         "cloud": Property("string", "the cloud that runs its Kubernetes", replaces=True),
         "region": Property("string", "where that cloud has it; may be empty"),
         "groups": Property("array", "of each group its name, how many nodes it has, and what they are made from"),
+        "claims": Property("object", "what pods see of the storage: where each leads, by its name"),
     }
     outputs: ClassVar[Mapping[str, Property]] = {
         "members": Property("array", "the nodes, with their addresses"),
@@ -37,6 +39,7 @@ class KubernetesNodes(Handler):
     async def ensure(self, call: Call) -> dict[str, Any]:
         where = _where(call.inputs)
         now = await call.thread(kubernetes_nodes.gather, *where, _counts(call.inputs), call.progress, _PATIENCE_S)
+        await call.thread(kubernetes_door.close, Server(*where))  # it may keep a claim that is to go
         return await _outputs(call, now, ())
 
     async def read(self, call: Call) -> dict[str, Any] | None:
