@@ -98,7 +98,7 @@ RULES = (
     Rule(
         "stampworks.operations",
         ours=(
-            *("plan", "reasons", "layouts", "faults", "configuration", "qualification", "schedulers"),
+            *("plan", "catalog", "reasons", "layouts", "faults", "configuration", "qualification", "schedulers"),
             *("clouds.*.members", "clouds.*.faults", "clouds.*.renewal", "clouds.*.access"),
         ),
     ),

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from stampworks import planning
 from stampworks.declaration import load_value
-from stampworks.operations import kubernetes_door
-from stampworks.operations.errors import OperationError
+from stampworks.operations import kubernetes_door, runs
+from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.kubernetes import RefusedError, Server
 from stampworks.plan import Plan
 
@@ -113,6 +113,18 @@ def test_one_that_is_over_is_replaced(server: Pods, how: dict[str, str]) -> None
     server.told.clear()
     assert opened(server, planned(DATA)) == name
     assert [line.split()[0] for line in server.told] == ["delete", "create", "wait", "exec"]
+
+
+def test_a_bucket_holds_no_runs() -> None:
+    """It is never taken for a folder, whatever else is declared behind it."""
+    bucket = {"name": "corpus", "kind": "s3", "mount": "/corpus"}
+    assert runs.folder_of_all(planned(DATA, bucket)) == "/data/runs"
+    with pytest.raises(InputError) as caught:
+        runs.folder_of_all(planned(bucket, DATA))
+    assert str(caught.value) == (
+        "storage[0]: a run needs a folder in corpus, which is a bucket and appends to no file\n"
+        "  hint: declare a file system before it"
+    )
 
 
 def test_one_that_does_not_start_is_named(server: Pods) -> None:
