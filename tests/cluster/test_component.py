@@ -235,6 +235,21 @@ def test_nodes_of_eks_are_bought_as_declared(purchase: str) -> None:
     assert kubeconfig["users"][0]["user"]["exec"]["command"] == "aws"
 
 
+def test_what_helm_installs_on_eks_has_names_that_stay() -> None:
+    """Of the resource, which is part of every stack's state, and of the release, which Helm knows it by: with another
+    name it would be made anew."""
+    recorder, _ = stamp(on_eks({}))
+    releases = {name: args.inputs for (kind, name), args in recorder.seen.items() if kind == "Release"}
+    assert {name: (inputs["name"], inputs["namespace"]) for name, inputs in releases.items()} == {
+        "test-node-feature-discovery": ("node-feature-discovery", "node-feature-discovery"),
+        "test-gpu-operator": ("gpu-operator", "gpu-operator"),
+        "test-efa-device-plugin": ("efa-device-plugin", "kube-system"),
+        "test-kueue": ("kueue", "kueue-system"),
+        "test-jobset": ("jobset", "jobset-system"),
+        "test-metrics-server": ("metrics-server", "kube-system"),
+    }
+
+
 def test_nodes_that_eks_cannot_have_are_refused() -> None:
     more = {"name": "many", "machine": "p5", "count": 100, "scheduling_only": True}
     assert not refusals(on_eks({}), ())
