@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import email
+import io
 import json
 import os
 import stat
@@ -24,6 +25,10 @@ from stampworks.planning import Facts
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers.kubernetes_nodes import KubernetesNodes
 from stampworks.qualification import subject_of
+from stampworks.rehearsal import read_stack
+from stampworks.rehearsal.engine import Engine
+from stampworks.rehearsal.recording import Recording
+from stampworks.rehearsal.servers import Servers
 from stampworks.schedulers import kubernetes
 
 from tests.project import wait_for
@@ -164,6 +169,34 @@ def test_the_kubeconfig_and_its_provider_show_no_word(rehearse: Rehearse) -> Non
     found = rehearse(EKS).found
     assert "kubeconfig" not in found["outputs"]
     assert "get-token" not in json.dumps(found)
+
+
+SECRET = "4dabf18193072939515e22adb298388d"  # by which the engine's format marks a value of its own
+
+
+@pytest.mark.engine
+def test_the_state_shows_neither_the_kubeconfig_nor_a_key(tmp_path: Path) -> None:
+    """Not of the stack, nor of any resource, the provider that asks the server among them."""
+    with Servers() as servers, servers.serving(Recording({}, lambda: None, io.StringIO())) as ports:
+        engine = Engine(tmp_path, read_stack(EKS, ROOT, ROOT / "stacks", {}), ports)
+        try:
+            ran = engine.run("up", "--yes", "--skip-preview")
+            assert ran.code == 0, ran.said
+            exported = engine.aside("stack", "export")
+        finally:
+            engine.end()
+    assert "get-token" not in exported, "how the kubeconfig gets a token stands nowhere else"
+    kept = [
+        (each["type"].rpartition(":")[2], name, set(value) == {SECRET, "ciphertext"})
+        for each in json.loads(exported)["deployment"]["resources"]
+        for name, value in {**each.get("inputs", {}), **each.get("outputs", {})}.items()
+        if name in ("kubeconfig", "privateKey", "sshPrivateKey", "slurmKey", "databasePassword", "signingKey")
+    ]
+    assert set(kept) == {
+        *((where, "kubeconfig", True) for where in ("Stack", "Cluster", "ControlPlane", "kubernetes")),
+        *(("Keyring", name, True) for name in ("sshPrivateKey", "slurmKey", "databasePassword")),
+        *((where, name, True) for where, name in (("SigningKey", "privateKey"), ("Qualification", "signingKey"))),
+    }
 
 
 @pytest.mark.engine
