@@ -57,7 +57,8 @@ def cloud_rules(cloud: str, *sdk: str) -> tuple[Rule, ...]:
         Rule(f"{room}.faults", ours=("faults", *members), others=sdk),
         Rule(f"{room}.renewal", ours=(*members, f"clouds.{cloud}.members"), others=sdk),
         *(Rule(f"{room}.{each}", ours=("plan", f"clouds.{cloud}.errors"), others=sdk) for each in ("session", "tags")),
-        Rule(f"{room}.access", ours=members, others=sdk),
+        # whoever asks a Kubernetes is an operation, and hears what operations say, whichever cloud has it
+        Rule(f"{room}.access", ours=("operations.errors", *members), others=sdk),
         Rule(f"{room}.room.kubernetes", ours=("plan", f"clouds.{cloud}.room"), others=("cryptography", "yaml")),
         Rule(f"{room}.room", ours=("plan",)),
         Rule(room, ours=("plan", "schedulers", "resources", f"clouds.{cloud}.tags"), others=("pulumi", *sdk)),
@@ -97,7 +98,7 @@ RULES = (
     Rule(
         "stampworks.operations",
         ours=(
-            *("plan", "reasons", "layouts", "faults", "configuration", "qualification", "schedulers"),
+            *("plan", "catalog", "reasons", "layouts", "faults", "configuration", "qualification", "schedulers"),
             *("clouds.*.members", "clouds.*.faults", "clouds.*.renewal", "clouds.*.access"),
         ),
     ),

@@ -46,7 +46,11 @@ class Recorder(mocks.Mocks):
             "Cluster": {"endpoint": "https://there", "arn": "arn:aws:eks:there:1:cluster/test"}
             | {"certificateAuthority": {"data": "its own"}},
             "LaunchTemplate": {"latestVersion": 1},
-            "KubernetesNodes": {"members": [], "drift": []},
+            "KubernetesNodes": {
+                "members": [],
+                "drift": [],
+                "endings": [{"group": "gpu", "reservation": "cr-1", "at": "2026-12-01T11:30Z", "why": ""}],
+            },
             "LocalControlPlane": {
                 "kubeconfig": "of the administrator",
                 "bootstrap": "of nodes to be",
@@ -226,8 +230,24 @@ def test_nodes_of_eks_are_bought_as_declared(purchase: str) -> None:
     [group] = recorder.inputs("KubernetesNodes", "test")["groups"]
     assert (group["name"], group["count"], group["generation"]) == ("gpu", 4, "test-gpu/1")
     assert (outputs["verdict"], outputs["head"]) == ("pass", "https://there")
+    assert outputs["endings"] == [{"group": "gpu", "reservation": "cr-1", "at": "2026-12-01T11:30Z", "why": ""}]
     kubeconfig = json.loads(outputs["kubeconfig"])
     assert kubeconfig["users"][0]["user"]["exec"]["command"] == "aws"
+
+
+def test_what_helm_installs_on_eks_has_names_that_stay() -> None:
+    """Of the resource, which is part of every stack's state, and of the release, which Helm knows it by: with another
+    name it would be made anew."""
+    recorder, _ = stamp(on_eks({}))
+    releases = {name: args.inputs for (kind, name), args in recorder.seen.items() if kind == "Release"}
+    assert {name: (inputs["name"], inputs["namespace"]) for name, inputs in releases.items()} == {
+        "test-node-feature-discovery": ("node-feature-discovery", "node-feature-discovery"),
+        "test-gpu-operator": ("gpu-operator", "gpu-operator"),
+        "test-efa-device-plugin": ("efa-device-plugin", "kube-system"),
+        "test-kueue": ("kueue", "kueue-system"),
+        "test-jobset": ("jobset", "jobset-system"),
+        "test-metrics-server": ("metrics-server", "kube-system"),
+    }
 
 
 def test_nodes_that_eks_cannot_have_are_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -287,3 +288,117 @@ def test_a_node_that_offers_no_devices_is_waited_for_and_named(
     why = "it offers none of its nvidia.com/gpu and vpc.amazonaws.com/efa to pods"
     assert (found, told) == ({"b": why}, [f"waiting for b: {why}"])
     assert extended == [300.0], "nobody else takes the nodes over meanwhile"
+
+
+IMAGE = "registry.example.com/workloads:1"
+NOT_FOUND = f'Back-off pulling image "{IMAGE}": ErrImagePull: rpc error: code = NotFound desc = {IMAGE}: not found'
+
+
+def pulling(node: str, reason: str, message: str) -> Any:
+    found = of_proof(0, "Pending", waiting={"reason": reason, "message": message})
+    found["spec"]["nodeName"] = node
+    return found
+
+
+def fetched(node: str) -> Any:
+    found = of_proof(0, "Succeeded", terminated={"exitCode": 0})
+    found["spec"]["nodeName"] = node
+    return found
+
+
+class Kubelets(StandIn):
+    """What they say of the pods of a proof, one look after the other, each of which takes ten seconds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, looks: Iterable[Sequence[Any]]) -> None:
+        super().__init__(node("a"), node("b"))
+        self.looks, self.now = iter(looks), 0.0
+        ticks = sys.modules["stampworks.operations.kubernetes_ground"].time
+        monkeypatch.setattr(ticks, "monotonic", lambda: self.now)
+        monkeypatch.setattr(ticks, "sleep", self._sleep)
+
+    def _sleep(self, _: float) -> None:
+        self.now += 10
+
+    def listed(self, kinds: str, *more: str, limit_s: float = 0) -> list[Any]:
+        return list(next(self.looks)) if kinds == "pods" else super().listed(kinds, *more, limit_s=limit_s)
+
+
+def prepared(ground: KubernetesGround, monkeypatch: pytest.MonkeyPatch, looks: Iterable[Sequence[Any]]) -> list[str]:
+    """What was said while nodes fetched the image."""
+    ground._server, told = Kubelets(monkeypatch, looks), list[str]()
+    ground.prepare(["a", "b"], told.append)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("ImagePullBackOff", NOT_FOUND),
+        ("ErrImagePull", "failed to authorize: 401 Unauthorized"),
+        ("ErrImagePull", "pull access denied, repository does not exist or may require authorization"),
+        ("InvalidImageName", "invalid reference format"),
+        ("CreateContainerConfigError", "container has runAsNonRoot and image will run as root"),
+    ],
+)
+def test_an_image_that_nobody_can_start_ends_a_proof_early(
+    of_image: KubernetesGround, monkeypatch: pytest.MonkeyPatch, reason: str, message: str
+) -> None:
+    """With the kubelet's own words, once it has said so for a minute, and not after a quarter of an hour."""
+    of_image._until = 10_000
+    with pytest.raises(OperationError) as caught:
+        prepared(of_image, monkeypatch, itertools.repeat([pulling(each, reason, message) for each in ("a", "b")]))
+    assert str(caught.value) == (
+        f"no node of cluster k starts a pod from {IMAGE}: a: {message}\n"
+        "  hint: write into scheduler.workloads_image what its registry has and these nodes may fetch, or let them "
+        "fetch it; what else they say: stampworks kubectl -- get events --namespace stampworks-proof"
+    )
+    server = of_image._server
+    assert isinstance(server, Kubelets)
+    assert server.now == 60
+    assert [line.split()[0] for line in server.told[-2:]] == ["create", "delete"], "nothing is left of it"
+
+
+def test_a_registry_that_does_not_answer_is_waited_for(
+    of_image: KubernetesGround, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was is said, and so is what came of it; what is not to be had at first may be there a moment later."""
+    of_image._until = 10_000
+    slow = "dial tcp: lookup registry.example.com: i/o timeout"
+    done = [fetched("a"), fetched("b")]
+    late = [[pulling("a", "ErrImagePull", slow), done[1]]] * 20
+    there_later = [[pulling("a", "ImagePullBackOff", NOT_FOUND), done[1]]] * 3
+    told = prepared(of_image, monkeypatch, [[], *late, *there_later, done])
+    what = f"a, b fetch {IMAGE}, where they lack it"
+    assert list(dict.fromkeys(told)) == [what, f"{what}: a: {slow}", f"{what}: a: {NOT_FOUND}"]
+    assert of_image._stuck == {}
+
+
+def test_one_node_that_cannot_fetch_an_image_is_out_of_order(
+    of_image: KubernetesGround, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are measured; nobody waits a quarter of an hour for it."""
+    of_image._until = 10_000
+    looks = itertools.repeat([pulling("a", "ImagePullBackOff", NOT_FOUND), fetched("b")])
+    prepared(of_image, monkeypatch, looks)
+    assert of_image._stuck == {"a": f"no pod starts on it: {NOT_FOUND}"}
+    server = of_image._server
+    assert isinstance(server, Kubelets)
+    assert server.now == 60
+
+
+def test_whoever_stops_a_proof_stops_its_wait_for_an_image(
+    of_image: KubernetesGround, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At its next line of progress; the pods go with it."""
+    of_image._until = 10_000
+    of_image._server = server = Kubelets(monkeypatch, itertools.repeat([]))
+    told: list[str] = []
+
+    def stop(line: str) -> None:
+        told.append(line)
+        if len(told) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        of_image.prepare(["a", "b"], stop)
+    assert server.told[-1].startswith("delete pods,configmaps --selector=stampworks/ask=proof-")

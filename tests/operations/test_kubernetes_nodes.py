@@ -145,6 +145,23 @@ def test_what_a_lost_node_had_does_not_run_on_the_next_of_its_name(server: Stand
     assert kubernetes_nodes.runs(server) == {"gpu-001": ("pod research/new",)}
 
 
+def test_what_brings_a_bucket_into_pods_runs_for_these_alone(server: StandIn) -> None:
+    """It is there as long as they are, and they are counted. Its label in another namespace is somebody's own word."""
+    labels = {"s3.csi.aws.com/mountpoint-version": "1.22.2"}
+    server.others = [
+        pod("mp-1", "gpu-001", "mount-s3", labels=labels),
+        pod("reads", "gpu-002"),
+        pod("mp-2", "gpu-002", "mount-s3", labels=labels),
+        pod("sly", "gpu-003", labels=labels),
+        pod("other", "gpu-004", "mount-s3"),
+    ]
+    assert kubernetes_nodes.runs(server) == {
+        "gpu-002": ("pod research/reads",),
+        "gpu-003": ("pod research/sly",),
+        "gpu-004": ("pod mount-s3/other",),
+    }
+
+
 def test_who_is_to_start_anew_elsewhere_is_stopped_first(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """And may start again whatever happens, also when an earlier roll was killed before it said so."""
     left = gang("left", "gpu-009")

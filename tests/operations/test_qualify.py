@@ -143,7 +143,7 @@ def test_who_passes_again_takes_jobs_again(cluster: StandIn, said: Any) -> None:
 
 
 def test_who_is_held_back_by_a_proof(cluster: StandIn) -> None:
-    """Neither who is free again nor who is held by somebody else; and nobody where Slurm says nothing."""
+    """Neither who is free again nor who is held by somebody else. Where Slurm says nothing nobody is taken for free."""
     cluster.nodes(
         node("gpu-001", "IDLE", reason="proof: memlock is small"),
         node("gpu-002", "IDLE", "DRAIN", reason="proof: /shared is not mounted"),
@@ -151,7 +151,8 @@ def test_who_is_held_back_by_a_proof(cluster: StandIn) -> None:
     )
     assert held_back(SUBJECT, cluster.roster) == {"gpu-002": "/shared is not mounted"}
     cluster.program("scontrol", "#!/bin/sh\nexit 1\n")
-    assert held_back(SUBJECT, cluster.roster) == {}
+    with pytest.raises(OperationError):
+        held_back(SUBJECT, cluster.roster)
 
 
 def test_jobs_are_left_alone(cluster: StandIn, said: Any) -> None:

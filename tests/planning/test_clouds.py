@@ -351,6 +351,23 @@ def test_unknown_facts_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 LUSTRE = {"name": "scratch", "kind": "fsx-lustre", "tier": "PERSISTENT_2 SSD", "capacity": 9600, "mount": "/fsx"}
 
 
+BUCKET = {"name": "corpus", "kind": "s3", "mount": "/corpus"}
+
+
+def test_a_bucket_holds_no_runs() -> None:
+    """It is refused as the first storage where another one could hold them, and warned of where none could."""
+    lustre = {**LUSTRE, "mbps_per_tib": 500}
+    text = "runs have their folders on the first storage, and corpus is a bucket: it appends to no file"
+    assert not found(on_aws(gpu(), storage=[lustre, BUCKET]), "storage.runs")
+    assert not found(on_aws(gpu()), "storage.runs")
+    for storage, outcome, hint in (
+        ([BUCKET, lustre], "fail", "declare scratch before it"),
+        ([BUCKET], "warn", "declare a file system before it; without one `submit` refuses every run"),
+    ):
+        [finding] = found(on_aws(gpu(), storage=storage), "storage.runs")
+        assert (finding.outcome, finding.place, finding.text, finding.hint) == (outcome, "storage[0]", text, hint)
+
+
 def test_a_file_system_with_its_throughput() -> None:
     """What it delivers is expected, and whether the fleet can write down its memory in time."""
     plan = on_aws(gpu(), storage=[{**LUSTRE, "mbps_per_tib": 500}])

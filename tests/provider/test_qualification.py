@@ -112,6 +112,22 @@ def test_who_is_held_back_since_is_drift(found: list[Any], monkeypatch: pytest.M
     assert Qualification().drift(asyncio.run(Qualification().ensure(call(**outputs)))) == {}
 
 
+def test_a_look_that_nobody_answers_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known stands: a refresh does not fail because of it."""
+
+    def unknown(*_: Any) -> dict[str, str]:
+        raise operations.UnknownError("AWS us-west-2: the Kubernetes of cluster one: not permitted", "allow it")
+
+    monkeypatch.setattr(operations, "held_back", unknown)
+    told: list[str] = []
+    looks = call(verdict="pass", certificate=qualification.signed(PASSED, PRIVATE))
+    looks.say = told.append
+    outputs = asyncio.run(Qualification().read(looks))
+    assert outputs is not None
+    assert (outputs["verdict"], outputs["drift"]) == ("pass", [])
+    assert told == ["nobody can be asked who is held back: AWS us-west-2: the Kubernetes of cluster one: not permitted"]
+
+
 def test_who_failed_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The certificate says that it is held back, and why."""
     monkeypatch.setattr(operations, "held_back", lambda *_: {"gpu-001": "rail1 is slow"})

@@ -18,7 +18,7 @@ from stampworks.cluster import clouds, kubernetes
 from stampworks.cluster.plugin import check_plugin
 from stampworks.cluster.stack import plan_of_declaration
 from stampworks.declaration import Declaration
-from stampworks.plan import Attached, Disk, Group, Plan, fingerprint, settled, to_dict
+from stampworks.plan import Attached, Disk, Driven, Group, Plan, fingerprint, settled, to_dict
 from stampworks.plan import Roster as RosterData
 from stampworks.resources import Keyring, KubernetesNodes, Playbook, Qualification, Roll, Roster, SigningKey
 from stampworks.schedulers import kubernetes as scheduling
@@ -36,6 +36,15 @@ OUTPUTS = (
 def _of_group(name: str, generations: Mapping[str, str] | None) -> str:
     """Nothing is known of what an earlier version of the toolkit has rolled."""
     return (generations or {}).get(name, "")
+
+
+def _handle(found: Driven) -> str:
+    return found.handle
+
+
+def _known_endings(ready: Output[Any], endings: Output[Any]) -> Output[list[dict[str, str]]]:
+    """Nothing where an earlier version of the toolkit has asked nobody."""
+    return Output.all(ready, endings).apply(lambda both: list(both[1] or ()))
 
 
 def _login(roster: RosterData) -> str:
@@ -136,8 +145,11 @@ class Cluster(pulumi.ComponentResource):
         of_proofs = kubernetes.assemble(self, self._base, plan, scheduler, control_plane, driven)
         self._attached = self._found(storage, [], [])
         ready: Output[Any] = control_plane.id
+        self.endings = Output.from_input([])
         if plan.managed:
-            ready = self._managed(scheduler, control_plane, storage, of_proofs)
+            nodes = self._managed(scheduler, control_plane, storage, driven, of_proofs)
+            ready = self._proof.id
+            self.endings = _known_endings(ready, nodes.endings)
         elif plan.pools:
             self._join(scheduler, control_plane, network, storage, of_proofs)
             ready = self._proof.id
@@ -148,16 +160,19 @@ class Cluster(pulumi.ComponentResource):
         self.use = Output.from_input(f"stampworks kubectl -s {self._where} -- get nodes")
         self.ssh = self.inventory = Output.from_input("")
         self.mounts = self._attached.apply(lambda found: {each.path: each.source for each in found.mounts})
-        self.endings = Output.from_input([])
         self.cost_tags = Output.from_input(dict(self._cloud.place.cost_tags(plan)))
         self.fingerprint = ready.apply(lambda _: fingerprint(plan))
         self.register_outputs({name: getattr(self, name) for name in OUTPUTS})
 
     def _managed(
-        self, scheduler: Any, control_plane: Any, storage: Mapping[str, Any], proofs: Sequence[pulumi.Resource]
-    ) -> Output[Any]:
-        """Nodes that the cloud makes members of its Kubernetes itself, which knows who they are; and their proof.
-        Returns what is known when that is through."""
+        self,
+        scheduler: Any,
+        control_plane: Any,
+        storage: Mapping[str, Any],
+        driven: Mapping[str, Output[Driven]],
+        proofs: Sequence[pulumi.Resource],
+    ) -> KubernetesNodes:
+        """Nodes that the cloud makes members of its Kubernetes itself, which knows who they are; and their proof."""
         plan, before = self.plan, [*storage.values()]
         made = {
             group: scheduler.create_pool(
@@ -168,9 +183,6 @@ class Cluster(pulumi.ComponentResource):
             )
             for group in plan.pools
         }
-        ready = Output.all(*(pool.id for pool in made.values()))
-        if not (key := self._signing_key()):
-            return ready
         nodes = KubernetesNodes(
             self._base,
             cluster=plan.name,
@@ -180,10 +192,11 @@ class Cluster(pulumi.ComponentResource):
                 {"name": group.name, "count": group.count, "generation": pool.generation}
                 for group, pool in made.items()
             ],
+            claims={name: found.apply(_handle) for name, found in driven.items()},
             opts=self._child(depends_on=list(made.values())),
         )
-        self._prove("", nodes, [nodes], key, *proofs)
-        return self._proof.id
+        self._prove("", nodes, [nodes], self._signing_key(), *proofs)
+        return nodes
 
     def _join(
         self,
@@ -421,7 +434,7 @@ class Cluster(pulumi.ComponentResource):
             lambda both: {each.path: each.source for each in both[1].mounts}
         )
         self.cost_tags = Output.from_input(dict(self._cloud.place.cost_tags(plan)))
-        self.endings = Output.all(ready, roster.endings).apply(lambda both: list(both[1] or ()))
+        self.endings = _known_endings(ready, roster.endings)
         self.nodes = Output.from_input(sum(pool.count for pool in plan.pools))
         self.use = Output.from_input(f"stampworks run -s {self._where} -- hostname")
         self.fingerprint = ready.apply(lambda _: fingerprint(plan))

@@ -63,6 +63,23 @@ _OFFERED_S = 300.0
 """So long a node may take, after it has joined, until what hands out its devices runs there."""
 _FETCHED_S = 900.0
 """So long a node may take to fetch the image: it has torch, and a new node has nothing of it."""
+_HOPELESS_S = 60.0
+"""So long a kubelet may say that a pod cannot start, until it is believed: it has tried three times by then."""
+# What a kubelet goes on trying, and what does not come by trying (Kubernetes 1.34, pkg/kubelet/images/types.go and
+# kuberuntime/kuberuntime_container.go, read 2026-11-25). Of an image that it cannot fetch it says what the registry has
+# said, while it waits, too, from 1.32 on: that may be the network's fault, and another time it is there.
+_PULLS = ("ErrImagePull", "ImagePullBackOff")
+_NOT_TO_BE_HAD = re.compile(
+    r"not ?found|does not exist|unauthorized|forbidden|denied|authorization failed|no basic auth credentials", re.I
+)
+_CANNOT_START = (
+    *("CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull", "ImageInspectError"),
+    "InvalidImageName",
+)
+_OTHER_IMAGE = (
+    "write into scheduler.workloads_image what its registry has and these nodes may fetch, or let them fetch it; what "
+    f"else they say: stampworks kubectl -- get events --namespace {PROOF}"
+)
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 Manifest = Mapping[str, Any]
@@ -82,6 +99,8 @@ class KubernetesGround:
         """By our clock."""
         self._stuck: dict[str, str] = {}
         """On which nodes no pod has started, the last time that one was to."""
+        self._hopeless: dict[str, tuple[float, str]] = {}
+        """Of which nodes the kubelet says that it will not, since when, and why."""
 
     def await_turn(self, patience_s: float, progress: Progress) -> None:
         until = time.monotonic() + patience_s
@@ -239,11 +258,27 @@ class KubernetesGround:
 
     def prepare(self, names: Sequence[str], progress: Progress) -> None:
         if self._subject.image and names:
-            progress(f"{fold(names)} fetch {self._subject.image}, where they lack it")
+            what = f"{fold(names)} fetch {self._subject.image}, where they lack it"
             self.extend(_FETCHED_S)
-            self._start(names, None, ["true"], _FETCHED_S)
+            self._start(names, None, ["true"], _FETCHED_S, lambda said: progress(": ".join(filter(None, (what, said)))))
+            if self._believed().issuperset(names):  # not for one of them: that one is out of order
+                image, why = self._subject.image, " ".join(self._hopeless[names[0]][1].split())
+                what = f"no node of cluster {self._server.cluster} starts a pod from {image}: {names[0]}: {why}"
+                raise OperationError(what, _OTHER_IMAGE)
 
-    def _start(self, nodes: Sequence[str], accelerators: int | None, program: Sequence[str], limit_s: float) -> Ended:
+    def _believed(self) -> set[str]:
+        """On which nodes a pod has not been able to start for so long that it never will."""
+        now = time.monotonic()
+        return {name for name, (since, _) in self._hopeless.items() if now - since >= _HOPELESS_S}
+
+    def _start(
+        self,
+        nodes: Sequence[str],
+        accelerators: int | None,
+        program: Sequence[str],
+        limit_s: float,
+        progress: Progress = lambda _: None,
+    ) -> Ended:
         """None of its accelerators: nothing of the node but its processors."""
         ask = f"proof-{secrets.token_hex(4)}"
         pods = [self._pod(ask, rank, nodes, len(program), accelerators, limit_s) for rank in range(len(nodes))]
@@ -252,7 +287,7 @@ class KubernetesGround:
             self._server.said(
                 ["create", "--filename=-"], json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
             )
-            there = self._ended(ask, len(nodes), limit_s)
+            there = self._ended(ask, len(nodes), limit_s, progress)
             begun = [pod for pod in there if _terminated(pod) or pod["status"].get("phase") == "Running"]
             self._stuck = {_node_of(pod): f"no pod starts on it: {_waits(pod)}" for pod in there if pod not in begun}
             output = self._printed(ask, begun, all_=len(begun) == len(nodes))
@@ -263,13 +298,20 @@ class KubernetesGround:
                 self._forget(f"--selector={_ASK}={ask}", wait=bool(self._subject.image))
         return Ended(*_how(nodes, there, output))
 
-    def _ended(self, ask: str, count: int, limit_s: float) -> list[dict[str, Any]]:
-        """Its pods, once all have ended or the time is up."""
+    def _ended(self, ask: str, count: int, limit_s: float, progress: Progress) -> list[dict[str, Any]]:
+        """Its pods, once all have ended or never will begin, or the time is up."""
         until = time.monotonic() + limit_s + _LATE_S
+        self._hopeless = {}
         while True:
             there = self._server.listed("pods", *_WHERE, f"--selector={_ASK}={ask}")
-            if sum(pod["status"].get("phase") in _ENDED for pod in there) == count or time.monotonic() > until:
+            now = time.monotonic()
+            said = {_node_of(pod): _waits(pod) for pod in there if _reason(pod) in (*_PULLS, *_CANNOT_START)}
+            since = {name: self._hopeless.get(name, (now, ""))[0] for name in said}
+            self._hopeless = {name: (since[name], said[name]) for name in map(_node_of, filter(_cannot, there))}
+            ended = sum(pod["status"].get("phase") in _ENDED for pod in there)
+            if ended + len(self._believed()) == count or now > until:
                 return there
+            progress(next((f"{name}: {why}" for name, why in said.items()), ""))
             time.sleep(_POLL_S)
 
     def _printed(self, ask: str, pods: Sequence[Manifest], all_: bool) -> str:
@@ -400,6 +442,17 @@ def _state(pod: Manifest) -> Manifest:
 
 def _node_of(pod: Manifest) -> str:
     return str(pod["spec"]["nodeName"])
+
+
+def _reason(pod: Manifest) -> str:
+    """Why its container waits, in a word of the kubelet's."""
+    return str(_state(pod).get("waiting", {}).get("reason", ""))
+
+
+def _cannot(pod: Manifest) -> bool:
+    """Whether it is in vain to wait until it starts."""
+    reason = _reason(pod)
+    return reason in _CANNOT_START or (reason in _PULLS and bool(_NOT_TO_BE_HAD.search(_waits(pod))))
 
 
 def _waits(pod: Manifest) -> str:

@@ -27,6 +27,11 @@ _JOBSET = "jobset.sigs.k8s.io/jobset-name"
 _STOPPED_S, _POLL_S, _GATHER_S = 60.0, 0.5, 5.0
 _ANYBODY = DrainReason("person", "somebody", "cordoned")
 _ENDED = ("Succeeded", "Failed")
+# The driver of buckets starts a pod of its own, owned by nobody, on each node where somebody's pod sees a bucket, and
+# ends it after the last one of these (aws-mountpoint-s3-csi-driver 2.7, mountpoint-s3-csi-driver 57c6bedb,
+# pkg/podmounter/mppod/creator.go and docs/MOUNTPOINT_POD_SHARING.md, read 2026-11-25). Its label is nothing by itself:
+# whoever may start pods may write it.
+_OF_BUCKETS, _BUCKET = "mount-s3", "s3.csi.aws.com/mountpoint-version"
 
 
 @dataclass(frozen=True)
@@ -298,13 +303,15 @@ def _is_of(pod: Manifest, team: str, gangs: set[tuple[str, str, str]]) -> bool:
 
 
 def _runs(pod: Manifest, born: Mapping[str, str]) -> bool:
-    """What is on every node runs beside whatever else does. What began before its node was made is of one that is gone,
-    and only has not been forgotten yet."""
+    """What is on every node runs beside whatever else does, and what brings a bucket for those whom it brings it to.
+    What began before its node was made is of one that is gone, and only has not been forgotten yet."""
     began, made = pod["status"].get("startTime", ""), born.get(pod["spec"].get("nodeName", ""), "")
     if began and began < made:  # both in UTC and of one form
         return False
-    daemons = any(each["kind"] in ("DaemonSet", "Node") for each in pod["metadata"].get("ownerReferences", ()))
-    return not daemons and pod["status"].get("phase") not in _ENDED
+    metadata = pod["metadata"]
+    daemons = any(each["kind"] in ("DaemonSet", "Node") for each in metadata.get("ownerReferences", ()))
+    bucket = metadata["namespace"] == _OF_BUCKETS and _BUCKET in metadata.get("labels", {})
+    return not daemons and not bucket and pod["status"].get("phase") not in _ENDED
 
 
 def check(plan: Plan, names: Sequence[str], known: Mapping[str, Manifest]) -> None:

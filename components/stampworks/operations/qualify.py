@@ -18,7 +18,7 @@ from importlib.metadata import version
 from typing import Any
 
 from stampworks import qualification
-from stampworks.operations.errors import InputError, OperationError, nearest
+from stampworks.operations.errors import InputError, nearest
 from stampworks.operations.ground import Ended, Progress, ProvingGround, Standing
 from stampworks.operations.kubernetes_ground import KubernetesGround
 from stampworks.operations.slurm_ground import SlurmGround
@@ -143,11 +143,9 @@ def to_prove(subject: Subject, roster: Roster, earlier: Certificate | None, leve
 
 
 def held_back(subject: Subject, roster: Roster) -> dict[str, str]:
-    """Nodes that take no jobs until they have passed, whatever is known of them, and why; none if nobody answers."""
-    with contextlib.suppress(OperationError):
-        held = _ground(subject, roster).held()
-        return {name: why.text for name, why in held.items() if why.by == "proof"}
-    return {}
+    """Nodes that take no jobs until they have passed, whatever is known of them, and why."""
+    held = _ground(subject, roster).held()
+    return {name: why.text for name, why in held.items() if why.by == "proof"}
 
 
 def _ground(subject: Subject, roster: Roster) -> ProvingGround:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from stampworks import catalog
 from stampworks.operations import kubernetes_door, on_head, remote
 from stampworks.operations.errors import InputError, UnknownError
 from stampworks.plan import Plan, Roster
@@ -22,6 +23,10 @@ def folder_of_all(plan: Plan) -> str:
     if not plan.storage:
         what = f"cluster {plan.name} has no storage that all nodes see, and a run needs a folder there"
         raise InputError(what, "declare one: storage: [{name: shared, kind: directory, mount: /shared}]")
+    kind = catalog.file_systems().get(plan.storage[0].kind)  # a directory is none of these
+    if kind and not kind.posix:
+        what = f"storage[0]: a run needs a folder in {plan.storage[0].name}, which is a bucket and appends to no file"
+        raise InputError(what, "declare a file system before it")
     if plan.scheduler.workloads_image and plan.storage[0].mount not in claims(plan):
         what = f"storage[0]: a run needs a folder in {plan.storage[0].name}, which nothing brings into pods"
         raise InputError(what, "declare first what pods can mount: `stampworks plan` says of each (kubernetes.storage)")

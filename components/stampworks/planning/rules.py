@@ -467,6 +467,22 @@ def file_systems_of(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG
         yield from _zone_of(plan, one)
 
 
+def runs(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
+    """Whether the first storage can have their folders; where it can, the rule says nothing."""
+    holds = [one for one in plan.storage if one.kind == DIRECTORY or catalog.file_systems()[one.kind].posix]
+    if not plan.storage or plan.storage[0] in holds:
+        return
+    text = (
+        f"runs have their folders on the first storage, and {plan.storage[0].name} is a bucket: it appends to no file"
+    )
+    place, id_ = "storage[0]", "storage.runs"
+    if holds:
+        yield Finding(id_, "fail", text, f"declare {holds[0].name} before it", place)
+    else:
+        hint = "declare a file system before it; without one `submit` refuses every run"
+        yield Finding(id_, "fail", text, hint, place, "warning")
+
+
 def _zone_of(plan: Plan, one: Storage) -> Iterator[Finding]:
     row, named = file_systems.resolve(storage.options(one)), {pool.zone for pool in plan.pools}
     if row is None or row.zone != "zone" or len(named) < 2:
@@ -620,6 +636,7 @@ RULES: tuple[Rule, ...] = (
     memory_fit,
     idle,
     file_systems_of,
+    runs,
     prices,
     budget,
 )

@@ -126,7 +126,8 @@ class _KubernetesNodes(Rehearsed):
             {**group, "names": [f"{group['name']}-{number}" for number in range(int(group["count"]))]}
             for group in inputs["groups"]
         ]
-        return {"members": [dataclasses.asdict(one) for one in self.nodes.members(groups)], "drift": []}
+        members = [dataclasses.asdict(one) for one in self.nodes.members(groups)]
+        return {"members": members, "drift": [], "endings": []}
 
 
 class _Qualification(Rehearsed):

@@ -153,8 +153,10 @@ class KubernetesNodes(Resource):
     cloud: Output[str]
     region: Output[str]
     groups: Output[Any]
+    claims: Output[Any]
     members: Output[Any]
     drift: Output[Any]
+    endings: Output[Any]
 
     def __init__(
         self,
@@ -164,10 +166,12 @@ class KubernetesNodes(Resource):
         cloud: Input[str],
         region: Input[str],
         groups: Input[Sequence[Input[Mapping[str, Any]]]],
+        claims: Input[Mapping[str, Input[str]]],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Each group is {name, count, generation}; another generation: its nodes are made from something else."""
-        super().__init__(name, {"cluster": cluster, "cloud": cloud, "region": region, "groups": groups}, opts)
+        inputs = {"cluster": cluster, "cloud": cloud, "region": region, "groups": groups, "claims": claims}
+        super().__init__(name, inputs, opts)
 
     @property
     def data(self) -> Output[plan.Roster]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import email
+import io
 import json
 import os
 import stat
@@ -14,12 +16,19 @@ from typing import Any
 import pytest
 import yaml
 from stampworks import planning
-from stampworks.clouds.aws import access
-from stampworks.clouds.aws.errors import AwsError
+from stampworks.clouds.aws.session import PERMIT, Api, UnansweredError
 from stampworks.declaration import DeclarationError, load_stack, load_value
+from stampworks.operations import UnknownError
+from stampworks.operations.kubernetes import NotRunningError, reach
 from stampworks.plan import Member, Plan, Roster
 from stampworks.planning import Facts
+from stampworks.provider.handler import Call
+from stampworks.provider.handlers.kubernetes_nodes import KubernetesNodes
 from stampworks.qualification import subject_of
+from stampworks.rehearsal import read_stack
+from stampworks.rehearsal.engine import Engine
+from stampworks.rehearsal.recording import Recording
+from stampworks.rehearsal.servers import Servers
 from stampworks.schedulers import kubernetes
 
 from tests.project import wait_for
@@ -162,6 +171,34 @@ def test_the_kubeconfig_and_its_provider_show_no_word(rehearse: Rehearse) -> Non
     assert "get-token" not in json.dumps(found)
 
 
+SECRET = "4dabf18193072939515e22adb298388d"  # by which the engine's format marks a value of its own
+
+
+@pytest.mark.engine
+def test_the_state_shows_neither_the_kubeconfig_nor_a_key(tmp_path: Path) -> None:
+    """Not of the stack, nor of any resource, the provider that asks the server among them."""
+    with Servers() as servers, servers.serving(Recording({}, lambda: None, io.StringIO())) as ports:
+        engine = Engine(tmp_path, read_stack(EKS, ROOT, ROOT / "stacks", {}), ports)
+        try:
+            ran = engine.run("up", "--yes", "--skip-preview")
+            assert ran.code == 0, ran.said
+            exported = engine.aside("stack", "export")
+        finally:
+            engine.end()
+    assert "get-token" not in exported, "how the kubeconfig gets a token stands nowhere else"
+    kept = [
+        (each["type"].rpartition(":")[2], name, set(value) == {SECRET, "ciphertext"})
+        for each in json.loads(exported)["deployment"]["resources"]
+        for name, value in {**each.get("inputs", {}), **each.get("outputs", {})}.items()
+        if name in ("kubeconfig", "privateKey", "sshPrivateKey", "slurmKey", "databasePassword", "signingKey")
+    ]
+    assert set(kept) == {
+        *((where, "kubeconfig", True) for where in ("Stack", "Cluster", "ControlPlane", "kubernetes")),
+        *(("Keyring", name, True) for name in ("sshPrivateKey", "slurmKey", "databasePassword")),
+        *((where, name, True) for where, name in (("SigningKey", "privateKey"), ("Qualification", "signingKey"))),
+    }
+
+
 @pytest.mark.engine
 def test_what_a_stack_outputs(rehearsed: Rehearsed) -> None:
     """Where its server is, and a proof, of which a rehearsal can only say that there would be one."""
@@ -215,8 +252,8 @@ def test_what_a_change_does(rehearse: Rehearse) -> None:
     assert ("update", "NodeGroup", "gpu") in steps(rehearsed, "more nodes")
     assert not {op for op, kind, _ in steps(rehearsed, "more nodes") if kind == "LaunchTemplate"}
     unproven = steps(rehearsed, "unproven on purpose")
-    changed = {("update", "LaunchTemplate", "gpu"), ("update", "NodeGroup", "gpu")}
-    assert unproven == changed | {("delete", kind, "") for kind in ("KubernetesNodes", "Qualification", "SigningKey")}
+    changed = {("update", "LaunchTemplate", "gpu"), ("update", "NodeGroup", "gpu"), ("update", "KubernetesNodes", "")}
+    assert unproven == changed | {("delete", kind, "") for kind in ("Qualification", "SigningKey")}
     assert {("update", "KubernetesNodes", ""), ("update", "Qualification", "")} <= steps(rehearsed, "more nodes")
     assert ("create", "PlacementGroup", "gpu") in steps(rehearsed, "on demand")
     assert {op for op, kind, _ in steps(rehearsed, "another user") if kind in ("Role", "AccessEntry")} == {"create"}
@@ -231,9 +268,9 @@ def test_drivers_are_those_of_what_is_declared(rehearse: Rehearse) -> None:
     rehearsed = rehearse(EKS, CHANGES)
     drivers = {each["addonName"]: each for each in rehearsed.of("Addon") if each["addonName"].endswith("-csi-driver")}
     assert set(drivers) == {"aws-efs-csi-driver", "aws-fsx-csi-driver", "aws-mountpoint-s3-csi-driver"}
-    assert {("create", "Addon", name) for name in set(drivers) - {"aws-fsx-csi-driver"}} < steps(
-        rehearsed, "more storage"
-    )
+    more = steps(rehearsed, "more storage")
+    assert {("create", "Addon", name) for name in set(drivers) - {"aws-fsx-csi-driver"}} < more
+    assert ("update", "KubernetesNodes", "") in more, "what keeps a claim is closed before any goes"
     [(name, [identity])] = [
         (name, each["podIdentityAssociations"]) for name, each in drivers.items() if "podIdentityAssociations" in each
     ]
@@ -443,18 +480,45 @@ def test_its_server_is_asked_through_a_file_without_a_secret(
     """Nothing where there is none; a program that is not here is named."""
     monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert access.kubectl("test", REGION) == ()
+    with pytest.raises(NotRunningError):
+        reach("test", "aws", REGION)
     made = environment.client("eks").create_cluster(
         name="test", roleArn="arn:aws:iam::123456789012:role/one", resourcesVpcConfig={}
     )["cluster"]
-    with pytest.raises(AwsError, match="there is no kubectl here"):
-        access.kubectl("test", REGION)
+    with pytest.raises(UnknownError) as caught:
+        reach("test", "aws", REGION)
+    assert str(caught.value) == (
+        f"AWS {REGION}: the Kubernetes of cluster test: there is no kubectl here\n"
+        "  hint: install kubectl, and the AWS CLI, which it gets its token from"
+    )
     program = tmp_path / "kubectl"
     program.write_text("#!/bin/sh\n")
     program.chmod(stat.S_IRWXU)
-    command = access.kubectl("test", REGION)
+    command = reach("test", "aws", REGION)
     assert command[:2] == (str(program), "--kubeconfig")
     content = json.loads(Path(command[2]).read_text())
     assert content["clusters"][0]["cluster"]["server"] == made["endpoint"]
     assert content["users"] == [{"name": "test", "user": {"exec": content["users"][0]["user"]["exec"]}}]
     assert os.environ["AWS_SECRET_ACCESS_KEY"] not in Path(command[2]).read_text()
+
+
+def test_a_server_that_nobody_may_ask_for_is_what_operations_hear_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In their own words, and with AWS's; a look at who is there goes by what is known then, and says so."""
+
+    def refuse(_: Api, action: str, **__: Any) -> dict[str, Any]:
+        raise UnansweredError(action, "not permitted (AccessDeniedException: not you)", PERMIT, "AccessDeniedException")
+
+    monkeypatch.setattr(Api, "ask", refuse)
+    why = f"AWS {REGION}: the Kubernetes of cluster test: eks:DescribeCluster: not permitted (AccessDeniedException: "
+    with pytest.raises(UnknownError) as caught:
+        reach("test", "aws", REGION)
+    assert str(caught.value) == (
+        f"{why}not you)\n"
+        "  hint: docs/aws.md says what an `up` has to be allowed; `aws sts get-caller-identity` says who asks"
+    )
+    told: list[str] = []
+    known = {"members": [{"name": "ip-1"}], "drift": [], "endings": []}
+    inputs = {"cluster": "test", "cloud": "aws", "region": REGION, "groups": [{"name": "gpu", "count": 1}]}
+    look = Call("urn", "aws/test", inputs, old_outputs=known, say=told.append)
+    assert asyncio.run(KubernetesNodes().read(look)) == known
+    assert told == [f"nobody can be asked who is there: {why}not you)"]

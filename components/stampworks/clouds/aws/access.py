@@ -5,26 +5,27 @@ from __future__ import annotations
 import shutil
 
 from stampworks.clouds.aws import tags
-from stampworks.clouds.aws.errors import AwsError
 from stampworks.clouds.aws.session import ALLOW, Api, UnansweredError
+from stampworks.operations.errors import UnknownError
 from stampworks.paths import state_dir, write_whole
 
 _INSTALL = "install kubectl, and the AWS CLI, which it gets its token from"
 
 
 def kubectl(cluster: str, region: str) -> tuple[str, ...]:
-    """Begins a command that asks it; nothing where none runs."""
+    """Begins a command that asks it; nothing where none runs. UnknownError where nobody can say."""
+    whole = f"AWS {region}: the Kubernetes of cluster {cluster}"
     try:
         found = Api(region).ask("eks:DescribeCluster", name=cluster)["cluster"]
     except UnansweredError as error:
         if error.code == "ResourceNotFoundException":
             return ()
-        raise AwsError(region, f"the Kubernetes of cluster {cluster}", str(error), ALLOW, error.code) from None
+        raise UnknownError(f"{whole}: {error}", ALLOW) from None
     if found.get("status") not in ("ACTIVE", "UPDATING"):
         return ()
     program = shutil.which("kubectl")
     if program is None:
-        raise AwsError(region, f"the Kubernetes of cluster {cluster}", "there is no kubectl here", _INSTALL)
+        raise UnknownError(f"{whole}: there is no kubectl here", _INSTALL)
     file = state_dir() / "aws" / region / cluster / "kubeconfig"
     file.parent.mkdir(parents=True, exist_ok=True)
     write_whole(file, tags.kubeconfig(region, cluster, found["endpoint"], found["certificateAuthority"]["data"]))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from stampworks import plan
-from stampworks.clouds.aws.errors import AwsError
-from stampworks.operations import kubernetes_nodes
+from stampworks import operations, plan
+from stampworks.operations import kubernetes_door, kubernetes_nodes
 from stampworks.operations.errors import OperationError
+from stampworks.operations.kubernetes import Server
 from stampworks.provider.handler import Call, Handler, Property
 
 _PATIENCE_S = 1200.0
@@ -25,10 +25,12 @@ class KubernetesNodes(Handler):
         "cloud": Property("string", "the cloud that runs its Kubernetes", replaces=True),
         "region": Property("string", "where that cloud has it; may be empty"),
         "groups": Property("array", "of each group its name, how many nodes it has, and what they are made from"),
+        "claims": Property("object", "what pods see of the storage: where each leads, by its name"),
     }
     outputs: ClassVar[Mapping[str, Property]] = {
         "members": Property("array", "the nodes, with their addresses"),
         "drift": Property("array", "what is missing, in words"),
+        "endings": Property("array", "capacity that nodes are in and that ends, and when"),
     }
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
@@ -37,7 +39,8 @@ class KubernetesNodes(Handler):
     async def ensure(self, call: Call) -> dict[str, Any]:
         where = _where(call.inputs)
         now = await call.thread(kubernetes_nodes.gather, *where, _counts(call.inputs), call.progress, _PATIENCE_S)
-        return {"members": list(plan.to_dict(now)["members"]), "drift": []}
+        await call.thread(kubernetes_door.close, Server(*where))  # it may keep a claim that is to go
+        return await _outputs(call, now, ())
 
     async def read(self, call: Call) -> dict[str, Any] | None:
         """Its server may be known to the cluster's network alone: whoever cannot ask it goes by what is known."""
@@ -47,13 +50,23 @@ class KubernetesNodes(Handler):
         counts = _counts(call.inputs)
         try:
             now = await call.thread(kubernetes_nodes.roster, *_where(call.inputs), counts)
-        except (AwsError, OperationError) as error:
+        except OperationError as error:
             call.progress(f"nobody can be asked who is there: {str(error).splitlines()[0]}")
             return known
-        return {"members": list(plan.to_dict(now)["members"]), "drift": list(_missing(now, counts))}
+        return await _outputs(call, now, _missing(now, counts))
 
     async def delete(self, call: Call) -> None:
         pass  # a list; what it lists is deleted by whoever made it
+
+
+async def _outputs(call: Call, now: plan.Roster, missing: Sequence[str]) -> dict[str, Any]:
+    """When capacity ends no Kubernetes knows: the cloud says it."""
+    endings = await call.thread(operations.endings, now.cloud, now.cluster, now.region)
+    return {
+        "members": list(plan.to_dict(now)["members"]),
+        "drift": list(missing),
+        "endings": [plan.to_dict(each) for each in endings],
+    }
 
 
 def _where(inputs: Mapping[str, Any]) -> tuple[str, str, str]:

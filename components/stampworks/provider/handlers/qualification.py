@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from stampworks import operations, plan, qualification
-from stampworks.clouds.aws.errors import AwsError
 from stampworks.names import fold
 from stampworks.provider.handler import Call, Handler, Property
 from stampworks.qualification import Certificate, Subject
@@ -91,7 +90,7 @@ async def _held_since(call: Call) -> list[str]:
     reasons: dict[str, list[str]] = {}
     try:
         held = await call.thread(operations.held_back, subject, roster)
-    except AwsError as error:
+    except operations.OperationError as error:
         call.progress(f"nobody can be asked who is held back: {str(error).splitlines()[0]}")
         return []
     for name, why in held.items():

@@ -1,0 +1,146 @@
+"""The pod in which the folders of runs are looked at: one of what is declared now, and none that keeps what goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from stampworks import planning
+from stampworks.declaration import load_value
+from stampworks.operations import kubernetes_door, runs
+from stampworks.operations.errors import InputError, OperationError
+from stampworks.operations.kubernetes import RefusedError, Server
+from stampworks.plan import Plan
+
+DATA = {"name": "data", "kind": "efs", "tier": "regional", "mount": "/data"}
+HOME = {"name": "home", "kind": "efs", "tier": "regional", "mount": "/home"}
+WHERE = "--namespace=stampworks-proof"
+
+
+class Pods(Server):
+    """Pods that are at once what they are asked to be, and what was told beside looks at them."""
+
+    def __init__(self) -> None:
+        super().__init__("k", "aws", "us-west-2")
+        self.pods: dict[str, Any] = {}
+        self.told: list[str] = []
+        self.starts = True
+
+    def listed(self, kinds: str, *more: str, limit_s: float = 0) -> list[dict[str, Any]]:  # noqa: ARG002
+        assert (kinds, more) == ("pods", (WHERE, "--selector=stampworks/door"))
+        return list(self.pods.values())
+
+    def said(self, words: Sequence[str], given: str = "", limit_s: float = 0) -> str:  # noqa: ARG002
+        self.told.append(" ".join(words))
+        match words:
+            case ["create", *_]:
+                pod = json.loads(given)
+                assert "stampworks/door" in pod["metadata"]["labels"]
+                self.pods[pod["metadata"]["name"]] = {**pod, "status": {"phase": "Running"}}
+            case ["delete", "pods", *names, _, "--ignore-not-found", "--force", "--grace-period=0"]:
+                for name in names:
+                    del self.pods[name]
+            case ["wait", *_] if not self.starts:
+                raise RefusedError("error: timed out waiting for the condition on pods", "")
+            case ["get", "events", *_]:
+                return json.dumps({"items": [{"message": "no node has room"}]})
+            case ["exec", *_]:
+                return "{}"
+        return ""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Pods:
+    made = Pods()
+    monkeypatch.setattr(Server, "of", lambda _: made)
+    return made
+
+
+def planned(*storage: dict[str, str], image: str = "registry.example.com/workloads:1") -> Plan:
+    declared = {
+        "version": 1,
+        "name": "k",
+        "cloud": "aws",
+        "region": "us-west-2",
+        "pools": [{"name": "gpu", "machine": "p5en", "count": 2, "zone": "us-west-2b"}],
+        "scheduler": {"kind": "kubernetes", "workloads_image": image},
+        "storage": list(storage),
+    }
+    return planning.plan(load_value(declared, "test"))
+
+
+def opened(server: Pods, plan: Plan) -> str:
+    """The name of the one pod that is there after a question."""
+    kubernetes_door.ask(plan, 0, ["true"], 10)
+    [name] = server.pods
+    return name
+
+
+def test_one_serves_all_who_declare_the_same(server: Pods) -> None:
+    """Whoever asks is that number there, and nobody else."""
+    name = opened(server, planned(DATA))
+    server.told.clear()
+    kubernetes_door.ask(planned(DATA), 2001, ["true"], 10)
+    assert server.told == [
+        f"wait --for=condition=Ready pod/{name} {WHERE} --timeout=300s",
+        f"exec {name} --stdin {WHERE} -- setpriv --reuid=2001 --regid=2001 --clear-groups -- true",
+    ]
+
+
+def test_another_image_and_other_claims_have_another_one(server: Pods) -> None:
+    """The one before is removed: it would keep its claims, and shows what is not declared any more."""
+    names = [
+        opened(server, plan)
+        for plan in (planned(DATA), planned(DATA, HOME), planned(DATA, image="registry.example.com/workloads:2"))
+    ]
+    assert len({*names}) == 3
+    assert opened(server, planned(DATA)) == names[0]
+    assert [line for line in server.told if line.startswith("delete")] == [
+        f"delete pods {name} {WHERE} --ignore-not-found --force --grace-period=0" for name in names
+    ]
+
+
+@pytest.mark.parametrize("how", [{"phase": "Failed"}, {"phase": "Succeeded"}, {}])
+def test_one_that_is_over_is_replaced(server: Pods, how: dict[str, str]) -> None:
+    """It has ended, or is to go and its node does not say that it has."""
+    name = opened(server, planned(DATA))
+    if how:
+        server.pods[name]["status"] = how
+    else:
+        server.pods[name]["metadata"]["deletionTimestamp"] = "2026-11-25T12:00:00Z"
+    server.told.clear()
+    assert opened(server, planned(DATA)) == name
+    assert [line.split()[0] for line in server.told] == ["delete", "create", "wait", "exec"]
+
+
+def test_a_bucket_holds_no_runs() -> None:
+    """It is never taken for a folder, whatever else is declared behind it."""
+    bucket = {"name": "corpus", "kind": "s3", "mount": "/corpus"}
+    assert runs.folder_of_all(planned(DATA, bucket)) == "/data/runs"
+    with pytest.raises(InputError) as caught:
+        runs.folder_of_all(planned(bucket, DATA))
+    assert str(caught.value) == (
+        "storage[0]: a run needs a folder in corpus, which is a bucket and appends to no file\n"
+        "  hint: declare a file system before it"
+    )
+
+
+def test_one_that_does_not_start_is_named(server: Pods) -> None:
+    server.starts = False
+    with pytest.raises(OperationError) as caught:
+        kubernetes_door.ask(planned(DATA), 0, ["true"], 10)
+    [name] = server.pods
+    assert str(caught.value) == (
+        "the pod in which runs are looked at does not start within 300 s: no node has room\n"
+        f"  hint: stampworks kubectl -- describe pod {name} {WHERE}"
+    )
+
+
+def test_all_are_closed_before_a_claim_goes(server: Pods) -> None:
+    """Nobody waits for them, and whatever has mounted something there is told first."""
+    kubernetes_door.close(server)
+    assert server.told == [
+        f"delete pods {WHERE} --selector=stampworks/door --ignore-not-found --grace-period=1 --wait=false"
+    ]

@@ -1,0 +1,62 @@
+"""The KubernetesNodes resource says who is there, and when capacity ends that they are in."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from stampworks import operations, plan
+from stampworks.operations import kubernetes_door, kubernetes_nodes
+from stampworks.provider.handler import Call
+from stampworks.provider.handlers.kubernetes_nodes import KubernetesNodes
+
+WHERE = {"cluster": "k", "cloud": "aws", "region": "us-east-1"}
+MEMBER = plan.Member("ip-1", "gpu", "1/1", "10.0.0.1", (), "")
+ROSTER = plan.Roster("k", "aws", (), "", "", (MEMBER,), "us-east-1")
+
+
+def call(count: int) -> Call:
+    groups = [{"name": "gpu", "count": count, "generation": "1"}]
+    return Call("urn", "aws/k", {**WHERE, "groups": groups, "claims": {}})
+
+
+@pytest.fixture(autouse=True)
+def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Of which clusters the doors were closed."""
+    found: list[str] = []
+
+    def endings(*where: str) -> tuple[plan.Ending, ...]:
+        assert where == ("aws", "k", "us-east-1")
+        return (plan.Ending("gpu", "cr-1", "2026-12-01T11:30Z", ""),)
+
+    monkeypatch.setattr(kubernetes_door, "close", lambda server: found.append(server.cluster))
+    monkeypatch.setattr(operations, "endings", endings)
+    monkeypatch.setattr(kubernetes_nodes, "gather", lambda *_: ROSTER)
+    monkeypatch.setattr(kubernetes_nodes, "roster", lambda *_: ROSTER)
+    return found
+
+
+def test_who_is_there_and_until_when() -> None:
+    """As Kubernetes and the cloud say it, after an `up` and at every look."""
+    expected: dict[str, Any] = {
+        "members": [plan.to_dict(MEMBER)],
+        "drift": [],
+        "endings": [{"group": "gpu", "reservation": "cr-1", "at": "2026-12-01T11:30Z", "why": ""}],
+    }
+    assert asyncio.run(KubernetesNodes().ensure(call(1))) == expected
+    assert asyncio.run(KubernetesNodes().read(call(1))) == expected
+
+
+def test_what_keeps_a_claim_is_closed_before_the_claim_goes(closed: list[str]) -> None:
+    """By an `up` that has other claims; a look ends nothing."""
+    asyncio.run(KubernetesNodes().read(call(1)))
+    assert closed == []
+    asyncio.run(KubernetesNodes().ensure(call(1)))
+    assert closed == ["k"]
+
+
+def test_who_is_missing_is_drift() -> None:
+    found = asyncio.run(KubernetesNodes().read(call(2)))
+    assert found is not None
+    assert KubernetesNodes().drift(found) == {"drift": ["Kubernetes: gpu: 1 of 2 nodes"]}
