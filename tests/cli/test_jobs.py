@@ -179,7 +179,7 @@ def test_a_run_is_written_down(capsys: pytest.CaptureFixture[str], monkeypatch: 
     ("more", "text"),
     [
         (["--image", "some"], "--image is of what --print prints\n  hint: leave it out, or say --print jobset\n"),
-        (["--print", "mpijob"], "an MPIJob starts from an image with mpirun and sshd"),
+        (["--print", "mpijob", "--image", "some", "--user", "alice"], "nobody knows whether some has a user alice"),
         (["--print", "pod"], "argument --print: invalid choice: 'pod'"),
         (["--print", "jobset", "--wait"], "not allowed with argument"),
         (["--print", "jobset", "--nodes", "3"], "queue gpu has 2 nodes now, not 3"),

@@ -96,6 +96,38 @@ def test_a_team_makes_a_trainjob_of_its_own(stack: KubernetesStack) -> None:
     through(stack, "own")
 
 
+def test_an_mpijob_trains_through(stack: KubernetesStack) -> None:
+    """On both nodes: mpirun starts a rank on each over ssh, found by its name. The operator says so, and takes the
+    workers away."""
+    printed = made(stack, "mpijob", "ranks", "--set", "steps=20")
+    soon(stack, "ranks", lambda: conditions(stack, "mpijob", "ranks").get("Succeeded") == "True")
+    [begun] = told(stack, "ranks", "generation")
+    assert sorted(begun["nodes"]) == sorted(NODES)
+    record = json.loads(stack.shell(NODES[0], f"cat {RUNS}/ranks/record.json"))
+    assert (record["state"], record["counts"]["steps"], record["account"]["step"]) == ("finished", 20, 20), record
+    said = stack.kubectl("logs", "--namespace=research", "job/ranks-launcher")
+    assert "2 ranks on gpu-001, gpu-002" in said, said
+    workers = "training.kubeflow.org/job-name=ranks,training.kubeflow.org/job-role=worker"
+    soon(stack, "ranks", lambda: not stack.listed("pods", "--namespace=research", f"--selector={workers}"))
+    stack.kubectl("delete", "--filename=-", text=printed)
+
+
+def test_an_mpijob_past_the_quota_waits(stack: KubernetesStack) -> None:
+    """With its reason and without pods. Its launcher is there before its workers then, and waits for them; a user's
+    own it is when sshd is that user's."""
+    made(stack, "mpijob", "before", "--set", "steps=100000")
+    until(stack, "before", 2)
+    behind = made(stack, "mpijob", "behind", "--set", "steps=5", "--user", "alice")
+    assert "runAsUser: 2001" in behind
+    waiting = stack.seen("behind", "waiting")
+    assert "insufficient unused quota" in waiting["why"], waiting
+    pods = stack.listed("pods", "--all-namespaces")
+    assert {each["metadata"]["labels"]["training.kubeflow.org/job-name"] for each in pods} == {"before"}
+    stack.kubectl("delete", "mpijob", "before", "--namespace=research")
+    soon(stack, "behind", lambda: conditions(stack, "mpijob", "behind").get("Succeeded") == "True")
+    assert stack.shell(NODES[0], f"stat --format=%U {RUNS}/behind/record.json") == "alice"
+
+
 def test_switched_off_it_is_gone_and_what_runs_goes_on(stack: KubernetesStack) -> None:
     """Nobody is asked any more who would not answer, even after a reboot; the next `up` has nothing to do."""
     assert stack.run("preview", "--refresh", "--expect-no-changes").returncode == 0

@@ -9,7 +9,9 @@ from stampworks import catalog
 
 PAGE = Path(__file__).parents[2] / "docs" / "kubernetes.md"
 HEADER = "| add-on | what it is | version | Kubernetes | part of a cluster |\n| --- | --- | --- | --- | --- |\n"
-WORDS = {"always": "always", "needed": "where another one needs it", "asked": "where it is switched on"}
+WORDS = {"always": "always", "needed": "where another one needs it", "asked": "where it is switched on"} | {
+    "brought": "where the cloud has it"
+}
 
 
 def table() -> str:

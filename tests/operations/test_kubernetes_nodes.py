@@ -243,6 +243,22 @@ def test_nodes_that_a_cloud_names_are_known_by_their_pool(server: StandIn) -> No
         kubernetes_nodes.drain(on_eks(), ["ip-3"], FANS)
 
 
+def watched(name: str) -> Any:
+    """As EKS's agent says what it has found; of what is well, and of what is none of its, nothing is said."""
+    made = labelled(name)
+    made["status"]["conditions"] += [
+        {"type": "KernelReady", "status": "True", "reason": "KernelIsReady", "message": "well"},
+        {"type": "DiskPressure", "status": "False", "reason": "KubeletHasNoDiskPressure", "message": "none"},
+        {
+            "type": "AcceleratedHardwareReady",
+            "status": "False",
+            "reason": "NvidiaXID79Error",
+            "message": "GPU has fallen off the bus",
+        },
+    ]
+    return made
+
+
 @pytest.mark.parametrize(
     ("there", "why"),
     [
@@ -252,6 +268,13 @@ def test_nodes_that_a_cloud_names_are_known_by_their_pool(server: StandIn) -> No
         (
             [labelled("ip-1"), labelled("ip-2", taints=["stampworks/unproven"])],
             ("ip-2: takes no pods: proof: not proven yet",),
+        ),
+        (
+            [labelled("ip-1"), watched("ip-2")],
+            (
+                "ip-2: AcceleratedHardwareReady is false: NvidiaXID79Error: GPU has fallen off the bus; "
+                "stampworks drain keeps jobs from there",
+            ),
         ),
     ],
 )

@@ -47,7 +47,16 @@ def found(plan: Plan) -> dict[str, Finding]:
 )
 def test_hardware_says_which_operators_there_are(cloud: str, machine: str, there: set[str]) -> None:
     """Queues, gangs and numbers of what is used are everywhere; what jobs of other kinds need is asked for."""
-    assert by(planned(cloud, machine)) == dict.fromkeys(there | {"kueue", "jobset", "metrics-server"}, "helm")
+    own = {"node-monitoring-agent": "cloud"} if cloud == "aws" else {}
+    assert by(planned(cloud, machine)) == dict.fromkeys(there | {"kueue", "jobset", "metrics-server"}, "helm") | own
+
+
+def test_what_is_one_clouds_own_is_refused_elsewhere() -> None:
+    """There it is part of every Kubernetes, and a switch takes it out."""
+    assert "node-monitoring-agent" not in by(planned("aws", node_monitoring_agent=False))
+    said = found(planned(node_monitoring_agent=True))["addons.hardware node-monitoring-agent"]
+    assert (said.verdict, said.hint) == ("fail", "write node_monitoring_agent: false")
+    assert said.text == "node-monitoring-agent looks at nodes of a Kubernetes that azure does not have"
 
 
 def test_here_the_machine_room_brings_what_there_is() -> None:
@@ -159,8 +168,9 @@ def test_what_is_for_another_kubernetes_is_refused(version: str, wrong: set[str]
 
 
 def test_what_nobody_says_is_unknown() -> None:
-    [said] = addons(planned("aws"), Facts())
-    assert (said.id, said.verdict, said.subject) == ("addons.kubernetes", "unknown", "efa-device-plugin")
+    said = list(addons(planned("aws"), Facts()))
+    assert {(each.id, each.verdict) for each in said} == {("addons.kubernetes", "unknown")}
+    assert [each.subject for each in said] == ["efa-device-plugin", "node-monitoring-agent"]
 
 
 @pytest.mark.parametrize(
@@ -178,6 +188,7 @@ def test_what_nobody_says_is_unknown() -> None:
         ("azure", "jobset", False),
         ("azure", "trainer", True),
         ("azure", "mpi_operator", True),
+        ("aws", "node_monitoring_agent", False),
         ("azure", "metrics_server", False),
     ],
 )

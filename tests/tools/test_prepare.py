@@ -59,7 +59,7 @@ elif verb == "build":
 def clone(tmp_path: Path) -> Path:
     """The files that set-up reads, elsewhere."""
     root = tmp_path / "clone"
-    for name in ("engine", "kube", "kwok"):
+    for name in ("engine", *kubernetes.BUILT):
         shutil.copytree(ROOT / "tools" / name, root / "tools" / name)
     for name in (*python_packages.INSTALLED, training.LOCK):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -264,7 +264,8 @@ def test_the_engine_is_built_once(clone: Path, programs: Path, tmp_path: Path) -
 
 
 def test_a_kubernetes_is_built_once(clone: Path, programs: Path, tmp_path: Path) -> None:
-    """All its programs in two builds, under their own names, with what comes with them and what a release calls it."""
+    """All its programs in three builds, under their own names, with what comes with them and what a release calls
+    it."""
     modules = tmp_path / "modules"
     for _, _, inner in kubernetes.SHARED.values():
         (modules / inner).mkdir(parents=True, exist_ok=True)
@@ -276,9 +277,9 @@ def test_a_kubernetes_is_built_once(clone: Path, programs: Path, tmp_path: Path)
     for _ in range(2):
         kubernetes.ensure_kubernetes(quiet(), clone, cache)
 
-    assert (tmp_path / "calls").read_text().split().count("build") == 2
+    assert (tmp_path / "calls").read_text().split().count("build") == 3
     link = clone / ".venv" / "kubernetes"
-    assert {file.name for file in (link / "bin").iterdir()} == {*kubernetes.KUBE, *kubernetes.KWOK}
+    assert {file.name for file in (link / "bin").iterdir()} == {*kubernetes.KUBE, *kubernetes.KWOK, "coredns"}
     assert all((link / "share" / name).is_dir() for name in kubernetes.SHARED)
     assert re.fullmatch(r"kubernetes-1\.34\.2-[0-9a-f]{12}", link.resolve().name)
     for release in catalog.releases().values():

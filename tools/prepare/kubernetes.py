@@ -1,6 +1,7 @@
 """A Kubernetes for this machine, built once from Go modules: its programs, and what they are told to begin with.
 
-Two folders below tools pin everything: kwok asks for libraries of a later Kubernetes than the one that runs here.
+Three folders below tools pin everything: kwok asks for libraries of a later Kubernetes than the one that runs here, and
+CoreDNS for later ones of everybody's.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ KUBE: Mapping[str, str] = {
     "trainer-controller-manager": "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager",
 }
 KWOK: Mapping[str, str] = {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}
+DNS: Mapping[str, str] = {"coredns": "github.com/stampworks/stampworks/tools/dns"}
 """Program -> the package of its command."""
+BUILT: Mapping[str, Mapping[str, str]] = {"kube": KUBE, "kwok": KWOK, "dns": DNS}
+"""By the folder that pins them."""
 
 VERSIONS: Mapping[str, str] = {
     "kubernetes": MODULE,
@@ -78,8 +82,8 @@ def _build(step: Step, root: Path, version: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="kubernetes-unfinished-") as temporary:
         target = Path(temporary, "kubernetes")
         (target / "bin").mkdir(parents=True)
-        for name, programs, flags in (("kube", KUBE, _flags(version)), ("kwok", KWOK, _flags())):
-            source = root / "tools" / name
+        for name, programs in BUILT.items():
+            source, flags = root / "tools" / name, _flags(version if name == "kube" else "")
             golang.build(step, go, source, list(programs.values()), Path(temporary, "built"), flags)
             for program, package in programs.items():
                 Path(temporary, "built", _built_as(package)).rename(target / "bin" / program)
@@ -122,12 +126,12 @@ def _required(root: Path, module: str) -> str:
 
 def _digest(root: Path) -> str:
     """Changes with everything that the folder is made from, the Go that compiles it among that."""
-    said = [{**KUBE, **KWOK}, SHARED, VERSIONS]
+    said = [*BUILT.values(), SHARED, VERSIONS]
     digest = hashlib.sha256(f"{[sorted(each.items()) for each in said]} {_flags('1.0')}".encode())
     go = shutil.which("go")
     if go:
         digest.update(subprocess.run([go, "version"], cwd="/", capture_output=True, check=False).stdout)
-    for source in ("kube", "kwok"):
-        for name in ("go.mod", "go.sum"):
-            digest.update((root / "tools" / source / name).read_bytes())
+    for source in BUILT:
+        for file in sorted((root / "tools" / source).iterdir()):
+            digest.update(file.read_bytes())
     return digest.hexdigest()[:12]

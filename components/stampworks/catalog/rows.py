@@ -270,8 +270,9 @@ class AddOn:
     """What a cluster whose scheduler is Kubernetes is extended by."""
 
     what: str
-    wanted: Literal["always", "hardware", "needed", "asked"]
-    """Where it is part of a cluster without a word: everywhere, with its hardware, or where another one needs it."""
+    wanted: Literal["always", "hardware", "needed", "asked", "brought"]
+    """Where it is part of a cluster without a word: everywhere, with its hardware, where another one needs it, or where
+    the cloud brings it."""
     accelerators: tuple[str, ...]
     """Its hardware, by the names in parts.yaml; empty where it is for none."""
     fabrics: tuple[str, ...]

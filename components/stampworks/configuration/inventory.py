@@ -274,6 +274,7 @@ def kubernetes_variables(plan: Plan) -> dict[str, Any]:
         **({"kubernetes_node_pods_max": pods.per_node} if pods else {}),
         "kubernetes_node_images": {PAUSE_IMAGE: dict(PAUSE), WORKLOADS_IMAGE: dict(WORKLOADS)},
         "kubernetes_node_pause": PAUSE_IMAGE,
+        "kubernetes_node_dns": plan.network.gateway,
         "kubernetes_node_taints": [{"key": UNPROVEN_TAINT, "effect": "NoSchedule"}]
         if plan.proof.level != "none"
         else [],

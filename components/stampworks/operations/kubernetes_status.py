@@ -23,6 +23,13 @@ from stampworks.schedulers.topology.kubernetes import POOL, PREFIX, flavor
 State = Literal["waiting", "running", "finished"]
 _ASKED_S, _LIMIT_S = 5, 20
 _FOR = re.compile(r"a workload \(UID: ([0-9a-f-]+), JobUID: [0-9a-f-]+\)")
+_WATCHED = frozenset(
+    [
+        *("AcceleratedHardwareReady", "ContainerRuntimeReady", "InstanceStoreReady", "KernelReady", "NetworkingReady"),
+        "StorageReady",
+    ]
+)
+"""What EKS's agent says of a node (aws/eks-node-monitoring-agent baf7e155, pkg/conditions; read 2026-11-25)."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +148,19 @@ def _too_few(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
             yield f"pool {pool.name}: {len(own)} of {pool.count} nodes are there"
         for what, names in _late(own).items():
             yield f"{fold(names)}: {what}"
+        for what, names in _ill(own).items():
+            yield f"{fold(names)}: {what}; stampworks drain keeps jobs from there"
+
+
+def _ill(nodes: Sequence[Manifest]) -> dict[str, list[str]]:
+    """Those that EKS's agent calls so, by why: they take pods all the same."""
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        for kind, said in conditions(node).items():
+            if kind in _WATCHED and said.get("status") == "False":
+                why = ": ".join(filter(None, (said.get("reason"), said.get("message"))))
+                found.setdefault(f"{kind} is false: {why}", []).append(node["metadata"]["name"])
+    return found
 
 
 def _late(nodes: Sequence[Manifest]) -> dict[str, list[str]]:

@@ -23,19 +23,21 @@ def written_down(plan: Plan, kind: Kind, image: str, asked: jobs.Asked) -> list[
         raise InputError(what, "leave out --print, or choose another stack: -s STACK")
     image = image or plan.scheduler.workloads_image
     if kind == "mpijob":
-        _expect_fit_for_mpi(image, asked.user)
+        _expect_fit_for_mpi(plan, image, asked.user)
     roster = _as_declared(plan)
     wanted, options, there = jobs.wanted_of(plan, roster, asked)
     pods = _told_otherwise(pods_of(plan, roster, wanted, asked.user), wanted, image)
     return manifests(kind, pods, jobs.as_text(options | jobs.cluster_options(plan, roster, there)))
 
 
-def _expect_fit_for_mpi(image: str, user: str) -> None:
-    if not image:
-        what = "an MPIJob starts from an image with mpirun and sshd, which the nodes' own programs do not bring"
-        raise InputError(what, "build one on a base that has them (workloads/Containerfile), and say --image IMAGE")
-    if user != "root":
-        raise InputError(f"sshd in the pods of an MPIJob logs root in, and not {user}", "leave out --user")
+def _expect_fit_for_mpi(plan: Plan, image: str, user: str) -> None:
+    """Nodes that playbooks make have what it takes, with their users; of an image nobody knows more than its name."""
+    if not image and plan.managed:
+        what = "an MPIJob starts from an image with mpirun and sshd, and nodes of the cloud bring no programs"
+        raise InputError(what, "build one (workloads/Containerfile), and say --image IMAGE")
+    if image and user != "root":
+        what = f"ssh logs in whom an image knows by name, and nobody knows whether {image} has a user {user}"
+        raise InputError(what, "leave out --user")
 
 
 def _as_declared(plan: Plan) -> Roster:

@@ -64,6 +64,8 @@ def _wanted(
         return said, "declared" if said else "declared so"
     if row.wanted == "hardware":
         return _has_hardware(row, fabric, groups)
+    if row.wanted == "brought":
+        return name in choices.brings, "part of it there" if name in choices.brings else "the cloud has none"
     if row.wanted != "always":
         return False, "nobody asks for it" if row.wanted == "asked" else "no other one needs it"
     if choices.no_charts and name not in choices.brings:
@@ -161,6 +163,9 @@ def _of_one(plan: Plan, one: AddOn) -> Iterator[Finding]:
     fits, why = _has_hardware(row, plan.fabric, plan.groups)
     if row.wanted == "hardware" and not fits:
         yield _found("hardware", "fail", f"{one.name} has nothing to do: {why}", _out(one.name), one.name)
+    if row.wanted == "brought" and one.by != "cloud":
+        text = f"{one.name} looks at nodes of a Kubernetes that {plan.cloud} does not have"
+        yield _found("hardware", "fail", text, _out(one.name), one.name)
     if one.by == "hand" and (no_charts := CLOUDS[plan.cloud].no_charts):
         yield _found(
             "installer", "fail", f"{one.name} cannot run on {plan.cloud}: {no_charts}", _out(one.name), one.name

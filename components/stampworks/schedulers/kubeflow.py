@@ -5,8 +5,8 @@ As Trainer 2.1 (trainer.kubeflow.org/v1alpha1) and the MPI operator 0.7 (kubeflo
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from stampworks.schedulers import jobset
@@ -22,12 +22,19 @@ TRAINER, MPI = "trainer.kubeflow.org/v1alpha1", "kubeflow.org/v2beta1"
 _STEP = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
 _NODE = "node"
 """What Trainer calls the container that trains, and the job that it is in."""
-_PLACE = "/tmp/stampworks-place"  # noqa: S108  (in a container of its own)
-_WORKERS = ("--hostfile", "/etc/mpi/hostfile", "--mca", "plm_rsh_args", "-o ConnectionAttempts=10")
+WORKER, LAUNCHER = "worker.sh", "launcher.sh"
+_GIVEN, _KEYS, _PORT = "/etc/stampworks/ssh", "/tmp/stampworks-ssh", 2222  # noqa: S108  (in a container of its own)
+"""Where pods of an MPIJob have its keys, where these are as ssh wants them, and where sshd listens, whoever it is."""
+_SSH = (
+    *(f"-p {_PORT}", f"-i {_KEYS}/id_rsa", f"-o UserKnownHostsFile={_KEYS}/known_hosts"),
+    *("-o StrictHostKeyChecking=yes", "-o ConnectionAttempts=10"),
+)
+_WORKERS = ("--hostfile", "/etc/mpi/hostfile", "--mca", "plm_rsh_args", " ".join(_SSH))
 """What the operator tells mpirun by settings that Open MPI 5 does not know: without it all ranks would be started in
 the launcher."""
-_EXPORTED = ("JOB_ID", "PYTHONPATH", "HOME", "GLOO_SOCKET_IFNAME", "FI_PROVIDER")
-_OF_POD, _OF_START = ("NODE_NAME", "POD_IP"), ("RANK", "WORLD_SIZE", "JOB_ID")
+_OF_START = ("RANK", "WORLD_SIZE", "JOB_ID")
+"""What a worker does not know of itself: mpirun says it."""
+_OF_WORKERS = {"training.kubeflow.org/job-role": "worker"}
 
 Manifest = dict[str, Any]
 
@@ -39,8 +46,8 @@ def manifests(kind: Kind, pods: Pods, options: str) -> list[Manifest]:
         "trainjob": _trainjob,
         "mpijob": _mpijob,
     }
-    script = _mpi_script(pods) if kind == "mpijob" else jobset.script(pods)
-    return [_told(pods, {POD: script, OPTIONS: options}), *made[kind](pods)]
+    files = {POD: jobset.script(pods)} if kind != "mpijob" else _mpi_scripts(pods)
+    return [_told(pods, {**files, OPTIONS: options}), *made[kind](pods)]
 
 
 def _told(pods: Pods, files: Mapping[str, str]) -> Manifest:
@@ -75,33 +82,19 @@ def _trainjob(pods: Pods) -> list[Manifest]:
 
 
 def _mpijob(pods: Pods) -> list[Manifest]:
-    """Workers wait for mpirun's ssh, which starts one program on each; what they know of themselves lies in a file,
-    for an ssh does not hand it on."""
+    """Workers wait for mpirun's ssh, which starts one program on each."""
     worker = jobset.template(pods, "worker")
-    container = worker["spec"]["containers"][0]
-    settings = [each for each in container["env"] if each["name"] in _EXPORTED]
-    place = " ".join(f'{name}="${name}"' for name in _OF_POD)
-    container["command"] = ["sh", "-c", f"echo {place} >{_PLACE} && exec /usr/sbin/sshd -De"]
-    container["env"] = [each for each in container["env"] if each["name"] not in _OF_START]
-    exported = [word for each in settings for word in ("-x", each["name"])]
-    start = ["mpirun", "--allow-run-as-root", "-np", str(pods.nodes), *_WORKERS]
-    start += ["--map-by", "ppr:1:node", "--bind-to", "none"]
-    launcher = copy.deepcopy(worker)
-    launcher["metadata"] = {}
-    own = launcher["spec"]
-    own.pop("topologySpreadConstraints")
-    own["volumes"] = []
-    [of_launcher] = own["containers"]
-    for name in ("resources", "workingDir"):
-        of_launcher.pop(name, None)
-    started = {"name": "JOB_ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
-    of_launcher |= {
-        "name": "launcher",
-        "command": [*start, *exported, "sh", f"{pods.told}/{POD}"],
-        "env": [started if each["name"] == "JOB_ID" else each for each in settings],
-        "volumeMounts": [],
+    [container] = worker["spec"]["containers"]
+    container["command"] = ["sh", f"{pods.told}/{WORKER}"]
+    container["env"] = _of_worker(container["env"])
+    for constraint in worker["spec"]["topologySpreadConstraints"]:
+        constraint["labelSelector"] = {"matchLabels": {"training.kubeflow.org/job-name": pods.name, **_OF_WORKERS}}
+    replicas: Manifest = {
+        "Launcher": {"replicas": 1, "restartPolicy": "Never", "template": _launcher(pods)},
+        "Worker": {"replicas": pods.nodes, "restartPolicy": "Never", "template": worker},
     }
-    _of_mpi(worker["spec"], pods.name)
+    for each in (worker, replicas["Launcher"]["template"]):
+        each["spec"].pop("restartPolicy")  # the operator has it from beside the template, and warns of another
     return [
         {
             "apiVersion": MPI,
@@ -110,26 +103,68 @@ def _mpijob(pods: Pods) -> list[Manifest]:
             "spec": {
                 "slotsPerWorker": 1,
                 "mpiImplementation": "OpenMPI",
+                "sshAuthMountPath": _GIVEN,
                 "launcherCreationPolicy": "WaitForWorkersReady",
                 "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": 0},
-                "mpiReplicaSpecs": {
-                    "Launcher": {"replicas": 1, "restartPolicy": "Never", "template": launcher},
-                    "Worker": {"replicas": pods.nodes, "restartPolicy": "Never", "template": worker},
-                },
+                "mpiReplicaSpecs": replicas,
             },
         }
     ]
 
 
-def _of_mpi(spec: Manifest, name: str) -> None:
-    """Its pods have another label by which they are told apart from others'."""
-    for constraint in spec["topologySpreadConstraints"]:
-        constraint["labelSelector"] = {"matchLabels": {"training.kubeflow.org/job-name": name}}
+def _launcher(pods: Pods) -> Manifest:
+    """Of the volumes it has those with programs alone, and it asks for nothing of a node."""
+    programs = {path: claim for path, claim in pods.claims.items() if path in pods.read_only}
+    made = jobset.template(replace(pods, level="", claims=programs), "launcher")
+    made["spec"].pop("topologySpreadConstraints")
+    [container] = made["spec"]["containers"]
+    container.pop("resources")
+    start = ["mpirun", "--allow-run-as-root", "-np", str(pods.nodes), *_WORKERS]
+    start += ["--map-by", "ppr:1:node", "--bind-to", "none", "-x", "JOB_ID"]
+    container["command"] = ["sh", f"{pods.told}/{LAUNCHER}", *start, "sh", f"{pods.told}/{POD}"]
+    container["env"] = [{"name": "JOB_ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}]
+    return made
 
 
-def _mpi_script(pods: Pods) -> str:
-    """The usual one, after its rank is asked of Open MPI and its place of the worker."""
+def _of_worker(env: list[Manifest]) -> list[Manifest]:
+    return [each for each in env if each["name"] not in _OF_START]
+
+
+def _mpi_scripts(pods: Pods) -> dict[str, str]:
+    """What a rank starts asks Open MPI which one it is; who is logged in has what the worker's pod was told."""
     first, _, rest = jobset.script(pods).partition("\n")
-    exported = " ".join(("RANK", "WORLD_SIZE", *_OF_POD))
-    asked = f'RANK="$OMPI_COMM_WORLD_RANK"\nWORLD_SIZE="$OMPI_COMM_WORLD_SIZE"\n. {_PLACE}\nexport {exported}\n'
-    return f"{first}\n{asked}{rest}"
+    asked = 'export RANK="$OMPI_COMM_WORLD_RANK" WORLD_SIZE="$OMPI_COMM_WORLD_SIZE"\n'
+    [container] = jobset.template(pods, "worker")["spec"]["containers"]
+    names = ["PATH", "LD_LIBRARY_PATH", *(each["name"] for each in _of_worker(container["env"]))]
+    told = " ".join(f'{name}=\\"${{{name}:-}}\\"' for name in names)
+    return {
+        POD: f"{first}\n{asked}{rest}",
+        WORKER: f'{_OF_BOTH}{_WORKER}    -o "SetEnv={told}"\n',
+        LAUNCHER: f"{_OF_BOTH}{_LAUNCHER}",
+    }
+
+
+# The key of the job is in all of its pods and nowhere else: with it they believe each other, in both directions.
+_OF_BOTH = f"""\
+#!/bin/sh
+set -eu
+umask 077
+mkdir {_KEYS}
+for name in id_rsa id_rsa.pub authorized_keys; do
+    cat "{_GIVEN}/$name" >"{_KEYS}/$name"
+done
+echo "* $(cat {_KEYS}/id_rsa.pub)" >{_KEYS}/known_hosts
+"""
+# What the image has told its own sshd is no matter. Of a container's environment sshd hands on what it is told here.
+_WORKER = f"""\
+if [ "$(id -u)" = 0 ]; then mkdir -p /run/sshd; fi
+exec /usr/sbin/sshd -De -f /dev/null -p {_PORT} -h {_KEYS}/id_rsa -o PidFile=none -o StrictModes=no \\
+    -o AuthorizedKeysFile={_KEYS}/authorized_keys -o PasswordAuthentication=no -o KbdInteractiveAuthentication=no \\
+"""
+# A job that has waited for its quota has its launcher before its workers, and these may be fetching their image.
+_LAUNCHER = """\
+cut -d ' ' -f 1 /etc/mpi/hostfile | while read -r host; do
+    until getent hosts "$host" >/dev/null; do sleep 1; done
+done
+exec "$@"
+"""

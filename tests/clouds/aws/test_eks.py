@@ -119,10 +119,23 @@ def test_nothing_changes_by_itself(cluster: Mapping[str, Any], rehearsed: Rehear
 def test_its_own_pods_run_where_no_gpu_is(rehearsed: Rehearsed) -> None:
     """Names are looked up by pods on the system's nodes, which take pods at once."""
     addons = {each["addonName"]: each for each in rehearsed.of("Addon")}
-    assert set(addons) == {"aws-fsx-csi-driver", "coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"}
+    assert set(addons) == {
+        *("aws-fsx-csi-driver", "coredns", "eks-node-monitoring-agent", "eks-pod-identity-agent", "kube-proxy"),
+        "vpc-cni",
+    }
     [(label, group)] = json.loads(addons["coredns"]["configurationValues"])["nodeSelector"].items()
     flags = told(rehearsed.template(group))["spec"]["kubelet"]["flags"]
     assert flags == [f"--node-labels={label}={group}"]
+
+
+@pytest.mark.engine
+def test_nodes_are_watched_and_not_repaired(rehearsed: Rehearsed) -> None:
+    """Those that are not proven yet, too; at the release's version. Which node goes is a person's choice."""
+    [agent] = [each for each in rehearsed.of("Addon") if each["addonName"] == "eks-node-monitoring-agent"]
+    assert agent["addonVersion"] == "v1.7.0-eksbuild.1"
+    [tolerated] = json.loads(agent["configurationValues"])["dcgmAgent"]["tolerations"]
+    assert tolerated == {"key": "stampworks/unproven", "operator": "Exists"}
+    assert not [each for each in rehearsed.of("NodeGroup") if each.get("nodeRepairConfig")]
 
 
 @pytest.mark.engine

@@ -15,7 +15,7 @@ from stampworks.clouds.aws.first_boot import node_config
 from stampworks.clouds.aws.network import Connections
 from stampworks.clouds.aws.nodes import MARKETS, METADATA, SESSIONS, allowed, disks, encoded, nics, reserved
 from stampworks.clouds.aws.place import assumed_by
-from stampworks.plan import UNPROVEN_TAINT, Group, Plan, Pods
+from stampworks.plan import UNPROVEN_TAINT, AddOn, Group, Plan, Pods
 from stampworks.schedulers.kubernetes import pool_labels
 from stampworks.schedulers.topology.kubernetes import POOL
 
@@ -63,6 +63,9 @@ class ControlPlane(pulumi.ComponentResource):
         self._addon("coredns", self._child(depends_on=[system]), configuration_values=_text(selector))
         for driver in sorted({each.driver for each in plan.storage if each.driver}):
             self._driver(driver, system)
+        for one in plan.scheduler.addons:
+            if one.by == "cloud":
+                self._watch(one, system)
         for user in plan.users:
             self._let_in(user.name)
         self.id, self.address = self.cluster.id, self.cluster.endpoint
@@ -161,8 +164,16 @@ class ControlPlane(pulumi.ComponentResource):
             more = {"pod_identity_associations": [{"role_arn": role.arn, "service_account": _ACCOUNT_OF_BUCKETS}]}
         self._addon(driver, self._child(depends_on=after), **more)
 
+    def _watch(self, one: AddOn, system: NodePool) -> None:
+        """What looks at nodes, those that are not proven yet among them. Its part that asks accelerators tolerates no
+        taint by itself (aws/eks-node-monitoring-agent 0040fd7a, values.yaml of its chart, read 2026-11-25), and without
+        that part it would call them broken. Nobody leaves it to EKS which node goes: no group has its repair on."""
+        settings = {"dcgmAgent": {"tolerations": [{"key": UNPROVEN_TAINT, "operator": "Exists"}]}}
+        after = self._child(depends_on=[system])
+        self._addon(f"eks-{one.name}", after, addon_version=one.version, configuration_values=_text(settings))
+
     def _addon(self, addon: str, opts: ResourceOptions | None = None, **settings: Any) -> eks.Addon:
-        """In the version that is EKS's default for this Kubernetes on the day when it is made."""
+        """Without a word, in the version that is EKS's default for this Kubernetes on the day when it is made."""
         return eks.Addon(
             f"{self._name}-{addon}",
             cluster_name=self.cluster.name,

@@ -76,6 +76,11 @@ class AddOns(Section):
         "installed by hand; without a word it is not.",
         json_schema_extra=IN_PLACE,
     )
+    node_monitoring_agent: bool | None = Field(
+        default=None,
+        description="Whether EKS's own agent looks at nodes between proofs; without a word, where the cloud has it.",
+        json_schema_extra=IN_PLACE,
+    )
     metrics_server: bool | None = Field(
         default=None,
         description="Whether `kubectl top` says what nodes and pods use; without a word it does where nodes are real.",

@@ -129,7 +129,10 @@ CHOICES = Choices(
     managed_database=True,
     # Amazon EKS User Guide, "Use EKS-optimized accelerated AMIs for GPU instances"; NVIDIA, "NVIDIA GPU Operator with
     # Amazon EKS"; both read 2026-11-24.
-    brings=dict.fromkeys(("driver", "toolkit"), "the image that EKS has for nodes with accelerators brings them"),
+    brings={
+        **dict.fromkeys(("driver", "toolkit"), "the image that EKS has for nodes with accelerators brings them"),
+        "node-monitoring-agent": "EKS has it as an add-on of its own",
+    },
     told="AWS Budgets counts what has the tag stampworks:cluster, once who pays has made that a tag for costs; that a "
     "block ends, EC2 says 40 minutes before",
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stampworks.clouds.local.room import RoomError, daemons, files, programs
+from stampworks.clouds.local.room.commands import run
 from stampworks.clouds.local.room.daemons import Daemon
 from stampworks.clouds.local.room.kubernetes import addons, certificates
 from stampworks.clouds.local.room.kubernetes.certificates import Party
@@ -25,6 +26,18 @@ _DOOR = "kubernetes-api"
 _SERVER = ("etcd", "kube-apiserver")
 _NAMES = (*_SERVER, "kube-controller-manager", "kube-scheduler")
 """Of the daemons, each after what it asks."""
+_DNS = "coredns"
+"""Where nodes run pods: what these ask for each other's addresses."""
+_DNS_CONFIG = """\
+cluster.local in-addr.arpa {{
+    errors
+    kubernetes {{
+        kubeconfig "{config}"
+    }}
+}}
+"""
+_ANYBODY = "echo 53 >/proc/sys/net/ipv4/ip_unprivileged_port_start"
+"""No daemon has a privilege, and names are asked for at this port."""
 _RATE = ("--kube-api-qps=300", "--kube-api-burst=600")
 """What a controller may ask of the server each second: the usual 20 would be what large clusters wait for."""
 
@@ -75,7 +88,8 @@ def read(cluster: str, addresses: Addresses, asked_for: Sequence[str] = ()) -> C
     folder = _folder(room)
     if room.process is None or not (folder / "admin.conf").exists():
         return None
-    drift = [f"{name} does not run" for name in daemons.dead(room, (*_NAMES, *addons.names(asked_for)))]
+    parts = (*_NAMES, *([_DNS] if addresses.pods else []), *addons.names(asked_for))
+    drift = [f"{name} does not run" for name in daemons.dead(room, parts)]
     if daemons.dead(room, [_DOOR]):
         drift.append("nothing leads to its server from outside the room")
     if certificates.outdated(folder / "pki", _parties(addresses)):
@@ -90,7 +104,7 @@ def end(cluster: str, claim: str) -> None:
         if not room.is_ours(claim):
             return
         if room.process is not None:
-            daemons.end(room, (*addons.NAMES, *reversed(_NAMES), _DOOR))
+            daemons.end(room, (*addons.NAMES, _DNS, *reversed(_NAMES), _DOOR))
         files.remove_tree(_folder(room), room.name)
 
 
@@ -138,7 +152,7 @@ def _ensure(
     parts = _parts(room, addresses)
     if daemons.dead(room, _SERVER):
         # What asks the server would take minutes to notice that it is there again: it starts anew, too.
-        daemons.end(room, [name for name in (*_NAMES, *addons.NAMES) if name not in _SERVER])
+        daemons.end(room, [name for name in (*_NAMES, _DNS, *addons.NAMES) if name not in _SERVER])
     daemons.start(room, parts)
     port = daemons.open_door(room, _DOOR, "127.0.0.1", API_PORT)
     _write_config(folder, "admin", f"https://127.0.0.1:{port}")
@@ -147,9 +161,19 @@ def _ensure(
     if addresses.pods:
         _write_config(folder, "bootstrap", f"https://{addresses.gateway}:{API_PORT}")
         asked.apply("cannot let nodes join", _joining())
+        _answer_for_names(room, folder)
     progress("Kubernetes answers")
     progress(f"{addons.install(room, folder, asked, asked_for)} answer")
     return _found(folder, ())
+
+
+def _answer_for_names(room: Room, folder: Path) -> None:
+    """Pods find each other by the names of services, as on every cloud."""
+    config = folder / "coredns.conf"
+    files.write(config, _DNS_CONFIG.format(config=folder / "addons.conf"))
+    run([*room.inside, "sh", "-c", _ANYBODY], room.name, "cannot have the room answer for names", timeout=20)
+    argv = (program("coredns"), "-conf", str(config))
+    daemons.start(room, [Daemon(_DNS, argv, reads=(config, folder / "addons.conf"))])
 
 
 def _found(folder: Path, drift: tuple[str, ...]) -> ControlPlane:
