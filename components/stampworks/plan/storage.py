@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stampworks.plan.marks import IDENTITY, RELEASE
+from stampworks.plan.marks import IDENTITY, RELEASE, UNORDERED
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Storage:
     read_cache_gib: int
     metadata_iops: int
     efa: bool
-    features: tuple[str, ...]
+    features: tuple[str, ...] = field(metadata=UNORDERED)
     mount: str
     protect: bool
     repository: str = field(default="", metadata=IDENTITY)
