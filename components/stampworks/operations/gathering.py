@@ -12,7 +12,6 @@ from stampworks.operations.members import cloud, members
 from stampworks.operations.service import SlurmService, vacate
 from stampworks.plan import Group, Member, Roster
 
-
 _LOOKS = 2
 """How often nobody has to be there, before nobody is."""
 

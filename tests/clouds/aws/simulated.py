@@ -195,7 +195,6 @@ class Simulated:
         start_response(f"{fault.status} fault", [("Content-Type", kind)])
         return [text.encode()]
 
-
     def _moto(self, inner: Any, environ: dict[str, Any], start_response: Any, asked: tuple[str, bytes]) -> list[bytes]:
         begun: list[Any] = []
         said = b"".join(inner(environ, lambda *told: begun.extend(told)))

@@ -201,9 +201,7 @@ def test_who_is_not_wanted_is_ended_and_not_replaced(aws: Simulated) -> None:
     """Which one goes is said by its name: the group, which wants one less by now, would take any."""
     roster = stamped(aws)
     autoscaling = aws.client("autoscaling")
-    autoscaling.set_instance_protection(
-        AutoScalingGroupName="gpu", InstanceIds=ids(aws), ProtectedFromScaleIn=True
-    )
+    autoscaling.set_instance_protection(AutoScalingGroupName="gpu", InstanceIds=ids(aws), ProtectedFromScaleIn=True)
     autoscaling.update_auto_scaling_group(AutoScalingGroupName="gpu", MinSize=1, MaxSize=1, DesiredCapacity=1)
     assert len(ids(aws)) == 2
     members.dismiss(CLUSTER, REGION, ["gpu-001"])
@@ -232,6 +230,19 @@ def test_elastic_nodes_end_when_nobody_can_start_another(aws: Simulated, monkeyp
     with pytest.raises(operations.OperationError) as caught:
         operations.end_elastic("aws", CLUSTER, REGION, "cpu", said.append)
     assert str(caught.value) == "cpu-001 of cpu do not end\n  hint: see what keeps them, and run it again"
+
+
+def test_a_cluster_that_grew_by_itself_is_no_change(aws: Simulated, plan: Plan) -> None:
+    """What has started with the work is a node, and neither in the roster that an `up` keeps nor outdated."""
+    before = stamped(aws, plan)
+    image = aws.publish("/test/elastic")
+    [one] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
+    ALONE.add(one["InstanceId"])
+    tag(aws, one["InstanceId"], CLUSTER=CLUSTER, GROUP="gpu", ELASTIC="spot", NODE="gpu-003", HOST_KEY=key(9))
+    assert [each.name for each in members.members(CLUSTER, REGION).members] == ["gpu-001", "gpu-002", "gpu-003"]
+    elastic = operations.Wanted("gpu", (*NAMES["gpu"], "gpu-003"), 2)
+    assert operations.gather("aws", CLUSTER, REGION, [elastic], 1, lambda _: None) == before
+    assert renewal.outdated(plan, CONTENT) == {}
 
 
 def test_an_elastic_node_that_is_not_shown_yet_ends_as_well(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,9 +276,7 @@ def test_machines_that_are_not_shown_yet_are_waited_for(aws: Simulated, monkeypa
 
 
 @pytest.mark.parametrize("call", ["CreateTags", "GetConsoleOutput", "DescribeInstanceTopology"])
-def test_machines_that_are_shown_and_not_known_yet(
-    aws: Simulated, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
+def test_machines_that_are_shown_and_not_known_yet(aws: Simulated, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     """The next look goes on: nobody is left without a name or a place, and no `up` fails because of it."""
     start(aws)
     for number, each in enumerate(ids(aws)):
