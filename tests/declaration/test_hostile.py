@@ -164,8 +164,13 @@ def test_every_text_is_tried() -> None:
         or any(isinstance(each, str) for each in get_args(field.annotation))
     }
     elsewhere = {"extends", "storage[].tier", "storage[].repository", "pools[].reservation", "network.egress"}
-    elsewhere |= {"pools[].fallbacks[].purchase", "pools[].fallbacks[].reservation", "scheduler.workloads_image"}
-    where = "they are tried in test_files.py, planning/test_clouds and test_fallbacks, and clouds/aws/test_eks"
+    elsewhere |= {
+        "storage[].expire_folder",
+        "pools[].fallbacks[].purchase",
+        "pools[].fallbacks[].reservation",
+        "scheduler.workloads_image",
+    }
+    where = "they are tried in test_files.py, planning/test_clouds, test_expiry, test_fallbacks, clouds/aws/test_eks"
     assert holding_text - tried == elsewhere, where
 
 

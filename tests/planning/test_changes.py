@@ -325,3 +325,10 @@ def test_other_leaves_are_cabled_anew() -> None:
     assert change.why == "a leaf has 16 nodes instead of 32: nodes are cabled anew"
     [change] = review("test", on_premises(1, leaf_nodes=32), on_premises(2, leaf_nodes=32)).changes
     assert (change.field, change.policy) == ("fabric.oversubscription", "in place")
+
+
+def test_features_in_another_order_are_no_change() -> None:
+    """Who sorts a list is told nothing of data that would be lost."""
+    names = ["backups", "compression"]
+    one, other = (stored(mbps_per_tib=500, features=order) for order in (names, names[::-1]))
+    assert reviewed(one, other).changes == ()

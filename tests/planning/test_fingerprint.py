@@ -158,6 +158,7 @@ ONLY_ONE_VALUE = {"version"}
 OF_FILE_SYSTEMS = {
     *(f"storage[].{name}" for name in ("kind", "tier", "capacity", "mbps_per_tib", "throughput_mbps")),
     *(f"storage[].{name}" for name in ("read_cache_gib", "metadata_iops", "efa", "features", "repository")),
+    *("storage[].expire_days", "storage[].expire_folder"),
 }
 REFUSED_BY_THE_PLANNER = {
     *("cloud", "fabric.kind", "pools[].count_min", "pools[].purchase", "pools[].reservation"),

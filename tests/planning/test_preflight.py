@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from stampworks import planning
-from stampworks.declaration import Lock, LockedImage, load_value
+from stampworks.declaration import DeclarationError, Lock, LockedImage, Source, load_value
 from stampworks.plan import ENDS_SOON_DAYS, Plan
 from stampworks.planning import Facts
 from stampworks.planning.account import DAYS_MAX, account_of, days_between
@@ -25,11 +25,15 @@ LUSTRE = {
 IMAGE = "/aws/service/debian/release/13/latest/amd64"
 
 
-def plan_of(*, lock: bool = False, made_with: str = "", **fields: Any) -> Plan:
+def plan_of(**fields: Any) -> Plan:
+    return planning.plan(declared(**fields))
+
+
+def declared(*, lock: bool = False, made_with: str = "", **fields: Any) -> Source:
     pool = {"name": "gpu", "machine": "p5", "count": 16, "zone": "us-east-1a", **fields.pop("pool", {})}
     data = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": [pool], **fields}
     found = Lock("us-east-1", {IMAGE: LockedImage("ami-1", "debian", "2026-11-02")}, made_with) if lock else Lock()
-    return planning.plan(load_value(data, "test", lock=found))
+    return load_value(data, "test", lock=found)
 
 
 def said(
@@ -713,3 +717,23 @@ def test_a_fact_that_is_known_and_unknown() -> None:
     data = written({"offers": WHY})
     with pytest.raises(ValueError, match="offers is either known"):
         account_of({**data, "offers": []})
+
+
+def test_what_facts_refuse_is_said_with_all_else() -> None:
+    """A block that has ended, an endpoint that is missing, an image that is gone, and a size that no file system has:
+    each at its field and with its remedy."""
+    block = {"purchase": "block", "reservation": "cr-1"}
+    source = declared(
+        pool=block, storage=[{**LUSTRE, "capacity": 1300}], network=PRIVATE, lock=True, made_with="2026.11"
+    )
+    facts = account(
+        reservations=[reservation(block=True, ends="2026-11-21")],
+        services=[{"name": name, "zones": ["us-east-1a"]} for name in SERVICES if name != "fsx"],
+        offers=[offered("m7i.2xlarge", "us-east-1a")],
+    )
+    with pytest.raises(DeclarationError) as error:
+        planning.judged(source, Facts(account=facts), TODAY)
+    assert {each.path for each in error.value.problems} == {
+        *("network.egress", "pools[0].machine", "pools[0].reservation", "region", "storage[0].capacity")
+    }
+    assert all(each.hint for each in error.value.problems)

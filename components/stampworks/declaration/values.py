@@ -25,6 +25,7 @@ MOUNT_PATTERN = r"^(/[A-Za-z0-9_][A-Za-z0-9._-]*)+$"
 URL_PATTERN = r"^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~%+/-]*)?$"
 REGION_PATTERN = r"^[A-Za-z][A-Za-z0-9-]{0,39}$"
 ZONE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9:-]{0,63}$"
+FOLDER_PATTERN = r"^([A-Za-z0-9_=-][A-Za-z0-9._=-]*/)*$"
 TIER_PATTERN = r"^[A-Za-z][A-Za-z0-9_ -]{0,39}$"
 RESERVATION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}$"
 IMAGE_PATTERN = r"^$|^[a-z0-9][A-Za-z0-9._:/-]{0,500}(@sha256:[0-9a-f]{64})?$"
@@ -256,6 +257,13 @@ def repository(value: str) -> str:
     return value.rstrip("/")
 
 
+def bucket_folder(value: str) -> str:
+    """Refuse what is no folder in a bucket: without its last slash `checkpoints` would be `checkpoints-of-bob`, too."""
+    if len(value) > PLACE_LENGTH_MAX or not re.fullmatch(FOLDER_PATTERN, value):
+        raise _wrong(f"{shown(value)} is no folder in a bucket", "write it like checkpoints/, in plain letters")
+    return value
+
+
 def storage_tier(value: str) -> str:
     """Refuse what nobody calls a tier; which ones a file system has, planning says."""
     return _of_a_cloud(value, TIER_PATTERN, "tier", "PERSISTENT_2 SSD on aws") if value else value
@@ -452,6 +460,7 @@ OwnCheck = Annotated[str, _Form(own_check, PATH_PATTERN)]
 # Their names are data that grows with the catalog: a schema that listed them would refuse tomorrow's.
 MachineName = Annotated[str, _Form(machine_name, "^.+$")]
 StorageKind = Annotated[str, _Form(storage_kind, "^.+$")]
+BucketFolder = Annotated[str, _Form(bucket_folder, FOLDER_PATTERN)]
 StorageTier = Annotated[str, _Form(storage_tier, TIER_PATTERN)]
 MigProfile = Annotated[str, _Form(mig_profile, MIG_PATTERN)]
 ReleaseName = Annotated[str, _Form(release_name, "^.+$")]

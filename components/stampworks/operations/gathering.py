@@ -12,6 +12,9 @@ from stampworks.operations.members import cloud, members
 from stampworks.operations.service import SlurmService, vacate
 from stampworks.plan import Group, Member, Roster
 
+_LOOKS = 2
+"""How often nobody has to be there, before nobody is."""
+
 
 class MembersMissingError(OperationError):
     """Some group did not become complete in time."""
@@ -66,13 +69,20 @@ def gather(
 
 
 def end_elastic(of: str, cluster: str, region: str, group: str, progress: Callable[[str], None]) -> None:
-    """Ends the nodes of a group that started with the work, and returns when they are gone."""
-    deadline = time.monotonic() + float(cloud(of).PATIENCE_S)
-    while left := cloud(of).end_elastic(cluster, region, group):
-        if time.monotonic() > deadline:
+    """Ends the nodes of a group that started with the work, and returns when they are gone.
+
+    Looks once more when nobody is left: a cloud shows a machine a moment after it has started it.
+    """
+    deadline, empty = time.monotonic() + float(cloud(of).PATIENCE_S), 0
+    while empty < _LOOKS:
+        left = cloud(of).end_elastic(cluster, region, group)
+        empty = 0 if left else empty + 1
+        if left and time.monotonic() > deadline:
             raise OperationError(f"{', '.join(left)} of {group} do not end", "see what keeps them, and run it again")
-        progress(f"waiting for {', '.join(left)} to end")
-        time.sleep(float(cloud(of).POLL_S))
+        if left:
+            progress(f"waiting for {', '.join(left)} to end")
+        if empty < _LOOKS:
+            time.sleep(float(cloud(of).POLL_S))
 
 
 def missing(all_: Iterable[Wanted], there: Iterable[Member]) -> str:

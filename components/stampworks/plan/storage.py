@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stampworks.plan.marks import IDENTITY, RELEASE
+from stampworks.plan.marks import IDENTITY, RELEASE, UNORDERED
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,15 @@ class Storage:
     read_cache_gib: int
     metadata_iops: int
     efa: bool
-    features: tuple[str, ...]
+    features: tuple[str, ...] = field(metadata=UNORDERED)
     mount: str
     protect: bool
     repository: str = field(default="", metadata=IDENTITY)
     """What its feature data-repository shows: another one of these by its name, or a place in a bucket."""
+    expire_days: int = 0
+    """After how many days an object of a bucket goes; 0: never."""
+    expire_folder: str = ""
+    """Only what is below it; empty for all."""
     driver: str = field(default="", metadata=RELEASE)
     """What the cloud calls that which brings it into pods; empty where no Kubernetes of the cloud's own is to."""
 
@@ -42,6 +46,12 @@ class Storage:
         of = {"data-repository": f"data-repository of {self.repository}"}
         features = (of.get(each, each) for each in sorted(self.features))
         return (*numbers, *(["EFA"] if self.efa else []), *features)
+
+    @property
+    def expires(self) -> str:
+        """Which objects of a bucket go by themselves, in words; empty where none does."""
+        below = f" below {self.expire_folder}" if self.expire_folder else ""
+        return f"objects{below} go after {self.expire_days} days" if self.expire_days else ""
 
 
 @dataclass(frozen=True)

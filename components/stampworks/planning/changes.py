@@ -18,7 +18,7 @@ from stampworks.plan import KEPT, Group, Plan, Storage
 from stampworks.planning import file_systems, order, stateful
 from stampworks.planning.cost import cost
 from stampworks.planning.findings import Finding
-from stampworks.planning.storage import options
+from stampworks.planning.storage import EXPIRY, expiring, options
 from stampworks.review import Change, Cost, Operation, Policy, Reach, Review, Ruling, Sibling, Verdict
 
 DECLARED: Mapping[str, str] = {
@@ -192,6 +192,8 @@ def _change(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Cha
         policy, why = "refuse", "it is protected: write protect: false and stamp that first"
     elif isinstance(each.a, Storage) and each.b is None:
         loses = (each.a.name,)
+    elif each.way[0].field == "storage" and (gone := _expiring(each, a, b)):
+        why, loses = f"{gone} is deleted", (gone,)
     elif each.way[0].field == "storage" and (ruled := _of_file_system(each, a, b)):
         policy, why = ruled
     elif kept := [one for one in stateful.anew(each.way, a, b) if one.protect]:
@@ -207,6 +209,12 @@ def _of_protected(kept: Sequence[stateful.Stateful]) -> str:
     names = ", ".join(one.name for one in kept)
     let_go = ", ".join(one.let_go for one in kept)
     return f"what is protected would be made anew, empty ({names}): write {let_go}, and stamp that first"
+
+
+def _expiring(each: Difference, a: Plan, b: Plan) -> str:
+    """What a bucket deletes from now on."""
+    before, after = ({one.name: one for one in plan.storage}.get(each.way[0].key) for plan in (a, b))
+    return expiring(before, after) if before and after and each.way[-1].field in EXPIRY else ""
 
 
 def _of_file_system(each: Difference, a: Plan, b: Plan) -> tuple[Policy | None, str] | None:

@@ -8,6 +8,7 @@ from stampworks.differences import Difference
 from stampworks.names import fold
 from stampworks.plan import KEPT, Group, Plan, declared_pools
 from stampworks.planning import stateful
+from stampworks.planning.storage import EXPIRY
 from stampworks.review import Change, Nodes, Operation, Policy, Stage
 
 
@@ -121,7 +122,9 @@ def _network(changes: Sequence[Change], plan: Plan) -> str:
 
 
 def _made_anew(changes: Sequence[Change]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for each in changes if _stage(each) != "removal" for name in each.loses))
+    """A bucket that objects go from stays itself."""
+    anew = (each for each in changes if _stage(each) != "removal" and each.difference.way[-1].field not in EXPIRY)
+    return tuple(dict.fromkeys(name for each in anew for name in each.loses))
 
 
 def _nodes(changes: Sequence[Change], gone: set[str], a: Plan, b: Plan) -> Iterator[str]:

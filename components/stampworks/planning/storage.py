@@ -20,6 +20,10 @@ from stampworks.planning.notes import Notes
 
 REPOSITORIES = {"fsx-lustre": "s3", "azure-managed-lustre": "blob"}
 """The protocol of what a kind's feature data-repository shows."""
+EXPIRES = ("s3",)
+"""Kinds of which objects can go by themselves after a time."""
+EXPIRY = ("expire_days", "expire_folder")
+"""The fields that say which ones."""
 WITHOUT_SUBNET = ("s3", "blob", "gcs", "local")
 """Protocols of what has its addresses elsewhere, or none."""
 
@@ -29,6 +33,7 @@ def build(declaration: Declaration, choices: Choices, notes: Notes) -> tuple[Sto
     for index, storage in enumerate(declaration.storage):
         notes.step(_check, f"storage[{index}]", storage, declaration.cloud, choices, notes)
         notes.step(_check_repository, f"storage[{index}]", storage, declaration, notes)
+        notes.step(_check_expiry, f"storage[{index}]", storage, notes)
     managed = choices.runs(declaration.scheduler.kind)
     return tuple(_driven(_planned(each, notes), managed, notes) for each in declaration.storage)
 
@@ -93,6 +98,29 @@ def _check_repository(path: str, storage: Declared, declaration: Declaration, no
         notes.problem(f"{path}.repository", problem, "add data-repository to its features")
     elif asked and protocol and wanted not in here and not ("://" in wanted and place):
         notes.problem(f"{path}.repository", f"{storage.kind} can show nothing of '{wanted}'", hint)
+
+
+def _check_expiry(path: str, storage: Declared, notes: Notes) -> None:
+    """Of a directory all that it cannot have is said elsewhere."""
+    if storage.kind == DIRECTORY:
+        return
+    for name in EXPIRY:
+        if getattr(storage, name) and storage.kind not in EXPIRES:
+            problem = f"nothing goes by itself from {storage.kind}"
+            notes.problem(f"{path}.{name}", problem, f"take it out, or declare a storage of kind {EXPIRES[0]} for it")
+    if storage.expire_folder and not storage.expire_days and storage.kind in EXPIRES:
+        problem = f"when objects below {storage.expire_folder} go is not written"
+        notes.problem(f"{path}.expire_folder", problem, "write expire_days beside it, or take it out")
+
+
+def expiring(before: Storage, after: Storage) -> str:
+    """Which objects go that would have stayed, in words; empty where none does."""
+    sooner = after.expire_days and (after.expire_days < before.expire_days or not before.expire_days)
+    wider = after.expire_days and not after.expire_folder.startswith(before.expire_folder)
+    if not sooner and not wider:
+        return ""
+    where = f"below {after.expire_folder} of" if after.expire_folder else "in"
+    return f"what was written {where} {after.name} more than {after.expire_days} days ago"
 
 
 def _kinds_of(cloud: str) -> Iterator[str]:

@@ -13,6 +13,8 @@ from stampworks.provider.handler import Call, Handler, Package
 from stampworks.provider.handlers import PACKAGE
 
 NO_KEY = "rehearsed: no key"
+NO_SECRET = "rehearsed: no secret"  # noqa: S105
+"""What every output is that is secret, so that whoever lets it out is found."""
 _ADDRESSES = ipaddress.IPv4Network("198.18.0.0/15")  # RFC 2544: for tests between two devices, and routed nowhere
 
 
@@ -90,12 +92,12 @@ class Rehearsed(Handler):
     def answers(self, inputs: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """All outputs: made-up text, obviously, where a resource has nothing else to say."""
         texts = {"string": "rehearsed", "integer": 0, "array": []}
-        return {name: texts[row.kind] for name, row in self.outputs.items()}
+        return {name: NO_SECRET if row.secret else texts[row.kind] for name, row in self.outputs.items()}
 
 
 class _Keys(Rehearsed):
     def answers(self, inputs: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        return dict.fromkeys(self.outputs, NO_KEY)
+        return {name: NO_SECRET if row.secret else NO_KEY for name, row in self.outputs.items()}
 
 
 class _Group(Rehearsed):

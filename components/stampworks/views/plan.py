@@ -259,7 +259,8 @@ def _storage(plan: Plan, width: int) -> list[str]:
         missing = "" if kind.mount == "directory" else "unknown"  # which is as fast as its disk
         rates = [numbers.get(f"{each.name}.{way}_gbs", missing) for way in ("read", "write")]
         protected = "yes" if each.protect else "no"
-        rows.append((each.name, each.kind, each.tier, capacity, *rates, each.mount, protected, ", ".join(each.bought)))
+        more = ", ".join(filter(None, (*each.bought, each.expires)))
+        rows.append((each.name, each.kind, each.tier, capacity, *rates, each.mount, protected, more))
     return ["Storage", *sparse(header, rows, width)]
 
 

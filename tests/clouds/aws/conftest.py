@@ -9,12 +9,13 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from stampworks.cli.main import main
+from stampworks.rehearsal.engine import Engine
 
 from tests.clouds.aws.simulated import Simulated, simulated_aws
 
@@ -22,6 +23,8 @@ ROOT = Path(__file__).parents[3]
 STACKS = sorted(file.stem.removeprefix("Pulumi.") for file in (ROOT / "stacks").glob("Pulumi.aws-*.yaml"))
 EKS = "aws-p5en-eks"
 """Of them the one whose scheduler is Kubernetes."""
+CHANGES = Path(__file__).parent / "changes"
+"""What is changed of each stack while it is rehearsed: of each policy one change at least, and what else is asked."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,13 @@ class Rehearsed:
     stack: str
     found: Mapping[str, Any]
     made: tuple[Mapping[str, Any], ...]
-    """What was asked of AWS to be made in the first `up`, and by changes: type, name, values."""
+    """What was asked of AWS to be made in the first `up`: type, name, values."""
+    added: tuple[Mapping[str, Any], ...]
+    """What changes made beside that, or anew."""
     objects: tuple[Mapping[str, Any], ...]
-    """What a Kubernetes was given to have."""
+    """What a Kubernetes was given to have, by the first `up` or by a change."""
+    state: str
+    """What the backend knew after the first `up`, as the engine has written it."""
 
     def phase(self, name: str) -> Mapping[str, Any]:
         return next(each for each in self.found["phases"] if each["name"] == name)
@@ -41,6 +48,12 @@ class Rehearsed:
     def of(self, kind: str) -> list[Mapping[str, Any]]:
         """The values of all of one type, by the end of its name."""
         return [each["values"] for each in self.made if each["type"].endswith(f":{kind}")]
+
+    def with_changes(self) -> Rehearsed:
+        """The same, of what there is when all changes are made."""
+        added = {(each["type"], each["name"]) for each in self.added}
+        kept = [each for each in self.made if (each["type"], each["name"]) not in added]
+        return replace(self, made=(*kept, *self.added))
 
     def template(self, group: str = "gpu") -> Mapping[str, Any]:
         """What the nodes of a group start from."""
@@ -53,29 +66,53 @@ Rehearse = Callable[..., Rehearsed]
 
 @pytest.fixture(scope="session")
 def rehearse(tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
-    """Each stack once, whatever asks for it: the engine takes its seconds."""
+    """Each stack once, whatever asks for it, with its own changes or others: the engine takes its seconds."""
     if shutil.which("pulumi") is None:
         pytest.fail("no pulumi on PATH: . tools/env.sh")
 
     @functools.cache
     def call(stack: str, scenario: str = "") -> Rehearsed:
         folder = tmp_path_factory.mktemp(stack)
-        record, out = folder / "record.jsonl", io.StringIO()
-        options = ["--record", str(record), "--json"]
+        record, out, file = folder / "record.jsonl", io.StringIO(), CHANGES / f"{stack}.yaml"
         if scenario:
-            (folder / "scenario.yaml").write_text(scenario)
-            options += ["--scenario", str(folder / "scenario.yaml")]
-        with contextlib.chdir(ROOT), contextlib.redirect_stdout(out):
+            file = folder / "scenario.yaml"
+            file.write_text(scenario)
+        options = ["--record", str(record), "--json", "--scenario", str(file)]
+        with _states() as states, contextlib.chdir(ROOT), contextlib.redirect_stdout(out):
             main(["rehearse", "-s", stack, *options])
-        calls = [json.loads(line) for line in record.read_text().splitlines()]
-        created = {
-            (each["type"], each["name"]): each for each in calls if each["call"] == "Create" and not each["preview"]
-        }
-        made = [created[key] for key in sorted(created) if key[0].startswith("aws:")]
-        objects = [each["values"] for key, each in created.items() if key[0].startswith("kubernetes:core/")]
-        return Rehearsed(stack, json.loads(out.getvalue()), tuple(made), tuple(objects))
+        found = json.loads(out.getvalue())
+        up = next(each for each in found["phases"] if each["name"] == "up")
+        first = {(each["type"], each["name"]) for each in up["steps"]}
+        made: dict[tuple[str, str], Any] = {}
+        added: dict[tuple[str, str], Any] = {}
+        for each in map(json.loads, record.read_text().splitlines()):
+            if each["call"] == "Create" and not each["preview"]:
+                key = each["type"], each["name"]
+                (made if key in first and key not in made else added)[key] = each
+        objects = [each["values"] for key, each in (made | added).items() if key[0].startswith("kubernetes:core/")]
+        return Rehearsed(stack, found, _of_aws(made), _of_aws(added), tuple(objects), states[0])
 
     return call
+
+
+def _of_aws(calls: Mapping[tuple[str, str], Any]) -> tuple[Mapping[str, Any], ...]:
+    return tuple(calls[key] for key in sorted(calls) if key[0].startswith("aws:"))
+
+
+@contextlib.contextmanager
+def _states() -> Iterator[list[str]]:
+    """What the backend knew, each time that a rehearsal asks for it."""
+    asked, aside = list[str](), Engine.aside
+
+    def kept(self: Engine, *words: str) -> str:
+        said = aside(self, *words)
+        if words == ("stack", "export"):
+            asked.append(said)
+        return said
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Engine, "aside", kept)
+        yield asked
 
 
 @pytest.fixture(scope="session")

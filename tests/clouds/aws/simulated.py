@@ -2,6 +2,7 @@
 
     with simulated_aws() as aws:
         aws.fail("ec2:RunInstances", "InsufficientInstanceCapacity", times=1, where="p5.48xlarge")
+    aws.lag("ec2:DescribeInstances", times=3)  # shows what it showed before
         subprocess.run(program, env={**os.environ, **aws.environment})
         assert "ec2:RunInstances" in aws.calls
 
@@ -58,6 +59,8 @@ class Fault:
     """How often it still happens; None for ever."""
     delay_s: float
     """How long the answer takes; without a code it is moto's own."""
+    late: bool = False
+    """Whether the answer is the one that the same question had the last time."""
 
 
 @dataclass
@@ -82,6 +85,8 @@ class Simulated:
         self.calls: list[str] = []
         """Each as a policy names it: ec2:DescribeInstances."""
         self._faults: list[Fault] = []
+        self._said: dict[tuple[str, bytes], tuple[str, Any, bytes]] = {}
+        """What each question was answered with last: status, headers, body."""
         self._clients: dict[tuple[str, str], Any] = {}
 
     @property
@@ -109,6 +114,7 @@ class Simulated:
         _WORLD.__init__()  # type: ignore[misc]
         self.calls.clear()
         self._faults.clear()
+        self._said.clear()
 
     def fail(
         self,
@@ -123,6 +129,10 @@ class Simulated:
     ) -> None:
         """From now on these calls fail, or, without a code, take their time."""
         self._faults.append(Fault(action, code, message, status, where, times, delay_s))
+
+    def lag(self, action: str, times: int) -> None:
+        """So often whoever asks hears what the last one has heard who asked the same."""
+        self._faults.append(Fault(action, "", "", 200, "", times, 0, late=True))
 
     def mend(self) -> None:
         """Nothing fails any more."""
@@ -171,16 +181,26 @@ class Simulated:
         action = _action(environ, body)
         self.calls.append(action)
         fault = next((each for each in self._faults if _meets(each, action, body)), None)
-        if fault is None:
-            return inner(environ, start_response)  # type: ignore[no-any-return]
-        if fault.left is not None:
+        if fault and fault.left is not None:
             fault.left -= 1
-        time.sleep(fault.delay_s)
-        if not fault.code:
-            return inner(environ, start_response)  # type: ignore[no-any-return]
+        if fault and fault.late and (action, body) in self._said:
+            status, headers, said = self._said[action, body]
+            start_response(status, headers)
+            return [said]
+        if fault and fault.delay_s:
+            time.sleep(fault.delay_s)
+        if not fault or not fault.code:
+            return self._moto(inner, environ, start_response, (action, body))
         kind, text = _error(environ, action, fault)
         start_response(f"{fault.status} fault", [("Content-Type", kind)])
         return [text.encode()]
+
+    def _moto(self, inner: Any, environ: dict[str, Any], start_response: Any, asked: tuple[str, bytes]) -> list[bytes]:
+        begun: list[Any] = []
+        said = b"".join(inner(environ, lambda *told: begun.extend(told)))
+        self._said[asked] = (begun[0], begun[1], said)
+        start_response(begun[0], begun[1])
+        return [said]
 
 
 @contextmanager

@@ -232,24 +232,6 @@ def test_its_nodes_are_proven_as_kubernetes_names_them(plan: Plan) -> None:
     assert not subject_of(plan).nodes
 
 
-CHANGES = """\
-changes:
-  - {name: more nodes, path: pools.gpu.count, value: 20}
-  - {name: unproven on purpose, path: proof.level, value: none}
-  - {name: on demand, path: pools.gpu, value: {name: gpu, machine: p5en, count: 20, zone: us-west-2b}}
-  - {name: another user, path: users, value: [
-     {name: alice, uid: 2001, accounts: [research]},
-     {name: bob, uid: 2002, accounts: [product]},
-     {name: carol, uid: 2003, accounts: [product]}]}
-  - {name: more storage, path: storage, value: [
-     {name: data, kind: fsx-lustre, tier: PERSISTENT_2 SSD, mbps_per_tib: 500, capacity: 38400, metadata_iops: 12000,
-      mount: /data},
-     {name: home, kind: efs, tier: regional, mount: /home},
-     {name: corpus, kind: s3, mount: /corpus}]}
-  - {name: other services, path: network.services_cidr, value: 172.21.0.0/16}
-"""
-
-
 def steps(rehearsed: Rehearsed, change: str) -> set[tuple[str, str, str]]:
     return {
         (step["op"], step["type"].rpartition(":")[2], step["name"].removeprefix(EKS).strip("-"))
@@ -261,7 +243,7 @@ def steps(rehearsed: Rehearsed, change: str) -> set[tuple[str, str, str]]:
 def test_what_a_change_does(rehearse: Rehearse) -> None:
     """Growth is a number; what nodes join with is a version of their template; how they are bought is another group;
     and whatever its server was given goes with it, which is protected."""
-    rehearsed = rehearse(EKS, CHANGES)
+    rehearsed = rehearse(EKS)
     assert ("update", "NodeGroup", "gpu") in steps(rehearsed, "more nodes")
     assert not {op for op, kind, _ in steps(rehearsed, "more nodes") if kind == "LaunchTemplate"}
     unproven = steps(rehearsed, "unproven on purpose")
@@ -278,7 +260,7 @@ def test_what_a_change_does(rehearse: Rehearse) -> None:
 @pytest.mark.engine
 def test_drivers_are_those_of_what_is_declared(rehearse: Rehearse) -> None:
     """The driver of buckets may do with the declared one what a mount does, and no other driver may do anything."""
-    rehearsed = rehearse(EKS, CHANGES)
+    rehearsed = rehearse(EKS).with_changes()
     drivers = {each["addonName"]: each for each in rehearsed.of("Addon") if each["addonName"].endswith("-csi-driver")}
     assert set(drivers) == {"aws-efs-csi-driver", "aws-fsx-csi-driver", "aws-mountpoint-s3-csi-driver"}
     more = steps(rehearsed, "more storage")
@@ -305,7 +287,7 @@ def volumes(rehearsed: Rehearsed) -> list[Mapping[str, Any]]:
 @pytest.mark.engine
 def test_each_team_has_a_volume_of_each_file_system(rehearse: Rehearse) -> None:
     """By the names that runs mount, with where AWS has made it; and no two of one bucket with one handle."""
-    found = volumes(rehearse(EKS, CHANGES))
+    found = volumes(rehearse(EKS))
     claimed = [(each["spec"]["claimRef"]["namespace"], each["spec"]["claimRef"]["name"]) for each in found]
     teams, names = ("product", "research", "stampworks-proof"), ("corpus", "data", "home")
     assert sorted(claimed) == [(team, name) for team in teams for name in names]
@@ -326,7 +308,7 @@ def test_each_team_has_a_volume_of_each_file_system(rehearse: Rehearse) -> None:
 def test_volumes_are_bound_by_a_real_kubernetes(rehearse: Rehearse, tmp_path: Path) -> None:
     """It takes them as they are, with no field that it does not know, and gives each claim its own volume. What mounts
     them is not there."""
-    objects = [each for each in rehearse(EKS, CHANGES).objects if each["kind"] != "Namespace"]
+    objects = [each for each in rehearse(EKS).objects if each["kind"] != "Namespace"]
     with api_server(tmp_path) as server:
         for team in ("product", "research", "stampworks-proof"):
             server.run("kubectl", "create", "namespace", team)
@@ -338,7 +320,7 @@ def test_volumes_are_bound_by_a_real_kubernetes(rehearse: Rehearse, tmp_path: Pa
             wait_for(lambda: {each[0] for each in claims(server).values()} == {"Bound"}, BOUND_S)
         assert {key: volume for key, (_, volume) in claims(server).items()} == {
             (each["spec"]["claimRef"]["namespace"], each["spec"]["claimRef"]["name"]): each["metadata"]["name"]
-            for each in volumes(rehearse(EKS, CHANGES))
+            for each in volumes(rehearse(EKS))
         }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,15 +25,29 @@ CLUSTER, CONTENT = "c", "content"
 NAMES = {"gpu": ("gpu-001", "gpu-002")}
 
 
+ALONE: set[str] = set()
+"""Machines that a test has started outside of any group, and that are to be left alone."""
+
+
 @pytest.fixture
-def aws(aws: Simulated, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Simulated:
+def aws(aws: Simulated, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Simulated]:
+    """After each scenario groups have as many machines as they want, and nothing else is left over."""
     for name, value in aws.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(renewal, "_POLL_S", 0.01)
     booting.CONSOLES.clear()
+    ALONE.clear()
     aws.client("ssm").put_parameter(Name="/stampworks/c/identity", Value="PRIVATE\n", Type="SecureString")
-    return aws
+    yield aws
+    aws.mend()
+    groups = aws.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
+    counted = {group["AutoScalingGroupName"]: [one["InstanceId"] for one in group["Instances"]] for group in groups}
+    paid = set(ids(aws))
+    assert {name: len(paid & {*of}) for name, of in counted.items()} == {
+        group["AutoScalingGroupName"]: group["DesiredCapacity"] for group in groups
+    }
+    assert paid - {id_ for of in counted.values() for id_ in of} == ALONE
 
 
 @pytest.fixture
@@ -80,7 +94,7 @@ def start(aws: Simulated, plan: Plan | None = None, count: int = 2, group: str =
 def there(aws: Simulated) -> list[Mapping[str, Any]]:
     """All machines that are not gone, however they came."""
     found = aws.client("ec2").describe_instances()["Reservations"]
-    running = [one for part in found for one in part["Instances"] if one["State"]["Name"] == "running"]
+    running = [one for part in found for one in part["Instances"] if one["State"]["Name"] in ("pending", "running")]
     return sorted(running, key=lambda one: (one["LaunchTime"], one["InstanceId"]))
 
 
@@ -147,6 +161,7 @@ def test_another_cluster_is_nobody_here(aws: Simulated) -> None:
     assert not Path(members.members("d", REGION).identity_file).name
     image = aws.publish("/test/other")
     [alien] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
+    ALONE.add(alien["InstanceId"])
     tag(aws, alien["InstanceId"], CLUSTER=CLUSTER)
     assert len(join({"gpu": ("gpu-001", "gpu-002", "gpu-003")}).members) == 2
 
@@ -185,13 +200,12 @@ def test_of_two_with_one_name_the_first_keeps_it(aws: Simulated) -> None:
 def test_who_is_not_wanted_is_ended_and_not_replaced(aws: Simulated) -> None:
     """Which one goes is said by its name: the group, which wants one less by now, would take any."""
     roster = stamped(aws)
-    aws.client("autoscaling").update_auto_scaling_group(AutoScalingGroupName="gpu", MinSize=1, MaxSize=2)
-    aws.client("autoscaling").set_instance_protection(
-        AutoScalingGroupName="gpu", InstanceIds=ids(aws), ProtectedFromScaleIn=True
-    )
+    autoscaling = aws.client("autoscaling")
+    autoscaling.set_instance_protection(AutoScalingGroupName="gpu", InstanceIds=ids(aws), ProtectedFromScaleIn=True)
+    autoscaling.update_auto_scaling_group(AutoScalingGroupName="gpu", MinSize=1, MaxSize=1, DesiredCapacity=1)
+    assert len(ids(aws)) == 2
     members.dismiss(CLUSTER, REGION, ["gpu-001"])
-    gone = roster.members[0].target
-    assert gone not in ids(aws)
+    assert ids(aws) == [roster.members[1].target]
 
 
 def test_elastic_nodes_end_when_nobody_can_start_another(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,6 +220,7 @@ def test_elastic_nodes_end_when_nobody_can_start_another(aws: Simulated, monkeyp
         started.append(one["InstanceId"])
     said: list[str] = []
     monkeypatch.setattr(members, "POLL_S", 0)
+    ALONE.add(started[2])
     operations.end_elastic("aws", CLUSTER, REGION, "gpu", said.append)
     assert sorted(ids(aws)) == sorted([*always, started[2]])
     assert len(said) == 1
@@ -215,6 +230,75 @@ def test_elastic_nodes_end_when_nobody_can_start_another(aws: Simulated, monkeyp
     with pytest.raises(operations.OperationError) as caught:
         operations.end_elastic("aws", CLUSTER, REGION, "cpu", said.append)
     assert str(caught.value) == "cpu-001 of cpu do not end\n  hint: see what keeps them, and run it again"
+
+
+def test_a_cluster_that_grew_by_itself_is_no_change(aws: Simulated, plan: Plan) -> None:
+    """What has started with the work is a node, and neither in the roster that an `up` keeps nor outdated."""
+    before = stamped(aws, plan)
+    image = aws.publish("/test/elastic")
+    [one] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
+    ALONE.add(one["InstanceId"])
+    tag(aws, one["InstanceId"], CLUSTER=CLUSTER, GROUP="gpu", ELASTIC="spot", NODE="gpu-003", HOST_KEY=key(9))
+    assert [each.name for each in members.members(CLUSTER, REGION).members] == ["gpu-001", "gpu-002", "gpu-003"]
+    elastic = operations.Wanted("gpu", (*NAMES["gpu"], "gpu-003"), 2)
+    assert operations.gather("aws", CLUSTER, REGION, [elastic], 1, lambda _: None) == before
+    assert renewal.outdated(plan, CONTENT) == {}
+
+
+def test_an_elastic_node_that_is_not_shown_yet_ends_as_well(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its program had asked for it a moment before it could not any more; nobody would end it later."""
+    stamped(aws)
+    monkeypatch.setattr(members, "POLL_S", 0)
+    members.end_elastic(CLUSTER, REGION, "gpu")
+    image = aws.publish("/test/elastic")
+    [one] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
+    tag(aws, one["InstanceId"], CLUSTER=CLUSTER, GROUP="gpu", ELASTIC="spot")
+    aws.lag("ec2:DescribeInstances", times=1)
+    operations.end_elastic("aws", CLUSTER, REGION, "gpu", lambda _: None)
+    assert one["InstanceId"] not in ids(aws)
+
+
+def gathered(monkeypatch: pytest.MonkeyPatch) -> Roster:
+    """What an `up` waits for."""
+    monkeypatch.setattr(members, "POLL_S", 0)
+    return operations.gather("aws", CLUSTER, REGION, [operations.Wanted("gpu", NAMES["gpu"], 2)], 1, lambda _: None)
+
+
+def test_machines_that_are_not_shown_yet_are_waited_for(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All parts of AWS hear of them late; each machine has one name."""
+    join()
+    start(aws)
+    for number, each in enumerate(ids(aws)):
+        boot(each, number)
+    aws.lag("ec2:DescribeInstances", times=5)
+    assert sorted(each.target for each in gathered(monkeypatch).members) == sorted(ids(aws))
+    assert aws.calls.count("ec2:CreateTags") == 4
+
+
+@pytest.mark.parametrize("call", ["CreateTags", "GetConsoleOutput", "DescribeInstanceTopology"])
+def test_machines_that_are_shown_and_not_known_yet(aws: Simulated, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """The next look goes on: nobody is left without a name or a place, and no `up` fails because of it."""
+    start(aws)
+    for number, each in enumerate(ids(aws)):
+        boot(each, number)
+    aws.fail(f"ec2:{call}", "InvalidInstanceID.NotFound", "The instance ID does not exist", times=2)
+    found = gathered(monkeypatch).members
+    assert [each.name for each in found] == ["gpu-001", "gpu-002"]
+    assert all(each.places for each in found)
+
+
+def test_who_died_is_replaced_once_however_long_aws_shows_it(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its group has let it go, and both who list machines say otherwise for a while."""
+    gone = stamped(aws).members[0].target
+    aws.client("autoscaling").suspend_processes(AutoScalingGroupName="gpu")
+    aws.client("ec2").stop_instances(InstanceIds=[gone])
+    join()
+    for number, each in enumerate(ids(aws)):
+        boot(each, number)
+    for action in ("ec2:DescribeInstances", "autoscaling:DescribeAutoScalingInstances"):
+        aws.lag(action, times=3)
+    assert gone not in {each.target for each in gathered(monkeypatch).members}
+    assert len(ids(aws)) == 2
 
 
 @pytest.mark.parametrize(
@@ -317,6 +401,30 @@ def test_another_image_is_another_disk_and_the_machine_stays(
     assert "waiting for gpu-002" in boots.said
     assert list(renewal.outdated(new, CONTENT)) == ["gpu-001"]
     assert sorted(renewal.outdated(plan, "other content")) == ["gpu-001", "gpu-002"]
+
+
+@pytest.mark.parametrize("changed", [{"image": "ami-2"}, {"disk_gib": 300}])
+def test_a_roll_waits_until_aws_shows_what_it_has_done(
+    aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
+) -> None:
+    """The node as it was is not taken for the one that is to come, nor made anew twice."""
+    before, new, boots = stamped(aws, plan), with_launch(plan, **changed), Boots(aws, monkeypatch)
+    renewal.outdated(new, CONTENT)
+    ask = Api.ask
+
+    def asked(self: Api, action: str, **parameters: Any) -> dict[str, Any]:
+        answer = ask(self, action, **parameters)
+        if action.partition(":")[2] in ("CreateReplaceRootVolumeTask", "TerminateInstanceInAutoScalingGroup"):
+            aws.lag("ec2:DescribeInstances", times=4)
+        return answer
+
+    monkeypatch.setattr(Api, "ask", asked)
+    renewal.renew(new, CONTENT, ["gpu-001"], boots.said.append)
+    after = members.members(CLUSTER, REGION)
+    assert after.members[0].instance != before.members[0].instance
+    assert after.members[1] == before.members[1]
+    done = [each for each in aws.calls if each.endswith(("CreateReplaceRootVolumeTask", "InAutoScalingGroup"))]
+    assert len(done) == 1
 
 
 def test_another_template_is_another_machine(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:

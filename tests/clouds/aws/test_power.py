@@ -379,6 +379,20 @@ def test_throttling_is_waited_out(head: Head, cloud: Cloud) -> None:
     assert nodes_of(cloud) == []
 
 
+def test_a_name_that_aws_does_not_take(head: Head, cloud: Cloud) -> None:
+    """For it may not know the machine yet. The node goes on, the watch gives it its name later, and nobody else waits
+    for that: a node that is lost is free again."""
+    cloud.aws.fail("ec2:CreateTags", "InvalidInstanceID.NotFound", "does not exist")
+    head.resume("gpu-003", "gpu-004")
+    assert head.nodes["gpu-003"]["address"].startswith("10.")
+    head.slurm("gpu-004", state="DOWN+CLOUD+NOT_RESPONDING", reason="ResumeTimeout reached", by="slurm")
+    head.watch()
+    assert list(head.returned()) == ["gpu-004"]
+    cloud.aws.mend()
+    head.watch()
+    assert nodes_of(cloud) == ["gpu-003"]
+
+
 def test_an_answer_that_is_lost(head: Head, cloud: Cloud) -> None:
     """AWS has started them, and nobody heard of it: the token is the same, so that it starts none twice."""
     cloud.aws.fail("ec2:RunInstances", "InternalError", status=500, times=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import pulumi
@@ -26,9 +26,17 @@ def _of_either_version(name: str) -> Any:
 
 
 def create(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> pulumi.Resource:
-    made = private(name, place, storage.name, opts)
+    made = private(name, place, storage.name, opts, expiry=_expiry(storage))
     place.buckets.append(made)
     return cast(pulumi.Resource, made)
+
+
+def _expiry(storage: Storage) -> list[dict[str, Any]]:
+    """An object that goes is an old version for a while, and can be had back until that goes, too."""
+    if not storage.expire_days:
+        return []
+    of = {"id": "expire", "status": "Enabled", "filter": {"prefix": storage.expire_folder}}
+    return [{**of, "expiration": {"days": storage.expire_days}}]
 
 
 def may_use(arns: Sequence[str]) -> str:
@@ -41,7 +49,14 @@ def may_use(arns: Sequence[str]) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": statements})
 
 
-def private(name: str, place: Place, called: str, opts: ResourceOptions, **more: Any) -> Any:
+def private(
+    name: str,
+    place: Place,
+    called: str,
+    opts: ResourceOptions,
+    expiry: Sequence[Mapping[str, Any]] = (),
+    **more: Any,
+) -> Any:
     bucket: Any = _of_either_version("Bucket")(name, tags=place.tags(called), opts=opts, **more)
     within = place.within(ResourceOptions(parent=bucket))
     s3.BucketPublicAccessBlock(
@@ -72,7 +87,8 @@ def private(name: str, place: Place, called: str, opts: ResourceOptions, **more:
                 "filter": {"prefix": ""},
                 "noncurrent_version_expiration": {"noncurrent_days": _OLD_DAYS},
                 "abort_incomplete_multipart_upload": {"days_after_initiation": _UNFINISHED_DAYS},
-            }
+            },
+            *expiry,
         ],
         opts=within,
     )

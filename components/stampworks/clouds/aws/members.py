@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from stampworks import paths
 from stampworks.clouds.aws import tags
+from stampworks.clouds.aws.errors import AwsError
 from stampworks.clouds.aws.session import Api, UnansweredError
 from stampworks.plan import Ending, Member, Roster
 
@@ -26,6 +27,9 @@ PATIENCE_S, POLL_S = 1200.0, 10.0
 USER = "root"
 _THERE = ("pending", "running")
 _DEAD = ("stopped", "terminated")
+_LATE = {"InvalidInstanceID.NotFound", "ValidationError"}
+"""What EC2 and Auto Scaling say of a machine that another part of AWS has just listed: here it is not known yet, or it
+is not known any more."""
 _ASKED_AT_ONCE = 50
 """What AWS allows."""
 _GROUP_NAME = "aws:autoscaling:groupName"
@@ -118,21 +122,40 @@ def _minute(at: datetime | None) -> str:
 def join(cluster: str, region: str, names: Mapping[str, Sequence[str]]) -> None:
     """Machines that a group has started get the names that nobody has; what has died is started anew by its group.
 
-    Of a name that two have, which happens when two join at once, the one that started first keeps it.
+    Of a name that two have, which happens when two join at once, the one that started first keeps it. Whoever waits
+    for a machine calls this again and again, so that what AWS does not know yet is left to the next call.
     """
     api = Api(region)
     found = machines(api, cluster)
-    _start_anew(api, [each for each in found if each.state in _DEAD and each.in_group])
+    with _later():
+        _start_anew(api, [each for each in found if each.state in _DEAD and each.in_group])
     there = sorted((each for each in found if each.state in _THERE), key=_age)
-    for group, wanted in names.items():
-        for machine, name in _unnamed([each for each in there if each.group == group], wanted):
-            _tag(api, machine, {tags.NODE: name, "Name": f"{cluster}-{name}"})
+    with _later():
+        for group, wanted in names.items():
+            for machine, name in _unnamed([each for each in there if each.group == group], wanted):
+                _tag(api, machine, {tags.NODE: name, "Name": f"{cluster}-{name}"})
+    with _later():
+        _show_keys(api, there)
+
+
+def _show_keys(api: Api, there: Sequence[Machine]) -> None:
+    """Whose console shows a key is a node from now on."""
     booting = [each for each in there if each.state == "running" and not _KEY.fullmatch(each.host_key)]
     shown = [(each, _shown_key(api, each.id)) for each in booting]
     booted = [(each, key) for each, key in shown if key and tags.was(key) != each.host_key]
     places = _places(api, [each.id for each, _ in booted])
     for machine, key in booted:
         _tag(api, machine, {tags.PLACES: places.get(machine.id, ""), tags.HOST_KEY: key})
+
+
+@contextlib.contextmanager
+def _later() -> Iterator[None]:
+    """AWS's parts hear of a machine one after the other."""
+    try:
+        yield
+    except (AwsError, UnansweredError) as error:
+        if error.code not in _LATE:
+            raise
 
 
 def dismiss(cluster: str, region: str, names: Iterable[str]) -> None:
@@ -186,8 +209,11 @@ def _places(api: Api, ids: Sequence[str]) -> dict[str, str]:
     """Where AWS says that machines are in its network: nothing of small ones, and nothing to whoever may not ask."""
     found: list[Mapping[str, Any]] = []
     for some in batched(ids, _ASKED_AT_ONCE):
-        with contextlib.suppress(UnansweredError):
+        try:
             found += api.ask("ec2:DescribeInstanceTopology", InstanceIds=list(some))["Instances"]
+        except UnansweredError as error:
+            if error.code in _LATE:  # what is written now stays, and they do have a place
+                raise
     return {each["InstanceId"]: " ".join(each["NetworkNodes"]) for each in found}
 
 

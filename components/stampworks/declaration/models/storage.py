@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from stampworks.declaration.models.section import IN_PLACE, REFUSE, ROLL, FromList, Section
-from stampworks.declaration.values import Mount, Name, Repository, StorageKind, StorageTier
+from stampworks.declaration.values import BucketFolder, Mount, Name, Repository, StorageKind, StorageTier
 
 Feature = Literal["backups", "compression", "root-squash", "data-repository", "hdd-read-cache"]
 
@@ -68,6 +68,18 @@ class Storage(Section):
     repository: Repository = Field(
         default="",
         description="What its feature data-repository shows: the name of a storage here, or a place like s3://bucket/data.",
+        json_schema_extra=IN_PLACE,
+    )
+    expire_days: int = Field(
+        default=0,
+        ge=0,
+        le=36_500,
+        description="Of s3: after how many days without being written an object goes; 0: never.",
+        json_schema_extra=IN_PLACE,
+    )
+    expire_folder: BucketFolder = Field(
+        default="",
+        description="Of s3: only what is below this goes, as checkpoints/; without it, all that the bucket holds.",
         json_schema_extra=IN_PLACE,
     )
     mount: Mount = Field(description="Where the nodes mount it: an absolute path.", json_schema_extra=ROLL)

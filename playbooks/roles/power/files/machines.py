@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -74,9 +75,13 @@ class Machines:
         ]
 
     def name(self, id_: str, node: str) -> None:
+        """Whose name AWS does not take now, gets it later: it is in the book."""
         tags = {"stampworks:node": node, "Name": f"{self._cluster}-{node}"}
         rows = [{"Key": key, "Value": value} for key, value in tags.items()]
-        _patiently(self._ec2.create_tags, Resources=[id_], Tags=rows)
+        try:
+            _patiently(self._ec2.create_tags, Resources=[id_], Tags=rows)
+        except (RefusedError, UnansweredError) as error:
+            print(f"{id_} is {node}, and could not be told: {error}", file=sys.stderr, flush=True)
 
     def there(self) -> list[Instance]:
         """The oldest first, with those that ended lately. One that has just started may be missing for a while."""
