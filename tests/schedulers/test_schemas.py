@@ -58,7 +58,7 @@ def by_kind(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def container(value: Any) -> dict[str, Any]:
     """The one that takes accelerators, wherever it is."""
-    found = [each for each in containers(value) if "resources" in each]
+    found = [each for each in containers(value) if "nvidia.com/gpu" in each["resources"]["limits"]]
     assert len(found) == 1
     return found[0]
 
@@ -160,12 +160,12 @@ def test_mpirun_is_told_what_no_worker_knows() -> None:
         assert f"{spec['sshAuthMountPath']}/$name" in told["data"][script]
 
 
-def test_the_launcher_takes_nothing_of_a_node() -> None:
+def test_the_launcher_takes_a_core_and_no_device() -> None:
     """Nor is it in the workers' way: those are kept apart from each other alone."""
     spec = by_kind(rendered("efa", "mpijob"))["MPIJob"]["spec"]["mpiReplicaSpecs"]
     launcher, worker = spec["Launcher"]["template"]["spec"], spec["Worker"]["template"]["spec"]
     [container] = launcher["containers"]
-    assert "resources" not in container
+    assert container["resources"] == {"limits": {"cpu": "1"}}
     assert [each["name"] for each in launcher["volumes"]] == ["shm", "told"]
     assert "topologySpreadConstraints" not in launcher
     [apart] = worker["topologySpreadConstraints"]

@@ -113,12 +113,12 @@ def _mpijob(pods: Pods) -> list[Manifest]:
 
 
 def _launcher(pods: Pods) -> Manifest:
-    """Of the volumes it has those with programs alone, and it asks for nothing of a node."""
+    """Of the volumes it has those with programs alone, and of a node one core: of a launcher that asks for nothing
+    Kueue says only that it has no flavor, whatever the job waits for."""
     programs = {path: claim for path, claim in pods.claims.items() if path in pods.read_only}
-    made = jobset.template(replace(pods, level="", claims=programs), "launcher")
+    made = jobset.template(replace(pods, level="", claims=programs, accelerators=0, devices={}), "launcher")
     made["spec"].pop("topologySpreadConstraints")
     [container] = made["spec"]["containers"]
-    container.pop("resources")
     start = ["mpirun", "--allow-run-as-root", "-np", str(pods.nodes), *_WORKERS]
     start += ["--map-by", "ppr:1:node", "--bind-to", "none", "-x", "JOB_ID"]
     container["command"] = ["sh", f"{pods.told}/{LAUNCHER}", *start, "sh", f"{pods.told}/{POD}"]
