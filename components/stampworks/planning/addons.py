@@ -94,7 +94,7 @@ def _by(
 ) -> tuple[Literal["helm", "cloud", "hand"], str]:
     """Who installs it, with the reason where that is not Helm."""
     if name in choices.brings:
-        return "cloud", f"{choices.brings[name]}: it is not installed"
+        return "cloud", choices.brings[name] + ("" if row.wanted == "brought" else ": it is not installed")
     if not row.chart:
         return "hand", f"nobody publishes a chart of it: apply {row.repository}"
     if declared.installer == "none":
@@ -195,7 +195,8 @@ def _of_version(plan: Plan, one: AddOn, row: catalog.AddOn) -> Iterator[Finding]
         yield _found("kubernetes", "fail", f"{said}: it is for {range_} {source}", hint, one.name)
     elif least is UNKNOWN and most is UNKNOWN:
         text = f"{said}: nobody says which versions it is for {source}"
-        yield _found("kubernetes", "unknown", text, "try it before anything relies on it", one.name)
+        way_out = f"; where the cloud refuses it, {_out(one.name)}" if row.wanted == "brought" else ""
+        yield _found("kubernetes", "unknown", text, f"try it before anything relies on it{way_out}", one.name)
 
 
 def _minor(version: str) -> tuple[int, ...]:

@@ -27,9 +27,9 @@ PATIENCE_S, POLL_S = 1200.0, 10.0
 USER = "root"
 _THERE = ("pending", "running")
 _DEAD = ("stopped", "terminated")
-_LATE = {"InvalidInstanceID.NotFound", "ValidationError"}
-"""What EC2 and Auto Scaling say of a machine that another part of AWS has just listed: here it is not known yet, or it
-is not known any more."""
+_LATE = re.compile("InvalidInstanceID.NotFound|Instance Id not found")
+"""In what EC2 and Auto Scaling say of a machine that another part of AWS has just listed: here it is not known yet, or
+it is not known any more."""
 _ASKED_AT_ONCE = 50
 """What AWS allows."""
 _GROUP_NAME = "aws:autoscaling:groupName"
@@ -154,8 +154,12 @@ def _later() -> Iterator[None]:
     try:
         yield
     except (AwsError, UnansweredError) as error:
-        if error.code not in _LATE:
+        if not _is_late(error):
             raise
+
+
+def _is_late(error: AwsError | UnansweredError) -> bool:
+    return bool(_LATE.search(f"{error.code} {error}"))
 
 
 def dismiss(cluster: str, region: str, names: Iterable[str]) -> None:
@@ -212,7 +216,7 @@ def _places(api: Api, ids: Sequence[str]) -> dict[str, str]:
         try:
             found += api.ask("ec2:DescribeInstanceTopology", InstanceIds=list(some))["Instances"]
         except UnansweredError as error:
-            if error.code in _LATE:  # what is written now stays, and they do have a place
+            if _is_late(error):  # what is written now stays, and they do have a place
                 raise
     return {each["InstanceId"]: " ".join(each["NetworkNodes"]) for each in found}
 

@@ -15,7 +15,7 @@ from stampworks.clouds.aws.first_boot import node_config
 from stampworks.clouds.aws.network import Connections
 from stampworks.clouds.aws.nodes import MARKETS, METADATA, SESSIONS, allowed, disks, encoded, nics, reserved
 from stampworks.clouds.aws.place import assumed_by
-from stampworks.plan import UNPROVEN_TAINT, AddOn, Group, Plan, Pods
+from stampworks.plan import PROOF_TAINT, UNPROVEN_TAINT, AddOn, Group, Plan, Pods
 from stampworks.schedulers.kubernetes import pool_labels
 from stampworks.schedulers.topology.kubernetes import POOL
 
@@ -165,10 +165,12 @@ class ControlPlane(pulumi.ComponentResource):
         self._addon(driver, self._child(depends_on=after), **more)
 
     def _watch(self, one: AddOn, system: NodePool) -> None:
-        """What looks at nodes, those that are not proven yet among them. Its part that asks accelerators tolerates no
-        taint by itself (aws/eks-node-monitoring-agent 0040fd7a, values.yaml of its chart, read 2026-11-25), and without
-        that part it would call them broken. Nobody leaves it to EKS which node goes: no group has its repair on."""
-        settings = {"dcgmAgent": {"tolerations": [{"key": UNPROVEN_TAINT, "operator": "Exists"}]}}
+        """What looks at nodes, those that are not proven yet or just being proven among them. Its part that asks
+        accelerators tolerates no taint by itself (aws/eks-node-monitoring-agent 0040fd7a, values.yaml of its chart,
+        read 2026-11-25), and without that part it would call them broken. Nobody leaves it to EKS which node goes: no
+        group has its repair on."""
+        tolerated = [{"key": taint, "operator": "Exists"} for taint in (UNPROVEN_TAINT, PROOF_TAINT)]
+        settings = {"dcgmAgent": {"tolerations": tolerated}}
         after = self._child(depends_on=[system])
         self._addon(f"eks-{one.name}", after, addon_version=one.version, configuration_values=_text(settings))
 
