@@ -125,14 +125,16 @@ def test_an_mpijob_trains_through(stack: KubernetesStack) -> None:
 
 
 def test_an_mpijob_past_the_quota_waits(stack: KubernetesStack) -> None:
-    """With its reason and without pods. Its launcher is there before its workers then, and waits for them; a user's
-    own it is when sshd is that user's."""
+    """With its reason and without pods. The job of its launcher is there before its workers; a user's own it is when
+    sshd is that user's."""
     made(stack, "mpijob", "before", "--set", "steps=100000")
     until(stack, "before", 2)
     behind = made(stack, "mpijob", "behind", "--set", "steps=5", "--user", "alice")
     assert "runAsUser: 2001" in behind
     waiting = stack.seen("behind", "waiting")
     assert "insufficient unused quota" in waiting["why"], waiting
+    jobs = ("jobs.batch", "--namespace=research")
+    soon(stack, "behind", lambda: "behind-launcher" in {job["metadata"]["name"] for job in stack.listed(*jobs)})
     pods = stack.listed("pods", "--all-namespaces")
     assert {each["metadata"]["labels"]["training.kubeflow.org/job-name"] for each in pods} == {"before"}
     stack.kubectl("delete", "mpijob", "before", "--namespace=research")
