@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -42,6 +43,14 @@ def made(stack: KubernetesStack, kind: str, name: str, *options: str, image: str
 def conditions(stack: KubernetesStack, kind: str, name: str) -> dict[str, str]:
     found = json.loads(stack.kubectl("get", kind, name, "--namespace=research", "--output=json"))
     return {each["type"]: each["status"] for each in found.get("status", {}).get("conditions", ())}
+
+
+def rights(stack: KubernetesStack, name: str) -> set[str]:
+    """Whose each file of a run is and who may read it: of those that have numbers, once."""
+    kept = "! -name 'first-*' ! -name '*.draft'"
+    said = stack.shell(NODES[0], f"cd {RUNS}/{name} && find . {kept} -exec stat --format='%n %U %a' {{}} +")
+    found = (line.rsplit(" ", 2) for line in said.splitlines())
+    return {f"{re.sub('[0-9]+', 'N', path)} {user} {mode}" for path, user, mode in found}
 
 
 def test_a_trainjob_trains_through(stack: KubernetesStack) -> None:
@@ -98,7 +107,9 @@ def test_a_team_makes_a_trainjob_of_its_own(stack: KubernetesStack) -> None:
 
 def test_an_mpijob_trains_through(stack: KubernetesStack) -> None:
     """On both nodes: mpirun starts a rank on each over ssh, found by its name. The operator says so, and takes the
-    workers away."""
+    workers away. Who may read what a JobSet writes may read this, too."""
+    made(stack, "jobset", "pods", "--set", "steps=20")
+    through(stack, "pods")
     printed = made(stack, "mpijob", "ranks", "--set", "steps=20")
     soon(stack, "ranks", lambda: conditions(stack, "mpijob", "ranks").get("Succeeded") == "True")
     [begun] = told(stack, "ranks", "generation")
@@ -107,20 +118,23 @@ def test_an_mpijob_trains_through(stack: KubernetesStack) -> None:
     assert (record["state"], record["counts"]["steps"], record["account"]["step"]) == ("finished", 20, 20), record
     said = stack.kubectl("logs", "--namespace=research", "job/ranks-launcher")
     assert "2 ranks on gpu-001, gpu-002" in said, said
+    assert rights(stack, "ranks") == rights(stack, "pods")
     workers = "training.kubeflow.org/job-name=ranks,training.kubeflow.org/job-role=worker"
     soon(stack, "ranks", lambda: not stack.listed("pods", "--namespace=research", f"--selector={workers}"))
     stack.kubectl("delete", "--filename=-", text=printed)
 
 
 def test_an_mpijob_past_the_quota_waits(stack: KubernetesStack) -> None:
-    """With its reason and without pods. Its launcher is there before its workers then, and waits for them; a user's
-    own it is when sshd is that user's."""
+    """With its reason and without pods. The job of its launcher is there before its workers; a user's own it is when
+    sshd is that user's."""
     made(stack, "mpijob", "before", "--set", "steps=100000")
     until(stack, "before", 2)
     behind = made(stack, "mpijob", "behind", "--set", "steps=5", "--user", "alice")
     assert "runAsUser: 2001" in behind
     waiting = stack.seen("behind", "waiting")
     assert "insufficient unused quota" in waiting["why"], waiting
+    jobs = ("jobs.batch", "--namespace=research")
+    soon(stack, "behind", lambda: "behind-launcher" in {job["metadata"]["name"] for job in stack.listed(*jobs)})
     pods = stack.listed("pods", "--all-namespaces")
     assert {each["metadata"]["labels"]["training.kubeflow.org/job-name"] for each in pods} == {"before"}
     stack.kubectl("delete", "mpijob", "before", "--namespace=research")

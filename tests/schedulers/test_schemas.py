@@ -28,6 +28,7 @@ from tests.schedulers.schemas import objects_in, wrong
 from tests.schedulers.test_workload import planned
 
 GOLDEN = Path(__file__).parent / "golden-kubernetes"
+KEYS = ("id_rsa", "id_rsa.pub", "authorized_keys")
 
 
 def local() -> Plan:
@@ -184,6 +185,45 @@ def test_a_rank_of_mpi_is_one_of_ours(tmp_path: Path) -> None:
     said = {line.removeprefix("3: ") for line in done.stdout.splitlines()}
     assert {"RANK=3", "WORLD_SIZE=4", "JOB_ID=x"} <= said
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["worker.sh", "launcher.sh"])
+def test_nobody_else_reads_the_keys_and_all_else_is_as_in_any_pod(tmp_path: Path, name: str) -> None:
+    """What sshd and mpirun start would else write files that nobody of the team can read."""
+    done = started(tmp_path, name, 'umask >"$0.umask"', ["gpu-001"])
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "bin" / "begun.umask").read_text() == "0022\n"
+    keys = tmp_path / "keys"
+    assert keys.stat().st_mode & 0o777 == 0o700
+    assert {each.name: each.stat().st_mode & 0o777 for each in keys.glob("[ai]*")} == dict.fromkeys(KEYS, 0o600)
+
+
+def started(tmp_path: Path, name: str, begun: str, hosts: list[str]) -> subprocess.CompletedProcess[str]:
+    """A script of an MPIJob's pod, up to what it becomes; nobody waits, and every host but gpu-009 has a name."""
+    programs, given = tmp_path / "bin", tmp_path / "given"
+    for folder in (programs, given):
+        folder.mkdir()
+    for key in KEYS:
+        (given / key).write_text(f"{key}\n")
+    (tmp_path / "hostfile").write_text("".join(f"{host} slots=1\n" for host in hosts))
+    asked = f'echo "$2" >>{tmp_path}/asked; [ "$2" != gpu-009 ]'
+    for program, text in {"begun": begun, "getent": asked, "sleep": "true", "id": "echo 1000"}.items():
+        (programs / program).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / program).chmod(0o755)
+    [told, _] = rendered("local", "mpijob")
+    script = str(told["data"][name])
+    for path, here in (
+        ("/etc/stampworks/ssh", given),
+        ("/tmp/stampworks-ssh", tmp_path / "keys"),  # noqa: S108
+        ("/etc/mpi/hostfile", tmp_path / "hostfile"),
+        ("/usr/sbin/sshd", programs / "begun"),
+    ):
+        script = script.replace(path, str(here))
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    argv = ["sh", "-c", f"umask 022; {script}", "sh", "begun"]
+    return subprocess.run(
+        argv, env={"PATH": path}, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60
+    )
 
 
 def test_the_first_run_makes_room_for_those_of_others(tmp_path: Path) -> None:

@@ -144,15 +144,18 @@ def _mpi_scripts(pods: Pods) -> dict[str, str]:
     }
 
 
-# The key of the job is in all of its pods and nowhere else: with it they believe each other, in both directions.
+# The key of the job is in all of its pods and nowhere else: with it they believe each other, in both directions. That
+# nobody else may read it is said of it alone: what a rank writes is for its team.
 _OF_BOTH = f"""\
 #!/bin/sh
 set -eu
-umask 077
-mkdir {_KEYS}
-for name in id_rsa id_rsa.pub authorized_keys; do
-    cat "{_GIVEN}/$name" >"{_KEYS}/$name"
-done
+(
+    umask 077
+    mkdir {_KEYS}
+    for name in id_rsa id_rsa.pub authorized_keys; do
+        cat "{_GIVEN}/$name" >"{_KEYS}/$name"
+    done
+)
 echo "* $(cat {_KEYS}/id_rsa.pub)" >{_KEYS}/known_hosts
 """
 # What the image has told its own sshd is no matter. Of a container's environment sshd hands on what it is told here.
