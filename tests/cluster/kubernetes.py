@@ -1,4 +1,4 @@
-"""A stack whose scheduler is Kubernetes, with the stand-in for Pulumi's plugin; and gangs for it."""
+"""A stack whose scheduler is Kubernetes, with the stand-in for Pulumi's plugin or that one itself; and gangs for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 from tests.cluster.conftest import ROOT, Stack
 from tests.project import wait_for
 
-PLUGIN = ROOT / "tools" / "kubernetes_plugin"
+STAND_IN, OWN = ROOT / "tools" / "kubernetes_plugin", ROOT / ".venv" / "plugin"
+"""Where the plugin for Kubernetes is: the stand-in, and Pulumi's own, which `make test-long` builds."""
 LEAF = "topology.stampworks/leaf"
 SEEN_S = 60
 WARNING = "warning: using pulumi-resource-kubernetes from $PATH at"
@@ -46,17 +47,19 @@ config:
 class KubernetesStack(Stack):
     """Asked through the command line, as its user does it."""
 
+    plugin: Path = STAND_IN
+
     @classmethod
-    def of(cls, folder: Path, cluster: str, nodes: int, leaf_nodes: int) -> KubernetesStack:
+    def of(cls, folder: Path, cluster: str, nodes: int, leaf_nodes: int, plugin: Path = STAND_IN) -> KubernetesStack:
         """One of two teams that share simulated nodes, three to one."""
         made = cls.make(folder, cluster)
-        stack = cls(made.folder, made.cluster)
+        stack = cls(made.folder, made.cluster, plugin)
         stack.declare(DECLARATION.format(cluster=cluster, nodes=nodes, leaf_nodes=leaf_nodes))
         return stack
 
     def environment(self) -> dict[str, str]:
         found = super().environment()
-        return {**found, "PATH": f"{PLUGIN}{os.pathsep}{found['PATH']}", "STAMPWORKS_STACK": "test"}
+        return {**found, "PATH": f"{self.plugin}{os.pathsep}{found['PATH']}", "STAMPWORKS_STACK": "test"}
 
     def _must_pass(self, *argv: str) -> str:
         """Of the one warning that the engine has for a plugin on PATH nothing is left."""

@@ -12,7 +12,7 @@ import pytest
 from stampworks.clouds.local.room import daemons
 from stampworks.clouds.local.room.room import of_cluster
 
-from tests.cluster.kubernetes import KubernetesStack, gang
+from tests.cluster.kubernetes import OWN, STAND_IN, KubernetesStack, gang
 from tests.project import wait_for
 
 pytestmark = pytest.mark.cluster
@@ -20,9 +20,11 @@ pytestmark = pytest.mark.cluster
 NODES, LEAF_NODES = 16, 4
 
 
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStack]:
-    stack = KubernetesStack.of(tmp_path_factory.mktemp("kubernetes"), f"k{os.getpid()}", NODES, LEAF_NODES)
+@pytest.fixture(scope="module", params=[STAND_IN, pytest.param(OWN, marks=pytest.mark.long)], ids=["stand-in", "own"])
+def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStack]:
+    """With each plugin in turn."""
+    folder = tmp_path_factory.mktemp("kubernetes")
+    stack = KubernetesStack.of(folder, f"k{os.getpid()}", NODES, LEAF_NODES, request.param)
     stack.up()
     yield stack
     stack.run("destroy", "--yes", "--skip-preview")

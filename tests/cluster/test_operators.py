@@ -127,8 +127,8 @@ def test_an_mpijob_trains_through(stack: KubernetesStack) -> None:
 def test_an_mpijob_past_the_quota_waits(stack: KubernetesStack) -> None:
     """With its reason and without pods. The job of its launcher is there before its workers; a user's own it is when
     sshd is that user's."""
-    made(stack, "mpijob", "before", "--set", "steps=100000")
-    until(stack, "before", 2)
+    made(stack, "mpijob", "ahead", "--set", "steps=100000")
+    until(stack, "ahead", 2)
     behind = made(stack, "mpijob", "behind", "--set", "steps=5", "--user", "alice")
     assert "runAsUser: 2001" in behind
     waiting = stack.seen("behind", "waiting")
@@ -136,8 +136,8 @@ def test_an_mpijob_past_the_quota_waits(stack: KubernetesStack) -> None:
     jobs = ("jobs.batch", "--namespace=research")
     soon(stack, "behind", lambda: "behind-launcher" in {job["metadata"]["name"] for job in stack.listed(*jobs)})
     pods = stack.listed("pods", "--all-namespaces")
-    assert {each["metadata"]["labels"]["training.kubeflow.org/job-name"] for each in pods} == {"before"}
-    stack.kubectl("delete", "mpijob", "before", "--namespace=research")
+    assert {each["metadata"]["labels"]["training.kubeflow.org/job-name"] for each in pods} == {"ahead"}
+    stack.kubectl("delete", "mpijob", "ahead", "--namespace=research")
     soon(stack, "behind", lambda: conditions(stack, "mpijob", "behind").get("Succeeded") == "True")
     assert stack.shell(NODES[0], f"stat --format=%U {RUNS}/behind/record.json") == "alice"
 

@@ -130,11 +130,12 @@ def test_its_own_pods_run_where_no_gpu_is(rehearsed: Rehearsed) -> None:
 
 @pytest.mark.engine
 def test_nodes_are_watched_and_not_repaired(rehearsed: Rehearsed) -> None:
-    """Those that are not proven yet, too; at the release's version. Which node goes is a person's choice."""
+    """Those that are not proven yet or just being proven, too; at the release's version. Which node goes is a person's
+    choice."""
     [agent] = [each for each in rehearsed.of("Addon") if each["addonName"] == "eks-node-monitoring-agent"]
     assert agent["addonVersion"] == "v1.7.0-eksbuild.1"
-    [tolerated] = json.loads(agent["configurationValues"])["dcgmAgent"]["tolerations"]
-    assert tolerated == {"key": "stampworks/unproven", "operator": "Exists"}
+    tolerated = json.loads(agent["configurationValues"])["dcgmAgent"]["tolerations"]
+    assert tolerated == [{"key": f"stampworks/{taint}", "operator": "Exists"} for taint in ("unproven", "proof")]
     assert not [each for each in rehearsed.of("NodeGroup") if each.get("nodeRepairConfig")]
 
 
