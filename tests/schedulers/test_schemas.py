@@ -214,7 +214,7 @@ def started(tmp_path: Path, name: str, begun: str, hosts: list[str]) -> subproce
     script = str(told["data"][name])
     for path, here in (
         ("/etc/stampworks/ssh", given),
-        ("/tmp/stampworks-ssh", tmp_path / "keys"),  # noqa: S108
+        ("/tmp/stampworks-ssh", tmp_path / "keys"),
         ("/etc/mpi/hostfile", tmp_path / "hostfile"),
         ("/usr/sbin/sshd", programs / "begun"),
     ):
