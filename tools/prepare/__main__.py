@@ -15,7 +15,7 @@ from pathlib import Path
 
 from stampworks.paths import cache_dir
 
-from . import ROOT, engine, image, kubernetes, published, python_packages, system, training
+from . import ROOT, engine, image, kubernetes, plugin, published, python_packages, system, training
 from .progress import StepError, step
 
 
@@ -26,7 +26,7 @@ def main() -> int:
     extent.add_argument("--image", action="store_true", help="also the image that local nodes start from")
     parser.add_argument("--training", action="store_true", help="also what tests need: torch, and what others publish")
     parser.add_argument("--kubernetes", action="store_true", help="also the programs of a Kubernetes on this machine")
-    parser.add_argument("--long", action="store_true", help="also the programs that only long tests need")
+    parser.add_argument("--long", action="store_true", help="also what only long tests need")
     asked = parser.parse_args()
 
     cache = cache_dir()
@@ -78,6 +78,9 @@ def prepare(
     if with_kubernetes:
         with problems.collected(), step("kubernetes") as shown:
             kubernetes.ensure_kubernetes(shown, root, cache)
+    if of_long_tests:
+        with problems.collected(), step("kubernetes plugin") as shown:
+            plugin.ensure_plugin(shown, root, cache)
     if with_training:
         with problems.collected(), step("published") as shown:
             published.ensure_published(shown, root, cache)

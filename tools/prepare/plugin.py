@@ -1,0 +1,50 @@
+"""Pulumi's own plugin for Kubernetes, built once from Go modules: long tests hold the stand-in to it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+from pathlib import Path
+
+from . import golang, shared
+from .progress import Step, StepError
+
+MODULE = "github.com/pulumi/pulumi-kubernetes/provider/v4"
+FILES = ("go.mod", "go.sum", "main.go")
+
+_INSTEAD = "Without it make test works, and every other long test."
+_FLAGS = ("-trimpath", "-ldflags", "-s -w")
+
+
+def ensure_plugin(step: Step, root: Path, cache: Path) -> None:
+    """.venv/plugin leads to a folder of the cache with the program that the engine looks for on PATH."""
+    source = root / "tools" / "plugin"
+    # no release of it is to be had as a module, but states of its repository
+    version = re.search(rf"{re.escape(MODULE)} v[\d.]+-(\d{{8}})\d*-([0-9a-f]{{12}})", (source / "go.mod").read_text())
+    if not version:
+        raise StepError(f"tools/plugin/go.mod does not require {MODULE}")
+    folder = cache / f"plugin-{version[1]}-{version[2]}-{_digest(source)}"
+    if not folder.exists():
+        _build(step, source, folder)
+    shared.use(folder, root, root / ".venv" / "plugin", folder)
+    step.note(f"{version[2]} of {version[1]}")
+
+
+def _build(step: Step, source: Path, folder: Path) -> None:
+    """Build beside the final place and rename, so that an interrupted build leaves nothing that looks finished."""
+    go = golang.program("Pulumi's own plugin for Kubernetes, once", _INSTEAD)
+    shared.clear(folder.parent, "plugin")
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="plugin-unfinished-") as temporary:
+        target = Path(temporary, "plugin")
+        target.mkdir()
+        golang.build(step, go, source, ["."], target, _FLAGS)  # called as its module ends
+        target.rename(folder)
+
+
+def _digest(source: Path) -> str:
+    """Changes with everything that the folder is made from. Which Go compiled it makes no difference worth a build."""
+    digest = hashlib.sha256(" ".join(_FLAGS).encode())
+    for name in FILES:
+        digest.update((source / name).read_bytes())
+    return digest.hexdigest()[:12]
