@@ -20,7 +20,9 @@ pytestmark = pytest.mark.cluster
 NODES, LEAF_NODES = 16, 4
 
 
-@pytest.fixture(scope="module", params=[STAND_IN, pytest.param(OWN, marks=pytest.mark.long)], ids=["stand-in", "own"])
+@pytest.fixture(
+    scope="module", params=[STAND_IN, pytest.param(OWN, marks=pytest.mark.long)], ids=["stand-in", "pulumi"]
+)
 def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStack]:
     """With each plugin in turn."""
     folder = tmp_path_factory.mktemp("kubernetes")
