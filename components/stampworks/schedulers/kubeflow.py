@@ -165,9 +165,15 @@ exec /usr/sbin/sshd -De -f /dev/null -p {_PORT} -h {_KEYS}/id_rsa -o PidFile=non
     -o AuthorizedKeysFile={_KEYS}/authorized_keys -o PasswordAuthentication=no -o KbdInteractiveAuthentication=no \\
 """
 # A job that has waited for its quota has its launcher before its workers, and these may be fetching their image.
+# One that cannot start never has a name.
 _LAUNCHER = """\
-cut -d ' ' -f 1 /etc/mpi/hostfile | while read -r host; do
-    until getent hosts "$host" >/dev/null; do sleep 1; done
-done
+while read -r host slots; do
+    for second in $(seq 300); do
+        if getent hosts "$host" >/dev/null; then continue 2; fi
+        sleep 1
+    done
+    echo "$host is not known" >&2
+    exit 1
+done </etc/mpi/hostfile
 exec "$@"
 """
