@@ -198,15 +198,36 @@ def test_nobody_else_reads_the_keys_and_all_else_is_as_in_any_pod(tmp_path: Path
     assert {each.name: each.stat().st_mode & 0o777 for each in keys.glob("[ai]*")} == dict.fromkeys(KEYS, 0o600)
 
 
+def test_a_launcher_waits_for_the_names_of_its_workers_and_not_forever(tmp_path: Path) -> None:
+    """A worker that cannot start has none: the launcher says which, and the job has failed."""
+    done = started(tmp_path, "launcher.sh", "echo began", ["gpu-001", "gpu-009", "gpu-002"])
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "gpu-009 is not known\n")
+    assert (tmp_path / "asked").read_text().split() == ["gpu-001", *["gpu-009"] * 300]
+
+
+def test_a_launcher_starts_when_all_names_are_known(tmp_path: Path) -> None:
+    done = started(tmp_path, "launcher.sh", "echo began", ["gpu-001", "gpu-later", "gpu-002"])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "began\n", "")
+    assert (tmp_path / "asked").read_text().split() == ["gpu-001", "gpu-later", "gpu-later", "gpu-002"]
+
+
 def started(tmp_path: Path, name: str, begun: str, hosts: list[str]) -> subprocess.CompletedProcess[str]:
-    """A script of an MPIJob's pod, up to what it becomes; nobody waits, and every host but gpu-009 has a name."""
+    """A script of an MPIJob's pod, up to what it becomes; nobody sleeps, gpu-009 has no name, and gpu-later one when it
+    is asked for again."""
     programs, given = tmp_path / "bin", tmp_path / "given"
     for folder in (programs, given):
         folder.mkdir()
     for key in KEYS:
         (given / key).write_text(f"{key}\n")
     (tmp_path / "hostfile").write_text("".join(f"{host} slots=1\n" for host in hosts))
-    asked = f'echo "$2" >>{tmp_path}/asked; [ "$2" != gpu-009 ]'
+    asked = f"""\
+case "$2" in
+    gpu-009) code=1 ;;
+    gpu-later) grep -q gpu-later {tmp_path}/asked; code=$? ;;
+    *) code=0 ;;
+esac
+echo "$2" >>{tmp_path}/asked
+exit $code"""
     for program, text in {"begun": begun, "getent": asked, "sleep": "true", "id": "echo 1000"}.items():
         (programs / program).write_text(f"#!/bin/sh\n{text}\n")
         (programs / program).chmod(0o755)

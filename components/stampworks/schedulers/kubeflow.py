@@ -22,7 +22,7 @@ TRAINER, MPI = "trainer.kubeflow.org/v1alpha1", "kubeflow.org/v2beta1"
 _STEP = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
 _NODE = "node"
 """What Trainer calls the container that trains, and the job that it is in."""
-WORKER, LAUNCHER = "worker.sh", "launcher.sh"
+_WORKER, _LAUNCHER = "worker.sh", "launcher.sh"
 _GIVEN, _KEYS, _PORT = "/etc/stampworks/ssh", "/tmp/stampworks-ssh", 2222  # noqa: S108  (in a container of its own)
 """Where pods of an MPIJob have its keys, where these are as ssh wants them, and where sshd listens, whoever it is."""
 _SSH = (
@@ -85,7 +85,7 @@ def _mpijob(pods: Pods) -> list[Manifest]:
     """Workers wait for mpirun's ssh, which starts one program on each."""
     worker = jobset.template(pods, "worker")
     [container] = worker["spec"]["containers"]
-    container["command"] = ["sh", f"{pods.told}/{WORKER}"]
+    container["command"] = ["sh", f"{pods.told}/{_WORKER}"]
     container["env"] = _of_worker(container["env"])
     for constraint in worker["spec"]["topologySpreadConstraints"]:
         constraint["labelSelector"] = {"matchLabels": {"training.kubeflow.org/job-name": pods.name, **_OF_WORKERS}}
@@ -121,7 +121,7 @@ def _launcher(pods: Pods) -> Manifest:
     [container] = made["spec"]["containers"]
     start = ["mpirun", "--allow-run-as-root", "-np", str(pods.nodes), *_WORKERS]
     start += ["--map-by", "ppr:1:node", "--bind-to", "none", "-x", "JOB_ID"]
-    container["command"] = ["sh", f"{pods.told}/{LAUNCHER}", *start, "sh", f"{pods.told}/{POD}"]
+    container["command"] = ["sh", f"{pods.told}/{_LAUNCHER}", *start, "sh", f"{pods.told}/{POD}"]
     container["env"] = [{"name": "JOB_ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}]
     return made
 
@@ -139,8 +139,8 @@ def _mpi_scripts(pods: Pods) -> dict[str, str]:
     told = " ".join(f'{name}=\\"${{{name}:-}}\\"' for name in names)
     return {
         POD: f"{first}\n{asked}{rest}",
-        WORKER: f'{_OF_BOTH}{_WORKER}    -o "SetEnv={told}"\n',
-        LAUNCHER: f"{_OF_BOTH}{_LAUNCHER}",
+        _WORKER: f'{_OF_BOTH}{_SSHD}    -o "SetEnv={told}"\n',
+        _LAUNCHER: f"{_OF_BOTH}{_MPIRUN}",
     }
 
 
@@ -159,15 +159,21 @@ set -eu
 echo "* $(cat {_KEYS}/id_rsa.pub)" >{_KEYS}/known_hosts
 """
 # What the image has told its own sshd is no matter. Of a container's environment sshd hands on what it is told here.
-_WORKER = f"""\
+_SSHD = f"""\
 if [ "$(id -u)" = 0 ]; then mkdir -p /run/sshd; fi
 exec /usr/sbin/sshd -De -f /dev/null -p {_PORT} -h {_KEYS}/id_rsa -o PidFile=none -o StrictModes=no \\
     -o AuthorizedKeysFile={_KEYS}/authorized_keys -o PasswordAuthentication=no -o KbdInteractiveAuthentication=no \\
 """
 # A job that has waited for its quota has its launcher before its workers, and these may be fetching their image.
-_LAUNCHER = """\
-cut -d ' ' -f 1 /etc/mpi/hostfile | while read -r host; do
-    until getent hosts "$host" >/dev/null; do sleep 1; done
-done
+# One that cannot start never has a name.
+_MPIRUN = """\
+while read -r host slots; do
+    for second in $(seq 300); do
+        if getent hosts "$host" >/dev/null; then continue 2; fi
+        sleep 1
+    done
+    echo "$host is not known" >&2
+    exit 1
+done </etc/mpi/hostfile
 exec "$@"
 """

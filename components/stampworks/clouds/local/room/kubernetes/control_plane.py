@@ -14,6 +14,7 @@ from typing import Any
 from stampworks.clouds.local.room import RoomError, daemons, files, programs
 from stampworks.clouds.local.room.commands import run
 from stampworks.clouds.local.room.daemons import Daemon
+from stampworks.clouds.local.room.errors import AGAIN
 from stampworks.clouds.local.room.kubernetes import addons, certificates
 from stampworks.clouds.local.room.kubernetes.certificates import Party
 from stampworks.clouds.local.room.kubernetes.kubectl import Kubectl, command
@@ -88,8 +89,7 @@ def read(cluster: str, addresses: Addresses, asked_for: Sequence[str] = ()) -> C
     folder = _folder(room)
     if room.process is None or not (folder / "admin.conf").exists():
         return None
-    parts = (*_NAMES, *([_DNS] if addresses.pods else []), *addons.names(asked_for))
-    drift = [f"{name} does not run" for name in daemons.dead(room, parts)]
+    drift = [f"{name} does not run" for name in daemons.dead(room, _names(addresses, asked_for))]
     if daemons.dead(room, [_DOOR]):
         drift.append("nothing leads to its server from outside the room")
     if certificates.outdated(folder / "pki", _parties(addresses)):
@@ -162,8 +162,12 @@ def _ensure(
         _write_config(folder, "bootstrap", f"https://{addresses.gateway}:{API_PORT}")
         asked.apply("cannot let nodes join", _joining())
         _answer_for_names(room, folder)
+    else:
+        daemons.end(room, [_DNS])
     progress("Kubernetes answers")
-    progress(f"{addons.install(room, folder, asked, asked_for)} answer")
+    there = addons.install(room, folder, asked, asked_for)
+    _see_that_they_run(room, _names(addresses, asked_for))
+    progress(f"{there} answer")
     return _found(folder, ())
 
 
@@ -174,6 +178,17 @@ def _answer_for_names(room: Room, folder: Path) -> None:
     run([*room.inside, "sh", "-c", _ANYBODY], room.name, "cannot have the room answer for names", timeout=20)
     argv = (program("coredns"), "-conf", str(config))
     daemons.start(room, [Daemon(_DNS, argv, reads=(config, folder / "addons.conf"))])
+
+
+def _names(addresses: Addresses, asked_for: Sequence[str]) -> tuple[str, ...]:
+    """Of the daemons that there are."""
+    return (*_NAMES, *([_DNS] if addresses.pods else []), *addons.names(asked_for))
+
+
+def _see_that_they_run(room: Room, parts: Sequence[str]) -> None:
+    """Some are asked nothing before pods need them, and would only be missed by the next look at all."""
+    for name in daemons.dead(room, parts):
+        raise RoomError(room.name, f"{name} has ended", daemons.last_words(room, name), AGAIN)
 
 
 def _found(folder: Path, drift: tuple[str, ...]) -> ControlPlane:

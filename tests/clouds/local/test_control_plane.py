@@ -1,0 +1,75 @@
+"""What `ensure` of a control plane does with daemons that nothing waits for; no program of a Kubernetes runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks.clouds.local.room import RoomError, daemons
+from stampworks.clouds.local.room.kubernetes import addons, control_plane
+from stampworks.clouds.local.room.kubernetes.control_plane import Addresses
+from stampworks.clouds.local.room.kubernetes.kubectl import Kubectl
+from stampworks.clouds.local.room.room import Room, of_cluster
+
+PODS = Addresses("10.0.0.1", "10.1.0.0/16", "10.2.0.0/16", 256)
+NO_PODS = Addresses("10.0.0.1", "10.1.0.0/16")
+
+
+@pytest.fixture
+def ensured(state: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., set[str]]:
+    """Which daemons run afterwards, of those that ran, and those that are dead as soon as they were started."""
+    assert state
+    running: set[str] = set()
+    dying: set[str] = set()
+
+    def start(_: Any, asked: Iterable[daemons.Daemon]) -> None:
+        running.update(each.name for each in asked if each.name not in dying)
+
+    def install(*_: Any) -> str:
+        running.update(addons.names(()))
+        running.difference_update(dying)
+        return "Kueue and JobSet"
+
+    monkeypatch.setattr(daemons, "start", start)
+    monkeypatch.setattr(daemons, "end", lambda _, names: running.difference_update(names))
+    monkeypatch.setattr(daemons, "dead", lambda _, names: [name for name in names if name not in running])
+    monkeypatch.setattr(daemons, "open_door", lambda *_: 4711)
+    monkeypatch.setattr(addons, "install", install)
+    monkeypatch.setattr(addons, "write_settings", lambda *_: None)
+    monkeypatch.setattr(Kubectl, "until", lambda *_: None)
+    monkeypatch.setattr(Kubectl, "apply", lambda *_: None)
+    monkeypatch.setattr(control_plane, "run", lambda *_, **__: None)
+    monkeypatch.setattr(control_plane, "program", lambda name: name)
+    monkeypatch.setattr(Room, "inside", ())
+    room = of_cluster("k")
+    (room.folder / "daemons").mkdir(parents=True)
+
+    def ensure(addresses: Addresses, *dead: str) -> set[str]:
+        dying.clear()
+        dying.update(dead)
+        for name in dead:
+            (room.folder / "daemons" / f"{name}.log").write_text("Listen: listen tcp :53: bind: in use\n")
+        control_plane._ensure(room, addresses, {}, (), lambda _: None)
+        return set(running)
+
+    return ensure
+
+
+@pytest.mark.parametrize("name", ["coredns", "kwok"])
+def test_one_that_nothing_waits_for_and_that_ends_at_once_is_told(ensured: Callable[..., set[str]], name: str) -> None:
+    """With its last words, and not by what has changed when somebody looks later."""
+    with pytest.raises(RoomError) as caught:
+        ensured(PODS, name)
+    assert str(caught.value) == (
+        f"cluster k: {name} has ended: Listen: listen tcp :53: bind: in use\n"
+        "  hint: run the same command again: what was done stays"
+    )
+
+
+def test_names_are_answered_as_long_as_nodes_run_pods(ensured: Callable[..., set[str]]) -> None:
+    """With the last of them goes who answers."""
+    assert "coredns" in ensured(PODS)
+    assert "coredns" not in ensured(NO_PODS)
+    assert "coredns" in ensured(PODS)
