@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import pytest
 from stampworks import operations, plan
+from stampworks.clouds.aws.errors import AwsError
 from stampworks.operations import kubernetes_door, kubernetes_nodes
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers.kubernetes_nodes import KubernetesNodes
@@ -46,6 +48,24 @@ def test_who_is_there_and_until_when() -> None:
     }
     assert asyncio.run(KubernetesNodes().ensure(call(1))) == expected
     assert asyncio.run(KubernetesNodes().read(call(1))) == expected
+
+
+def test_a_cloud_that_does_not_answer_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is there Kubernetes says; when capacity ends stays as it was known, and whoever waits is told why."""
+    said: list[str] = []
+
+    def refused(*_: str) -> tuple[plan.Ending, ...]:
+        raise AwsError("us-east-1", "the machines of cluster k", "not permitted", "ask for it", "AccessDenied")
+
+    monkeypatch.setattr(operations, "endings", refused)
+    known = [{"group": "gpu", "reservation": "cr-1", "at": "2026-12-01T11:30Z", "why": ""}]
+    asked = dataclasses.replace(call(1), old_outputs={"endings": known}, progress=said.append)
+    for found in (asyncio.run(KubernetesNodes().ensure(asked)), asyncio.run(KubernetesNodes().read(asked))):
+        assert found is not None
+        assert (found["members"], found["endings"]) == ([plan.to_dict(MEMBER)], known)
+    told = [one for one in said if one.startswith("nobody can be asked when capacity ends: ")]
+    assert len(told) == 2
+    assert "not permitted" in told[0]
 
 
 def test_what_keeps_a_claim_is_closed_before_the_claim_goes(closed: list[str]) -> None:

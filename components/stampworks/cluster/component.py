@@ -38,10 +38,6 @@ def _of_group(name: str, generations: Mapping[str, str] | None) -> str:
     return (generations or {}).get(name, "")
 
 
-def _handle(found: Driven) -> str:
-    return found.handle
-
-
 def _known_endings(ready: Output[Any], endings: Output[Any]) -> Output[list[dict[str, str]]]:
     """Nothing where an earlier version of the toolkit has asked nobody."""
     return Output.all(ready, endings).apply(lambda both: list(both[1] or ()))
@@ -192,7 +188,10 @@ class Cluster(pulumi.ComponentResource):
                 {"name": group.name, "count": group.count, "generation": pool.generation}
                 for group, pool in made.items()
             ],
-            claims={name: found.apply(_handle) for name, found in driven.items()},
+            # those of proofs, which are there with an image alone
+            claims={name: found.apply(lambda one: one.handle) for name, found in driven.items()}
+            if plan.scheduler.workloads_image
+            else {},
             opts=self._child(depends_on=list(made.values())),
         )
         self._prove("", nodes, [nodes], self._signing_key(), *proofs)

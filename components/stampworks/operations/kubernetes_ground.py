@@ -72,10 +72,8 @@ _PULLS = ("ErrImagePull", "ImagePullBackOff")
 _NOT_TO_BE_HAD = re.compile(
     r"not ?found|does not exist|unauthorized|forbidden|denied|authorization failed|no basic auth credentials", re.I
 )
-_CANNOT_START = (
-    *("CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull", "ImageInspectError"),
-    "InvalidImageName",
-)
+# What containerd could not make under load ("CreateContainerError") it makes another time.
+_CANNOT_START = ("CreateContainerConfigError", "ErrImageNeverPull", "ImageInspectError", "InvalidImageName")
 _OTHER_IMAGE = (
     "write into scheduler.workloads_image what its registry has and these nodes may fetch, or let them fetch it; what "
     f"else they say: stampworks kubectl -- get events --namespace {PROOF}"
@@ -308,8 +306,8 @@ class KubernetesGround:
             said = {_node_of(pod): _waits(pod) for pod in there if _reason(pod) in (*_PULLS, *_CANNOT_START)}
             since = {name: self._hopeless.get(name, (now, ""))[0] for name in said}
             self._hopeless = {name: (since[name], said[name]) for name in map(_node_of, filter(_cannot, there))}
-            ended = sum(pod["status"].get("phase") in _ENDED for pod in there)
-            if ended + len(self._believed()) == count or now > until:
+            through = {_node_of(pod) for pod in there if pod["status"].get("phase") in _ENDED} | self._believed()
+            if len(through) >= count or now > until:
                 return there
             progress(next((f"{name}: {why}" for name, why in said.items()), ""))
             time.sleep(_POLL_S)

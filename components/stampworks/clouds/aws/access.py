@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 from stampworks.clouds.aws import tags
-from stampworks.clouds.aws.session import ALLOW, Api, UnansweredError
+from stampworks.clouds.aws.session import ALLOW, PERMIT, Api, UnansweredError
 from stampworks.operations.errors import UnknownError
 from stampworks.paths import state_dir, write_whole
 
@@ -20,7 +20,7 @@ def kubectl(cluster: str, region: str) -> tuple[str, ...]:
     except UnansweredError as error:
         if error.code == "ResourceNotFoundException":
             return ()
-        raise UnknownError(f"{whole}: {error}", ALLOW) from None
+        raise UnknownError(f"{whole}: {error}", ALLOW if error.hint == PERMIT else error.hint) from None
     if found.get("status") not in ("ACTIVE", "UPDATING"):
         return ()
     program = shutil.which("kubectl")

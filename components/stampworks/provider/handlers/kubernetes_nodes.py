@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from stampworks import operations, plan
+from stampworks.clouds.aws.errors import AwsError
 from stampworks.operations import kubernetes_door, kubernetes_nodes
 from stampworks.operations.errors import OperationError
 from stampworks.operations.kubernetes import Server
@@ -60,13 +61,14 @@ class KubernetesNodes(Handler):
 
 
 async def _outputs(call: Call, now: plan.Roster, missing: Sequence[str]) -> dict[str, Any]:
-    """When capacity ends no Kubernetes knows: the cloud says it."""
-    endings = await call.thread(operations.endings, now.cloud, now.cluster, now.region)
-    return {
-        "members": list(plan.to_dict(now)["members"]),
-        "drift": list(missing),
-        "endings": [plan.to_dict(each) for each in endings],
-    }
+    """When capacity ends no Kubernetes knows, but the cloud: where that does not answer, it is no reason to stop."""
+    try:
+        ends = await call.thread(operations.endings, now.cloud, now.cluster, now.region)
+        endings = [plan.to_dict(each) for each in ends]
+    except AwsError as error:
+        call.progress(f"nobody can be asked when capacity ends: {str(error).splitlines()[0]}")
+        endings = list(call.old_outputs.get("endings") or ())
+    return {"members": list(plan.to_dict(now)["members"]), "drift": list(missing), "endings": endings}
 
 
 def _where(inputs: Mapping[str, Any]) -> tuple[str, str, str]:
