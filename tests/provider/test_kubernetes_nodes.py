@@ -59,7 +59,7 @@ def test_a_cloud_that_does_not_answer_stops_nobody(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(operations, "endings", refused)
     known = [{"group": "gpu", "reservation": "cr-1", "at": "2026-12-01T11:30Z", "why": ""}]
-    asked = dataclasses.replace(call(1), old_outputs={"endings": known}, progress=said.append)
+    asked = dataclasses.replace(call(1), old_outputs={"endings": known}, say=said.append)
     for found in (asyncio.run(KubernetesNodes().ensure(asked)), asyncio.run(KubernetesNodes().read(asked))):
         assert found is not None
         assert (found["members"], found["endings"]) == ([plan.to_dict(MEMBER)], known)
