@@ -120,6 +120,10 @@ def _release(plan: Plan, one: AddOn) -> dict[str, Any]:
     }
 
 
+# By the rules in Kueue's own kinds (0.14.8), of which Pulumi's plugin knows nothing: an update would fail halfway.
+_IMMUTABLE = {"LocalQueue": "spec.clusterQueue", "ResourceFlavor": "spec", "Topology": "spec.levels"}
+
+
 def _objects(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, pulumi.Resource]:
     """One resource for each, in its namespace after that. Returns the namespaces."""
     namespaces: dict[str, pulumi.Resource] = {}
@@ -127,6 +131,8 @@ def _objects(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, p
         metadata = manifest["metadata"]
         within = metadata.get("namespace", "")
         after = pulumi.ResourceOptions(depends_on=[namespaces[within]] if within else [])
+        if fixed := _IMMUTABLE.get(manifest["kind"]):
+            after.replace_on_changes, after.delete_before_replace = [fixed], True
         # Names are part of every stack's state: a change here makes the object anew, unless it carries an alias.
         name = "-".join(filter(None, [base, manifest["kind"].lower(), within, metadata["name"]]))
         made = pulumi.CustomResource(_token(manifest), name, manifest, pulumi.ResourceOptions.merge(opts, after))
