@@ -129,17 +129,17 @@ def test_an_mpijob_past_the_quota_waits(stack: KubernetesStack) -> None:
     sshd is that user's."""
     made(stack, "mpijob", "ahead", "--set", "steps=100000")
     until(stack, "ahead", 2)
-    behind = made(stack, "mpijob", "behind", "--set", "steps=5", "--user", "alice")
-    assert "runAsUser: 2001" in behind
-    waiting = stack.seen("behind", "waiting")
+    later = made(stack, "mpijob", "later", "--set", "steps=5", "--user", "alice")
+    assert "runAsUser: 2001" in later
+    waiting = stack.seen("later", "waiting")
     assert "insufficient unused quota" in waiting["why"], waiting
     jobs = ("jobs.batch", "--namespace=research")
-    soon(stack, "behind", lambda: "behind-launcher" in {job["metadata"]["name"] for job in stack.listed(*jobs)})
+    soon(stack, "later", lambda: "later-launcher" in {job["metadata"]["name"] for job in stack.listed(*jobs)})
     pods = stack.listed("pods", "--all-namespaces")
     assert {each["metadata"]["labels"]["training.kubeflow.org/job-name"] for each in pods} == {"ahead"}
     stack.kubectl("delete", "mpijob", "ahead", "--namespace=research")
-    soon(stack, "behind", lambda: conditions(stack, "mpijob", "behind").get("Succeeded") == "True")
-    assert stack.shell(NODES[0], f"stat --format=%U {RUNS}/behind/record.json") == "alice"
+    soon(stack, "later", lambda: conditions(stack, "mpijob", "later").get("Succeeded") == "True")
+    assert stack.shell(NODES[0], f"stat --format=%U {RUNS}/later/record.json") == "alice"
 
 
 def test_switched_off_it_is_gone_and_what_runs_goes_on(stack: KubernetesStack) -> None:
