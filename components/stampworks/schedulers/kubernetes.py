@@ -360,10 +360,19 @@ def _admission(plan: Plan) -> Iterator[Manifest]:
     found = "".join(f"request.resource.resource == '{each}' ? {pods} : " for _, _, each, _, pods in first)
     spec = {
         "failurePolicy": "Fail",
+        # In full, with what the server would add: whoever applies it a second time would otherwise be told of a conflict.
         "matchConstraints": {
+            "matchPolicy": "Equivalent",
             "namespaceSelector": {"matchExpressions": [of_teams]},
+            "objectSelector": {},
             "resourceRules": [
-                {"apiGroups": [group], "apiVersions": [version], "operations": verbs, "resources": [resource]}
+                {
+                    "apiGroups": [group],
+                    "apiVersions": [version],
+                    "operations": verbs,
+                    "resources": [resource],
+                    "scope": "*",
+                }
                 for group, version, resource, verbs, _ in _MADE
             ],
         },
