@@ -78,6 +78,8 @@ def test_a_trainjob_past_the_quota_waits(stack: KubernetesStack) -> None:
     asked(stack, "cancel", "before")
     through(stack, "behind")
     assert [each["metadata"]["name"] for each in stack.listed("trainjobs", "--namespace=research")] == ["behind"]
+    beside = stack.listed("configmaps,trainingruntimes", "--namespace=research")
+    assert "before" not in {each["metadata"]["name"] for each in beside}
 
 
 def test_a_trainjob_is_pushed_aside_and_back(stack: KubernetesStack) -> None:

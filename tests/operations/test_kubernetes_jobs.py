@@ -60,7 +60,7 @@ def test_an_earlier_attempt_that_does_not_end_is_named(teams: Plan, monkeypatch:
 
 
 def test_what_somebody_makes_a_jobset_of_is_what_is_cancelled(teams: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it Trainer would make the same JobSet again."""
+    """Without it Trainer would make the same JobSet again. What was printed beside it goes, and nothing of others."""
     server = StandIn()
     trainer = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "controller": True}
     for name, owners in (("own", []), ("theirs", [{**trainer, "name": "theirs"}])):
@@ -69,7 +69,11 @@ def test_what_somebody_makes_a_jobset_of_is_what_is_cancelled(teams: Plan, monke
     for name in ("own", "theirs"):
         job = Job(name, "training", "running", f"research/{name}", "root", (), 1, None, "")
         KubernetesJobs(teams, ROSTER).cancel(job)
-    assert [each.split(" --")[0] for each in server.told] == [
-        "delete jobsets.jobset.x-k8s.io own",
-        "delete trainjob.trainer.kubeflow.org theirs",
+    ours, when = "--selector=app.kubernetes.io/managed-by=stampworks", "--wait=false --cascade=foreground"
+    beside = "configmaps,trainingruntimes.trainer.kubeflow.org"
+    assert [each.replace("--namespace=research", "").replace("  ", " ") for each in server.told] == [
+        f"delete jobsets.jobset.x-k8s.io own {when}",
+        f"delete configmaps --field-selector=metadata.name=own {ours} {when}",
+        f"delete trainjob.trainer.kubeflow.org theirs {when}",
+        f"delete {beside} --field-selector=metadata.name=theirs {ours} {when}",
     ]

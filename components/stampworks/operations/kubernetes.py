@@ -13,12 +13,15 @@ from typing import Any
 
 from stampworks.operations.errors import InputError, OperationError, UnknownError
 from stampworks.plan import Plan
+from stampworks.schedulers.kubernetes import OURS
 from stampworks.schedulers.topology.kubernetes import HOSTNAME
 
 _TIMEOUT_S = 120
 _FAILED_THERE = "command terminated with exit code"
 _UNREACHED = re.compile("(The connection|Unable to connect) to the server")
 Manifest = Mapping[str, Any]
+OURS_ONLY = "--selector=" + ",".join(f"{key}={value}" for key, value in OURS.items())
+"""Chooses what the toolkit has made among what there is."""
 
 
 class NotRunningError(OperationError):

@@ -27,7 +27,7 @@ from stampworks.names import fold
 from stampworks.operations import holder, kubernetes, kubernetes_nodes
 from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import Ended, HeldError, Progress, Standing, look_again
-from stampworks.operations.kubernetes import name_of
+from stampworks.operations.kubernetes import OURS_ONLY, name_of
 from stampworks.operations.kubernetes_nodes import taints
 from stampworks.plan import PROOF_TAINT, WORKLOADS_IMAGE, Roster
 from stampworks.qualification import Subject
@@ -49,7 +49,6 @@ _ENDED = ("Succeeded", "Failed")
 _NEVER_BEGUN = ("ContainerCannotRun", "StartError")
 _LATE_S = 20.0
 """So much longer than its program may take, a pod may take to start and to end."""
-_OURS = "--selector=" + ",".join(f"{key}={value}" for key, value in OURS.items())
 _ENTER, _STAY, _WORD = 'nsenter --target 1 --mount -- sh -c "$1" sh', 'sh -c "$1" sh', '"$WORD_{}"'
 _AS_JOBS = """\
 [ -r /etc/stampworks/collectives.env ] || exec "$@"
@@ -149,7 +148,7 @@ class KubernetesGround:
             raise
         self._until = time.monotonic() + LEASE_S
         try:
-            self._forget(_OURS)
+            self._forget(OURS_ONLY)
             left = [name for name in self._tainted() if name not in names]
             self.hold(dict.fromkeys(left, _BROKEN_OFF))  # who knows what that proof had against them
             self._free(left)
@@ -174,7 +173,7 @@ class KubernetesGround:
         """Only as long as it is still ours. Nodes are free before the next proof begins."""
         lease = self._lease()
         if lease and _holder(lease) == self._holder:
-            self._forget(_OURS)
+            self._forget(OURS_ONLY)
             self._free(self._tainted())
             self._server.said(["delete", "lease", LEASE, *_WHERE, "--ignore-not-found"])
 

@@ -15,6 +15,8 @@ from stampworks.schedulers.batch import NOTICE_S
 from stampworks.schedulers.workload import EFA
 
 _KIND = "jobsets.jobset.x-k8s.io"
+_BESIDE = {"trainjob.trainer.kubeflow.org": ("trainingruntimes.trainer.kubeflow.org",)}
+"""What else is printed with a kind; a ConfigMap always is."""
 _GONE_S = 60
 _ENDED: dict[str, State] = {"Completed": "finished", "Failed": "failed"}
 
@@ -54,11 +56,14 @@ class KubernetesJobs:
 
     def cancel(self, job: Job) -> None:
         """The programs are asked to end; those that do not are ended. Whoever makes its JobSet would make another one,
-        and so is what is deleted."""
+        and so is what is deleted; what was printed beside it goes, too."""
         team, _, name = str(job.id).partition("/")
+        where = (f"--namespace={team}", "--wait=false", "--cascade=foreground")
         there = self._server.listed(_KIND, f"--namespace={team}")
-        whole = next((_made_by(each) for each in there if _of(each, "name") == name), (_KIND, name))
-        self._server.said(["delete", *whole, f"--namespace={team}", "--wait=false", "--cascade=foreground"])
+        kind, whole = next((_made_by(each) for each in there if _of(each, "name") == name), (_KIND, name))
+        self._server.said(["delete", kind, whole, *where])
+        beside = ",".join(("configmaps", *_BESIDE.get(kind, ())))
+        self._server.said(["delete", beside, f"--field-selector=metadata.name={whole}", kubernetes.OURS_ONLY, *where])
 
     def taking_none(self, names: tuple[str, ...]) -> dict[str, str]:
         """Those of these nodes that take no pods now, and why."""
