@@ -72,7 +72,11 @@ class Project:
 
 
 def wait_for(true: Callable[[], bool], limit_s: float) -> None:
+    """Looks again and again; a look that is much work, as one by the command line is, so much more rarely."""
     deadline = time.monotonic() + limit_s
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.1)
+    while True:
+        begun = time.monotonic()
+        if true():
+            return
+        assert begun < deadline, "it did not happen"
+        time.sleep(max(0.1, time.monotonic() - begun))

@@ -6,6 +6,7 @@ one process, several files at the same time; `-n 0` among the arguments runs all
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -52,8 +53,10 @@ def _place(word: str) -> Path:
 
 
 def _ended(command: list[str]) -> int:
+    # Thousands of programs are started, and each would compile all of the project again.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     try:
-        return subprocess.run(command, check=False).returncode
+        return subprocess.run(command, env=environment, check=False).returncode
     except FileNotFoundError as error:
         said = f"{error.filename} is not there, in which tests/training run: python3 -m tools.prepare --training"
         print(said, file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,12 @@ def test_an_environment_that_is_not_there_is_said_with_the_command(
     assert capsys.readouterr().err == (
         f"{tmp_path}/python is not there, in which tests/training run: python3 -m tools.prepare --training\n"
     )
+
+
+def test_what_is_imported_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever Python is told to write nothing."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    assert suites._ended([sys.executable, "-c", "import sys; sys.exit(sys.dont_write_bytecode)"]) == 0
 
 
 def test_no_test_runs_twice() -> None:

@@ -18,6 +18,8 @@ SYSTEM_CERTIFICATES = {"UV_SYSTEM_CERTS": "true", "UV_NATIVE_TLS": "true"}
 PLUGIN = "components/stampworks/provider/plugin/pulumi-resource-stampworks"
 INSTALLED = ("pyproject.toml", "requirements.lock", PLUGIN)
 """What is copied into the environment or decides about it; all else is read where it stands."""
+COMPILED = "--compile-bytecode"
+"""Where Python is told to write none, as in many images, each of its starts would compile again all that it imports."""
 
 
 def ensure_uv(step: Step, cache: Path) -> Path:
@@ -63,7 +65,7 @@ def ensure_environment(step: Step, root: Path, uv: Path) -> None:
     target = environment / "bin" / "python"
     lock = root / "requirements.lock"
     step.say(f"installing {lock.read_text().count('==')} packages")
-    run([uv, "pip", "sync", "--python", target, "--require-hashes", lock], env=SYSTEM_CERTIFICATES)
+    run([uv, "pip", "sync", COMPILED, "--python", target, "--require-hashes", lock], env=SYSTEM_CERTIFICATES)
     run([uv, "pip", "install", "--python", target, "--no-deps", "--no-build-isolation", "--editable", root])
     stamp.write_text(wanted)
     step.note("installed from requirements.lock")
@@ -71,7 +73,7 @@ def ensure_environment(step: Step, root: Path, uv: Path) -> None:
 
 def _digest(root: Path) -> str:
     """Changes with everything that the environment is made from."""
-    digest = hashlib.sha256(f"{sys.version}\n{root}\n".encode())
+    digest = hashlib.sha256(f"{sys.version}\n{root}\n{COMPILED}\n".encode())
     for name in INSTALLED:
         digest.update((root / name).read_bytes())
     return digest.hexdigest()

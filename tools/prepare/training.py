@@ -8,7 +8,7 @@ from pathlib import Path
 
 from . import shared
 from .progress import Step, StepError, run
-from .python_packages import SYSTEM_CERTIFICATES
+from .python_packages import COMPILED, SYSTEM_CERTIFICATES
 
 LOCK = "tests/training/requirements.lock"
 
@@ -30,7 +30,7 @@ def _install(step: Step, lock: Path, uv: Path, folder: Path) -> None:
         run([uv, "venv", "--no-python-downloads", "--relocatable", "--python", sys.executable, unfinished])
         step.say(f"installing {lock.read_text().count('==')} packages, some gigabytes")
         target = unfinished / "bin" / "python"
-        run([uv, "pip", "sync", "--python", target, "--require-hashes", lock], env=SYSTEM_CERTIFICATES)
+        run([uv, "pip", "sync", COMPILED, "--python", target, "--require-hashes", lock], env=SYSTEM_CERTIFICATES)
     except StepError as failed:
         raise StepError(
             f"torch and what else the training workload is tested with cannot be installed: {failed}\n"
@@ -43,4 +43,4 @@ def _install(step: Step, lock: Path, uv: Path, folder: Path) -> None:
 
 def _digest(root: Path) -> str:
     """Changes with everything that the environment is made from."""
-    return hashlib.sha256(f"{sys.version}\n".encode() + (root / LOCK).read_bytes()).hexdigest()[:12]
+    return hashlib.sha256(f"{sys.version}\n{COMPILED}\n".encode() + (root / LOCK).read_bytes()).hexdigest()[:12]
