@@ -211,8 +211,8 @@ def test_a_failing_command_shows_its_last_lines(clone: Path, programs: Path) -> 
     with pytest.raises(StepError) as raised:
         python_packages.ensure_environment(quiet(), clone, uv)
     assert str(raised.value) == (
-        f"'{uv} pip sync --compile-bytecode --python {clone}/.venv/bin/python --require-hashes {clone}/requirements.lock' "
-        "ended with exit status 3:\n  the index cannot be reached"
+        f"'{uv} pip sync --compile-bytecode --python {clone}/.venv/bin/python "
+        f"--require-hashes {clone}/requirements.lock' ended with exit status 3:\n  the index cannot be reached"
     )
     assert not (clone / ".venv" / "prepared").exists()
 

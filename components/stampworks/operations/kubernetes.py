@@ -17,6 +17,8 @@ from stampworks.schedulers.kubernetes import OURS
 from stampworks.schedulers.topology.kubernetes import HOSTNAME
 
 _TIMEOUT_S = 120
+_SOON_S, _AT_MOST_S = 5, 20
+"""Of one request, and of the several that kubectl makes of what it is asked."""
 _FAILED_THERE = "command terminated with exit code"
 _UNREACHED = re.compile("(The connection|Unable to connect) to the server")
 Manifest = Mapping[str, Any]
@@ -70,6 +72,10 @@ class Server:
         text = self.said(["get", kinds, *more, "--output=json"], limit_s=limit_s)
         items: list[dict[str, Any]] = json.loads(text)["items"]
         return items
+
+    def listed_soon(self, kinds: str, *more: str) -> list[dict[str, Any]]:
+        """For who only looks: a server that cannot be reached from here is no reason to wait."""
+        return self.listed(kinds, *more, f"--request-timeout={_SOON_S}s", limit_s=_AT_MOST_S)
 
     def said(self, words: Sequence[str], given: str = "", limit_s: float = _TIMEOUT_S) -> str:
         command = [*self._kubectl, *words]

@@ -57,9 +57,9 @@ def states(plan: Plan, names: Iterable[str]) -> tuple[NodeState, ...]:
 def roster(cluster: str, cloud: str, region: str, pools: Iterable[str]) -> Roster:
     """Who is in these pools, as Kubernetes itself knows them: nobody else names such nodes, and no ssh reaches them."""
     wanted, members = {*pools}, []
-    for name, node in sorted(Server(cluster, cloud, region).nodes().items()):
+    for node in sorted(Server(cluster, cloud, region).listed_soon("nodes"), key=name_of):
         if (pool := node["metadata"].get("labels", {}).get(POOL)) in wanted:
-            members.append(Member(name, pool, _machine(node), _address(node), (), ""))
+            members.append(Member(name_of(node), pool, _machine(node), _address(node), (), ""))
     return Roster(cluster, cloud, (), "", "", tuple(members), region)
 
 

@@ -21,7 +21,6 @@ from stampworks.schedulers.kubernetes import ACCELERATOR, PRIORITY_LABEL
 from stampworks.schedulers.topology.kubernetes import POOL, PREFIX, flavor
 
 State = Literal["waiting", "running", "finished"]
-_ASKED_S, _LIMIT_S = 5, 20
 _FOR = re.compile(r"a workload \(UID: ([0-9a-f-]+), JobUID: [0-9a-f-]+\)")
 _WATCHED = frozenset(
     [
@@ -116,9 +115,8 @@ def status(plan: Plan) -> KubernetesStatus:
 
 def _objects(plan: Plan) -> list[dict[str, Any]]:
     kinds = "nodes,clusterqueues.kueue.x-k8s.io,workloads.kueue.x-k8s.io"
-    whole = ("--all-namespaces", f"--request-timeout={_ASKED_S}s")
     try:
-        return Server.of(plan).listed(kinds, *whole, limit_s=_LIMIT_S)
+        return Server.of(plan).listed_soon(kinds, "--all-namespaces")
     except RefusedError as error:  # its cluster may be well all the same
         raise UnknownError(str(error).splitlines()[0], "pulumi up repairs it") from None
 

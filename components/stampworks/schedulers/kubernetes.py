@@ -360,7 +360,7 @@ def _admission(plan: Plan) -> Iterator[Manifest]:
     found = "".join(f"request.resource.resource == '{each}' ? {pods} : " for _, _, each, _, pods in first)
     spec = {
         "failurePolicy": "Fail",
-        # In full, with what the server would add: whoever applies it a second time would otherwise be told of a conflict.
+        # In full, with what the server would add: who applies it a second time is else told of a conflict.
         "matchConstraints": {
             "matchPolicy": "Equivalent",
             "namespaceSelector": {"matchExpressions": [of_teams]},
