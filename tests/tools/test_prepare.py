@@ -19,7 +19,7 @@ from stampworks import catalog
 from stampworks.clouds.local.room import commands, privileges
 from stampworks.clouds.local.room.kubernetes import addons
 
-from tools.prepare import ROOT, engine, golang, kubernetes, published, python_packages, shared, system, training
+from tools.prepare import ROOT, engine, golang, kubernetes, plugin, published, python_packages, shared, system, training
 from tools.prepare.__main__ import prepare
 from tools.prepare.progress import Step, StepError, step
 
@@ -59,7 +59,7 @@ elif verb == "build":
 def clone(tmp_path: Path) -> Path:
     """The files that set-up reads, elsewhere."""
     root = tmp_path / "clone"
-    for name in ("engine", *kubernetes.BUILT):
+    for name in ("engine", "plugin", *kubernetes.BUILT):
         shutil.copytree(ROOT / "tools" / name, root / "tools" / name)
     for name in (*python_packages.INSTALLED, training.LOCK):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -285,6 +285,21 @@ def test_a_kubernetes_is_built_once(clone: Path, programs: Path, tmp_path: Path)
     for release in catalog.releases().values():
         asked_for = {name: release.addons[name].version for name in addons.ASKED}
         assert json.loads((link / "versions.json").read_text()) == {**release.kubernetes, **asked_for}
+
+
+def test_pulumis_own_plugin_is_built_once(clone: Path, programs: Path, tmp_path: Path) -> None:
+    """As the engine looks for it, in a folder that says which state of it that is."""
+    (tmp_path / "go.py").write_text(FAKE_GO)
+    provide(programs, "go", f'exec {sys.executable} {tmp_path}/go.py {tmp_path} "$@"')
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for _ in range(2):
+        plugin.ensure_plugin(quiet(), clone, cache)
+    assert (tmp_path / "calls").read_text().split().count("build") == 1
+    link = clone / ".venv" / "plugin"
+    assert re.fullmatch(r"plugin-20260115-f47bc2d6f199-[0-9a-f]{12}", link.resolve().name)
+    module = (clone / "tools" / "plugin" / "go.mod").read_text().splitlines()[0]
+    assert module.endswith("/pulumi-resource-kubernetes")  # its last word is what Go calls the program
 
 
 def test_what_others_publish_is_what_was_pinned(clone: Path, programs: Path, tmp_path: Path) -> None:
