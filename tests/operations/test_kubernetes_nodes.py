@@ -243,15 +243,15 @@ def test_nodes_that_a_cloud_names_are_known_by_their_pool(server: StandIn) -> No
         kubernetes_nodes.drain(on_eks(), ["ip-3"], FANS)
 
 
-def watched(name: str) -> Any:
+def watched(name: str, status: str = "False", **more: Any) -> Any:
     """As EKS's agent says what it has found; of what is well, and of what is none of its, nothing is said."""
-    made = labelled(name)
+    made = labelled(name, **more)
     made["status"]["conditions"] += [
         {"type": "KernelReady", "status": "True", "reason": "KernelIsReady", "message": "well"},
         {"type": "DiskPressure", "status": "False", "reason": "KubeletHasNoDiskPressure", "message": "none"},
         {
             "type": "AcceleratedHardwareReady",
-            "status": "False",
+            "status": status,
             "reason": "NvidiaXID79Error",
             "message": "GPU has fallen off the bus",
         },
@@ -274,6 +274,17 @@ def watched(name: str) -> Any:
             (
                 "ip-2: AcceleratedHardwareReady is false: NvidiaXID79Error: GPU has fallen off the bus; "
                 "stampworks drain keeps jobs from there",
+            ),
+        ),
+        (
+            [labelled("ip-1"), watched("ip-2", "Unknown")],
+            ("ip-2: AcceleratedHardwareReady is unknown: NvidiaXID79Error: GPU has fallen off the bus",),
+        ),
+        (
+            [labelled("ip-1"), watched("ip-2", taints=["stampworks/unproven"])],
+            (
+                "ip-2: takes no pods: proof: not proven yet",
+                "ip-2: AcceleratedHardwareReady is false: NvidiaXID79Error: GPU has fallen off the bus",
             ),
         ),
     ],

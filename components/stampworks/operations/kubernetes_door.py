@@ -1,9 +1,9 @@
 """Where the folders of runs are looked at, when no node has programs of ours: in a pod that sees what pods of runs see.
 
 It is in the namespace of proofs, on whichever node, takes nothing of it, and ends by itself. Its name has a digest of
-what it is made from, so that one from another image, or with other claims, serves nobody. A claim cannot go for as long
-as a pod has it that Kubernetes knows, whether that has ended or not: whoever opens one removes all others, and an `up`
-that makes other claims removes all.
+what it is made from: one from another image, or with other claims, serves those who declare that. A claim cannot go for
+as long as a pod has it that Kubernetes knows, whether that has ended or not: whoever opens one removes those that are
+over, and an `up` that makes other claims removes all.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _open(server: Server, plan: Plan) -> str:
     pod = _pod(plan)
     name = name_of(pod)
     there = {name_of(each): each for each in server.listed("pods", *_WHERE, _ALL)}
-    if old := [each for each in there if each != name or _is_over(there[each])]:
+    if old := [each for each in there if _is_over(there[each])]:
         # a node may be lost, and would never say that its own is gone
         server.said(["delete", "pods", *old, *_WHERE, "--ignore-not-found", "--force", "--grace-period=0"])
     if name in old or name not in there:

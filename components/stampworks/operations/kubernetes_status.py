@@ -29,6 +29,7 @@ _WATCHED = frozenset(
     ]
 )
 """What EKS's agent says of a node (aws/eks-node-monitoring-agent baf7e155, pkg/conditions; read 2026-11-25)."""
+_DRAIN = "stampworks drain keeps jobs from there"
 
 
 @dataclass(frozen=True)
@@ -147,17 +148,19 @@ def _too_few(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
         for what, names in _late(own).items():
             yield f"{fold(names)}: {what}"
         for what, names in _ill(own).items():
-            yield f"{fold(names)}: {what}; stampworks drain keeps jobs from there"
+            yield f"{fold(names)}: {what}"
 
 
 def _ill(nodes: Sequence[Manifest]) -> dict[str, list[str]]:
-    """Those that EKS's agent calls so, by why: they take pods all the same."""
+    """Those that EKS's agent does not call well, by why: they take pods all the same until somebody drains them."""
     found: dict[str, list[str]] = {}
     for node in nodes:
         for kind, said in conditions(node).items():
-            if kind in _WATCHED and said.get("status") == "False":
-                why = ": ".join(filter(None, (said.get("reason"), said.get("message"))))
-                found.setdefault(f"{kind} is false: {why}", []).append(node["metadata"]["name"])
+            if kind in _WATCHED and said.get("status") != "True":
+                is_what = f"{kind} is {str(said.get('status')).lower()}"
+                why = ": ".join(filter(None, (is_what, said.get("reason"), said.get("message"))))
+                enough = said.get("status") != "False" or held(node)
+                found.setdefault(why + ("" if enough else "; " + _DRAIN), []).append(node["metadata"]["name"])
     return found
 
 
