@@ -38,6 +38,12 @@ def test_a_run_learns(undisturbed: Run) -> None:
     assert [path.name for path in (undisturbed.folder / "checkpoints").iterdir()] == [f"step-{STEPS:08}"]
 
 
+def test_a_run_keeps_its_pace(tmp_path: Path) -> None:
+    """Whoever only wants to see what becomes of a run need not have its load."""
+    run = finished(tmp_path, ranks=2, **{**SETTINGS, "steps": 4, "pace_s": 0.5})
+    assert all(event["seconds"] >= 0.5 for event in run.events("step"))
+
+
 def test_killed_ranks_cost_a_step_each_and_nothing_else(undisturbed: Run, tmp_path: Path) -> None:
     """Whichever rank, whenever: at most one completed step comes again, and the weights are the same bit for bit."""
     chance = random.Random()  # noqa: S311

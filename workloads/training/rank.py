@@ -256,6 +256,7 @@ class Rank:
             saves = bool(told.wanted) or step == settings.steps
             if saves:
                 stalls.checkpoint += self._save(step)
+            time.sleep(max(0.0, begun + settings.pace_s - time.perf_counter()))
             seconds = time.perf_counter() - begun
             self.beside.step(seconds - stalls.checkpoint, saving)
             self._tell_of(step, told.loss, norm, seconds, stalls, {"saves": saves, "copying": copying})

@@ -134,6 +134,8 @@ class Settings:
     compile: bool = False
     ranks: int = 0
     """On each node; 0: one for each accelerator, or one."""
+    pace_s: float = 0.0
+    """A step takes so many seconds at least: to try what becomes of a run without the load of one."""
     snapshots: bool = True
     """Kept in the memory of two nodes, after each step."""
     copies: str = "rail"
@@ -174,8 +176,10 @@ class Settings:
             raise ValueError(
                 "steps, batch, tensor_parallel and notice_s must be 1 or more; micro, warmup and ranks not less than 0"
             )
-        if self.learning_rate <= 0 or self.clip <= 0 or min(self.decay, self.peak_tflops, self.price) < 0:
-            raise ValueError("learning_rate and clip must be more than 0; decay, peak_tflops and price not less")
+        if self.learning_rate <= 0 or self.clip <= 0 or min(self.decay, self.peak_tflops, self.price, self.pace_s) < 0:
+            raise ValueError(
+                "learning_rate and clip must be more than 0; decay, peak_tflops, price and pace_s not less"
+            )
         if self.tensor_parallel > 1 and self.layout != "tp":
             raise ValueError(f"tensor_parallel is of the layout tp, not of {self.layout}")
 
