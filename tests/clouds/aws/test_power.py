@@ -393,6 +393,23 @@ def test_a_name_that_aws_does_not_take(head: Head, cloud: Cloud) -> None:
     assert nodes_of(cloud) == ["gpu-003"]
 
 
+def test_where_aws_has_no_time_for_one_name_the_others_wait(
+    head: Head, cloud: Cloud, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever names machines holds the book: a hundred of them would keep it from a job for half an hour."""
+    cloud.aws.fail("ec2:CreateTags", "RequestLimitExceeded", "slowly", status=503)
+    tried = cloud.aws.calls.count("ec2:CreateTags")
+    head.resume("gpu-003", "gpu-004", "gpu-005")
+    assert cloud.aws.calls.count("ec2:CreateTags") - tried == 6
+    assert capsys.readouterr().err.endswith(
+        " is gpu-003, and could not be told, nor could others: RequestLimitExceeded: slowly\n"
+    )
+    assert all(head.nodes[f"gpu-00{number}"]["address"].startswith("10.") for number in (3, 4, 5))
+    cloud.aws.mend()
+    head.watch()
+    assert nodes_of(cloud) == ["gpu-003", "gpu-004", "gpu-005"]
+
+
 def test_an_answer_that_is_lost(head: Head, cloud: Cloud) -> None:
     """AWS has started them, and nobody heard of it: the token is the same, so that it starts none twice."""
     cloud.aws.fail("ec2:RunInstances", "InternalError", status=500, times=1)

@@ -30,6 +30,10 @@ class RefusedError(Exception):
     """AWS has said no, and nothing was started."""
 
 
+class BusyError(RefusedError):
+    """AWS had no time for it, however often it was asked."""
+
+
 class UnansweredError(Exception):
     """It is not known whether AWS has done it."""
 
@@ -74,14 +78,21 @@ class Machines:
             )["Instances"]
         ]
 
-    def name(self, id_: str, node: str) -> None:
-        """Whose name AWS does not take now, gets it later: it is in the book."""
-        tags = {"stampworks:node": node, "Name": f"{self._cluster}-{node}"}
-        rows = [{"Key": key, "Value": value} for key, value in tags.items()]
-        try:
-            _patiently(self._ec2.create_tags, Resources=[id_], Tags=rows)
-        except (RefusedError, UnansweredError) as error:
-            print(f"{id_} is {node}, and could not be told: {error}", file=sys.stderr, flush=True)
+    def name(self, nodes: dict[str, str]) -> None:
+        """Instances by their ids. Whose name AWS does not take now, gets it later: it is in the book.
+
+        Without time for one it has none for the others, and whoever waits for that keeps the book from everybody.
+        """
+        for id_, node in nodes.items():
+            tags = {"stampworks:node": node, "Name": f"{self._cluster}-{node}"}
+            rows = [{"Key": key, "Value": value} for key, value in tags.items()]
+            try:
+                _patiently(self._ec2.create_tags, Resources=[id_], Tags=rows)
+            except (BusyError, UnansweredError) as error:
+                print(f"{id_} is {node}, and could not be told, nor could others: {error}", file=sys.stderr, flush=True)
+                return
+            except RefusedError as error:
+                print(f"{id_} is {node}, and could not be told: {error}", file=sys.stderr, flush=True)
 
     def there(self) -> list[Instance]:
         """The oldest first, with those that ended lately. One that has just started may be missing for a while."""
@@ -117,7 +128,7 @@ def _patiently(call: Callable[..., Any], **arguments: Any) -> Any:
             code, text = said.get("Code", ""), f"{said.get('Code')}: {said.get('Message')}"
             if code not in PASSING:
                 raise RefusedError(text) from None
-            last: Exception = RefusedError(text) if code in THROTTLED else UnansweredError(text)
+            last: Exception = BusyError(text) if code in THROTTLED else UnansweredError(text)
         except BotoCoreError as error:
             last = UnansweredError(str(error))
         time.sleep(wait_s * random.uniform(0.5, 1))  # noqa: S311  (so that not all come again at once)
