@@ -349,8 +349,8 @@ def test_an_image_that_nobody_can_start_ends_a_proof_early(
         prepared(of_image, monkeypatch, itertools.repeat([pulling(each, reason, message) for each in ("a", "b")]))
     assert str(caught.value) == (
         f"no node of cluster k starts a pod from {IMAGE}: a: {message}\n"
-        "  hint: write into scheduler.workloads_image what its registry has and these nodes may fetch, or let them "
-        "fetch it; what else they say: stampworks kubectl -- get events --namespace stampworks-proof"
+        "  hint: write into scheduler.workloads_image one that these nodes may fetch and can start, or let them; "
+        "what else they say: stampworks kubectl -- get events --namespace stampworks-proof"
     )
     server = of_image._server
     assert isinstance(server, Kubelets)

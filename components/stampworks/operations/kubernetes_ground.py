@@ -74,8 +74,8 @@ _NOT_TO_BE_HAD = re.compile(
 # What containerd could not make under load ("CreateContainerError") it makes another time.
 _CANNOT_START = ("CreateContainerConfigError", "ErrImageNeverPull", "ImageInspectError", "InvalidImageName")
 _OTHER_IMAGE = (
-    "write into scheduler.workloads_image what its registry has and these nodes may fetch, or let them fetch it; what "
-    f"else they say: stampworks kubectl -- get events --namespace {PROOF}"
+    "write into scheduler.workloads_image one that these nodes may fetch and can start, or let them; what else they "
+    f"say: stampworks kubectl -- get events --namespace {PROOF}"
 )
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 
