@@ -84,7 +84,7 @@ def test_a_trainjob_past_the_quota_waits(stack: KubernetesStack) -> None:
 
 def test_a_trainjob_is_pushed_aside_and_back(stack: KubernetesStack) -> None:
     """For a more urgent gang it saves what it has and waits; afterwards it goes on."""
-    made(stack, "trainjob", "pushed", "--set", "steps=400")
+    made(stack, "trainjob", "pushed", "--set", "steps=120", "--set", "pace_s=0.3")
     until(stack, "pushed", 5)
     stack.submit(gang("urgent", "research", len(NODES), priority="high"))
     soon(stack, "pushed", lambda: of_run(stack, "pushed")["state"] == "waiting")

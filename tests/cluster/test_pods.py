@@ -109,7 +109,7 @@ def test_cancelled_and_gone_on_with(stack: KubernetesStack) -> None:
 
 def test_pushed_aside_and_back(stack: KubernetesStack) -> None:
     """For a more urgent gang it saves what it has and waits; afterwards it goes on."""
-    asked(stack, "submit", "training", "pushed", *TINY, "--set", "steps=400")
+    asked(stack, "submit", "training", "pushed", *TINY, "--set", "steps=120", "--set", "pace_s=0.3")
     until(stack, "pushed", 5)
     urgent = gang("urgent", "research", len(NODES), priority="high")
     stack.submit(urgent)
@@ -164,7 +164,8 @@ def test_a_node_is_lost(stack: KubernetesStack) -> None:
     To Kubernetes it is another node, for one with a new disk takes pods only when it has passed.
     """
     known = {node["metadata"]["name"]: node["metadata"]["uid"] for node in stack.listed("nodes")}
-    asked(stack, "submit", "training", "smaller", *TINY, "--set", "steps=600", "--set", "checkpoints.every_s=1")
+    slowly = ["--set", "steps=120", "--set", "pace_s=0.3", "--set", "checkpoints.every_s=1"]
+    asked(stack, "submit", "training", "smaller", *TINY, *slowly)
     until(stack, "smaller", 5)
     first, second = told(stack, "smaller", "generation")[0]["nodes"]
     stack.kill(second)

@@ -158,7 +158,7 @@ def test_cancelled_and_gone_on_with(stamped: Stack) -> None:
 
 def test_time_is_up(stamped: Stack) -> None:
     """Slurm tells the batch script, that the agents; the job goes back into the queue and goes on."""
-    asked(stamped, "submit", "training", "long", *TINY, "--set", "steps=400")
+    asked(stamped, "submit", "training", "long", *TINY, "--set", "steps=100", "--set", "pace_s=0.3")
     until(stamped, "long", 5)
     job = of_run(stamped, "long")
     stamped.shell("head", f"scancel --batch --signal=USR1 {job['id']}")  # what Slurm does a minute before the end
@@ -182,7 +182,7 @@ def mended(stamped: Stack) -> Iterator[Stack]:
 
 def test_a_node_is_lost(mended: Stack) -> None:
     """The others go on from memory, a step later at most; who was lost is in the log and in the record."""
-    asked(mended, "submit", "training", "smaller", *TINY, "--set", "steps=300")
+    asked(mended, "submit", "training", "smaller", *TINY, "--set", "steps=80", "--set", "pace_s=0.3")
     until(mended, "smaller", 5)
     *_, last = told(mended, "smaller", "generation")[0]["nodes"]
     mended.kill(last)
@@ -200,8 +200,8 @@ def test_a_node_is_lost(mended: Stack) -> None:
 
 def test_the_first_node_is_lost(mended: Stack) -> None:
     """With it coordinator and batch script: the job is put back, and goes on elsewhere from its newest checkpoint."""
-    often = ["--set", "checkpoints.every_s=1", "--nodes", "2"]
-    asked(mended, "submit", "training", "moved", *TINY, *often, "--set", "steps=400")
+    often = ["--set", "steps=100", "--set", "pace_s=0.3", "--set", "checkpoints.every_s=1", "--nodes", "2"]
+    asked(mended, "submit", "training", "moved", *TINY, *often)
     wait_for(mended, "moved", lambda: len(told(mended, "moved", "checkpoint")) > 1)
     first, _ = told(mended, "moved", "generation")[0]["nodes"]
     mended.kill(first)
@@ -217,12 +217,12 @@ def test_the_first_node_is_lost(mended: Stack) -> None:
     assert [attempt["end"] for attempt in record["attempts"]] == ["", "finished"]
     assert len({attempt["job"] for attempt in record["attempts"]}) == 1
     assert record["account"]["bins"]["queue"] > 0
-    assert record["account"]["step"] == 400
+    assert record["account"]["step"] == 100
 
 
 def test_a_more_urgent_job(mended: Stack) -> None:
     """The run makes room: it saves, is put back, and goes on at the step that it saved."""
-    asked(mended, "submit", "training", "pushed", *TINY, "--set", "steps=600")
+    asked(mended, "submit", "training", "pushed", *TINY, "--set", "steps=100", "--set", "pace_s=0.3")
     until(mended, "pushed", 5)
     urgent = "sbatch --parsable --partition=urgent --nodes=3 --exclusive --output=/dev/null --wrap='sleep 5'"
     number = mended.shell("head", f"cd /; {urgent}")
@@ -244,7 +244,7 @@ def test_a_rank_is_killed(mended: Stack) -> None:
     refused = mended.stampworks("fault", "inject", "rank-killed", "--node", "gpu-002", "-s", "test")
     assert refused.returncode != 0
     assert "gpu-002: cannot kill a rank: no training run has one here now" in refused.stderr
-    asked(mended, "submit", "training", "killed", *TINY, "--set", "steps=200")
+    asked(mended, "submit", "training", "killed", *TINY, "--set", "steps=80", "--set", "pace_s=0.3")
     until(mended, "killed", 5)
     with mended.entered():  # no command line is as quick as such a small run
         faults.inject(cast(Plan, SimpleNamespace(name=mended.cluster)), Injected("rank-killed", "gpu-002", "", None))
@@ -256,8 +256,9 @@ def test_a_rank_is_killed(mended: Stack) -> None:
 
 def test_a_rank_hangs(mended: Stack) -> None:
     """No step for longer than patience allows: all ranks are started anew, and go on from memory."""
-    asked(mended, "submit", "training", "hanging", *TINY, "--set", "steps=100", "--set", "patience.step=20")
-    until(mended, "hanging", 20)
+    slowly = ["--set", "steps=60", "--set", "pace_s=0.3", "--set", "patience.step=20"]
+    asked(mended, "submit", "training", "hanging", *TINY, *slowly)
+    until(mended, "hanging", 5)
     node, process = told(mended, "hanging", "ready")[0]["ranks"][1]
     mended.shell(node, f"kill -STOP {process}")
     record = through(mended, "hanging")
