@@ -31,6 +31,12 @@ def of_kind(plan: Plan, kind: str) -> dict[str, dict[str, Any]]:
     return {one["metadata"]["name"]: one for one in kubernetes.objects(plan) if one["kind"] == kind}
 
 
+def flavored(plan: Plan, pool: str) -> dict[str, Any]:
+    """The flavor of a pool."""
+    found: dict[str, Any] = of_kind(plan, "ResourceFlavor")[kubernetes.flavors(plan)[pool]]["spec"]
+    return found
+
+
 def quota(groups: list[dict[str, Any]], flavor: str, resource: str) -> dict[str, Any]:
     flavors = {one["name"]: one["resources"] for group in groups for one in group["flavors"]}
     return next(one for one in flavors[flavor] if one["name"] == resource)
@@ -57,22 +63,24 @@ def test_quotas_are_the_team_s_and_its_queues_borrow_from_it() -> None:
     cohorts = of_kind(plan, "Cohort")
     own = cohorts["test-research"]["spec"]
     assert own["parentName"] == "test"
-    assert quota(own["resourceGroups"], "test-gpu", "nvidia.com/gpu") == {
+    gpu, small, _ = kubernetes.flavors(plan).values()
+    assert quota(own["resourceGroups"], gpu, "nvidia.com/gpu") == {
         "name": "nvidia.com/gpu",
         "nominalQuota": "64",
     }
-    assert quota(own["resourceGroups"], "test-small", "cpu")["nominalQuota"] == "32"
+    assert quota(own["resourceGroups"], small, "cpu")["nominalQuota"] == "32"
     queue = of_kind(plan, "ClusterQueue")["test-product-main"]["spec"]
     assert queue["cohort"] == "test-product"
-    assert quota(queue["resourceGroups"], "test-gpu", "nvidia.com/gpu")["nominalQuota"] == "0"
-    assert [one["name"] for one in queue["resourceGroups"][0]["flavors"]] == ["test-gpu", "test-small"]
+    assert quota(queue["resourceGroups"], gpu, "nvidia.com/gpu")["nominalQuota"] == "0"
+    assert [one["name"] for one in queue["resourceGroups"][0]["flavors"]] == [gpu, small]
 
 
 def test_a_limit_is_what_may_be_borrowed_on_top() -> None:
     """And where it is below the share, the team has no more than it."""
     accounts = [{"name": "a", "share": 4, "accelerators_max": 72}, {"name": "b", "share": 1, "accelerators_max": 8}]
-    cohorts = of_kind(planned(accounts=accounts), "Cohort")
-    found = [quota(cohorts[f"test-{name}"]["spec"]["resourceGroups"], "test-gpu", "nvidia.com/gpu") for name in "ab"]
+    plan = planned(accounts=accounts)
+    cohorts, flavor = of_kind(plan, "Cohort"), kubernetes.flavors(plan)["gpu"]
+    found = [quota(cohorts[f"test-{name}"]["spec"]["resourceGroups"], flavor, "nvidia.com/gpu") for name in "ab"]
     assert [(one["nominalQuota"], one["borrowingLimit"]) for one in found] == [("64", "8"), ("8", "0")]
 
 
@@ -82,10 +90,11 @@ def test_what_limits_leave_over_is_everybodys() -> None:
     plan = planned(accounts=accounts)
     cohorts = of_kind(plan, "Cohort")
     for pool in kubernetes.pools(plan):
+        flavor = kubernetes.flavors(plan)[pool.name]
         found = [
-            int(quota(cohort["spec"]["resourceGroups"], f"test-{pool.name}", kubernetes.ACCELERATOR)["nominalQuota"])
+            int(quota(cohort["spec"]["resourceGroups"], flavor, kubernetes.ACCELERATOR)["nominalQuota"])
             for cohort in cohorts.values()
-            if f"test-{pool.name}" in str(cohort)
+            if flavor in str(cohort)
         ]
         assert sum(found) == pool.count * pool.machine.accelerators
     assert "test" not in of_kind(planned(), "Cohort")
@@ -113,8 +122,8 @@ def test_queues_with_the_same_pools_are_one_to_kueue() -> None:
 def test_only_a_pool_whose_nodes_have_a_place_goes_by_the_topology() -> None:
     """On Azure nobody knows where nodes will be: their pool is a flavor, and nothing more."""
     plan = on("azure", "ND96isr_H100_v5", "eastus")
-    assert of_kind(plan, "ResourceFlavor")["test-gpu"]["spec"] == {"nodeLabels": {"stampworks/pool": "gpu"}}
-    assert "topologyName" in of_kind(planned(), "ResourceFlavor")["test-many"]["spec"]
+    assert flavored(plan, "gpu") == {"nodeLabels": {"stampworks/pool": "gpu"}}
+    assert "topologyName" in flavored(planned(), "many")
 
 
 def test_levels_are_the_cloud_s_own_labels_where_its_kubernetes_has_some() -> None:
@@ -124,11 +133,10 @@ def test_levels_are_the_cloud_s_own_labels_where_its_kubernetes_has_some() -> No
     [topology] = of_kind(plan, "Topology").values()
     assert [each["nodeLabel"] for each in topology["spec"]["levels"]] == [*layers, "kubernetes.io/hostname"]
     assert kubernetes.level_labels(plan) == tuple(layers)
-    flavors = of_kind(plan, "ResourceFlavor")
-    assert flavors["test-gpu"]["spec"]["topologyName"] == "test"
-    assert "topologyName" not in flavors["test-small"]["spec"]
+    assert flavored(plan, "gpu")["topologyName"] == topology["metadata"]["name"]
+    assert "topologyName" not in flavored(plan, "small")
     flat = on("aws", "p5.48xlarge", "us-east-1", topology="flat")
-    assert "topologyName" not in of_kind(flat, "ResourceFlavor")["test-gpu"]["spec"]
+    assert "topologyName" not in flavored(flat, "gpu")
 
 
 def test_no_directory_of_a_node_is_promised_where_no_playbook_makes_nodes() -> None:

@@ -179,7 +179,7 @@ def test_manifests_keep_to_what_their_schemas_say() -> None:
     assert keys.index("kubernetes.io/hostname") == len(keys) - 1
     flavors = [item["spec"] for item in levels[1:]]
     assert flavors == [
-        {"nodeLabels": {"stampworks/pool": "gpu"}, "topologyName": "test"},
+        {"nodeLabels": {"stampworks/pool": "gpu"}, "topologyName": levels[0]["metadata"]["name"]},
         {"nodeLabels": {"stampworks/pool": "cpu"}},
     ]
     for item in json.loads(kubernetes.volcano(made))["items"]:

@@ -60,8 +60,8 @@ def assemble(
     )
     server = scheduler.server(control_plane)
     opts = pulumi.ResourceOptions(parent=parent, provider=provider, deleted_with=server)
-    releases = _releases(base, plan, opts)
-    kinds = [releases[name] for name in _OF_QUEUES if name in releases]
+    installed = releases(base, plan, opts)
+    kinds = [installed[name] for name in _OF_QUEUES if name in installed]
     namespaces = _objects(base, plan, pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=kinds)))
     of_proofs = [namespaces[kubernetes.PROOF]] if kubernetes.PROOF in namespaces else []
     for team in kubernetes.claimants(plan):
@@ -78,7 +78,7 @@ _ANSWERS_S = 900
 """How long such a one may take: its first node may just be starting."""
 
 
-def _releases(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, pulumi.Resource]:
+def releases(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, pulumi.Resource]:
     """What Helm installs, by name, each with what is made beside its chart.
 
     One after the other: a webhook that is there and does not answer yet would refuse the objects of the others.
@@ -120,24 +120,25 @@ def _release(plan: Plan, one: AddOn) -> dict[str, Any]:
     }
 
 
-# By the rules in Kueue's own kinds (0.14.8), of which Pulumi's plugin knows nothing: an update would fail halfway.
-_IMMUTABLE = {"LocalQueue": "spec.clusterQueue", "ResourceFlavor": "spec", "Topology": "spec.levels"}
-
-
 def _objects(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, pulumi.Resource]:
-    """One resource for each, in its namespace after that. Returns the namespaces."""
+    """One resource for each, after what it refers to and would be held by when that goes. Returns the namespaces."""
     namespaces: dict[str, pulumi.Resource] = {}
+    topologies: list[pulumi.Resource] = []
     for manifest in kubernetes.objects(plan):
         metadata = manifest["metadata"]
         within = metadata.get("namespace", "")
-        after = pulumi.ResourceOptions(depends_on=[namespaces[within]] if within else [])
-        if fixed := _IMMUTABLE.get(manifest["kind"]):
-            after.replace_on_changes, after.delete_before_replace = [fixed], True
+        before = [namespaces[within]] if within else []
+        before += topologies if manifest["kind"] == "ResourceFlavor" else []
+        after = pulumi.ResourceOptions(depends_on=before)
+        if manifest["kind"] == "LocalQueue":  # Kueue lets nobody change it, of which Pulumi's plugin knows nothing
+            after.replace_on_changes, after.delete_before_replace = ["spec.clusterQueue"], True
         # Names are part of every stack's state: a change here makes the object anew, unless it carries an alias.
         name = "-".join(filter(None, [base, manifest["kind"].lower(), within, metadata["name"]]))
         made = pulumi.CustomResource(_token(manifest), name, manifest, pulumi.ResourceOptions.merge(opts, after))
         if manifest["kind"] == "Namespace":
             namespaces[metadata["name"]] = made
+        if manifest["kind"] == "Topology":
+            topologies.append(made)
     return namespaces
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from stampworks.plan import Account, Ending, Group, Plan
 from stampworks.reasons import written
 from stampworks.schedulers import kubernetes
 from stampworks.schedulers.kubernetes import ACCELERATOR, PRIORITY_LABEL
-from stampworks.schedulers.topology.kubernetes import POOL, PREFIX, flavor
+from stampworks.schedulers.topology.kubernetes import POOL, PREFIX
 
 State = Literal["waiting", "running", "finished"]
 _FOR = re.compile(r"a workload \(UID: ([0-9a-f-]+), JobUID: [0-9a-f-]+\)")
@@ -101,14 +101,14 @@ def status(plan: Plan) -> KubernetesStatus:
     }
     domains = {each["metadata"]["name"]: _domain(each) for each in nodes}
     gangs = tuple(_gang(each, domains, called) for each in workloads)
-    wrong = tuple(_wrong(plan, nodes))
+    wrong, flavors = tuple(_wrong(plan, nodes)), kubernetes.flavors(plan)
     return KubernetesStatus(
         cluster=plan.name,
         cloud=plan.cloud,
         verdict="fail" if wrong else "pass",
         why=wrong,
-        pools=tuple(_pool(plan, pool, nodes, queues) for pool in kubernetes.pools(plan)),
-        teams=tuple(_team(plan, team, queues, gangs) for team in kubernetes.teams(plan)),
+        pools=tuple(_pool(pool, flavors[pool.name], nodes, queues) for pool in kubernetes.pools(plan)),
+        teams=tuple(_team(plan, team, flavors.values(), queues, gangs) for team in kubernetes.teams(plan)),
         gangs=gangs,
         endings=endings(plan.cloud, plan.name, plan.region) if any(pool.reservation for pool in plan.pools) else (),
     )
@@ -179,20 +179,21 @@ def _own(pool: Group, nodes: Sequence[Manifest]) -> list[Manifest]:
     return [each for each in nodes if each["metadata"].get("labels", {}).get(POOL) == pool.name]
 
 
-def _pool(plan: Plan, pool: Group, nodes: Sequence[Manifest], queues: Sequence[Manifest]) -> PoolStatus:
+def _pool(pool: Group, flavor: str, nodes: Sequence[Manifest], queues: Sequence[Manifest]) -> PoolStatus:
     own = _own(pool, nodes)
     return PoolStatus(
         name=pool.name,
         nodes=pool.count,
         ready=sum(map(ready, own)),
         accelerators=pool.count * pool.machine.accelerators,
-        used=sum(_used(queue, {flavor(plan.name, pool.name)}) for queue in queues),
+        used=sum(_used(queue, {flavor}) for queue in queues),
     )
 
 
-def _team(plan: Plan, team: Account, queues: Sequence[Manifest], gangs: Iterable[Gang]) -> TeamStatus:
+def _team(
+    plan: Plan, team: Account, flavors: Collection[str], queues: Sequence[Manifest], gangs: Iterable[Gang]
+) -> TeamStatus:
     nodes, owner = kubernetes.shares(plan)[team.name], kubernetes.quota_owner(plan, team)
-    flavors = {flavor(plan.name, pool.name) for pool in kubernetes.pools(plan)}
     return TeamStatus(
         name=team.name,
         own=sum(nodes[pool.name] * pool.machine.accelerators for pool in kubernetes.pools(plan)),
@@ -201,7 +202,7 @@ def _team(plan: Plan, team: Account, queues: Sequence[Manifest], gangs: Iterable
     )
 
 
-def _used(queue: Manifest, flavors: set[str]) -> int:
+def _used(queue: Manifest, flavors: Collection[str]) -> int:
     return sum(
         int(resource.get("total", 0))
         for each in queue.get("status", {}).get("flavorsReservation", ())

@@ -10,12 +10,12 @@ As Kueue 0.14 has it (kueue.x-k8s.io/v1beta1).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from stampworks.plan import Account, Driven, Group, Plan, Queue
 from stampworks.schedulers import topology
-from stampworks.schedulers.topology.kubernetes import HOSTNAME, KUEUE, POOL, flavor, key, kueue_objects
+from stampworks.schedulers.topology.kubernetes import HOSTNAME, KUEUE, POOL, key, kueue_objects
 from stampworks.schedulers.topology.places import LABELS
 
 ACCELERATOR = "nvidia.com/gpu"
@@ -47,16 +47,28 @@ _PREEMPTS: Mapping[str, Mapping[str, Any]] = {
 
 def objects(plan: Plan) -> list[Manifest]:
     """All of them, each after what it refers to. How many there are does not depend on how many nodes there are."""
+    hardware = list(_hardware(plan))
+    named = _flavors(hardware)
     found = [
-        *_hardware(plan),
+        *hardware,
         *_priorities(plan),
-        *_left(plan),
-        *(each for team in teams(plan) for each in _team(plan, team)),
+        *_left(plan, named),
+        *(each for team in teams(plan) for each in _team(plan, team, named)),
     ]
     found += _admission(plan)
     if plan.pools:
         found.append(_object("v1", "Namespace", PROOF, labels={"pod-security.kubernetes.io/enforce": "privileged"}))
     return found
+
+
+def flavors(plan: Plan) -> dict[str, str]:
+    """What the nodes of each pool are called where quotas are counted."""
+    return _flavors(_hardware(plan))
+
+
+def _flavors(hardware: Iterable[Manifest]) -> dict[str, str]:
+    there = (each for each in hardware if each["kind"] == "ResourceFlavor")
+    return {each["spec"]["nodeLabels"][POOL]: each["metadata"]["name"] for each in there}
 
 
 def teams(plan: Plan) -> tuple[Account, ...]:
@@ -127,7 +139,7 @@ def _priorities(plan: Plan) -> Iterator[Manifest]:
         yield _object(KUEUE, "WorkloadPriorityClass", each.name, value=each.weight)
 
 
-def _left(plan: Plan) -> Iterator[Manifest]:
+def _left(plan: Plan, named: Mapping[str, str]) -> Iterator[Manifest]:
     """What no team has as its own, because of its limit, is everybody's to borrow."""
     own = shares(plan)
     left = {
@@ -136,7 +148,7 @@ def _left(plan: Plan) -> Iterator[Manifest]:
         for pool in pools(plan)
     }
     flavors = [
-        {"name": flavor(plan.name, name), "resources": [{"name": ACCELERATOR, "nominalQuota": str(number)}]}
+        {"name": named[name], "resources": [{"name": ACCELERATOR, "nominalQuota": str(number)}]}
         for name, number in left.items()
         if number
     ]
@@ -145,12 +157,12 @@ def _left(plan: Plan) -> Iterator[Manifest]:
         yield _object(KUEUE, "Cohort", plan.name, spec={"resourceGroups": groups})
 
 
-def _team(plan: Plan, team: Account) -> Iterator[Manifest]:
+def _team(plan: Plan, team: Account, named: Mapping[str, str]) -> Iterator[Manifest]:
     yield _object("v1", "Namespace", team.name, labels={"pod-security.kubernetes.io/enforce": "baseline"})
     yield from _access(plan, team)
     yield from _claims(plan, team)
     own = quota_owner(plan, team)
-    quotas = _quotas(plan, pools(plan), shares(plan)[team.name], team.accelerators_max)
+    quotas = _quotas(named, pools(plan), shares(plan)[team.name], team.accelerators_max)
     lent = {"weight": str(team.share)}
     yield _object(KUEUE, "Cohort", own, spec={"parentName": plan.name, "resourceGroups": quotas, "fairSharing": lent})
     for among, queues in _by_pools(plan).items():
@@ -161,7 +173,7 @@ def _team(plan: Plan, team: Account) -> Iterator[Manifest]:
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": team.name}},
             "queueingStrategy": "BestEffortFIFO",
             "preemption": _PREEMPTS[plan.scheduler.preemption],
-            "resourceGroups": _quotas(plan, members, {}, 0),
+            "resourceGroups": _quotas(named, members, {}, 0),
         }
         yield _object(KUEUE, "ClusterQueue", name, spec=spec)
         for queue in queues:
@@ -197,12 +209,14 @@ def shares(plan: Plan) -> dict[str, dict[str, int]]:
     return found
 
 
-def _quotas(plan: Plan, of: Sequence[Group], nodes: Mapping[str, int], accelerators_max: int) -> list[Manifest]:
+def _quotas(
+    named: Mapping[str, str], of: Sequence[Group], nodes: Mapping[str, int], accelerators_max: int
+) -> list[Manifest]:
     """What of each pool is one's own, and how much of the others' may be borrowed."""
     covered = sorted({name for pool in of for name in capacity(pool)})
     flavors = [
         {
-            "name": flavor(plan.name, pool.name),
+            "name": named[pool.name],
             "resources": [
                 _quota(name, pool, nodes.get(pool.name, 0), accelerators_max if name == ACCELERATOR else 0)
                 for name in covered

@@ -252,6 +252,10 @@ def test_what_a_change_does(rehearse: Rehearse) -> None:
     assert unproven == changed | {("delete", kind, "") for kind in ("Qualification", "SigningKey")}
     assert {("update", "KubernetesNodes", ""), ("update", "Qualification", "")} <= steps(rehearsed, "more nodes")
     assert ("create", "PlacementGroup", "gpu") in steps(rehearsed, "on demand")
+    flat = [each for each in steps(rehearsed, "wherever there is room") if each[1] in ("Topology", "ResourceFlavor")]
+    assert sorted((op, kind) for op, kind, _ in flat) == [
+        *((op, kind) for op in ("create", "delete") for kind in ("ResourceFlavor", "Topology"))
+    ], "queues name the old ones until there are others"
     assert {op for op, kind, _ in steps(rehearsed, "another user") if kind in ("Role", "AccessEntry")} == {"create"}
     refused = rehearsed.phase("change: other services")
     assert (refused["verdict"], refused["found"]) == ("fail", "refused by the engine")

@@ -7,6 +7,7 @@ has read them here.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -77,20 +78,22 @@ def kueue_objects(
     labelled: Collection[str] = (),
 ) -> list[Manifest]:
     """The same as objects. A flavor with a topology has no other nodes than those whose place is known, as it is of the
-    pools whose nodes their cloud has labelled."""
+    pools whose nodes their cloud has labelled.
+
+    Other levels are another topology, and other flavors: Kueue lets nobody change one, nor end it while queues name it.
+    """
     levels = [*(keys or [key(level) for level in topology.levels]), HOSTNAME]
     placed = {place.node for place in topology.placed}
     known = {pool for pool, nodes in pools.items() if nodes and placed.issuperset(nodes)} | {*labelled}
-    made = [_object(KUEUE, "Topology", name, {"levels": [{"nodeLabel": one} for one in levels]})]
+    digest = hashlib.sha256(" ".join(levels).encode()).hexdigest()[:6]
+    named = f"{name}-{digest}"
+    made = [_object(KUEUE, "Topology", named, {"levels": [{"nodeLabel": one} for one in levels]})]
     for pool in pools:
-        of_topology = {"topologyName": name} if pool in known else {}
-        made.append(_object(KUEUE, "ResourceFlavor", flavor(name, pool), {"nodeLabels": {POOL: pool}, **of_topology}))
+        flavor, of_topology = f"{name}-{pool}", dict[str, Any]()
+        if pool in known:
+            flavor, of_topology = f"{flavor}-{digest}", {"topologyName": named}
+        made.append(_object(KUEUE, "ResourceFlavor", flavor, {"nodeLabels": {POOL: pool}, **of_topology}))
     return made
-
-
-def flavor(name: str, pool: str) -> str:
-    """What the nodes of a pool are called where quotas are counted."""
-    return f"{name}-{pool}"
 
 
 def read_kueue(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
