@@ -1,0 +1,151 @@
+"""Add-ons as releases of Pulumi's own plugin: made, found as they were made, changed, taken away.
+
+From a real repository of charts at a real control plane. Their pods only seem to run: kwok stands for the one node.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from stampworks.plan import AddOn
+from stampworks.schedulers import addons
+
+from tests.cluster.kubernetes import OWN
+from tests.project import Project
+from tests.schedulers.apiserver import BIN, ApiServer, api_server, free_port, running
+from tests.schedulers.test_addons import DECLARED, ELSEWHERE, HELM, chart, planned
+
+pytestmark = [pytest.mark.engine, pytest.mark.long]
+
+NEVER_GONE = ("kueue",)
+"""Two of whose roles add up others: Kubernetes' controller makes them anew while they go, and Helm waits in vain."""
+PROGRAM = Path(__file__).parent / "releases" / "__main__.py"
+PROJECT = "name: test\nruntime: {{name: python, options: {{virtualenv: {environment}}}}}\nmain: stacks\n"
+ROOM = {"cpu": "64", "memory": "64Gi", "pods": "110"}
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "node", "labels": {"stampworks/pool": "head"}},
+    "status": {"allocatable": ROOM, "capacity": ROOM},
+}
+STAGES = BIN.parent / "share" / "kwok"
+LIVES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
+"""How kwok's nodes and pods live, among what it publishes."""
+
+
+def released(example: str) -> dict[str, AddOn]:
+    """Those that Helm installs, and whose charts are to be had here."""
+    there = (one for one in planned(example).scheduler.addons if one.by == "helm")
+    return {one.name: one for one in there if one.name not in ELSEWHERE}
+
+
+@dataclass
+class Releases(Project):
+    limit_s: ClassVar[float] = 600
+    server: ApiServer
+
+    def environment(self) -> dict[str, str]:
+        found = super().environment()
+        return {**found, "PATH": f"{OWN}{os.pathsep}{found['PATH']}", "PYTHONPATH": str(Path(__file__).parents[2])}
+
+    def configure(self, **told: str) -> None:
+        for name, value in told.items():
+            self.passes("config", "set", "--secret", name, value)
+
+    def passes(self, *argv: str) -> str:
+        done = self.run(*argv)
+        assert done.returncode == 0, done.stdout
+        return str(done.stdout)
+
+    def there(self) -> dict[str, tuple[str, str]]:
+        """What Helm itself knows of: chart with version, and how it is."""
+        listed = json.loads(self.server.run("helm", "list", "--all", "--all-namespaces", "--output=json"))
+        return {one["name"]: (one["chart"], one["status"]) for one in listed}
+
+    def told_by_helm(self, one: AddOn) -> dict[str, Any]:
+        words = ("get", "values", one.name, f"--namespace={one.namespace}", "--output=json")
+        found: dict[str, Any] = json.loads(self.server.run("helm", *words))
+        return found
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[str]:
+    """Of the charts of all examples, at their versions."""
+    folder = tmp_path / "repository"
+    for one in {one.name: one for example in DECLARED for one in released(example).values()}.values():
+        words = ["package", str(chart(one)), "--version", one.version, "--destination", str(folder)]
+        subprocess.run([HELM, *words], check=True, capture_output=True)
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        url = f"http://127.0.0.1:{server.server_port}"
+        subprocess.run([HELM, "repo", "index", folder, "--url", url], check=True, capture_output=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield url
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def control_plane(tmp_path: Path) -> Iterator[ApiServer]:
+    folder = tmp_path / "control-plane"
+    folder.mkdir()
+    lives = [file.read_text() for each in LIVES for file in sorted((STAGES / each).glob("*-*.yaml"))]
+    (folder / "kwok.yaml").write_text("\n---\n".join(lives))
+    with api_server(folder) as server, contextlib.ExitStack() as parts:
+        kwok = f"127.0.0.1:{free_port()}"
+        config, alone = f"--kubeconfig={server.kubeconfig}", ("--leader-elect=false", "--secure-port=0")
+        accounts = f"--service-account-private-key-file={folder / 'service-accounts.key'}"
+        for words in (
+            ["kube-controller-manager", config, *alone, accounts, "--controllers=*,-nodeipam"],
+            ["kube-scheduler", config, *alone],
+            ["kwok", config, f"--config={folder / 'kwok.yaml'}", "--manage-all-nodes", f"--server-address={kwok}"],
+        ):
+            parts.enter_context(running(folder, words))
+        server.run("kubectl", "create", "--filename=-", text=json.dumps(NODE))
+        yield server
+
+
+@pytest.fixture
+def project(tmp_path: Path, repository: str, control_plane: ApiServer) -> Releases:
+    folder = tmp_path / "project"
+    (folder / "stacks").mkdir(parents=True)
+    shutil.copy(PROGRAM, folder / "stacks")
+    (folder / "Pulumi.yaml").write_text(PROJECT.format(environment=sys.prefix))
+    found = Releases(folder, control_plane)
+    found.init()
+    found.configure(repository=repository, kubeconfig=control_plane.kubeconfig.read_text())
+    return found
+
+
+@pytest.mark.parametrize("name", sorted({name for example in DECLARED for name in released(example)}))
+def test_pulumis_own_plugin_makes_a_release(project: Releases, name: str) -> None:
+    """One by one: webhooks of what only seems to run would refuse the objects of others."""
+    for example in (each for each in DECLARED if name in released(each)):  # which tell it different things
+        there = released(example)
+        wanted = {each: there[each] for each in (*there[name].needs, name)}
+        project.configure(example=example, charts=" ".join(wanted))
+        project.passes("up", "--yes", "--skip-preview")
+        assert project.there() == {each: (f"{one.chart}-{one.version}", "deployed") for each, one in wanted.items()}
+        for each, one in wanted.items():
+            assert project.told_by_helm(one) == addons.values(planned(example), one), each
+        project.passes("refresh", "--yes", "--skip-preview", "--expect-no-changes")
+        project.passes("preview", "--expect-no-changes")
+    if name not in NEVER_GONE:
+        project.passes("destroy", "--yes", "--skip-preview")
+        assert project.there() == {}
