@@ -170,7 +170,7 @@ def test_every_text_is_tried() -> None:
         "pools[].fallbacks[].reservation",
         "scheduler.workloads_image",
     }
-    where = "they are tried in test_files.py, planning/test_clouds, test_expiry, test_fallbacks, clouds/aws/test_eks"
+    where = "they are tried in test_files.py, planning/test_{storage,buying,expiry,fallbacks}, clouds/aws/test_eks"
     assert holding_text - tried == elsewhere, where
 
 

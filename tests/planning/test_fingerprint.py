@@ -166,7 +166,7 @@ REFUSED_BY_THE_PLANNER = {
     *("network.egress", "network.card_addresses", "scheduler.database", "logs.days", "scheduler.workloads_image"),
     *OF_FILE_SYSTEMS,
 }
-"""On the local cloud, where each has one value; test_clouds.py has them on others."""
+"""On the local cloud, where each has one value; test_storage.py has them on others."""
 OF_KUBERNETES = {"network.pods_cidr", "network.services_cidr", "scheduler.pods_per_node"}
 """Without a meaning to Slurm; test_pods.py has them."""
 OF_ADDONS = {path for path in fields() if path.startswith("scheduler.addons.")}

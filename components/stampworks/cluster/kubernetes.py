@@ -62,10 +62,11 @@ def assemble(
     opts = pulumi.ResourceOptions(parent=parent, provider=provider, deleted_with=server)
     installed = releases(base, plan, opts)
     kinds = [installed[name] for name in _OF_QUEUES if name in installed]
-    namespaces = _objects(base, plan, pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=kinds)))
-    of_proofs = [namespaces[kubernetes.PROOF]] if kubernetes.PROOF in namespaces else []
+    objects = _objects(base, plan, pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=kinds)))
+    of_proofs = [made for name, made in objects.items() if name == ("Namespace", kubernetes.PROOF)]
     for team in kubernetes.claimants(plan):
-        after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[namespaces[team.name]]))
+        within = objects["Namespace", team.name]
+        after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[within]))
         for name, found in driven.items():
             made = _claim(base, plan, team, name, found, after)
             of_proofs += made if team.name == kubernetes.PROOF else []
@@ -120,26 +121,23 @@ def _release(plan: Plan, one: AddOn) -> dict[str, Any]:
     }
 
 
-def _objects(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, pulumi.Resource]:
-    """One resource for each, after what it refers to and would be held by when that goes. Returns the namespaces."""
-    namespaces: dict[str, pulumi.Resource] = {}
-    topologies: list[pulumi.Resource] = []
+def _objects(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[tuple[str, str], pulumi.Resource]:
+    """One resource for each, after what it refers to and would be held by when that goes. Returns those that are in no
+    namespace, by kind and name."""
+    made: dict[tuple[str, str], pulumi.Resource] = {}
     for manifest in kubernetes.objects(plan):
-        metadata = manifest["metadata"]
+        kind, metadata = manifest["kind"], manifest["metadata"]
         within = metadata.get("namespace", "")
-        before = [namespaces[within]] if within else []
-        before += topologies if manifest["kind"] == "ResourceFlavor" else []
-        after = pulumi.ResourceOptions(depends_on=before)
-        if manifest["kind"] == "LocalQueue":  # Kueue lets nobody change it, of which Pulumi's plugin knows nothing
+        named = {"Namespace": within, "Topology": manifest.get("spec", {}).get("topologyName", "")}
+        after = pulumi.ResourceOptions(depends_on=[made[one] for one in named.items() if one[1]])
+        if kind == "LocalQueue":  # Kueue lets nobody change it, of which Pulumi's plugin knows nothing
             after.replace_on_changes, after.delete_before_replace = ["spec.clusterQueue"], True
         # Names are part of every stack's state: a change here makes the object anew, unless it carries an alias.
-        name = "-".join(filter(None, [base, manifest["kind"].lower(), within, metadata["name"]]))
-        made = pulumi.CustomResource(_token(manifest), name, manifest, pulumi.ResourceOptions.merge(opts, after))
-        if manifest["kind"] == "Namespace":
-            namespaces[metadata["name"]] = made
-        if manifest["kind"] == "Topology":
-            topologies.append(made)
-    return namespaces
+        name = "-".join(filter(None, [base, kind.lower(), within, metadata["name"]]))
+        resource = pulumi.CustomResource(_token(manifest), name, manifest, pulumi.ResourceOptions.merge(opts, after))
+        if not within:
+            made[kind, metadata["name"]] = resource
+    return made
 
 
 def _claim(

@@ -1,0 +1,180 @@
+"""How machines are bought: what that costs, in which numbers they come, and what holds them."""
+
+from __future__ import annotations
+
+import re
+import typing
+
+import pytest
+from stampworks import catalog, planning
+from stampworks.declaration import DeclarationError, Pool
+from stampworks.plan import Purchase, fingerprint
+from stampworks.planning.clouds import CLOUDS
+from stampworks.planning.cost import cost
+
+from tests.planning.clouds import LUSTRE, MACHINES, declared, found, gpu, on_aws, planned
+
+
+def test_purchase_counts_and_place_does_not() -> None:
+    """Two clusters in two regions can be siblings; one of spot machines and one of reserved ones cannot."""
+    base = fingerprint(on_aws(gpu()))
+    assert fingerprint(on_aws(gpu(purchase="spot"))) != base
+    elsewhere = {"version": 1, "name": "test", "cloud": "aws", "region": "eu-west-1", "pools": [gpu(zone="eu-west-1b")]}
+    assert fingerprint(planned(elsewhere)) == base
+
+
+def test_a_block_without_a_name_and_spot_without_storage() -> None:
+    """The first cannot start, or starts elsewhere; the second is a warning: it works until it does not."""
+    for purchase, what in (("block", "a block of capacity"), ("reserved", "capacity that was reserved")):
+        [unnamed] = found(on_aws(gpu(purchase=purchase)), f"purchase.{purchase}")
+        assert (unnamed.verdict, unnamed.place, unnamed.severity) == ("fail", "pools[0].purchase", "error")
+        assert unnamed.text == f"pool gpu is to start in {what}, and which one is not written"
+        assert not found(on_aws(gpu(purchase=purchase, reservation="cr-1")), f"purchase.{purchase}")
+    idle = {"name": "idle", "machine": "p5", "count": 4, "scheduling_only": True}
+    [second] = found(on_aws(idle, gpu(purchase="block")), "purchase.block")
+    assert second.place == "pools[1].purchase"
+    [spot] = found(on_aws(gpu(purchase="spot")), "purchase.spot")
+    assert (spot.verdict, spot.severity) == ("fail", "warning")
+
+
+def test_prices_grow_old() -> None:
+    """One of this quarter passes, an older one warns, and without a day or a date nobody can tell."""
+    plan = on_aws(gpu())
+    price = catalog.price("aws", "p5", "us-east-1", "on-demand")
+    assert isinstance(price, catalog.Price)
+    assert isinstance(price.as_of, str)
+    year, month = map(int, price.as_of.split("-"))
+
+    def verdict(later: int) -> str:
+        day = f"{year + (month + later - 1) // 12}-{(month + later - 1) % 12 + 1:02}-01"
+        findings = [each for each in planning.rules(plan, None, day) if each.id == "price.age"]
+        [finding] = [each for each in findings if each.subject == "p5 (on-demand)"]
+        assert finding.severity == "warning"
+        return finding.verdict
+
+    assert [verdict(later) for later in (0, 3, 4, 16)] == ["pass", "pass", "fail", "fail"]
+    assert {unsaid.verdict for unsaid in found(plan, "price.age")} == {"unknown"}
+
+
+def test_prices_of_the_head_and_of_storage_grow_old_too() -> None:
+    """All that is added up has an age, which is said once for what is sold to several."""
+    twice = ({"name": name, "machine": "m7i", "count": 1, "zone": "us-east-1a"} for name in ("cpu", "more"))
+    bought = gpu(purchase="reserved", reservation="cr-1")
+    plan = on_aws(bought, *twice, storage=[{**LUSTRE, "mbps_per_tib": 125}])
+    findings = [each for each in planning.rules(plan, None, "2036-01-01") if each.id == "price.age"]
+    assert [(each.subject, each.place, each.outcome) for each in findings] == [
+        ("m7i (on-demand)", "", "warn"),
+        ("fsx-lustre PERSISTENT_2 SSD", "storage[0]", "warn"),
+    ]
+    assert findings[1].text.startswith("the price of fsx-lustre PERSISTENT_2 SSD is of ")
+
+
+def test_a_price_that_nobody_knows_anywhere() -> None:
+    """Where there are no regions, none is named."""
+    fields = {"cloud": "hosts", "pools": [{"name": "gpu", "machine": "dgx-h100", "count": 2}]}
+    weka = {"name": "data", "kind": "weka", "capacity": 1000, "mount": "/data"}
+    plan = planned({"version": 1, "name": "test", **fields, "storage": [weka]})
+    assert [each.why for each in cost(plan).charges if each.what == "storage data"] == ["no price of it is known"]
+
+
+@pytest.mark.parametrize(("purchase", "machine"), [("block", "p5"), ("spot", "p6-b200")])
+def test_limits_that_nobody_knows(purchase: str, machine: str) -> None:
+    """Blocks have limits of their own, and what P6 counts against as spot nobody found."""
+    plan = on_aws(gpu(purchase=purchase, machine=machine), storage=[{**LUSTRE, "mbps_per_tib": 500}])
+    verdicts = {each.subject: each.verdict for each in found(plan, "quota")}
+    assert verdicts["gpu"] == "unknown"
+    assert "Running On-Demand P instances" not in verdicts
+
+
+@pytest.mark.parametrize("reservation", ["$(id)", "cr-1\n", "a b", "\x1b[2J", "-rf", "a" * 1000])
+def test_a_reservation_is_a_plain_name(reservation: str) -> None:
+    """Whatever else is written there gets into no plan."""
+    with pytest.raises(DeclarationError, match=r"pools\[0\].reservation: .* is not a reservation") as error:
+        on_aws(gpu(purchase="block", reservation=reservation))
+    assert all(line.isprintable() for line in str(error.value).split("\n"))
+
+
+def test_ways_to_buy_agree() -> None:
+    """Three rooms say them, none of which may import another: prices tell for how long something is reserved."""
+    planned = {*typing.get_args(Purchase)}
+    assert {*typing.get_args(Pool.model_fields["purchase"].annotation)} == {"", *planned}
+    priced = {re.sub("-[13]y$", "", way) for way in typing.get_args(catalog.Purchase)}
+    assert {*priced, "owned"} == planned
+    assert {way for choices in CLOUDS.values() for way in choices.purchases} == planned
+
+
+@pytest.mark.parametrize(
+    ("machine", "count", "verdict", "hint"),
+    [
+        ("ct5p-hightpu-4t", 5, "fail", "write count: 2 or 8, or make pools of such numbers"),
+        ("ct5p-hightpu-4t", 8, "pass", ""),
+        ("ct5p-hightpu-4t", 48, "unknown", "ask the cloud for this one"),
+        ("ct6e-standard-4t", 3, "fail", "write count: 2 or 4, or make pools of such numbers"),
+        ("ct6e-standard-4t", 64, "pass", ""),
+        ("p6e-gb200", 10, "fail", "write count: 9 or 18, or make pools of such numbers"),
+        ("p6e-gb200", 27, "pass", ""),
+        ("p6e-gb200", 5, "fail", "write count: 9, or make pools of such numbers"),
+        ("ND128isr_GB300_v6", 20, "unknown", "ask azure, or write a multiple of 18"),
+    ],
+)
+def test_some_machines_come_in_certain_numbers(machine: str, count: int, verdict: str, hint: str) -> None:
+    """Slices of TPUs and racks; where nobody says it of a rack, it is unknown."""
+    pools = [{"name": "gpu", "machine": machine, "count": count}]
+    plan = planned(declared(catalog.machines()[machine], pools=pools))
+    shape = next(each for each in found(plan, "machine.shape") if each.place == "pools[0].count")
+    assert (shape.verdict, shape.hint) == (verdict, hint)
+    assert f"{count} nodes of {machine} in pool gpu" in shape.text
+
+
+@pytest.mark.parametrize(("purchase", "verdicts"), [("on-demand", ["pass", "fail"]), ("block", ["pass"])])
+def test_an_ultraserver_is_sold_in_blocks_only(purchase: str, verdicts: list[str]) -> None:
+    """Whatever else the cloud sells."""
+    pool = {"name": "gpu", "machine": "p6e-gb200", "count": 18, "purchase": purchase}
+    pool |= {"reservation": "cr-0123456789abcdef0"} if purchase == "block" else {}
+    plan = planned(declared(catalog.machines()["p6e-gb200"], pools=[pool]))
+    findings = found(plan, "machine.shape")
+    assert [each.verdict for each in findings] == verdicts
+    assert [each.hint for each in findings[1:]] == ["write purchase: block"] * (len(verdicts) - 1)
+
+
+def test_machines_in_any_number_say_nothing_of_it() -> None:
+    """Neither do whole racks."""
+    assert found(on_aws(gpu(count=3)), "machine.shape") == []
+    azure = catalog.machines()["ND128isr_GB300_v6"]
+    whole = planned(declared(azure, pools=[{"name": "gpu", "machine": azure.name, "count": 36}]))
+    assert found(whole, "machine.shape") == []
+
+
+@pytest.mark.parametrize(
+    ("machine", "count", "verdicts"),
+    [
+        ("ND96isr_H100_v5", 100, []),
+        ("ND96isr_H100_v5", 101, ["unknown"]),
+        ("ND96isr_H100_v5", 1001, ["fail"]),
+        ("a3-megagpu-8g", 2000, []),
+        ("a3-megagpu-8g", 2001, ["fail"]),
+        ("p5", 1000, []),
+        ("p5", 1001, ["unknown"]),
+        ("dgx-h100", 1001, []),
+    ],
+)
+def test_a_group_takes_so_many_nodes(machine: str, count: int, verdicts: list[str]) -> None:
+    """Where its cloud says how many; on one fabric it may be less, and where nobody made the group there is none."""
+    row = catalog.machines()[machine]
+    pools = [{"name": "gpu", "machine": machine, "count": count}]
+    cidr = {"cidr": "10.0.0.0/16" if row.cloud == "aws" else "10.0.0.0/10"}
+    findings = found(planned(declared(row, pools=pools, network=cidr)), "group.size")
+    assert [each.verdict for each in findings] == verdicts
+    assert all(f"{count} nodes of pool gpu" in each.text and each.hint for each in findings)
+
+
+@pytest.mark.parametrize(
+    ("cloud", "head", "purchase"), [("nebius", "cpu-d3", "on-demand"), ("lambda", "server", "owned")]
+)
+def test_the_head_where_machines_are_rented(cloud: str, head: str, purchase: str) -> None:
+    """What is sold there, or a machine of one's own: it is no unknown price that nobody will ever send."""
+    machine = next(each for each in MACHINES if each.cloud == cloud)
+    plan = planned(declared(machine))
+    assert (plan.controller.machine.name, plan.controller.purchase) == (head, purchase)
+    charge = next(each for each in cost(plan).charges if each.what == "head")
+    assert charge.sold is (purchase != "owned")

@@ -1,0 +1,221 @@
+"""File systems of a plan: what a fleet gets of them and loses to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from stampworks import catalog
+from stampworks.declaration import DeclarationError
+from stampworks.plan import fingerprint
+from stampworks.planning.changes import Side, review
+from stampworks.planning.cost import cost
+
+from tests.planning.clouds import LUSTRE, declared, found, gpu, on_aws, planned, refusal
+
+BUCKET = {"name": "corpus", "kind": "s3", "mount": "/corpus"}
+
+
+def test_a_bucket_holds_no_runs() -> None:
+    """It is refused as the first storage where another one could hold them, and warned of where none could."""
+    lustre = {**LUSTRE, "mbps_per_tib": 500}
+    text = "runs have their folders on the first storage, and corpus is a bucket: it appends to no file"
+    assert not found(on_aws(gpu(), storage=[lustre, BUCKET]), "storage.runs")
+    assert not found(on_aws(gpu()), "storage.runs")
+    for storage, outcome, hint in (
+        ([BUCKET, lustre], "fail", "declare scratch before it"),
+        ([BUCKET], "warn", "declare a file system before it; without one `submit` refuses every run"),
+    ):
+        [finding] = found(on_aws(gpu(), storage=storage), "storage.runs")
+        assert (finding.outcome, finding.place, finding.text, finding.hint) == (outcome, "storage[0]", text, hint)
+
+
+def test_a_file_system_with_its_throughput() -> None:
+    """What it delivers is expected, and whether the fleet can write down its memory in time."""
+    plan = on_aws(gpu(), storage=[{**LUSTRE, "mbps_per_tib": 500}])
+    numbers = {each.name: each.value for each in plan.expectations}
+    assert (numbers["scratch.write_gbs"], numbers["scratch.gpu.client_gbs"]) == (4.8, 12.5)
+    assert not found(plan, "storage.zone")
+
+
+@pytest.mark.parametrize(
+    ("capacity", "outcome", "lost"),
+    [(2400, "warn", "11.3% to 28.4%"), (9600, "unknown", "5.7% to 14.2%"), (24000, "pass", "3.6% to 9.0%")],
+)
+def test_what_a_fleet_loses_to_its_storage(capacity: int, outcome: str, lost: str) -> None:
+    """At the best interval between checkpoints, by how often fleets fail that were published; a tenth is too much."""
+    storage = {**LUSTRE, "mbps_per_tib": 500, "capacity": capacity}
+    [fleet] = found(on_aws(gpu(), storage=[storage]), "storage.fleet")
+    assert (fleet.outcome, fleet.place) == (outcome, "storage[0]")
+    assert fleet.text.startswith("how long 128 accelerators write down their memory to scratch: ")
+    assert f"at the best interval that takes, with work done again, {lost} of the time" in fleet.text
+    assert fleet.text.endswith("10% is too much")
+
+
+def test_a_fleet_is_no_faster_than_its_nodes() -> None:
+    """Two nodes write at 25 GB/s over TCP, whatever the storage has: 1,374 GB in 55 s."""
+    storage = {**LUSTRE, "mbps_per_tib": 1000, "capacity": 96000}
+    [fleet] = found(on_aws(gpu(count=2), storage=[storage]), "storage.fleet")
+    assert "to scratch: 54.98 s, 1374 GB written at 25 GB/s: 2 x 12.5 GB/s, what a client of Amazon" in fleet.text
+
+
+def test_what_is_reached_over_efa_by_machines_without() -> None:
+    """Those of a pool go over TCP, and where all do nothing is as declared."""
+    fast = {**LUSTRE, "mbps_per_tib": 1000, "efa": True}
+    assert not found(on_aws(gpu(), storage=[fast]), "storage.efa")
+    [none] = found(on_aws(gpu(machine="trn2"), storage=[fast]), "storage.efa")
+    assert (none.outcome, none.place, none.subject) == ("fail", "storage[0].efa", "scratch")
+    assert none.text == "scratch is to be reached over EFA, which trn2 of pool gpu cannot: over TCP a node reaches less"
+    plan = on_aws(gpu(), gpu(name="cpu", machine="m7i"), storage=[fast])
+    [some] = found(plan, "storage.efa")
+    assert (some.outcome, "m7i of pool cpu cannot" in some.text) == ("warn", True)
+    numbers = {each.name: each.value for each in plan.expectations}
+    assert (numbers["scratch.gpu.client_gbs"], numbers["scratch.cpu.client_gbs"]) == (87.5, 12.5)
+
+
+def test_how_many_nics_reach_a_file_system_over_efa() -> None:
+    """As AWS gives them by machine, and fewer where all nodes together would have more than a file system takes."""
+
+    def given(*pools: dict[str, Any], **storage: Any) -> list[int]:
+        fast = {**LUSTRE, "mbps_per_tib": 1000, "efa": True, **storage}
+        plan = on_aws(*pools, storage=[fast], network={"cidr": "10.0.0.0/16"})
+        return [group.storage_interfaces for group in plan.groups]
+
+    assert given(gpu(count=2)) == [0, 8]
+    assert given(gpu(machine="p4d", count=2)) == [0, 2]
+    assert given(gpu(machine="g6", count=2), gpu(name="cpu", machine="m7i", count=1)) == [0, 1, 0]
+    assert given(gpu(count=128)) == [0, 8]
+    assert given(gpu(count=129)) == [0, 7]
+    assert given(gpu(count=100), gpu(name="more", machine="p4d", count=300)) == [0, 2, 2]
+    assert given(gpu(count=2), efa=False) == [0, 0]
+    plan = on_aws(gpu(count=129), storage=[{**LUSTRE, "mbps_per_tib": 1000, "efa": True}])
+    [why] = [each.why for each in plan.reasons if each.path == "groups.gpu.storage_interfaces"]
+    assert why == "1024 connections that fsx-lustre takes for 129 nodes, instead of 8 each"
+
+
+def test_more_nodes_than_a_file_system_takes_over_efa() -> None:
+    """It is said, and none of them reaches it so."""
+    fast = {**LUSTRE, "mbps_per_tib": 1000, "efa": True}
+    plan = on_aws(gpu(count=1025), storage=[fast], network={"cidr": "10.0.0.0/16"})
+    [many] = found(plan, "storage.efa")
+    assert (many.outcome, many.text) == (
+        "warn",
+        "scratch takes 1,024 nodes over EFA, and there are 1,025: all reach it over TCP",
+    )
+    assert [group.storage_interfaces for group in plan.groups] == [0, 0]
+
+
+def test_a_fleet_of_which_nobody_can_tell() -> None:
+    """What is missing is named, and nothing that the question does not need."""
+    [fleet] = found(on_aws(gpu(), storage=[{"name": "data", "kind": "s3", "mount": "/data"}]), "storage.fleet")
+    assert fleet.outcome == "unknown"
+    assert fleet.text.endswith(
+        "to data: write throughput of Amazon S3: not published apart from reads, or not known to the catalog"
+    )
+
+
+def test_a_file_system_that_cannot_be() -> None:
+    """Each option where it is written, with the nearest that would do."""
+    wrong = [{**LUSTRE, "mbps_per_tib": 300}, {**LUSTRE, "name": "b", "mount": "/b", "mbps_per_tib": 500}]
+    wrong[1]["capacity"] = 9700
+    text = refusal(storage=[*wrong, {"name": "shared", "kind": "directory", "mount": "/shared", "capacity": 5}])
+    assert "storage[0].mbps_per_tib: " in text
+    assert "storage[1].capacity: " in text
+    assert "9600" in text
+    assert "storage[2].kind: nodes on aws share no machine that a directory could be on" in text
+    assert "storage[2].capacity: a directory has none: it is on whatever disk is there" in text
+
+
+def test_a_file_system_of_another_cloud() -> None:
+    """It is named, as is an unknown one."""
+    text = refusal(storage=[{"name": "a", "kind": "azure-managed-lustre", "mount": "/a", "capacity": 16384}])
+    assert "storage[0]" in text
+    with pytest.raises(
+        DeclarationError, match="no file system is called 'fsx-lustr'\n  hint: did you mean 'fsx-lustre'"
+    ):
+        on_aws(gpu(), storage=[{"name": "a", "kind": "fsx-lustr", "mount": "/a"}])
+    with pytest.raises(DeclarationError, match="hint: there are fsx-lustre, efs, fsx-openzfs, s3 on aws; azure-"):
+        on_aws(gpu(), storage=[{"name": "a", "kind": "zzz", "mount": "/a"}])
+
+
+def test_storage_apart_from_the_pools() -> None:
+    """It stands in one zone, and pools in two."""
+    pools = (gpu(), gpu(name="more", zone="us-east-1b"))
+    [zone] = found(on_aws(*pools, storage=[{**LUSTRE, "mbps_per_tib": 500}]), "storage.zone")
+    assert (zone.verdict, zone.severity) == ("fail", "warning")
+
+
+def test_each_option_of_a_file_system_counts() -> None:
+    """Siblings have the same file systems."""
+    one = on_aws(gpu(), storage=[{**LUSTRE, "mbps_per_tib": 500}])
+    assert fingerprint(on_aws(gpu(), storage=[{**LUSTRE, "mbps_per_tib": 250}])) != fingerprint(one)
+    assert fingerprint(on_aws(gpu(), storage=[{**LUSTRE, "mbps_per_tib": 500, "capacity": 12000}])) != fingerprint(one)
+
+
+@pytest.mark.parametrize("tier", ["$(id)", "PERSISTENT_2 SSD\n", "persistent_2 ssd", "\x1b[2J", "a" * 1000])
+def test_a_tier_is_one_of_its_kind(tier: str) -> None:
+    """Nothing else gets into a plan, and whoever nearly knew it is told all of them."""
+    wrong = "is not a tier|FSx for Lustre has no tier 'persistent_2 ssd'"
+    with pytest.raises(DeclarationError, match=rf"storage\[0\].tier: .*({wrong})") as error:
+        on_aws(gpu(), storage=[{**LUSTRE, "tier": tier}])
+    assert all(line.isprintable() for line in str(error.value).split("\n"))
+
+
+def test_the_local_cloud_has_directories_only() -> None:
+    """Its nodes share the disk of this machine."""
+    with pytest.raises(DeclarationError, match="the nodes of local share the disk of one machine"):
+        planned(declared(catalog.machines()["sim-h100"], storage=[{"name": "a", "kind": "nfs", "mount": "/a"}]))
+
+
+def test_a_checkpoint_takes_as_long_as_its_storage_lets_it() -> None:
+    """What the storage of the checkpoints delivers bounds how fast they are written, and how often."""
+    model = {"parameters": 70 * 10**9, "tokens": 10**12, "layers": 80, "hidden": 8192, "heads": 64, "sequence": 8192}
+    model |= {"vocabulary": 128256, "kv_heads": 8, "ffn": 28672}
+    storage = [{**LUSTRE, "mbps_per_tib": 500}]
+    plan = on_aws(gpu(), storage=storage, training={"model": model})
+    numbers = {each.name: each for each in plan.expectations}
+    written = numbers["training.gpu.checkpoint_seconds_min"]
+    assert written.value == pytest.approx(numbers["training.checkpoint_gb"].value / 4.8, rel=0.01)
+    assert "4.8 GB/s" in written.why
+    unknown = {"name": "other", "kind": "vast", "mount": "/other"}
+    faster = on_aws(gpu(), storage=[unknown], training={"model": model})
+    assert {each.name: each.value for each in faster.expectations}[written.name] < written.value
+
+
+def test_what_a_file_system_costs() -> None:
+    """By capacity where that is all that is billed; unknown where something else is, or nobody has a price."""
+    cheap = {**LUSTRE, "tier": "SCRATCH_2", "capacity": 1200}
+    charges = {each.what: each for each in cost(on_aws(gpu(), storage=[cheap])).charges}
+    found = charges["storage scratch"]
+    assert found.usd_per_hour == pytest.approx(1200 * 0.14 / 730, rel=1e-3)
+    dear = cost(on_aws(gpu(), storage=[{**LUSTRE, "mbps_per_tib": 125, "metadata_iops": 12000}])).charges
+    assert [each.usd_per_hour for each in dear if each.what == "storage scratch"] == [None]
+
+
+@pytest.mark.parametrize(
+    ("change", "policy"),
+    [
+        ({"capacity": 12000}, "in place"),
+        ({"capacity": 4800}, "refuse"),
+        ({"tier": "PERSISTENT_1 SSD", "mbps_per_tib": 200}, "refuse"),
+    ],
+)
+def test_what_a_change_of_a_file_system_does(change: dict[str, Any], policy: str) -> None:
+    """Its vendor's rule counts: one that would be made anew, or cannot be, is refused, for it holds data."""
+    base, head = (on_aws(gpu(), storage=[{**LUSTRE, "mbps_per_tib": 500, **more}]) for more in ({}, change))
+    found = review("test", Side("a", base), Side("b", head))
+    assert policy in {each.policy for each in found.changes}
+    assert all(each.why for each in found.changes if each.policy == "refuse" and each.field.startswith("storage"))
+
+
+def test_a_zone_that_is_missing_is_none() -> None:
+    """Whether the storage is near cannot be told then."""
+    pools = (gpu(), {"name": "more", "machine": "p5", "count": 2})
+    [finding] = found(on_aws(*pools, storage=[{**LUSTRE, "mbps_per_tib": 500}]), "storage.zone")
+    assert finding.verdict == "unknown"
+
+
+def test_a_file_system_over_efa() -> None:
+    """What it needs beside that is chosen by the cloud where nobody says it."""
+    plan = on_aws(gpu(), storage=[{**LUSTRE, "mbps_per_tib": 500, "efa": True, "capacity": 19200}])
+    assert {each.name for each in plan.expectations} >= {"scratch.write_gbs"}
