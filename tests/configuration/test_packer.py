@@ -109,11 +109,20 @@ def test_the_builder_of_amazon_linux(case_of: Callable[..., Case], golden: Calla
 
 
 def test_writing_the_variables(plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the command that takes them."""
+    """With the command that takes them, and what has to be brought, for it is in no repository that the builder knows."""
     file = tmp_path / "image.json"
     assert image.for_packer(plan, file) == exits.FINE
     assert json.loads(file.read_text()) == configuration.packer_variables(plan)
-    assert capsys.readouterr().out == f"{file}: packer build -var-file={file} {TEMPLATE}\n"
+    nvidia = "https://developer.download.nvidia.com/compute/cuda/repos/debian13/x86_64/"
+    said = capsys.readouterr().out.splitlines()
+    assert said[:4] == [
+        f"{file}: packer build -var-file={file} {TEMPLATE}",
+        "packages_source has to have what the source image finds nowhere:",
+        "  driver: nvidia-kernel-open-dkms 580.159.04, nvidia-driver-cuda 580.159.04",
+        f"    from {nvidia}",
+    ]
+    brought = [line.split(":")[0].strip() for line in said[2::2]]
+    assert brought == ["driver", "efa", "persistence", "fabric_manager", "containers"]
 
 
 def test_no_image_to_start_from(case_of: Callable[..., Case], tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ version: 1
 name: test
 cloud: aws
 region: us-east-1
-pools: [{name: gpu, machine: p5, count: 2, zone: us-east-1a}]
+pools: [{name: cpu, machine: m7i, count: 2, zone: us-east-1a}]
 """
 IMAGE = "/aws/service/debian/release/13/latest/amd64"
 FOUND = {"id": "ami-0123456789abcdef0", "name": "debian-13-amd64-20261102-2290", "created": "2026-11-02"}

@@ -52,21 +52,25 @@ def test_nodes_boot_the_image_of_the_suite() -> None:
     assert other.agent.startswith("https://s3.us-east-1.amazonaws.com/")
 
 
-def test_the_distributions_image_does_for_no_release_with_a_kernel() -> None:
-    """An image made of the release does, and any other release's nodes install what they lack."""
-    plan = on_aws(release=UBUNTU)
-    [(verdict, text)] = verdicts(plan, "image.prepared")
-    assert (verdict, text) == (
-        "fail",
-        f"release {UBUNTU} has a kernel of its own, and nodes boot the distribution's image",
-    )
-    launches = [group.launch for group in plan.groups if group.launch]
-    groups = tuple(
-        dataclasses.replace(group, launch=dataclasses.replace(launch, prepared=True))
-        for group, launch in zip(plan.groups, launches, strict=True)
-    )
-    assert verdicts(dataclasses.replace(plan, groups=groups), "image.prepared") == []
-    assert verdicts(on_aws(), "image.prepared") == []
+def test_what_the_distributions_image_does_for() -> None:
+    """For nodes of a release without a kernel of its own that need nothing from elsewhere, and an image made of the
+    release for all."""
+
+    def unprepared(plan: Plan) -> list[tuple[str, str]]:
+        launches = [group.launch for group in plan.groups if group.launch]
+        groups = tuple(
+            dataclasses.replace(group, launch=dataclasses.replace(launch, prepared=True))
+            for group, launch in zip(plan.groups, launches, strict=True)
+        )
+        assert verdicts(dataclasses.replace(plan, groups=groups), "image.prepared") == []
+        return verdicts(plan, "image.prepared")
+
+    text = f"release {UBUNTU} has a kernel of its own, and nodes boot the distribution's image"
+    assert unprepared(on_aws(release=UBUNTU)) == [("fail", text)]
+    missing = "driver, efa, persistence, fabric_manager, containers"
+    text = f"nodes boot the distribution's image, which knows no repository with the packages of {missing}"
+    assert unprepared(on_aws()) == [("fail", text)]
+    assert unprepared(on_aws(pools=[{"name": "cpu", "machine": "m7i", "count": 2}])) == []
 
 
 def test_amazon_linux_mounts_what_aws_has() -> None:

@@ -234,7 +234,7 @@ class Software:
     packages: Mapping[str, str]
     """By name the beginning of the version, empty where the suite has it; none where nobody has any for the suite."""
     repository: str
-    """Where its publisher has them."""
+    """Where its publisher has them; empty where nodes find them by themselves."""
     source: str
     read: str
 

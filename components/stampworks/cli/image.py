@@ -38,6 +38,7 @@ def build_image(arguments: argparse.Namespace) -> int:
 
 def for_packer(plan: Plan, file: Path) -> int:
     from stampworks import configuration
+    from stampworks.planning.launching import elsewhere
 
     variables = configuration.packer_variables(plan)
     if not variables["source_image"]:
@@ -46,4 +47,9 @@ def for_packer(plan: Plan, file: Path) -> int:
     file.write_text(json.dumps(variables, indent=2) + "\n", encoding="utf-8")
     template = configuration.playbooks_dir() / "packer" / f"{plan.cloud}.pkr.json"
     print(f"{file}: packer build -var-file={file} {template}")
+    if missing := [*elsewhere(plan.release)]:
+        print("packages_source has to have what the source image finds nowhere:")
+        for software, repository in missing:
+            wanted = ", ".join(f"{name} {version}".rstrip() for name, version in software.packages)
+            print(f"  {software.name}: {wanted}\n    from {repository}")
     return exits.FINE

@@ -263,7 +263,7 @@ def packages_source(plan: Plan, roster: Roster) -> str:
     where = f"http://{head.address}:{PACKAGES_PORT}" if head else f"file:{PACKAGES_DIRECTORY}"
     if manager(plan.release) == "dnf":
         return f"[stampworks]\nname=Stampworks\nbaseurl={where}\ngpgcheck=0"
-    return f"deb [trusted=yes] {where} ./"
+    return f"Types: deb\nURIs: {where}\nSuites: ./\nTrusted: yes"
 
 
 def kubernetes_variables(plan: Plan) -> dict[str, Any]:

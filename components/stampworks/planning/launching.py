@@ -8,7 +8,7 @@ from ipaddress import IPv4Network
 
 from stampworks import catalog
 from stampworks.declaration import AGAIN, Declaration, Source
-from stampworks.plan import Egress, Group, Launch, Network, Plan, Release, Subnet
+from stampworks.plan import Egress, Group, Launch, Network, Plan, Release, Software, Subnet
 from stampworks.planning.clouds.choices import Choices, Launches, Subnets
 from stampworks.planning.findings import Facts, Finding
 from stampworks.planning.hardware import KERNEL, SLURM
@@ -47,6 +47,13 @@ def launched(
         _launched(group, release, source, how, managed, notes) if group.role != "scheduling only" else group
         for group in groups
     )
+
+
+def elsewhere(release: Release) -> Iterator[tuple[Software, str]]:
+    """What its nodes need and find nowhere by themselves, with where its publisher has it."""
+    row = catalog.releases()[release.name]
+    for rows, needed in ((row.hardware, release.hardware), (row.clients, release.clients)):
+        yield from ((each, where) for each in needed if (where := rows[each.name].repository))
 
 
 def minor(release: Release) -> str:
@@ -180,4 +187,7 @@ def images(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
         yield Finding(PREPARED, "fail", what, hint, "network.egress")
     elif brought := [what for role, what in OF_RELEASE.items() if any(role in group.hardware for group in plan.groups)]:
         what = f"release {plan.release.name} has {brought[0]} of its own, and nodes boot the distribution's image"
+        yield Finding(PREPARED, "fail", what, MAKE_IMAGE, "release")
+    elif unknown := [each.name for each, _ in elsewhere(plan.release)]:
+        what = f"nodes boot the distribution's image, which knows no repository with the packages of {', '.join(unknown)}"
         yield Finding(PREPARED, "fail", what, MAKE_IMAGE, "release")

@@ -218,4 +218,4 @@ def _builder(room: Room) -> Builder:
     instance = disk.process.instance if disk.process else ""
     member = Member(BUILDER.name, BUILDER.name, instance, BUILDER.address, (), disk.host_key)
     roster = Roster("image", "local", room.reach, "root", str(room.identity_file), (member,))
-    return Builder(roster, "deb [trusted=yes] file:/exports/.packages ./")
+    return Builder(roster, "Types: deb\nURIs: file:/exports/.packages\nSuites: ./\nTrusted: yes")
