@@ -9,8 +9,8 @@ roster, playbook, proof) the program by hand lacks: what these cost is the toolk
 Fixed start-up is what a preview takes however many resources there are: it is told from the rest by stamping the same
 stack with one pool and with many, and has a row of its own. Start of engine and interpreter are in it, imports, reading
 declaration and catalog, and those resources that there is one of. What grows is what has a target: the pools' resources
-and all that the toolkit does for each. `stacks/__main__.py` does without Python's search for cycles, and the program by
-hand has it, as programs do: whoever leaves it out there too finds most of what is saved on the toolkit's side.
+and all that the toolkit does for each. Both programs do without Python's search for cycles, as `stacks/__main__.py`
+does, so that what it saves counts for neither.
 
 Seconds are those of the processors, of engine, program and providers together, where a row says so: what else a machine
 does makes these vary less than time on a clock.
@@ -194,7 +194,7 @@ def _processors() -> float:
 
 def _program(made: Sequence[Mapping[str, Any]], values: Mapping[str, Mapping[str, Any]]) -> str:
     """As somebody would write it who knows what each resource got, and from which other one."""
-    lines = ["import pulumi\nimport pulumi_aws as aws\n"]
+    lines = ["import gc\ngc.disable()\nimport pulumi\nimport pulumi_aws as aws\n"]
     variables: dict[str, str] = {}
     outputs: dict[str, str] = {}
     """What stands for a text that a resource made before puts out."""

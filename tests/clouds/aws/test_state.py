@@ -8,6 +8,8 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial, reduce
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,9 @@ from stampworks.paths import cache_dir
 from stampworks.rehearsal import read_stack, steps
 from stampworks.rehearsal.engine import Engine
 from stampworks.rehearsal.recording import Recording
+from stampworks.rehearsal.scenario import Change
 from stampworks.rehearsal.servers import Servers
+from stampworks.rehearsal.stack import DECLARED, Stack, changed
 
 from tools.prepare.progress import run, step
 from tools.prepare.python_packages import SYSTEM_CERTIFICATES, ensure_uv
@@ -27,11 +31,67 @@ from .conftest import EKS, ROOT
 pytestmark = pytest.mark.engine
 OLDEST = re.compile(r'"pulumi-aws>=([\d.]+),')
 GUARDED = {
-    "aws-p5": {"archive", "data", "homes", "head-state"},
+    "aws-p5": {"archive", "data", "homes", "tools", "accounting", "head-state"},
     EKS: {"", "data"},
 }
 """What is protected of these stacks: of the first the bucket has types of other names in the older SDK, and of the
 second nodes are made anew in another way with the newer one."""
+CHANGES = [
+    Change("nodes that start with the work", "release", "2026.11"),
+    Change("a budget", "budget", {"monthly_usd": 800000, "notify": ["platform@example.com"]}),
+    Change("a managed database", "scheduler.database", "managed"),
+    Change("people log in", "scheduler.login_nodes", 2),
+    Change(
+        "storage",
+        "storage",
+        [
+            {
+                "name": "data",
+                "kind": "fsx-lustre",
+                "tier": "PERSISTENT_2 SSD",
+                "mbps_per_tib": 250,
+                "capacity": 4800,
+                "features": ["data-repository"],
+                "repository": "archive",
+                "mount": "/data",
+            },
+            {"name": "homes", "kind": "efs", "tier": "regional", "features": ["backups"], "mount": "/home/shared"},
+            {
+                "name": "tools",
+                "kind": "fsx-openzfs",
+                "tier": "SINGLE_AZ_2",
+                "capacity": 1024,
+                "throughput_mbps": 320,
+                "mount": "/tools",
+            },
+            {"name": "archive", "kind": "s3", "mount": "/archive", "expire_days": 90},
+        ],
+    ),
+    Change(
+        "pools",
+        "pools",
+        [
+            {"name": "gpu", "machine": "p5", "count": 16, "zone": "us-east-1a"},
+            {
+                "name": "block",
+                "machine": "p5",
+                "count": 2,
+                "zone": "us-east-1a",
+                "purchase": "block",
+                "reservation": "cr-0123456789abcdef0",
+            },
+            {
+                "name": "more",
+                "machine": "m7i",
+                "count": 4,
+                "count_min": 0,
+                "zone": "us-east-1a",
+                "fallbacks": [{"purchase": "spot"}],
+            },
+        ],
+    ),
+]
+"""With these the first has what other stacks have, too: each kind of resource once."""
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +105,14 @@ def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wanted = [f"pulumi-aws=={found[1]}.*", f"pulumi=={metadata.version('pulumi')}"]
     run([uv, "pip", "install", "--quiet", "--target", folder, *wanted], env=SYSTEM_CERTIFICATES)
     return folder
+
+
+def with_all(stack: str) -> Stack:
+    read = read_stack(stack, ROOT, ROOT / "stacks", {})
+    if stack == EKS:
+        return read
+    config = reduce(partial(changed, read), CHANGES, read.config)
+    return replace(read, config=config, declared=config[DECLARED])
 
 
 @pytest.fixture(scope="module", params=GUARDED)
@@ -67,7 +135,7 @@ def engine(stack: str, sdk: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     with pytest.MonkeyPatch.context() as patch, Servers() as servers:
         patch.setenv("PYTHONPATH", str(sdk), prepend=os.pathsep)
         with servers.serving(Recording({}, lambda: None, io.StringIO())) as ports:
-            made = Engine(folder, read_stack(stack, ROOT, ROOT / "stacks", {}), ports)
+            made = Engine(folder, with_all(stack), ports)
             try:
                 ran = made.run("up", "--yes", "--skip-preview")
                 assert ran.code == 0, ran.said
@@ -95,6 +163,16 @@ def test_an_upgrade_changes_nothing(stack: str, sdk: Path, engine: Engine) -> No
     assert major(engine) == 7
     done = {(each.op, each.type.rpartition(":")[2], *(why.path for why in each.why)) for each in steps.steps(upgraded)}
     assert done == ({("update", "NodeGroup", "updateConfig.updateStrategy")} if stack == EKS else set())
+
+
+def test_pools_in_another_order_change_nothing(stack: str, engine: Engine) -> None:
+    """Nor does another order of what else there are several of."""
+    read = with_all(stack)
+    turned = {key: value[::-1] for key, value in read.declared.items() if key in ("pools", "users", "tags")}
+    engine.configure({**read.config, DECLARED: {**read.declared, **turned}})
+    ran = engine.run("up", "--yes", "--skip-preview")
+    assert ran.code == 0, ran.said
+    assert steps.steps(ran) == ()
 
 
 def state(engine: Engine) -> list[dict[str, Any]]:
