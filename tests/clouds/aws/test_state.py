@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial, reduce
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stampworks import planning
+from stampworks.declaration import Lock, LockedImage, load_value, lock_text
 from stampworks.paths import cache_dir
 from stampworks.rehearsal import read_stack, steps
 from stampworks.rehearsal.engine import Engine
@@ -36,6 +39,7 @@ GUARDED = {
 }
 """What is protected of these stacks: of the first the bucket has types of other names in the older SDK, and of the
 second nodes are made anew in another way with the newer one."""
+BLOCKS = "arn:aws:resource-groups:us-east-1:000000000000:group/blocks"
 CHANGES = [
     Change("nodes that start with the work", "release", "2026.11"),
     Change("a budget", "budget", {"monthly_usd": 800000, "notify": ["platform@example.com"]}),
@@ -78,7 +82,7 @@ CHANGES = [
                 "count": 2,
                 "zone": "us-east-1a",
                 "purchase": "block",
-                "reservation": "cr-0123456789abcdef0",
+                "reservation": BLOCKS,
             },
             {
                 "name": "more",
@@ -107,8 +111,27 @@ def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def with_all(stack: str) -> Stack:
-    read = read_stack(stack, ROOT, ROOT / "stacks", {})
+@pytest.fixture(scope="module")
+def project(stack: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As this one, with images that were looked up."""
+    folder = tmp_path_factory.mktemp("project")
+    shutil.copytree(ROOT / "stacks", folder / "stacks")
+    shutil.copy(ROOT / "Pulumi.yaml", folder)
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+    lock(folder, stack, "ami-00000000000000001")
+    return folder
+
+
+def lock(project: Path, stack: str, image: str) -> None:
+    groups = planning.plan(load_value(with_all(stack, project).declared, stack)).groups
+    found = LockedImage(image, "nodes", "2026-11-20")
+    images = {group.launch.published_image: found for group in groups if group.launch}
+    text = lock_text(Lock(region="us-east-1", images=images))
+    (project / "stacks" / f"{stack}.lock.json").write_text(text)
+
+
+def with_all(stack: str, project: Path) -> Stack:
+    read = read_stack(stack, project, project / "stacks", {})
     if stack == EKS:
         return read
     config = reduce(partial(changed, read), CHANGES, read.config)
@@ -129,13 +152,13 @@ def sdk(stack: str, oldest: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 @pytest.fixture(scope="module")
-def engine(stack: str, sdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def engine(stack: str, sdk: Path, project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """Of a stack that was made with it."""
     folder = tmp_path_factory.mktemp("engine")
     with pytest.MonkeyPatch.context() as patch, Servers() as servers:
         patch.setenv("PYTHONPATH", str(sdk), prepend=os.pathsep)
         with servers.serving(Recording({}, lambda: None, io.StringIO())) as ports:
-            made = Engine(folder, with_all(stack), ports)
+            made = Engine(folder, with_all(stack, project), ports)
             try:
                 ran = made.run("up", "--yes", "--skip-preview")
                 assert ran.code == 0, ran.said
@@ -153,6 +176,18 @@ def test_what_the_state_keeps(engine: Engine, stack: str) -> None:
     assert guarded - {EKS} <= kept
 
 
+@pytest.mark.parametrize("stack", ["aws-p5"], indirect=True)
+@pytest.mark.usefixtures("stack")
+def test_a_group_of_blocks_is_known_by_its_arn(engine: Engine) -> None:
+    """Nodes start in whichever has room, and nobody can say of which the end is meant: of all blocks it is told."""
+    made = [each["inputs"] for each in state(engine) if of_aws(each)]
+    [template] = [each for each in made if each.get("instanceMarketOptions") == {"marketType": "capacity-block"}]
+    target = template["capacityReservationSpecification"]["capacityReservationTarget"]
+    assert target == {"capacityReservationResourceGroupArn": BLOCKS}
+    [pattern] = [json.loads(each["eventPattern"]) for each in made if "eventPattern" in each]
+    assert {*pattern} == {"source", "detail-type"}
+
+
 def test_an_upgrade_changes_nothing(stack: str, sdk: Path, engine: Engine) -> None:
     """Neither what a stack has, nor what anything in it is called; but of EKS, how it makes nodes anew, which the older
     one cannot say."""
@@ -165,14 +200,32 @@ def test_an_upgrade_changes_nothing(stack: str, sdk: Path, engine: Engine) -> No
     assert done == ({("update", "NodeGroup", "updateConfig.updateStrategy")} if stack == EKS else set())
 
 
-def test_pools_in_another_order_change_nothing(stack: str, engine: Engine) -> None:
+def test_pools_in_another_order_change_nothing(stack: str, engine: Engine, project: Path) -> None:
     """Nor does another order of what else there are several of."""
-    read = with_all(stack)
+    read = with_all(stack, project)
     turned = {key: value[::-1] for key, value in read.declared.items() if key in ("pools", "users", "tags")}
     engine.configure({**read.config, DECLARED: {**read.declared, **turned}})
     ran = engine.run("up", "--yes", "--skip-preview")
     assert ran.code == 0, ran.said
     assert steps.steps(ran) == ()
+
+
+@pytest.mark.parametrize("stack", ["aws-p5"], indirect=True)
+def test_a_head_from_another_image_has_the_volume_of_the_old_one(stack: str, engine: Engine, project: Path) -> None:
+    """With the queue on it. The old one goes first, for a volume is attached to one; pools get new templates."""
+    lock(project, stack, "ami-00000000000000002")
+    volume = [each["id"] for each in state(engine) if each["urn"].endswith(f"::{stack}-head-state")]
+    ran = engine.run("up", "--yes", "--skip-preview")
+    assert ran.code == 0, ran.said
+    done = [(each.op, each.type.rpartition(":")[2]) for each in steps.steps(ran) if each.type.startswith("aws:")]
+    assert {*done} == {
+        ("replace", "Instance"),
+        ("replace", "VolumeAttachment"),
+        ("update", "LaunchTemplate"),
+        ("update", "Group"),
+    }
+    assert done.count(("replace", "Instance")) == 1
+    assert [each["id"] for each in state(engine) if each["urn"].endswith(f"::{stack}-head-state")] == volume != []
 
 
 def state(engine: Engine) -> list[dict[str, Any]]:
