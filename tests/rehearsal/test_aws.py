@@ -64,6 +64,7 @@ def test_an_encrypted_value_wants_a_stand_in(trial: Trial) -> None:
 def test_all_is_created_and_stays_as_it_is(found: Mapping[str, Any]) -> None:
     assert sorted(ops(phase(found, "up"))) == [
         "create Group",
+        "create Instance",
         "create LaunchTemplate",
         "create LustreFileSystem",
         "create Subnet",
@@ -76,7 +77,15 @@ def test_all_is_created_and_stays_as_it_is(found: Mapping[str, Any]) -> None:
 
 
 def test_a_new_version_of_a_template_reaches_its_group(found: Mapping[str, Any]) -> None:
-    assert ops(phase(found, "change: another token")) == ["update LaunchTemplate", "update Group"]
+    done = ops(phase(found, "change: another token"))
+    assert [each for each in done if not each.endswith(" Instance")] == ["update LaunchTemplate", "update Group"]
+
+
+def test_another_first_boot_replaces_who_says_so(found: Mapping[str, Any]) -> None:
+    [step] = [each for each in phase(found, "change: another token")["steps"] if each["name"] == "head"]
+    assert step["op"] == "replace"
+    [why] = step["why"]
+    assert (why["path"], why["replaces"]) == ("userData", True)
 
 
 def test_what_grows_in_place_is_not_replaced(found: Mapping[str, Any]) -> None:
@@ -93,7 +102,7 @@ def test_a_change_that_would_replace_what_is_protected_is_refused(found: Mapping
 def test_what_is_protected_refuses_to_be_destroyed(found: Mapping[str, Any]) -> None:
     destroyed = phase(found, "destroy")
     assert destroyed["verdict"] == "pass"
-    assert destroyed["found"] == "5 deleted"
+    assert destroyed["found"] == "6 deleted"
     assert destroyed["notes"][-2:] == [
         "refused, for these are protected: aws:fsx/lustreFileSystem:LustreFileSystem scratch",
         "they were unprotected in this rehearsal's own state, and destroyed",
@@ -116,4 +125,4 @@ def test_throttling_is_the_providers_own_business(found: Mapping[str, Any]) -> N
 
 def test_a_failure_that_never_happens_is_not_passed(found: Mapping[str, Any]) -> None:
     missed = phase(found, "failure: quota at nobody")
-    assert (missed["verdict"], missed["found"]) == ("unknown", "never happened: none of 5 creations is meant")
+    assert (missed["verdict"], missed["found"]) == ("unknown", "never happened: none of 6 creations is meant")

@@ -12,7 +12,9 @@ import pytest
 from stampworks import planning
 from stampworks.declaration import load_stack
 from stampworks.rehearsal.rules import FOLDER, Rule, Rules, Source, rules_of, without_sdk
+from stampworks.schedulers import addons
 from stampworks.schedulers.kubernetes import objects
+from stampworks.wire.values import UNKNOWN
 
 URN = "urn:pulumi:dev::trial::aws:ec2/vpc:Vpc::net"
 GETTER = re.compile(r'@pulumi\.getter(?:\(name="(\w+)"\))?\n(?:\s+@.*\n)*\s+def (\w+)')
@@ -61,10 +63,19 @@ def test_a_unique_name_is_the_programs_or_made_up() -> None:
         ("capacity", {"capacity": 2}, {"capacity": 3}, False),
         ("capacity", {"capacity": 3}, {"capacity": 2}, True),
         ("capacity", {"capacity": 3}, {}, True),
+        ("boot", {"boot": "a"}, {"boot": "b"}, False),
+        ("boot", {"boot": "a"}, {"boot": "b", "renews": False}, False),
+        ("boot", {"boot": "a"}, {"boot": "b", "renews": True}, True),
+        ("boot", {}, {"boot": "b", "renews": UNKNOWN}, True),
+        ("renews", {"boot": "a"}, {"boot": "a", "renews": True}, False),
     ],
 )
 def test_what_replaces(path: str, old: Mapping[str, Any], new: Mapping[str, Any], replaced: bool) -> None:
-    rule = Rule(replaces=frozenset({"zone", "cpu", "disks.sealed"}), replaces_when_smaller=frozenset({"capacity"}))
+    rule = Rule(
+        replaces=frozenset({"zone", "cpu", "disks.sealed"}),
+        replaces_when={"boot": "renews"},
+        replaces_when_smaller=frozenset({"capacity"}),
+    )
     assert rule.replacing(path, old, new) is replaced
 
 
@@ -91,10 +102,10 @@ def test_rules_name_what_the_sdk_has(package: str) -> None:
     code = {_token(text): text for text in _modules(Path(spec.origin).parent)}
     wrong = []
     for token, rule in rules_of(package).types.items():
-        assert rule.source or not rule.replaces, f"{token} replaces, and no source says so"
+        assert rule.source or not (rule.replaces or rule.replaces_when), f"{token} replaces, and no source says so"
         known = {name or same for name, same in GETTER.findall(code.get(token, ""))}
         named = {key.split(".")[0] for key in rule.replaces} | rule.replaces_when_smaller | set(rule.outputs)
-        named |= {*rule.counts, rule.unique} - {""}
+        named |= {*rule.counts, *rule.replaces_when, *rule.replaces_when.values(), rule.unique} - {""}
         wrong += [f"{token}: {name}" for name in sorted(named - known)]
     assert not wrong
 
@@ -103,7 +114,9 @@ def test_rules_name_what_the_sdk_has(package: str) -> None:
 def test_every_object_that_a_kubernetes_is_given_has_a_rule(stack: str) -> None:
     plan = planning.plan(load_stack(stack, Path(__file__).parents[2] / "stacks"))
     known = {token.partition(":")[2].removeprefix("core/") for token in rules_of("kubernetes").types}
-    assert not {f"{each['apiVersion']}:{each['kind']}" for each in objects(plan)} - known
+    given = [*objects(plan), *(each for one in plan.scheduler.addons for each in addons.objects(one))]
+    kinds = {f"{each['apiVersion']}:{each['kind']}" for each in given}
+    assert not {*kinds, *("helm.sh/v3:Release" for one in plan.scheduler.addons if one.by == "helm")} - known
 
 
 def _modules(folder: Path) -> list[str]:

@@ -39,6 +39,8 @@ class Rule:
     """The input that is a name which nothing else of the type may have; made up where the program gives none."""
     replaces: frozenset[str] = frozenset()
     """Inputs of which another value means another resource."""
+    replaces_when: Mapping[str, str] = field(default_factory=dict)
+    """Inputs of which another value means another resource where a second input says so."""
     replaces_when_smaller: frozenset[str] = frozenset()
     """Numbers that can grow in place, and not shrink."""
     counts: tuple[str, ...] = ()
@@ -54,6 +56,8 @@ class Rule:
         if path in self.replaces_when_smaller:
             before, after = old.get(path), new.get(path)
             return not (isinstance(before, (int, float)) and isinstance(after, (int, float)) and after > before)
+        if path in self.replaces_when and new.get(self.replaces_when[path]):
+            return True
         plain = re.sub(r"\[[^\]]*\]", "", path)
         below = {key.removeprefix(f"{plain}.") for key in self.replaces if key.startswith(f"{plain}.")}
         return any(f"{plain}.".startswith(f"{key}.") for key in self.replaces) or any(
@@ -125,6 +129,7 @@ def _rule(said: Mapping[str, Any], file: Mapping[str, Any]) -> Rule:
         outputs=said.get("outputs", {}),
         unique=said.get("unique", ""),
         replaces=frozenset(said.get("replaces", ())),
+        replaces_when=said.get("replaces_when", {}),
         replaces_when_smaller=frozenset(said.get("replaces_when_smaller", ())),
         counts=tuple(said.get("counts", ())),
         source=source(said["source"]) if "source" in said else None,

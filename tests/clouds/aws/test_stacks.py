@@ -47,6 +47,11 @@ def test_a_stack_comes_stays_and_goes(rehearsed: Rehearsed) -> None:
     assert rehearsed.phase("up again")["found"] == "0 changes"
 
 
+def test_a_rule_says_what_replaces_each(rehearsed: Rehearsed) -> None:
+    """And what it computes: of nothing that a stack makes nobody knows."""
+    assert rehearsed.found["types_without_rule"] == []
+
+
 def test_what_is_asked_of_aws(rehearsed: Rehearsed, request: pytest.FixtureRequest) -> None:
     """All of it, as it was reviewed; `--regenerate` writes it anew. What digest nodes were made from is left out."""
     text = MADE_FROM.sub("a template", json.dumps(rehearsed.made, indent=1, sort_keys=True) + "\n")
@@ -312,6 +317,7 @@ def test_a_managed_database_is_for_the_head_alone(rehearse: Rehearse) -> None:
     rehearsed = rehearse("aws-dev-g6", MANAGED).with_changes()
     [change] = [each for each in rehearsed.found["phases"] if each["name"].startswith("change: ")]
     assert change["verdict"] == "pass", change
+    assert rehearsed.found["types_without_rule"] == []
     [made] = [each for each in rehearsed.of("Instance") if each.get("engine")]
     assert (made["password"], made["publiclyAccessible"], made["storageEncrypted"]) == ("[secret]", False, True)
     assert (made["deletionProtection"], made["deleteAutomatedBackups"]) == (True, False)
@@ -388,6 +394,7 @@ def test_elastic_nodes_start_from_templates_of_their_own(rehearse: Rehearse) -> 
     rehearsed = rehearse("aws-dev-g6", ELASTIC).with_changes()
     phases = {each["name"]: each for each in rehearsed.found["phases"] if each["name"].startswith("change: ")}
     assert [each["verdict"] for each in phases.values()] == ["pass", "pass"], phases
+    assert rehearsed.found["types_without_rule"] == []
     made = {each["name"]: each for each in rehearsed.of("LaunchTemplate") if each.get("name")}
     assert sorted(made) == [f"aws-dev-g6.gpu.{number}" for number in range(3)]
     own, reserved, spot = (made[name] for name in sorted(made))
