@@ -31,6 +31,8 @@ failures:
   - {fail: throttle, type: "aws:ec2/vpc:Vpc", times: 3}
   - {fail: crash, name: nodes}
   - {fail: quota, name: nobody}
+durations:
+  "aws:fsx/lustreFileSystem:LustreFileSystem": 900
 secrets:
   "trial:token": "not the token"
 """
@@ -115,6 +117,13 @@ def test_what_a_crash_leaves_in_no_state_is_found(found: Mapping[str, Any]) -> N
     assert (crashed["verdict"], crashed["found"]) == ("fail", "the next up finishes, and leaves something over")
     [over] = [note for note in crashed["notes"] if note.startswith("there, and in no state:")]
     assert "aws:ec2/subnet:Subnet nodes (subnet-" in over
+
+
+def test_a_duration_is_counted_and_not_waited_for(found: Mapping[str, Any]) -> None:
+    path = found["critical_path"]
+    assert path["seconds"] == 900
+    assert path["resources"][-1] == "aws:fsx/lustreFileSystem:LustreFileSystem scratch"
+    assert path["resources"][-1] not in path["unknown"]
 
 
 def test_throttling_is_the_providers_own_business(found: Mapping[str, Any]) -> None:

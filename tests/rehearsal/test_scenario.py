@@ -36,6 +36,7 @@ failures:
   - {fail: throttle, type: "aws:ec2/vpc:Vpc", times: 3}
   - {fail: crash, at: 2}
 latency: {"aws:ec2/vpc:Vpc": 0.5}
+durations: {"aws:rds/instance:Instance": 1200}
 secrets: {"aws:secretKey": anything}
 """,
     )
@@ -45,6 +46,7 @@ secrets: {"aws:secretKey": anything}
     )
     assert found.failures == (Failure("throttle", type="aws:ec2/vpc:Vpc", times=3), Failure("crash", at=2))
     assert found.latency == {"aws:ec2/vpc:Vpc": 0.5}
+    assert found.durations == {"aws:rds/instance:Instance": 1200}
     assert found.secrets == {"aws:secretKey": "anything"}
 
 
@@ -61,9 +63,10 @@ failures:
   - {fail: quota}
   - {fail: quota, at: 1, times: 2}
 latency: {"a:b:C": 61}
+durations: {"a:b:C": 86401, "a:b:D": .inf, "a:b:E": -1}
 """,
     )
-    assert text.endswith("8 problems in scenario.yaml: nothing was changed.")
+    assert text.endswith("11 problems in scenario.yaml: nothing was changed.")
     place = "scenario.yaml:1:1: there is no 'change' here\n    change: []\n    ^\n"
     assert f"{place}  hint: did you mean 'changes'?" in text
     assert "changes[0]: has either path: or config:" in text
@@ -74,6 +77,8 @@ latency: {"a:b:C": 61}
     assert "failures[1]: does not say which creation fails" in text
     assert "failures[2].times: is of throttle only" in text
     assert "latency[a:b:C]: must be seconds from 0 to 60" in text
+    assert "hint: a rehearsal really waits; durations: are counted only" in text
+    assert all(f"durations[a:b:{each}]: must be seconds from 0 to 86400" in text for each in "CDE")
 
 
 @pytest.mark.parametrize(
@@ -83,6 +88,7 @@ latency: {"a:b:C": 61}
         ("- 1\n", "must be a mapping"),
         ("changes: {}\n", "changes: must be a list"),
         ("latency: []\n", "latency: must be a mapping"),
+        ("durations: 900\n", "durations: must be a mapping"),
         ("latency: &a {}\nsecrets: *a\n", "aliases such as *a are not read"),
         ("x" * 70000, "is larger than 64 KiB"),
     ],

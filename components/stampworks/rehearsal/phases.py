@@ -90,8 +90,8 @@ def _life(
     say("destroy")
     last = stage.engine.state()
     phases.append(_destroy(stage, last))
-    path, without = steps.critical_path(first, scenario.latency), steps.unruled([*first, *last.resources])
-    return phases, path, without, steps.outputs(first)
+    path = steps.critical_path(first, {**scenario.latency, **scenario.durations})
+    return phases, path, steps.unruled([*first, *last.resources]), steps.outputs(first)
 
 
 def _unchanged(name: str, ran: Ran) -> Phase:

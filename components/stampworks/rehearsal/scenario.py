@@ -1,4 +1,4 @@
-"""What a rehearsal is to try besides: changes, failures, delays."""
+"""What a rehearsal is to try besides, and what it is told: changes, failures, delays, durations."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from stampworks.rehearsal.rules import name_of, token_of
 
 SIZE_MAX_KIB = 64
 LATENCY_MAX_S = 60
+DURATION_MAX_S = 86400
 KINDS = ("stock-out", "quota", "throttle", "crash")
 
 
@@ -61,6 +62,8 @@ class Scenario:
     failures: tuple[Failure, ...] = ()
     latency: Mapping[str, float] = field(default_factory=dict)
     """Seconds that a creation takes, by type: waited for, and counted in the critical path."""
+    durations: Mapping[str, float] = field(default_factory=dict)
+    """The same, counted and never waited for; they go before a latency and before what rules say."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """What stands for encrypted values of the stack's configuration, by key."""
 
@@ -80,7 +83,7 @@ def load_scenario(path: Path) -> Scenario:
     except UnicodeDecodeError:
         raise DeclarationError([Problem(file, 0, 0, "", "is not UTF-8", "save it as UTF-8", "")]) from None
     if root is None:
-        raise DeclarationError([Problem(file, 0, 0, "", "is empty", "it has changes:, failures:, latency:", "")])
+        raise DeclarationError([Problem(file, 0, 0, "", "is empty", "it has changes:, failures:, durations:", "")])
     reader = _Reader(root)
     scenario = reader.scenario()
     if reader.problems:
@@ -100,11 +103,14 @@ class _Reader:
         ]
 
     def scenario(self) -> Scenario:
-        parts = self._members(self._root, "", ("changes", "failures", "latency", "secrets"))
+        parts = self._members(self._root, "", ("changes", "failures", "latency", "durations", "secrets"))
         return Scenario(
             changes=tuple(self._change(*each) for each in self._items(parts.get("changes"), "changes")),
             failures=tuple(self._failure(*each) for each in self._items(parts.get("failures"), "failures")),
-            latency={key: self._seconds(*at) for key, at in self._pairs(parts.get("latency"), "latency")},
+            latency=self._seconds(
+                parts, "latency", LATENCY_MAX_S, "a rehearsal really waits; durations: are counted only"
+            ),
+            durations=self._seconds(parts, "durations", DURATION_MAX_S, "nothing takes more than a day"),
             secrets={key: self._text(*at) for key, at in self._pairs(parts.get("secrets"), "secrets")},
         )
 
@@ -182,12 +188,15 @@ class _Reader:
         self._wrong(node, where, "must be a whole number from 1", "the first is 1")
         return 1
 
-    def _seconds(self, node: Node, where: str) -> float:
-        value = node.value
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LATENCY_MAX_S:
-            return value
-        self._wrong(node, where, f"must be seconds from 0 to {LATENCY_MAX_S}", "a rehearsal really waits")
-        return 0
+    def _seconds(self, parts: Mapping[str, Node], part: str, most: int, hint: str) -> Mapping[str, float]:
+        found: dict[str, float] = {}
+        for key, (node, where) in self._pairs(parts.get(part), part):
+            value = node.value
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most:
+                found[key] = value
+            else:
+                self._wrong(node, where, f"must be seconds from 0 to {most}", hint)
+        return found
 
     def _wrong(self, node: Node, where: str, message: str, hint: str, of_key: bool = False) -> None:
         place = node.entry if of_key else node.place

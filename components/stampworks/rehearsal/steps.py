@@ -68,10 +68,10 @@ def _source(token: str) -> str:
     return str(rule.source) if rule and rule.source else ""
 
 
-def critical_path(resources: Sequence[Mapping[str, Any]], latency: Mapping[str, float]) -> CriticalPath:
+def critical_path(resources: Sequence[Mapping[str, Any]], said: Mapping[str, float]) -> CriticalPath:
     """The longest chain of dependencies; of two that take as long, the one with more creations."""
     known = {each["urn"]: each for each in resources if each.get("custom")}
-    takes = {urn: _seconds(each["type"], latency) for urn, each in known.items()}
+    takes = {urn: _seconds(each["type"], said) for urn, each in known.items()}
     longest: dict[str, tuple[float, int, tuple[str, ...]]] = {}
     for urn in known:  # a state has each resource after what it depends on
         before = [longest[each] for each in sorted(_dependencies(known[urn])) if each in longest]
@@ -82,9 +82,9 @@ def critical_path(resources: Sequence[Mapping[str, Any]], latency: Mapping[str, 
     return CriticalPath(tuple(map(shown, chain)), seconds, unknown)
 
 
-def _seconds(token: str, latency: Mapping[str, float]) -> float | None:
+def _seconds(token: str, said: Mapping[str, float]) -> float | None:
     rule = rule_of(token)
-    return latency.get(token, rule.seconds if rule else None)
+    return said.get(token, rule.seconds if rule else None)
 
 
 def _dependencies(resource: Mapping[str, Any]) -> set[str]:
