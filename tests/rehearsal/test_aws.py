@@ -29,7 +29,9 @@ changes:
   - {name: another subnet, config: "trial:cidr", value: 10.0.2.0/24}
 failures:
   - {fail: throttle, type: "aws:ec2/vpc:Vpc", times: 3}
+  - {fail: throttle, name: nodes, times: 1000}
   - {fail: crash, name: nodes}
+  - {fail: quota, at: 4}
   - {fail: quota, name: nobody}
 durations:
   "aws:fsx/lustreFileSystem:LustreFileSystem": 900
@@ -127,9 +129,28 @@ def test_a_duration_is_counted_and_not_waited_for(found: Mapping[str, Any]) -> N
 
 
 def test_throttling_is_the_providers_own_business(found: Mapping[str, Any]) -> None:
-    assert phase(found, "failure: throttle at aws:ec2/vpc:Vpc")["notes"] == [
-        "answered with `later` 3 times: aws:ec2/vpc:Vpc cluster"
-    ]
+    """As long as it is over before the provider's last attempt."""
+    throttled = phase(found, "failure: throttle at aws:ec2/vpc:Vpc")
+    assert (throttled["verdict"], throttled["found"]) == ("pass", "the provider tried again, and went on")
+    [note] = throttled["notes"]
+    assert note.startswith("told 3 times to try later: aws:ec2/vpc:Vpc cluster; attempts of its provider: 25, as doc")
+
+
+def test_a_provider_gives_up_after_its_last_attempt(found: Mapping[str, Any]) -> None:
+    throttled = phase(found, "failure: throttle at nodes")
+    assert (throttled["verdict"], throttled["found"]) == ("pass", "the next up finishes, with nothing twice")
+    assert throttled["notes"][0].startswith("told 25 times to try later: aws:ec2/subnet:Subnet nodes; ")
+    assert any("rehearsed throttle: told to try later until the last attempt" in note for note in throttled["notes"])
+    assert "create Subnet" in ops(throttled)
+
+
+def test_what_a_quota_refuses_is_made_by_the_next_up(found: Mapping[str, Any]) -> None:
+    """The fourth creation and what would have come after it; the three before are in the state, with the stack."""
+    refused = phase(found, "failure: quota at creation 4")
+    assert (refused["verdict"], refused["found"]) == ("pass", "the next up finishes, with nothing twice")
+    assert any("rehearsed quota: the account may have no more of these" in note for note in refused["notes"])
+    assert "left in the state: 4 resources" in refused["notes"]
+    assert len(ops(refused)) == 3
 
 
 def test_a_failure_that_never_happens_is_not_passed(found: Mapping[str, Any]) -> None:

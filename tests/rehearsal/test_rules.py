@@ -93,6 +93,13 @@ def test_durations_carry_their_source(tmp_path: Path, monkeypatch: pytest.Monkey
     assert rules.types["a:b:D"].seconds is None
 
 
+def test_who_tries_again_does_so_as_documented() -> None:
+    assert rules_of("aws").attempts > rules_of("nowhere").attempts == 1
+    for package in (*PACKAGES, *without_sdk()):
+        rules = rules_of(package)
+        assert rules.attempts_source or rules.attempts == 1, f"{package}: no source says how often it tries"
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_rules_name_what_the_sdk_has(package: str) -> None:
     """Each type is one, and each input that replaces and each output is a property of it."""

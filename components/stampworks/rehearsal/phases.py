@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from stampworks.rehearsal import steps
 from stampworks.rehearsal.engine import Engine, EngineError, Ran, State
 from stampworks.rehearsal.recording import Recording
 from stampworks.rehearsal.result import CriticalPath, Phase, Rehearsal, Step
+from stampworks.rehearsal.rules import rules_of, token_of
 from stampworks.rehearsal.scenario import Failure, Scenario
 from stampworks.rehearsal.servers import Servers, packages
 from stampworks.rehearsal.stack import Stack, changed
@@ -154,12 +156,12 @@ def _failed(stage: Stage, failure: Failure) -> Phase:
     if not world.hit:
         _must(first, "up")
         return Phase(name, "unknown", f"never happened: none of {world.creates} creations is meant")
-    if failure.kind == "throttle":
-        notes = tuple(f"answered with `later` {failure.times} times: {steps.shown(urn)}" for urn in world.hit)
-        found = "the provider did not go on" if first.code else "the provider tried again, and went on"
-        return Phase(name, "fail" if first.code else "pass", found, (), (*notes, *first.errors))
+    refused = tuple(_refused(*each) for each in Counter(world.hit).items()) if failure.kind == "throttle" else ()
+    if refused and not first.code:
+        return Phase(name, "pass", "the provider tried again, and went on", (), refused)
     state = stage.engine.state()
     left = (
+        *refused,
         *first.errors,
         f"left in the state: {len(state.resources)} resources",
         *(f"was being created: {steps.shown(urn)}" for urn in state.pending),
@@ -175,6 +177,12 @@ def _failed(stage: Stage, failure: Failure) -> Phase:
         over = (f"there, and in no state: {orphan}" for orphan in orphans)
         return Phase(name, "fail", "the next up finishes, and leaves something over", done, (*left, *over))
     return Phase(name, "pass", "the next up finishes, with nothing twice", done, left)
+
+
+def _refused(urn: str, times: int) -> str:
+    rules = rules_of(token_of(urn).partition(":")[0])
+    said = rules.attempts_source or "for no rule says that it tries again"
+    return f"told {times} times to try later: {steps.shown(urn)}; attempts of its provider: {rules.attempts}, {said}"
 
 
 def _counted(done: tuple[Step, ...]) -> str:

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 import grpc
 
-from stampworks.rehearsal.rules import name_of, token_of
+from stampworks.rehearsal.rules import name_of, rules_of, token_of
 from stampworks.rehearsal.scenario import Failure
 from stampworks.wire.values import UNKNOWN, decode, secret_names
 
@@ -18,6 +18,8 @@ _SAID = {
     "stock-out": "rehearsed stock-out: there is no capacity for this now",
     "quota": "rehearsed quota: the account may have no more of these",
 }
+_PAUSE_S = 0.05
+"""After an attempt at what no latency is said of; a real provider waits longer each time, up to minutes."""
 _RECORDED = frozenset({"Create", "Update", "Read", "Delete", "Invoke", "Call"})
 
 
@@ -29,7 +31,7 @@ class World:
     """URN and id of each, in the order of creation."""
     creates: int = 0
     hit: list[str] = field(default_factory=list)
-    """The URNs whose creation met the failure."""
+    """The URN of each attempt at a creation that met the failure."""
 
 
 class Recording(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # at run time it is no generic type
@@ -72,9 +74,11 @@ class Recording(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # at run
         self.world.creates += 1
         token = token_of(request.urn)
         failure = self._failure if self._failure and self._failure.hits(self.world.creates, request.urn) else None
-        await asyncio.sleep(self._latency.get(token, 0))
-        if failure:
+        if failure and failure.kind == "throttle":
+            await self._throttled(failure.times, request.urn, context)
+        elif failure:
             self.world.hit.append(request.urn)
+        await asyncio.sleep(self._latency.get(token, 0))
         if failure and failure.kind in _SAID:
             await context.abort(grpc.StatusCode.UNKNOWN, _SAID[failure.kind])
         response = await create(request, context)
@@ -83,6 +87,16 @@ class Recording(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # at run
             self._failure = None
             self._kill()  # it is there, and nobody who would write that down
         return response
+
+    async def _throttled(self, times: int, urn: str, context: Any) -> None:
+        """Refuses so many attempts, or all that the provider makes."""
+        token = token_of(urn)
+        attempts = rules_of(token.partition(":")[0]).attempts
+        for _ in range(min(times, attempts)):
+            self.world.hit.append(urn)
+            await asyncio.sleep(self._latency.get(token, _PAUSE_S))
+        if times >= attempts:
+            await context.abort(grpc.StatusCode.UNKNOWN, "rehearsed throttle: told to try later until the last attempt")
 
     def _note(self, call: str, request: Any) -> None:
         token = getattr(request, "tok", "") or token_of(request.urn)

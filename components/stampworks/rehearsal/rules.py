@@ -74,6 +74,9 @@ class Rules:
     functions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     every: Mapping[str, Any] = field(default_factory=dict)
     """Outputs that every type of the package has."""
+    attempts: int = 1
+    """How often the provider tries what it is told to try later; once where nobody says that it tries again."""
+    attempts_source: Source | None = None
     version: str = ""
     """Of the plugin, for a package whose resources a program makes without its SDK."""
 
@@ -109,21 +112,20 @@ def rules_of(package: str) -> Rules:
     if not empty.file.is_file():
         return empty
     data = yaml.safe_load(empty.file.read_text())
+    tries = data.get("attempts") or {}
     return Rules(
         package,
         types={token: _rule(said, data) for token, said in (data.get("types") or {}).items()},
         functions=data.get("functions") or {},
         every=data.get("every") or {},
+        attempts=tries.get("count", 1),
+        attempts_source=_source(tries, data),
         version=str(data.get("version", "")),
     )
 
 
 def _rule(said: Mapping[str, Any], file: Mapping[str, Any]) -> Rule:
     takes = said.get("takes", {})
-
-    def source(path: str) -> Source:
-        return Source(f"{file['sources']}{path}", str(file["read"]))
-
     return Rule(
         id=said.get("id", "{digest}"),
         outputs=said.get("outputs", {}),
@@ -132,10 +134,14 @@ def _rule(said: Mapping[str, Any], file: Mapping[str, Any]) -> Rule:
         replaces_when=said.get("replaces_when", {}),
         replaces_when_smaller=frozenset(said.get("replaces_when_smaller", ())),
         counts=tuple(said.get("counts", ())),
-        source=source(said["source"]) if "source" in said else None,
+        source=_source(said, file),
         seconds=takes.get("seconds"),
-        seconds_source=source(takes["source"]) if takes else None,
+        seconds_source=_source(takes, file),
     )
+
+
+def _source(said: Mapping[str, Any], file: Mapping[str, Any]) -> Source | None:
+    return Source(f"{file['sources']}{said['source']}", str(file["read"])) if "source" in said else None
 
 
 def without_sdk() -> dict[str, str]:

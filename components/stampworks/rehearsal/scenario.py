@@ -43,7 +43,7 @@ class Failure:
     type: str = ""
     name: str = ""
     times: int = 1
-    """How often a throttled call is answered with "later"."""
+    """How many attempts at a throttled creation are answered with "later"."""
 
     def hits(self, number: int, urn: str) -> bool:
         if self.at is not None:
