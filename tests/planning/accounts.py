@@ -34,7 +34,7 @@ KNOWN: dict[str, Any] = {
     "reservations": [],
     "reservation_groups": [],
     "running": [],
-    "nodes": 0,
+    "node_addresses": 0,
     "described": [
         described("m7i.2xlarge", 8),
         described("p5.48xlarge", 192, 32, 32),

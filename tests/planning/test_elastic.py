@@ -208,7 +208,8 @@ def test_a_cluster_that_grew_by_itself_gives_an_empty_review() -> None:
     """How many nodes run is in facts at most, of what is left of a limit; the plan is the same."""
     plan = elastic()
     shrunk, grown = (
-        Facts(account=account(nodes=nodes, machine_limits=[{"name": FAMILY, "value": 10_000.0}])) for nodes in (8, 20)
+        Facts(account=account(node_addresses=nodes, machine_limits=[{"name": FAMILY, "value": 10_000.0}]))
+        for nodes in (8, 20)
     )
     base, head = (Side(name, plan, planning.rules(plan, facts, TODAY)) for name, facts in (("a", shrunk), ("b", grown)))
     it = reviewed("test", base, head)

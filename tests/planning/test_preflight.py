@@ -331,7 +331,7 @@ def test_a_limit_that_is_too_low() -> None:
             reservation("cr-2", total=9, own=False),
             reservation("cr-3", total=9, state="expired"),
         ],
-        "nodes": 16,
+        "node_addresses": 16,
     }
     [finding] = [each for each in said("quota", plan_of(), **facts) if each[0] == P]
     assert finding == (
@@ -575,16 +575,34 @@ def test_an_endpoint_that_is_missing() -> None:
 def test_a_subnet_that_is_full() -> None:
     """Of 17 nodes with the head, those that run have their addresses."""
     few = [{**SUBNETS[0], "free": 8}]
-    assert said("addresses.free", plan_of(), subnets=few, nodes=9, ways_out=["nat"]) == []
-    assert said("addresses.free", plan_of(), subnets=few, nodes=8, ways_out=["nat"]) == [
+    assert said("addresses.free", plan_of(), subnets=few, node_addresses=9, ways_out=["nat"]) == []
+    assert said("addresses.free", plan_of(), subnets=few, node_addresses=8, ways_out=["nat"]) == [
         (
             "",
             "fail",
             "network.cidr",
-            "subnet nodes has 8 addresses free, and 9 nodes may still come",
+            "subnet nodes has 8 addresses free, and nodes may still take 9",
             "take out of it what is not this cluster's, or take nodes out",
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "need"),
+    [
+        ({"network": {"card_addresses": True}}, 1 + 7 * 32),
+        ({"scheduler": {"kind": "kubernetes", "pods_per_node": 110}}, (2 + 7) * (1 + 112)),
+    ],
+    ids=["each card has one", "pods have prefixes"],
+)
+def test_a_node_takes_more_than_one_address(fields: dict[str, Any], need: int) -> None:
+    """As many as the plan has counted; what those that run have, and the pods on them, is not needed again."""
+    plan, held = plan_of(pool={"count": 7}, **fields), 33
+    room: dict[str, Any] = {"node_addresses": held, "ways_out": ["nat"]}
+    enough, few = ([{**SUBNETS[0], "free": need - held - short}] for short in (0, 1))
+    assert said("addresses.free", plan, subnets=enough, **room) == []
+    [told] = said("addresses.free", plan, subnets=few, **room)
+    assert told[3] == f"subnet nodes has {need - held - 1} addresses free, and nodes may still take {need - held}"
 
 
 def test_several_interfaces_with_a_public_address() -> None:
@@ -673,7 +691,7 @@ WHY = "ec2:Something: not permitted (UnauthorizedOperation)"
         ("services", "network.endpoints"),
         ("endpoints", "network.endpoints"),
         ("subnets", "addresses.free"),
-        ("nodes", "addresses.free"),
+        ("node_addresses", "addresses.free"),
         ("placement_groups", "quota"),
         ("spreads", "placement.near"),
         ("images", "image.there"),
@@ -698,10 +716,10 @@ def test_what_is_unknown_is_no_pass(fact: str, rule: str) -> None:
 @pytest.mark.parametrize(
     ("change", "said_"),
     [
-        ({"version": 2}, "its version is not 1"),
+        ({"version": 1}, "its version is not 2"),
         ({"offers": None}, "offers is either known, or there is a reason why not"),
         ({"readings": []}, "it does not say when offers was read"),
-        ({"nodes": "many"}, "Account.nodes: expected int, got 'many'"),
+        ({"node_addresses": "many"}, "Account.node_addresses: expected int, got 'many'"),
         ({"nonsense": 1}, "nonsense"),
         ({"reservations": [reservation(ends="soon")]}, "invalid literal"),
         ({"network_limits": [{"name": "x", "value": float("inf")}]}, "a limit is a number"),

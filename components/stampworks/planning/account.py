@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from stampworks.plan import from_dict
 
-VERSION: Final = 1
+VERSION: Final = 2
 DAYS_MAX: Final = 7
 """Others in an account start and stop nodes every day, and what was reserved ends: a week is about as long as a change
 waits for its review, and after it what was read says little."""
@@ -154,8 +154,8 @@ class Account:
     reservations: tuple[Reservation, ...] | None
     reservation_groups: tuple[ReservationGroup, ...] | None
     running: tuple[Running, ...] | None
-    nodes: int | None
-    """Of this cluster, that run."""
+    node_addresses: int | None
+    """Those that nodes of this cluster have, and their pods."""
     described: tuple[Described, ...] | None
     machine_limits: tuple[Limit, ...] | None
     network_limits: tuple[Limit, ...] | None

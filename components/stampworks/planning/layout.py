@@ -13,7 +13,7 @@ from stampworks.declaration import Network as Declared
 from stampworks.declaration import Storage as DeclaredStorage
 from stampworks.declaration.wording import alternatives, did_you_mean, only, shown
 from stampworks.names import fold
-from stampworks.plan import KEPT, STATE_DIRECTORY, Group, Leaf, Machine, Network, Node, Offer, Subnet, Volume
+from stampworks.plan import KEPT, STATE_DIRECTORY, Group, Leaf, Machine, Network, Node, Offer, Plan, Subnet, Volume
 from stampworks.planning import addresses
 from stampworks.planning.addresses import AddressMap
 from stampworks.planning.clouds.choices import Choices, Subnets
@@ -260,6 +260,13 @@ def taken_of(subnets: Sequence[Subnet], group: Group, card_addresses: bool) -> I
             yield subnet, 1
         elif subnet.name in rails:
             yield subnet, rail_addresses(machine)
+
+
+def taken_by(plan: Plan, group: Group) -> Iterator[tuple[Subnet, int]]:
+    """The same of a plan, with the pods that a node may run."""
+    pods = plan.network.pods
+    for subnet, each in taken_of(plan.network.subnets, group, plan.network.card_addresses):
+        yield subnet, each + (pods.node_addresses if pods and pods.subnet == subnet.name else 0)
 
 
 def _rails_of(group: Group) -> list[str]:

@@ -14,6 +14,7 @@ from stampworks.planning.account import Reservation, days_between, of_another, t
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.findings import Facts, Finding, Rule, Severity, Verdict
 from stampworks.planning.launching import MAKE_IMAGE
+from stampworks.planning.layout import NODES, taken_by
 
 READ = "`stampworks facts -s STACK` reads the account"
 LIMITS = "look the limit up in the console of Service Quotas"
@@ -420,20 +421,22 @@ def network_now(plan: Plan, facts: Facts) -> Iterator[Finding]:
         return
     try:
         subnets = {one.name: one for one in _known(facts, "subnets")}
-        ways, nodes = _known(facts, "ways_out"), int(_known(facts, "nodes"))
+        ways, held = _known(facts, "ways_out"), int(_known(facts, "node_addresses"))
     except Unread as unread:
         yield Finding("addresses.free", "unknown", f"what the network has now: {unread}", READ, "network.cidr")
         return
-    if (one := subnets.get("nodes")) is None:
+    if (one := subnets.get(NODES)) is None:
         return  # it was not made yet
-    coming = max(0, sum(group.count for group in plan.groups if group.launch) - nodes)
-    text = f"subnet nodes has {one.free} addresses free, and {counted(coming, 'node')} may still come"
+    started = [group for group in plan.groups if group.launch]
+    takes = [(group.count * each, subnet.name) for group in started for subnet, each in taken_by(plan, group)]
+    coming = max(0, sum(each for each, subnet in takes if subnet == NODES) - held)
+    text = f"subnet nodes has {one.free} addresses free, and nodes may still take {coming}"
     if coming <= one.free:
         yield Finding("addresses.free", "pass", text, "", "network.cidr")
     else:
         hint = "take out of it what is not this cluster's, or take nodes out"
         yield Finding("addresses.free", "fail", text, hint, "network.cidr")
-    several = [group.name for group in plan.groups if group.launch and len(group.launch.interfaces) > 1]
+    several = [group.name for group in started if group.launch and len(group.launch.interfaces) > 1]
     if one.public and several:
         named = ", ".join(several)
         text = f"subnet nodes gives public addresses, and what has several interfaces, as {named}, does not start in it"

@@ -15,14 +15,14 @@ from stampworks.physics.bounds import figure
 from stampworks.physics.checkpoints import write_seconds
 from stampworks.physics.failures import goodput, mtbf_range_hours
 from stampworks.physics.memory import GIB
-from stampworks.plan import CLIENTS, Group, Plan, Storage, Subnet, declared_pools
+from stampworks.plan import CLIENTS, Group, Plan, Storage, declared_pools
 from stampworks.planning import file_systems, launching, model, preflight, storage
 from stampworks.planning.addons import DRIVER, GPU_OPERATOR, addons
 from stampworks.planning.addresses import MANAGEMENT, AddressMap
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.cost import BOUGHT_BEFORE, MONTH_HOURS, NoPrice, by_use, cost, price_of, price_of_storage
 from stampworks.planning.findings import Facts, Finding, Rule, Severity, Verdict
-from stampworks.planning.layout import joined_nodes, taken_of
+from stampworks.planning.layout import joined_nodes, taken_by
 from stampworks.planning.managed import managed
 from stampworks.planning.queues import queues
 
@@ -106,7 +106,7 @@ def addresses(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (
                 f"{subnet.needed} needed now, {'1 address' if each == 1 else f'{each} addresses'} a node",
                 "network.cidr",
             )
-            for subnet, each in _taken(plan, pool)
+            for subnet, each in taken_by(plan, pool)
             if subnet.room is not None
         ]
         if any(node.address for node in pool.nodes):
@@ -140,13 +140,6 @@ def _of_slot(plan: Plan, pool: Group) -> tuple[int, str, str]:
     room = cut.capacity(plan.groups.index(pool))
     full = f"its part of each network is full: {room} addresses, so that no pool's growth moves another"
     return room - pool.count, full, "network.cidr"
-
-
-def _taken(plan: Plan, pool: Group) -> Iterator[tuple[Subnet, int]]:
-    """The subnets that a node of a pool is in, and what it takes of each."""
-    pods_ = plan.network.pods
-    for subnet, each in taken_of(plan.network.subnets, pool, plan.network.card_addresses):
-        yield subnet, each + (pods_.node_addresses if pods_ and pods_.subnet == subnet.name else 0)
 
 
 def pods(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (its answer is in the plan)

@@ -181,7 +181,28 @@ def test_what_others_run(aws: Simulated, declared: Path, facts: Call) -> None:
     facts()
     found = account(declared)
     assert [(one.instance_type, one.spot, one.count) for one in found.running or ()] == [("p5.48xlarge", False, 3)]
-    assert found.nodes == 2
+    assert found.node_addresses == 2
+
+
+def test_what_nodes_take_of_their_subnet(
+    aws: Simulated, declared: Path, facts: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On each of their interfaces, an interface of EFA alone having none; and the prefixes that EKS has for pods."""
+    own = {"PrivateIpAddresses": [{"PrivateIpAddress": "10.77.0.4"}]}
+    pods = {**own, "Ipv4Prefixes": [{"Ipv4Prefix": "10.77.0.16/28"}, {"Ipv4Prefix": "10.77.0.32/28"}]}
+    cluster = [{"Key": "stampworks:cluster", "Value": "test"}]
+    node = {"InstanceId": "i-1", "InstanceType": "p5.48xlarge", "Tags": cluster}
+    there = [{**node, "NetworkInterfaces": nics} for nics in ([pods, own], [own, {"PrivateIpAddresses": []}])]
+
+    def ask(self: Api, action: str, **parameters: Any) -> dict[str, Any]:
+        if action == "ec2:DescribeInstances":
+            return {"Reservations": [{"Instances": [*there, {**node, "Tags": []}]}]}
+        return asked(self, action, **parameters)
+
+    asked = Api.ask
+    monkeypatch.setattr(Api, "ask", ask)
+    facts()
+    assert account(declared).node_addresses == 2 + 2 * 16 + 1
 
 
 def test_the_network_that_is_there(aws: Simulated, declared: Path, facts: Call) -> None:

@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from ipaddress import IPv4Network
 from typing import Any
 
 from stampworks.clouds.aws.facts import images
@@ -13,7 +14,7 @@ from stampworks.clouds.aws.session import Api, UnansweredError
 from stampworks.clouds.aws.tags import CLUSTER, GROUP, PLACES
 from stampworks.plan import Plan
 
-VERSION = 1
+VERSION = 2
 WHO = "sts:GetCallerIdentity"
 _THERE = ["pending", "running", "stopping", "shutting-down"]
 """The states in which a node counts against a limit."""
@@ -145,6 +146,13 @@ def _running(asked: Asked) -> list[dict[str, Any]]:
             key = (each["InstanceType"], each.get("InstanceLifecycle") == "spot")
             counts[key] = counts.get(key, 0) + 1
     return [{"instance_type": name, "spot": spot, "count": counts[name, spot]} for name, spot in sorted(counts)]
+
+
+def _node_addresses(asked: Asked) -> int:
+    """Of all their interfaces, with the whole prefixes that EKS takes for pods."""
+    nics = [nic for node in asked.nodes for nic in node.get("NetworkInterfaces", ())]
+    prefixes = [IPv4Network(each["Ipv4Prefix"]) for nic in nics for each in nic.get("Ipv4Prefixes", ())]
+    return sum(len(nic.get("PrivateIpAddresses", ())) for nic in nics) + sum(each.num_addresses for each in prefixes)
 
 
 def _described(asked: Asked) -> list[dict[str, Any]]:
@@ -279,7 +287,7 @@ FACTS: tuple[Fact, ...] = (
     Fact("reservations", ("ec2:DescribeCapacityReservations", "ec2:DescribeInstances"), _reservations),
     Fact("reservation_groups", ("resource-groups:ListGroupResources",), _reservation_groups),
     Fact("running", ("ec2:DescribeInstances",), _running),
-    Fact("nodes", ("ec2:DescribeInstances",), lambda asked: len(asked.nodes)),
+    Fact("node_addresses", ("ec2:DescribeInstances",), _node_addresses),
     Fact("described", ("ec2:DescribeInstanceTypes",), _described),
     Fact("machine_limits", ("servicequotas:ListServiceQuotas",), _limits("ec2")),
     Fact("network_limits", ("servicequotas:ListServiceQuotas",), _limits("vpc")),
