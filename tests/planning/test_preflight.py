@@ -166,6 +166,7 @@ def test_one_zone_for_all_that_have_to_be_in_it() -> None:
 
 RESERVED = {"purchase": "reserved", "reservation": "cr-1"}
 BLOCK = {"purchase": "block", "reservation": "cr-1"}
+ARN = "arn:aws:resource-groups:us-east-1:123456789012:group/ours"
 WRONG: list[tuple[dict[str, str], dict[str, Any], str, str, str]] = [
     (
         RESERVED,
@@ -192,7 +193,7 @@ WRONG: list[tuple[dict[str, str], dict[str, Any], str, str, str]] = [
         RESERVED,
         {"available": 3, "ours": 8},
         "count",
-        "cr-1 has 11 of 16 nodes left for pool gpu, which has 16",
+        "cr-1 has 11 of 16 nodes left, and pool gpu has 16",
         "stop what else runs in it, or write count: 11",
     ),
     (
@@ -300,15 +301,69 @@ def test_a_way_to_buy_that_is_tried_later() -> None:
     assert said("purchase.reservation", plan, reservations=[reservation()]) == []
 
 
+def pools(*declared: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"name": f"gpu{number}", "machine": "p5", "zone": "us-east-1a", **each}
+        for number, each in enumerate(declared, start=1)
+    ]
+
+
+def test_pools_that_share_a_reservation() -> None:
+    """None of them has it alone, and what runs in it is of all of them."""
+    plan = plan_of(pools=pools({"count": 12, **RESERVED}, {"count": 12, **RESERVED}, {"count": 12}))
+    both = "12 (gpu1) + 12 (gpu2) = 24 start in it"
+    assert said("purchase.reservation", plan, reservations=[reservation(total=16)]) == [
+        (name, "fail", place, f"cr-1 is for 16 nodes, and {both}", "take nodes out, or reserve 8 more")
+        for name, place in (("gpu1", "pools[0].count"), ("gpu2", "pools[1].count"))
+    ]
+    busy = reservation(total=24, available=11, ours=12)
+    assert [each[3:] for each in said("purchase.reservation", plan, reservations=[busy])] == [
+        (f"cr-1 has 23 of 24 nodes left, and {both}", "stop what else runs in it, or take nodes out")
+    ] * 2
+    fine = reservation(total=24, available=12, ours=12)
+    assert said("purchase.reservation", plan, reservations=[fine]) == []
+
+
+def test_a_pool_in_a_part_of_what_another_one_has() -> None:
+    """A group has its reservations' room, and less where somebody starts in one of them."""
+    groups = [{"name": ARN, "reservations": ["cr-1", "cr-2"]}]
+    plan = plan_of(pools=pools({"count": 8, **RESERVED}, {"count": 10, "purchase": "reserved", "reservation": ARN}))
+    halves = [reservation("cr-1", total=8), reservation("cr-2", total=8)]
+    [told] = said("purchase.reservation", plan, reservations=halves, reservation_groups=groups)
+    assert told[0::3] == ("gpu2", f"{ARN} is for 16 nodes, and 8 (gpu1) + 10 (gpu2) = 18 start in it")
+    unread = said("purchase.reservation", plan, unknown={"reservation_groups": WHY}, reservations=halves)
+    assert [each[:2] for each in unread] == [("gpu1", "unknown"), ("gpu2", "unknown")]
+
+
+def test_a_way_that_is_tried_later_takes_what_starts_with_the_work() -> None:
+    """Beside what is there first: nodes that always run are bought otherwise."""
+    elastic = {"count": 16, "count_min": 4, "fallbacks": [RESERVED]}
+    plan = plan_of(pools=pools(elastic, {"count": 4, **RESERVED}))
+    assert said("purchase.reservation", plan, reservations=[reservation(total=16)]) == []
+    assert said("purchase.reservation", plan, reservations=[reservation(total=15)]) == [
+        (
+            "gpu1",
+            "warn",
+            "pools[0].fallbacks[0].reservation",
+            "cr-1 is for 15 nodes, and 4 (gpu2) + 12 (gpu1 reserved cr-1) = 16 start in it",
+            "take this way out, or reserve 1 more",
+        )
+    ]
+    assert said("purchase.reservation", plan_of(pools=pools(elastic)), reservations=[reservation(total=12)]) == []
+    again = {**elastic, **RESERVED, "fallbacks": [{"purchase": "reserved", "reservation": ARN}]}
+    groups = [{"name": ARN, "reservations": ["cr-1"]}]
+    facts: dict[str, Any] = {"reservations": [reservation()], "reservation_groups": groups}
+    assert said("purchase.reservation", plan_of(pools=pools(again)), **facts) == []
+
+
 def test_a_group_of_reservations() -> None:
     """Together they are large enough, or not."""
-    arn = "arn:aws:resource-groups:us-east-1:123456789012:group/ours"
-    plan = plan_of(pool={"purchase": "reserved", "reservation": arn})
-    groups = [{"name": arn, "reservations": ["cr-1", "cr-2"]}]
+    plan = plan_of(pool={"purchase": "reserved", "reservation": ARN})
+    groups = [{"name": ARN, "reservations": ["cr-1", "cr-2"]}]
     both = [reservation("cr-1", total=8), reservation("cr-2", total=8), reservation("cr-3", total=8)]
     assert said("purchase.reservation", plan, reservations=both, reservation_groups=groups) == []
     [small] = said("purchase.reservation", plan, reservations=both[1:], reservation_groups=groups)
-    assert small[3] == f"{arn} is for 8 nodes, and pool gpu has 16"
+    assert small[3] == f"{ARN} is for 8 nodes, and pool gpu has 16"
 
 
 def test_a_reservation_that_will_be_too_small() -> None:

@@ -100,28 +100,30 @@ def _write_zone(zones: Set[str]) -> str:
 def reservations(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Whether what was bought before is what the nodes need: their machine, their zone, enough of it, now."""
     for place, pool in _launched(plan):
-        for index, way in enumerate(pool.offers):
+        for index, way in enumerate(_ways(pool)):
             if way.reservation:
-                bought = replace(pool, purchase=way.purchase, reservation=way.reservation)
-                yield from _reserved(plan, bought, place, f"{place}.fallbacks[{index - 1}]" if index else place, facts)
+                where = f"{place}.fallbacks[{index - 1}]" if index else place
+                yield from _reserved(plan, pool, way, place, where, facts)
 
 
-def _reserved(plan: Plan, pool: Group, place: str, way: str, facts: Facts) -> Iterator[Finding]:
+def _reserved(plan: Plan, pool: Group, way: Group, place: str, where: str, facts: Facts) -> Iterator[Finding]:
     """What is wrong with one way to buy is a no for the first, and a warning for those that are tried after it."""
+    id_, bought_so = "purchase.reservation", replace(way, name=pool.name)
+    found: list[tuple[str, str, str, Severity]] = []
     try:
-        bought = _bought(pool, facts)
+        bought = _bought(way, facts)
+        found += _of_reservations(plan, bought_so, bought, facts)
+        members = _sharing(plan, pool, way, facts)
+        found += _of_room(pool, way, members, _usable(way, facts))
     except Unread as unread:
-        text = f"whether {pool.reservation} of pool {pool.name} has room for it, and when it ends: {unread}"
-        yield Finding("purchase.reservation", "unknown", text, READ, f"{way}.reservation", subject=pool.name)
-        return
-    found = [*_of_reservations(plan, pool, bought, facts)]
+        text = f"whether {way.reservation} of pool {pool.name} has room for it, and when it ends: {unread}"
+        yield Finding(id_, "unknown", text, READ, f"{where}.reservation", subject=pool.name)
+    else:
+        if not found:
+            yield Finding(id_, "pass", _room(pool, way, members, bought), "", f"{where}.reservation", subject=pool.name)
     for field, text, hint, severity in found:
-        where = f"{way if field in ('purchase', 'reservation') else place}.{field}"
-        least: Severity = severity if way == place else "warning"
-        yield Finding("purchase.reservation", "fail", text, hint, where, least, pool.name)
-    if not found:
-        text = _room(pool, bought)
-        yield Finding("purchase.reservation", "pass", text, "", f"{way}.reservation", subject=pool.name)
+        at = f"{where if field in ('purchase', 'reservation') else place}.{field}"
+        yield Finding(id_, "fail", text, hint, at, severity if way is pool else "warning", pool.name)
 
 
 def _bought(pool: Group, facts: Facts) -> list[Reservation]:
@@ -143,15 +145,49 @@ def _of_reservations(
         return
     for one in bought:
         yield from _of_one(plan, pool, one, facts)
-    usable = [one for one in bought if one.state in ("active", *COMING) and one.instance_type == _type(pool)]
+
+
+def _usable(way: Group, facts: Facts) -> list[Reservation]:
+    """What its nodes start in, now or when that begins."""
+    alive = [one for one in _bought(way, facts) if one.state in ("active", *COMING)]
+    return [one for one in alive if one.instance_type == _type(way)]
+
+
+def _sharing(plan: Plan, pool: Group, way: Group, facts: Facts) -> list[Group]:
+    """All that start in the same capacity, or in a part of it, as each pool is bought first. Where this way is tried
+    later it is the last of them, and of its own pool there is what always runs."""
+    firsts = [group for _, group in _launched(plan) if group.reservation]
+    if way is not pool:
+        firsts = [replace(each, count=each.count_min) if each is pool else each for each in firsts]
+    here = {one.id for one in _usable(way, facts)}
+    taken = [{one.id for one in _usable(each, facts)} for each in firsts]
+    there = [each for each, ids in zip(firsts, taken, strict=True) if each.count and ids and ids <= here]
+    return there if way is pool else [*there, way]
+
+
+def _of_room(
+    pool: Group, way: Group, members: Sequence[Group], usable: Sequence[Reservation]
+) -> Iterator[tuple[str, str, str, Severity]]:
+    """Whether all that start in it have room, now and at all."""
+    need, told, name = sum(each.count for each in members), _told(pool, members), way.reservation
     total = sum(one.total for one in usable)
     left = sum(one.available + one.ours if one.state == "active" else one.total for one in usable)
-    if usable and total < pool.count:
-        text = f"{pool.reservation} is for {counted(total, 'node')}, and pool {pool.name} has {pool.count}"
-        yield "count", text, f"write count: {total}, or reserve {pool.count - total} more", "error"
-    elif usable and left < pool.count:
-        text = f"{pool.reservation} has {left} of {total} nodes left for pool {pool.name}, which has {pool.count}"
-        yield "count", text, f"stop what else runs in it, or write count: {left}", "error"
+    fewer = f"write count: {min(total, left)}" if [*members] == [pool] else "take nodes out"
+    field, instead = ("count", fewer) if way is pool else ("reservation", "take this way out")
+    if usable and total < need:
+        text = f"{name} is for {counted(total, 'node')}, and {told}"
+        yield field, text, f"{instead}, or reserve {need - total} more", "error"
+    elif usable and left < need:
+        text = f"{name} has {left} of {total} nodes left, and {told}"
+        yield field, text, f"stop what else runs in it, or {instead}", "error"
+
+
+def _told(pool: Group, members: Sequence[Group]) -> str:
+    """How many nodes start in the same capacity."""
+    if [*members] == [pool]:
+        return f"pool {pool.name} has {pool.count}"
+    parts = " + ".join(f"{each.count} ({each.name})" for each in members)
+    return f"{parts} = {sum(each.count for each in members)} start in it"
 
 
 def _of_one(plan: Plan, pool: Group, one: Reservation, facts: Facts) -> Iterator[tuple[str, str, str, Severity]]:
@@ -191,10 +227,10 @@ def _of_time(pool: Group, one: Reservation, facts: Facts) -> Iterator[tuple[str,
         yield "reservation", text, "save what runs in it, and buy another one, or extend it", "warning"
 
 
-def _room(pool: Group, bought: Sequence[Reservation]) -> str:
+def _room(pool: Group, way: Group, members: Sequence[Group], bought: Sequence[Reservation]) -> str:
     total, ends = sum(one.total for one in bought), [one.ends for one in bought if one.ends]
     until = f", until {min(ends)}" if ends else ""
-    return f"{pool.reservation} has {counted(total, 'node')}, and pool {pool.name} {pool.count}{until}"
+    return f"{way.reservation} is for {counted(total, 'node')}, and {_told(pool, members)}{until}"
 
 
 def machine_limits(plan: Plan, facts: Facts) -> Iterator[Finding]:
