@@ -12,7 +12,7 @@ from stampworks.amounts import counted
 from stampworks.plan import ENDS_SOON_DAYS, Group, Plan, declared_pools
 from stampworks.planning.account import Reservation, days_between, of_another, too_old
 from stampworks.planning.clouds import CLOUDS
-from stampworks.planning.findings import Facts, Finding, Rule, Severity, Verdict
+from stampworks.planning.findings import Facts, Finding, Rule, Severity
 from stampworks.planning.launching import MAKE_IMAGE
 from stampworks.planning.layout import NODES, taken_by
 
@@ -379,10 +379,11 @@ def _piece(
     text += f"; the limit is {values[limit]:.0f}, and {taken} are taken{' in all zones' * (counts == 'gateways')}"
     if need <= left:
         return Finding("quota", "pass", text, "", subject=limit)
-    # gateways are counted in all zones and limited in each: too many of them may be elsewhere
-    verdict: Verdict = "unknown" if counts == "gateways" else "fail"
+    if counts == "gateways":  # they are counted in all zones and limited in each: too many of them may be elsewhere
+        hint = f"look up how many of them are in {plan.network.zone or 'the zone of the nodes'}: no others count"
+        return Finding("quota", "unknown", text, hint, place, subject=limit)
     hint = "delete those that nobody uses" if fixed else f"ask the cloud for {need - left} more"
-    return Finding("quota", verdict, text, hint, place, subject=limit)
+    return Finding("quota", "fail", text, hint, place, subject=limit)
 
 
 def interfaces(plan: Plan, facts: Facts) -> Iterator[Finding]:
