@@ -30,6 +30,7 @@ def write_lock(arguments: argparse.Namespace) -> int:
     from stampworks.declaration import Lock, LockedImage, displayed, load_file, lock_file, lock_text, read_lock
     from stampworks.paths import write_whole
     from stampworks.planning import plan
+    from stampworks.planning.launching import MAKE_IMAGE
 
     declared = accounts.declared_file(arguments)
     source = load_file(declared, locked=False)
@@ -39,12 +40,16 @@ def write_lock(arguments: argparse.Namespace) -> int:
         raise exits.CliError(
             f"{displayed(declared)}: {planned.cloud} publishes no images to look up", "it needs no lock"
         )
-    found = _looked_up(source, planned, users)
-    images = {parameter: LockedImage(one.id, one.name, one.created) for parameter, one in found.items()}
     try:
         before = read_lock(declared)
     except DeclarationError:  # whatever it says, it is written anew
         before = Lock()
+    if before.made_with:
+        what = f"its images were made with release {before.made_with}, and published ones would take their place"
+        hint = f"{MAKE_IMAGE}; or delete the file to look up published ones"
+        raise exits.CliError(f"{displayed(file)}: {what} on every node", hint)
+    found = _looked_up(source, planned, users)
+    images = {parameter: LockedImage(one.id, one.name, one.created) for parameter, one in found.items()}
     after = Lock(planned.region, images)
     if after != before or not file.exists():
         write_whole(file, lock_text(after))

@@ -138,6 +138,26 @@ def test_another_region(aws: Simulated, declared: Path, lock: Call) -> None:
     assert image in (declared.parent / "test.lock.json").read_text()
 
 
+def test_a_lock_of_ones_own_images_is_left_alone(aws: Simulated, declared: Path, lock: Call) -> None:
+    """Else the next `up` would give every node the distribution's. Nobody is asked what is newer."""
+    file = declared.parent / "test.lock.json"
+    published(aws, "debian", 2)
+    lock()
+    text = json.dumps({**json.loads(file.read_text()), "made_with": "2026.11"})
+    file.write_text(text)
+    assert lock() == (
+        2,
+        "",
+        "test.lock.json: its images were made with release 2026.11, and published ones would take their "
+        "place on every node\n"
+        "  hint: make an image that has the release, and lock that, as docs/aws.md says; or delete the file to look up "
+        "published ones\n",
+    )
+    assert file.read_text() == text
+    file.unlink()
+    assert lock()[0] == 0
+
+
 def test_a_lock_that_is_broken_is_written_anew(aws: Simulated, declared: Path, lock: Call) -> None:
     published(aws, "debian", 2)
     (declared.parent / "test.lock.json").write_text("{")
