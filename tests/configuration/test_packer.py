@@ -28,12 +28,12 @@ BY_HAND = {"packages_source", "subnet", "instance_profile"}
 
 @pytest.fixture
 def plan(case_of: Callable[..., Case]) -> Plan:
-    """A plan whose images were looked up."""
+    """A plan whose nodes boot an image of one's own."""
     made = case_of(cloud="aws", region="us-east-1", pools=POOLS)[0]
     head = made.controller
     assert head.launch is not None
-    looked_up = dataclasses.replace(head, launch=dataclasses.replace(head.launch, image=IMAGE))
-    return dataclasses.replace(made, groups=(looked_up, *made.groups[1:]))
+    own = dataclasses.replace(head, launch=dataclasses.replace(head.launch, image=IMAGE, prepared=True))
+    return dataclasses.replace(made, groups=(own, *made.groups[1:]))
 
 
 def template() -> dict[str, Any]:
@@ -58,6 +58,17 @@ def test_the_template_names_what_there_is() -> None:
     node = template()["source"]["amazon-ebs"]["node"]
     assert (node["ssh_interface"], node["associate_public_ip_address"]) == ("session_manager", False)
     assert (node["encrypt_boot"], node["metadata_options"]["http_tokens"]) == (True, "required")
+
+
+def test_the_builder_starts_from_what_is_published(plan: Plan) -> None:
+    """Whatever nodes boot now: no image is made on top of one that was made."""
+    variables = configuration.packer_variables(plan)
+    assert variables["published_image"] == "/aws/service/debian/release/13/latest/amd64"
+    assert IMAGE not in json.dumps(variables)
+    [looked_up] = template()["data"]["amazon-parameterstore"].items()
+    assert looked_up == ("published", {"region": "${var.region}", "name": "${var.published_image}"})
+    source = template()["source"]["amazon-ebs"]["node"]["source_ami"]
+    assert source == "${data.amazon-parameterstore.published.value}"
 
 
 def test_the_builder_gets_the_roles_of_the_release(plan: Plan) -> None:
@@ -126,8 +137,11 @@ def test_writing_the_variables(plan: Plan, tmp_path: Path, capsys: pytest.Captur
 
 
 def test_no_image_to_start_from(case_of: Callable[..., Case], tmp_path: Path) -> None:
-    """It was not looked up, or the cloud makes its nodes' image by itself."""
-    for plan, _ in (case_of(), case_of(cloud="aws", region="us-east-1", pools=POOLS)):
-        with pytest.raises(exits.CliError, match="there is no image yet that this one could be made from"):
-            image.for_packer(plan, tmp_path / "image.json")
+    """Where nodes start from none, or nothing starts nodes."""
+    with pytest.raises(exits.CliError) as error:
+        image.for_packer(case_of()[0], tmp_path / "image.json")
+    assert str(error.value) == (
+        "local: no image is published that this one could be made from\n"
+        "  hint: --packer is for a cloud that starts nodes from an image"
+    )
     assert not list(tmp_path.glob("*.json"))

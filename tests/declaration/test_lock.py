@@ -106,8 +106,14 @@ def test_the_image_of_another_release(tmp_path: Path) -> None:
 
 def test_the_lock_of_another_region(tmp_path: Path) -> None:
     """Each region has images of its own."""
-    text = refusal(locked(tmp_path, json.dumps({**LOCK, "region": "us-west-2"})))
-    assert "region: the images were looked up in us-west-2, and each region has its own" in text
+    other = {**LOCK, "region": "us-west-2"}
+    problem = "region: the images were looked up in us-west-2, and each region has its own"
+    text = " ".join(refusal(locked(tmp_path, json.dumps(other))).split())
+    assert problem in text
+    assert "hint: `stampworks lock -s STACK` looks its images up again" in text
+    own = " ".join(refusal(locked(tmp_path, json.dumps({**other, "made_with": newest_release()}))).split())
+    assert problem in own
+    assert "hint: make an image that has the release, and lock that, as docs/aws.md says" in own
 
 
 @pytest.mark.parametrize(

@@ -41,9 +41,9 @@ def for_packer(plan: Plan, file: Path) -> int:
     from stampworks.planning.launching import elsewhere
 
     variables = configuration.packer_variables(plan)
-    if not variables["source_image"]:
-        hint = "run stampworks lock first, which looks up what the cloud publishes" if plan.region else ""
-        raise exits.CliError(f"{plan.cloud}: there is no image yet that this one could be made from", hint)
+    if not variables["published_image"]:
+        what = f"{plan.cloud}: no image is published that this one could be made from"
+        raise exits.CliError(what, "--packer is for a cloud that starts nodes from an image")
     file.write_text(json.dumps(variables, indent=2) + "\n", encoding="utf-8")
     template = configuration.playbooks_dir() / "packer" / f"{plan.cloud}.pkr.json"
     print(f"{file}: packer build -var-file={file} {template}")

@@ -15,9 +15,10 @@ BUILDER = Roster("image", "", (), "", "", ())
 
 
 def packer_variables(plan: Plan) -> dict[str, Any]:
-    """The builder's groups and variables, the image that it starts from, and what the new one is called by.
+    """The builder's groups and variables, where the image is published that it starts from, and what the new one is
+    called by. What the lock has may be an image that was made of this one.
 
-    All of it follows from plan and playbooks: the same digest, the same image.
+    All of it follows from plan and playbooks: the same digest, and the same goes on top.
     """
     release, content = plan.release, install_digest()
     builder = image_inventory(release, BUILDER, "", content)["all"]
@@ -28,7 +29,7 @@ def packer_variables(plan: Plan) -> dict[str, Any]:
         "release": release.name,
         "digest": hashlib.sha256(json.dumps([to_dict(release), content]).encode()).hexdigest()[:16],
         "region": plan.region,
-        "source_image": launch.image if launch else "",
+        "published_image": launch.published_image if launch else "",
         "user": launch.user if launch else "",
         "root_device": launch.root_device if launch else "",
         "groups": list(builder["children"]),

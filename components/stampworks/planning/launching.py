@@ -35,7 +35,7 @@ def launched(
     how, lock = choices.launches, source.lock
     if lock.region not in ("", source.sound.region):
         problem = f"the images were looked up in {lock.region}, and each region has its own"
-        notes.problem("region", problem, AGAIN)
+        notes.problem("region", problem, MAKE_IMAGE if lock.made_with else AGAIN)
     if lock.made_with not in ("", release.name):
         problem = (
             f"the images of the lock were made with release {lock.made_with}, and nodes are to have {release.name}"
