@@ -262,11 +262,35 @@ def test_nodes_that_eks_cannot_have_are_refused() -> None:
     ]
 
 
+METADATA = "instanceMetadataTags"
+
+
+def test_only_nodes_that_start_with_the_work_read_their_tags() -> None:
+    """By these they learn who they are. Where nodes may, AWS takes fewer names, and not those of EKS's own tags; what
+    they configure themselves with has none, for S3 takes few on an object."""
+    recorder, _ = stamp(on_aws({"count_min": 1, "fallbacks": [{"purchase": "spot"}]}))
+    templates = {name: args.inputs for (kind, name), args in recorder.seen.items() if kind == "LaunchTemplate"}
+    assert {name: inputs["metadataOptions"][METADATA] for name, inputs in templates.items()} == {
+        "test-gpu": "disabled",
+        "test-gpu.0": "enabled",
+        "test-gpu.1": "enabled",
+    }
+    assert recorder.inputs("Instance", "test-head")["metadataOptions"][METADATA] == "disabled"
+    assert "tags" not in recorder.inputs("BucketObjectv2", "test-bundle")
+    eks, _ = stamp(on_eks({}))
+    launched = [args.inputs for (kind, _), args in eks.seen.items() if kind == "LaunchTemplate"]
+    assert [inputs["metadataOptions"][METADATA] for inputs in launched] == ["disabled"] * 2
+
+
 def on_eks(pool: dict[str, Any], *more: dict[str, Any]) -> Plan:
+    return on_aws(pool, *more, scheduler={"kind": "kubernetes"})
+
+
+def on_aws(pool: dict[str, Any], *more: dict[str, Any], **fields: Any) -> Plan:
     """With images that somebody has looked up."""
     gpu = {"name": "gpu", "machine": "p5", "count": 4, "zone": "us-east-1a", **pool}
     declared = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": [gpu, *more]}
-    made = plan(load_value({**declared, "scheduler": {"kind": "kubernetes"}}, "test"))
+    made = plan(load_value({**declared, **fields}, "test"))
     groups = [
         dataclasses.replace(group, launch=group.launch and dataclasses.replace(group.launch, image="ami-1"))
         for group in made.groups

@@ -8,7 +8,7 @@ from ipaddress import IPv4Network
 
 from stampworks import catalog
 from stampworks.declaration import AGAIN, Declaration, Source
-from stampworks.plan import Egress, Group, Launch, Network, Plan, Release, Software, Subnet
+from stampworks.plan import Egress, Group, Launch, Network, Plan, Release, Software, Subnet, Tag
 from stampworks.planning.clouds.choices import Choices, Launches, Subnets
 from stampworks.planning.findings import Facts, Finding
 from stampworks.planning.hardware import KERNEL, SLURM
@@ -47,6 +47,22 @@ def launched(
         _launched(group, release, source, how, managed, notes) if group.role != "scheduling only" else group
         for group in groups
     )
+
+
+def tagged(declaration: Declaration, groups: Sequence[Group], choices: Choices, notes: Notes) -> tuple[Tag, ...]:
+    """What is on all that the cloud makes: it makes nothing that has too many, and starts no node with a wrong one."""
+    tags, how = tuple(Tag(each.name, each.value) for each in declaration.tags), choices.launches
+    if how is None:
+        return tags
+    if (over := len(tags) - how.tags_max) > 0:
+        problem = f"there are {len(tags)} tags, and room for {how.tags_max}: {how.tags_why}"
+        notes.problem("tags", problem, f"take {over} out")
+    if elastic := ", ".join(group.name for group in groups if group.elastic):
+        for index, tag in enumerate(tags):
+            if wrong := " ".join(sorted({*tag.name} & {*how.tags_unread})):
+                problem = f"nodes of {elastic} that start with the work read their own tags, and none can have {wrong}"
+                notes.problem(f"tags[{index}].name", f"{problem} in its name", f"write it without {wrong}")
+    return tags
 
 
 def elsewhere(release: Release) -> Iterator[tuple[Software, str]]:
@@ -189,5 +205,7 @@ def images(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
         what = f"release {plan.release.name} has {brought[0]} of its own, and nodes boot the distribution's image"
         yield Finding(PREPARED, "fail", what, MAKE_IMAGE, "release")
     elif unknown := [each.name for each, _ in elsewhere(plan.release)]:
-        what = f"nodes boot the distribution's image, which knows no repository with the packages of {', '.join(unknown)}"
+        what = (
+            f"nodes boot the distribution's image, which knows no repository with the packages of {', '.join(unknown)}"
+        )
         yield Finding(PREPARED, "fail", what, MAKE_IMAGE, "release")

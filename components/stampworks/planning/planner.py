@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stampworks.declaration import Declaration, Source
-from stampworks.plan import BUDGET_MINUTES, PLAN_VERSION, Budget, Group, Plan, Proof, Roll, Tag, User
+from stampworks.plan import BUDGET_MINUTES, PLAN_VERSION, Budget, Group, Plan, Proof, Roll, User
 from stampworks.planning import (
     expectations,
     extras,
@@ -79,7 +79,7 @@ def draft(source: Source) -> tuple[Plan, Notes]:
         storage=planned_storage,
         scheduler=planned_scheduler,
         users=step(lambda: tuple(User(each.name, each.uid, each.accounts) for each in declaration.users)),
-        tags=step(lambda: tuple(Tag(each.name, each.value) for each in declaration.tags)),
+        tags=step(lambda: launching.tagged(declaration, started, choices, notes)),
         budget=step(lambda: _budget(declaration, choices, notes)),
         logs=planned_logs,
         extras=step(lambda: extras.build(declaration)),

@@ -102,6 +102,14 @@ def test_nothing_is_public(rehearsed: Rehearsed) -> None:
         assert {(each["httpTokens"], each["httpPutResponseHopLimit"]) for each in launched} == {("required", 1)}
 
 
+def test_no_node_reads_its_tags(rehearsed: Rehearsed) -> None:
+    """AWS would start none of EKS, whose own tags have names that no metadata service tells; elastic ones do."""
+    for there in (rehearsed, rehearsed.with_changes()):
+        machines = [each for each in there.of("Instance") if "engine" not in each]
+        launched = [each["metadataOptions"] for each in (*machines, *there.of("LaunchTemplate"))]
+        assert {each["instanceMetadataTags"] for each in launched} == {"disabled"}
+
+
 def test_no_secret_is_in_the_state_in_clear(rehearsed: Rehearsed, plan: Plan) -> None:
     """In a rehearsal all of them are one text, and whoever holds one has it encrypted."""
     resources = json.loads(rehearsed.state)["deployment"]["resources"]
@@ -403,6 +411,10 @@ def test_elastic_nodes_start_from_templates_of_their_own(rehearse: Rehearse) -> 
     assert target == {"capacityReservationId": "cr-1"}
     assert [bool(each.get("placement")) for each in (own, reserved, spot)] == [True, False, True]
     assert all(nic["subnetId"] for each in made.values() for nic in each["networkInterfaces"])
+    reading = [
+        each for each in rehearsed.of("LaunchTemplate") if each["metadataOptions"]["instanceMetadataTags"] == "enabled"
+    ]
+    assert [each.get("name") for each in reading] == sorted(made)
     tags = spot["tagSpecifications"][0]["tags"]
     assert {"stampworks:cluster": "aws-dev-g6", "stampworks:group": "gpu", "stampworks:elastic": "spot"}.items() <= (
         tags.items()
@@ -429,6 +441,7 @@ def test_what_elastic_nodes_configure_themselves_with(rehearse: Rehearse) -> Non
     rehearsed = rehearse("aws-dev-g6", ELASTIC).with_changes()
     [bundle] = [each for each in rehearsed.of("BucketObjectv2") if each["key"] == "bundle.tar.gz"]
     assert bundle["source"]
+    assert not bundle.get("tags"), "of which S3 takes 10"
     may = [json.loads(each["policy"]) for each in rehearsed.of("RolePolicy") if "bundle.tar.gz" in each["policy"]]
     allowed = {(one["Action"], one["Resource"].rpartition(":")[2].partition("/")[2]) for one in may[0]["Statement"]}
     assert allowed == {

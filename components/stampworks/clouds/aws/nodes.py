@@ -194,7 +194,7 @@ class NodeGroup(pulumi.ComponentResource):
             image_id=launch.image,
             update_default_version=True,
             iam_instance_profile={"arn": profile.arn},
-            metadata_options=METADATA,
+            metadata_options=_READS_TAGS if name else METADATA,
             block_device_mappings=disks(launch),
             network_interfaces=nics(launch, place, subnet_id),
             placement={"group_name": together.name} if together and offer.placed_together else None,
@@ -263,8 +263,11 @@ METADATA: Any = {  # of two types, an instance's and a template's, that are spel
     "http_endpoint": "enabled",
     "http_tokens": "required",
     "http_put_response_hop_limit": 1,
-    "instance_metadata_tags": "enabled",
+    "instance_metadata_tags": "disabled",  # an account's own default may be another
 }
+_READS_TAGS: Any = {**METADATA, "instance_metadata_tags": "enabled"}
+"""Of a machine that learns from its tags which node it is. No other one reads them, and AWS starts none that may where
+a tag has a slash in its name, as EKS's own have (terraform-aws-eks 1785, eksctl 7948, read 2026-11-25)."""
 MARKETS: dict[str, ec2.LaunchTemplateInstanceMarketOptionsArgsDict] = {
     "spot": {"market_type": "spot"},
     "block": {"market_type": "capacity-block"},

@@ -53,6 +53,8 @@ _ROUTED = ("s3",)
 
 # Amazon EC2 User Guide, "Placement strategies" and "Work with Capacity Blocks": those are placed close together, and no
 # group can be asked for; a reservation was made in a group of its own, or in none. Read 2026-11-22.
+# Tags: the same guide, "Tag your Amazon EC2 resources" and "View tags for your EC2 instances using instance metadata";
+# nodes of EKS have fewer of ours, and five of its own. Read 2026-11-25.
 LAUNCHES = Launches(
     interfaces=_interfaces,
     together=("on-demand", "spot"),
@@ -63,6 +65,9 @@ LAUNCHES = Launches(
     state_gib=100,
     endpoints={"nat": _ROUTED, "none": (*_ROUTED, *_SERVICES)},
     routed=_ROUTED,
+    tags_max=41,
+    tags_why="AWS takes 50 on a resource, and 9 of a node's are ours",
+    tags_unread="/",
 )
 
 # Drivers: Amazon EKS User Guide, "AWS add-ons". They run on nodes with taints, too: aws-fsx-csi-driver 5b227125,

@@ -131,6 +131,11 @@ class Launches:
     """Which of its services have to be in the network, by how else nodes reach the world."""
     routed: tuple[str, ...]
     """Those of them that are a route, which costs nothing; each of the others takes an address."""
+    tags_max: int
+    """How many of the declaration's tags go on one resource."""
+    tags_why: str
+    tags_unread: str
+    """Characters that are in no tag's name where machines read their own: those that start with the work do."""
 
 
 @dataclass(frozen=True)
