@@ -46,6 +46,8 @@ class Recorder(mocks.Mocks):
             "Cluster": {"endpoint": "https://there", "arn": "arn:aws:eks:there:1:cluster/test"}
             | {"certificateAuthority": {"data": "its own"}},
             "LaunchTemplate": {"latestVersion": 1},
+            "Instance": {"address": "there"},
+            "Subnet": {"availabilityZone": args.inputs.get("availabilityZone", f"chosen for {args.name}")},
             "KubernetesNodes": {
                 "members": [],
                 "drift": [],
@@ -282,6 +284,20 @@ def test_only_nodes_that_start_with_the_work_read_their_tags() -> None:
     assert [inputs["metadataOptions"][METADATA] for inputs in launched] == ["disabled"] * 2
 
 
+@pytest.mark.parametrize("zone", ["us-east-1a", ""])
+def test_subnets_are_where_nodes_are(zone: str) -> None:
+    """Where nobody says in which zone, AWS chooses once; what wants a second zone has another one."""
+    recorder, _ = stamp(on_aws({"zone": zone}, scheduler={"accounting": True, "database": "managed"}))
+    chosen = zone or "chosen for test-nodes"
+    subnets = {name: args.inputs for (kind, name), args in recorder.seen.items() if kind == "Subnet"}
+    assert {name: inputs.get("availabilityZone", "") for name, inputs in subnets.items()} == {
+        "test-nodes": zone,
+        "test-storage": chosen,
+        "test-egress": chosen,
+        "test-accounting": "us-east-1b" if zone else "us-east-1a",
+    }
+
+
 def on_eks(pool: dict[str, Any], *more: dict[str, Any]) -> Plan:
     return on_aws(pool, *more, scheduler={"kind": "kubernetes"})
 
@@ -289,6 +305,7 @@ def on_eks(pool: dict[str, Any], *more: dict[str, Any]) -> Plan:
 def on_aws(pool: dict[str, Any], *more: dict[str, Any], **fields: Any) -> Plan:
     """With images that somebody has looked up."""
     gpu = {"name": "gpu", "machine": "p5", "count": 4, "zone": "us-east-1a", **pool}
+    gpu = {key: value for key, value in gpu.items() if value != ""}
     declared = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": [gpu, *more]}
     made = plan(load_value({**declared, **fields}, "test"))
     groups = [

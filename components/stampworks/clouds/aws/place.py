@@ -61,19 +61,21 @@ class Place(pulumi.ComponentResource):
         ec2.DefaultSecurityGroup(
             name, vpc_id=self.vpc.id, ingress=[], egress=[], tags=self.tags("nothing"), opts=within
         )
-        self.subnets = {
-            subnet.name: ec2.Subnet(
-                f"{name}-{subnet.name}",
-                vpc_id=self.vpc.id,
-                cidr_block=subnet.cidr,
-                availability_zone=plan.network.zone or None,
-                map_public_ip_on_launch=False,
-                tags=self.tags(subnet.name),
-                opts=within,
-            )
-            for subnet in plan.network.subnets
-            if subnet.name not in ELSEWHERE
-        }
+        subnets: dict[str, ec2.Subnet] = {}
+        for subnet in plan.network.subnets:
+            if subnet.name not in ELSEWHERE:
+                # where nobody says one, AWS chooses a zone for nodes, and would choose another one for what they reach
+                near = subnets["nodes"].availability_zone if subnets else None
+                subnets[subnet.name] = ec2.Subnet(
+                    f"{name}-{subnet.name}",
+                    vpc_id=self.vpc.id,
+                    cidr_block=subnet.cidr,
+                    availability_zone=plan.network.zone or near,
+                    map_public_ip_on_launch=False,
+                    tags=self.tags(subnet.name),
+                    opts=within,
+                )
+        self.subnets = subnets
         self.nodes = self.security_group(name, "nodes", "nodes", within)
         self.storage = self.security_group(name, "storage", "file systems, and endpoints of services", within)
         # EFA carries nothing between nodes unless their group allows everything to itself by its own id, both ways, and
