@@ -100,6 +100,37 @@ def test_what_limits_leave_over_is_everybodys() -> None:
     assert "test" not in of_kind(planned(), "Cohort")
 
 
+def test_what_a_team_has_of_its_own_is_what_its_quotas_say() -> None:
+    """Its nodes, as far as its limit goes: who shows it does not count anew."""
+    accounts = [{"name": "a", "share": 4, "accelerators_max": 24}, {"name": "b", "share": 1}]
+    plan = planned(accounts=accounts)
+    for team in kubernetes.teams(plan):
+        groups = of_kind(plan, "Cohort")[f"test-{team.name}"]["spec"]["resourceGroups"]
+        quotas = [quota(groups, flavor, kubernetes.ACCELERATOR) for flavor in kubernetes.flavors(plan).values()]
+        assert kubernetes.own_accelerators(plan, team) == sum(int(each["nominalQuota"]) for each in quotas)
+
+
+@pytest.mark.parametrize(
+    ("amount", "number"),
+    [
+        (8, 8),
+        ("992", 992),
+        ("1k", 1000),
+        ("2k", 2000),
+        ("4e3", 4000),
+        ("1E", 1e18),
+        ("1.5Gi", 1.5 * 2**30),
+        ("100m", 0.1),
+        ("-.5", -0.5),
+        *((wrong, None) for wrong in ("", "k", "1K", "1 k", "1kk", "nan", "inf", "1_0", "1e999", "9" * 5000, None, [])),
+    ],
+)
+def test_amounts_are_read_as_kubernetes_writes_them(amount: Any, number: float | None) -> None:
+    """What is none is none, however long it is."""
+    found = kubernetes.number(amount)
+    assert found == number if number is None else found == pytest.approx(number)
+
+
 def test_queues_with_the_same_pools_are_one_to_kueue() -> None:
     queues = [
         {"name": "main", "pools": ["gpu", "small"], "default": True},

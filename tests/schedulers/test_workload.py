@@ -88,9 +88,9 @@ def test_names_that_are_none_are_named_with_those_there_are() -> None:
 
 def test_more_than_a_node_has_runs_nowhere() -> None:
     made = good()
-    container(made)["resources"] = {"limits": {"nvidia.com/gpu": 16}, "requests": {"cpu": "16001m"}}
+    container(made)["resources"] = {"limits": {"nvidia.com/gpu": "1k"}, "requests": {"cpu": "16001m"}}
     assert said(lint(planned(), made)) == [
-        ("size", "error", "16 of nvidia.com/gpu, and no node that it may be on has more than 8"),
+        ("size", "error", "1000 of nvidia.com/gpu, and no node that it may be on has more than 8"),
         ("size", "error", "16.001 of cpu, and no node that it may be on has more than 16"),
     ]
 

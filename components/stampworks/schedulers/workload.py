@@ -132,14 +132,14 @@ def _resources(plan: Plan, pods: _Pods) -> Iterator[Remark]:
         asked = _asked(container)
         yield from _sizes(among, asked, (*path, "resources"))
         mounted = {str(each.get("mountPath")) for each in map(_map, _list(container.get("volumeMounts")))}
-        if (_number(asked.get(ACCELERATOR)) or 0) > 1 and SHM not in mounted:
+        if (kubernetes.number(asked.get(ACCELERATOR)) or 0) > 1 and SHM not in mounted:
             text = f"several accelerators, and the {SHM} of a container is 64 MiB: NCCL and data loaders run out of it"
             yield _warning("shm", path, text, f"mount an emptyDir with medium: Memory at {SHM}")
 
 
 def _sizes(among: Sequence[Group], asked: Mapping[str, Any], path: Path) -> Iterator[Remark]:
     for name in (ACCELERATOR, "cpu"):
-        number, most = _number(asked.get(name)), max((_has(pool, name) for pool in among), default=0)
+        number, most = kubernetes.number(asked.get(name)), max((_has(pool, name) for pool in among), default=0)
         if number is not None and most and number > most:
             text = f"{number:g} of {name}, and no node that it may be on has more than {most:g}"
             yield _error("size", path, text, f"ask for {most:g} at most, and for more pods")
@@ -174,7 +174,7 @@ def _fabric(plan: Plan, pods: _Pods) -> Iterator[Remark]:
         return
     for path, container in pods.containers:
         asked, env = _asked(container), dict(_environment(container))
-        if not _number(asked.get(ACCELERATOR)):
+        if not kubernetes.number(asked.get(ACCELERATOR)):
             continue
         yield from _devices(kind, rails, path, asked)
         for name, values in OVER_TCP.items():
@@ -199,7 +199,7 @@ def _devices(kind: str, rails: int, path: Path, asked: Mapping[str, Any]) -> Ite
                 "device", place, text, "ask for what the cluster's RDMA device plug-in offers, as rdma/NAME: 1"
             )
         return
-    number = _number(asked.get(EFA)) or 0
+    number = kubernetes.number(asked.get(EFA)) or 0
     if number < rails:
         text = f"it asks for {number:g} of {rails} EFA devices: over those that are not in the container nothing goes"
         yield (_warning if number else _error)("device", place, text, f"write {EFA}: {rails} in its limits")
@@ -258,17 +258,6 @@ def _amounts_asked(resources: Mapping[str, Any]) -> dict[str, Any]:
 def _environment(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for each in map(_map, _list(container.get("env"))):
         yield str(each.get("name", "")), str(each.get("value", ""))
-
-
-def _number(amount: Any) -> float | None:
-    """Of whole things and of cores; None for what is neither, which is not ours to judge."""
-    text = str(amount).strip()
-    thousandths = text.endswith("m")
-    try:
-        number = float(text.removesuffix("m"))
-    except ValueError:
-        return None
-    return number / 1000 if thousandths else number
 
 
 def _is_map(value: Any) -> bool:
