@@ -1,16 +1,29 @@
-"""Whatever a node answers, the parsers of Slurm's words say something in return or say that they cannot, and soon."""
+"""Whatever a node or a team's user says through Slurm or Kubernetes, who reads it says something in return or says
+that it cannot, and soon."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stampworks.operations import UnknownError, remote, slurm
+from stampworks.cli.status import kubernetes_text
+from stampworks.operations import UnknownError, kubernetes_status, remote, slurm
+from stampworks.operations.job import Job
+from stampworks.operations.kubernetes import Server
+from stampworks.operations.kubernetes_jobs import KubernetesJobs
 from stampworks.plan import Member, Roster
+
+from tests.operations.kubernetes_standin import gang
+from tests.operations.test_kubernetes_jobs import run
+from tests.operations.test_kubernetes_nodes import on_eks, watched
+from tests.operations.test_kubernetes_status import planned, queue
 
 relaxed = settings(deadline=None, derandomize=True, max_examples=50)
 much = settings(deadline=None, max_examples=20_000)
@@ -126,3 +139,91 @@ def test_any_gres(text: str) -> None:
 def test_gres_that_would_never_end(text: str) -> None:
     """Not known, at once."""
     assert slurm.gpus(text) in (None, 0)
+
+
+PLANS = (planned(), on_eks())
+WHOLE = [
+    watched("gpu-001", taints=["stampworks/unproven"]),
+    watched("gpu-002", out=True, held="person bob: cable"),
+    queue(PLANS[0], "research", "1k"),
+    gang("first", "gpu-001"),
+    run("first", replicatedJobs=[{"replicas": 1, "template": {"spec": {"parallelism": 2, "completions": 2}}}]),
+    run("theirs", ownerReferences=[{"apiVersion": "trainer.kubeflow.org/v1", "kind": "TrainJob", "name": "theirs"}]),
+    {
+        "kind": "Job",
+        "metadata": {"name": "j", "namespace": "research", "labels": {"jobset.sigs.k8s.io/jobset-name": "first"}},
+        "status": {"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]},
+    },
+]
+"""Of each kind that is asked for at least one as it should be."""
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """All parts of it, each as what it is in and where."""
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield value, key
+        yield from places(value[key])
+
+
+@st.composite
+def spoilt(draw: st.DrawFn) -> Any:
+    """Some parts are taken out, others are anything."""
+    made = {"items": copy.deepcopy(WHOLE)}
+    for _ in range(draw(st.integers(1, 4))):
+        there = list(places(made))
+        if there:
+            inside, key = there[draw(st.integers(0, len(there) - 1))]
+            if draw(st.booleans()):
+                del inside[key]
+            else:
+                inside[key] = draw(VALUES)
+    return made
+
+
+def kubernetes_answered(answer: str) -> None:
+    """What `status`, `jobs` and `cancel` make of a server that gives this answer to whatever it is asked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Server, "said", lambda *_, **__: answer)
+        for plan in PLANS:
+            scheduler = KubernetesJobs(plan, ROSTER)
+            with contextlib.suppress(UnknownError):
+                kubernetes_text(kubernetes_status.status(plan))
+            with contextlib.suppress(UnknownError):
+                scheduler.jobs()
+            for name in ("first", "theirs"):
+                with contextlib.suppress(UnknownError):
+                    scheduler.cancel(Job(name, "training", "running", f"research/{name}", "root", (), 1, None, ""))
+
+
+@relaxed
+@given(spoilt())
+def test_any_objects(items: Any) -> None:
+    """Nodes, queues, gangs and runs with anything in them."""
+    kubernetes_answered(json.dumps(items))
+
+
+@pytest.mark.long
+@much
+@given(spoilt())
+def test_any_objects_at_length(items: Any) -> None:
+    """And very many of them."""
+    kubernetes_answered(json.dumps(items))
+
+
+@relaxed
+@given(st.text(max_size=200) | VALUES.map(json.dumps) | VALUES.map(lambda items: json.dumps({"items": items})))
+def test_any_answer_of_kubectl(answer: str) -> None:
+    """What is no JSON, or no list of objects."""
+    kubernetes_answered(answer)
+
+
+def test_whole_objects_are_read() -> None:
+    """What is spoilt is something that is believed when it is not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Server, "said", lambda *_, **__: json.dumps({"items": WHOLE}))
+        found = kubernetes_status.status(PLANS[0])
+        assert ([each.used for each in found.teams], [each.name for each in found.gangs]) == ([1000, 0], ["first"])
+        assert [(each.name, each.state, each.wanted) for each in KubernetesJobs(PLANS[0], ROSTER).jobs()] == [
+            ("first", "finished", 2),
+            ("theirs", "waiting", 0),
+        ]

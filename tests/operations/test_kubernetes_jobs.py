@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from stampworks.operations.errors import InputError, OperationError
@@ -33,6 +34,18 @@ def wanted(plan: Plan) -> Wanted:
     return Wanted("first", "training", "/shared/runs/first", "main", 1, (), machine, "/opt", ("python",))
 
 
+def run(name: str, team: str = "research", **spec: Any) -> Any:
+    """A JobSet with the label of runs, as somebody has written it."""
+    owners = spec.pop("ownerReferences", [])
+    labels = {"stampworks/workload": "training"}
+    metadata = {"name": name, "namespace": team, "labels": labels, "ownerReferences": owners}
+    return {"kind": "JobSet", "metadata": metadata, "spec": spec}
+
+
+def node_job(**more: Any) -> dict[str, Any]:
+    return {"name": "node", "template": {"spec": more}}
+
+
 def test_whose_team_a_run_is_of(teams: Plan) -> None:
     """Its user's first account; root's is the first team; who has none has no nodes either, and is told so."""
     assert pods_of(teams, ROSTER, wanted(teams), "alice").team == "product"
@@ -57,6 +70,45 @@ def test_an_earlier_attempt_that_does_not_end_is_named(teams: Plan, monkeypatch:
     monkeypatch.setattr(Server, "of", lambda _: Stuck())
     with pytest.raises(OperationError, match="pods of the earlier attempt of run first have not ended within 60 s"):
         KubernetesJobs(teams, ROSTER).submit(wanted(teams), "alice")
+
+
+def test_a_jobset_that_somebody_else_has_written_is_shown_as_it_is(
+    teams: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody of a team may give one our label, and nobody else's runs are the worse for it."""
+    server = StandIn()
+    server.others = [
+        run("ours", replicatedJobs=[node_job(completions=2, parallelism=2)]),
+        run(
+            "pair", replicatedJobs=[node_job(completions=2, parallelism=2), {**node_job(parallelism=3), "replicas": 2}]
+        ),
+        run("bare", replicatedJobs=[node_job()]),
+        run("empty"),
+    ]
+    monkeypatch.setattr(Server, "of", lambda _: server)
+    found = KubernetesJobs(teams, ROSTER).jobs()
+    assert [(each.name, each.wanted) for each in found] == [("ours", 2), ("pair", 8), ("bare", 1), ("empty", 0)]
+    assert {(each.state, each.user) for each in found} == {("waiting", "")}
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ClusterQueue", "name": "k-product-main"},
+        {"apiVersion": "x/v1", "kind": "--raw=/api/v1/namespaces/product?", "name": "own"},
+        {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "--all"},
+    ],
+)
+def test_who_says_that_something_makes_its_jobset_has_nothing_else_deleted(
+    owner: dict[str, Any], teams: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the administrator who cancels, and may delete what no team may."""
+    server = StandIn()
+    server.others = [run("own", ownerReferences=[{**owner, "controller": True}])]
+    monkeypatch.setattr(Server, "of", lambda _: server)
+    KubernetesJobs(teams, ROSTER).cancel(Job("own", "training", "running", "research/own", "", (), 1, None, ""))
+    assert server.told[0].startswith("delete jobsets.jobset.x-k8s.io own ")
+    assert server.told[1].startswith("delete configmaps --field-selector=metadata.name=own ")
 
 
 def test_what_somebody_makes_a_jobset_of_is_what_is_cancelled(teams: Plan, monkeypatch: pytest.MonkeyPatch) -> None:

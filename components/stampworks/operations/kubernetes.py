@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -20,7 +19,12 @@ _TIMEOUT_S = 120
 _SOON_S, _AT_MOST_S = 5, 20
 """Of one request, and of the several that kubectl makes of what it is asked."""
 _FAILED_THERE = "command terminated with exit code"
-_UNREACHED = re.compile("(The connection|Unable to connect) to the server")
+_UNHEARD = {
+    "The connection to the server": "does not answer",
+    "Unable to connect to the server": "does not answer",
+    "error: You must be logged in to the server": "does not know who asks",
+}
+"""How a line begins with which kubectl says that nothing was heard, and what that means."""
 Manifest = Mapping[str, Any]
 OURS_ONLY = "--selector=" + ",".join(f"{key}={value}" for key, value in OURS.items())
 """Chooses what the toolkit has made among what there is."""
@@ -43,11 +47,17 @@ def kubectl(plan: Plan) -> tuple[str, ...]:
 
 def reach(cluster: str, cloud: str, region: str) -> tuple[str, ...]:
     """The same, of a cluster whose scheduler is Kubernetes."""
-    module = f"stampworks.clouds.{cloud}.access"
-    command: tuple[str, ...] = importlib.import_module(module).kubectl(cluster, region) if find_spec(module) else ()
+    access = _access(cloud)
+    command: tuple[str, ...] = access.kubectl(cluster, region) if access else ()
     if not command:
         raise NotRunningError(f"no Kubernetes of cluster {cluster} is running", "start it: pulumi up")
     return command
+
+
+def _access(cloud: str) -> Any:
+    """How a Kubernetes of a cloud is asked, where one can be."""
+    module = f"stampworks.clouds.{cloud}.access"
+    return importlib.import_module(module) if find_spec(module) else None
 
 
 class Server:
@@ -69,9 +79,16 @@ class Server:
         return {name_of(node): node for node in self.listed("nodes")}
 
     def listed(self, kinds: str, *more: str, limit_s: float = _TIMEOUT_S) -> list[dict[str, Any]]:
+        """Objects of these kinds; what has none, or no name, is none."""
         text = self.said(["get", kinds, *more, "--output=json"], limit_s=limit_s)
-        items: list[dict[str, Any]] = json.loads(text)["items"]
-        return items
+        try:
+            items = json.loads(text)["items"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            items = None
+        if not isinstance(items, list):
+            what = f"the Kubernetes of cluster {self.cluster} answered something that is no list of {kinds}"
+            raise UnknownError(what, f"look at it: stampworks kubectl -- get {kinds} --output=json")
+        return [each for each in items if text_at(each, "kind") and text_at(each, "metadata", "name")]
 
     def listed_soon(self, kinds: str, *more: str) -> list[dict[str, Any]]:
         """For who only looks: a server that cannot be reached from here is no reason to wait."""
@@ -81,17 +98,65 @@ class Server:
         command = [*self._kubectl, *words]
         whole = f"the Kubernetes of cluster {self.cluster}"
         try:
-            done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=limit_s, check=False)
+            done = subprocess.run(
+                command,
+                input=given,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",  # a program in a pod may say what is no text
+                timeout=limit_s,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
-            raise UnknownError(f"{whole} does not answer within {limit_s:g} s", "pulumi up repairs it") from None
+            why = f"does not answer within {limit_s:g} s"
+            raise UnknownError(f"{whole} {why}", self.remedy(why)) from None
+        if done.returncode == 0:
+            return done.stdout
         # of a program in a pod kubectl says last only that it has failed, and the program what
         lines = [line for line in done.stderr.strip().splitlines() if not line.startswith(_FAILED_THERE)]
+        for line in lines:  # advice may follow it
+            for begins, means in _UNHEARD.items():
+                if line.startswith(begins):
+                    raise UnknownError(f"{whole} {means}: {line}", self.remedy(line))
         why = (lines or [f"kubectl ended with {done.returncode}"])[-1]
-        if done.returncode and _UNREACHED.match(why):
-            raise UnknownError(f"{whole} does not answer: {why}", "pulumi up repairs it")
-        if done.returncode:
-            raise RefusedError(f"{whole} refused: {why}", "stampworks status")
-        return done.stdout
+        raise RefusedError(f"{whole} refused: {why}", "stampworks status")
+
+    def remedy(self, why: str) -> str:
+        """What to do where nothing was heard for this reason: its cloud knows."""
+        found: str = _access(self._place[0]).remedy(why)
+        return found
+
+
+# Anybody of a team may make objects, and who reads them expects nothing of them.
+
+
+def at(each: Any, *path: str) -> Any:
+    """What stands there in an object; None where it has another shape."""
+    for key in path:
+        each = each.get(key) if isinstance(each, Mapping) else None
+    return each
+
+
+def text_at(each: Any, *path: str) -> str:
+    found = at(each, *path)
+    return found if isinstance(found, str) else ""
+
+
+def count_at(each: Any, *path: str, otherwise: int = 0) -> int:
+    found = at(each, *path)
+    return found if type(found) is int else otherwise
+
+
+def maps_at(each: Any, *path: str) -> list[Manifest]:
+    """What has parts of its own, of what is listed there."""
+    found = at(each, *path)
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+
+
+def texts_at(each: Any, *path: str) -> list[str]:
+    """All that is listed there, or nothing: what is half known is not made up."""
+    found = at(each, *path)
+    return found if isinstance(found, list) and all(isinstance(one, str) for one in found) else []
 
 
 def name_of(each: Manifest) -> str:
@@ -100,7 +165,7 @@ def name_of(each: Manifest) -> str:
 
 def conditions(each: Manifest) -> dict[str, Manifest]:
     """What is said of an object, by kind."""
-    return {one["type"]: one for one in each.get("status", {}).get("conditions", ())}
+    return {text_at(one, "type"): one for one in maps_at(each, "status", "conditions")}
 
 
 def is_true(each: Manifest, kind: str) -> bool:
@@ -113,8 +178,8 @@ def ready(node: Manifest) -> bool:
 
 def owner(metadata: Manifest) -> str:
     """What it stands for: a workload has a name that nobody has chosen."""
-    owners = metadata.get("ownerReferences", ())
-    return str(owners[0]["name"] if owners else metadata["name"])
+    owners = maps_at(metadata, "ownerReferences")
+    return text_at(owners[0] if owners else metadata, "name")
 
 
 def has_started(workload: Manifest) -> bool:
@@ -130,9 +195,10 @@ def holds(workload: Manifest) -> tuple[str, ...]:
 def placed(workload: Manifest) -> tuple[str, ...]:
     """Where its pods are to be, in the order of their ranks."""
     found: list[str] = []
-    for pods in workload.get("status", {}).get("admission", {}).get("podSetAssignments", ()):
-        place = pods.get("topologyAssignment", {})
-        if HOSTNAME in place.get("levels", ()):
-            index = place["levels"].index(HOSTNAME)
-            found += (domain["values"][index] for domain in place["domains"])
+    for pods in maps_at(workload, "status", "admission", "podSetAssignments"):
+        levels = texts_at(pods, "topologyAssignment", "levels")
+        if HOSTNAME in levels:
+            index = levels.index(HOSTNAME)
+            for domain in maps_at(pods, "topologyAssignment", "domains"):
+                found += texts_at(domain, "values")[index : index + 1]
     return tuple(found)

@@ -129,53 +129,60 @@ def _devices(plan: Plan, wanted: Wanted) -> dict[str, str]:
     return {EFA: str(rails)} if rails and plan.fabric.kind == "efa" else {}
 
 
-def _of(each: dict[str, Any], field: str) -> str:
-    return str(each["metadata"].get(field, ""))
+def _of(each: Any, field: str) -> str:
+    return kubernetes.text_at(each, "metadata", field)
 
 
-def _made_by(jobset: dict[str, Any]) -> tuple[str, str]:
-    """The kind and the name of what a JobSet is there for: where nobody else makes it, of itself."""
-    for each in jobset["metadata"].get("ownerReferences", ()):
-        if each.get("controller"):
-            return f"{each['kind'].lower()}.{each['apiVersion'].partition('/')[0]}", each["name"]
-    return _KIND, _of(jobset, "name")
+def _made_by(made: Any) -> tuple[str, str]:
+    """The kind and the name of what a JobSet is there for: where nobody else makes it, of itself. Only of kinds that
+    are known: whoever makes a JobSet can say that anything is its owner, and that would be deleted."""
+    for each in kubernetes.maps_at(made, "metadata", "ownerReferences"):
+        group = kubernetes.text_at(each, "apiVersion").partition("/")[0]
+        kind = f"{kubernetes.text_at(each, 'kind').lower()}.{group}"
+        if each.get("controller") is True and kind in _BESIDE and each.get("name") == _of(made, "name"):
+            return kind, _of(made, "name")
+    return _KIND, _of(made, "name")
 
 
-def _owner(job: dict[str, Any]) -> tuple[str, str]:
-    return _of(job, "namespace"), str(job["metadata"].get("labels", {}).get("jobset.sigs.k8s.io/jobset-name", ""))
+def _owner(job: Any) -> tuple[str, str]:
+    return _of(job, "namespace"), kubernetes.text_at(job, "metadata", "labels", "jobset.sigs.k8s.io/jobset-name")
 
 
-def _through(job: dict[str, Any]) -> bool:
+def _through(job: Any) -> bool:
     """Its first program has ended well: what is left waits for pods of nodes that do not answer any more."""
-    conditions = job.get("status", {}).get("conditions", ())
-    return any(each["type"] == "SuccessCriteriaMet" and each["status"] == "True" for each in conditions)
+    return kubernetes.is_true(job, "SuccessCriteriaMet")
 
 
-def _job(found: dict[str, Any], gang: kubernetes_status.Gang | None, through: bool) -> Job:
-    metadata, said = found["metadata"], found.get("status", {})
-    state: State = _ENDED.get(said.get("terminalState", ""), "waiting")
-    if metadata.get("deletionTimestamp"):
+def _job(found: Any, gang: kubernetes_status.Gang | None, through: bool) -> Job:
+    """Whatever shape it has: anybody of a team may make a JobSet with our label."""
+    state: State = _ENDED.get(kubernetes.text_at(found, "status", "terminalState"), "waiting")
+    if _of(found, "deletionTimestamp"):
         state = "ending"
     elif through:
         state = "finished"
     elif state == "waiting" and gang:
         state = "running" if gang.state == "running" else "waiting"
-    [job] = found["spec"]["replicatedJobs"]
     return Job(
-        name=metadata["name"],
-        workload=metadata["labels"][jobset.WORKLOAD],
+        name=_of(found, "name"),
+        workload=kubernetes.text_at(found, "metadata", "labels", jobset.WORKLOAD),
         state=state,
-        id=f"{metadata['namespace']}/{metadata['name']}",
-        user=metadata.get("annotations", {}).get(jobset.USER, ""),
+        id=f"{_of(found, 'namespace')}/{_of(found, 'name')}",
+        user=kubernetes.text_at(found, "metadata", "annotations", jobset.USER),
         nodes=gang.nodes if gang and state == "running" else (),
-        wanted=job["template"]["spec"]["completions"],
+        wanted=sum(map(_pods, kubernetes.maps_at(found, "spec", "replicatedJobs"))),
         since=gang.since if gang and state == "running" else None,
-        why=gang.why if gang and state == "waiting" else "" if state != "failed" else _why(said),
+        why=gang.why if gang and state == "waiting" else "" if state != "failed" else _why(found),
     )
 
 
-def _why(said: dict[str, Any]) -> str:
-    failed = [each for each in said.get("conditions", ()) if each.get("type") == "Failed"]
-    if any(each.get("reason") == "FailJobSetFailurePolicyAction" for each in failed):
+def _pods(job: Any) -> int:
+    """As many as are there at a time."""
+    at_a_time = kubernetes.count_at(job, "template", "spec", "parallelism", otherwise=1)
+    return kubernetes.count_at(job, "replicas", otherwise=1) * at_a_time
+
+
+def _why(found: Any) -> str:
+    failed = kubernetes.conditions(found).get("Failed", {})
+    if failed.get("reason") == "FailJobSetFailurePolicyAction":
         return "a program ended with an error"
-    return str(failed[0].get("message", "")) if failed else ""
+    return kubernetes.text_at(failed, "message")

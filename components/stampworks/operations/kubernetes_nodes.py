@@ -210,8 +210,8 @@ def _where(each: Manifest) -> tuple[str, str]:
 
 
 def _annotations(each: Manifest) -> Manifest:
-    found: Manifest = each["metadata"].get("annotations", {})
-    return found
+    found = kubernetes.at(each, "metadata", "annotations")
+    return found if isinstance(found, Mapping) else {}
 
 
 def standing(node: Manifest, runs: Sequence[str]) -> Standing:
@@ -237,14 +237,14 @@ def _out(node: Manifest, silent: bool, why: DrainReason | None) -> Iterator[str]
 
 def held(node: Manifest) -> DrainReason | None:
     """Who keeps pods from a node. Whoever cordons it with kubectl leaves no word."""
-    if not node["spec"].get("unschedulable"):
+    if not kubernetes.at(node, "spec", "unschedulable"):
         return UNPROVEN if UNPROVEN_TAINT in taints(node) else None
     reason = parsed(str(_annotations(node).get(HELD, "")))
     return _ANYBODY if reason.by == "slurm" else reason
 
 
 def taints(node: Manifest) -> dict[str, Manifest]:
-    return {taint["key"]: taint for taint in node["spec"].get("taints", ())}
+    return {kubernetes.text_at(taint, "key"): taint for taint in kubernetes.maps_at(node, "spec", "taints")}
 
 
 def hold(server: Server, reasons: Mapping[str, DrainReason]) -> None:

@@ -10,7 +10,21 @@ from typing import Any, Literal
 
 from stampworks.names import fold
 from stampworks.operations.errors import UnknownError
-from stampworks.operations.kubernetes import Manifest, RefusedError, Server, conditions, is_true, owner, placed, ready
+from stampworks.operations.kubernetes import (
+    Manifest,
+    RefusedError,
+    Server,
+    at,
+    conditions,
+    count_at,
+    is_true,
+    maps_at,
+    name_of,
+    owner,
+    placed,
+    ready,
+    text_at,
+)
 from stampworks.operations.kubernetes_nodes import held
 from stampworks.operations.members import endings
 from stampworks.operations.status import Verdict
@@ -18,7 +32,7 @@ from stampworks.plan import Account, Ending, Group, Plan
 from stampworks.reasons import written
 from stampworks.schedulers import kubernetes
 from stampworks.schedulers.kubernetes import ACCELERATOR, PRIORITY_LABEL
-from stampworks.schedulers.topology.kubernetes import POOL, PREFIX
+from stampworks.schedulers.topology.kubernetes import POOL
 
 State = Literal["waiting", "running", "finished"]
 _FOR = re.compile(r"a workload \(UID: ([0-9a-f-]+), JobUID: [0-9a-f-]+\)")
@@ -97,9 +111,11 @@ def status(plan: Plan) -> KubernetesStatus:
     queues = [each for each in found if each["kind"] == "ClusterQueue"]
     workloads = [each for each in found if each["kind"] == "Workload"]
     called = {
-        each["metadata"]["uid"]: f"{each['metadata']['namespace']}/{owner(each['metadata'])}" for each in workloads
+        text_at(each, "metadata", "uid"): f"{text_at(each, 'metadata', 'namespace')}/{owner(each['metadata'])}"
+        for each in workloads
     }
-    domains = {each["metadata"]["name"]: _domain(each) for each in nodes}
+    innermost = kubernetes.level_labels(plan)[-1]
+    domains = {name_of(each): text_at(each, "metadata", "labels", innermost) for each in nodes}
     gangs = tuple(_gang(each, domains, called) for each in workloads)
     wrong, flavors = tuple(_wrong(plan, nodes)), kubernetes.flavors(plan)
     return KubernetesStatus(
@@ -116,14 +132,16 @@ def status(plan: Plan) -> KubernetesStatus:
 
 def _objects(plan: Plan) -> list[dict[str, Any]]:
     kinds = "nodes,clusterqueues.kueue.x-k8s.io,workloads.kueue.x-k8s.io"
+    server = Server.of(plan)
     try:
-        return Server.of(plan).listed_soon(kinds, "--all-namespaces")
+        return server.listed_soon(kinds, "--all-namespaces")
     except RefusedError as error:  # its cluster may be well all the same
-        raise UnknownError(str(error).splitlines()[0], "pulumi up repairs it") from None
+        why = str(error).splitlines()[0]
+        raise UnknownError(why, server.remedy(why)) from None
 
 
 def _wrong(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
-    there = {each["metadata"]["name"]: each for each in nodes}
+    there = {name_of(each): each for each in nodes}
     if plan.managed:
         yield from _too_few(plan, nodes)
     for pool in kubernetes.pools(plan):
@@ -158,9 +176,9 @@ def _ill(nodes: Sequence[Manifest]) -> dict[str, list[str]]:
         for kind, said in conditions(node).items():
             if kind in _WATCHED and said.get("status") != "True":
                 is_what = f"{kind} is {str(said.get('status')).lower()}"
-                why = ": ".join(filter(None, (is_what, said.get("reason"), said.get("message"))))
+                why = ": ".join(filter(None, (is_what, text_at(said, "reason"), text_at(said, "message"))))
                 enough = said.get("status") != "False" or held(node)
-                found.setdefault(why + ("" if enough else "; " + _DRAIN), []).append(node["metadata"]["name"])
+                found.setdefault(why + ("" if enough else "; " + _DRAIN), []).append(name_of(node))
     return found
 
 
@@ -169,14 +187,14 @@ def _late(nodes: Sequence[Manifest]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for node in nodes:
         if not ready(node):
-            found.setdefault("not ready", []).append(node["metadata"]["name"])
+            found.setdefault("not ready", []).append(name_of(node))
         elif reason := held(node):
-            found.setdefault(f"takes no pods: {written(reason)}", []).append(node["metadata"]["name"])
+            found.setdefault(f"takes no pods: {written(reason)}", []).append(name_of(node))
     return found
 
 
 def _own(pool: Group, nodes: Sequence[Manifest]) -> list[Manifest]:
-    return [each for each in nodes if each["metadata"].get("labels", {}).get(POOL) == pool.name]
+    return [each for each in nodes if text_at(each, "metadata", "labels", POOL) == pool.name]
 
 
 def _pool(pool: Group, flavor: str, nodes: Sequence[Manifest], queues: Sequence[Manifest]) -> PoolStatus:
@@ -193,57 +211,54 @@ def _pool(pool: Group, flavor: str, nodes: Sequence[Manifest], queues: Sequence[
 def _team(
     plan: Plan, team: Account, flavors: Collection[str], queues: Sequence[Manifest], gangs: Iterable[Gang]
 ) -> TeamStatus:
-    nodes, owner = kubernetes.shares(plan)[team.name], kubernetes.quota_owner(plan, team)
+    owner = kubernetes.quota_owner(plan, team)
     return TeamStatus(
         name=team.name,
-        own=sum(nodes[pool.name] * pool.machine.accelerators for pool in kubernetes.pools(plan)),
-        used=sum(_used(queue, flavors) for queue in queues if queue["spec"].get("cohort") == owner),
+        own=kubernetes.own_accelerators(plan, team),
+        used=sum(_used(queue, flavors) for queue in queues if at(queue, "spec", "cohort") == owner),
         waiting=sum(gang.team == team.name and gang.state == "waiting" for gang in gangs),
     )
 
 
 def _used(queue: Manifest, flavors: Collection[str]) -> int:
     return sum(
-        int(resource.get("total", 0))
-        for each in queue.get("status", {}).get("flavorsReservation", ())
-        for resource in each["resources"]
-        if each["name"] in flavors and resource["name"] == ACCELERATOR
+        int(kubernetes.number(resource.get("total")) or 0)
+        for each in maps_at(queue, "status", "flavorsReservation")
+        for resource in maps_at(each, "resources")
+        if text_at(each, "name") in flavors and resource.get("name") == ACCELERATOR
     )
 
 
 def _gang(workload: Manifest, domain_of: Mapping[str, str], called: Mapping[str, str]) -> Gang:
-    metadata, spec, names = workload["metadata"], workload["spec"], placed(workload)
+    metadata, names = workload["metadata"], placed(workload)
     state: State = (
         "finished" if is_true(workload, "Finished") else "running" if is_true(workload, "Admitted") else "waiting"
     )
+    admitted = conditions(workload).get("Admitted")
     return Gang(
-        team=metadata["namespace"],
+        team=text_at(metadata, "namespace"),
         name=owner(metadata),
-        queue=spec.get("queueName", ""),
-        priority=spec.get("priorityClassName", "") or metadata.get("labels", {}).get(PRIORITY_LABEL, ""),
+        queue=text_at(workload, "spec", "queueName"),
+        priority=text_at(workload, "spec", "priorityClassName") or text_at(metadata, "labels", PRIORITY_LABEL),
         state=state,
-        pods=sum(each.get("count", 0) for each in spec.get("podSets", ())),
+        pods=sum(count_at(each, "count") for each in maps_at(workload, "spec", "podSets")),
         nodes=names,
         domains=tuple(dict.fromkeys(domain for name in names if (domain := domain_of.get(name)))),
         why=_why(workload, called) if state == "waiting" else "",
-        since=_seconds(conditions(workload)["Admitted"]["lastTransitionTime"]) if state == "running" else None,
+        since=_seconds(text_at(admitted, "lastTransitionTime")) if state == "running" else None,
     )
 
 
-def _seconds(time: str) -> int:
-    return int(datetime.fromisoformat(time).timestamp())
-
-
-def _domain(node: Manifest) -> str:
-    """Where it stands, on the level right above it; empty where nobody says."""
-    labels = node["metadata"].get("labels", {})
-    places = [value for key, value in labels.items() if key.startswith(PREFIX)]
-    return str(places[-1]) if places else ""
+def _seconds(time: str) -> int | None:
+    try:
+        return int(datetime.fromisoformat(time).timestamp())
+    except (ValueError, OverflowError):
+        return None
 
 
 def _why(workload: Manifest, called: Mapping[str, str]) -> str:
     """Why Kueue does not let it start; of one that made room, also for whom, by the name that people know."""
     said = conditions(workload)
-    texts = [said["Evicted"]["message"]] if is_true(workload, "Evicted") else []
-    texts += [said["QuotaReserved"]["message"]] if "QuotaReserved" in said else ["nobody has looked yet"]
+    texts = [text_at(said, "Evicted", "message")] if is_true(workload, "Evicted") else []
+    texts += [text_at(said, "QuotaReserved", "message")] if "QuotaReserved" in said else ["nobody has looked yet"]
     return _FOR.sub(lambda found: called.get(found[1], "one that is gone"), "; ".join(texts))

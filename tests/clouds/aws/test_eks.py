@@ -485,17 +485,18 @@ def test_its_server_is_asked_through_a_file_without_a_secret(
     made = environment.client("eks").create_cluster(
         name="test", roleArn="arn:aws:iam::123456789012:role/one", resourcesVpcConfig={}
     )["cluster"]
-    with pytest.raises(UnknownError) as caught:
-        reach("test", "aws", REGION)
-    assert str(caught.value) == (
-        f"AWS {REGION}: the Kubernetes of cluster test: there is no kubectl here\n"
-        "  hint: install kubectl, and the AWS CLI, which it gets its token from"
-    )
-    program = tmp_path / "kubectl"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(stat.S_IRWXU)
+    for name, missing in (("kubectl", "kubectl and no aws"), ("aws", "aws")):
+        with pytest.raises(UnknownError) as caught:
+            reach("test", "aws", REGION)
+        assert str(caught.value) == (
+            f"AWS {REGION}: the Kubernetes of cluster test: there is no {missing} here\n"
+            "  hint: install kubectl, and the AWS CLI, which it gets its token from"
+        )
+        program = tmp_path / name
+        program.write_text("#!/bin/sh\n")
+        program.chmod(stat.S_IRWXU)
     command = reach("test", "aws", REGION)
-    assert command[:2] == (str(program), "--kubeconfig")
+    assert command[:2] == (str(tmp_path / "kubectl"), "--kubeconfig")
     content = json.loads(Path(command[2]).read_text())
     assert content["clusters"][0]["cluster"]["server"] == made["endpoint"]
     assert content["users"] == [{"name": "test", "user": {"exec": content["users"][0]["user"]["exec"]}}]

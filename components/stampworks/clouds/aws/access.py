@@ -5,11 +5,20 @@ from __future__ import annotations
 import shutil
 
 from stampworks.clouds.aws import tags
-from stampworks.clouds.aws.session import ALLOW, PERMIT, Api, UnansweredError
+from stampworks.clouds.aws.session import ALLOW, PERMIT, SIGN_IN, Api, UnansweredError
 from stampworks.operations.errors import UnknownError
 from stampworks.paths import state_dir, write_whole
 
 _INSTALL = "install kubectl, and the AWS CLI, which it gets its token from"
+_ENTER = "it lets in who has made it, and the roles of declared users: `aws sts get-caller-identity` says who asks"
+_REACH = "ask from where the cluster's network is reached: docs/aws.md says from where (EKS)"
+_REMEDIES = {
+    "getting credentials": SIGN_IN,
+    "You must be logged in": _ENTER,
+    "(Forbidden)": _ENTER,
+    "have a resource type": "`pulumi up` makes what is missing, from where the cluster's network is reached",
+}
+"""By what kubectl says."""
 
 
 def kubectl(cluster: str, region: str) -> tuple[str, ...]:
@@ -23,10 +32,17 @@ def kubectl(cluster: str, region: str) -> tuple[str, ...]:
         raise UnknownError(f"{whole}: {error}", ALLOW if error.hint == PERMIT else error.hint) from None
     if found.get("status") not in ("ACTIVE", "UPDATING"):
         return ()
-    program = shutil.which("kubectl")
-    if program is None:
-        raise UnknownError(f"{whole}: there is no kubectl here", _INSTALL)
+    programs = {name: shutil.which(name) for name in ("kubectl", "aws")}
+    program = programs["kubectl"]
+    if program is None or programs["aws"] is None:
+        missing = " and no ".join(name for name, path in programs.items() if path is None)
+        raise UnknownError(f"{whole}: there is no {missing} here", _INSTALL)
     file = state_dir() / "aws" / region / cluster / "kubeconfig"
     file.parent.mkdir(parents=True, exist_ok=True)
     write_whole(file, tags.kubeconfig(region, cluster, found["endpoint"], found["certificateAuthority"]["data"]))
     return (program, "--kubeconfig", str(file))
+
+
+def remedy(why: str) -> str:
+    """What to do where nothing was heard of it. No `up` opens its server to who is not let in, or is elsewhere."""
+    return next((hint for said, hint in _REMEDIES.items() if said in why), _REACH)

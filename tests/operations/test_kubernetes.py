@@ -1,0 +1,113 @@
+"""What is made of kubectl's words: an answer, a refusal, or that nothing was heard, and what to do about that."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from stampworks.operations import kubernetes, kubernetes_status
+from stampworks.operations.errors import UnknownError
+from stampworks.operations.kubernetes import RefusedError, Server
+
+from tests.operations.test_kubernetes_nodes import on_eks
+
+LOCAL = "pulumi up repairs it"
+SIGN_IN = "`aws configure`, `aws sso login` or AWS_PROFILE says who you are; docs/aws.md says what is needed"
+ENTER = "it lets in who has made it, and the roles of declared users: `aws sts get-caller-identity` says who asks"
+REACH = "ask from where the cluster's network is reached: docs/aws.md says from where (EKS)"
+MAKE = "`pulumi up` makes what is missing, from where the cluster's network is reached"
+
+
+class Kubectl:
+    """A program in its place, which says the same whatever it is asked."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._folder = folder
+        program = folder / "kubectl"
+        program.write_text(f'#!/bin/sh\ncat "{folder}/out"\ncat "{folder}/said" >&2\nexit "$(cat "{folder}/code")"\n')
+        program.chmod(stat.S_IRWXU)
+        monkeypatch.setattr(kubernetes, "reach", lambda *_: (str(program),))
+        self.says()
+
+    def says(self, out: bytes = b'{"items": []}', said: str = "", code: int = 0) -> None:
+        (self._folder / "out").write_bytes(out)
+        (self._folder / "said").write_text(said)
+        (self._folder / "code").write_text(str(code))
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kubectl:
+    return Kubectl(tmp_path, monkeypatch)
+
+
+# As kubectl 1.34.2 said it when it was asked so, after lines of its own log.
+LOG = 'E1125 20:39:47.179532   14127 memcache.go:265] "Unhandled Error" err="couldn\'t get current server API group"\n'
+NO_PROGRAM = "Unable to connect to the server: getting credentials: exec: executable aws not found"
+ADVICE = "\n\nIt looks like you are trying to use a credential plugin.\n\n      https://kubernetes.io/docs/reference\n"
+ENDED = "Unable to connect to the server: getting credentials: exec: executable aws failed with exit code 255"
+OUTSIDE = "Unable to connect to the server: dial tcp 10.0.1.7:443: i/o timeout"
+CLOSED = "The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?"
+NOBODY = "error: You must be logged in to the server (the server has asked for the client to provide credentials)"
+
+
+@pytest.mark.parametrize(
+    ("said", "why", "hint"),
+    [
+        (NO_PROGRAM + ADVICE, f"does not answer: {NO_PROGRAM}", SIGN_IN),
+        (ENDED, f"does not answer: {ENDED}", SIGN_IN),
+        (OUTSIDE, f"does not answer: {OUTSIDE}", REACH),
+        (CLOSED, f"does not answer: {CLOSED}", REACH),
+        (NOBODY, f"does not know who asks: {NOBODY}", ENTER),
+    ],
+    ids=["no-program", "login-ended", "outside", "closed", "nobody"],
+)
+def test_what_to_do_where_nothing_was_heard_its_cloud_says(kubectl: Kubectl, said: str, why: str, hint: str) -> None:
+    """Nobody who is elsewhere, or whose login has ended, is sent to change the cluster."""
+    kubectl.says(b"", LOG + said, code=1)
+    for cloud, what in (("aws", hint), ("local", LOCAL)):
+        with pytest.raises(UnknownError) as caught:
+            Server("k", cloud, "us-east-1").nodes()
+        assert str(caught.value) == f"the Kubernetes of cluster k {why}\n  hint: {what}"
+
+
+def test_who_does_not_answer_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes, "reach", lambda *_: ("sleep", "60"))
+    for cloud, hint in (("aws", REACH), ("local", LOCAL)):
+        with pytest.raises(UnknownError) as caught:
+            Server("k", cloud, "").said([], limit_s=0.1)
+        assert str(caught.value) == f"the Kubernetes of cluster k does not answer within 0.1 s\n  hint: {hint}"
+
+
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        ("Error from server (Forbidden): nodes is forbidden: User cannot list resource", ENTER),
+        ('error: the server doesn\'t have a resource type "clusterqueues"', MAKE),
+    ],
+)
+def test_who_is_refused_its_state_does_not_know_it(kubectl: Kubectl, said: str, hint: str) -> None:
+    """The cluster may be well all the same, so that its state is unknown; elsewhere it is a refusal."""
+    kubectl.says(b"", said, code=1)
+    with pytest.raises(UnknownError) as caught:
+        kubernetes_status.status(on_eks())
+    assert str(caught.value) == f"the Kubernetes of cluster k refused: {said}\n  hint: {hint}"
+    with pytest.raises(RefusedError) as refused:
+        Server("k", "aws", "").said(["delete", "pod", "one"])
+    assert str(refused.value) == f"the Kubernetes of cluster k refused: {said}\n  hint: stampworks status"
+
+
+@pytest.mark.parametrize("answer", [b"", b"{", b"[]", b'{"items": 3}', b"[" * 200_000, b"\xff", b"null"])
+def test_an_answer_that_is_no_list_is_unknown(kubectl: Kubectl, answer: bytes) -> None:
+    kubectl.says(answer)
+    with pytest.raises(UnknownError) as caught:
+        Server("k", "aws", "").nodes()
+    assert str(caught.value) == (
+        "the Kubernetes of cluster k answered something that is no list of nodes\n"
+        "  hint: look at it: stampworks kubectl -- get nodes --output=json"
+    )
+
+
+def test_what_a_program_says_in_a_pod_may_be_no_text(kubectl: Kubectl) -> None:
+    kubectl.says(b"one \xff two")
+    assert Server("k", "aws", "").said(["logs", "one"]) == "one \ufffd two"

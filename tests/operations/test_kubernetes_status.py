@@ -1,0 +1,84 @@
+"""What a Kubernetes says of pools, teams and gangs: numbers as it writes them, and places as the plan's levels are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from stampworks import planning
+from stampworks.declaration import load_value
+from stampworks.operations import kubernetes_status
+from stampworks.operations.kubernetes import Server
+from stampworks.operations.kubernetes_status import KubernetesStatus
+from stampworks.plan import Domain, Plan
+from stampworks.schedulers import kubernetes
+
+from tests.operations.kubernetes_standin import StandIn, gang, node
+from tests.operations.test_kubernetes_nodes import on_eks
+
+RESEARCH = {"name": "research", "share": 3, "accelerators_max": 24}
+
+
+def planned(count: int = 16) -> Plan:
+    pools = [{"name": "gpu", "machine": "sim-h100", "count": count, "scheduling_only": True}]
+    scheduler = {"kind": "kubernetes", "accounts": [RESEARCH, {"name": "product", "share": 1}]}
+    declared = {"version": 1, "name": "k", "cloud": "local", "pools": pools, "scheduler": scheduler}
+    return planning.plan(load_value(declared, "test"))
+
+
+def queue(plan: Plan, team: str, used: object) -> Any:
+    [flavor] = kubernetes.flavors(plan).values()
+    resources = [{"name": "cpu", "total": "9"}, {"name": "nvidia.com/gpu", "total": used}]
+    return {
+        "kind": "ClusterQueue",
+        "metadata": {"name": f"k-{team}-main"},
+        "spec": {"cohort": f"k-{team}"},
+        "status": {"flavorsReservation": [{"name": flavor, "resources": resources}]},
+    }
+
+
+def status(monkeypatch: pytest.MonkeyPatch, plan: Plan, *there: Any) -> KubernetesStatus:
+    server = StandIn()
+    server.listed = lambda *_, **__: list(there)  # type: ignore[method-assign]
+    monkeypatch.setattr(Server, "of", lambda _: server)
+    return kubernetes_status.status(plan)
+
+
+@pytest.mark.parametrize(("used", "number"), [("8", 8), ("1k", 1000), ("2k", 2000), (16, 16), ("0", 0)])
+def test_amounts_are_as_long_as_they_are(monkeypatch: pytest.MonkeyPatch, used: object, number: int) -> None:
+    """125 nodes in use are 1k accelerators to Kubernetes."""
+    plan = planned(300)
+    found = status(monkeypatch, plan, queue(plan, "product", used))
+    assert [each.used for each in found.teams] == [0, number]
+    assert [each.used for each in found.pools] == [number]
+
+
+def test_a_team_s_own_is_what_its_quota_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve nodes are its share, and its limit is below that; what it has beyond is borrowed."""
+    plan = planned()
+    found = status(monkeypatch, plan, queue(plan, "research", "32"), queue(plan, "product", "32"))
+    assert [(each.name, each.own, each.used, each.borrowed) for each in found.teams] == [
+        ("research", 24, 32, 8),
+        ("product", 32, 32, 0),
+    ]
+
+
+def domains(monkeypatch: pytest.MonkeyPatch, plan: Plan, labels: dict[str, str]) -> tuple[str, ...]:
+    there = node("n1")
+    there["metadata"]["labels"] = labels
+    [found] = status(monkeypatch, plan, there, gang("run", "n1")).gangs
+    return found.domains
+
+
+def test_a_place_is_one_of_the_innermost_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever names the levels, and in whatever order their names are."""
+    layers = {f"topology.k8s.aws/network-node-layer-{layer}": f"nn-{layer}" for layer in (1, 2, 3)}
+    assert domains(monkeypatch, on_eks(), layers) == ("nn-3",)
+    assert domains(monkeypatch, on_eks(), {}) == ()
+    plan = planned()
+    spine = Domain("spine1", tuple(each.name for each in plan.scheduling_only[0].nodes))
+    plan = replace(plan, fabric=replace(plan.fabric, spines=(spine,)))
+    labels = kubernetes.node_labels(plan)["gpu-001"]
+    assert labels["topology.stampworks/spine"] == "spine1"
+    assert domains(monkeypatch, plan, labels) == (labels["topology.stampworks/leaf"],)
