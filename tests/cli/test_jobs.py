@@ -14,7 +14,7 @@ from stampworks.operations import jobs as operations
 from stampworks.operations import runs
 
 from tests.operations.standin import StandIn, node
-from tests.operations.test_jobs import SBATCH, queued
+from tests.operations.test_jobs import SBATCH, OfTeams, queued
 
 STACK = """
     storage:
@@ -156,6 +156,24 @@ def test_a_silent_cluster(cluster: StandIn, capsys: pytest.CaptureFixture[str]) 
     for argv in (TRAIN, ["jobs"], ["logs", "demo"], ["cancel", "demo"]):
         assert main(argv) == exits.UNKNOWN
         assert "head cannot be reached: " in capsys.readouterr().err
+
+
+def test_who_waits_waits_for_its_own(
+    cluster: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kubernetes may know a run of that name of another team, too."""
+    cluster.jobs([])
+    runs_of_both = OfTeams(research="finished", product="running")
+    real, submitted = operations.of_cluster, list[str]()
+
+    def submit(*_: object) -> str:
+        submitted.append("")
+        return "research/demo"
+
+    monkeypatch.setattr(operations, "submit", submit)
+    monkeypatch.setattr(operations, "of_cluster", lambda *of: runs_of_both if submitted else real(*of))
+    assert main([*TRAIN, "--wait"]) == exits.FINE
+    assert capsys.readouterr().out.endswith("run demo: finished\n")
 
 
 ON_KUBERNETES = ["submit", "training", "demo", "-s", "local-k8s"]

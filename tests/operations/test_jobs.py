@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from stampworks.operations import InputError, jobs
+from stampworks.operations.job import Job, State
 from stampworks.operations.jobs import Asked, UsedError
 from stampworks.operations.qualify import PYTHON
 from stampworks.plan import Plan, Queue, User
@@ -342,6 +343,59 @@ def test_cancel(cluster: StandIn, plan: Plan) -> None:
     assert (cluster.folder / "scancel").read_text() == "12\n"
     with pytest.raises(InputError, match="no run is called 'dema' on cluster local\n  hint: did you mean demo"):
         jobs.cancel(plan, cluster.roster, "dema")
+
+
+class OfTeams:
+    """A Kubernetes that knows these runs, each with its team."""
+
+    def __init__(self, **known: State) -> None:
+        self._known = known
+        self.cancelled: list[str] = []
+
+    def jobs(self) -> tuple[Job, ...]:
+        return tuple(
+            Job("demo", "training", state, f"{team}/demo", "", (), 2, None, "") for team, state in self._known.items()
+        )
+
+    def cancel(self, job: Job) -> None:
+        self.cancelled.append(str(job.id))
+
+
+def test_runs_of_two_teams_with_one_name(cluster: StandIn, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None stands for the other, and nobody guesses which one is meant."""
+    ended(plan, "demo", {"what": "end", "why": "preempted", "text": "cancelled"})
+    scheduler = OfTeams(research="running", product="running")
+    monkeypatch.setattr(jobs, "of_cluster", lambda *_: scheduler)
+    assert [(job.id, job.state) for job in jobs.listed(plan, cluster.roster)] == [
+        ("research/demo", "running"),
+        ("product/demo", "running"),
+    ]
+    with pytest.raises(InputError) as caught:
+        jobs.cancel(plan, cluster.roster, "demo")
+    assert str(caught.value) == (
+        "several runs are called demo: product/demo, research/demo\n  hint: name it with its team, as it stands here"
+    )
+    with pytest.raises(InputError, match=r"no run is called 'reserch/demo' .*\n  hint: did you mean research/demo"):
+        jobs.cancel(plan, cluster.roster, "reserch/demo")
+    assert scheduler.cancelled == []
+    assert jobs.cancel(plan, cluster.roster, "product/demo").id == "product/demo"
+    assert scheduler.cancelled == ["product/demo"]
+
+
+def test_what_a_folder_says_is_of_nobody_where_two_teams_have_its_name(
+    cluster: StandIn, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is shown as Kubernetes knows it; where there is one alone the folder knows more of it."""
+    ended(plan, "demo", {"what": "end", "why": "preempted", "text": "cancelled"})
+    monkeypatch.setattr(jobs, "of_cluster", lambda *_: OfTeams(research="failed", product="running"))
+    assert [(job.id, job.state) for job in jobs.listed(plan, cluster.roster)] == [
+        ("product/demo", "running"),
+        ("research/demo", "failed"),
+    ]
+    monkeypatch.setattr(jobs, "of_cluster", lambda *_: OfTeams(research="failed"))
+    assert [(job.id, job.state) for job in jobs.listed(plan, cluster.roster)] == [("research/demo", "stopped")]
+    [piece] = jobs.follow(plan, cluster.roster, "research/demo", live=False)
+    assert (piece.job.id, piece.job.state) == ("research/demo", "stopped")
 
 
 def test_following(cluster: StandIn, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,8 @@ def submit_run(arguments: argparse.Namespace) -> int:
         sys.stdout.flush()
     code = exits.FINE
     if arguments.wait:
-        job = _watch(jobs.follow(plan, roster, arguments.name, live=True), arguments.name, show=False)
+        mine = number if isinstance(number, str) else arguments.name  # another team may have one of that name
+        job = _watch(jobs.follow(plan, roster, mine, live=True), arguments.name, show=False)
         found |= {"state": job.state, "why": job.why}
         code = _CODES.get(job.state, exits.NO)
         if not arguments.json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -135,13 +136,15 @@ def submit(plan: Plan, roster: Roster, run: Run) -> int | str:
 
 def listed(plan: Plan, roster: Roster) -> tuple[Job, ...]:
     """Those at work first, then what is left of others, the newest first."""
-    queued = {job.name: job for job in of_cluster(plan, roster).jobs()}
+    known = of_cluster(plan, roster).jobs()
+    queued, of_name = {job.name: job for job in known}, Counter(job.name for job in known)
     folders: dict[str, Any] = (
         runs.all_runs(plan, roster, runs.folder_of_all(plan)).get("runs", {}) if plan.storage else {}
     )
+    folders = {name: found for name, found in folders.items() if of_name[name] < 2}  # else nobody knows whose it is
     ended = [_of_folder(name, found, queued.get(name)) for name, found in folders.items()]
-    at_work = [_without(job, folders.get(job.name)) for job in queued.values() if job.state in AT_WORK]
-    lost = [job for name, job in queued.items() if job.state not in AT_WORK and name not in folders]
+    at_work = [_without(job, folders.get(job.name)) for job in known if job.state in AT_WORK]
+    lost = [job for job in known if job.state not in AT_WORK and job.name not in folders]
     return (*at_work, *(job for job in ended if job and job.state not in AT_WORK), *lost)
 
 
@@ -156,7 +159,7 @@ def cancel(plan: Plan, roster: Roster, name: str) -> Job:
 
 def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]:
     """What a run has said so far; live, also what it says until it has ended, with pauses in between."""
-    folder = f"{runs.folder_of_all(plan)}/{name}"
+    folder = f"{runs.folder_of_all(plan)}/{name.rpartition('/')[2]}"
     log = events = 0
     stopped = 0.0
     while True:
@@ -305,13 +308,23 @@ def _by_reason(out: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def _found(plan: Plan, roster: Roster, name: str) -> Job:
-    _check_name(name)
-    queued = next((job for job in of_cluster(plan, roster).jobs() if job.name == name), None)
+    """By its name, or where teams have runs of one name by what Kubernetes calls it: with its team."""
+    team, _, run = name.rpartition("/")
+    _check_name(run)
+    of_name = [job for job in of_cluster(plan, roster).jobs() if job.name == run]
+    meant = [job for job in of_name if not team or job.id == name]
+    if len(meant) > 1:
+        several = ", ".join(sorted(str(job.id) for job in meant))
+        raise InputError(f"several runs are called {name}: {several}", "name it with its team, as it stands here")
+    if of_name and not meant:
+        ids = [str(job.id) for job in of_name]
+        raise InputError(f"no run is called {name!r} on cluster {plan.name}", nearest(name, ids))
+    queued = next(iter(meant), None)
     if queued and queued.state in AT_WORK:
         return queued
     if plan.storage:
-        found = runs.look(plan, roster, f"{runs.folder_of_all(plan)}/{name}")
-        if found.get("there") and (job := _of_folder(name, found, queued)):
+        found = runs.look(plan, roster, f"{runs.folder_of_all(plan)}/{run}")
+        if found.get("there") and (job := _of_folder(run, found, queued)):
             return job
     if queued:
         return queued
