@@ -263,6 +263,16 @@ def test_what_a_change_does(rehearse: Rehearse) -> None:
 
 
 @pytest.mark.engine
+def test_an_up_that_cannot_ask_its_server_is_finished_by_the_next_one(rehearsed: Rehearsed) -> None:
+    """What comes after the objects, nodes among it, was not begun."""
+    failed = rehearsed.phase("failure: quota at kubernetes:helm.sh/v3:Release")
+    assert (failed["verdict"], failed["found"]) == ("pass", "the next up finishes, with nothing twice")
+    finished = {(each["op"], each["type"].rpartition(":")[2]) for each in failed["steps"]}
+    assert {("create", "Release"), ("create", "NodeGroup"), ("create", "KubernetesNodes")} <= finished
+    assert ("create", "Cluster") not in finished
+
+
+@pytest.mark.engine
 def test_drivers_are_those_of_what_is_declared(rehearse: Rehearse) -> None:
     """The driver of buckets may do with the declared one what a mount does, and no other driver may do anything."""
     rehearsed = rehearse(EKS).with_changes()
