@@ -102,7 +102,11 @@ def test_nodes_get_what_their_hardware_needs(machine: str, roles: list[str], cas
     expected = variables["validate_software"]
     assert set(expected) == set(roles) - {"pyxis"}, "the head may run another kernel"
     assert all(variables[f"{role}_packages"] == expected[role] for role in expected)
-    assert variables["collectives_environment"] == {"FI_PROVIDER": "efa", "FI_EFA_USE_HUGE_PAGE": "0"}
+    assert variables["collectives_environment"] == {
+        "FI_PROVIDER": "efa",
+        "FI_EFA_USE_HUGE_PAGE": "0",
+        "NCCL_NET": "AWS Libfabric",
+    }
     builder = configuration.image_inventory(plan.release, roster, "deb file:/packages ./", "a-digest")["all"]
     assert set(roles) <= set(builder["children"])
     assert "accelerator" not in {*groups(inventory), *builder["children"]}, "its stand-in would hide the real tool"

@@ -266,8 +266,10 @@ def test_what_measures_from_an_image_has_what_jobs_have(of_image: KubernetesGrou
     assert not [each for each in spec["volumes"] if "hostPath" in each]
     assert "nsenter" not in " ".join(container["command"])
     env = {each["name"]: each.get("value") for each in container["env"]}
-    assert (env["FI_PROVIDER"], env["MASTER_ADDR"], env["NODE_NAME"]) == ("efa", "10.0.0.1", "b")
-    assert of_image._pod("ask", 0, ["a"], 1, None, 10)["spec"]["containers"][0]["resources"] == {"limits": {}}
+    assert (env["NCCL_NET"], env["MASTER_ADDR"], env["NODE_NAME"]) == ("AWS Libfabric", "10.0.0.1", "b")
+    [container] = of_image._pod("ask", 0, ["a"], 1, None, 10)["spec"]["containers"]
+    assert container["resources"] == {"limits": {}}
+    assert "NCCL_NET" not in {each["name"] for each in container["env"]}
 
 
 def test_a_node_that_offers_no_devices_is_waited_for_and_named(

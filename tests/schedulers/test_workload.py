@@ -125,7 +125,7 @@ def test_more_than_a_node_has_runs_nowhere() -> None:
         (
             lambda one: one["env"].pop(1),
             "environment",
-            "warning",
+            "error",
             "nothing says which network NCCL has to use: where that fails to load, it would use TCP",
         ),
         (
@@ -142,6 +142,15 @@ def test_nobody_falls_back_to_tcp_without_a_word(change: Any, id_: str, severity
     assert said(lint(on_aws(), made)) == [(id_, severity, text)]
 
 
+def test_on_efa_nobody_needs_huge_pages_who_tells_libfabric_so() -> None:
+    made = good_on_aws()
+    del container(made)["resources"]["limits"]["hugepages-2Mi"]
+    [found] = lint(on_aws(), made)
+    assert found.hint == 'write FI_EFA_USE_HUGE_PAGE: "0" in its env, or hugepages-2Mi: 5120Mi in its limits'
+    container(made)["env"].append({"name": "FI_EFA_USE_HUGE_PAGE", "value": "0"})
+    assert not lint(on_aws(), made)
+
+
 def test_pods_that_talk_to_nobody_need_no_fabric() -> None:
     assert not lint(on_aws(), good(nodes=1))
 
@@ -156,6 +165,10 @@ def test_on_infiniband_a_device_is_asked_for() -> None:
     ]
     container(made)["resources"]["limits"]["rdma/hca"] = 1
     assert not lint(plan, made)
+    container(made)["env"] = []
+    [found] = lint(plan, made)
+    assert (found.id, found.severity) == ("workload.environment", "error")
+    assert found.hint == "write NCCL_NET: IB, and NCCL fails instead"
 
 
 def test_what_a_teams_namespace_refuses_is_said_before() -> None:

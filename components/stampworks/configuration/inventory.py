@@ -15,6 +15,7 @@ from typing import Any
 
 from stampworks.configuration.own import check_programs, host_checks
 from stampworks.plan import (
+    OVER_EFA,
     OVER_TCP,
     UNPROVEN_TAINT,
     WORKLOADS_IMAGE,
@@ -44,10 +45,6 @@ WORKLOADS: Mapping[str, Any] = {
     "command": [],
 }
 """What a pod has beside the node's own programs, which it sees below /usr."""
-EFA = {"FI_PROVIDER": "efa", "FI_EFA_USE_HUGE_PAGE": "0"}
-"""Of libfabric's providers, as the EC2 User Guide runs NCCL over EFA: without EFA a job fails, and is not slow. No huge
-pages, as AWS's samples train: with some a data loader's fork copies them, and fails when none is left (EFA cheat sheet
-of awsome-distributed-training, 0610db06, read 2026-11-24). What a job sets for itself stays."""
 CONTAINERS = "/var/lib/enroot"
 ANSWERING = frozenset({"aws"})
 """Clouds where a machine gets its rights from an address that every user on it reaches."""
@@ -394,7 +391,7 @@ def collectives_environment(plan: Plan) -> dict[str, str]:
     itself. EFA is reached through libfabric, by a plug-in that knows the layout of each machine and chooses the rest.
     """
     if plan.fabric.kind == "efa":
-        return dict(EFA)
+        return dict(OVER_EFA)
     interfaces = [rail.interface for rail in plan.fabric.rails]
     if not interfaces or plan.fabric.kind not in OVER_TCP:
         return {}

@@ -325,13 +325,14 @@ class KubernetesGround:
     def _pod(
         self, ask: str, rank: int, nodes: Sequence[str], words: int, accelerators: int | None, limit_s: float
     ) -> dict[str, Any]:
+        devices = self._devices(nodes[rank], accelerators)
         told = {
             "RANK": str(rank),
             "WORLD_SIZE": str(len(nodes)),
             "NODE_NAME": nodes[rank],
             "MASTER_ADDR": self._addresses[nodes[0]],
             "JOB_ID": ask,
-            **(jobset.of_fabric(self._subject.fabric.kind) if self._subject.image else {}),
+            **(jobset.of_fabric(self._subject.fabric.kind) if EFA in devices else {}),
         }
         way = _STAY if self._subject.image else _ENTER
         container = {
@@ -356,24 +357,24 @@ class KubernetesGround:
             "enableServiceLinks": False,
             "hostNetwork": True,
             "tolerations": [{"operator": "Exists"}],
-            **(self._measuring if self._subject.image else _entering)(container, nodes[rank], accelerators),
+            **(self._measuring(container, devices) if self._subject.image else _entering(container)),
         }
         metadata = {"name": f"{ask}-{rank}", "namespace": PROOF, "labels": {_ASK: ask, **OURS}}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
-    def _measuring(self, container: Manifest, node: str, accelerators: int | None) -> dict[str, Any]:
+    def _measuring(self, container: Manifest, devices: Mapping[str, str]) -> dict[str, Any]:
         """What pods of runs have; and the kernel's log, in which accelerators complain."""
         mounts, volumes = jobset.mounted(dict(self._subject.claims))
         program = {
             **container,
             "securityContext": {"capabilities": {"add": ["SYSLOG"]}},
-            "resources": {"limits": self._devices(node, accelerators)},
+            "resources": {"limits": devices},
             "volumeMounts": mounts,
         }
         return {"containers": [program], "volumes": volumes}
 
 
-def _entering(container: Manifest, node: str, accelerators: int | None) -> dict[str, Any]:  # noqa: ARG001
+def _entering(container: Manifest) -> dict[str, Any]:
     """Who enters a node sees all that it has."""
     usr = {"name": "usr", "mountPath": "/usr", "readOnly": True}  # with what it enters the node
     program = {**container, "securityContext": {"privileged": True}, "volumeMounts": [usr]}

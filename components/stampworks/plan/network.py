@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,6 +12,13 @@ from stampworks.plan.nodes import Group
 
 OVER_TCP = frozenset({"simulated", "tcp"})
 """The fabrics whose rails are plain Ethernet to a collective."""
+OVER_EFA: Mapping[str, str] = {"FI_PROVIDER": "efa", "FI_EFA_USE_HUGE_PAGE": "0", "NCCL_NET": "AWS Libfabric"}
+"""What keeps a collective on EFA: where that cannot be had a job fails, and is not slow. Of libfabric's providers EFA,
+as the EC2 User Guide runs NCCL over it. Of NCCL's networks AWS's plug-in, by the one of its names that every version
+answers to (aws-ofi-nccl, nccl_ofi_interface_nvidia.cpp, 8f2a23a3, read 2026-11-25): without it NCCL takes its sockets
+and says nothing. No huge pages, as AWS's samples train: with some a data loader's fork copies them, and fails when none
+is left (EFA cheat sheet of awsome-distributed-training, 0610db06, read 2026-11-24). What a job sets for itself
+stays."""
 
 Egress = Literal["", "nat", "none"]
 

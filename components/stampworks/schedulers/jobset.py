@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from stampworks.plan import OVER_EFA
 from stampworks.schedulers.batch import EXIT, LOG, LOST, NOTICE_S
 from stampworks.schedulers.kubernetes import ACCELERATOR, OURS, PRIORITY_LABEL, QUEUE_LABEL
 from stampworks.schedulers.topology.kubernetes import POOL
@@ -166,7 +167,7 @@ def mounted(claims: Mapping[str, str], read_only: Sequence[str] = ()) -> tuple[l
 
 def of_fabric(kind: str) -> dict[str, str]:
     """What libraries of a pod are told about the fabric whose devices it has."""
-    return {"FI_PROVIDER": "efa"} if kind == "efa" else {}
+    return dict(OVER_EFA) if kind == "efa" else {}
 
 
 def _environment(pods: Pods) -> list[dict[str, Any]]:

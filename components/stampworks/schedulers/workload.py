@@ -10,13 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from stampworks.plan import Group, Plan
+from stampworks.plan import OVER_EFA, Group, Plan
 from stampworks.schedulers import kubernetes
 from stampworks.schedulers.kubernetes import ACCELERATOR, PRIORITY_LABEL, QUEUE_LABEL
 from stampworks.schedulers.topology.kubernetes import HOSTNAME, POOL
 
 Path = tuple[str | int, ...]
 EFA, HUGE_PAGES = "vpc.amazonaws.com/efa", "hugepages-2Mi"
+USE_HUGE_PAGES = "FI_EFA_USE_HUGE_PAGE"
+"""Tells libfabric whether to take some."""
 RDMA = ("rdma/", "nvidia.com/")
 """How the names of devices begin that plug-ins of InfiniBand and RoCE offer; each cluster chooses the rest itself."""
 TOPOLOGY = {
@@ -176,21 +178,21 @@ def _fabric(plan: Plan, pods: _Pods) -> Iterator[Remark]:
         asked, env = _asked(container), dict(_environment(container))
         if not kubernetes.number(asked.get(ACCELERATOR)):
             continue
-        yield from _devices(kind, rails, path, asked)
+        yield from _devices(kind, rails, path, asked, env)
         for name, values in OVER_TCP.items():
             if env.get(name, "").lower() in values:
                 text = f"{name}={env[name]}: NCCL goes over TCP, past {rails} rails"
                 yield _error("environment", (*path, "env"), text, "take it out")
-        if kind == "efa" and env.get("FI_PROVIDER") != "efa":
+        if kind == "efa" and env.get("FI_PROVIDER") != OVER_EFA["FI_PROVIDER"]:
             text = "nothing says that libfabric has to use EFA: where it cannot, it would use TCP and say nothing"
-            yield _error("environment", (*path, "env"), text, "write FI_PROVIDER: efa")
+            yield _error("environment", (*path, "env"), text, f"write FI_PROVIDER: {OVER_EFA['FI_PROVIDER']}")
         if "NCCL_NET" not in env:
             text = "nothing says which network NCCL has to use: where that fails to load, it would use TCP"
-            name = "the name of its plug-in for libfabric" if kind == "efa" else "IB"
-            yield _warning("environment", (*path, "env"), text, f"write NCCL_NET: {name}, and NCCL fails instead")
+            name = OVER_EFA["NCCL_NET"] if kind == "efa" else "IB"
+            yield _error("environment", (*path, "env"), text, f"write NCCL_NET: {name}, and NCCL fails instead")
 
 
-def _devices(kind: str, rails: int, path: Path, asked: Mapping[str, Any]) -> Iterator[Remark]:
+def _devices(kind: str, rails: int, path: Path, asked: Mapping[str, Any], env: Mapping[str, str]) -> Iterator[Remark]:
     place = (*path, "resources")
     if kind != "efa":
         if not any(name.startswith(RDMA) and name != ACCELERATOR for name in asked):
@@ -203,9 +205,10 @@ def _devices(kind: str, rails: int, path: Path, asked: Mapping[str, Any]) -> Ite
     if number < rails:
         text = f"it asks for {number:g} of {rails} EFA devices: over those that are not in the container nothing goes"
         yield (_warning if number else _error)("device", place, text, f"write {EFA}: {rails} in its limits")
-    if HUGE_PAGES not in asked:
+    if HUGE_PAGES not in asked and env.get(USE_HUGE_PAGES) != OVER_EFA[USE_HUGE_PAGES]:
         text = "it asks for no huge pages, of which EFA's provider wants some for each device"
-        yield _warning("huge-pages", place, text, f"write {HUGE_PAGES}: 5120Mi in its limits")
+        hint = f'write {USE_HUGE_PAGES}: "{OVER_EFA[USE_HUGE_PAGES]}" in its env, or {HUGE_PAGES}: 5120Mi in its limits'
+        yield _warning("huge-pages", place, text, hint)
 
 
 def _access(pods: _Pods) -> Iterator[Remark]:
