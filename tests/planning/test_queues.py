@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,13 +16,17 @@ POOL = {"name": "gpu", "machine": "sim-h100", "count": 16, "scheduling_only": Tr
 PRIORITIES = [{"name": "low", "weight": 1}, {"name": "high", "weight": 2, "preempts": ["low"]}]
 
 
-def planned(**scheduler: Any) -> Plan:
-    declared = {"version": 1, "name": "test", "cloud": "local", "pools": [POOL]}
+def planned(pools: Sequence[dict[str, Any]] = (POOL,), **scheduler: Any) -> Plan:
+    declared = {"version": 1, "name": "test", "cloud": "local", "pools": list(pools)}
     return planning.plan(load_value({**declared, "scheduler": {"kind": "kubernetes", **scheduler}}, "test"))
 
 
 def found(**scheduler: Any) -> list[Finding]:
-    return [one for one in queues(planned(**scheduler), Facts()) if one.verdict != "pass"]
+    return queues_of(planned(**scheduler))
+
+
+def queues_of(plan: Plan) -> list[Finding]:
+    return [one for one in queues(plan, Facts()) if one.verdict != "pass"]
 
 
 @pytest.mark.parametrize(
@@ -70,14 +75,14 @@ def found(**scheduler: Any) -> list[Finding]:
             {"accounts": [{"name": "kube-system"}]},
             "kueue.namespace",
             "scheduler.accounts[0].name",
-            "an account is a namespace, and kube-system is one that Kubernetes has itself",
+            "an account is a namespace, and kube-system is that of Kubernetes itself",
             "take another name, for example team-kube-system",
         ),
         (
             {"accounts": [{"name": "research", "accelerators_max": 4}]},
             "kueue.quota",
             "scheduler.accounts[0].accelerators_max",
-            "4 is less than the 8 accelerators of one node: no gang would start",
+            "4 is less than the 8 accelerators of one node of queue main: no gang would start there",
             "write 8 or more, or 0 for no limit",
         ),
     ],
@@ -86,6 +91,69 @@ def test_what_kueue_would_not_do_is_refused(
     scheduler: dict[str, Any], id_: str, place: str, text: str, hint: str
 ) -> None:
     assert found(**scheduler) == [Finding(id_, "fail", text, hint, place, subject=found(**scheduler)[0].subject)]
+
+
+@pytest.mark.parametrize(
+    ("name", "whose"),
+    [
+        ("default", "Kubernetes itself"),
+        ("stampworks-proof", "proofs"),
+        ("mount-s3", "the driver of buckets"),
+        ("gpu-operator", "the add-on gpu-operator"),
+        ("kubeflow-system", "the add-on trainer"),
+        ("kueue-system", "the add-on kueue"),
+    ],
+)
+def test_a_team_has_no_namespace_of_others(name: str, whose: str) -> None:
+    """Nor one of an add-on that nobody has switched on."""
+    [one] = found(accounts=[{"name": name}])
+    assert (one.id, one.text) == ("kueue.namespace", f"an account is a namespace, and {name} is that of {whose}")
+
+
+SMALL = {**POOL, "name": "small", "machine": "sim-a100-small"}
+TWO_QUEUES = [{"name": "big", "pools": ["gpu"], "default": True}, {"name": "little", "pools": ["small"]}]
+
+
+def limited(most: int, queues: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    plan = planned([POOL, SMALL], accounts=[{"name": "a", "accelerators_max": most}], queues=queues)
+    return [(one.id, one.severity, one.text) for one in queues_of(plan)]
+
+
+def test_a_limit_is_compared_with_the_nodes_of_each_queue() -> None:
+    """Where a team has its gangs in another one, a queue without is no more than a pity."""
+    both = ("kueue.limit", "warning", "Kueue counts it in each pool: of gpu and small a may have 2 x {}")
+    text = "{} is less than the {} accelerators of one node of queue {}: no gang would start there"
+    assert limited(4, TWO_QUEUES) == [
+        ("kueue.quota", "warning", text.format(4, 8, "big")),
+        (*both[:2], both[2].format(4)),
+    ]
+    assert limited(1, TWO_QUEUES) == [
+        ("kueue.quota", "error", text.format(1, 8, "big")),
+        ("kueue.quota", "error", text.format(1, 2, "little")),
+        (*both[:2], both[2].format(1)),
+    ]
+    together = [{"name": "main", "pools": ["gpu", "small"], "default": True}]
+    assert limited(2, together) == [(*both[:2], both[2].format(2))]
+
+
+@pytest.mark.parametrize(
+    ("preemption", "waits"), [("off", "nobody makes room for it"), ("requeue", "they take it back")]
+)
+def test_a_team_without_a_node_of_its_own_is_told_so(preemption: str, waits: str) -> None:
+    """And which share is enough for one."""
+    accounts = [{"name": "a", "share": 1000}, {"name": "b", "share": 1}]
+    [one] = found(preemption=preemption, priorities=PRIORITIES, accounts=accounts)
+    text = f"no node of queue main is b's own: it has what others leave idle, and {waits}"
+    assert one == Finding(
+        "kueue.share", "fail", text, "write 67 or more, or less for the others", "scheduler.accounts[1].share",
+        "warning", "b",
+    )  # fmt: skip
+    assert not found(preemption=preemption, priorities=PRIORITIES, accounts=[accounts[0], {"name": "b", "share": 67}])
+
+
+def test_one_node_is_one_teams() -> None:
+    plan = planned([{**POOL, "count": 1}], accounts=[{"name": "a"}, {"name": "b"}])
+    assert [(one.id, one.hint) for one in queues_of(plan)] == [("kueue.share", "declare more nodes")]
 
 
 def test_what_it_can_do_passes() -> None:

@@ -58,6 +58,11 @@ def test_every_node_is_somebodys_own(shares: tuple[int, ...]) -> None:
         assert all(abs(nodes - pool.count * share / sum(shares)) < 1 for nodes, share in zip(own, shares, strict=True))
 
 
+def test_who_would_have_none_has_the_node_that_two_want_alike() -> None:
+    plan = planned(2, accounts=[{"name": "a", "share": 3}, {"name": "b", "share": 1}])
+    assert [kubernetes.shares(plan)[name]["gpu"] for name in "ab"] == [1, 1]
+
+
 def test_quotas_are_the_team_s_and_its_queues_borrow_from_it() -> None:
     plan = planned(accounts=[{"name": "research", "share": 4}, {"name": "product", "share": 1}])
     cohorts = of_kind(plan, "Cohort")

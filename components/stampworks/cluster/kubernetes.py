@@ -13,7 +13,7 @@ from typing import Any
 import pulumi
 from pulumi import Output
 
-from stampworks.plan import Account, AddOn, Driven, Plan
+from stampworks.plan import PROOF_NAMESPACE, Account, AddOn, Driven, Plan
 from stampworks.schedulers import addons, kubernetes
 from stampworks.schedulers.kubernetes import Manifest
 
@@ -63,13 +63,13 @@ def assemble(
     installed = releases(base, plan, opts)
     kinds = [installed[name] for name in _OF_QUEUES if name in installed]
     objects = _objects(base, plan, pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=kinds)))
-    of_proofs = [made for name, made in objects.items() if name == ("Namespace", kubernetes.PROOF)]
+    of_proofs = [made for name, made in objects.items() if name == ("Namespace", PROOF_NAMESPACE)]
     for team in kubernetes.claimants(plan):
         within = objects["Namespace", team.name]
         after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[within]))
         for name, found in driven.items():
             made = _claim(base, plan, team, name, found, after)
-            of_proofs += made if team.name == kubernetes.PROOF else []
+            of_proofs += made if team.name == PROOF_NAMESPACE else []
     return of_proofs
 
 

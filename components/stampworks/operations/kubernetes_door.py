@@ -15,14 +15,14 @@ from typing import Any
 
 from stampworks.operations.errors import OperationError
 from stampworks.operations.kubernetes import Manifest, RefusedError, Server, name_of
-from stampworks.plan import PROOF_TAINT, UNPROVEN_TAINT, Plan
+from stampworks.plan import PROOF_NAMESPACE, PROOF_TAINT, UNPROVEN_TAINT, Plan
 from stampworks.schedulers import jobset
-from stampworks.schedulers.kubernetes import PROOF, claims
+from stampworks.schedulers.kubernetes import claims
 
 _DOOR = "stampworks/door"
 """The label of all of them."""
 _LASTS_S, _STARTS_S = 3600, 300
-_WHERE, _ALL = (f"--namespace={PROOF}",), f"--selector={_DOOR}"
+_WHERE, _ALL = (f"--namespace={PROOF_NAMESPACE}",), f"--selector={_DOOR}"
 
 
 def ask(plan: Plan, uid: int, argv: Sequence[str], limit_s: float, given: str = "") -> str:
@@ -91,5 +91,5 @@ def _pod(plan: Plan) -> dict[str, Any]:
         "volumes": volumes,
     }
     digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]
-    metadata = {"name": f"door-{digest}", "namespace": PROOF, "labels": {_DOOR: ""}}
+    metadata = {"name": f"door-{digest}", "namespace": PROOF_NAMESPACE, "labels": {_DOOR: ""}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

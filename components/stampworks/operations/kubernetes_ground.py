@@ -29,11 +29,11 @@ from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import Ended, HeldError, Progress, Standing, look_again
 from stampworks.operations.kubernetes import OURS_ONLY, name_of
 from stampworks.operations.kubernetes_nodes import taints
-from stampworks.plan import PROOF_TAINT, WORKLOADS_IMAGE, Roster
+from stampworks.plan import PROOF_NAMESPACE, PROOF_TAINT, WORKLOADS_IMAGE, Roster
 from stampworks.qualification import Subject
 from stampworks.reasons import DrainReason
 from stampworks.schedulers import jobset
-from stampworks.schedulers.kubernetes import ACCELERATOR, OURS, PROOF
+from stampworks.schedulers.kubernetes import ACCELERATOR, OURS
 from stampworks.schedulers.workload import EFA
 
 LEASE = "proof"
@@ -43,7 +43,7 @@ _POLL_S, _TURN_S = 0.5, 2.0
 _BROKEN_OFF = DrainReason("proof", "", "its proof was broken off")
 _GONE = "(NotFound)"
 _NOT_OURS = re.compile(r"\((AlreadyExists|Conflict|NotFound)\)")
-_WHERE = (f"--namespace={PROOF}",)
+_WHERE = (f"--namespace={PROOF_NAMESPACE}",)
 _SAID = re.compile(r"\[pod/[a-z0-9-]+-(\d{1,6})/program\] (.*)")
 _ENDED = ("Succeeded", "Failed")
 _NEVER_BEGUN = ("ContainerCannotRun", "StartError")
@@ -75,7 +75,7 @@ _NOT_TO_BE_HAD = re.compile(
 _CANNOT_START = ("CreateContainerConfigError", "ErrImageNeverPull", "ImageInspectError", "InvalidImageName")
 _OTHER_IMAGE = (
     "write into scheduler.workloads_image one that these nodes may fetch and can start, or let them; what else they "
-    f"say: stampworks kubectl -- get events --namespace {PROOF}"
+    f"say: stampworks kubectl -- get events --namespace {PROOF_NAMESPACE}"
 )
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 
@@ -141,7 +141,7 @@ class KubernetesGround:
             self._server.said([verb, "--filename=-"], json.dumps(lease))
         except kubernetes.RefusedError as error:
             if verb == "create" and _GONE in str(error):
-                what = f"Kubernetes has no namespace {PROOF}, where proofs run"
+                what = f"Kubernetes has no namespace {PROOF_NAMESPACE}, where proofs run"
                 raise OperationError(what, "`pulumi up --refresh` makes it anew") from error
             if _NOT_OURS.search(str(error)):
                 return False
@@ -359,7 +359,7 @@ class KubernetesGround:
             "tolerations": [{"operator": "Exists"}],
             **(self._measuring(container, devices) if self._subject.image else _entering(container)),
         }
-        metadata = {"name": f"{ask}-{rank}", "namespace": PROOF, "labels": {_ASK: ask, **OURS}}
+        metadata = {"name": f"{ask}-{rank}", "namespace": PROOF_NAMESPACE, "labels": {_ASK: ask, **OURS}}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
     def _measuring(self, container: Manifest, devices: Mapping[str, str]) -> dict[str, Any]:
@@ -391,7 +391,7 @@ def _told(ask: str, program: Sequence[str]) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": ask, "namespace": PROOF, "labels": {_ASK: ask, **OURS}},
+        "metadata": {"name": ask, "namespace": PROOF_NAMESPACE, "labels": {_ASK: ask, **OURS}},
         "data": {str(index): word for index, word in enumerate(program)},
     }
 
@@ -401,7 +401,7 @@ def _lease(who: str, seconds: int) -> dict[str, Any]:
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": {"name": LEASE, "namespace": PROOF, "labels": dict(OURS)},
+        "metadata": {"name": LEASE, "namespace": PROOF_NAMESPACE, "labels": dict(OURS)},
         "spec": {"holderIdentity": who, "leaseDurationSeconds": seconds, "renewTime": now},
     }
 

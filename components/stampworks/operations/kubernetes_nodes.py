@@ -14,9 +14,9 @@ from stampworks.operations.drain import WHOSE, BusyError, HeldError, Progress, c
 from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.ground import Standing
 from stampworks.operations.kubernetes import Manifest, Server, name_of
-from stampworks.plan import UNPROVEN_TAINT, Member, Plan, Roster
+from stampworks.plan import BUCKETS_NAMESPACE, PROOF_NAMESPACE, UNPROVEN_TAINT, Member, Plan, Roster
 from stampworks.reasons import UNPROVEN, DrainReason, parsed, written
-from stampworks.schedulers.kubernetes import PROOF, pools
+from stampworks.schedulers.kubernetes import pools
 from stampworks.schedulers.topology.kubernetes import POOL
 
 HELD = "stampworks/held"
@@ -31,7 +31,7 @@ _ENDED = ("Succeeded", "Failed")
 # ends it after the last one of these (aws-mountpoint-s3-csi-driver 2.7, mountpoint-s3-csi-driver 57c6bedb,
 # pkg/podmounter/mppod/creator.go and docs/MOUNTPOINT_POD_SHARING.md, read 2026-11-25). Its label is nothing by itself:
 # whoever may start pods may write it.
-_OF_BUCKETS, _BUCKET = "mount-s3", "s3.csi.aws.com/mountpoint-version"
+_BUCKET = "s3.csi.aws.com/mountpoint-version"
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ def runs(server: Server) -> dict[str, tuple[str, ...]]:
             for node in kubernetes.holds(each):
                 found.setdefault(node, []).append(f"run {team}/{owner}")
                 gangs.add((team, owner, node))
-        elif team != PROOF and _runs(each, born) and not _is_of(each, team, gangs):
+        elif team != PROOF_NAMESPACE and _runs(each, born) and not _is_of(each, team, gangs):
             found.setdefault(each["spec"].get("nodeName", ""), []).append(f"pod {team}/{name}")
     return {node: tuple(what) for node, what in found.items() if node}
 
@@ -310,7 +310,7 @@ def _runs(pod: Manifest, born: Mapping[str, str]) -> bool:
         return False
     metadata = pod["metadata"]
     daemons = any(each["kind"] in ("DaemonSet", "Node") for each in metadata.get("ownerReferences", ()))
-    bucket = metadata["namespace"] == _OF_BUCKETS and _BUCKET in metadata.get("labels", {})
+    bucket = metadata["namespace"] == BUCKETS_NAMESPACE and _BUCKET in metadata.get("labels", {})
     return not daemons and not bucket and pod["status"].get("phase") not in _ENDED
 
 

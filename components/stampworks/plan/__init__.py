@@ -38,7 +38,9 @@ from stampworks.plan.running import (
     log_group,
 )
 from stampworks.plan.scheduler import (
+    BUCKETS_NAMESPACE,
     KEPT,
+    PROOF_NAMESPACE,
     PROOF_TAINT,
     STATE_DIRECTORY,
     UNPROVEN_TAINT,
@@ -52,12 +54,14 @@ from stampworks.plan.scheduler import (
     Scheduler,
     SchedulerKind,
     User,
+    own_nodes,
 )
 from stampworks.plan.storage import Attached, Disk, Driven, Mount, Storage
 from stampworks.plan.training import Checkpoints, Layout, Model, Precision, Tracker, TrackerKind, Training
 from stampworks.plan.whole import PLAN_VERSION, Expectation, Plan, Reason, fingerprint
 
 __all__ = [
+    "BUCKETS_NAMESPACE",
     "BUDGET_MINUTES",
     "CLIENTS",
     "COUNTED",
@@ -69,6 +73,7 @@ __all__ = [
     "OVER_EFA",
     "OVER_TCP",
     "PLAN_VERSION",
+    "PROOF_NAMESPACE",
     "PROOF_TAINT",
     "RELEASE",
     "STATE_DIRECTORY",
@@ -143,6 +148,7 @@ __all__ = [
     "generation",
     "log_group",
     "ordered",
+    "own_nodes",
     "settled",
     "template_name",
     "to_dict",

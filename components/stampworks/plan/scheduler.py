@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -22,6 +22,12 @@ UNPROVEN_TAINT = "stampworks/unproven"
 
 WORKLOADS_IMAGE = "localhost/stampworks/workloads:1"
 """What pods of bundled workloads start from, on nodes that bring the programs themselves."""
+
+PROOF_NAMESPACE = "stampworks-proof"
+"""Of what measures the nodes of a Kubernetes: it is in their network, and may have to enter them."""
+
+BUCKETS_NAMESPACE = "mount-s3"
+"""Of the pods by which the driver of buckets mounts them."""
 
 SchedulerKind = Literal["slurm", "kubernetes"]
 Preemption = Literal["off", "requeue", "cancel"]
@@ -56,6 +62,17 @@ class Account:
     share: int
     accelerators_max: int
     """0 means no limit."""
+
+
+def own_nodes(accounts: Sequence[Account], count: int) -> dict[str, int]:
+    """How many of so many nodes are each account's own, by its name. Whole ones, for gangs take whole ones."""
+    whole = sum(each.share for each in accounts)
+    parts = {each.name: divmod(count * each.share, whole) for each in accounts}
+    found = {name: nodes for name, (nodes, _) in parts.items()}
+    # of two that would have half of it, it goes to the one that has less
+    for name in sorted(parts, key=lambda each: (-parts[each][1], found[each]))[: count - sum(found.values())]:
+        found[name] += 1
+    return found
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stampworks.plan import Plan, declared_pools
-from stampworks.planning.findings import Facts, Finding
+from stampworks import catalog
+from stampworks.plan import BUCKETS_NAMESPACE, PROOF_NAMESPACE, Account, Plan, declared_pools, own_nodes
+from stampworks.planning.findings import Facts, Finding, Severity
 
 PROGRAMS = "programs"
 """A claim that each team's namespace has."""
-RESERVED = ("default", "kueue-system", "jobset-system")
-"""Namespaces that are there anyway, beside those that begin with kube-."""
 
 
 def queues(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (its answer is in the plan)
@@ -49,18 +48,57 @@ def _priorities(plan: Plan) -> Iterator[Finding]:
 
 
 def _accounts(plan: Plan) -> Iterator[Finding]:
-    sizes = [pool.machine.accelerators for pool in declared_pools(plan.groups)]
-    least = min(filter(None, sizes), default=0)
     for index, account in enumerate(plan.scheduler.accounts):
         place = f"scheduler.accounts[{index}]"
-        if account.name in RESERVED or account.name.startswith("kube-"):
-            text = f"an account is a namespace, and {account.name} is one that Kubernetes has itself"
+        if whose := _whose(plan, account.name):
+            text = f"an account is a namespace, and {account.name} is that of {whose}"
             hint = f"take another name, for example team-{account.name}"
             yield _fail("namespace", text, hint, f"{place}.name", account.name)
-        if 0 < account.accelerators_max < least:
-            text = f"{account.accelerators_max} is less than the {least} accelerators of one node: no gang would start"
-            hint = f"write {least} or more, or 0 for no limit"
-            yield _fail("quota", text, hint, f"{place}.accelerators_max", account.name)
+        yield from _limit(plan, account, f"{place}.accelerators_max")
+        yield from _share(plan, account, f"{place}.share")
+
+
+def _whose(plan: Plan, namespace: str) -> str:
+    """Of one that is there anyway, or with an add-on that somebody may switch on later; empty for any other."""
+    if namespace == "default" or namespace.startswith("kube-"):
+        return "Kubernetes itself"
+    addons = catalog.releases()[plan.release.name].addons
+    of_addons = {row.namespace: f"the add-on {name}" for name, row in addons.items()}
+    return {PROOF_NAMESPACE: "proofs", BUCKETS_NAMESPACE: "the driver of buckets", **of_addons}.get(namespace, "")
+
+
+def _limit(plan: Plan, account: Account, place: str) -> Iterator[Finding]:
+    """Of an account's accelerators."""
+    most = account.accelerators_max
+    sizes = {pool.name: pool.machine.accelerators for pool in declared_pools(plan.groups) if pool.machine.accelerators}
+    of_queues = {each.name: [sizes[name] for name in each.pools if name in sizes] for each in plan.scheduler.queues}
+    least = {name: min(found) for name, found in of_queues.items() if found}
+    below = {name: size for name, size in least.items() if 0 < most < size}
+    severity: Severity = "error" if len(below) == len(least) else "warning"
+    for name, size in below.items():
+        text = f"{most} is less than the {size} accelerators of one node of queue {name}: no gang would start there"
+        yield _fail("quota", text, f"write {size} or more, or 0 for no limit", place, account.name, severity)
+    if most and len(sizes) > 1:
+        text = f"Kueue counts it in each pool: of {' and '.join(sizes)} {account.name} may have {len(sizes)} x {most}"
+        hint = "write what it may have of one pool; a limit of all together is Slurm's alone"
+        yield _fail("limit", text, hint, place, account.name, "warning")
+
+
+def _share(plan: Plan, account: Account, place: str) -> Iterator[Finding]:
+    """Who owns no node of a queue has only what others leave idle."""
+    accounts, pools = plan.scheduler.accounts, declared_pools(plan.groups)
+    own = {pool.name for pool in pools if own_nodes(accounts, pool.count)[account.name]}
+    without = [each for each in plan.scheduler.queues if not own & {*each.pools}]
+    if without:
+        queues = " and ".join(each.name for each in without)
+        waits = "nobody makes room for it" if plan.scheduler.preemption == "off" else "they take it back"
+        text = f"no node of queue {queues} is {account.name}'s own: it has what others leave idle, and {waits}"
+        nodes = min(max(pool.count for pool in pools if pool.name in each.pools) for each in without)
+        others = sum(each.share for each in accounts if each != account)
+        more = (
+            f"write {-(-others // (nodes - 1))} or more, or less for the others" if nodes > 1 else "declare more nodes"
+        )
+        yield _fail("share", text, more, place, account.name, "warning")
 
 
 def _names(plan: Plan) -> Iterator[Finding]:
@@ -80,5 +118,5 @@ def _names(plan: Plan) -> Iterator[Finding]:
         yield _fail("names", text, "take another name", f"storage[{names.index(PROGRAMS)}].name", PROGRAMS)
 
 
-def _fail(what: str, text: str, hint: str, place: str, subject: str = "") -> Finding:
-    return Finding(f"kueue.{what}", "fail", text, hint, place, subject=subject)
+def _fail(what: str, text: str, hint: str, place: str, subject: str = "", severity: Severity = "error") -> Finding:
+    return Finding(f"kueue.{what}", "fail", text, hint, place, severity, subject)

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from stampworks.plan import Account, Driven, Group, Plan, Queue
+from stampworks.plan import PROOF_NAMESPACE, Account, Driven, Group, Plan, Queue, own_nodes
 from stampworks.schedulers import topology
 from stampworks.schedulers.topology.kubernetes import HOSTNAME, KUEUE, POOL, key, kueue_objects
 from stampworks.schedulers.topology.places import LABELS
@@ -24,8 +24,6 @@ TEAM = "jobs"
 """The namespace of everybody, where no account is declared."""
 PROGRAMS, PROGRAMS_PATH, PROGRAMS_SHARED = "programs", "/usr", "/run/stampworks/usr"
 """The nodes' own programs: the claim, where pods see them, and where nodes have them so that nobody can change them."""
-PROOF = "stampworks-proof"
-"""The namespace of what measures nodes, which is in their network, and may have to enter them."""
 MIG = "nvidia.com/mig.config"
 """The label of a node that says into which parts its accelerators are divided."""
 QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
@@ -58,7 +56,9 @@ def objects(plan: Plan) -> list[Manifest]:
     ]
     found += _admission(plan)
     if plan.pools:
-        found.append(_object("v1", "Namespace", PROOF, labels={"pod-security.kubernetes.io/enforce": "privileged"}))
+        found.append(
+            _object("v1", "Namespace", PROOF_NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "privileged"})
+        )
     return found
 
 
@@ -79,7 +79,7 @@ def teams(plan: Plan) -> tuple[Account, ...]:
 
 def claimants(plan: Plan) -> tuple[Account, ...]:
     """In whose namespaces pods see file systems: who measures from an image sees what runs see."""
-    proofs = Account(PROOF, (), share=0, accelerators_max=0)
+    proofs = Account(PROOF_NAMESPACE, (), share=0, accelerators_max=0)
     return (*teams(plan), *([proofs] if plan.pools and plan.scheduler.workloads_image else []))
 
 
@@ -214,18 +214,9 @@ def _by_pools(plan: Plan) -> dict[frozenset[str], list[Queue]]:
 
 
 def shares(plan: Plan) -> dict[str, dict[str, int]]:
-    """By team and pool: how many nodes are its own. Whole ones, for gangs take whole ones."""
-    found: dict[str, dict[str, int]] = {team.name: {} for team in teams(plan)}
-    whole = sum(team.share for team in teams(plan))
-    for pool in pools(plan):
-        exact = {team.name: pool.count * team.share / whole for team in teams(plan)}
-        nodes = {name: int(each) for name, each in exact.items()}
-        left = pool.count - sum(nodes.values())
-        for name in sorted(exact, key=lambda each: nodes[each] - exact[each])[:left]:
-            nodes[name] += 1
-        for name, count in nodes.items():
-            found[name][pool.name] = count
-    return found
+    """By team and pool: how many nodes are its own."""
+    own = {pool.name: own_nodes(teams(plan), pool.count) for pool in pools(plan)}
+    return {team.name: {pool: nodes[team.name] for pool, nodes in own.items()} for team in teams(plan)}
 
 
 def own_accelerators(plan: Plan, team: Account) -> int:
