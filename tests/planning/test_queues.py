@@ -111,7 +111,10 @@ def test_a_team_has_no_namespace_of_others(name: str, whose: str) -> None:
 
 
 SMALL = {**POOL, "name": "small", "machine": "sim-a100-small"}
-TWO_QUEUES = [{"name": "big", "pools": ["gpu"], "default": True}, {"name": "little", "pools": ["small"]}]
+TWO_QUEUES: list[dict[str, Any]] = [
+    {"name": "big", "pools": ["gpu"], "default": True},
+    {"name": "little", "pools": ["small"]},
+]
 
 
 def limited(most: int, queues: list[dict[str, Any]]) -> list[tuple[str, str, str]]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from stampworks import planning
-from stampworks.declaration import load_value
+from stampworks.declaration import load_stack, load_value
 from stampworks.plan import Plan
+from stampworks.schedulers import kubernetes
 from stampworks.schedulers.workload import Remark, lint
 
 from tests.cluster.kubernetes import gang
+from tests.schedulers.conftest import STACKS
 
 SCHEDULER = {
     "kind": "kubernetes",
@@ -74,7 +77,7 @@ def test_names_that_are_none_are_named_with_those_there_are() -> None:
     found = lint(planned(), made)
     assert said(found) == [
         ("namespace", "error", "no team is called 'reserch'"),
-        ("queue", "error", "it names no queue: it would start outside of all quotas, and its pods one by one"),
+        ("queue", "warning", "it names no queue, and waits in the default one, main"),
         ("priority", "error", "no priority is called 'urgent'"),
         ("topology", "error", "the topology has no level 'topology.stampworks/rack'"),
     ]
@@ -86,13 +89,34 @@ def test_names_that_are_none_are_named_with_those_there_are() -> None:
     ]
 
 
+@pytest.mark.parametrize(("queue", "wrong"), [("default", False), ("gpu", False), ("fast", True), (None, True)])
+def test_the_default_queue_has_two_names(queue: str | None, wrong: bool) -> None:
+    """And is the one to take, wherever in the list it is: the first may be of simulated nodes."""
+    plan = planning.plan(load_stack("local-k8s", STACKS))
+    made = good()
+    made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = queue
+    if queue is None:
+        del made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]
+    found = [one for one in lint(plan, made) if one.id == "workload.queue"]
+    assert [one.severity for one in found] == ([] if not wrong else ["error" if queue else "warning"])
+    if queue is None:
+        assert found[0].hint == "write the label kueue.x-k8s.io/queue-name: gpu"
+
+
 def test_more_than_a_node_has_runs_nowhere() -> None:
     made = good()
-    container(made)["resources"] = {"limits": {"nvidia.com/gpu": "1k"}, "requests": {"cpu": "16001m"}}
+    container(made)["resources"] = {
+        "limits": {"nvidia.com/gpu": "1k", "memory": "900Gi"},
+        "requests": {"cpu": "16001m"},
+    }
     assert said(lint(planned(), made)) == [
         ("size", "error", "1000 of nvidia.com/gpu, and no node that it may be on has more than 8"),
         ("size", "error", "16.001 of cpu, and no node that it may be on has more than 16"),
+        ("size", "error", "900Gi of memory, and no node that it may be on has more than 1.95312Gi"),
     ]
+    for amount, fits in (("2000Mi", True), ("2097152000", True), ("2001Mi", False), ("2098M", False), ("2.1G", False)):
+        container(made)["resources"] = {"limits": {"nvidia.com/gpu": 8, "memory": amount}}
+        assert (not lint(planned(), made)) == fits, amount
 
 
 @pytest.mark.parametrize(
@@ -178,6 +202,31 @@ def test_what_a_teams_namespace_refuses_is_said_before() -> None:
     found = lint(planned(), made)
     assert [one.path[-1] for one in found] == ["hostNetwork", "hostPath", "privileged"]
     assert {one.severity for one in found} == {"error"}
+
+
+@pytest.mark.parametrize(
+    ("key", "refused"),
+    [
+        ("", True),
+        (None, True),
+        ("stampworks/proof", True),
+        ("node.kubernetes.io/unschedulable", True),
+        ("node.kubernetes.io/not-ready", False),
+    ],
+)
+def test_what_the_server_refuses_of_teams_is_said_before(key: str | None, refused: bool) -> None:
+    """In its own words."""
+    made = good()
+    pods(made)["spec"]["tolerations"] = [{"key": key, "operator": "Exists"}]
+    found = lint(planned(), made)
+    assert [(one.id, one.severity, one.path[-2:]) for one in found] == [
+        ("workload.node", "error", ("tolerations", 0))
+    ] * refused
+    if refused:
+        pods(made)["spec"] |= {"nodeName": "gpu-001"}
+        [policy] = [one for one in kubernetes.objects(planned()) if one["kind"] == "ValidatingAdmissionPolicy"]
+        why = [each["message"] for each in policy["spec"]["validations"]]
+        assert [one.text for one in lint(planned(), made)] == why
 
 
 def test_what_makes_it_worse_than_it_could_be_is_a_warning() -> None:
@@ -299,3 +348,14 @@ def test_memory_is_not_locked_by_a_capability() -> None:
         "take it out: how much memory may be locked is a limit of containerd on the node, and a proof measures the "
         "node's"
     )
+
+
+def test_what_nobody_knows_of_a_pool_may_be_enough() -> None:
+    plan = planned()
+    [gpu] = plan.pools
+    other = replace(gpu, name="other", machine=replace(gpu.machine, memory_mib=None))
+    made = good()
+    container(made)["resources"]["limits"]["memory"] = "900Gi"
+    assert not lint(replace(plan, groups=(*plan.groups, other)), made)
+    pods(made)["spec"]["nodeSelector"] = {"stampworks/pool": "gpu"}
+    assert [one.id for one in lint(replace(plan, groups=(*plan.groups, other)), made)] == ["workload.size"]

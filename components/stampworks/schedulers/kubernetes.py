@@ -364,18 +364,23 @@ _MADE = (
     ),
 )
 """What a team may make, and where in it the specs of its pods are."""
-_KEPT_AWAY = "each.?key.orValue('') in ['', 'node.kubernetes.io/unschedulable'] || each.key.startsWith('stampworks/')"
-_ADMITTED = (
-    (
-        "pod.?nodeName.orValue('') == ''",
-        "no pod of a team names its node: it would be there past its queue, whatever keeps pods from that node",
-    ),
-    (
-        f"!pod.?tolerations.orValue([]).exists(each, {_KEPT_AWAY})",
-        "no pod of a team tolerates cordons, taints of stampworks or any taint: it would be on nodes that are held "
-        "back, or not proven",
-    ),
+NAMES_NODE = "no pod of a team names its node: it would be there past its queue, whatever keeps pods from that node"
+TOLERATES = (
+    "no pod of a team tolerates cordons, taints of stampworks or any taint: it would be on nodes that are held back, "
+    "or not proven"
 )
+"""Why the server refuses such pods."""
+_ANY_TAINT, _CORDONED, _OF_OURS = "", "node.kubernetes.io/unschedulable", "stampworks/"
+_KEPT_AWAY = f"each.?key.orValue('') in ['{_ANY_TAINT}', '{_CORDONED}'] || each.key.startsWith('{_OF_OURS}')"
+_ADMITTED = (
+    ("pod.?nodeName.orValue('') == ''", NAMES_NODE),
+    (f"!pod.?tolerations.orValue([]).exists(each, {_KEPT_AWAY})", TOLERATES),
+)
+
+
+def kept_away(key: str) -> bool:
+    """Whether the server refuses a team's pod that tolerates taints with this key."""
+    return key in (_ANY_TAINT, _CORDONED) or key.startswith(_OF_OURS)
 
 
 def _admission(plan: Plan) -> Iterator[Manifest]:

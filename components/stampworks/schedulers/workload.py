@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from stampworks.plan import OVER_EFA, Group, Plan
 from stampworks.schedulers import kubernetes
-from stampworks.schedulers.kubernetes import ACCELERATOR, PRIORITY_LABEL, QUEUE_LABEL
+from stampworks.schedulers.kubernetes import ACCELERATOR, DEFAULT_QUEUE, PRIORITY_LABEL, QUEUE_LABEL
 from stampworks.schedulers.topology.kubernetes import HOSTNAME, POOL
 
 Path = tuple[str | int, ...]
@@ -43,6 +43,8 @@ _CAPABILITIES = frozenset(
     ]
 )
 """What the Pod Security level baseline lets containers add (kubernetes.io, Pod Security Standards, read 2026-11-24)."""
+_SIZED = {ACCELERATOR: (1, ""), "cpu": (1, ""), "memory": (1024**3, "Gi")}
+"""What is compared with the nodes, and in which unit that is said."""
 _MEMLOCK = "how much memory may be locked is a limit of containerd on the node, and a proof measures the node's"
 _SHARED = ("hostNetwork", "hostPID", "hostIPC")
 
@@ -84,7 +86,7 @@ def lint(plan: Plan, manifest: Any) -> list[Remark]:
     if kind == TRAINJOB:
         found += _trainer(plan, manifest)
     for each in pods:
-        found += [*_resources(plan, each), *_access(each)]
+        found += [*_resources(plan, each), *_admitted(each), *_access(each)]
         if each.count > 1:
             found += [*_topology(plan, each), *_fabric(plan, each)]
     if any(each.count > 1 for each in pods) and kind == "JobSet":
@@ -113,13 +115,14 @@ def _queue(plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Remark]:
     metadata = _map(manifest.get("metadata"))
     labels, team = _map(metadata.get("labels")), metadata.get("namespace", "default")
     teams, queues = [each.name for each in kubernetes.teams(plan)], [each.name for each in plan.scheduler.queues]
+    default = next(each.name for each in plan.scheduler.queues if each.default)
     if team not in teams:
         yield _error("namespace", ("metadata", "namespace"), f"no team is called {team!r}", _choose(teams))
     queue = labels.get(QUEUE_LABEL)
     if queue is None:
-        text = "it names no queue: it would start outside of all quotas, and its pods one by one"
-        yield _error("queue", ("metadata", "labels"), text, f"write the label {QUEUE_LABEL}: {queues[0]}")
-    elif queue not in queues:
+        text = f"it names no queue, and waits in the default one, {default}"
+        yield _warning("queue", ("metadata", "labels"), text, f"write the label {QUEUE_LABEL}: {default}")
+    elif queue not in (*queues, DEFAULT_QUEUE):
         yield _error("queue", ("metadata", "labels", QUEUE_LABEL), f"no queue is called {queue!r}", _choose(queues))
     priority, known = labels.get(PRIORITY_LABEL), [each.name for each in plan.scheduler.priorities]
     if priority is not None and priority not in known:
@@ -140,11 +143,12 @@ def _resources(plan: Plan, pods: _Pods) -> Iterator[Remark]:
 
 
 def _sizes(among: Sequence[Group], asked: Mapping[str, Any], path: Path) -> Iterator[Remark]:
-    for name in (ACCELERATOR, "cpu"):
-        number, most = kubernetes.number(asked.get(name)), max((_has(pool, name) for pool in among), default=0)
+    for name, (unit, called) in _SIZED.items():
+        number, most = kubernetes.number(asked.get(name)), _most(among, name)
         if number is not None and most and number > most:
-            text = f"{number:g} of {name}, and no node that it may be on has more than {most:g}"
-            yield _error("size", path, text, f"ask for {most:g} at most, and for more pods")
+            wants, there = (f"{each / unit:g}{called}" for each in (number, most))
+            text = f"{wants} of {name}, and no node that it may be on has more than {there}"
+            yield _error("size", path, text, f"ask for {there} at most, and for more pods")
 
 
 def _trainer(plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Remark]:
@@ -211,6 +215,16 @@ def _devices(kind: str, rails: int, path: Path, asked: Mapping[str, Any], env: M
         yield _warning("huge-pages", place, text, hint)
 
 
+def _admitted(pods: _Pods) -> Iterator[Remark]:
+    """What our own policy for the namespaces of teams refuses."""
+    if pods.spec.get("nodeName"):
+        hint = f"take it out; nodeSelector: {{{POOL}: NAME}} chooses a pool"
+        yield _error("node", (*pods.path, "nodeName"), kubernetes.NAMES_NODE, hint)
+    for index, each in enumerate(map(_map, _list(pods.spec.get("tolerations")))):
+        if kubernetes.kept_away(str(each.get("key") or "")):
+            yield _error("node", (*pods.path, "tolerations", index), kubernetes.TOLERATES, "take it out")
+
+
 def _access(pods: _Pods) -> Iterator[Remark]:
     """What the Pod Security level of a team's namespace refuses, as far as workloads are tempted by it."""
     what = "namespaces of teams have the Pod Security level baseline, which refuses it"
@@ -246,8 +260,11 @@ def _among(plan: Plan, pods: _Pods) -> list[Group]:
     return [pool for pool in kubernetes.pools(plan) if chosen in (None, pool.name)]
 
 
-def _has(pool: Group, resource: str) -> float:
-    return float({ACCELERATOR: pool.machine.accelerators, "cpu": pool.machine.cores}[resource] or 0)
+def _most(among: Sequence[Group], resource: str) -> float | None:
+    """Of what one of their nodes has; None where nobody knows it of all of them."""
+    has = [kubernetes.number(kubernetes.capacity(pool).get(resource)) for pool in among]
+    known = [each for each in has if each is not None]
+    return max(known, default=None) if len(known) == len(has) else None
 
 
 def _asked(container: Mapping[str, Any]) -> dict[str, Any]:
