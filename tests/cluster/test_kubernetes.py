@@ -92,6 +92,22 @@ def test_a_team_does_what_is_its_own_and_nothing_else(stack: KubernetesStack) ->
     assert 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)' in refused.stderr
 
 
+@pytest.mark.parametrize(("kind", "counted"), [("LoadBalancer", "loadbalancers"), ("NodePort", "nodeports")])
+def test_no_team_opens_a_door_to_the_world(stack: KubernetesStack, kind: str, counted: str) -> None:
+    """Services are for its own pods: of a type that leads in from outside the cloud may make a public address."""
+    for type_, may in ((kind, False), ("ClusterIP", True)):
+        service = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "door", "namespace": "research"},
+            "spec": {"type": type_, "selector": {"app": "door"}, "ports": [{"port": 80}]},
+        }
+        done = stack.stampworks("kubectl", "--", "create", "-f", "-", "--as=alice", text=json.dumps(service))
+        assert (done.returncode == 0) == may, done.stderr
+        assert may or f"exceeded quota: team, requested: services.{counted}=1" in done.stderr
+    stack.kubectl("delete", "service", "door", "--namespace=research")
+
+
 def test_what_was_done_by_hand_is_seen_and_taken_back(stack: KubernetesStack) -> None:
     """A node that is gone, one with another label, a queue that somebody has deleted."""
     stack.kubectl("delete", "node", "gpu-007")

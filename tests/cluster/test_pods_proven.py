@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from stampworks.clouds.local.room.kubernetes import certificates, control_plane
 from stampworks.clouds.local.room.kubernetes.kubectl import Kubectl
-from stampworks.plan import Plan, from_dict
+from stampworks.plan import PROOF_NAMESPACE, Plan, from_dict
 from stampworks.schedulers import kubernetes
 
 from tests.cluster.conftest import ROOT
@@ -145,7 +145,7 @@ def measured(stack: KubernetesStack) -> str:
     for each in of_team:
         text = json.dumps(each)
         if TEAM in text:
-            own = text.replace(TEAM, kubernetes.PROOF)
+            own = text.replace(TEAM, PROOF_NAMESPACE)
             stack.kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", text=own)
     return "image.json"
 

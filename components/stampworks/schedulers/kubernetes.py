@@ -35,12 +35,9 @@ Manifest = dict[str, Any]
 
 _PREEMPTS: Mapping[str, Mapping[str, Any]] = {
     "off": {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"},
-    # A team gets its share back from whoever borrowed it; beyond that the more urgent job goes first.
-    "requeue": {
-        "withinClusterQueue": "LowerPriority",
-        "reclaimWithinCohort": "Any",
-        "borrowWithinCohort": {"policy": "LowerPriority"},
-    },
+    # A team gets its share back from whoever borrowed it, and what is borrowed goes by shares, whatever is urgent;
+    # within a team the more urgent job goes first.
+    "requeue": {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"},
 }
 
 
@@ -325,7 +322,7 @@ def _kinds_of_jobs(plan: Plan) -> list[tuple[str, Sequence[str]]]:
 
 
 def _access(plan: Plan, team: Account) -> Iterator[Manifest]:
-    """Who may do what in a team's namespace; and that nobody else's pods reach its own."""
+    """Who may do what in a team's namespace; and that nobody else's pods, and nobody from outside, reach its own."""
     jobs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
     look = ["get", "list", "watch"]
     rules = [
@@ -353,6 +350,9 @@ def _access(plan: Plan, team: Account) -> Iterator[Manifest]:
         )
     inside = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": {}}]}]}
     yield _object("networking.k8s.io/v1", "NetworkPolicy", "team", team.name, spec=inside)
+    # What reaches in from outside would be a balancer of the cloud, which may be public, or a port of every node.
+    doors = {"services.loadbalancers": "0", "services.nodeports": "0"}
+    yield _object("v1", "ResourceQuota", "team", team.name, spec={"hard": doors})
 
 
 _MADE = (
