@@ -120,7 +120,7 @@ def test_the_builder_of_amazon_linux(case_of: Callable[..., Case], golden: Calla
 
 
 def test_writing_the_variables(plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the command that takes them, and what has to be brought, for it is in no repository that the builder knows."""
+    """With the command that takes them, and what has to be brought, for the builder finds it nowhere."""
     file = tmp_path / "image.json"
     assert image.for_packer(plan, file) == exits.FINE
     assert json.loads(file.read_text()) == configuration.packer_variables(plan)

@@ -115,6 +115,9 @@ def test_what_a_team_has_of_its_own_is_what_its_quotas_say() -> None:
         assert kubernetes.own_accelerators(plan, team) == sum(int(each["nominalQuota"]) for each in quotas)
 
 
+NO_AMOUNTS: list[Any] = ["", "k", "1K", "1 k", "1kk", "nan", "inf", "1_0", "1e999", "9" * 5000, None, []]
+
+
 @pytest.mark.parametrize(
     ("amount", "number"),
     [
@@ -127,7 +130,7 @@ def test_what_a_team_has_of_its_own_is_what_its_quotas_say() -> None:
         ("1.5Gi", 1.5 * 2**30),
         ("100m", 0.1),
         ("-.5", -0.5),
-        *((wrong, None) for wrong in ("", "k", "1K", "1 k", "1kk", "nan", "inf", "1_0", "1e999", "9" * 5000, None, [])),
+        *((wrong, None) for wrong in NO_AMOUNTS),
     ],
 )
 def test_amounts_are_read_as_kubernetes_writes_them(amount: Any, number: float | None) -> None:
