@@ -309,10 +309,10 @@ def _by_reason(out: Mapping[str, str]) -> dict[str, list[str]]:
 
 def _found(plan: Plan, roster: Roster, name: str) -> Job:
     """By its name, or where teams have runs of one name by what Kubernetes calls it: with its team."""
-    team, _, run = name.rpartition("/")
+    run = re.sub(r"^[a-z0-9-]+/", "", name)
     _check_name(run)
     of_name = [job for job in of_cluster(plan, roster).jobs() if job.name == run]
-    meant = [job for job in of_name if not team or job.id == name]
+    meant = [job for job in of_name if run == name or job.id == name]
     if len(meant) > 1:
         several = ", ".join(sorted(str(job.id) for job in meant))
         raise InputError(f"several runs are called {name}: {several}", "name it with its team, as it stands here")
