@@ -303,13 +303,15 @@ def on_eks(pool: dict[str, Any], *more: dict[str, Any]) -> Plan:
 
 
 def on_aws(pool: dict[str, Any], *more: dict[str, Any], **fields: Any) -> Plan:
-    """With images that somebody has looked up."""
+    """With images that somebody has made."""
     gpu = {"name": "gpu", "machine": "p5", "count": 4, "zone": "us-east-1a", **pool}
     gpu = {key: value for key, value in gpu.items() if value != ""}
     declared = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": [gpu, *more]}
     made = plan(load_value({**declared, **fields}, "test"))
     groups = [
-        dataclasses.replace(group, launch=group.launch and dataclasses.replace(group.launch, image="ami-1"))
+        dataclasses.replace(
+            group, launch=group.launch and dataclasses.replace(group.launch, image="ami-1", prepared=True)
+        )
         for group in made.groups
     ]
     return dataclasses.replace(made, groups=tuple(groups))
