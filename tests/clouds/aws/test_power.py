@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.ec2.exceptions import EC2ClientError
@@ -186,6 +191,15 @@ class Head:
         argv = [sys.executable, "-sEB", str(PROGRAMS / program), *arguments]
         return subprocess.run(argv, env=self.environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
+    @contextmanager
+    def begun(self, program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        process = subprocess.Popen([sys.executable, "-sEB", str(PROGRAMS / program), *arguments], env=self.environment)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait(LIMIT_S)
+
     def resume(self, *names: str) -> None:
         """As Slurm does it; what it then switches off is switched off."""
         self.slurm(*names, state=UP)
@@ -202,6 +216,22 @@ class Head:
         self.run("watch", "--once")
         self.settle()
 
+    def watch_on(self, *between: Callable[[], object]) -> None:
+        """The watch goes on, and each of these is done after a look; the last look is after all of them."""
+        todo, wait = iter(between), WAIT
+
+        def pause(seconds: float) -> None:
+            if seconds < 1:  # between two tries of a call
+                wait(seconds)
+            elif do := next(todo, None):
+                do()
+            else:
+                sys.exit()
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(sys.modules[__name__], "WAIT", pause)
+            self.run("watch")
+
     def settle(self) -> None:
         """Slurm calls for each node that was given back."""
         if going := [name for name, node in self.nodes.items() if "POWERING_DOWN" in node["state"]]:
@@ -212,6 +242,13 @@ class Head:
         for name in names:
             nodes[name] |= more
         self._write(nodes)
+
+    @contextmanager
+    def taken(self, file: str) -> Iterator[None]:
+        """What a program has locked, nobody else gets."""
+        with (self.settings.parent / file).open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     @property
     def nodes(self) -> dict[str, dict[str, Any]]:
@@ -377,6 +414,94 @@ def test_throttling_is_waited_out(head: Head, cloud: Cloud) -> None:
     assert (nodes_of(cloud), head.returned()) == (["gpu-003"], {})
     assert head.suspend("gpu-003") == 0
     assert nodes_of(cloud) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (("RequestLimitExceeded", "slowly", 503), "RequestLimitExceeded: slowly"),
+        (("UnauthorizedOperation", "not you", 403), "UnauthorizedOperation: not you"),
+        (None, "Unable to locate credentials"),
+    ],
+)
+def test_where_aws_does_not_say_what_runs_nobody_waits_for_a_machine(
+    head: Head, cloud: Cloud, monkeypatch: pytest.MonkeyPatch, fault: tuple[str, str, int] | None, said: str
+) -> None:
+    """Slurm would wait for half an hour: jobs are told at once, and go on when AWS answers. A node that has a machine
+    keeps it."""
+    head.resume("gpu-003")
+    head.slurm("gpu-003", "gpu-004", "gpu-005", state=UP)
+    known = dict(head.environment)
+    if fault:
+        cloud.aws.fail("ec2:DescribeInstances", fault[0], fault[1], status=fault[2])
+    else:
+        del head.environment["AWS_ACCESS_KEY_ID"], head.environment["AWS_SECRET_ACCESS_KEY"]
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps credentials
+    assert head.run("resume", "gpu-003,gpu-004,gpu-005") == 0
+    assert head.returned() == dict.fromkeys(("gpu-004", "gpu-005"), f"AWS does not say what runs: {said}")
+    cloud.aws.mend()
+    head.environment |= known
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    head.settle()
+    assert nodes_of(cloud) == ["gpu-003"]
+    head.resume("gpu-004")
+    assert nodes_of(cloud) == ["gpu-003", "gpu-004"]
+
+
+def test_a_program_that_ends_before_it_has_written_anything(head: Head, cloud: Cloud) -> None:
+    """Its nodes are free again when that has been so for a while; others that start are left alone: one that has a
+    machine, one that was wanted anew in between, one that was asked for and may still be shown."""
+    head.resume("gpu-005")
+    data = json.loads(head.book.read_text())
+    data["launches"]["t-1"] = {"names": ["gpu-006"], "since": time.time() + LIMIT_S}
+    head.book.write_text(json.dumps(data))
+    head.slurm(*ELASTIC, state=UP)
+    head.watch_on(lambda: None)
+    assert head.returned() == {}
+    head.configure(lag_s=0)
+    head.watch_on(lambda: head.slurm("gpu-004", state=DOWN), lambda: head.slurm("gpu-004", state=UP))
+    why = "nobody has started a machine for it: slurmctld's log says what became of resume"
+    assert head.returned() == {"gpu-003": why}
+    head.settle()
+    assert nodes_of(cloud) == ["gpu-005"]
+
+
+def test_what_was_between_two_looks_is_not_known_when_one_fails(head: Head, cloud: Cloud) -> None:
+    """A node may have been given back and be wanted again: it is not taken for one that nobody has served."""
+    head.configure(lag_s=0)
+    head.slurm("gpu-003", state=UP)
+    head.watch_on(lambda: cloud.aws.fail("ec2:DescribeInstances", "UnauthorizedOperation"), cloud.aws.mend)
+    assert head.returned() == {}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_program_that_waits_loses_no_node(head: Head, cloud: Cloud, killed: bool) -> None:
+    """However long others have the book. One that is killed meanwhile has nothing in it, and its nodes are free."""
+    head.configure(lag_s=0)
+    head.slurm("gpu-003", state=UP)
+    with contextlib.ExitStack() as book:
+        book.enter_context(head.taken("lock"))
+        with head.begun("resume", "gpu-003") as waiting:
+            until = time.monotonic() + LIMIT_S
+            while not locked(head.settings.parent / "resuming"):
+                assert time.monotonic() < until
+                WAIT(0.05)
+            waiting.send_signal(signal.SIGSTOP)  # so that it is the watch that gets the book
+            book.close()
+            head.watch_on(lambda: None, lambda: None)
+            assert head.returned() == {}
+            waiting.send_signal(signal.SIGKILL if killed else signal.SIGCONT)
+            waiting.wait(LIMIT_S)
+    head.watch_on(lambda: None)
+    head.settle()
+    assert (nodes_of(cloud), list(head.returned())) == (([], ["gpu-003"]) if killed else (["gpu-003"], []))
+
+
+def locked(file: Path) -> bool:
+    with file.open("a") as lock, contextlib.suppress(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    return True
 
 
 def test_a_name_that_aws_does_not_take(head: Head, cloud: Cloud) -> None:

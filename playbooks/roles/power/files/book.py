@@ -73,3 +73,21 @@ def opened(folder: str) -> Iterator[Book]:
         book = Book(path / "book.json")
         yield book
         book.save()
+
+
+@contextmanager
+def resuming(folder: str) -> Iterator[None]:
+    """Whoever is in here has nodes to start, though nothing of it may be in the book yet. It ends with its process."""
+    with (Path(folder) / "resuming").open("a") as mark:
+        fcntl.flock(mark, fcntl.LOCK_SH)
+        yield
+
+
+def is_resuming(folder: str) -> bool:
+    """Whether anybody is in there: many may be, at once."""
+    with (Path(folder) / "resuming").open("a") as mark:
+        try:
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False

@@ -10,7 +10,8 @@ LIMIT_S = 60
 REASON_BYTES_MAX = 250
 """Slurm cuts off what is longer than a column of its database."""
 OFF = {"power_down", "powering_down", "powered_down"}
-WANTED = {"power_up", "powering_up"}
+STARTING = "powering_up"
+WANTED = {"power_up", STARTING}
 ROW = re.compile(r"^NodeName=(?P<name>\S+) .*?\bNodeAddr=(?P<address>\S+) .*?\bState=(?P<state>\S+) ")
 REASON = re.compile(r" Reason=(?P<reason>.*) \[(?P<by>[^@\[\]]+)@[^@\[\]]+\]")
 
@@ -32,7 +33,8 @@ class Node:
 
     @property
     def starting(self) -> bool:
-        return bool(self.flags & WANTED)
+        """Whether Slurm has called for its machine, and it has not answered yet."""
+        return STARTING in self.flags
 
     @property
     def lost(self) -> bool:
