@@ -30,11 +30,17 @@ class World:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *looks: plan.Roster) -> None:
         self.looks, self.joined, self.dismissed, self.vacated = list(looks), 0, list[str](), list[str]()
+        self.refused: list[tuple[plan.Refusal, ...]] = []
         module = ModuleType("members")
-        module.__dict__.update(PATIENCE_S=0.1, POLL_S=0.01, join=self.join, dismiss=self.dismiss)
+        answers = {"join": self.join, "dismiss": self.dismiss, "refusals": self.refusals}
+        module.__dict__.update(PATIENCE_S=0.1, POLL_S=0.01, **answers)
         monkeypatch.setattr(gathering, "cloud", lambda _: module)
         monkeypatch.setattr(gathering, "members", lambda *_: self.looks.pop(0) if self.looks[1:] else self.looks[0])
         monkeypatch.setattr(gathering, "vacate", lambda _, reasons, *__: self.vacated.extend(reasons))
+
+    def refusals(self, cluster: str, region: str, groups: list[str]) -> tuple[plan.Refusal, ...]:
+        assert (cluster, region, groups) == ("c", "", ["gpu"])
+        return self.refused.pop(0) if self.refused else ()
 
     def join(self, cluster: str, region: str, names: object) -> None:
         assert (cluster, region, names) == ("c", "", {"gpu": ("gpu-001", "gpu-002")})
@@ -51,6 +57,29 @@ def test_who_does_not_come_by_himself_is_not_waited_for(monkeypatch: pytest.Monk
     said = r"gpu: 1 of 2 members after 0 s\n  hint: pulumi up starts what is dead"
     with pytest.raises(MembersMissingError, match=said):
         asyncio.run(Roster().ensure(call()))
+
+
+def refused(at: str, lasting: bool = True, hint: str = "ask for more") -> tuple[plan.Refusal, ...]:
+    return (plan.Refusal("gpu", at, "so it is", lasting, hint),)
+
+
+def test_what_waiting_does_not_change_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the cloud has tried twice: the first time may be from before somebody has mended it."""
+    world = World(monkeypatch, members("gpu-001"))
+    world.refused = [refused("1"), refused("1"), refused("2"), refused("3")]
+    with pytest.raises(MembersMissingError) as caught:
+        asyncio.run(Roster().ensure(call()))
+    assert str(caught.value) == (
+        "gpu: 1 of 2 members, and waiting does not help\n  gpu, tried at 2: so it is\n  hint: ask for more"
+    )
+    assert world.refused == [refused("3")]
+
+
+def test_what_may_pass_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often the cloud has tried."""
+    world = World(monkeypatch, *[members("gpu-001")] * 4, members("gpu-001", "gpu-002"))
+    world.refused = [refused(str(number), lasting=False) for number in range(3)]
+    assert len(asyncio.run(Roster().ensure(call()))["members"]) == 2
 
 
 def test_who_comes_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

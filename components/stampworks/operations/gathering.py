@@ -10,7 +10,7 @@ from stampworks.operations.drain import LEAVES
 from stampworks.operations.errors import OperationError
 from stampworks.operations.members import cloud, members
 from stampworks.operations.service import SlurmService, vacate
-from stampworks.plan import Group, Member, Roster
+from stampworks.plan import Group, Member, Refusal, Roster
 
 _LOOKS = 2
 """How often nobody has to be there, before nobody is."""
@@ -51,9 +51,13 @@ def gather(
     drain_timeout_minutes: float,
     progress: Callable[[str], None],
 ) -> Roster:
-    """Those that always run, once all of them are there. Who is not wanted leaves first, when its jobs are through."""
+    """Those that always run, once all of them are there. Who is not wanted leaves first, when its jobs are through.
+
+    What keeps the cloud from starting the others is told; where waiting does not change that, nobody waits.
+    """
     patience_s, poll_s = float(cloud(of).PATIENCE_S), float(cloud(of).POLL_S)
     deadline = time.monotonic() + patience_s
+    before: dict[str, Refusal] = {}
     _let_go(members(of, cluster, region), all_, drain_timeout_minutes, progress)
     while True:
         join(of, cluster, region, all_)
@@ -62,10 +66,25 @@ def gather(
         if not short:
             always = {name for each in all_ for name in each.always}
             return replace(now, members=tuple(each for each in now.members if each.name in always))
+        refused = cloud(of).refusals(cluster, region, [each.group for each in all_ if missing([each], now.members)])
+        # what the first attempt ended with may have been mended since, or would be in a moment: another one shows it
+        if lasting := [each for each in refused if each.lasting and before.setdefault(each.group, each) != each]:
+            raise _too_few(f"{short}, and waiting does not help", lasting)
         if time.monotonic() > deadline:
-            raise MembersMissingError(f"{short} after {patience_s:.0f} s", "pulumi up starts what is dead")
-        progress(short)
+            raise _too_few(f"{short} after {patience_s:.0f} s", refused)
+        progress("; ".join([short, *map(_in_words, refused)]))
         time.sleep(poll_s)
+
+
+def _too_few(what: str, refused: Sequence[Refusal]) -> MembersMissingError:
+    hints = dict.fromkeys(each.hint for each in refused if each.hint)
+    return MembersMissingError(
+        "\n  ".join([what, *map(_in_words, refused)]), "; ".join(hints) or "pulumi up starts what is dead"
+    )
+
+
+def _in_words(each: Refusal) -> str:
+    return f"{each.group}{f', tried at {each.at}' if each.at else ''}: {each.why}"
 
 
 def end_elastic(of: str, cluster: str, region: str, group: str, progress: Callable[[str], None]) -> None:

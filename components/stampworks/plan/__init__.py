@@ -22,7 +22,7 @@ from stampworks.plan.nodes import (
     template_name,
 )
 from stampworks.plan.release import CLIENTS, Release, Software, Source
-from stampworks.plan.roster import ENDS_SOON_DAYS, Ending, Member, Roster, generation
+from stampworks.plan.roster import ENDS_SOON_DAYS, Ending, Member, Refusal, Roster, generation
 from stampworks.plan.running import (
     BUDGET_MINUTES,
     Budget,
@@ -121,6 +121,7 @@ __all__ = [
     "Queue",
     "Rail",
     "Reason",
+    "Refusal",
     "Release",
     "Role",
     "Roll",

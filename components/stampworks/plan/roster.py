@@ -40,6 +40,21 @@ class Ending:
     """Why nobody can."""
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """That a cloud has not started a machine of a group when it last tried to."""
+
+    group: str
+    at: str
+    """As 2026-12-01T11:30Z; empty where nobody can say."""
+    why: str
+    """In the cloud's own words, shortened to a line, or why nobody can say it."""
+    lasting: bool
+    """Whether waiting does not change it."""
+    hint: str
+    """What does."""
+
+
 ENDS_SOON_DAYS: Final = 2
 """The shortest blocks are sold for a day or two: what ends so soon is to be followed by another one now."""
 

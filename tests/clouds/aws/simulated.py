@@ -7,7 +7,7 @@
         assert "ec2:RunInstances" in aws.calls
 
 What moto lacks is added once for the whole process: placement groups, capacity reservations and blocks, the topology of
-instances, quotas. `clear` forgets what there is, faults included.
+instances, what groups have tried, quotas. `clear` forgets what there is, faults included.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
 
 import boto3
+from moto.autoscaling.responses import AutoScalingResponse
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.core.responses import ActionResult
 from moto.core.utils import utcnow
@@ -70,6 +72,7 @@ class _World:
     groups: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     reservations: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     quotas: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    activities: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 _WORLD = _World()
@@ -156,6 +159,23 @@ class Simulated:
             "InstanceMatchCriteria": "targeted",
             **fields,
         }
+
+    def tried(self, group: str, at: datetime, message: str = "", region: str = REGION, **fields: Any) -> None:
+        """What an Auto Scaling group has tried: a launch that went wrong, or with no message one that went well."""
+        activities = _WORLD.activities.setdefault(region, [])
+        activities.insert(
+            0,
+            {
+                "ActivityId": f"{len(activities)}",
+                "AutoScalingGroupName": group,
+                "Description": f"Launching a new EC2 instance.  Status Reason: {message}",
+                "Cause": "an instance was started in response to a difference between desired and actual capacity",
+                "StartTime": at,
+                "StatusCode": "Failed" if message else "Successful",
+                **({"StatusMessage": message} if message else {}),
+                **fields,
+            },
+        )
 
     def publish(self, parameter: str, image: str = "", region: str = REGION, **fields: Any) -> str:
         """An image, and the public parameter that names it; gives the image's id."""
@@ -324,6 +344,13 @@ def _describe_instance_topology(self: EC2Response) -> ActionResult:
     return ActionResult({"Instances": found})
 
 
+def _describe_scaling_activities(self: AutoScalingResponse) -> ActionResult:
+    """The last ones first."""
+    name = self._get_param("AutoScalingGroupName")
+    found = [each for each in _WORLD.activities.get(self.region, []) if each["AutoScalingGroupName"] == name]
+    return ActionResult({"Activities": found[:100]})
+
+
 def _describe_vpc_endpoint_services(self: EC2Response) -> ActionResult:
     """All that clusters need, in every zone; moto's own loads each of its services for it."""
     zones = [each.name for each in self.ec2_backend.describe_availability_zones()]
@@ -390,6 +417,7 @@ _ADDED: Mapping[type, tuple[Callable[..., Any], ...]] = {
         _describe_instance_topology,
         _describe_vpc_endpoint_services,
     ),
+    AutoScalingResponse: (_describe_scaling_activities,),
     ServiceQuotasResponse: (_list_service_quotas,),
 }
 for _response, _actions in _ADDED.items():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +262,148 @@ def gathered(monkeypatch: pytest.MonkeyPatch) -> Roster:
     """What an `up` waits for."""
     monkeypatch.setattr(members, "POLL_S", 0)
     return operations.gather("aws", CLUSTER, REGION, [operations.Wanted("gpu", NAMES["gpu"], 2)], 1, lambda _: None)
+
+
+class EnoughError(Exception):
+    """A test has seen what it wanted to see."""
+
+
+def waited(aws: Simulated, monkeypatch: pytest.MonkeyPatch, *between: Callable[[], object]) -> list[str]:
+    """What an `up` says while it waits; each of these is done after a look, and the last look is after all of them."""
+    said, todo = list[str](), iter(between)
+
+    def progress(line: str) -> None:
+        said.append(line)
+        if (do := next(todo, None)) is None:
+            raise EnoughError
+        do()
+
+    monkeypatch.setattr(members, "POLL_S", 0)
+    with pytest.raises(EnoughError):
+        operations.gather("aws", CLUSTER, REGION, [operations.Wanted("gpu", NAMES["gpu"], 2)], 1, progress)
+    return said
+
+
+AT = datetime(2026, 11, 25, 20, 31, 7, tzinfo=UTC)
+SHORT = "gpu: 0 of 2 members"
+STOCK_OUT = (
+    "We currently do not have sufficient p5.48xlarge capacity in the Availability Zone you requested (us-east-1a). Our "
+    "system will be working on provisioning additional capacity. You can currently get p5.48xlarge capacity by not "
+    "specifying an Availability Zone in your request or choosing us-east-1b. Launching EC2 instance failed."
+)
+LIMIT = (
+    "You have requested more vCPU capacity than your current vCPU limit of 384 allows for the instance bucket that the "
+    "specified instance type belongs to. Launching EC2 instance failed."
+)
+
+
+def test_why_there_are_too_few_is_said(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While an `up` waits and when it has waited long enough: nothing else starts nodes that always run."""
+    start(aws)
+    aws.tried("gpu", AT, STOCK_OUT)
+    line = f"gpu, tried at 2026-11-25T20:31Z: {STOCK_OUT}"
+    assert waited(aws, monkeypatch) == [f"{SHORT}; {line}"]
+    monkeypatch.setattr(members, "PATIENCE_S", -1)
+    with pytest.raises(operations.OperationError) as caught:
+        gathered(monkeypatch)
+    assert str(caught.value) == (
+        f"{SHORT} after -1 s\n  {line}\n"
+        "  hint: pulumi up goes on from here, when there are some; sooner may do another zone, capacity that was "
+        "bought before (purchase, reservation), or a count_min with fallbacks, whose nodes start when a job wants them"
+    )
+
+
+def test_what_waiting_does_not_mend_ends_the_wait(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the group has tried twice: somebody may have mended what the last `up` has failed of."""
+    start(aws)
+    aws.tried("gpu", AT, LIMIT)
+    assert len(waited(aws, monkeypatch, lambda: None)) == 2
+    with pytest.raises(operations.OperationError) as caught:
+        waited(aws, monkeypatch, lambda: aws.tried("gpu", AT + timedelta(minutes=2), LIMIT))
+    assert str(caught.value) == (
+        f"{SHORT}, and waiting does not help\n  gpu, tried at 2026-11-25T20:33Z: {LIMIT}\n"
+        "  hint: have the limit raised in the console of Service Quotas, or declare fewer nodes; pulumi up goes on "
+        "from here"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "lasting", "hint"),
+    [
+        (STOCK_OUT, False, "pulumi up goes on from here, when there are some"),
+        (
+            "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity available that "
+            "matches your request. Launching EC2 instance failed.",
+            False,
+            "pulumi up goes on from here, when there are some",
+        ),
+        (
+            "The requested reservation does not have sufficient compatible and available capacity for this request.",
+            False,
+            "aws ec2 describe-capacity-reservations says what is free in it",
+        ),
+        ("RequestLimitExceeded - Request limit exceeded.", False, "pulumi up goes on from here"),
+        ("Client.InternalError: Client error on launch", False, "pulumi up goes on from here"),
+        (LIMIT, True, "have the limit raised in the console"),
+        ("VcpuLimitExceeded - You have requested", True, "have the limit raised in the console"),
+        ("You have requested more instances (7) than your current instance limit of 6 allows", True, "have the limit"),
+        ("Max spot instance count exceeded. Launching EC2 instance failed.", True, "have the limit raised"),
+        ("You are not authorized to perform this operation.", True, "Auto Scaling asks in its own name"),
+        ("The Capacity Reservation cr-1 does not match the request.", True, "declare a reservation that is active"),
+        ("InvalidParameterValue - so it is. Launching EC2 instance failed.", True, "mend what it names"),
+        ("Your requested instance type (p5) is not supported in your requested Availability Zone", True, "mend what"),
+    ],
+)
+def test_which_reasons_waiting_may_mend(aws: Simulated, said: str, lasting: bool, hint: str) -> None:
+    """Whatever is not known may pass; each says what to do."""
+    start(aws, count=1)
+    aws.tried("gpu", AT, said)
+    [found] = members.refusals(CLUSTER, REGION, ["gpu"])
+    assert (found.why, found.lasting, found.hint.startswith(hint)) == (said, lasting, True)
+
+
+def test_what_a_group_has_tried_before_it_went_on_is_not_said(aws: Simulated) -> None:
+    """Of one attempt some machines may have started. What ends has no say, nor has another cluster or group."""
+
+    def refused() -> list[str]:
+        return [each.why for each in members.refusals(CLUSTER, REGION, ["gpu"])]
+
+    start(aws, count=1)
+    assert refused() == []
+    aws.tried("gpu", AT, LIMIT)
+    aws.tried("gpu", AT + timedelta(seconds=20))
+    aws.tried("gpu", AT + timedelta(hours=1), STOCK_OUT, Description="Terminating EC2 instance: i-1")
+    assert refused() == [LIMIT]
+    assert members.refusals("d", REGION, ["gpu"]) == members.refusals(CLUSTER, REGION, ["login"]) == ()
+    aws.tried("gpu", AT + timedelta(hours=2))
+    assert refused() == []
+    aws.tried("gpu", AT + timedelta(hours=3), STOCK_OUT, StatusCode="Cancelled")
+    assert refused() == [STOCK_OUT]
+
+
+def test_what_auto_scaling_says_is_not_believed(aws: Simulated) -> None:
+    """It is one line of bounded length, and moves no cursor. What only AWS can decode is left out."""
+    start(aws, count=1)
+    aws.tried("gpu", AT, f"so\n\t it \u202eis {'x' * 5000}")
+    [found] = members.refusals(CLUSTER, REGION, ["gpu"])
+    assert found.why == f"so it \\u202eis {'x' * 385}..."
+    aws.tried("gpu", AT, "You are not authorized. Encoded authorization failure message: Zm9v")
+    [found] = members.refusals(CLUSTER, REGION, ["gpu"])
+    assert found.why == "You are not authorized."
+
+
+def test_why_there_are_too_few_nobody_may_ask(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is said, and ends nothing: they may well come. Where all are there, nobody asks."""
+    start(aws)
+    aws.fail("autoscaling:DescribeScalingActivities", "AccessDenied", "not you", status=403)
+    assert waited(aws, monkeypatch) == [
+        f"{SHORT}; gpu: autoscaling:DescribeScalingActivities: not permitted (AccessDenied: not you)"
+    ]
+    for number, each in enumerate(ids(aws)):
+        boot(each, number)
+    aws.calls.clear()
+    assert len(gathered(monkeypatch).members) == 2
+    assert "autoscaling:DescribeScalingActivities" not in aws.calls
 
 
 def test_machines_that_are_not_shown_yet_are_waited_for(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,15 +10,15 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 from stampworks import paths
 from stampworks.clouds.aws import tags
 from stampworks.clouds.aws.errors import AwsError
-from stampworks.clouds.aws.session import Api, UnansweredError
-from stampworks.plan import Ending, Member, Roster
+from stampworks.clouds.aws.session import Api, UnansweredError, shortened
+from stampworks.plan import Ending, Member, Refusal, Roster
 
 T = TypeVar("T")
 
@@ -27,6 +27,7 @@ PATIENCE_S, POLL_S = 1200.0, 10.0
 USER = "root"
 _THERE = ("pending", "running")
 _DEAD = ("stopped", "terminated")
+_NOT_STARTED = ("Failed", "Cancelled")
 _LATE = re.compile("InvalidInstanceID.NotFound|Instance Id not found")
 """In what EC2 and Auto Scaling say of a machine that another part of AWS has just listed: here it is not known yet, or
 it is not known any more."""
@@ -34,6 +35,39 @@ _ASKED_AT_ONCE = 50
 """What AWS allows."""
 _GROUP_NAME = "aws:autoscaling:groupName"
 """The tag that AWS puts on what a group has started."""
+_ACTIVITIES_MAX, _WHY_CHARACTERS_MAX = 100, 400
+_AT_ONCE = timedelta(minutes=1)
+"""What begins within this time is one attempt of a group, of which some machines may have started."""
+_AGAIN = "pulumi up goes on from here"
+# What Auto Scaling says is made for people: codes of EC2, or sentences in their place, as others have published them
+# (kubernetes/autoscaler 1263, 1402 and 3241, kubernetes/kops 15778, hashicorp/terraform-provider-aws 35745, read
+# 2026-11-25). The first that fits counts; what fits none may pass.
+_PASSING = {
+    # machines that have just ended leave it only after minutes
+    re.compile(r"ReservationCapacityExceeded|requested reservation does not have sufficient"): (
+        f"aws ec2 describe-capacity-reservations says what is free in it, and of which zone and machine it is; {_AGAIN}"
+    ),
+    re.compile(r"Insufficient\w*Capacity|not have sufficient|no (?:\w+ )?capacity available"): (
+        f"{_AGAIN}, when there are some; sooner may do another zone, capacity that was bought before (purchase, "
+        "reservation), or a count_min with fallbacks, whose nodes start when a job wants them"
+    ),
+}
+_LASTING = {
+    re.compile(
+        r"(?<!Request)LimitExceeded|(?:vCPU|instance) limit|\bquota\b|[Cc]ount ?[Ee]xceeded|\bare already running"
+    ): f"have the limit raised in the console of Service Quotas, or declare fewer nodes; {_AGAIN}",
+    re.compile(r"UnauthorizedOperation|AccessDenied|not authorized"): (
+        "Auto Scaling asks in its own name, AWSServiceRoleForAutoScaling: see which policy of the organization or of "
+        f"a key forbids it; {_AGAIN}"
+    ),
+    re.compile(r"(?i)reservation.*(?:not match|not exist|not ?found|not active|expired|cancel|invalid)"): (
+        "declare a reservation that is active and of this zone and machine: stampworks facts reads what the account "
+        "has, and stampworks plan says what does not fit"
+    ),
+    re.compile(r"\bInvalid[A-Z]|\bis (?:invalid|not valid)|does not exist|not supported|\bUnsupported"): (
+        "mend what it names in the declaration or in the account, then run pulumi up again"
+    ),
+}
 _KEYS = re.compile(r"-----BEGIN SSH HOST KEY KEYS-----(.*?)-----END SSH HOST KEY KEYS-----", re.DOTALL)
 _KEY = re.compile(r"^(ssh-ed25519 [A-Za-z0-9+/]{20,200}={0,2})(?:\s|$)", re.MULTILINE)
 
@@ -113,6 +147,41 @@ def endings(cluster: str, region: str) -> tuple[Ending, ...]:
         for group, reservation in held
         if reservation not in ends or ends[reservation]
     )
+
+
+def refusals(cluster: str, region: str, groups: Sequence[str]) -> tuple[Refusal, ...]:
+    """Why groups have fewer machines than they want, as far as AWS says it; that nobody may ask is said."""
+    api, of_cluster = Api(region), [{"Name": f"tag:{tags.CLUSTER}", "Values": [cluster]}]
+    try:
+        known = api.ask("autoscaling:DescribeAutoScalingGroups", Filters=of_cluster)["AutoScalingGroups"]
+        named = [(_tags(each).get(tags.GROUP, ""), each["AutoScalingGroupName"]) for each in known]
+        lasts = [(group, _last_refused(api, name)) for group, name in named if group in groups]
+    except UnansweredError as error:
+        return tuple(Refusal(group, "", str(error), lasting=False, hint="") for group in groups)
+    return tuple(_refusal(group, last) for group, last in lasts if last)
+
+
+def _last_refused(api: Api, name: str) -> Mapping[str, Any] | None:
+    """The last launch that failed, if the group has not gone on since."""
+    most = {"MaxItems": _ACTIVITIES_MAX}
+    asked = api.ask("autoscaling:DescribeScalingActivities", AutoScalingGroupName=name, PaginationConfig=most)
+    launches = [each for each in asked["Activities"] if not each.get("Description", "").startswith("Terminating")]
+    failed = [each for each in launches if each["StatusCode"] in _NOT_STARTED and each.get("StatusMessage")]
+    last = max(failed, key=_begun, default=None)
+    went = [each for each in launches if each["StatusCode"] == "Successful"]
+    return None if not last or any(_begun(each) - _begun(last) > _AT_ONCE for each in went) else last
+
+
+def _begun(activity: Mapping[str, Any]) -> datetime:
+    at: datetime = activity["StartTime"]
+    return at
+
+
+def _refusal(group: str, activity: Mapping[str, Any]) -> Refusal:
+    why = shortened(activity["StatusMessage"], _WHY_CHARACTERS_MAX)
+    found = next((each for each in (*_PASSING, *_LASTING) if each.search(why)), None)
+    hint = {**_PASSING, **_LASTING}[found] if found else _AGAIN
+    return Refusal(group, _minute(_begun(activity)), why, found in _LASTING, hint)
 
 
 def _minute(at: datetime | None) -> str:
@@ -260,7 +329,7 @@ def _age(machine: Machine) -> tuple[str, str]:
 
 
 def _machine(instance: Mapping[str, Any]) -> Machine:
-    of = {each["Key"]: each["Value"] for each in instance.get("Tags", ())}
+    of = _tags(instance)
     root = instance.get("RootDeviceName")
     disks = {each["DeviceName"]: each["Ebs"]["VolumeId"] for each in instance.get("BlockDeviceMappings", ())}
     return Machine(
@@ -280,6 +349,10 @@ def _machine(instance: Mapping[str, Any]) -> Machine:
         elastic=tags.ELASTIC in of,
         in_group=_GROUP_NAME in of,
     )
+
+
+def _tags(of: Mapping[str, Any]) -> dict[str, str]:
+    return {each["Key"]: each["Value"] for each in of.get("Tags", ())}
 
 
 def _fabric(instance: Mapping[str, Any]) -> list[Mapping[str, Any]]:

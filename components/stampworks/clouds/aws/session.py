@@ -11,13 +11,13 @@ from botocore.config import Config
 from botocore.parsers import ResponseParserError
 
 from stampworks.clouds.aws.errors import AwsError
+from stampworks.printable import printable
 
 # Whoever asks waits for the answer: three attempts tell a hiccup from an outage, and the last one ends within a minute.
 _CONFIG = Config(connect_timeout=5, read_timeout=15, retries={"mode": "standard", "total_max_attempts": 3})
 _SERVICES = {"servicequotas": "service-quotas"}
 """What the SDK calls a service that policies call otherwise."""
 _REASON_CHARACTERS_MAX = 160
-"""Of what AWS says itself: of a denied call it may be followed by a kilobyte that only AWS can decode."""
 
 _NOT_PERMITTED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedException"}
 _NOT_KNOWN = {
@@ -84,13 +84,17 @@ class Api:
         return self._clients[service]
 
 
+def shortened(said: str, characters_max: int) -> str:
+    """A line of what AWS says itself: of a denied call it may be followed by a kilobyte that only AWS can decode."""
+    line = printable(" ".join(said.partition("Encoded authorization failure message")[0].split()))
+    return line if len(line) <= characters_max else f"{line[:characters_max]}..."
+
+
 def _refusal(action: str, error: sdk.ClientError) -> UnansweredError:
     """What AWS itself says, or whatever answers in its place."""
     said = error.response.get("Error", {})
     code, status = said.get("Code", ""), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    message = " ".join(said.get("Message", "").partition("Encoded authorization failure message")[0].split())
-    if len(message) > _REASON_CHARACTERS_MAX:
-        message = f"{message[:_REASON_CHARACTERS_MAX]}..."
+    message = shortened(said.get("Message", ""), _REASON_CHARACTERS_MAX)
     if code in _NOT_PERMITTED:
         return UnansweredError(action, f"not permitted ({code}: {message})", PERMIT, code)
     if code in _NOT_KNOWN:

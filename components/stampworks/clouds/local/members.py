@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from stampworks.clouds.local.room import read_nodes
 from stampworks.clouds.local.room.room import of_cluster
-from stampworks.plan import Ending, Member, Roster
+from stampworks.plan import Ending, Member, Refusal, Roster
 
 PATIENCE_S, POLL_S = 20.0, 0.5
 """Nodes are up when their group is made: one that is missing then has died, and nothing but an `up` starts it."""
@@ -34,6 +34,11 @@ def members(cluster: str, region: str) -> Roster:  # noqa: ARG001  (a room is kn
 
 def endings(cluster: str, region: str) -> tuple[Ending, ...]:  # noqa: ARG001
     """None: nobody takes a machine of one's own back."""
+    return ()
+
+
+def refusals(cluster: str, region: str, groups: Iterable[str]) -> tuple[Refusal, ...]:  # noqa: ARG001
+    """None: what cannot be started ends the making of its group."""
     return ()
 
 
