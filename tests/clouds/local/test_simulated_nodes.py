@@ -1,0 +1,49 @@
+"""Nodes that do not exist: what the server says of them, compared with what they are to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from stampworks.clouds.local.room.kubernetes import control_plane, nodes
+
+CAPACITY = {"cpu": "1000", "memory": "2048Mi", "nvidia.com/gpu": "8"}
+
+
+class Server:
+    """Knows one node, which has so much."""
+
+    def __init__(self, capacity: Mapping[str, str]) -> None:
+        self._capacity = capacity
+
+    def listed(self, *_: str) -> list[dict[str, Any]]:
+        ready = {"type": "Ready", "status": "True"}
+        return [{"metadata": {"name": "gpu-001"}, "status": {"capacity": self._capacity, "conditions": [ready]}}]
+
+
+def drift(monkeypatch: pytest.MonkeyPatch, said: Mapping[str, str]) -> list[tuple[str, str]] | None:
+    monkeypatch.setattr(control_plane, "answers", lambda _: True)
+    monkeypatch.setattr(control_plane, "kubectl", lambda _: Server(said))
+    return nodes.drift("c", nodes.SimulatedPool("gpu", {"gpu-001": {}}, CAPACITY))
+
+
+@pytest.mark.parametrize(
+    "said", [{}, {"memory": "2Gi"}, {"memory": "2147483648"}, {"cpu": "1k"}, {"memory": "2097152Ki", "pods": "110"}]
+)
+def test_an_amount_is_the_same_however_the_server_writes_it(
+    said: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else an `up` would wait for a node that is as it should be."""
+    assert drift(monkeypatch, {**CAPACITY, **said}) == []
+
+
+@pytest.mark.parametrize(
+    "said", [{"memory": "2G"}, {"memory": "2048"}, {"memory": "2Ti"}, {"nvidia.com/gpu": "8k"}, {"cpu": "none of ours"}]
+)
+def test_another_amount_is_another_machine(said: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert drift(monkeypatch, {**CAPACITY, **said}) == [("gpu-001", "without what its machine has")]
+
+
+def test_what_it_lacks_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert drift(monkeypatch, {"cpu": "1k", "memory": "2Gi"}) == [("gpu-001", "without what its machine has")]
