@@ -197,7 +197,11 @@ def test_nodes_that_run_pods_are_configured_before_they_are_known(tmp_path: Path
     assert sorted(joined["addresses"]) == sorted(names)
     assert joined["accelerators"] == {"nvidia.com/gpu": "8"}
     assert (joined["generation"], joined["authority"]) == ("rolled gpu", "the first")
+    assert joined["proven"] is True
     assert outputs["mounts"] == {"/shared": "/exports/shared"}
+    unproven = ("    users:\n", "    proof: {level: none}\n    users:\n")
+    recorder, _ = stamp(planned(tmp_path, ("kind: slurm", "kind: kubernetes"), unproven))
+    assert recorder.inputs("JoinedPool", "local-gpu")["proven"] is False
     simulated = planned(
         tmp_path, ("kind: slurm", "kind: kubernetes"), ("count: 4}", "count: 4, scheduling_only: true}")
     )

@@ -37,9 +37,11 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(room, "read_nodes", lambda _: [state(name) for name in (*of_others, *NAMES)])
     monkeypatch.setattr(room, "end_nodes", lambda *told: said.append(f"end {' '.join(told[2])}"))
     monkeypatch.setattr(room, "new_nodes", lambda *_: NAMES)
+    monkeypatch.setattr(room, "starting_nodes", lambda *_: [*NAMES, "gpu-003"])
     monkeypatch.setattr(room, "ensure_nodes", start)
     monkeypatch.setattr(local_group, "ensure_node_image", lambda *_: None)
     monkeypatch.setattr(joined, "renew", lambda _, names: said.append(f"forget {' '.join(names)}"))
+    monkeypatch.setattr(joined, "doubt", lambda _, names: said.append(f"doubt {' '.join(names)}"))
     monkeypatch.setattr(joined, "bury", lambda _, names: said.append(f"bury {' '.join(names)}"))
     monkeypatch.setattr(joined, "members", lambda *_: list(NAMES))
     monkeypatch.setattr(nodes, "members", lambda *_: list(NAMES))
@@ -75,7 +77,7 @@ def test_machines_that_are_busy_stay(done: list[str], monkeypatch: pytest.Monkey
 
 
 def test_what_seems_to_run_ends_before_machines_come(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else it would run there, before they are proven."""
+    """Else it would run there, before they are proven. A machine that starts as who it was is kept from pods before."""
     monkeypatch.setattr(room, "read_nodes", lambda _: [])
     release = dataclasses.replace(the_plan().release, kubernetes=(("kubernetes", "1.34.2"),))
     inputs = {
@@ -87,7 +89,7 @@ def test_what_seems_to_run_ends_before_machines_come(done: list[str], monkeypatc
         "drainTimeoutMinutes": 3,
     }
     asyncio.run(LocalGroup().ensure(Call("urn", "c/gpu", inputs)))
-    assert done == ["end ", f"vacate {MACHINES} 3", f"forget {MACHINES}", "start"]
+    assert done == ["end ", f"vacate {MACHINES} 3", f"forget {MACHINES}", "doubt gpu-003", "start"]
 
 
 def test_a_pool_that_goes_leaves_alone_who_has_its_names_by_now(

@@ -223,6 +223,7 @@ class Cluster(pulumi.ComponentResource):
                 generation=generation,
                 labels=labels,
                 capacity=scheduling.capacity(group),
+                proven=signing_key is not None,
                 drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
                 opts=self._child(depends_on=[playbook]),
             )

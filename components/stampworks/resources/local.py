@@ -198,6 +198,7 @@ class JoinedPool(Resource):
     addresses: Output[Any]
     labels: Output[Any]
     accelerators: Output[Any]
+    proven: Output[bool]
     drain_timeout_minutes: Output[int]
     drift: Output[Any]
 
@@ -213,6 +214,7 @@ class JoinedPool(Resource):
         addresses: Input[Mapping[str, str]],
         labels: Input[Mapping[str, Mapping[str, str]]],
         accelerators: Input[Mapping[str, str]],
+        proven: Input[bool],
         drain_timeout_minutes: Input[int],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -225,6 +227,7 @@ class JoinedPool(Resource):
             "addresses": addresses,
             "labels": labels,
             "accelerators": accelerators,
+            "proven": proven,
             "drainTimeoutMinutes": drain_timeout_minutes,
         }
         super().__init__(name, inputs, opts)

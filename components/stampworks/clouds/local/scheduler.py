@@ -69,6 +69,7 @@ def create_joined(
     generation: pulumi.Input[str],
     labels: Mapping[str, Mapping[str, str]],
     capacity: Mapping[str, str],
+    proven: bool,
     drain_timeout_minutes: int,
     opts: pulumi.ResourceOptions,
 ) -> JoinedPool:
@@ -84,6 +85,7 @@ def create_joined(
         addresses={node.name: node.address for node in group.nodes},
         labels={node.name: labels[node.name] for node in group.nodes},
         accelerators={name: each for name, each in capacity.items() if "/" in name},
+        proven=proven,
         drain_timeout_minutes=drain_timeout_minutes,
         opts=pulumi.ResourceOptions.merge(opts, more),
     )

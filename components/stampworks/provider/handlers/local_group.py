@@ -43,7 +43,10 @@ class LocalGroup(Handler):
         await call.thread(_shrink, call, group)
         if _image(call.inputs)[0].kubernetes:
             await call.thread(vacate, call, await call.thread(nodes.members, cluster, group.name))
-            await call.thread(joined.renew, cluster, await call.thread(room.new_nodes, cluster, group, image))
+            new = await call.thread(room.new_nodes, cluster, group, image)
+            await call.thread(joined.renew, cluster, new)
+            if again := [name for name in await call.thread(room.starting_nodes, cluster, group) if name not in new]:
+                await call.thread(joined.doubt, cluster, again)
         instances = await call.thread(room.ensure_nodes, cluster, group, rails, image, call.progress)
         return {"generation": plan.generation(instances), "drift": []}
 

@@ -21,6 +21,7 @@ from stampworks.clouds.local.room.nodes import outdated_nodes as outdated_nodes
 from stampworks.clouds.local.room.nodes import read_nodes as read_nodes
 from stampworks.clouds.local.room.nodes import renew_nodes as renew_nodes
 from stampworks.clouds.local.room.nodes import run_in_node as run_in_node
+from stampworks.clouds.local.room.nodes import starting_nodes as starting_nodes
 from stampworks.clouds.local.room.room import Progress as Progress
 from stampworks.clouds.local.room.rooms import RoomEntry as RoomEntry
 from stampworks.clouds.local.room.rooms import RoomState as RoomState

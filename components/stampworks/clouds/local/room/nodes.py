@@ -96,6 +96,12 @@ def new_nodes(cluster: str, group: Group, image: Image) -> list[str]:
     return [name for name in names if not disk_of(room, name).commission or (name in late and not _runs(room, name))]
 
 
+def starting_nodes(cluster: str, group: Group) -> list[str]:
+    """The nodes of a group that are started as soon as they are made to run."""
+    room = of_cluster(cluster)
+    return [node.name for node in group.nodes if not _is_whole(disk_of(room, node.name))]
+
+
 def outdated_nodes(cluster: str, group: Group, image: Image) -> dict[str, str]:
     """The running nodes of a group that need a new disk, and why."""
     room = of_cluster(cluster)

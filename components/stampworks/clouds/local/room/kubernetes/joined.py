@@ -19,6 +19,7 @@ from stampworks.clouds.local.room.errors import AGAIN
 from stampworks.clouds.local.room.kubernetes import control_plane
 from stampworks.clouds.local.room.kubernetes.kubectl import Kubectl
 from stampworks.clouds.local.room.room import Room, of_cluster
+from stampworks.plan import UNPROVEN_TAINT
 
 _READY_S, _POLL_S = 90.0, 0.5
 _FORWARD = "echo 1 >/proc/sys/net/ipv4/ip_forward"
@@ -105,6 +106,28 @@ def renew(cluster: str, names: Sequence[str]) -> None:
     if names and control_plane.answers(cluster):
         command = ["delete", "node", "--ignore-not-found", "--wait=false", *names]
         control_plane.kubectl(cluster).said("cannot remove nodes", command)
+
+
+def doubt(cluster: str, names: Sequence[str]) -> None:
+    """Keeps pods from nodes that are about to start as who they were: a kubelet says of itself that it is not proven
+    only when Kubernetes first hears of it."""
+    asked = control_plane.kubectl(cluster)
+    if known := [name for name in _taints(asked) if name in names]:
+        asked.said(
+            "cannot keep pods from nodes", ["taint", "node", *known, f"{UNPROVEN_TAINT}=:NoSchedule", "--overwrite"]
+        )
+
+
+def trust(cluster: str, names: Sequence[str]) -> None:
+    """Lets pods onto nodes that nobody proves."""
+    asked = control_plane.kubectl(cluster)
+    if kept := [name for name, taints in _taints(asked).items() if name in names and UNPROVEN_TAINT in taints]:
+        asked.said("cannot let pods onto nodes", ["taint", "node", *kept, f"{UNPROVEN_TAINT}-"])
+
+
+def _taints(asked: Kubectl) -> dict[str, set[str]]:
+    there = asked.listed("cannot look at nodes", "nodes")
+    return {node["metadata"]["name"]: {each["key"] for each in node["spec"].get("taints", ())} for node in there}
 
 
 def bury(cluster: str, names: Sequence[str]) -> None:

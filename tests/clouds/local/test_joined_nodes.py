@@ -1,0 +1,48 @@
+"""Nodes that run pods: what keeps pods from those that are not proven."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from stampworks.clouds.local.room.kubernetes import control_plane, joined
+
+TAINT = "stampworks/unproven"
+
+
+class Server:
+    """Knows two nodes, of which the second one is not proven."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def listed(self, *_: str) -> list[dict[str, Any]]:
+        taints = [{"key": "other", "effect": "NoSchedule"}, {"key": TAINT, "effect": "NoSchedule"}]
+        specs: dict[str, dict[str, Any]] = {"gpu-001": {}, "gpu-002": {"taints": taints}}
+        return [{"metadata": {"name": name}, "spec": spec} for name, spec in specs.items()]
+
+    def said(self, _: str, words: Sequence[str]) -> str:
+        self.asked.append(" ".join(words))
+        return ""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    made = Server()
+    monkeypatch.setattr(control_plane, "kubectl", lambda _: made)
+    return made
+
+
+def test_who_starts_again_takes_no_pods_as_who_it_was(server: Server) -> None:
+    """A node that Kubernetes does not know says itself that it is not proven, when it joins."""
+    joined.doubt("c", ["gpu-001", "gpu-003"])
+    joined.doubt("c", ["gpu-003"])
+    assert server.asked == [f"taint node gpu-001 {TAINT}=:NoSchedule --overwrite"]
+
+
+def test_where_nobody_proves_they_take_pods(server: Server) -> None:
+    """What is not there cannot be taken away: kubectl would call that an error."""
+    joined.trust("c", ["gpu-001", "gpu-002"])
+    joined.trust("c", ["gpu-001"])
+    assert server.asked == [f"taint node gpu-002 {TAINT}-"]
