@@ -71,13 +71,14 @@ def parts(folder: Path, asked_for: Sequence[str]) -> list[Daemon]:
 def _always(folder: Path) -> list[Daemon]:
     config = {"KUBECONFIG": str(folder / "addons.conf")}
     read = (folder / "addons.conf", folder / "run/webhooks/tls.crt")
-    # Kueue looks for the certificates of its metrics in /etc and nowhere else: its own /etc has them.
-    own_etc = 'mount -t overlay -o "ro,lowerdir=$1:/etc" overlay /etc && shift && exec "$@"'
+    # Kueue looks for the certificates of its metrics in /etc and nowhere else: its own /etc has them, and nothing else,
+    # for where something is mounted below /etc an ordinary user may not lay one over the other.
+    own_etc = 'mount -o bind,ro "$1" /etc && shift && exec "$@"'
     return [
         Daemon(
             "kueue",
             (program("kueue"), f"--config={folder / 'kueue.yaml'}", "--feature-gates=VisibilityOnDemand=false", _QUIET),
-            config,
+            {**config, "HOME": str(folder)},  # else it would look for its user in /etc
             ("unshare", "--mount", "sh", "-euc", own_etc, "sh", str(folder / "etc")),
             (folder / "kueue.yaml", *read),
         ),
