@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import socket
+import struct
 import subprocess
 import time
 from collections.abc import Callable
@@ -80,3 +83,16 @@ def wait_for(true: Callable[[], bool], limit_s: float) -> None:
             return
         assert begun < deadline, "it did not happen"
         time.sleep(max(0.1, time.monotonic() - begun))
+
+
+def listening() -> set[tuple[str, int]]:
+    """The addresses and ports of this machine at which somebody waits to be called, by TCP."""
+    found = set()
+    for family, name in ((socket.AF_INET, "tcp"), (socket.AF_INET6, "tcp6")):
+        for line in Path("/proc/net", name).read_text().splitlines()[1:]:
+            _, local, _, state, *_ = line.split()
+            if state == "0A":
+                address, port = local.split(":")
+                words = struct.pack(f"={len(address) // 8}I", *(int(word, 16) for word in re.findall("." * 8, address)))
+                found.add((socket.inet_ntop(family, words), int(port, 16)))
+    return found

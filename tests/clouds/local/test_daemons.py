@@ -17,7 +17,7 @@ from stampworks.clouds.local.room.daemons import Daemon
 from stampworks.clouds.local.room.processes import identify
 from stampworks.clouds.local.room.room import Room, of_cluster
 
-from tests.project import wait_for
+from tests.project import listening, wait_for
 
 pytestmark = pytest.mark.cluster
 
@@ -137,11 +137,12 @@ def test_a_room_that_ends_takes_all_of_them_along(room: Room) -> None:
 
 
 def test_a_door_leads_into_the_room_and_stays_where_it_is(room: Room) -> None:
-    """Many at a time, large and small, and at the same port after it was closed."""
+    """Many at a time, large and small, and at the same port after it was closed; of this machine alone."""
     server = Daemon("server", (sys.executable, "-c", ANSWERS, "server"))
     daemons.start(room, [server])
     port = daemons.open_door(room, "door", "127.0.0.1", PORT)
     assert daemons.open_door(room, "door", "127.0.0.1", PORT) == port
+    assert [address for address, number in listening() if number == port] == ["127.0.0.1"]
     wait_for(lambda: _asked(port, b"abc") == b"cba", 10)
     large = os.urandom(1 << 20)
     connections = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(20)]
