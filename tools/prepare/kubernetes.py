@@ -61,7 +61,7 @@ SHARED: Mapping[str, tuple[str, str, str]] = {
 
 _INSTEAD = (
     "Without it these still work: make demo, make lint, and after '. tools/env.sh' stampworks and pytest,\n"
-    "which is all of make test except for tests/cluster/test_kubernetes*.py."
+    "which is all of make test except for what starts a Kubernetes or asks one: in tests/cluster and tests/schedulers."
 )
 
 
