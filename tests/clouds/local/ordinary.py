@@ -14,8 +14,8 @@ NUMBERS = itertools.count(2_000_000_000 + 100 * os.getpid())
 ROOT = Path(__file__).parents[3]
 
 
-def ordinary(home: Path) -> list[str]:
-    """The beginning of a command that an ordinary user runs, whose home is this new folder."""
+def ordinary(home: Path, *read: Path) -> list[str]:
+    """The beginning of a command that an ordinary user runs, whose home is this new folder; who can read these, too."""
     home.mkdir()
     if os.geteuid() != 0:
         return []
@@ -26,7 +26,7 @@ def ordinary(home: Path) -> list[str]:
     (home / "subordinate").write_text(f"ordinary:{SUBORDINATE}:65536\n")
     steps = [["mount", "--bind", str(home / "passwd"), "/etc/passwd"]]
     steps += [["mount", "--bind", str(home / "subordinate"), f"/etc/{file}"] for file in ("subuid", "subgid")]
-    steps += _opened([home, ROOT, Path(sys.prefix), Path(sys.base_prefix)])
+    steps += _opened([home, ROOT, Path(sys.prefix), Path(sys.base_prefix), *read])
     script = "".join(f"{shlex.join(step)}\n" for step in steps) + 'exec "$@"'
     become = ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups"]
     return ["unshare", "--mount", "sh", "-euc", script, "sh", *become]

@@ -1,0 +1,99 @@
+"""`make demo-k8s`, twice, and `make demo-k8s-down`: as root with nodes that run pods, as an ordinary user without."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.clouds.local.ordinary import ordinary
+from tests.cluster.conftest import ROOT, Stack
+from tests.project import listening
+
+pytestmark = pytest.mark.cluster
+
+LIMIT_S = 1800
+PLACES = ("/run/containerd", "/var/lib/cni", "/var/lib/kubelet")
+"""Where what runs pods keeps its own, on a machine that it is not apart from."""
+
+
+def test_as_root(tmp_path: Path) -> None:
+    """It can be done again, also while its gangs are there, and leaves the clone and the machine as they were."""
+    if os.geteuid():
+        pytest.skip("nodes that run pods divide control groups, which takes root")
+    before, files, heard = machine(), changed_files(), listening()
+    try:
+        for _ in range(2):
+            said = run(tmp_path, "make demo-k8s")
+            assert said.count(": finished\n") == 1, said
+            opened = listening() - heard
+            assert opened
+            assert {address for address, _ in opened} == {"127.0.0.1"}, opened
+    finally:
+        run(tmp_path, "make demo-k8s-down")
+    assert Stack(tmp_path, "local-k8s").traces() == []
+    assert (machine(), changed_files()) == (before, files)
+
+
+def test_as_an_ordinary_user(tmp_path: Path) -> None:
+    """Whoever cannot have nodes that run pods has the rest, and is told why."""
+    home = tmp_path / "home"
+    user = ordinary(home, *((Path(sys.prefix) / name).resolve() for name in ("engine", "kubernetes")))
+    clone = copied(home)
+    try:
+        said = run(home, ". tools/env.sh && tools/demo-k8s up", clone, user)
+        assert "No node runs pods: it would divide control groups among them, which takes root." in said
+        assert " of 64 " in said
+    finally:
+        run(home, ". tools/env.sh && tools/demo-k8s down", clone, user)
+    assert Stack(home, "local-queues").traces() == []
+
+
+def run(folder: Path, command: str, clone: Path = ROOT, prefix: tuple[str, ...] | list[str] = ()) -> str:
+    """What it prints; whatever the user has running is none of ours."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
+    own = {"HOME": str(folder)} if prefix else {}
+    done = subprocess.run(
+        [*prefix, "bash", "-e", "-c", command],
+        cwd=clone,
+        env={**kept, **own, "STAMPWORKS_STATE": str(folder / "state")},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\nended with {done.returncode}:\n{done.stdout}"
+    return done.stdout
+
+
+def copied(home: Path) -> Path:
+    """What is tracked or new in this clone, as that of whose home it is; what was built is the same for all."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True, text=True, timeout=60).stdout.split("\0")
+    clone = home / "clone"
+    for name in filter(None, names):
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, clone / name)
+    (clone / ".venv").symlink_to(sys.prefix)
+    owner = home.stat()
+    subprocess.run(["chown", "-hR", f"{owner.st_uid}:{owner.st_gid}", clone], check=True, timeout=60)
+    return clone
+
+
+def machine() -> list[str]:
+    """What a cluster must not change of the machine that it is on."""
+    links = subprocess.run(["ip", "-oneline", "link"], capture_output=True, text=True, check=True, timeout=60).stdout
+    return [line.split(": ")[1] for line in links.splitlines()] + [
+        str(path) for place in PLACES for path in sorted(Path(place).rglob("*"))
+    ]
+
+
+def changed_files() -> str:
+    command = ["git", "status", "--porcelain"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
