@@ -33,6 +33,8 @@ class DrainReason:
 
 UNPROVEN = DrainReason("proof", "", "not proven yet")
 """Of a node that is new, or has a new disk: it takes jobs when it has passed."""
+STARTED_AGAIN = DrainReason("proof", "", "started again, and not proven since")
+"""Of a node that has passed before: no roll has begun with it."""
 
 
 def prefix(by: Literal["stampworks", "health", "proof"]) -> str:

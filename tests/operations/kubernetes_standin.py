@@ -13,9 +13,14 @@ def node(name: str = "n1", ready: bool = True, out: bool = False, held: str = ""
     return {
         "kind": "Node",
         "metadata": {"name": name, "annotations": {"stampworks/held": held} if held else {}},
-        "spec": {"unschedulable": out, "taints": [{"key": each, "effect": "NoSchedule"} for each in taints]},
+        "spec": {"unschedulable": out, "taints": [taint(each) for each in taints]},
         "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
     }
+
+
+def taint(text: str) -> dict[str, str]:
+    key, _, value = text.partition("=")
+    return {"key": key, "value": value, "effect": "NoSchedule"}
 
 
 def pod(name: str, where: str, team: str = "research", phase: str = "Running", **metadata: Any) -> Any:

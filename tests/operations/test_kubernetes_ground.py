@@ -19,7 +19,7 @@ from stampworks.operations.kubernetes import RefusedError
 from stampworks.operations.kubernetes_ground import KubernetesGround, _how, _standing
 from stampworks.plan import Member, Roster
 from stampworks.qualification import subject_of
-from stampworks.reasons import UNPROVEN, DrainReason
+from stampworks.reasons import STARTED_AGAIN, UNPROVEN, DrainReason
 
 from tests.operations.kubernetes_standin import StandIn, gang, node, pod
 
@@ -74,6 +74,10 @@ def lease(who: str, age_s: float = 0) -> dict[str, Any]:
         (node(), Standing()),
         (node(ready=False), Standing(out="it does not answer Kubernetes", silent=True)),
         (node(taints=["stampworks/unproven"]), Standing(held=UNPROVEN, out="held: not proven yet")),
+        (
+            node(taints=["stampworks/unproven=again"]),
+            Standing(held=STARTED_AGAIN, out="held: started again, and not proven since"),
+        ),
         (
             node(out=True, held="proof: /shared is not mounted"),
             Standing(held=DrainReason("proof", "", "/shared is not mounted"), out="held: /shared is not mounted"),

@@ -18,7 +18,7 @@ from stampworks.operations.errors import InputError
 from stampworks.operations.roll import next_wave
 from stampworks.plan import Plan, Roster
 from stampworks.qualification import Certificate, NodeVerdict, proven_digest, subject_of
-from stampworks.reasons import UNPROVEN, DrainReason, written
+from stampworks.reasons import STARTED_AGAIN, UNPROVEN, DrainReason, written
 
 from tests.operations.standin import StandIn, job, node
 
@@ -257,7 +257,9 @@ def test_one_that_was_killed_is_gone_on_with(world: World, reason: str) -> None:
     assert "prove gpu-001" in world.happened
 
 
-@pytest.mark.parametrize("reason", ["person alice: fans", "health: disk full", "proof: rail1 is slow"])
+@pytest.mark.parametrize(
+    "reason", ["person alice: fans", "health: disk full", "proof: rail1 is slow", written(STARTED_AGAIN)]
+)
 def test_what_others_hold_is_not_its_own(world: World, reason: str) -> None:
     """A person's, the health check's, or that of a proof which no roll asked for."""
     world.cloud.late = {}

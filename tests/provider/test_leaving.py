@@ -89,7 +89,7 @@ def test_what_seems_to_run_ends_before_machines_come(done: list[str], monkeypatc
         "drainTimeoutMinutes": 3,
     }
     asyncio.run(LocalGroup().ensure(Call("urn", "c/gpu", inputs)))
-    assert done == ["end ", f"vacate {MACHINES} 3", f"forget {MACHINES}", "doubt gpu-003", "start"]
+    assert done == ["end ", f"vacate {MACHINES} 3", f"forget {MACHINES}", f"bury {MACHINES}", "doubt gpu-003", "start"]
 
 
 def test_a_pool_that_goes_leaves_alone_who_has_its_names_by_now(

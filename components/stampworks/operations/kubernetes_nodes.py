@@ -14,8 +14,8 @@ from stampworks.operations.drain import WHOSE, BusyError, HeldError, Progress, c
 from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.ground import Standing
 from stampworks.operations.kubernetes import Manifest, Server, name_of
-from stampworks.plan import BUCKETS_NAMESPACE, PROOF_NAMESPACE, UNPROVEN_TAINT, Member, Plan, Roster
-from stampworks.reasons import UNPROVEN, DrainReason, parsed, written
+from stampworks.plan import BUCKETS_NAMESPACE, PROOF_NAMESPACE, UNPROVEN_AGAIN, UNPROVEN_TAINT, Member, Plan, Roster
+from stampworks.reasons import STARTED_AGAIN, UNPROVEN, DrainReason, parsed, written
 from stampworks.schedulers.kubernetes import pools
 from stampworks.schedulers.topology.kubernetes import POOL
 
@@ -238,7 +238,8 @@ def _out(node: Manifest, silent: bool, why: DrainReason | None) -> Iterator[str]
 def held(node: Manifest) -> DrainReason | None:
     """Who keeps pods from a node. Whoever cordons it with kubectl leaves no word."""
     if not kubernetes.at(node, "spec", "unschedulable"):
-        return UNPROVEN if UNPROVEN_TAINT in taints(node) else None
+        taint = taints(node).get(UNPROVEN_TAINT)
+        return None if taint is None else STARTED_AGAIN if taint.get("value") == UNPROVEN_AGAIN else UNPROVEN
     reason = parsed(str(_annotations(node).get(HELD, "")))
     return _ANYBODY if reason.by == "slurm" else reason
 

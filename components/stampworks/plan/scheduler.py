@@ -20,6 +20,9 @@ PROOF_TAINT = "stampworks/proof"
 UNPROVEN_TAINT = "stampworks/unproven"
 """Of nodes of a Kubernetes that take no pods before they have passed."""
 
+UNPROVEN_AGAIN = "again"
+"""The value of that taint on a node that has passed, and was started again since."""
+
 WORKLOADS_IMAGE = "localhost/stampworks/workloads:1"
 """What pods of bundled workloads start from, on nodes that bring the programs themselves."""
 

@@ -35,10 +35,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 def test_who_starts_again_takes_no_pods_as_who_it_was(server: Server) -> None:
-    """A node that Kubernetes does not know says itself that it is not proven, when it joins."""
-    joined.doubt("c", ["gpu-001", "gpu-003"])
+    """A node that Kubernetes does not know says itself that it is not proven, when it joins; of one that has never
+    passed the roll goes by that."""
+    joined.doubt("c", ["gpu-001", "gpu-002", "gpu-003"])
     joined.doubt("c", ["gpu-003"])
-    assert server.asked == [f"taint node gpu-001 {TAINT}=:NoSchedule --overwrite"]
+    assert server.asked == [f"taint node gpu-001 {TAINT}=again:NoSchedule"]
 
 
 def test_where_nobody_proves_they_take_pods(server: Server) -> None:

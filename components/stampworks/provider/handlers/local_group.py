@@ -45,6 +45,7 @@ class LocalGroup(Handler):
             await call.thread(vacate, call, await call.thread(nodes.members, cluster, group.name))
             new = await call.thread(room.new_nodes, cluster, group, image)
             await call.thread(joined.renew, cluster, new)
+            await call.thread(joined.bury, cluster, new)
             if again := [name for name in await call.thread(room.starting_nodes, cluster, group) if name not in new]:
                 await call.thread(joined.doubt, cluster, again)
         instances = await call.thread(room.ensure_nodes, cluster, group, rails, image, call.progress)

@@ -19,7 +19,7 @@ from stampworks.clouds.local.room.errors import AGAIN
 from stampworks.clouds.local.room.kubernetes import control_plane
 from stampworks.clouds.local.room.kubernetes.kubectl import Kubectl
 from stampworks.clouds.local.room.room import Room, of_cluster
-from stampworks.plan import UNPROVEN_TAINT
+from stampworks.plan import UNPROVEN_AGAIN, UNPROVEN_TAINT
 
 _READY_S, _POLL_S = 90.0, 0.5
 _FORWARD = "echo 1 >/proc/sys/net/ipv4/ip_forward"
@@ -112,16 +112,15 @@ def doubt(cluster: str, names: Sequence[str]) -> None:
     """Keeps pods from nodes that are about to start as who they were: a kubelet says of itself that it is not proven
     only when Kubernetes first hears of it."""
     asked = control_plane.kubectl(cluster)
-    if known := [name for name in _taints(asked) if name in names]:
-        asked.said(
-            "cannot keep pods from nodes", ["taint", "node", *known, f"{UNPROVEN_TAINT}=:NoSchedule", "--overwrite"]
-        )
+    if known := [name for name, its in _taints(asked).items() if name in names and UNPROVEN_TAINT not in its]:
+        taint = f"{UNPROVEN_TAINT}={UNPROVEN_AGAIN}:NoSchedule"
+        asked.said("cannot keep pods from nodes", ["taint", "node", *known, taint])
 
 
 def trust(cluster: str, names: Sequence[str]) -> None:
     """Lets pods onto nodes that nobody proves."""
     asked = control_plane.kubectl(cluster)
-    if kept := [name for name, taints in _taints(asked).items() if name in names and UNPROVEN_TAINT in taints]:
+    if kept := [name for name, its in _taints(asked).items() if name in names and UNPROVEN_TAINT in its]:
         asked.said("cannot let pods onto nodes", ["taint", "node", *kept, f"{UNPROVEN_TAINT}-"])
 
 
