@@ -53,7 +53,8 @@ def of_run(stack: KubernetesStack, name: str) -> dict[str, Any]:
 
 
 def told(stack: KubernetesStack, name: str, *kinds: str) -> list[dict[str, Any]]:
-    lines = stack.shell(NODES[0], f"cat {RUNS}/{name}/events.jsonl || true").splitlines()
+    there = next(node for node, found in stack.nodes().items() if found["state"] == "up")
+    lines = stack.shell(there, f"cat {RUNS}/{name}/events.jsonl || true").splitlines()
     return [event for event in map(json.loads, lines) if event["what"] in kinds]
 
 

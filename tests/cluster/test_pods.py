@@ -42,6 +42,16 @@ def test_nodes_are_known_by_what_they_are(stack: KubernetesStack) -> None:
     assert stack.stampworks("status").stdout.splitlines()[2].split() == ["gpu", "2", "of", "2", "0", "of", "16"]
 
 
+def test_what_lets_a_node_in_is_a_secret(stack: KubernetesStack) -> None:
+    """No preview, no output and no state shows the key that nodes join with."""
+    config = json.loads((stack.state / "rooms" / stack.cluster / "kubernetes" / "bootstrap.conf").read_text())
+    key = config["users"][0]["user"]["client-key-data"]
+    assert len(key) > 100
+    for said in (stack.run("preview", "--diff").stdout, stack.run("stack", "output").stdout, str(stack.exported())):
+        assert key not in said
+    assert key in str(stack.exported("--show-secrets"))
+
+
 def test_programs_that_measure(stack: KubernetesStack) -> None:
     """On both nodes at once: their results lie in the folder of the run, and its log says them again."""
     settings = ["--set", "limits={}", "--set", "clocks={}"]
@@ -158,10 +168,11 @@ def test_nobody_changes_a_nodes_programs(stack: KubernetesStack) -> None:
     assert not [name for name in NODES if stack.shell(name, "ls /usr/bin/theirs 2>/dev/null || true")]
 
 
-def test_a_node_is_lost(stack: KubernetesStack) -> None:
-    """The run goes on without it to its end; the next `up` brings it back with a new disk, and pods run on it.
+def test_nodes_are_lost(stack: KubernetesStack) -> None:
+    """The run goes on without the node of its second program. Without that of its first it starts again, from its
+    newest checkpoint, once the next `up` has brought both back: the one with the disk it had, the other with a new one.
 
-    To Kubernetes it is another node, for one with a new disk takes pods only when it has passed.
+    To Kubernetes that is another node. Both take pods only when they have passed.
     """
     known = {node["metadata"]["name"]: node["metadata"]["uid"] for node in stack.listed("nodes")}
     slowly = ["--set", "steps=120", "--set", "pace_s=0.3", "--set", "checkpoints.every_s=1"]
@@ -169,17 +180,42 @@ def test_a_node_is_lost(stack: KubernetesStack) -> None:
     until(stack, "smaller", 5)
     first, second = told(stack, "smaller", "generation")[0]["nodes"]
     stack.kill(second)
-    through(stack, "smaller")
-    generations = [event["nodes"] for event in told(stack, "smaller", "generation")]
-    assert generations == [[first, second], [first]]
+    soon(stack, "smaller", lambda: saved_alone(stack, "smaller"))
+    stack.kill(first)
     with stack.entered():
         room.condemn_nodes(stack.cluster, [second], "its disk is broken")
-    mended = stack.run("up", "--yes", "--skip-preview", "--refresh")
-    assert mended.returncode == 0, mended.stdout
+    with stack.started("up", "--yes", "--skip-preview", "--refresh") as engine:
+        assert engine.stdout
+        lines, seen = list[str](), list[bool]()
+        for line in engine.stdout:
+            lines.append(line)
+            if " updated " in line and (":LocalGroup " in line or ":Playbook " in line):
+                seen.append(first in unproven(stack))
+    assert engine.returncode == 0, "".join(lines)
+    assert seen == [True, True], "".join(lines)
+    assert unproven(stack) == set()
     now = {node["metadata"]["name"]: node["metadata"]["uid"] for node in stack.listed("nodes")}
     assert [name for name in NODES if now[name] != known[name]] == [second]
-    found = asked(stack, "submit", "training", "again", *TINY, "--set", "steps=5", "--wait")
-    assert (found["nodes"], found["state"]) == (2, "finished"), found
+    through(stack, "smaller")
+    generations = [event["nodes"] for event in told(stack, "smaller", "generation")]
+    assert [sorted(nodes) for nodes in generations] == [sorted(NODES), [first], sorted(NODES)]
+    _, _, again = told(stack, "smaller", "ready")
+    saved = [event["step"] for event in told(stack, "smaller", "checkpoint") if event["at"] < again["at"]]
+    assert (again["source"], again["step"]) == ("checkpoint", saved[-1])
+
+
+def saved_alone(stack: KubernetesStack, name: str) -> bool:
+    """Whether a run has made a checkpoint since it goes on with fewer nodes."""
+    said = [event["what"] for event in told(stack, name, "ready", "checkpoint")]
+    return said.count("ready") > 1 and said[-1] == "checkpoint"
+
+
+def unproven(stack: KubernetesStack) -> set[str]:
+    return {
+        node["metadata"]["name"]
+        for node in stack.listed("nodes")
+        if any(taint["key"] == "stampworks/unproven" for taint in node["spec"].get("taints", ()))
+    }
 
 
 def test_a_named_node_is_made_anew_and_no_other(stack: KubernetesStack) -> None:

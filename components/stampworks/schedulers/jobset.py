@@ -22,6 +22,8 @@ POD = "pod.sh"
 """In the run's folder: what each pod starts."""
 STOPPED = 75
 """How a program ends that was asked to, and can go on (EX_TEMPFAIL)."""
+UNKNOWN = 255
+"""What containerd says of a program that was gone when it started again, as after its node did."""
 RESTARTS_MAX = 20
 """A run that never gets anywhere ends, at last."""
 LOST_S = 30
@@ -115,7 +117,7 @@ def _judged(container: str) -> list[dict[str, Any]]:
     """A pod that was taken away says nothing about its program. One that ended by itself, and not so that it can go on,
     would do so again."""
     taken = {"action": "Count", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
-    goes_on = [LOST, STOPPED, 137, 143]
+    goes_on = [LOST, STOPPED, 137, 143, UNKNOWN]
     broke = {"containerName": container, "operator": "NotIn", "values": goes_on}
     return [taken, {"action": "FailJob", "onExitCodes": broke}]
 
