@@ -123,10 +123,10 @@ def project(stack: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lock(project: Path, stack: str, image: str) -> None:
-    groups = planning.plan(load_value(with_all(stack, project).declared, stack)).groups
+    plan = planning.plan(load_value(with_all(stack, project).declared, stack))
     found = LockedImage(image, "nodes", "2026-11-20")
-    images = {group.launch.published_image: found for group in groups if group.launch}
-    text = lock_text(Lock(region="us-east-1", images=images))
+    images = {group.launch.published_image: found for group in plan.groups if group.launch}
+    text = lock_text(Lock(plan.region, images))
     (project / "stacks" / f"{stack}.lock.json").write_text(text)
 
 
