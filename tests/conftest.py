@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 collect_ignore = ["training"]
 """They need torch, and have a pytest of their own: tools/suites.py."""
+REHEARSED = ("tests/clouds/aws/test_stacks.py", "tests/clouds/aws/test_eks.py")
+"""One process rehearses a stack once for both, which takes minutes."""
+
+
+class _Together(LoadFileScheduling):  # type: ignore[misc]  # whose package has no types
+    """Each file's tests in one process, and those of these files in the same one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return REHEARSED[0] if file in REHEARSED else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    return _Together(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
