@@ -21,8 +21,10 @@ PLACES = ("/run/containerd", "/var/lib/cni", "/var/lib/kubelet")
 """Where what runs pods keeps its own, on a machine that it is not apart from."""
 
 
+@pytest.mark.long
 def test_as_root(tmp_path: Path) -> None:
-    """It can be done again, also while its gangs are there, and leaves the clone and the machine as they were."""
+    """It can be done again, also while its gangs are there, and leaves the clone and the machine as they were, which is
+    to be seen where nothing else changes them."""
     if os.geteuid():
         pytest.skip("nodes that run pods divide control groups, which takes root")
     before, files, heard = machine(), changed_files(), listening()
