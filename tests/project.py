@@ -86,7 +86,8 @@ def wait_for(true: Callable[[], bool], limit_s: float) -> None:
 
 
 def listening() -> set[tuple[str, int]]:
-    """The addresses and ports of this machine at which somebody waits to be called, by TCP."""
+    """The addresses and ports of this machine at which somebody waits to be called, by TCP. One of IPv4 is the same
+    where a socket of both families has it."""
     found = set()
     for family, name in ((socket.AF_INET, "tcp"), (socket.AF_INET6, "tcp6")):
         for line in Path("/proc/net", name).read_text().splitlines()[1:]:
@@ -94,5 +95,5 @@ def listening() -> set[tuple[str, int]]:
             if state == "0A":
                 address, port = local.split(":")
                 words = struct.pack(f"={len(address) // 8}I", *(int(word, 16) for word in re.findall("." * 8, address)))
-                found.add((socket.inet_ntop(family, words), int(port, 16)))
+                found.add((socket.inet_ntop(family, words).removeprefix("::ffff:"), int(port, 16)))
     return found
