@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stampworks.amounts import AMOUNT_PATTERN, amount, counted, many
+from stampworks.amounts import AMOUNT_PATTERN, amount, counted, many, quantity
 
 
 @pytest.mark.parametrize(
@@ -46,3 +47,27 @@ def test_what_is_shown_can_be_read(count: int) -> None:
 
 def test_one_is_singular() -> None:
     assert [counted(count, "node") for count in (0, 1, 2, 1000)] == ["0 nodes", "1 node", "2 nodes", "1000 nodes"]
+
+
+NO_AMOUNTS: list[Any] = ["", "k", "1K", "1 k", "1kk", "nan", "inf", "1_0", "1e999", "9" * 5000, None, []]
+
+
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [
+        (8, 8),
+        ("992", 992),
+        ("1k", 1000),
+        ("2k", 2000),
+        ("4e3", 4000),
+        ("1E", 1e18),
+        ("1.5Gi", 1.5 * 2**30),
+        ("100m", 0.1),
+        ("-.5", -0.5),
+        *((wrong, None) for wrong in NO_AMOUNTS),
+    ],
+)
+def test_quantities_are_read_as_kubernetes_writes_them(said: Any, number: float | None) -> None:
+    """What is none is none, however long it is."""
+    found = quantity(said)
+    assert found == number if number is None else found == pytest.approx(number)

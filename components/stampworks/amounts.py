@@ -1,4 +1,4 @@
-"""Counts as people write them: 70B, 15T, 1.4e12, 1 node, 16 nodes.
+"""Counts as people write them: 70B, 15T, 1.4e12, 1 node, 16 nodes; and amounts as Kubernetes does: 1k, 2Gi.
 
 Standard library only, so that every room may import it.
 """
@@ -7,10 +7,17 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from typing import Any
 
 AMOUNT_PATTERN = r"^[0-9]{1,30}(\.[0-9]{1,30})?([eE]\+?[0-9]{1,2})?[kKmMbBgGtT]?$"
 _PARTS = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)(?:[eE]\+?([0-9]{1,2}))?([kmbgt]?)", re.ASCII)
 _SIZES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
+_QUANTITY_MAX = 64
+_QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?")
+_SUFFIXES = {
+    **{letter: 10.0 ** (3 * power) for power, letter in enumerate(("n", "u", "m", "", "k", *"MGTPE"), start=-3)},
+    **{f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", start=1)},
+}
 HOW = "write it like 70B, 15T, 1.4e12 or 8030261248"
 
 
@@ -36,3 +43,13 @@ def many(count: float) -> str:
         if count >= size:
             return f"{float(f'{count / size:.4g}'):.15g}{letter}"
     return f"{float(f'{count:.4g}'):.15g}"
+
+
+def quantity(amount: Any) -> float | None:
+    """What Kubernetes means by an amount, which it writes as short as it can: 1000 as 1k. None for what is none."""
+    text = str(amount).strip()
+    found = _QUANTITY.fullmatch(text) if len(text) <= _QUANTITY_MAX else None
+    if found is None:
+        return None
+    digits, suffix = found[1], found[2] or ""
+    return float(digits) * _SUFFIXES[suffix] if suffix in _SUFFIXES else float(digits + suffix)

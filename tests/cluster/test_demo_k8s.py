@@ -6,17 +6,18 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.clouds.local.ordinary import ordinary
+from tests.cluster import test_readme
 from tests.cluster.conftest import ROOT, Stack
 from tests.project import listening
 
 pytestmark = pytest.mark.cluster
 
-LIMIT_S = 1800
 PLACES = ("/run/containerd", "/var/lib/cni", "/var/lib/kubelet")
 """Where what runs pods keeps its own, on a machine that it is not apart from."""
 
@@ -27,7 +28,7 @@ def test_as_root(tmp_path: Path) -> None:
     to be seen where nothing else changes them."""
     if os.geteuid():
         pytest.skip("nodes that run pods divide control groups, which takes root")
-    before, files, heard = machine(), changed_files(), listening()
+    before, files, heard = machine(), test_readme.changed_files(), listening()
     try:
         for _ in range(2):
             said = run(tmp_path, "make demo-k8s")
@@ -38,7 +39,7 @@ def test_as_root(tmp_path: Path) -> None:
     finally:
         run(tmp_path, "make demo-k8s-down")
     assert Stack(tmp_path, "local-k8s").traces() == []
-    assert (machine(), changed_files()) == (before, files)
+    assert (machine(), test_readme.changed_files()) == (before, files)
 
 
 def test_as_an_ordinary_user(tmp_path: Path) -> None:
@@ -55,23 +56,11 @@ def test_as_an_ordinary_user(tmp_path: Path) -> None:
     assert Stack(home, "local-queues").traces() == []
 
 
-def run(folder: Path, command: str, clone: Path = ROOT, prefix: tuple[str, ...] | list[str] = ()) -> str:
+def run(folder: Path, command: str, clone: Path = ROOT, prefix: Sequence[str] = ()) -> str:
     """What it prints; whatever the user has running is none of ours."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
     own = {"HOME": str(folder)} if prefix else {}
-    done = subprocess.run(
-        [*prefix, "bash", "-e", "-c", command],
-        cwd=clone,
-        env={**kept, **own, "STAMPWORKS_STATE": str(folder / "state")},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert done.returncode == 0, f"{command}\nended with {done.returncode}:\n{done.stdout}"
-    return done.stdout
+    return test_readme.run(command, {**kept, **own, "STAMPWORKS_STATE": str(folder / "state")}, clone, prefix)
 
 
 def copied(home: Path) -> Path:
@@ -94,8 +83,3 @@ def machine() -> list[str]:
     return [line.split(": ")[1] for line in links.splitlines()] + [
         str(path) for place in PLACES for path in sorted(Path(place).rglob("*"))
     ]
-
-
-def changed_files() -> str:
-    command = ["git", "status", "--porcelain"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -35,12 +36,12 @@ def test_the_commands_of_the_readme(tmp_path: Path) -> None:
     assert changed_files() == before
 
 
-def run(block: str, environment: dict[str, str]) -> str:
+def run(block: str, environment: dict[str, str], folder: Path = ROOT, prefix: Sequence[str] = ()) -> str:
     """What a block prints; it stops at the first command that fails, as a reader would."""
-    command = ["bash", "-e", "-c", block]
+    command = [*prefix, "bash", "-e", "-c", block]
     done = subprocess.run(
         command,
-        cwd=ROOT,
+        cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

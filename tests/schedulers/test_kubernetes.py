@@ -115,30 +115,6 @@ def test_what_a_team_has_of_its_own_is_what_its_quotas_say() -> None:
         assert kubernetes.own_accelerators(plan, team) == sum(int(each["nominalQuota"]) for each in quotas)
 
 
-NO_AMOUNTS: list[Any] = ["", "k", "1K", "1 k", "1kk", "nan", "inf", "1_0", "1e999", "9" * 5000, None, []]
-
-
-@pytest.mark.parametrize(
-    ("amount", "number"),
-    [
-        (8, 8),
-        ("992", 992),
-        ("1k", 1000),
-        ("2k", 2000),
-        ("4e3", 4000),
-        ("1E", 1e18),
-        ("1.5Gi", 1.5 * 2**30),
-        ("100m", 0.1),
-        ("-.5", -0.5),
-        *((wrong, None) for wrong in NO_AMOUNTS),
-    ],
-)
-def test_amounts_are_read_as_kubernetes_writes_them(amount: Any, number: float | None) -> None:
-    """What is none is none, however long it is."""
-    found = kubernetes.number(amount)
-    assert found == number if number is None else found == pytest.approx(number)
-
-
 def test_queues_with_the_same_pools_are_one_to_kueue() -> None:
     queues = [
         {"name": "main", "pools": ["gpu", "small"], "default": True},

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from stampworks.amounts import quantity
 from stampworks.names import fold
 from stampworks.operations.errors import UnknownError
 from stampworks.operations.kubernetes import (
@@ -222,7 +223,7 @@ def _team(
 
 def _used(queue: Manifest, flavors: Collection[str]) -> int:
     return sum(
-        int(kubernetes.number(resource.get("total")) or 0)
+        int(quantity(resource.get("total")) or 0)
         for each in maps_at(queue, "status", "flavorsReservation")
         for resource in maps_at(each, "resources")
         if text_at(each, "name") in flavors and resource.get("name") == ACCELERATOR

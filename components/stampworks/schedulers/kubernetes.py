@@ -10,7 +10,6 @@ As Kueue 0.14 has it (kueue.x-k8s.io/v1beta1).
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -98,24 +97,6 @@ def _amounts(pool: Group) -> dict[str, int]:
 
 def _amount(resource: str, number: int) -> str:
     return f"{number}Mi" if resource == "memory" and number else str(number)  # the server says 0 without a unit
-
-
-_QUANTITY_MAX = 64
-_QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?")
-_SUFFIXES = {
-    **{letter: 10.0 ** (3 * power) for power, letter in enumerate(("n", "u", "m", "", "k", *"MGTPE"), start=-3)},
-    **{f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", start=1)},
-}
-
-
-def number(amount: Any) -> float | None:
-    """What Kubernetes means by an amount, which it writes as short as it can: 1000 as 1k. None for what is none."""
-    text = str(amount).strip()
-    found = _QUANTITY.fullmatch(text) if len(text) <= _QUANTITY_MAX else None
-    if found is None:
-        return None
-    digits, suffix = found[1], found[2] or ""
-    return float(digits) * _SUFFIXES[suffix] if suffix in _SUFFIXES else float(digits + suffix)
 
 
 def node_labels(plan: Plan) -> dict[str, dict[str, str]]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from stampworks.amounts import quantity
 from stampworks.plan import OVER_EFA, Group, Plan
 from stampworks.schedulers import kubernetes
 from stampworks.schedulers.kubernetes import ACCELERATOR, DEFAULT_QUEUE, PRIORITY_LABEL, QUEUE_LABEL
@@ -137,14 +138,14 @@ def _resources(plan: Plan, pods: _Pods) -> Iterator[Remark]:
         asked = _asked(container)
         yield from _sizes(among, asked, (*path, "resources"))
         mounted = {str(each.get("mountPath")) for each in map(_map, _list(container.get("volumeMounts")))}
-        if (kubernetes.number(asked.get(ACCELERATOR)) or 0) > 1 and SHM not in mounted:
+        if (quantity(asked.get(ACCELERATOR)) or 0) > 1 and SHM not in mounted:
             text = f"several accelerators, and the {SHM} of a container is 64 MiB: NCCL and data loaders run out of it"
             yield _warning("shm", path, text, f"mount an emptyDir with medium: Memory at {SHM}")
 
 
 def _sizes(among: Sequence[Group], asked: Mapping[str, Any], path: Path) -> Iterator[Remark]:
     for name, (unit, called) in _SIZED.items():
-        number, most = kubernetes.number(asked.get(name)), _most(among, name)
+        number, most = quantity(asked.get(name)), _most(among, name)
         if number is not None and most and number > most:
             wants, there = (f"{each / unit:g}{called}" for each in (number, most))
             text = f"{wants} of {name}, and no node that it may be on has more than {there}"
@@ -180,7 +181,7 @@ def _fabric(plan: Plan, pods: _Pods) -> Iterator[Remark]:
         return
     for path, container in pods.containers:
         asked, env = _asked(container), dict(_environment(container))
-        if not kubernetes.number(asked.get(ACCELERATOR)):
+        if not quantity(asked.get(ACCELERATOR)):
             continue
         yield from _devices(kind, rails, path, asked, env)
         for name, values in OVER_TCP.items():
@@ -205,7 +206,7 @@ def _devices(kind: str, rails: int, path: Path, asked: Mapping[str, Any], env: M
                 "device", place, text, "ask for what the cluster's RDMA device plug-in offers, as rdma/NAME: 1"
             )
         return
-    number = kubernetes.number(asked.get(EFA)) or 0
+    number = quantity(asked.get(EFA)) or 0
     if number < rails:
         text = f"it asks for {number:g} of {rails} EFA devices: over those that are not in the container nothing goes"
         yield (_warning if number else _error)("device", place, text, f"write {EFA}: {rails} in its limits")
@@ -262,7 +263,7 @@ def _among(plan: Plan, pods: _Pods) -> list[Group]:
 
 def _most(among: Sequence[Group], resource: str) -> float | None:
     """Of what one of their nodes has; None where nobody knows it of all of them."""
-    has = [kubernetes.number(kubernetes.capacity(pool).get(resource)) for pool in among]
+    has = [quantity(kubernetes.capacity(pool).get(resource)) for pool in among]
     known = [each for each in has if each is not None]
     return max(known, default=None) if len(known) == len(has) else None
 

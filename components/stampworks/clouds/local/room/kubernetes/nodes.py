@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stampworks.amounts import quantity
 from stampworks.clouds.local.room import Progress, RoomError
 from stampworks.clouds.local.room.errors import AGAIN
 from stampworks.clouds.local.room.kubernetes import control_plane
@@ -16,11 +17,6 @@ from stampworks.clouds.local.room.kubernetes.kubectl import Kubectl
 _READY_S, _POLL_S = 120.0, 0.5
 _POOL = "stampworks/simulated-pool"
 """The label by which the nodes of a pool are found again, whatever their other labels have become."""
-_UNITS = {"": 1, "k": 1000, "Ki": 1024} | {
-    f"{letter}{binary}": base**power
-    for binary, base in (("", 1000), ("i", 1024))
-    for power, letter in enumerate("MGTPE", 2)
-}
 
 
 @dataclass(frozen=True)
@@ -114,13 +110,7 @@ def _node(pool: SimulatedPool, name: str) -> dict[str, Any]:
 
 
 def _other_machine(node: Mapping[str, Any], pool: SimulatedPool) -> bool:
-    """What a node has is said once, when it appears."""
+    """What a node has is said once, when it appears. The server writes an amount in its own way: to it 2048Mi are 2Gi,
+    and 1000 are 1k."""
     said = node["status"].get("capacity", {})
-    return any(_quantity(said.get(name, "none")) != _quantity(amount) for name, amount in pool.capacity.items())
-
-
-def _quantity(said: str) -> int | str:
-    """The server writes an amount in its own way: to it 2048Mi are 2Gi, and 1000 are 1k."""
-    number = said.rstrip("kKMGTPEi")
-    unit = _UNITS.get(said[len(number) :])
-    return int(number) * unit if number.isdecimal() and unit else said
+    return any(quantity(said.get(name)) != quantity(amount) for name, amount in pool.capacity.items())
