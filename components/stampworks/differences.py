@@ -14,7 +14,7 @@ Kind = Literal["difference", "identity", "release"]
 FOLLOWS = frozenset(
     {
         *("nodes", "leaves", "trunks", "expectations", "management_cidr", "gateway", "node_addresses", "nodes_max"),
-        *("way", "hardware", "clients", "scratch"),
+        *("way", "hardware", "clients", "scratch", "spines", "nvlink_domains", "core_trunks"),
     }
 )
 """What nobody declares: it follows from declared differences, and those are the ones to read first."""

@@ -13,7 +13,7 @@ from tests.project import wait_for
 
 STAND_IN, OWN = ROOT / "tools" / "kubernetes_plugin", ROOT / ".venv" / "plugin"
 """Where the plugin for Kubernetes is: the stand-in, and Pulumi's own, which `make test-long` builds."""
-LEAF = "topology.stampworks/leaf"
+LEAF, SPINE = "topology.stampworks/leaf", "topology.stampworks/spine"
 SEEN_S = 60
 WARNINGS = (
     "warning: using pulumi-resource-kubernetes from $PATH at",
@@ -28,7 +28,7 @@ config:
     network: {{cidr: 10.98.0.0/16}}
     pools:
       - {{name: gpu, machine: sim-h100, count: {nodes}, scheduling_only: true}}
-    fabric: {{kind: simulated, rail_rate_mbps: 200, leaf_nodes: {leaf_nodes}, oversubscription: 1}}
+    fabric: {{kind: simulated, rail_rate_mbps: 200, leaf_nodes: {leaf_nodes}, spine_leaves: 4, oversubscription: 1}}
     users:
       - {{name: alice, uid: 2001, accounts: [research]}}
       - {{name: bob, uid: 2002, accounts: [product]}}

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.kubernetes import SEEN_S, KubernetesStack, gang
+from tests.cluster.kubernetes import SEEN_S, SPINE, KubernetesStack, gang
 from tests.project import wait_for
 
 pytestmark = pytest.mark.cluster
 
-LEAF_NODES = 8
+LEAF_NODES, SPINE_LEAVES = 8, 4
 OWN, OTHER = "research", "product"
 """Teams with 48 and 16 of each 64 nodes of their own."""
 
@@ -56,6 +56,20 @@ def test_what_fits_into_no_rack_waits_where_it_must_and_spreads_where_it_may(sta
     assert len(stack.seen("may", "running")["domains"]) == 2
     why = stack.seen("must", "waiting")["why"]
     assert re.search(rf'topology "{stack.cluster}-\w+" allows to fit only 8 out of 9 pod\(s\)', why), why
+
+
+def test_what_fits_into_no_rack_is_in_one_block(stack: KubernetesStack) -> None:
+    """The racks of a block that are free, and no others, where a gang must and where it may; a block more does not."""
+    whole = LEAF_NODES * SPINE_LEAVES
+    stack.submit(gang("small", OWN, LEAF_NODES, required=True))
+    stack.seen("small", "running")
+    stack.submit(gang("block", OWN, whole - LEAF_NODES, required=True, level=SPINE))
+    found = stack.seen("block", "running")
+    assert len(found["domains"]) == SPINE_LEAVES - 1
+    assert len({block(node) for node in found["nodes"]}) == 1
+    stack.submit(gang("wide", OWN, whole + 1, required=True, level=SPINE))
+    why = stack.seen("wide", "waiting")["why"]
+    assert re.search(rf"allows to fit only {whole} out of {whole + 1} pod\(s\)", why), why
 
 
 def test_a_level_that_does_not_exist_is_named(stack: KubernetesStack) -> None:
@@ -161,6 +175,10 @@ def test_what_nobody_uses_is_shared_as_it_was_declared(stack: KubernetesStack, t
     waiting = [gang["why"] for gang in stack.gangs().values() if gang["team"] == OWN and gang["state"] == "waiting"]
     assert len(waiting) == 2
     assert any("Fair Sharing within the cohort" in why for why in waiting)
+
+
+def block(node: str) -> int:
+    return (int(node.rpartition("-")[2]) - 1) // (LEAF_NODES * SPINE_LEAVES)
 
 
 def moved(stack: KubernetesStack, lost: str) -> bool:

@@ -152,14 +152,16 @@ def measured(stack: KubernetesStack) -> str:
 
 def test_nodes_are_measured_from_an_image(stack: KubernetesStack, measured: str) -> None:
     """Pods that enter no node, as on a cloud's own Kubernetes. They find the same fault; the node that has it is held
-    with its reason, and one that passes is let in by its taint."""
-    asked = ("qualify", "-s", measured, "--level", "quick")
+    with its reason. What wants one that is not proven waits, and runs when all have passed."""
+    proof = ("qualify", "-s", measured, "--level", "quick")
     stack.kubectl("taint", "node", NODES[0], "stampworks/unproven=:NoSchedule")
+    asked(stack, "submit", "training", "patient", *TINY, "--set", "steps=5")
+    soon(stack, "patient", lambda: "1 out of 2" in of_run(stack, "patient")["why"])
     rail = json.loads((stack.folder / measured).read_text())["fabric"]["rails"][0]["interface"]
     assert not stack.stampworks(
         *("fault", "inject", "mtu-mismatch", "--node", NODES[1], "--rail", rail, "--severity", "1000")
     ).returncode
-    failed = stack.stampworks(*asked)
+    failed = stack.stampworks(*proof)
     assert failed.returncode == 1, failed.stdout + failed.stderr
     rows = [line.split() for line in failed.stdout.splitlines()]
     assert any(row[:4] == [NODES[1], "fail", "no", rail] and "1000" in row for row in rows), failed.stdout
@@ -168,8 +170,9 @@ def test_nodes_are_measured_from_an_image(stack: KubernetesStack, measured: str)
     assert status[-1].startswith(f"gpu-002: takes no pods: proof: {rail} "), status
     assert not [node for node in stack.listed("nodes") if "stampworks" in json.dumps(node["spec"].get("taints"))]
     assert not stack.stampworks("fault", "clear").returncode
-    passed = stack.stampworks(*asked)
+    passed = stack.stampworks(*proof)
     assert passed.returncode == 0, passed.stdout + passed.stderr
+    through(stack, "patient")
     assert stack.stampworks("status").returncode == 0
 
 

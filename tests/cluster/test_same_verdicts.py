@@ -1,4 +1,4 @@
-"""One scenario on a real Slurm and a real Kubernetes: the same nodes in the same racks, the same jobs, one verdict.
+"""One scenario on a real Slurm and a real Kubernetes: the same nodes in the same racks and blocks, the same jobs.
 
 The table in docs/kubernetes.md is what was seen: --regenerate writes it anew.
 """
@@ -20,8 +20,9 @@ from tests.project import wait_for
 
 pytestmark = pytest.mark.cluster
 
-NODES, LEAF_NODES = 64, 8
+NODES, LEAF_NODES, SPINE_LEAVES = 64, 8, 4
 PAGE = ROOT / "docs" / "kubernetes.md"
+FABRIC = {"leaf_nodes": LEAF_NODES, "spine_leaves": SPINE_LEAVES}
 HEADER = "| a job that wants | Slurm | Kubernetes |\n| --- | --- | --- |\n"
 
 
@@ -39,6 +40,7 @@ class Case:
 
 
 ONE_OF_EACH = tuple(range(1, NODES + 1, LEAF_NODES))
+RACK_OF_EACH = (*range(1, 9), *range(57, 65))
 CASES = (
     Case("one node", 1, 1),
     Case("8 nodes, in one rack", 8, 1, one_rack=True),
@@ -46,6 +48,8 @@ CASES = (
     Case("9 nodes, in one rack of 8", 9, 0, one_rack=True),
     Case("9 nodes, close to each other", 9, 2),
     Case("16 nodes, close to each other", 16, 2),
+    Case("32 nodes, close to each other", 32, 4),
+    Case("24 nodes, close to each other, while a rack of each block is drained", 24, 3, out=RACK_OF_EACH),
     Case("all 64 nodes", 64, 8),
     Case("65 nodes of 64", 65, 0),
     Case("9 GPUs of a node that has 8", 1, 0, accelerators=9),
@@ -60,13 +64,20 @@ CASES = (
 @dataclass(frozen=True)
 class Verdict:
     racks: int
-    words: str
+    blocks: int
+    words: str = ""
     """Why it does not start."""
 
     @property
     def cell(self) -> str:
-        racks = f"in {self.racks} racks" if self.racks > 1 else "in one rack"
+        blocks = f"{self.blocks} blocks" if self.blocks > 1 else "one block"
+        racks = f"in {self.racks} racks of {blocks}" if self.racks > 1 else "in one rack"
         return f"starts, {racks}" if self.racks else f"does not start: {self.words}"
+
+    @classmethod
+    def of(cls, nodes: list[str]) -> Verdict:
+        racks = {(int(node.removeprefix("gpu-")) - 1) // LEAF_NODES for node in nodes}
+        return cls(len(racks), len({rack // SPINE_LEAVES for rack in racks}))
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +87,7 @@ def on_slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         {"name": "gpu", "machine": "sim-h100", "count": NODES, "scheduling_only": True},
     ]
     scheduler = {"topology": "tree", "drain_timeout_minutes": 1}
-    plan = plan_of(f"t{uuid.uuid4().hex[:8]}", pools=pools, scheduler=scheduler, fabric={"leaf_nodes": LEAF_NODES})
+    plan = plan_of(f"t{uuid.uuid4().hex[:8]}", pools=pools, scheduler=scheduler, fabric=FABRIC)
     with stamped(plan, tmp_path_factory.mktemp("slurm")) as made:
         yield made
 
@@ -93,7 +104,9 @@ def test_both_say_the_same(on_slurm: Cluster, on_kubernetes: KubernetesStack, py
     rows = ""
     for case in CASES:
         slurm, kubernetes = of_slurm(on_slurm, case), of_kubernetes(on_kubernetes, case)
-        assert (slurm.racks, kubernetes.racks) == (case.starts, case.starts), f"{case.what}: {slurm}, {kubernetes}"
+        racks, blocks = case.starts, -(-case.starts // SPINE_LEAVES)
+        for verdict in (slurm, kubernetes):
+            assert (verdict.racks, verdict.blocks) == (racks, blocks), f"{case.what}: {slurm}, {kubernetes}"
         rows += f"| {case.what} | {slurm.cell} | {kubernetes.cell} |\n"
     text = PAGE.read_text()
     before, _, after = text.partition(HEADER)
@@ -102,10 +115,6 @@ def test_both_say_the_same(on_slurm: Cluster, on_kubernetes: KubernetesStack, py
         PAGE.write_text(before + HEADER + rows + after[len(shown) :])
     else:
         assert shown == rows
-
-
-def rack(node: str) -> int:
-    return (int(node.removeprefix("gpu-")) - 1) // LEAF_NODES
 
 
 def named(numbers: tuple[int, ...]) -> list[str]:
@@ -124,10 +133,10 @@ def of_slurm(cluster: Cluster, case: Case) -> Verdict:
         cluster.shell("head", f"scontrol update nodename={out} state=resume")
     found = re.search(r"on nodes (\S+)", said)
     if not found:
-        return Verdict(0, plain(said.splitlines()[-1].rpartition(": ")[2]))
+        return Verdict(0, 0, plain(said.splitlines()[-1].rpartition(": ")[2]))
     nodes = cluster.shell("head", f"scontrol show hostnames {found[1]}").split()
     assert len(nodes) == case.nodes
-    return Verdict(len(set(map(rack, nodes))), "")
+    return Verdict.of(nodes)
 
 
 def of_kubernetes(stack: KubernetesStack, case: Case) -> Verdict:
@@ -143,9 +152,9 @@ def of_kubernetes(stack: KubernetesStack, case: Case) -> Verdict:
     if case.out:
         stack.stampworks("return", *named(case.out))
     if found["state"] == "waiting":
-        return Verdict(0, plain(found["why"].replace(stack.cluster, "CLUSTER")))
+        return Verdict(0, 0, plain(found["why"].replace(stack.cluster, "CLUSTER")))
     assert len(found["nodes"]) == case.nodes
-    return Verdict(len(set(map(rack, found["nodes"]))), "")
+    return Verdict.of(found["nodes"])
 
 
 def plain(said: str) -> str:

@@ -40,7 +40,7 @@ def test_what_a_cloud_needs_and_does_not_let_choose() -> None:
         "name": "test",
         "cloud": "aws",
         "pools": [gpu(purchase="owned", reservation="cr-1")],
-        "fabric": {"kind": "infiniband", "rail_rate_mbps": 400, "oversubscription": 2, "leaf_nodes": 4},
+        "fabric": {"kind": "infiniband", "rail_rate_mbps": 400, "oversubscription": 2, "leaf_nodes": 4, "spine_leaves": 2},
     }
     with pytest.raises(DeclarationError) as error:
         planned(data)
@@ -52,6 +52,7 @@ def test_what_a_cloud_needs_and_does_not_let_choose() -> None:
         "fabric.kind": "the NICs of p5 speak efa, not infiniband",
         "fabric.rail_rate_mbps": "the rails of p5 have the rate of its NICs, 100 Gb/s",
         "fabric.leaf_nodes": "the fabric is aws's own, and nobody chooses that",
+        "fabric.spine_leaves": "the fabric is aws's own, and nobody chooses that",
         "fabric.oversubscription": "the fabric is aws's own, and nobody chooses that",
     }
 

@@ -161,6 +161,12 @@ def test_nvlink_domains_are_a_level_within_leaves() -> None:
         of_hosts("dgx-gb200", 36, fabric={"leaf_nodes": 20})
 
 
+def test_real_machines_have_the_spines_of_their_switches() -> None:
+    """Nobody declares them."""
+    with pytest.raises(DeclarationError, match=r"fabric.spine_leaves: dgx-h100 is no simulated machine, and has the"):
+        of_hosts("dgx-h100", 4, fabric={"spine_leaves": 4})
+
+
 def test_three_tiers_have_spines_as_a_level() -> None:
     """As `stampworks fabric` groups them; where all leaves share their spines there is no such level."""
     placed = topology.of_plan(of_hosts("dgx-h100", 2047))

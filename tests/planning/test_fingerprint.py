@@ -88,6 +88,7 @@ OTHERS: dict[str, Any] = {
     "pools[].scheduling_only": True,
     "fabric.rail_rate_mbps": 400,
     "fabric.leaf_nodes": 4,
+    "fabric.spine_leaves": 1,
     "fabric.oversubscription": 2,
     "storage[].name": "data",
     "storage[].mount": "/data",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from stampworks.catalog import newest_release, releases
 from stampworks.plan import Account, Extras, OwnCheck, OwnRole, Plan, Queue, Trunk, from_dict, to_dict
+from stampworks.schedulers import topology
 
 GPU = {"name": "gpu", "machine": "sim-h100", "count": 4}
 SMALL = {"name": "small", "machine": "sim-a100-small", "count": 3}
@@ -73,6 +74,34 @@ def test_a_trunk_is_sized_for_a_full_leaf_and_never_rounds_to_nothing(plan_of: A
     assert plan.fabric.rails[0].trunks == (Trunk("leaf1-1", 50), Trunk("leaf1-2", 50))
     thin = plan_of(pools=[SMALL], fabric={"leaf_nodes": 1, "rail_rate_mbps": 1, "oversubscription": 4})
     assert {trunk.rate_mbps for trunk in thin.fabric.rails[0].trunks} == {1}
+
+
+def test_leaves_have_spines_of_their_own_where_that_is_declared(plan_of: Any) -> None:
+    """Those of nodes for scheduling only, too; a spine has to its core what all its leaves have to it."""
+    imagined = GPU | {"name": "more", "count": 9, "scheduling_only": True}
+    plan = plan_of(pools=[SMALL, imagined], fabric={"leaf_nodes": 1, "spine_leaves": 2, "rail_rate_mbps": 100})
+    [rail, *_] = plan.fabric.rails
+    assert [(trunk.leaf, trunk.to) for trunk in rail.trunks] == [
+        ("leaf1-1", "spine1-1"),
+        ("leaf1-2", "spine1-1"),
+        ("leaf1-3", "spine1-2"),
+    ]
+    assert rail.core_trunks == (Trunk("spine1-1", 200, "core"), Trunk("spine1-2", 200, "core"))
+    placed = topology.of_plan(plan)
+    assert placed.levels == ("spine", "leaf")
+    assert {name: len(nodes) for name, nodes in placed.domains(0).items()} == {
+        **{"spine1-1": 2, "spine1-2": 1},
+        **{f"spine2-{number}": 2 for number in range(1, 5)},
+        "spine2-5": 1,
+    }
+    assert "in runs of 2, each under a spine of its own" in reasons(plan)["fabric.spines"]
+
+
+def test_one_spine_is_no_level_and_needs_no_core(plan_of: Any) -> None:
+    """As without a word."""
+    plan = plan_of(pools=[SMALL], fabric={"leaf_nodes": 1, "spine_leaves": 4})
+    assert {(trunk.to, rail.core_trunks) for rail in plan.fabric.rails for trunk in rail.trunks} == {("spine", ())}
+    assert topology.of_plan(plan).levels == ("leaf",)
 
 
 def test_a_cluster_without_rails_has_no_fabric_and_a_flat_topology(plan_of: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from ipaddress import IPv4Network
 from typing import Any
 
@@ -87,6 +88,7 @@ def declarations(draw: st.DrawFn) -> dict[str, Any]:
                         "kind": st.sampled_from(["simulated", "infiniband", "roce", "efa", "tcp"]),
                         "rail_rate_mbps": st.integers(0, 2000),
                         "leaf_nodes": st.integers(0, 64),
+                        "spine_leaves": st.integers(0, 8),
                         "oversubscription": st.sampled_from([1, 2, 4]),
                     }
                 ),
@@ -142,6 +144,11 @@ def holds_together(data: dict[str, Any]) -> None:
             assert plan.fabric.leaf_nodes is not None
             assert plan.fabric.oversubscription is not None
             assert trunk.rate_mbps * plan.fabric.oversubscription >= plan.fabric.leaf_nodes * rail.rate_mbps
+        carried = Counter[str]()
+        for trunk in rail.trunks:
+            carried[trunk.to] += trunk.rate_mbps
+        assert not rail.core_trunks or {trunk.leaf for trunk in rail.core_trunks} == carried.keys()
+        assert all(trunk.rate_mbps >= carried[trunk.leaf] for trunk in rail.core_trunks)
     assert all(each.value >= 0 and each.why for each in plan.expectations)
     for charge in cost(plan).charges:
         assert (charge.usd_per_hour_min is None) == (charge.usd_per_hour is None)

@@ -50,7 +50,7 @@ def is_record(each: dict[str, Any]) -> bool:
 
 
 @contextlib.contextmanager
-def api_server(folder: Path) -> Iterator[ApiServer]:
+def api_server(folder: Path, *flags: str) -> Iterator[ApiServer]:
     etcd, peer, port = (free_port() for _ in range(3))
     key = folder / "service-accounts.key"
     subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
@@ -66,6 +66,7 @@ def api_server(folder: Path) -> Iterator[ApiServer]:
         f"--service-account-signing-key-file={key}",
         "--service-cluster-ip-range=10.0.0.0/24",
         "--allow-privileged",
+        *flags,
     ]
     with running(folder, store), running(folder, server):
         yield known(folder, port)

@@ -42,6 +42,8 @@ NODE = {
     "status": {"allocatable": ROOM, "capacity": ROOM},
 }
 STAGES = BIN.parent / "share" / "kwok"
+UNASKED = "--disable-admission-plugins=MutatingAdmissionWebhook,ValidatingAdmissionWebhook"
+"""Nobody serves the webhooks of what only seems to run: they would refuse the objects of others."""
 LIVES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
 """How kwok's nodes and pods live, among what it publishes."""
 
@@ -102,12 +104,13 @@ def repository(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def control_plane(tmp_path: Path) -> Iterator[ApiServer]:
+def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ApiServer]:
+    """With what a test tells the server beside what all are told."""
     folder = tmp_path / "control-plane"
     folder.mkdir()
     lives = [file.read_text() for each in LIVES for file in sorted((STAGES / each).glob("*-*.yaml"))]
     (folder / "kwok.yaml").write_text("\n---\n".join(lives))
-    with api_server(folder) as server, contextlib.ExitStack() as parts:
+    with api_server(folder, *getattr(request, "param", ())) as server, contextlib.ExitStack() as parts:
         kwok = f"127.0.0.1:{free_port()}"
         config, alone = f"--kubeconfig={server.kubeconfig}", ("--leader-elect=false", "--secure-port=0")
         accounts = f"--service-account-private-key-file={folder / 'service-accounts.key'}"
@@ -135,7 +138,7 @@ def project(tmp_path: Path, repository: str, control_plane: ApiServer) -> Releas
 
 @pytest.mark.parametrize("name", sorted({name for example in DECLARED for name in released(example)}))
 def test_pulumis_own_plugin_makes_a_release(project: Releases, name: str) -> None:
-    """One by one: webhooks of what only seems to run would refuse the objects of others."""
+    """With what it needs, and no other."""
     for example in (each for each in DECLARED if name in released(each)):  # which tell it different things
         there = released(example)
         wanted = {each: there[each] for each in (*there[name].needs, name)}
@@ -149,3 +152,17 @@ def test_pulumis_own_plugin_makes_a_release(project: Releases, name: str) -> Non
     if name not in NEVER_GONE:
         project.passes("destroy", "--yes", "--skip-preview")
         assert project.there() == {}
+
+
+@pytest.mark.parametrize("control_plane", [(UNASKED,)], indirect=True, ids=["no webhook is asked"])
+@pytest.mark.parametrize("example", DECLARED)
+def test_all_releases_of_a_cluster_are_made_in_one_up(project: Releases, example: str) -> None:
+    """In the order of what they need; the next one changes nothing."""
+    there = released(example)
+    project.configure(example=example, charts=" ".join(there))
+    project.passes("up", "--yes", "--skip-preview")
+    assert project.there() == {each: (f"{one.chart}-{one.version}", "deployed") for each, one in there.items()}
+    for each, one in there.items():
+        assert project.told_by_helm(one) == addons.values(planned(example), one), each
+    project.passes("refresh", "--yes", "--skip-preview", "--expect-no-changes")
+    assert project.passes("up", "--yes", "--skip-preview", "--expect-no-changes")

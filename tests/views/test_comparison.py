@@ -56,6 +56,7 @@ WORDS = {
     "pools[].scheduling_only": ["pool gpu role: worker in a, scheduling only in b"],
     "fabric.rail_rate_mbps": ["rail[0-1] rate: 200 Mb/s in a, 400 Mb/s in b"],
     "fabric.leaf_nodes": ["fabric leaf nodes: 2 in a, 4 in b"],
+    "fabric.spine_leaves": ["fabric spine leaves: 0 in a, 1 in b"],
     "fabric.oversubscription": ["fabric oversubscription: 1 in a, 2 in b"],
     "storage[].name": ["storage shared: only in a, directory at /shared"],
     "storage[].mount": ["storage shared mount: /shared in a, /data in b"],

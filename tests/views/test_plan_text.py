@@ -58,6 +58,16 @@ def test_thousands_of_nodes_fit_a_screen() -> None:
     ]
 
 
+def test_leaves_are_shown_with_their_spines() -> None:
+    """Alike are those of one spine."""
+    plan = plan_of(pools=[GPU | {"count": 64}], fabric={"leaf_nodes": 2, "spine_leaves": 16, "rail_rate_mbps": 400})
+    assert section(text_of(plan, ()), "Leaves and trunks") == [
+        "  leaf           trunk of each rail              nodes",
+        "  leaf1-[1-16]   rail[0-1] 800 Mb/s to spine1-1  gpu-[001-032], 2 a leaf",
+        "  leaf1-[17-32]  rail[0-1] 800 Mb/s to spine1-2  gpu-[033-064], 2 a leaf",
+    ]
+
+
 def test_a_cluster_without_rails_has_no_fabric_to_show() -> None:
     """Sections that would be empty are left out."""
     text = text_of(plan_of(pools=[{"name": "prep", "machine": "sim-cpu", "count": 2}]), ())

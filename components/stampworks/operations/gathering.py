@@ -72,19 +72,15 @@ def gather(
             raise _too_few(f"{short}, and waiting does not help", lasting)
         if time.monotonic() > deadline:
             raise _too_few(f"{short} after {patience_s:.0f} s", refused)
-        progress("; ".join([short, *map(_in_words, refused)]))
+        progress("; ".join([short, *(each.words for each in refused)]))
         time.sleep(poll_s)
 
 
 def _too_few(what: str, refused: Sequence[Refusal]) -> MembersMissingError:
     hints = dict.fromkeys(each.hint for each in refused if each.hint)
     return MembersMissingError(
-        "\n  ".join([what, *map(_in_words, refused)]), "; ".join(hints) or "pulumi up starts what is dead"
+        "\n  ".join([what, *(each.words for each in refused)]), "; ".join(hints) or "pulumi up starts what is dead"
     )
-
-
-def _in_words(each: Refusal) -> str:
-    return f"{each.group}{f', tried at {each.at}' if each.at else ''}: {each.why}"
 
 
 def end_elastic(of: str, cluster: str, region: str, group: str, progress: Callable[[str], None]) -> None:

@@ -6,7 +6,21 @@ that depends on chance, so that two plans can be compared and one plan can be wr
 
 from stampworks.plan.conversion import from_dict, from_json, to_dict, to_json
 from stampworks.plan.marks import COUNTED, FIRST, IDENTITY, NUMBERED, RELEASE, UNORDERED, WORDS, apart, ordered, settled
-from stampworks.plan.network import OVER_EFA, OVER_TCP, Domain, Egress, Fabric, Leaf, Network, Pods, Rail, Subnet, Trunk
+from stampworks.plan.network import (
+    CORE,
+    OVER_EFA,
+    OVER_TCP,
+    SPINE,
+    Domain,
+    Egress,
+    Fabric,
+    Leaf,
+    Network,
+    Pods,
+    Rail,
+    Subnet,
+    Trunk,
+)
 from stampworks.plan.nodes import (
     Group,
     Interface,

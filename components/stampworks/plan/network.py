@@ -86,12 +86,18 @@ class Network:
     """Whether each network card of a node's fabric has an address; else a node has one."""
 
 
+SPINE, CORE = "spine", "core"
+"""The spine of a rail that has only one, and what joins spines where there are several."""
+
+
 @dataclass(frozen=True)
 class Trunk:
-    """The link from one leaf of a rail up to that rail's spine."""
+    """The link from one leaf of a rail up to its spine, or from one spine up to the rail's core."""
 
     leaf: str
+    """Or the spine."""
     rate_mbps: int
+    to: str = SPINE
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,8 @@ class Rail:
     rate_mbps: int
     trunks: tuple[Trunk, ...]
     """One for each leaf, empty when a single leaf holds every node and no spine is needed."""
+    core_trunks: tuple[Trunk, ...] = ()
+    """One for each spine, which carries what all its leaves can; empty where there is one at most, or real ones."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +142,8 @@ class Fabric:
     """None where it is the cloud that places nodes."""
     rails: tuple[Rail, ...]
     leaves: tuple[Leaf, ...]
+    spine_leaves: int = 0
+    """How many leaves of a pool share a simulated spine; 0 where that was not declared."""
     spines: tuple[Domain, ...] | None = None
     """Nodes whose leaves share spines; None where all do, or nobody knows."""
     nvlink_domains: tuple[Domain, ...] | None = None
@@ -145,4 +155,4 @@ class Fabric:
 
     def rails_of(self, group: Group) -> list[Rail]:
         """The same without their trunks: those are the network's."""
-        return [dataclasses.replace(rail, trunks=()) for rail in self.met_by(group)]
+        return [dataclasses.replace(rail, trunks=(), core_trunks=()) for rail in self.met_by(group)]

@@ -54,6 +54,10 @@ class Refusal:
     hint: str
     """What does."""
 
+    @property
+    def words(self) -> str:
+        return f"{self.group}{f', tried at {self.at}' if self.at else ''}: {self.why}"
+
 
 ENDS_SOON_DAYS: Final = 2
 """The shortest blocks are sold for a day or two: what ends so soon is to be followed by another one now."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
@@ -11,7 +12,7 @@ from stampworks import catalog
 from stampworks.amounts import counted
 from stampworks.catalog import UNKNOWN
 from stampworks.declaration import Declaration
-from stampworks.plan import Domain, Fabric, Group, Leaf, Rail, Trunk, declared_pools
+from stampworks.plan import CORE, Domain, Fabric, Group, Leaf, Rail, Trunk, declared_pools
 from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.fat_tree import FabricError, FatTree, NoFatTreeError, design
 from stampworks.planning.layout import Layout, joined_nodes, leaf_size, unit_of
@@ -36,6 +37,8 @@ def build(declaration: Declaration, layout: Layout, choices: Choices, notes: Not
     uplinks = {pool: links for pool, (links, _) in trees.items()}
     of_leaf = {node.leaf: uplinks.get(group.name) for group in layout.groups for node in group.nodes}
     narrowed = Fraction(leaf_nodes, declared.oversubscription)
+    leaves_of_spines = {pool: leaves for pool, (_, leaves) in trees.items()} | _declared_spines(declaration, notes)
+    spines = _spines(layout, leaves_of_spines, leaf_nodes)
     rails = tuple(
         Rail(
             index=index,
@@ -49,13 +52,16 @@ def build(declaration: Declaration, layout: Layout, choices: Choices, notes: Not
         )
         for index, (cidr, rate) in enumerate(zip(layout.rail_cidrs, rates, strict=False))
     )
+    if declared.spine_leaves and spines:
+        rails = tuple(_below(spines, declared.spine_leaves, rail, layout.leaves) for rail in rails)
     fabric = Fabric(
         kind=kind,
         oversubscription=declared.oversubscription,
         leaf_nodes=leaf_nodes,
         rails=rails,
         leaves=layout.leaves,
-        spines=_spines(layout, {pool: leaves for pool, (_, leaves) in trees.items()}, leaf_nodes),
+        spine_leaves=declared.spine_leaves,
+        spines=spines,
         nvlink_domains=_nvlink_domains(declaration, layout, leaf_nodes, notes),
     )
     _say_why(fabric, layout, uplinks, notes)
@@ -117,6 +123,26 @@ def _spines(layout: Layout, leaves_of_spines: Mapping[str, int], leaf_nodes: int
     return domains if len(domains) > 1 else None
 
 
+def _declared_spines(declaration: Declaration, notes: Notes) -> dict[str, int]:
+    """By pool of simulated machines how many leaves share a spine, where that is declared."""
+    wanted = declaration.fabric.spine_leaves
+    rows = {pool.name: catalog.machines()[pool.machine] for pool in declaration.pools}
+    if wanted and (real := [row.name for row in rows.values() if not row.simulated]):
+        what = f"{real[0]} is no simulated machine, and has the spines that its switches need"
+        notes.problem("fabric.spine_leaves", what, "take it out")
+    return {name: wanted for name, row in rows.items() if wanted and row.simulated}
+
+
+def _below(spines: Sequence[Domain], spine_leaves: int, rail: Rail, leaves: Sequence[Leaf]) -> Rail:
+    """A rail whose trunks lead to the spines of their leaves, and from each spine as much to a core."""
+    spine_of = {node: spine.name for spine in spines for node in spine.nodes}
+    to = {leaf.name: spine_of[leaf.nodes[0]] for leaf in leaves}
+    trunks = tuple(replace(trunk, to=to[trunk.leaf]) for trunk in rail.trunks)
+    rates = {trunk.to: spine_leaves * trunk.rate_mbps for trunk in trunks}
+    cores = tuple(Trunk(spine, rate, CORE) for spine, rate in rates.items()) if len(rates) > 1 else ()
+    return replace(rail, trunks=trunks, core_trunks=cores)
+
+
 def _nvlink_domains(
     declaration: Declaration, layout: Layout, leaf_nodes: int, notes: Notes
 ) -> tuple[Domain, ...] | None:
@@ -152,7 +178,7 @@ def _runs(layout: Layout, level: str, sizes: Mapping[str, int]) -> tuple[Domain,
 
 def _of_a_cloud(declaration: Declaration, layout: Layout, kind: str, rates: Sequence[int], notes: Notes) -> Fabric:
     """Its rails are known, and how they are joined is not."""
-    for name, default in (("leaf_nodes", 0), ("oversubscription", 1)):
+    for name, default in (("leaf_nodes", 0), ("spine_leaves", 0), ("oversubscription", 1)):
         if getattr(declaration.fabric, name) != default:
             notes.problem(
                 f"fabric.{name}", f"the fabric is {declaration.cloud}'s own, and nobody chooses that", "take it out"
@@ -269,6 +295,12 @@ def _say_why(fabric: Fabric, layout: Layout, uplinks: Mapping[str, int], notes: 
         f"the nodes of a pool in runs of {fabric.leaf_nodes}; leaf2-1 is the first leaf of the second pool, so that "
         "growth of one pool renames nothing in another",
     )
+    if fabric.spine_leaves and fabric.spines:
+        notes.reason(
+            "fabric.spines",
+            f"the leaves of a pool in runs of {fabric.spine_leaves}, each under a spine of its own; a spine has as much "
+            "to its core as all of its leaves have to it, counted for a full spine",
+        )
     if any(rail.trunks for rail in fabric.rails):
         rate, trunk = next((rail.rate_mbps, rail.trunks[0].rate_mbps) for rail in fabric.rails if rail.trunks)
         links = next(iter(uplinks.values()), 0)

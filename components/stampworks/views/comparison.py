@@ -24,6 +24,7 @@ THINGS = {
     "leaves": "",
     "priorities": "priority",
     "trunks": "trunk to",
+    "core_trunks": "trunk to",
 }
 NO_POOLS = frozenset({"head", "login"})
 """Groups that nobody may call a pool by."""
@@ -145,7 +146,7 @@ def _thing(way: Sequence[Step]) -> str:
     """What it is about, from the innermost entry on: `pool gpu machine`, `queue main time limit`, `network range`."""
     entries = [index for index, step in enumerate(way) if step.key]
     inner = entries[-1] if entries else 0
-    start = entries[-2] if way[inner].field == "trunks" and len(entries) > 1 else inner
+    start = entries[-2] if way[inner].field in ("trunks", "core_trunks") and len(entries) > 1 else inner
     keys = [_NAME if index == inner else _WITHIN if index == start else step.key for index, step in enumerate(way)]
     return " ".join(map(_step, way[start:], keys[start:]))
 

@@ -10,7 +10,7 @@ from typing import Protocol, get_args
 from stampworks import catalog
 from stampworks.amounts import counted
 from stampworks.names import fold
-from stampworks.plan import Expectation, Group, Launch, Leaf, Machine, Plan, Rail, fingerprint, log_group
+from stampworks.plan import SPINE, Expectation, Group, Launch, Leaf, Machine, Plan, Rail, fingerprint, log_group
 from stampworks.printable import printable
 from stampworks.review import Cost, Outcome
 from stampworks.views.money import uncounted, usd
@@ -227,24 +227,28 @@ def _alike(plan: Plan, one_by_one: bool) -> Iterable[list[Leaf]]:
     if one_by_one:
         return [[leaf] for leaf in leaves]
     pool_of = {node.name: group.name for group in plan.groups for node in group.nodes}
-    return [list(same) for _, same in groupby(leaves, key=lambda leaf: (pool_of[leaf.nodes[0]], len(leaf.nodes)))]
+    spine_of = {trunk.leaf: trunk.to for rail in plan.fabric.rails for trunk in rail.trunks}
+
+    def alike(leaf: Leaf) -> tuple[str, int, str]:
+        return pool_of[leaf.nodes[0]], len(leaf.nodes), spine_of.get(leaf.name, "")
+
+    return [list(same) for _, same in groupby(leaves, key=alike)]
 
 
 def _leaf_row(plan: Plan, leaves: list[Leaf]) -> tuple[str, str, str]:
     nodes = fold(name for leaf in leaves for name in leaf.nodes)
     each = f", {len(leaves[0].nodes)} a leaf" if len(leaves) > 1 else ""
     trunks = {
-        rail.interface: trunk.rate_mbps
+        rail.interface: (trunk.rate_mbps, trunk.to)
         for rail in plan.fabric.rails
         for trunk in rail.trunks
         if trunk.leaf == leaves[0].name
     }
-    rates = [f"{fold(rails)} {_rate(rate)}" for rate, rails in _by_value(trunks)]
+    rates = [
+        f"{fold(rails)} {_rate(rate)}" + (f" to {to}" if to != SPINE else "")
+        for (rate, to), rails in groupby(trunks, key=trunks.__getitem__)
+    ]
     return fold(leaf.name for leaf in leaves), ", ".join(rates) or "none", nodes + each
-
-
-def _by_value(rates: dict[str, int]) -> list[tuple[int, list[str]]]:
-    return [(rate, list(rails)) for rate, rails in groupby(rates, key=rates.__getitem__)]
 
 
 def _storage(plan: Plan, width: int) -> list[str]:

@@ -581,6 +581,19 @@ def test_another_template_is_another_machine(aws: Simulated, plan: Plan, monkeyp
     assert len(ids(aws)) == 2
 
 
+def test_why_a_node_does_not_come_back_is_said(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While somebody waits for the machine that its group should start, and at the end."""
+    stamped(aws, plan)
+    new, said = with_launch(plan, disk_gib=300), list[str]()
+    monkeypatch.setattr(renewal, "PATIENCE_S", 0.2)
+    aws.tried("gpu", AT, STOCK_OUT)
+    with pytest.raises(AwsError) as caught:
+        renewal.renew(new, CONTENT, ["gpu-001"], said.append)
+    assert f"waiting for gpu-001; gpu, tried at 2026-11-25T20:31Z: {STOCK_OUT}" in said
+    why = f"AWS {REGION}: gpu-001 have not come back: gpu, tried at 2026-11-25T20:31Z: {STOCK_OUT}\n"
+    assert str(caught.value).startswith(f"{why}  hint: pulumi up goes on from here, when there are some; sooner may")
+
+
 def test_login_nodes_are_found_and_made_anew_like_the_others(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     """They have names, a group and disks as nodes with jobs have."""
     plan = planned(login_nodes=1)

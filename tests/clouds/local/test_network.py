@@ -59,6 +59,23 @@ def test_a_trunk_is_shaped_at_both_ends() -> None:
     assert [line for line in batch.tc if "leaf2" in line] == [shape("r0-leaf2-up", 400), shape("r0-leaf2-dn", 400)]
 
 
+def test_spines_meet_in_a_core() -> None:
+    """Each leaf below its spine, and each spine below the core; one that is no longer declared goes."""
+    [rail] = rails(4, spines=True)[:1]
+    batch = switches(NETWORK, [rail], {})
+    for below, above in (("leaf1", "spine1-1"), ("leaf2", "spine1-2"), ("spine1-1", "core"), ("spine1-2", "core")):
+        assert f"link set r0-{below}-up master r0-{below} up" in batch.ip
+        assert f"link set r0-{below}-dn master r0-{above} up" in batch.ip
+    assert [line for line in batch.tc if "r0-spine1-1-" in line] == [
+        shape("r0-spine1-1-up", 800),
+        shape("r0-spine1-1-dn", 800),
+    ]
+    present = {line.split(" ")[2]: BRIDGE for line in batch.ip if line.startswith("link add")}
+    flat = switches(NETWORK, rails(4)[:1], present)
+    assert "link set r0-leaf1-dn master r0-spine up" in flat.ip
+    assert {"link del r0-spine1-1-up", "link del r0-spine1-2-up"} < {*flat.ip}
+
+
 def test_what_is_there_is_not_made_again() -> None:
     """Only idempotent commands remain when everything is present."""
     present = {
@@ -115,7 +132,7 @@ def test_drift_is_said_in_words() -> None:
     assert room_drift(None, NETWORK, []) == ("the machine room is not running",)
     assert room_drift(state, NETWORK, rails(4)[:1]) == (
         "the room's address is 10.9.0.1/24, not 10.77.0.1/20",
-        "rail0, leaf1 to spine: 40 Mb/s, not 400 Mb/s",
-        "rail0, leaf2 to spine: no trunk, not 400 Mb/s",
-        "rail0, leaf9 to spine: 400 Mb/s, not no trunk",
+        "rail0, trunk of leaf1: 40 Mb/s, not 400 Mb/s",
+        "rail0, trunk of leaf2: no trunk, not 400 Mb/s",
+        "rail0, trunk of leaf9: 400 Mb/s, not no trunk",
     )

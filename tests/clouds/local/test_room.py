@@ -470,7 +470,7 @@ def test_a_trunk_that_is_gone_is_seen_and_repaired(stamp: Stamp) -> None:
     """Trunks belong to the room; losing one says which, and the nodes stay."""
     stamp.ensure_room(4)
     subprocess.run([*room.reach(stamp.cluster), "ip", "link", "del", "r1-leaf2-up"], check=True, timeout=10)
-    declared = "rail1, leaf2 to spine: no trunk, not 400 Mb/s"
+    declared = "rail1, trunk of leaf2: no trunk, not 400 Mb/s"
     assert list(room.room_drift(room.read_room(stamp.cluster), NETWORK, rails(4))) == [declared]
     stamp.ensure_room(4)
     assert room.room_drift(room.read_room(stamp.cluster), NETWORK, rails(4)) == ()

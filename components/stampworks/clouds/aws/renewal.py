@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from stampworks.clouds.aws import tags
 from stampworks.clouds.aws.errors import LOOK, AwsError
-from stampworks.clouds.aws.members import PATIENCE_S, Machine, end, join, machines
+from stampworks.clouds.aws.members import PATIENCE_S, Machine, end, join, machines, refusals
 from stampworks.clouds.aws.session import Api
 from stampworks.plan import Plan
 
@@ -98,8 +98,11 @@ def _await(api: Api, plan: Plan, before: Mapping[str, Machine], progress: Progre
         away = [name for name in before if name not in now or now[name].instance == before[name].instance]
         if not away:
             return
+        refused = refusals(plan.name, plan.region, sorted({before[name].group for name in away}))
         if time.monotonic() > deadline:
-            why = f"their console has not shown a host key for {PATIENCE_S / 60:.0f} min"
-            raise AwsError(plan.region, f"{', '.join(away)} have not come back", why, LOOK)
-        progress(f"waiting for {', '.join(away)}")
+            why = "\n".join(each.words for each in refused)
+            why = why or f"their console has not shown a host key for {PATIENCE_S / 60:.0f} min"
+            hint = "; ".join(dict.fromkeys(each.hint for each in refused if each.hint)) or LOOK
+            raise AwsError(plan.region, f"{', '.join(away)} have not come back", why, hint)
+        progress("; ".join([f"waiting for {', '.join(away)}", *(each.words for each in refused)]))
         time.sleep(_POLL_S)

@@ -66,6 +66,14 @@ class Fabric(Section):
         "switches of the machines' NICs join on real ones. A cloud's fabric is its own.",
         json_schema_extra=ROLL,
     )
+    spine_leaves: int = Field(
+        default=0,
+        ge=0,
+        le=1024,
+        description="How many leaves of a pool of simulated machines share a spine; cores join the spines. 0 is one "
+        "spine for all. Real machines have the spines that their switches need.",
+        json_schema_extra=IN_PLACE,
+    )
     oversubscription: Annotated[Literal[1, 2, 4], Whole] = Field(
         default=1,
         description="How many times the rails of a full leaf exceed its trunk; 1 for none.",

@@ -12,14 +12,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stampworks.plan import Network, Node, Rail
+from stampworks.plan import Network, Node, Rail, Trunk
 
 MANAGEMENT = "mgmt"
 """The bridge every node's eth0 is plugged into; its own address is where the toolkit reaches the nodes from."""
 
 
 TRUNK_ENDS = ("-up", "-dn")
-"""How the names of a trunk's ends end, in the leaf and in the spine."""
+"""How the names of a trunk's ends end, in the lower switch and in the upper."""
 
 
 @dataclass(frozen=True)
@@ -46,24 +46,26 @@ class Batch:
     tc: tuple[str, ...] = ()
 
 
-def leaf_bridge(rail: int, leaf: str) -> str:
-    return f"r{rail}-{leaf}"
+def bridge(rail: int, switch: str) -> str:
+    """What a leaf, a spine or the core of a rail is."""
+    return f"r{rail}-{switch}"
 
 
-def spine_bridge(rail: int) -> str:
-    return f"r{rail}-spine"
-
-
-def trunk_ends(rail: int, leaf: str) -> tuple[str, str]:
-    """The end in the leaf and the end in the spine."""
-    return f"r{rail}-{leaf}{TRUNK_ENDS[0]}", f"r{rail}-{leaf}{TRUNK_ENDS[1]}"
+def trunk_ends(rail: int, switch: str) -> tuple[str, str]:
+    """The end in a leaf, or a spine, and the end in what is above it."""
+    return f"r{rail}-{switch}{TRUNK_ENDS[0]}", f"r{rail}-{switch}{TRUNK_ENDS[1]}"
 
 
 def trunk_of(name: str) -> tuple[int, str] | None:
-    """The rail and the leaf of an interface that is a trunk's end in a leaf; the inverse of trunk_ends."""
+    """The rail and the leaf, or spine, of an interface that is a trunk's lower end; the inverse of trunk_ends."""
     rail, _, rest = name.partition("-")
-    leaf, _, end = rest.rpartition("-")
-    return (int(rail[1:]), leaf) if rail[:1] == "r" and rail[1:].isdigit() and leaf and end == "up" else None
+    switch, _, end = rest.rpartition("-")
+    return (int(rail[1:]), switch) if rail[:1] == "r" and rail[1:].isdigit() and switch and end == "up" else None
+
+
+def trunks(rails: Sequence[Rail]) -> Iterator[tuple[int, Trunk]]:
+    """Each with the index of its rail: from leaves to spines, and from spines to the core."""
+    return ((rail.index, trunk) for rail in rails for trunk in (*rail.trunks, *rail.core_trunks))
 
 
 def port(node: str, interface: str) -> str:
@@ -77,7 +79,7 @@ def leaves_in_use(present: Links) -> frozenset[str]:
 
 
 def switches(network: Network, rails: Sequence[Rail], present: Links) -> Batch:
-    """Makes the management network, spines and trunks what they should be, without touching what already is.
+    """Makes the management network, spines, cores and trunks what they should be, without touching what already is.
 
     A trunk that is no longer wanted stays while nodes are plugged into its leaf: they may have jobs to finish.
     """
@@ -85,19 +87,18 @@ def switches(network: Network, rails: Sequence[Rail], present: Links) -> Batch:
     tc: list[str] = []
     ip += _bridge(MANAGEMENT, present)
     ip += _gateway(network, present)
-    for rail in rails:
-        if rail.trunks:
-            ip += _bridge(spine_bridge(rail.index), present)
-        for trunk in rail.trunks:
-            up, down = trunk_ends(rail.index, trunk.leaf)
-            leaf, spine = leaf_bridge(rail.index, trunk.leaf), spine_bridge(rail.index)
-            ip += _bridge(leaf, present)
-            if up not in present:
-                ip.append(f"link add {up} type veth peer name {down}")
-            ip += [f"link set {up} master {leaf} up", f"link set {down} master {spine} up"]
-            tc += [shape(up, trunk.rate_mbps), shape(down, trunk.rate_mbps)]
-    wanted = {trunk_ends(rail.index, trunk.leaf)[0] for rail in rails for trunk in rail.trunks}
-    ip += [f"link del {name}" for name, _ in _idle_trunks(present) if name not in wanted]
+    wanted = list(trunks(rails))
+    for name in dict.fromkeys(bridge(rail, switch) for rail, trunk in wanted for switch in (trunk.leaf, trunk.to)):
+        ip += _bridge(name, present)
+    for rail, trunk in wanted:
+        up, down = trunk_ends(rail, trunk.leaf)
+        if up not in present:
+            ip.append(f"link add {up} type veth peer name {down}")
+        ip.append(f"link set {up} master {bridge(rail, trunk.leaf)} up")
+        ip.append(f"link set {down} master {bridge(rail, trunk.to)} up")
+        tc += [shape(up, trunk.rate_mbps), shape(down, trunk.rate_mbps)]
+    kept = {trunk_ends(rail, trunk.leaf)[0] for rail, trunk in wanted}
+    ip += [f"link del {name}" for name, _ in _idle_trunks(present) if name not in kept]
     return Batch("", tuple(ip), tuple(tc))
 
 
@@ -107,10 +108,10 @@ def without_idle_trunks(leaves: Collection[str], present: Links) -> Batch:
 
 
 def _idle_trunks(present: Links) -> list[tuple[str, str]]:
-    """The ends, in their leaves, of trunks whose leaf has no nodes; each with the leaf."""
+    """The lower ends of trunks whose leaf has no nodes, and of spines, which have none; each with the leaf."""
     in_use = leaves_in_use(present)
-    trunks = [(name, trunk) for name in sorted(present) if (trunk := trunk_of(name))]
-    return [(name, trunk[1]) for name, trunk in trunks if leaf_bridge(*trunk) not in in_use]
+    found = [(name, trunk) for name in sorted(present) if (trunk := trunk_of(name))]
+    return [(name, trunk[1]) for name, trunk in found if bridge(*trunk) not in in_use]
 
 
 def ports(nodes: Sequence[Node], rails: Sequence[Rail], present: Links) -> Batch:
@@ -119,14 +120,14 @@ def ports(nodes: Sequence[Node], rails: Sequence[Rail], present: Links) -> Batch
     tc: list[str] = []
     made: set[str] = set()
     for node in nodes:
-        for interface, bridge, rate_mbps in _interfaces(node, rails):
-            if bridge not in made:
-                ip += _bridge(bridge, present)
-                made.add(bridge)
+        for interface, switch, rate_mbps in _interfaces(node, rails):
+            if switch not in made:
+                ip += _bridge(switch, present)
+                made.add(switch)
             name = port(node.name, interface)
             if name not in present:
                 ip.append(f"link add {name} type veth peer name {interface} netns {node.name}")
-            ip.append(f"link set {name} master {bridge} up")
+            ip.append(f"link set {name} master {switch} up")
             if rate_mbps:
                 tc.append(shape(name, rate_mbps))
     return Batch("", tuple(ip), tuple(tc))
@@ -172,7 +173,7 @@ def _interfaces(node: Node, rails: Sequence[Rail]) -> Iterator[tuple[str, str, i
     """Each interface of a node with the bridge it is plugged into and its rate; 0 for unlimited."""
     yield "eth0", MANAGEMENT, 0
     for rail, _ in zip(rails, node.rail_addresses, strict=False):  # a machine may have fewer NICs than the fabric rails
-        yield rail.interface, leaf_bridge(rail.index, node.leaf), rail.rate_mbps
+        yield rail.interface, bridge(rail.index, node.leaf), rail.rate_mbps
 
 
 def _bridge(name: str, present: Links) -> list[str]:

@@ -376,7 +376,7 @@ def _state(disk: Disk, room_links: Links, node_links: Links) -> NodeState | None
 def _rail_state(node: Node, interface: str, index: int, room_links: Links, node_links: Links) -> RailState:
     ends: list[Link | None] = [node_links.get(interface), room_links.get(network.port(node.name, interface))]
     plug = ends[1]
-    plugged = plug is not None and plug.master == network.leaf_bridge(index, node.leaf)
+    plugged = plug is not None and plug.master == network.bridge(index, node.leaf)
     up = plugged and all(end is not None and end.up for end in ends)
     return RailState(interface, up, min(end.rate_mbps if end else 0 for end in ends))
 

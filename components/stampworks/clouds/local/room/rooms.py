@@ -9,10 +9,11 @@ from stampworks.clouds.local.room import files, hands
 from stampworks.clouds.local.room.network import (
     MANAGEMENT,
     Links,
-    leaf_bridge,
+    bridge,
     leaves_in_use,
     switches,
     trunk_of,
+    trunks,
     with_prefix,
 )
 from stampworks.clouds.local.room.room import Progress, Room, of_cluster, rooms_dir
@@ -139,23 +140,23 @@ def room_drift(state: RoomState | None, network: Network, rails: Sequence[Rail])
     if state.gateways != (gateway,):
         drift.append(f"the room's address is {', '.join(state.gateways) or 'missing'}, not {gateway}")
     found = {(trunk.rail, trunk.leaf): trunk.rate_mbps for trunk in state.trunks}
-    wanted = {(rail.index, trunk.leaf): trunk.rate_mbps for rail in rails for trunk in rail.trunks}
+    wanted = {(rail, trunk.leaf): trunk.rate_mbps for rail, trunk in trunks(rails)}
     for trunk in state.trunks:
         if trunk.in_use:  # it goes with the last node of its leaf, and jobs there may still need it
             wanted.setdefault((trunk.rail, trunk.leaf), trunk.rate_mbps)
     for key in sorted(found.keys() | wanted.keys()):
         if found.get(key) != wanted.get(key):
             has, should = (f"{side[key]} Mb/s" if key in side else "no trunk" for side in (found, wanted))
-            drift.append(f"rail{key[0]}, {key[1]} to spine: {has}, not {should}")
+            drift.append(f"rail{key[0]}, trunk of {key[1]}: {has}, not {should}")
     return tuple(drift)
 
 
 def _state(instance: str, links: Links) -> RoomState:
-    trunks, leaves = [], leaves_in_use(links)
+    found, leaves = [], leaves_in_use(links)
     for name in sorted(links):
         if trunk := trunk_of(name):
             (rail, leaf), ends = trunk, [links[name], links.get(name.removesuffix("-up") + "-dn")]
             rate_mbps = min(end.rate_mbps if end and end.up and end.master else 0 for end in ends)
-            trunks.append(TrunkState(rail, leaf, rate_mbps, leaf_bridge(rail, leaf) in leaves))
+            found.append(TrunkState(rail, leaf, rate_mbps, bridge(rail, leaf) in leaves))
     management = links.get(MANAGEMENT)
-    return RoomState(instance, management.addresses if management else (), tuple(trunks))
+    return RoomState(instance, management.addresses if management else (), tuple(found))
