@@ -98,10 +98,12 @@ def test_a_job_that_names_no_queue_waits_in_the_default_one(stack: KubernetesSta
         ({"nodeName": "gpu-001"}, "no pod of a team names its node"),
         ({"tolerations": [{"operator": "Exists"}]}, "no pod of a team tolerates cordons"),
         ({"tolerations": [{"key": "stampworks/unproven", "operator": "Exists"}]}, "no pod of a team tolerates cordons"),
+        ({"priorityClassName": "system-node-critical"}, "no pod of a team has a priority class"),
     ],
 )
-def test_nobody_is_on_a_node_that_takes_no_pods(stack: KubernetesStack, asked: dict[str, Any], refused: str) -> None:
-    """Neither by its name, nor by tolerating what keeps pods from it; in a job as in a gang."""
+def test_nobody_is_where_queues_did_not_put_him(stack: KubernetesStack, asked: dict[str, Any], refused: str) -> None:
+    """Neither by the name of a node, nor by tolerating what keeps pods from it, nor by pushing others off; in a job as
+    in a gang."""
     made = gang("pushy", OWN, 1)
     job = made["spec"]["replicatedJobs"][0]["template"]["spec"]
     job["template"]["spec"] |= asked
@@ -110,6 +112,47 @@ def test_nobody_is_on_a_node_that_takes_no_pods(stack: KubernetesStack, asked: d
         done = stack.stampworks("kubectl", "--", "create", "-f", "-", text=json.dumps(each))
         assert done.returncode != 0
         assert refused in done.stderr
+
+
+def test_nobody_starts_past_a_queue_as_a_part_of_what_runs(stack: KubernetesStack) -> None:
+    """Kueue leaves alone what belongs to a job that it has let start: only controllers make such things."""
+    made = gang("holder", OWN, 1)
+    stack.submit(made)
+    stack.seen("holder", "running")
+    holder = json.loads(stack.kubectl("get", "jobset", "holder", f"--namespace={OWN}", "--output=json"))
+    owner = {
+        **{name: holder[name] for name in ("apiVersion", "kind")},
+        **{name: holder["metadata"][name] for name in ("name", "uid")},
+        "controller": True,
+    }
+    part = gang("part", OWN, 64)
+    part["metadata"]["ownerReferences"] = [owner]
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": part["metadata"]}
+    job["spec"] = part["spec"]["replicatedJobs"][0]["template"]["spec"]
+    for each in (part, job):
+        done = stack.stampworks("kubectl", "--", "create", "-f", "-", "--as=alice", text=json.dumps(each))
+        assert "nothing that somebody of a team makes has an owner" in done.stderr
+        del each["metadata"]["ownerReferences"]
+        done = stack.stampworks("kubectl", "--", "create", "-f", "-", "--as=alice", text=json.dumps(each))
+        assert done.returncode == 0, done.stderr
+        patch = json.dumps({"metadata": {"ownerReferences": [owner]}})
+        words = ("patch", each["kind"], "part", f"--namespace={OWN}", "--type=merge", f"--patch={patch}", "--as=alice")
+        done = stack.stampworks("kubectl", "--", *words)
+        assert "nothing that somebody of a team makes has an owner" in done.stderr
+        stack.kubectl("delete", each["kind"], "part", f"--namespace={OWN}")
+        each["metadata"]["ownerReferences"] = [owner]
+
+
+def test_what_comes_with_accelerators_is_in_no_quota(stack: KubernetesStack) -> None:
+    """Devices of the fabric, huge pages, scratch; whatever else somebody asks for, no queue has."""
+    uncounted = {"vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "5Gi", "rdma/shared": "1", "ephemeral-storage": "1Ti"}
+    for name, more in (("fast", uncounted), ("odd", {"example.com/dongle": "1"})):
+        made = gang(name, OWN, 2)
+        [container] = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]
+        container["resources"]["limits"] |= more
+        stack.submit(made)
+    stack.seen("fast", "running")
+    assert "example.com/dongle" in stack.seen("odd", "waiting")["why"]
 
 
 def test_idle_nodes_are_borrowed_and_given_back(stack: KubernetesStack, times: int) -> None:

@@ -105,6 +105,9 @@ def test_no_team_opens_a_door_to_the_world(stack: KubernetesStack, kind: str, co
         done = stack.stampworks("kubectl", "--", "create", "-f", "-", "--as=alice", text=json.dumps(service))
         assert (done.returncode == 0) == may, done.stderr
         assert may or f"exceeded quota: team, requested: services.{counted}=1" in done.stderr
+    service["spec"]["externalIPs"] = ["10.0.0.9"]
+    done = stack.stampworks("kubectl", "--", "apply", "-f", "-", "--as=alice", text=json.dumps(service))
+    assert "no service of a team has externalIPs: what nodes send there would go to its pods" in done.stderr
     stack.kubectl("delete", "service", "door", "--namespace=research")
 
 

@@ -20,6 +20,7 @@ from stampworks.operations.errors import InputError
 from stampworks.operations.jobs import Asked
 from stampworks.operations.manifests import written_down
 from stampworks.plan import Plan
+from stampworks.schedulers import addons, kubernetes
 from stampworks.schedulers.kubeflow import KINDS, Kind
 from stampworks.schedulers.workload import lint
 
@@ -97,6 +98,19 @@ def test_a_run_is_what_they_take(plan: str, kind: Kind) -> None:
 def test_a_run_asks_for_what_its_fabric_needs(plan: str, kind: Kind) -> None:
     """By the word of our own judge of workloads, who has nothing to say of it."""
     assert [each for one in rendered(plan, kind) for each in lint(PLANS[plan](), one)] == []
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_kueue_counts_what_a_run_asks_for_or_is_told_to_leave_it(plan: str) -> None:
+    """What it does neither with never starts."""
+    made = PLANS[plan]()
+    queues = [each for each in kubernetes.objects(made) if each["kind"] == "ClusterQueue"]
+    left = tuple(addons.queueing(made)["resources"]["excludeResourcePrefixes"])
+    asked = container(rendered(plan, "jobset"))["resources"]["limits"]
+    assert asked
+    for queue in queues:
+        [group] = queue["spec"]["resourceGroups"]
+        assert not [name for name in asked if name not in group["coveredResources"] and not name.startswith(left)]
 
 
 def test_all_kinds_start_the_same_pods() -> None:

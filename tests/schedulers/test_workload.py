@@ -223,10 +223,22 @@ def test_what_the_server_refuses_of_teams_is_said_before(key: str | None, refuse
         ("workload.node", "error", ("tolerations", 0))
     ] * refused
     if refused:
-        pods(made)["spec"] |= {"nodeName": "gpu-001"}
+        pods(made)["spec"] |= {"nodeName": "gpu-001", "priorityClassName": "system-node-critical"}
         [policy] = [one for one in kubernetes.objects(planned()) if one["kind"] == "ValidatingAdmissionPolicy"]
         why = [each["message"] for each in policy["spec"]["validations"]]
-        assert [one.text for one in lint(planned(), made)] == why
+        assert [one.text for one in lint(planned(), made)] == why[:3]
+
+
+def test_what_no_queue_has_is_asked_for_in_vain() -> None:
+    """But for what nobody counts."""
+    made = good()
+    limits = container(made)["resources"]["limits"]
+    limits |= {"ephemeral-storage": "1Ti", "hugepages-2Mi": "1Gi", "rdma/shared": "1"}
+    assert not lint(planned(), made)
+    limits |= {"nvidia.com/mig-1g.10gb": "1"}
+    [found] = lint(planned(), made)
+    assert (found.id, found.text) == ("workload.quota", "no queue has any nvidia.com/mig-1g.10gb: it waits for ever")
+    assert found.hint.startswith("take it out: there are nvidia.com/gpu, cpu, memory, and uncounted what begins with")
 
 
 def test_what_makes_it_worse_than_it_could_be_is_a_warning() -> None:

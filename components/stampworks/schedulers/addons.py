@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from stampworks.plan import PROOF_TAINT, UNPROVEN_TAINT, AddOn, Image, Plan
-from stampworks.schedulers.kubernetes import ACCELERATOR, OURS, Manifest
+from stampworks.schedulers.kubernetes import ACCELERATOR, OURS, UNCOUNTED, Manifest
 from stampworks.schedulers.topology.kubernetes import POOL
 
 Values = dict[str, Any]
@@ -46,6 +46,7 @@ def queueing(plan: Plan) -> Values:
         # no job of theirs starts past its quota because it names no queue
         "manageJobsWithoutQueueName": True,
         "managedJobsNamespaceSelector": {"matchLabels": OURS},
+        "resources": {"excludeResourcePrefixes": [*UNCOUNTED]},
     }
 
 

@@ -29,6 +29,9 @@ QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/prior
 DEFAULT_QUEUE = "default"
 """What Kueue calls the LocalQueue of jobs that name none. No declared queue is called so."""
 OURS = {"app.kubernetes.io/managed-by": "stampworks"}
+UNCOUNTED = ("vpc.amazonaws.com/", "rdma/", "hugepages-", "ephemeral-storage")
+"""How what no quota counts begins: what comes with the accelerators of a node, or is its scratch. Kueue lets nothing
+start that asks for something else."""
 
 Manifest = dict[str, Any]
 
@@ -336,26 +339,48 @@ def _access(plan: Plan, team: Account) -> Iterator[Manifest]:
     yield _object("v1", "ResourceQuota", "team", team.name, spec={"hard": doors})
 
 
-_MADE = (
+_MADE: tuple[tuple[str, str, str, Sequence[str], str], ...] = (
     ("", "v1", "pods", ["CREATE"], "[object.spec]"),  # whoever starts one says later where it is
     ("batch", "v1", "jobs", ["CREATE", "UPDATE"], "[object.spec.template.spec]"),
     (
         *("jobset.x-k8s.io", "v1alpha2", "jobsets", ["CREATE", "UPDATE"]),
         "object.spec.replicatedJobs.map(each, each.template.spec.template.spec)",
     ),
+    ("", "v1", "services", ["CREATE", "UPDATE"], "[]"),
 )
-"""What a team may make, and where in it the specs of its pods are."""
+_MADE_OF: Mapping[str, tuple[str, str, str, Sequence[str], str]] = {
+    "trainer": ("trainer.kubeflow.org", "v1alpha1", "trainjobs", ["CREATE", "UPDATE"], "[]"),
+    "mpi-operator": ("kubeflow.org", "v2beta1", "mpijobs", ["CREATE", "UPDATE"], "[]"),
+}
+"""What a team may make, always and where an add-on is there, and where in it the specs of its pods are; none where
+others make what has them."""
 NAMES_NODE = "no pod of a team names its node: it would be there past its queue, whatever keeps pods from that node"
 TOLERATES = (
     "no pod of a team tolerates cordons, taints of stampworks or any taint: it would be on nodes that are held back, "
     "or not proven"
 )
-"""Why the server refuses such pods."""
+CLASSED = (
+    f"no pod of a team has a priority class, by which it would push others off their nodes: what is urgent says the "
+    f"label {PRIORITY_LABEL}"
+)
+_OWNED = "nothing that somebody of a team makes has an owner: it would start past its queue, as a part of what has"
+_LED_TO = "no service of a team has externalIPs: what nodes send there would go to its pods"
+"""Why the server refuses such pods, jobs and services."""
 _ANY_TAINT, _CORDONED, _OF_OURS = "", "node.kubernetes.io/unschedulable", "stampworks/"
 _KEPT_AWAY = f"each.?key.orValue('') in ['{_ANY_TAINT}', '{_CORDONED}'] || each.key.startsWith('{_OF_OURS}')"
+# One that is a default of the whole cluster is written into pods, and into no template.
+_UNCLASSED = (
+    "pod.?priorityClassName.orValue('') == '' || "
+    "(request.resource.resource == 'pods' && !pod.priorityClassName.startsWith('system-'))"
+)
+_BEFORE = "(request.operation == 'UPDATE' ? oldObject.metadata.?ownerReferences.orValue([]) : [])"
+_CONTROLLER = "(request.userInfo.username.startsWith('system:') || 'system:masters' in request.userInfo.groups)"
 _ADMITTED = (
-    ("pod.?nodeName.orValue('') == ''", NAMES_NODE),
-    (f"!pod.?tolerations.orValue([]).exists(each, {_KEPT_AWAY})", TOLERATES),
+    ("variables.pods.all(pod, pod.?nodeName.orValue('') == '')", NAMES_NODE),
+    (f"variables.pods.all(pod, !pod.?tolerations.orValue([]).exists(each, {_KEPT_AWAY}))", TOLERATES),
+    (f"variables.pods.all(pod, {_UNCLASSED})", CLASSED),
+    (f"object.metadata.?ownerReferences.orValue([]) == {_BEFORE} || {_CONTROLLER}", _OWNED),
+    ("request.resource.resource != 'services' || object.spec.?externalIPs.orValue([]) == []", _LED_TO),
 )
 
 
@@ -365,14 +390,16 @@ def kept_away(key: str) -> bool:
 
 
 def _admission(plan: Plan) -> Iterator[Manifest]:
-    """What keeps pods from nodes is nothing to a pod that names its node, or tolerates it."""
+    """What keeps pods from nodes is nothing to a pod that names its node, or tolerates it; and what keeps jobs in their
+    queues nothing to one that belongs to another."""
+    made = (*_MADE, *(_MADE_OF[each.name] for each in plan.scheduler.addons if each.name in _MADE_OF))
     api, name = "admissionregistration.k8s.io/v1", f"{plan.name}-teams"
     of_teams = {
         "key": "kubernetes.io/metadata.name",
         "operator": "In",
         "values": sorted(team.name for team in teams(plan)),
     }
-    *first, (*_, last) = _MADE
+    *first, (*_, last) = made
     found = "".join(f"request.resource.resource == '{each}' ? {pods} : " for _, _, each, _, pods in first)
     spec = {
         "failurePolicy": "Fail",
@@ -389,11 +416,11 @@ def _admission(plan: Plan) -> Iterator[Manifest]:
                     "resources": [resource],
                     "scope": "*",
                 }
-                for group, version, resource, verbs, _ in _MADE
+                for group, version, resource, verbs, _ in made
             ],
         },
         "variables": [{"name": "pods", "expression": found + last}],
-        "validations": [{"expression": f"variables.pods.all(pod, {each})", "message": why} for each, why in _ADMITTED],
+        "validations": [{"expression": each, "message": why} for each, why in _ADMITTED],
     }
     yield _object(api, "ValidatingAdmissionPolicy", name, spec=spec)
     denies = {"policyName": name, "validationActions": ["Deny"]}

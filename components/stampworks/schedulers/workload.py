@@ -137,6 +137,11 @@ def _resources(plan: Plan, pods: _Pods) -> Iterator[Remark]:
     for path, container in pods.containers:
         asked = _asked(container)
         yield from _sizes(among, asked, (*path, "resources"))
+        for name in sorted(asked):
+            if name not in _SIZED and not name.startswith(kubernetes.UNCOUNTED):
+                text = f"no queue has any {name}: it waits for ever"
+                hint = f"take it out: there are {', '.join(_SIZED)}, and uncounted what begins with "
+                yield _error("quota", (*path, "resources"), text, hint + ", ".join(kubernetes.UNCOUNTED))
         mounted = {str(each.get("mountPath")) for each in map(_map, _list(container.get("volumeMounts")))}
         if (quantity(asked.get(ACCELERATOR)) or 0) > 1 and SHM not in mounted:
             text = f"several accelerators, and the {SHM} of a container is 64 MiB: NCCL and data loaders run out of it"
@@ -224,6 +229,8 @@ def _admitted(pods: _Pods) -> Iterator[Remark]:
     for index, each in enumerate(map(_map, _list(pods.spec.get("tolerations")))):
         if kubernetes.kept_away(str(each.get("key") or "")):
             yield _error("node", (*pods.path, "tolerations", index), kubernetes.TOLERATES, "take it out")
+    if pods.spec.get("priorityClassName"):
+        yield _error("priority", (*pods.path, "priorityClassName"), kubernetes.CLASSED, "take it out")
 
 
 def _access(pods: _Pods) -> Iterator[Remark]:
