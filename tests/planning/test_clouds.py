@@ -40,7 +40,13 @@ def test_what_a_cloud_needs_and_does_not_let_choose() -> None:
         "name": "test",
         "cloud": "aws",
         "pools": [gpu(purchase="owned", reservation="cr-1")],
-        "fabric": {"kind": "infiniband", "rail_rate_mbps": 400, "oversubscription": 2, "leaf_nodes": 4, "spine_leaves": 2},
+        "fabric": {
+            "kind": "infiniband",
+            "rail_rate_mbps": 400,
+            "oversubscription": 2,
+            "leaf_nodes": 4,
+            "spine_leaves": 2,
+        },
     }
     with pytest.raises(DeclarationError) as error:
         planned(data)

@@ -90,7 +90,8 @@ def test_leaves_have_spines_of_their_own_where_that_is_declared(plan_of: Any) ->
     placed = topology.of_plan(plan)
     assert placed.levels == ("spine", "leaf")
     assert {name: len(nodes) for name, nodes in placed.domains(0).items()} == {
-        **{"spine1-1": 2, "spine1-2": 1},
+        "spine1-1": 2,
+        "spine1-2": 1,
         **{f"spine2-{number}": 2 for number in range(1, 5)},
         "spine2-5": 1,
     }

@@ -298,8 +298,8 @@ def _say_why(fabric: Fabric, layout: Layout, uplinks: Mapping[str, int], notes: 
     if fabric.spine_leaves and fabric.spines:
         notes.reason(
             "fabric.spines",
-            f"the leaves of a pool in runs of {fabric.spine_leaves}, each under a spine of its own; a spine has as much "
-            "to its core as all of its leaves have to it, counted for a full spine",
+            f"the leaves of a pool in runs of {fabric.spine_leaves}, each under a spine of its own; a spine has as "
+            "much to its core as all of its leaves have to it, counted for a full spine",
         )
     if any(rail.trunks for rail in fabric.rails):
         rate, trunk = next((rail.rate_mbps, rail.trunks[0].rate_mbps) for rail in fabric.rails if rail.trunks)
