@@ -61,15 +61,15 @@ def test_what_fits_into_no_rack_waits_where_it_must_and_spreads_where_it_may(sta
 def test_what_fits_into_no_rack_is_in_one_block(stack: KubernetesStack) -> None:
     """The racks of a block that are free, and no others, where a gang must and where it may; a block more does not."""
     whole = LEAF_NODES * SPINE_LEAVES
+    stack.submit(gang("wide", OWN, whole + 1, required=True, level=SPINE))
+    why = stack.seen("wide", "waiting")["why"]
+    assert re.search(rf"allows to fit only {whole} out of {whole + 1} pod\(s\)", why), why
     stack.submit(gang("small", OWN, LEAF_NODES, required=True))
     stack.seen("small", "running")
     stack.submit(gang("block", OWN, whole - LEAF_NODES, required=True, level=SPINE))
     found = stack.seen("block", "running")
     assert len(found["domains"]) == SPINE_LEAVES - 1
     assert len({block(node) for node in found["nodes"]}) == 1
-    stack.submit(gang("wide", OWN, whole + 1, required=True, level=SPINE))
-    why = stack.seen("wide", "waiting")["why"]
-    assert re.search(rf"allows to fit only {whole} out of {whole + 1} pod\(s\)", why), why
 
 
 def test_a_level_that_does_not_exist_is_named(stack: KubernetesStack) -> None:
