@@ -141,9 +141,14 @@ def test_accounts_list_their_users(plan_of: Any) -> None:
 
 
 def test_preemption_that_nothing_asks_for_is_pointed_out(plan_of: Any) -> None:
-    """Switched on without a priority that preempts, it does nothing, and the plan says so."""
+    """Switched on without a priority that preempts, it does nothing on Slurm, and the plan says so."""
     idle = plan_of(pools=[GPU], scheduler={"preemption": "requeue"})
     assert reasons(idle)["scheduler.preemption"] == "requeue, but no priority preempts another: no job makes room"
+    borrowing = plan_of(pools=[GPU], scheduler={"kind": "kubernetes", "preemption": "requeue"})
+    assert reasons(borrowing)["scheduler.preemption"] == (
+        "requeue, though no priority preempts another: who has borrowed makes room for whose it is and for who has "
+        "less of its share, however urgent"
+    ), "Kueue takes back what is borrowed from any priority"
     priorities = [{"name": "low", "weight": 1}, {"name": "high", "weight": 9, "preempts": ["low"]}]
     used = plan_of(pools=[GPU], scheduler={"preemption": "requeue", "accounting": True, "priorities": priorities})
     assert "scheduler.preemption" not in reasons(used)

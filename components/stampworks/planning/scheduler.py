@@ -35,16 +35,7 @@ def build(
         problem = "nodes have the programs of proofs and runs themselves, and start them from no image"
         notes.problem("scheduler.workloads_image", problem, "take it out")
     topology, block_nodes = _topology(declaration, fabric, groups, notes)
-    if declared.preemption != "off" and not any(priority.preempts for priority in declared.priorities):
-        notes.reason(
-            "scheduler.preemption", f"{declared.preemption}, but no priority preempts another: no job makes room"
-        )
-    elif declared.preemption != "off" and not declared.accounting and declared.kind == "slurm":
-        notes.reason(
-            "scheduler.preemption",
-            f"{declared.preemption}, by queue: without accounting a job has the priority of its queue, and makes room "
-            "for every queue above if any priority preempts its own",
-        )
+    _preemption(declaration, notes)
     users: dict[str, list[str]] = {}
     for user in declaration.users:
         for name in user.accounts:
@@ -73,6 +64,25 @@ def build(
         addons=addons.build(declaration, release, fabric, groups, choices, notes),
         workloads_image=declared.workloads_image,
     )
+
+
+def _preemption(declaration: Declaration, notes: Notes) -> None:
+    """Where who makes room is no answer of the priorities alone."""
+    declared, why = declaration.scheduler, ""
+    if not any(priority.preempts for priority in declared.priorities):
+        why = "but no priority preempts another: no job makes room"
+        if declared.kind == "kubernetes":
+            why = (
+                "though no priority preempts another: who has borrowed makes room for whose it is and for who has less "
+                "of its share, however urgent"
+            )
+    elif declared.kind == "slurm" and not declared.accounting:
+        why = (
+            "by queue: without accounting a job has the priority of its queue, and makes room for every queue above if "
+            "any priority preempts its own"
+        )
+    if why and declared.preemption != "off":
+        notes.reason("scheduler.preemption", f"{declared.preemption}, {why}")
 
 
 def _queues(declaration: Declaration, notes: Notes) -> tuple[Queue, ...]:
