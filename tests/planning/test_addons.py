@@ -90,6 +90,36 @@ def test_it_is_said_who_brings_the_driver(cloud: str, declared: dict[str, Any], 
     assert said.text.startswith(text)
 
 
+@pytest.mark.parametrize(
+    ("cloud", "machine", "accelerator"),
+    [("aws", name, "trainium") for name in ("trn1.32xlarge", "trn1n.32xlarge")]
+    + [("aws", "trn2.48xlarge", "trainium2"), ("azure", "ND96isr_MI300X_v5", "mi300x")],
+)
+def test_a_machine_without_accelerators_of_nvidia_runs_no_pod_that_asks_for_some(
+    cloud: str, machine: str, accelerator: str
+) -> None:
+    """On Slurm whoever brings a driver may have it."""
+    plan = planned(cloud, machine)
+    [said] = [each for each in planning.rules(plan, None) if each.id == "release.accelerator"]
+    name = plan.pools[0].machine.name
+    assert said.text == (
+        f"pods ask Kubernetes for nvidia.com/gpu here, and {name} of pool gpu has none: its accelerators are "
+        f"{accelerator}, and no job would start there"
+    )
+    assert said.hint == "choose a machine with accelerators of NVIDIA, or write scheduler.kind: slurm"
+    assert (said.outcome, said.severity, said.place) == ("fail", "error", "pools[0].machine")
+    on_slurm = planning.rules(planned(cloud, machine, "slurm"), None)
+    assert [each.verdict for each in on_slurm if each.id == "release.accelerator"] == ["unknown"]
+
+
+def test_no_machine_with_accelerators_of_nvidia_is_refused_for_them() -> None:
+    """Simulated ones are written onto their nodes."""
+    others = {"trainium", "trainium2", "mi300x", "mi325x", "tpu-v5e", "tpu-v5p", "tpu-v6e"}
+    operator = catalog.releases()["2026.11"].addons["gpu-operator"]
+    assert {*operator.accelerators} == {*catalog.accelerators()} - others
+    assert not [each for each in planning.rules(planned("local"), None) if each.id == "release.accelerator"]
+
+
 def test_one_switch_leaves_all_of_them_to_somebody_else() -> None:
     plan = planned(installer="none", mpi_operator=True)
     assert set(by(plan).values()) == {"hand"}

@@ -27,6 +27,8 @@ from stampworks.planning.managed import managed
 from stampworks.planning.queues import queues
 
 LOOPBACK = "fabric.loopback"
+NVIDIA = "nvidia.com/gpu"
+"""The only device of accelerators that quotas, runs and proofs of a Kubernetes count."""
 MEMORY = "memory.fit"
 GROUP_UNSAID_MIN = 1000
 """Smaller groups than this one no cloud refuses of which a limit was found."""
@@ -315,7 +317,16 @@ def drivers(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
 
 
 def _driver_of_pods(plan: Plan, pool: Group, place: str) -> Finding:
-    """On Kubernetes an image of nodes has it, or an operator brings it."""
+    """On Kubernetes an image of nodes has it, or an operator brings it: for accelerators of NVIDIA alone, which those
+    are that its operator is for."""
+    name = catalog.machines()[pool.machine.name].accelerator
+    if name not in catalog.releases()[plan.release.name].addons[GPU_OPERATOR].accelerators:
+        text = (
+            f"pods ask Kubernetes for {NVIDIA} here, and {pool.machine.name} of pool {pool.name} has none: its "
+            f"accelerators are {name}, and no job would start there"
+        )
+        hint = "choose a machine with accelerators of NVIDIA, or write scheduler.kind: slurm"
+        return Finding("release.accelerator", "fail", text, hint, place, subject=pool.name)
     what, brought = f"a driver for {pool.machine.accelerator}", CLOUDS[plan.cloud].brings.get(DRIVER, "")
     operator = next((each for each in plan.scheduler.addons if each.name == GPU_OPERATOR), None)
     if operator and operator.driver:
