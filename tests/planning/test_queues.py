@@ -13,6 +13,7 @@ from stampworks.planning.findings import Facts, Finding
 from stampworks.planning.queues import queues
 
 POOL = {"name": "gpu", "machine": "sim-h100", "count": 16, "scheduling_only": True}
+LEVELS = ("low", "high")
 PRIORITIES = [{"name": "low", "weight": 1}, {"name": "high", "weight": 2, "preempts": ["low"]}]
 
 
@@ -164,6 +165,22 @@ def test_what_it_can_do_passes() -> None:
     spared = [{"name": "low", "weight": 1}, {"name": "high", "weight": 2}]
     assert not found(preemption="off", priorities=spared, accounts=[{"name": "a"}, {"name": "b"}])
     assert not found(preemption="requeue", priorities=PRIORITIES)
+
+
+def test_a_queue_s_priority_is_not_promised_to_jobs_that_others_make() -> None:
+    """And nothing is said where no queue has one."""
+    of = {"pools": ["gpu"]}
+    declared = [{"name": "main", **of, "default": True}, *({"name": each, **of, "priority": each} for each in LEVELS)]
+    _, one = queues(planned(queues=declared, priorities=PRIORITIES), Facts())
+    assert one == Finding(
+        "kueue.priority",
+        "pass",
+        "`stampworks submit` gives its jobs the priority of their queue (low: low, high: high), and no queue of Kueue "
+        "does: what others make names its own by the label kueue.x-k8s.io/priority-class",
+        "",
+        "scheduler.queues",
+    )
+    assert [each.id for each in queues(planned(priorities=PRIORITIES), Facts())] == ["kueue.queues"]
 
 
 def test_slurm_is_none_of_its_business() -> None:

@@ -103,6 +103,38 @@ def test_the_default_queue_has_two_names(queue: str | None, wrong: bool) -> None
         assert found[0].hint == "write the label kueue.x-k8s.io/queue-name: gpu"
 
 
+@pytest.mark.parametrize(
+    ("queue", "priority", "usual"),
+    [
+        ("fast", None, "high"),
+        ("fast", "normal", ""),
+        ("main", None, ""),
+        ("nowhere", None, ""),
+        (None, None, "normal"),
+        ("default", None, "normal"),
+    ],
+)
+def test_the_priority_of_a_queue_is_a_label_that_somebody_writes(
+    queue: str | None, priority: str | None, usual: str
+) -> None:
+    queues = [
+        {"name": "main", "pools": ["gpu"]},
+        {"name": "fast", "pools": ["gpu"], "priority": "high"},
+        {"name": "gpu", "pools": ["gpu"], "default": True, "priority": "normal"},
+    ]
+    priorities = [{"name": "normal", "weight": 1}, {"name": "high", "weight": 2}]
+    made = good()
+    labels = {"kueue.x-k8s.io/queue-name": queue, "kueue.x-k8s.io/priority-class": priority}
+    made["metadata"]["labels"] = {name: value for name, value in labels.items() if value}
+    plan = planned(scheduler={**SCHEDULER, "queues": queues, "priorities": priorities})
+    found = [one for one in lint(plan, made) if one.id == "workload.priority"]
+    waits = "fast" if usual == "high" else "gpu"
+    text = f"it names no priority, and queue {waits} gives {usual} to what `stampworks submit` makes alone"
+    hint = f"write the label kueue.x-k8s.io/priority-class: {usual}"
+    wanted = Remark("workload.priority", "warning", ("metadata", "labels"), text, hint)
+    assert found == ([wanted] if usual else [])
+
+
 def test_more_than_a_node_has_runs_nowhere() -> None:
     made = good()
     container(made)["resources"] = {

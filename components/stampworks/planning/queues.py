@@ -17,6 +17,7 @@ def queues(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (its
     if plan.scheduler.kind == "kubernetes":
         found = [*_jobs(plan), *_priorities(plan), *_accounts(plan), *_names(plan)]
         yield from found or [Finding("kueue.queues", "pass", "Kueue can do what the scheduler is to do", "")]
+        yield from _default_priorities(plan)
 
 
 def _jobs(plan: Plan) -> Iterator[Finding]:
@@ -45,6 +46,17 @@ def _priorities(plan: Plan) -> Iterator[Finding]:
             text = f"{each.name} would preempt {' and '.join(spared)}, too: to Kueue whatever weighs more preempts"
             hint = f"write preempts: [{', '.join(below)}], give them the same weight, or write preemption: off"
             yield _fail("preempts", text, hint, f"scheduler.priorities[{index}]", each.name)
+
+
+def _default_priorities(plan: Plan) -> Iterator[Finding]:
+    """Who gives a queue's priority to its jobs."""
+    declared = [f"{queue.name}: {queue.priority}" for queue in plan.scheduler.queues if queue.priority]
+    if declared:
+        text = (
+            f"`stampworks submit` gives its jobs the priority of their queue ({', '.join(declared)}), and no queue of "
+            "Kueue does: what others make names its own by the label kueue.x-k8s.io/priority-class"
+        )
+        yield Finding("kueue.priority", "pass", text, "", "scheduler.queues")
 
 
 def _accounts(plan: Plan) -> Iterator[Finding]:

@@ -129,6 +129,11 @@ def _queue(plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Remark]:
     if priority is not None and priority not in known:
         text = f"no priority is called {priority!r}"
         yield _error("priority", ("metadata", "labels", PRIORITY_LABEL), text, _choose(known))
+    waits = default if queue in (None, DEFAULT_QUEUE) else queue
+    usual = next((each.priority for each in plan.scheduler.queues if each.name == waits), "")
+    if priority is None and usual:
+        text = f"it names no priority, and queue {waits} gives {usual} to what `stampworks submit` makes alone"
+        yield _warning("priority", ("metadata", "labels"), text, f"write the label {PRIORITY_LABEL}: {usual}")
 
 
 def _resources(plan: Plan, pods: _Pods) -> Iterator[Remark]:

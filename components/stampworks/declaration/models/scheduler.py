@@ -49,7 +49,8 @@ class Queue(Section):
     )
     priority: Name = Field(
         default="",
-        description="The priority its jobs get when they ask for none.",
+        description="The priority its jobs get when they ask for none; on Kubernetes those of `stampworks submit` "
+        "alone.",
         json_schema_extra=IN_PLACE,
     )
 
