@@ -11,16 +11,26 @@ from stampworks import catalog, planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan, fingerprint
 from stampworks.planning.addons import addons
+from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.findings import Facts, Finding
 
 MACHINES = {"aws": ("p5", "us-east-1"), "azure": ("ND96isr_H100_v5", "eastus"), "local": ("sim-h100", "")}
 
 
-def planned(cloud: str = "azure", machine: str = "", kind: str = "kubernetes", **declared: Any) -> Plan:
-    usual, region = MACHINES[cloud]
+def planned(
+    cloud: str = "azure",
+    machine: str = "",
+    kind: str = "kubernetes",
+    region: str = "",
+    egress: str = "",
+    **declared: Any,
+) -> Plan:
+    usual, usual_region = MACHINES[cloud]
+    region = region or usual_region
     pool = {"name": "gpu", "machine": machine or usual, "count": 2}
     scheduler = {"kind": kind, **({"addons": declared} if declared else {})}
     whole = {"version": 1, "name": "test", "cloud": cloud, "pools": [pool], "scheduler": scheduler}
+    whole |= {"network": {"egress": egress}} if egress else {}
     return planning.plan(load_value({**whole, **({"region": region} if region else {})}, "test"))
 
 
@@ -118,6 +128,34 @@ def test_no_machine_with_accelerators_of_nvidia_is_refused_for_them() -> None:
     operator = catalog.releases()["2026.11"].addons["gpu-operator"]
     assert {*operator.accelerators} == {*catalog.accelerators()} - others
     assert not [each for each in planning.rules(planned("local"), None) if each.id == "release.accelerator"]
+
+
+@pytest.mark.parametrize(
+    ("region", "registry"),
+    [
+        ("us-west-2", "602401143452.dkr.ecr.us-west-2.amazonaws.com"),
+        ("eu-north-1", "602401143452.dkr.ecr.eu-north-1.amazonaws.com"),
+        ("me-central-1", "759879836304.dkr.ecr.me-central-1.amazonaws.com"),
+        ("cn-north-1", "918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn"),
+        ("ap-east-2", "602401143452.dkr.ecr.us-west-2.amazonaws.com"),
+    ],
+)
+def test_what_aws_has_in_every_region_comes_from_the_cluster_s_own(region: str, registry: str) -> None:
+    """Nodes without a way out reach no other one; of a region whose registry nobody names it is the chart's."""
+    plan = planned("aws", region=region, egress="none")
+    assert [each.name for each in of(plan, "efa-device-plugin").images] == [f"{registry}/eks/aws-efa-k8s-device-plugin"]
+    assert of(plan, "kueue").images[0].name == "registry.k8s.io/kueue/kueue"
+    [said] = [each for each in planning.rules(plan, None) if each.id == "kubernetes.images"]
+    assert (said.verdict, said.place) == ("unknown", "network.egress")
+    assert said.text.endswith(
+        "comes from registries of the world, and nodes reach those of AWS in their own region alone"
+    )
+
+
+def test_registries_are_those_of_regions_that_there_are() -> None:
+    managed = CLOUDS["aws"].managed
+    assert managed
+    assert {*managed.registry_of} < {*catalog.regions()["aws"].names}
 
 
 def test_one_switch_leaves_all_of_them_to_somebody_else() -> None:

@@ -42,7 +42,8 @@ def build(
             continue
         by, who = _by(name, row, declared, choices)
         notes.reason(path, ", and ".join(filter(None, (why, who))))
-        made.append(_made(name, row, by, declared, release, choices, notes))
+        images = tuple(_image(part, image, declaration, choices) for part, image in row.images.items())
+        made.append(_made(name, row, by, images, declared, release, choices, notes))
     return tuple(made)
 
 
@@ -106,12 +107,12 @@ def _made(
     name: str,
     row: catalog.AddOn,
     by: Literal["helm", "cloud", "hand"],
+    images: tuple[Image, ...],
     declared: AddOns,
     release: Release,
     choices: Choices,
     notes: Notes,
 ) -> AddOn:
-    images = tuple(_image(part, image) for part, image in row.images.items())
     own: dict[str, str] = {}
     if name == GPU_OPERATOR:
         own = {
@@ -122,9 +123,14 @@ def _made(
     return AddOn(name, row.what, by, row.chart, row.repository, row.version, row.namespace, row.needs, images, **own)
 
 
-def _image(part: str, image: catalog.Image) -> Image:
+def _image(part: str, image: catalog.Image, declaration: Declaration, choices: Choices) -> Image:
+    """What the cloud has in each region is taken from the cluster's own, where that is known."""
     digest = "" if isinstance(image.digest, Unknown) else image.digest
-    return Image(part, image.repository, image.tag, digest)
+    registry, slash, name = image.repository.partition("/")
+    of_regions = choices.managed.registry_of if choices.managed else {}
+    if registry in of_regions.values():
+        registry = of_regions.get(declaration.region, registry)
+    return Image(part, f"{registry}{slash}{name}", image.tag, digest)
 
 
 def _driver(declared: AddOns, release: Release, choices: Choices, notes: Notes) -> str:

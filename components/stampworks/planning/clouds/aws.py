@@ -1,5 +1,7 @@
 """What AWS chooses."""
 
+from collections.abc import Iterator
+
 from stampworks import catalog
 from stampworks.plan import Interface
 from stampworks.planning.clouds.choices import Choices, GroupSize, Launches, Managed, Pods, Subnets, Support
@@ -70,6 +72,46 @@ LAUNCHES = Launches(
     tags_unread="/",
 )
 
+# Amazon EKS User Guide, "View Amazon container image registries for Amazon EKS add-ons" (amazon-eks-user-guide
+# 1cc6ebb4; ap-southeast-5 is in its Chinese edition alone). Of ap-east-2 it names one in ap-east-1, so that it is not
+# here. Read 2026-11-26.
+_REGISTRY = "602401143452"
+_REGIONS_OF_REGISTRY = (
+    *("ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-south-1", "ap-southeast-1", "ap-southeast-2"),
+    *("ca-central-1", "eu-central-1", "eu-north-1", "eu-west-1", "eu-west-2", "eu-west-3", "sa-east-1"),
+    *("us-east-1", "us-east-2", "us-west-1", "us-west-2"),
+)
+_OTHER_REGISTRIES = {
+    "af-south-1": "877085696533",
+    "ap-east-1": "800184023465",
+    "ap-south-2": "900889452093",
+    "ap-southeast-3": "296578399912",
+    "ap-southeast-4": "491585149902",
+    "ap-southeast-5": "151610086707",
+    "ap-southeast-6": "333609536671",
+    "ap-southeast-7": "121268973566",
+    "ca-west-1": "761377655185",
+    "cn-north-1": "918309763551",
+    "cn-northwest-1": "961992271922",
+    "eu-central-2": "900612956339",
+    "eu-south-1": "590381155156",
+    "eu-south-2": "455263428931",
+    "eusc-de-east-1": "877088126301",
+    "il-central-1": "066635153087",
+    "me-central-1": "759879836304",
+    "me-south-1": "558608220178",
+    "mx-central-1": "730335286997",
+    "us-gov-east-1": "151742754352",
+    "us-gov-west-1": "013241004608",
+}
+_DOMAINS = {"cn": "amazonaws.com.cn", "eusc": "amazonaws.eu"}
+
+
+def _registries() -> Iterator[tuple[str, str]]:
+    for region, account in {**dict.fromkeys(_REGIONS_OF_REGISTRY, _REGISTRY), **_OTHER_REGISTRIES}.items():
+        yield region, f"{account}.dkr.ecr.{region}.{_DOMAINS.get(region.partition('-')[0], 'amazonaws.com')}"
+
+
 # Drivers: Amazon EKS User Guide, "AWS add-ons". They run on nodes with taints, too: aws-fsx-csi-driver 5b227125,
 # docs/install.md; aws-efs-csi-driver a4fc6760, values.yaml; mountpoint-s3-csi-driver 57c6bedb, CONFIGURATION.md.
 # Scratch: amazon-eks-ami 81fec2e8, setup-local-disks, where the array is, and what is on it. Fabric: the kernel of
@@ -94,7 +136,8 @@ MANAGED = Managed(
     system_why="names, queues and gangs are looked after by pods, which are on no node of a pool: those take none "
     "before they are proven, and cost too much for it. Two, so that one can go",
     endpoints=("eks", "eks-auth"),
-    registries="AWS's own",
+    registries="those of AWS in their own region",
+    registry_of=dict(_registries()),
     group_size=GroupSize("managed node group", nodes_max=450),
     drivers={
         "fsx-lustre": "aws-fsx-csi-driver",

@@ -103,6 +103,8 @@ class Managed:
     """Which of the cloud's services have to be in a network without a way out, besides."""
     registries: str
     """Those that nodes reach without one."""
+    registry_of: Mapping[str, str]
+    """By region, where in it the cloud has the images of its own programs."""
     group_size: GroupSize
     drivers: Mapping[str, str]
     """By the kind of a file system, what brings it into pods, as the cloud calls it."""
