@@ -6,7 +6,9 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -585,7 +587,8 @@ def test_why_a_node_does_not_come_back_is_said(aws: Simulated, plan: Plan, monke
     """While somebody waits for the machine that its group should start, and at the end."""
     stamped(aws, plan)
     new, said = with_launch(plan, disk_gib=300), list[str]()
-    monkeypatch.setattr(renewal, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(renewal, "PATIENCE_S", 1)
+    monkeypatch.setattr(renewal, "time", SimpleNamespace(monotonic=count().__next__, sleep=lambda _: None))
     aws.tried("gpu", AT, STOCK_OUT)
     with pytest.raises(AwsError) as caught:
         renewal.renew(new, CONTENT, ["gpu-001"], said.append)
