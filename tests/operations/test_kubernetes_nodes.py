@@ -16,7 +16,7 @@ from stampworks.operations import BusyError, HeldError, InputError, OperationErr
 from stampworks.operations.drain import LEAVES
 from stampworks.operations.kubernetes import Server
 from stampworks.operations.service import KubernetesService, vacate
-from stampworks.plan import Ending, Plan
+from stampworks.plan import Ending, Plan, Refusal
 from stampworks.reasons import DrainReason
 
 from tests.operations.kubernetes_standin import StandIn, gang, node, pod
@@ -344,7 +344,16 @@ def of_pool(name: str, ready: bool = True) -> Any:
 
 
 def test_who_is_there_where_nobody_names_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the pools that are meant, by what Kubernetes says; all are waited for, and who is missing is counted."""
+    """Of the pools that are meant, by what Kubernetes says; all are waited for, and who is missing is counted, with
+    what the cloud says of it."""
+    refused: tuple[Refusal, ...] = (Refusal("gpu", "", "sold out", lasting=True, hint="buy some"),)
+    asked: list[tuple[Any, ...]] = []
+
+    def refusals(*of: Any) -> tuple[Refusal, ...]:
+        asked.append(of)
+        return refused
+
+    monkeypatch.setattr("stampworks.clouds.aws.members.node_refusals", refusals)
     server = StandIn(of_pool("b"), of_pool("a", ready=False), node("head"))
     monkeypatch.setattr(kubernetes_nodes, "Server", lambda *_: server)
     told: list[str] = []
@@ -354,9 +363,14 @@ def test_who_is_there_where_nobody_names_nodes(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("stampworks.operations.kubernetes_nodes.time.sleep", starts)
     found = kubernetes_nodes.gather("k", "aws", "us-west-2", {"gpu": 2}, told.append, 60)
-    assert told == ["gpu: 1 of 2 nodes answer Kubernetes"]
+    assert told == ["gpu: 1 of 2 nodes answer Kubernetes; gpu: sold out"]
+    assert asked == [("k", "us-west-2", ["gpu"])]
     assert [(each.name, each.group, each.instance, each.address) for each in found.members] == [
         (name, "gpu", f"uid-of-{name}/first", "10.0.0.7") for name in ("a", "b")
     ]
-    with pytest.raises(OperationError, match="gpu: 2 of 3 nodes answer Kubernetes after 0 s"):
+    with pytest.raises(OperationError) as caught:
+        kubernetes_nodes.gather("k", "aws", "us-west-2", {"gpu": 3}, told.append, 0)
+    assert str(caught.value) == ("gpu: 2 of 3 nodes answer Kubernetes after 0 s\n  gpu: sold out\n  hint: buy some")
+    refused = ()
+    with pytest.raises(OperationError, match="hint: stampworks status, and what the cloud says of them"):
         kubernetes_nodes.gather("k", "aws", "us-west-2", {"gpu": 3}, told.append, 0)

@@ -9,7 +9,7 @@ import pytest
 from stampworks import plan
 from stampworks.clouds.local import members as local
 from stampworks.operations import gathering
-from stampworks.operations.gathering import MembersMissingError
+from stampworks.operations.members import MembersMissingError
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers.roster import Roster
 

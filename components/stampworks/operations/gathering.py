@@ -8,16 +8,13 @@ from dataclasses import dataclass, replace
 
 from stampworks.operations.drain import LEAVES
 from stampworks.operations.errors import OperationError
-from stampworks.operations.members import cloud, members
+from stampworks.operations.members import cloud, members, too_few, waiting
 from stampworks.operations.service import SlurmService, vacate
 from stampworks.plan import Group, Member, Refusal, Roster
 
+_STARTS = "pulumi up starts what is dead"
 _LOOKS = 2
 """How often nobody has to be there, before nobody is."""
-
-
-class MembersMissingError(OperationError):
-    """Some group did not become complete in time."""
 
 
 @dataclass(frozen=True)
@@ -69,18 +66,11 @@ def gather(
         refused = cloud(of).refusals(cluster, region, [each.group for each in all_ if missing([each], now.members)])
         # what the first attempt ended with may have been mended since, or would be in a moment: another one shows it
         if lasting := [each for each in refused if each.lasting and before.setdefault(each.group, each) != each]:
-            raise _too_few(f"{short}, and waiting does not help", lasting)
+            raise too_few(f"{short}, and waiting does not help", lasting)
         if time.monotonic() > deadline:
-            raise _too_few(f"{short} after {patience_s:.0f} s", refused)
-        progress("; ".join([short, *(each.words for each in refused)]))
+            raise too_few(f"{short} after {patience_s:.0f} s", refused, _STARTS)
+        progress(waiting(short, refused))
         time.sleep(poll_s)
-
-
-def _too_few(what: str, refused: Sequence[Refusal]) -> MembersMissingError:
-    hints = dict.fromkeys(each.hint for each in refused if each.hint)
-    return MembersMissingError(
-        "\n  ".join([what, *(each.words for each in refused)]), "; ".join(hints) or "pulumi up starts what is dead"
-    )
 
 
 def end_elastic(of: str, cluster: str, region: str, group: str, progress: Callable[[str], None]) -> None:

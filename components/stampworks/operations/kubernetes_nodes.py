@@ -11,9 +11,10 @@ from typing import Any
 
 from stampworks.operations import kubernetes
 from stampworks.operations.drain import WHOSE, BusyError, HeldError, Progress, check_names
-from stampworks.operations.errors import InputError, OperationError
+from stampworks.operations.errors import InputError
 from stampworks.operations.ground import Standing
 from stampworks.operations.kubernetes import Manifest, Server, name_of
+from stampworks.operations.members import cloud, too_few, waiting
 from stampworks.plan import BUCKETS_NAMESPACE, PROOF_NAMESPACE, UNPROVEN_AGAIN, UNPROVEN_TAINT, Member, Plan, Roster
 from stampworks.reasons import STARTED_AGAIN, UNPROVEN, DrainReason, parsed, written
 from stampworks.schedulers.kubernetes import pools
@@ -24,7 +25,8 @@ HELD = "stampworks/held"
 _REQUEUED = "stampworks/requeued"
 """The annotation of a gang that a roll has stopped, for as long as it may not start again."""
 _JOBSET = "jobset.sigs.k8s.io/jobset-name"
-_STOPPED_S, _POLL_S, _GATHER_S = 60.0, 0.5, 5.0
+_STOPPED_S, _POLL_S, _GATHER_S = 60.0, 0.5, 10.0
+_SEE = "stampworks status, and what the cloud says of them"
 _ANYBODY = DrainReason("person", "somebody", "cordoned")
 _ENDED = ("Succeeded", "Failed")
 # The driver of buckets starts a pod of its own, owned by nobody, on each node where somebody's pod sees a bucket, and
@@ -54,13 +56,13 @@ def states(plan: Plan, names: Iterable[str]) -> tuple[NodeState, ...]:
     )
 
 
-def roster(cluster: str, cloud: str, region: str, pools: Iterable[str]) -> Roster:
+def roster(cluster: str, of: str, region: str, pools: Iterable[str]) -> Roster:
     """Who is in these pools, as Kubernetes itself knows them: nobody else names such nodes, and no ssh reaches them."""
     wanted, members = {*pools}, []
-    for node in sorted(Server(cluster, cloud, region).listed_soon("nodes"), key=name_of):
+    for node in sorted(Server(cluster, of, region).listed_soon("nodes"), key=name_of):
         if (pool := node["metadata"].get("labels", {}).get(POOL)) in wanted:
             members.append(Member(name_of(node), pool, _machine(node), _address(node), (), ""))
-    return Roster(cluster, cloud, (), "", "", tuple(members), region)
+    return Roster(cluster, of, (), "", "", tuple(members), region)
 
 
 def _machine(node: Manifest) -> str:
@@ -74,24 +76,23 @@ def _address(node: Manifest) -> str:
 
 
 def gather(
-    cluster: str, cloud: str, region: str, counts: Mapping[str, int], progress: Progress, patience_s: float
+    cluster: str, of: str, region: str, counts: Mapping[str, int], progress: Progress, patience_s: float
 ) -> Roster:
-    """All that are there, once each pool has as many nodes that answer as it is to have."""
-    server, until = Server(cluster, cloud, region), time.monotonic() + patience_s
+    """All that are there, once each pool has as many nodes that answer as it is to have. What the cloud says of those
+    that have fewer is told: it may be mended, or pass, while they are waited for."""
+    server, until = Server(cluster, of, region), time.monotonic() + patience_s
     while True:
         answering = Counter(
             node["metadata"].get("labels", {}).get(POOL) for node in server.nodes().values() if kubernetes.ready(node)
         )
-        short = [f"{pool}: {answering[pool]} of {count} nodes" for pool, count in counts.items()]
-        short = [each for each, (pool, count) in zip(short, counts.items(), strict=True) if answering[pool] < count]
+        short = [pool for pool, count in counts.items() if answering[pool] < count]
         if not short:
-            return roster(cluster, cloud, region, counts)
-        what = f"{', '.join(short)} answer Kubernetes"
+            return roster(cluster, of, region, counts)
+        what = f"{', '.join(f'{pool}: {answering[pool]} of {counts[pool]} nodes' for pool in short)} answer Kubernetes"
+        refused = cloud(of).node_refusals(cluster, region, short)
         if time.monotonic() > until:
-            raise OperationError(
-                f"{what} after {patience_s:.0f} s", "stampworks status, and what the cloud says of them"
-            )
-        progress(what)
+            raise too_few(f"{what} after {patience_s:.0f} s", refused, _SEE)
+        progress(waiting(what, refused))
         time.sleep(_GATHER_S)
 
 

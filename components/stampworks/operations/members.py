@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
-from stampworks.operations.errors import InputError, nearest
-from stampworks.plan import Ending, Roster
+from stampworks.operations.errors import InputError, OperationError, nearest
+from stampworks.plan import Ending, Refusal, Roster
 
 _CLOUDS = Path(__file__).resolve().parents[1] / "clouds"
+
+
+class MembersMissingError(OperationError):
+    """Some group did not become complete in time."""
 
 
 def members(of: str, cluster: str, region: str) -> Roster:
@@ -23,6 +28,17 @@ def members(of: str, cluster: str, region: str) -> Roster:
 def endings(of: str, cluster: str, region: str) -> tuple[Ending, ...]:
     """When capacity ends that nodes of a cluster are in, as the cloud says it now."""
     return tuple(cloud(of).endings(cluster, region))
+
+
+def waiting(short: str, refused: Sequence[Refusal]) -> str:
+    """Who is missing, and what the cloud says of that."""
+    return "; ".join([short, *(each.words for each in refused)])
+
+
+def too_few(what: str, refused: Sequence[Refusal], else_: str = "") -> MembersMissingError:
+    """The same at the end of a wait; `else_` is what to do where the cloud says nothing."""
+    hints = dict.fromkeys(each.hint for each in refused if each.hint)
+    return MembersMissingError("\n  ".join([what, *(each.words for each in refused)]), "; ".join(hints) or else_)
 
 
 def renewal(of: str) -> ModuleType:

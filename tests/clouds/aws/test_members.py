@@ -12,12 +12,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.eks.models import eks_backends
 from stampworks import operations, planning
 from stampworks.clouds.aws import members, renewal, tags
 from stampworks.clouds.aws.errors import AwsError
 from stampworks.clouds.aws.session import Api
 from stampworks.declaration import load_value
-from stampworks.plan import Ending, Launch, Plan, Roster
+from stampworks.plan import Ending, Launch, Plan, Refusal, Roster
 
 from tests.clouds.aws import booting
 from tests.clouds.aws.booting import boot, key
@@ -392,6 +394,37 @@ def test_what_auto_scaling_says_is_not_believed(aws: Simulated) -> None:
     aws.tried("gpu", AT, "You are not authorized. Encoded authorization failure message: Zm9v")
     [found] = members.refusals(CLUSTER, REGION, ["gpu"])
     assert found.why == "You are not authorized."
+
+
+def test_why_eks_starts_no_nodes_it_says_of_their_group(aws: Simulated) -> None:
+    """Of the groups that are meant. What EC2 has said comes with what to do; an issue has no time, so that nobody knows
+    whether it has been mended since."""
+
+    def of_health(code: str, message: str) -> Refusal:
+        eks_backends[DEFAULT_ACCOUNT_ID][REGION].clusters[CLUSTER].nodegroups["c-gpu-1"].health = {
+            "issues": [{"code": code, "message": message, "resourceIds": ["eks-1"]}]
+        }
+        [found] = members.node_refusals(CLUSTER, REGION, ["gpu"])
+        return found
+
+    aws.fail(f"eks:GET /clusters/{CLUSTER}/node-groups", "AccessDeniedException", "not you", status=403, times=1)
+    [unknown] = members.node_refusals(CLUSTER, REGION, ["gpu"])
+    assert unknown.words == "gpu: eks:ListNodegroups: not permitted (AccessDeniedException: not you)"
+    eks, role = aws.client("eks"), "arn:aws:iam::123456789012:role/nodes"
+    eks.create_cluster(name=CLUSTER, roleArn=role, resourcesVpcConfig={"subnetIds": ["subnet-1", "subnet-2"]})
+    for group in ("gpu", "head"):
+        of = {"clusterName": CLUSTER, "subnets": ["subnet-1"], "nodeRole": role, "tags": {tags.GROUP: group}}
+        eks.create_nodegroup(nodegroupName=f"c-{group}-1", **of)
+    assert members.node_refusals(CLUSTER, REGION, ["gpu"]) == ()
+    found = of_health("AsgInstanceLaunchFailures", f"Could not launch On-Demand Instances. {LIMIT}")
+    assert found.words == f"gpu: AsgInstanceLaunchFailures: Could not launch On-Demand Instances. {LIMIT}"
+    assert found.hint.startswith("have the limit raised in the console of Service Quotas")
+    assert not found.lasting
+    assert members.node_refusals(CLUSTER, REGION, ["head"]) == ()
+    found = of_health("AccessDenied", f"so\n it \u202eis, AccessDenied {'x' * 5000}")
+    assert found.why.startswith("AccessDenied: so it \\u202eis, AccessDenied xxx")
+    assert len(found.why) == 403
+    assert found.hint == "pulumi up goes on from here", "what a launch was denied is another thing"
 
 
 def test_why_there_are_too_few_nobody_may_ask(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:

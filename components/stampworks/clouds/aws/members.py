@@ -28,6 +28,8 @@ USER = "root"
 _THERE = ("pending", "running")
 _DEAD = ("stopped", "terminated")
 _NOT_STARTED = ("Failed", "Cancelled")
+_NOT_LAUNCHED = "AsgInstanceLaunchFailures"
+"""EKS's own word for it."""
 _LATE = re.compile("InvalidInstanceID.NotFound|Instance Id not found")
 """In what EC2 and Auto Scaling say of a machine that another part of AWS has just listed: here it is not known yet, or
 it is not known any more."""
@@ -158,7 +160,30 @@ def refusals(cluster: str, region: str, groups: Sequence[str]) -> tuple[Refusal,
         lasts = [(group, _last_refused(api, name)) for group, name in named if group in groups]
     except UnansweredError as error:
         return tuple(Refusal(group, "", str(error), lasting=False, hint="") for group in groups)
-    return tuple(_refusal(group, last) for group, last in lasts if last)
+    return tuple(_refused(group, _minute(_begun(last)), last["StatusMessage"]) for group, last in lasts if last)
+
+
+def node_refusals(cluster: str, region: str, groups: Sequence[str]) -> tuple[Refusal, ...]:
+    """The same of groups whose nodes EKS starts, as far as it says of one that it is not well."""
+    api, of = Api(region), {"clusterName": cluster}
+    try:
+        names = api.ask("eks:ListNodegroups", **of)["nodegroups"]
+        known = [api.ask("eks:DescribeNodegroup", **of, nodegroupName=name)["nodegroup"] for name in names]
+    except UnansweredError as error:
+        return tuple(Refusal(group, "", str(error), lasting=False, hint="") for group in groups)
+    return tuple(
+        _of_health(group, issue)
+        for each in known
+        if (group := each.get("tags", {}).get(tags.GROUP, "")) in groups
+        for issue in each.get("health", {}).get("issues", ())
+    )
+
+
+def _of_health(group: str, issue: Mapping[str, Any]) -> Refusal:
+    """Where EKS has it from Auto Scaling, the reason is what EC2 has said. An issue has no time, and may be old."""
+    said, code = issue.get("message", ""), issue.get("code", "")
+    hint = _refused(group, "", said).hint if code == _NOT_LAUNCHED else _AGAIN
+    return Refusal(group, "", shortened(f"{code}: {said}", _WHY_CHARACTERS_MAX), lasting=False, hint=hint)
 
 
 def _last_refused(api: Api, name: str) -> Mapping[str, Any] | None:
@@ -177,11 +202,11 @@ def _begun(activity: Mapping[str, Any]) -> datetime:
     return at
 
 
-def _refusal(group: str, activity: Mapping[str, Any]) -> Refusal:
-    why = shortened(activity["StatusMessage"], _WHY_CHARACTERS_MAX)
+def _refused(group: str, at: str, said: str) -> Refusal:
+    why = shortened(said, _WHY_CHARACTERS_MAX)
     found = next((each for each in (*_PASSING, *_LASTING) if each.search(why)), None)
     hint = {**_PASSING, **_LASTING}[found] if found else _AGAIN
-    return Refusal(group, _minute(_begun(activity)), why, found in _LASTING, hint)
+    return Refusal(group, at, why, found in _LASTING, hint)
 
 
 def _minute(at: datetime | None) -> str:
