@@ -96,7 +96,7 @@ def test_a_team_does_what_is_its_own_and_nothing_else(stack: KubernetesStack) ->
 def test_no_team_opens_a_door_to_the_world(stack: KubernetesStack, kind: str, counted: str) -> None:
     """Services are for its own pods: of a type that leads in from outside the cloud may make a public address."""
     for type_, may in ((kind, False), ("ClusterIP", True)):
-        service = {
+        service: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "Service",
             "metadata": {"name": "door", "namespace": "research"},

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stampworks.clouds.local import room
-from stampworks.plan import CORE, SPINE, Group, Machine, Network, Node, Rail, Trunk, Volume
+from stampworks.plan import CORE, Group, Machine, Network, Node, Rail, Trunk, Volume
 
 NETWORK = Network("10.77.0.0/16", "10.77.0.0/20", "10.77.0.1", ())
 MACHINE = Machine("sim-test", True, "h100", 2, 80, 16, 2000)
 LEAF_NODES = 2
 
 
-def rails(nodes: int, rate_mbps: int = 200, trunk_mbps: int = 400, *, spines: bool = False) -> list[Rail]:
-    """With a spine for all leaves, or one for each and a core."""
+def rails(nodes: int, rate_mbps: int = 200, trunk_mbps: int = 400) -> list[Rail]:
     leaves = sorted({f"leaf{1 + index // LEAF_NODES}" for index in range(nodes)})
-    to = {leaf: f"spine1-{number}" if spines else SPINE for number, leaf in enumerate(leaves, 1)}
-    trunks = tuple(Trunk(leaf, trunk_mbps, to[leaf]) for leaf in leaves) if len(leaves) > 1 else ()
-    cores = tuple(Trunk(trunk.to, 2 * trunk_mbps, CORE) for trunk in trunks if spines)
-    return [
-        Rail(index, f"rail{index}", f"10.77.{16 * (index + 1)}.0/20", rate_mbps, trunks, cores) for index in range(2)
-    ]
+    trunks = tuple(Trunk(leaf, trunk_mbps) for leaf in leaves) if len(leaves) > 1 else ()
+    return [Rail(index, f"rail{index}", f"10.77.{16 * (index + 1)}.0/20", rate_mbps, trunks) for index in range(2)]
+
+
+def with_spines(rail: Rail) -> Rail:
+    """The same with a spine for each leaf, and a core."""
+    trunks = tuple(replace(trunk, to=f"spine1-{number}") for number, trunk in enumerate(rail.trunks, 1))
+    cores = tuple(Trunk(trunk.to, 2 * trunk.rate_mbps, CORE) for trunk in trunks)
+    return replace(rail, trunks=trunks, core_trunks=cores)
 
 
 def nodes(count: int) -> list[Node]:

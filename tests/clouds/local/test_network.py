@@ -17,7 +17,7 @@ from stampworks.clouds.local.room.network import (
     trunk_of,
 )
 
-from tests.clouds.local.stamping import NETWORK, nodes, rails
+from tests.clouds.local.stamping import NETWORK, nodes, rails, with_spines
 
 BRIDGE = Link(up=True, master="", rate_mbps=0, addresses=())
 
@@ -61,7 +61,7 @@ def test_a_trunk_is_shaped_at_both_ends() -> None:
 
 def test_spines_meet_in_a_core() -> None:
     """Each leaf below its spine, and each spine below the core; one that is no longer declared goes."""
-    [rail] = rails(4, spines=True)[:1]
+    rail = with_spines(rails(4)[0])
     batch = switches(NETWORK, [rail], {})
     for below, above in (("leaf1", "spine1-1"), ("leaf2", "spine1-2"), ("spine1-1", "core"), ("spine1-2", "core")):
         assert f"link set r0-{below}-up master r0-{below} up" in batch.ip
