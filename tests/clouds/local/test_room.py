@@ -20,7 +20,7 @@ from stampworks.clouds.local.members import members
 from stampworks.clouds.local.room.processes import from_instance
 from stampworks.plan import Member, Volume
 
-from tests.clouds.local.stamping import NETWORK, Stamp, group, rails
+from tests.clouds.local.stamping import NETWORK, Stamp, group, rails, with_spines
 
 pytestmark = pytest.mark.cluster
 
@@ -265,6 +265,21 @@ def test_a_leaf_keeps_its_trunk_until_its_last_node_has_left(stamp: Stamp) -> No
     assert stamp.drift(2) == [], "nothing to repair: it goes with the nodes"
     room.end_nodes(stamp.cluster, stamp.claim, ["gpu-003"], stamp.said.append)
     assert _trunks(stamp) == {"leaf1"}
+
+
+def test_leaves_meet_over_their_spines_and_a_core(stamp: Stamp) -> None:
+    """While nodes run the fabric gets spines, and loses them again; what crosses a core has the rate of its trunks."""
+    instances = stamp.up(3, rate_mbps=200, trunk_mbps=50)
+    flat = rails(3, 200, 50)
+    spined = [with_spines(rail) for rail in flat]
+    for declared, more in ((spined, {"spine1-1", "spine1-2"}), (flat, set())):
+        keys = stamp.private_key, stamp.public_key
+        found = room.ensure_room(stamp.cluster, stamp.claim, NETWORK, declared, *keys, stamp.said.append)
+        assert {trunk.leaf for trunk in found.trunks} == {"leaf1", "leaf2"} | more
+        assert room.room_drift(found, NETWORK, declared) == ()
+        across = [_transfer_mbps(stamp, "gpu-001", "gpu-003", rail=1, mib=4) for _ in range(TRANSFERS)]
+        assert any(0.6 < mbps / 50 < 1.1 for mbps in across), across
+    assert stamp.up(3, rate_mbps=200, trunk_mbps=50) == instances
 
 
 def _trunks(stamp: Stamp) -> set[str]:
