@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import pwd
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,8 @@ from ansible_collections.stampworks.node.plugins.modules import (
     mounts,
     node_facts,
 )
+
+COLLECTIONS = Path(__file__).parents[2] / "playbooks" / "collections"
 
 # --- what all modules share
 
@@ -55,11 +61,12 @@ OTHERS = "UUID=1 / ext4 defaults 0 1\n"
 
 def test_fstab_keeps_the_lines_of_others() -> None:
     """Only what stands between our marks is ours."""
-    text, gone = mounts.OURS.put(OTHERS, [mounts.fstab_line(SHARED)])
+    text, had = mounts.OURS.put(OTHERS, [mounts.fstab_line(SHARED)])
     assert text == f"{OTHERS}{mounts.OURS.begin}/exports/shared /shared none bind 0 0\n{mounts.OURS.end}"
-    assert gone == []
-    assert mounts.OURS.put(text, [mounts.fstab_line(SHARED)]) == (text, [])
-    assert mounts.OURS.put(text + "tmpfs /x tmpfs\n", []) == (OTHERS + "tmpfs /x tmpfs\n", ["/shared"])
+    assert had == {}
+    shared = {"/shared": "/exports/shared"}
+    assert mounts.OURS.put(text, [mounts.fstab_line(SHARED)]) == (text, shared)
+    assert mounts.OURS.put(text + "tmpfs /x tmpfs\n", []) == (OTHERS + "tmpfs /x tmpfs\n", shared)
 
 
 def test_fstab_without_a_last_newline_stays_readable() -> None:
@@ -76,14 +83,35 @@ def test_paths_with_blanks_survive_fstab(path: str) -> None:
     assert tables.mount_points(f"1 0 0:1 / {word} rw - tmpfs tmpfs rw") == {path}
 
 
-def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: str, check: bool = False) -> tuple[Any, list[str]]:
-    commands: list[str] = []
+class Umount:
+    """Stands for every command of the module: what was run, and what umount says to it."""
+
+    def __init__(self) -> None:
+        self.commands: list[str] = []
+        self.busy = self.silent = False
+
+    def __call__(self, argv: list[str], check: bool = True) -> subprocess.CompletedProcess[str]:  # noqa: ARG002
+        self.commands.append(" ".join(argv))
+        if self.silent and argv[:2] == ["umount", argv[-1]]:
+            raise Refused(f"{' '.join(argv)}: no answer within 60 s")
+        return subprocess.CompletedProcess(argv, 32 * self.busy, "", "umount: target is busy.\n" * self.busy)
+
+
+def mount(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mounted: str,
+    check: bool = False,
+    source: str = "",
+    umount: Umount | None = None,
+) -> tuple[Any, list[str]]:
+    umount = umount or Umount()
     monkeypatch.setattr(mounts, "FSTAB", tmp_path / "fstab")
     monkeypatch.setattr(mounts, "MOUNTINFO", tmp_path / "mountinfo")
-    monkeypatch.setattr(mounts, "run", lambda argv: commands.append(" ".join(argv)))
+    monkeypatch.setattr(mounts, "run", umount)
     (tmp_path / "mountinfo").write_text("".join(f"1 0 0:1 / {path} rw - x x rw\n" for path in mounted.split()))
-    wanted = {**SHARED, "source": str(tmp_path), "path": str(tmp_path / "here")}
-    return mounts.answer({"mounts": [wanted]}, check), commands
+    wanted = {**SHARED, "source": source or str(tmp_path), "path": str(tmp_path / "here")}
+    return mounts.answer({"mounts": [wanted]}, check), umount.commands
 
 
 def test_a_missing_mount_is_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,16 +140,84 @@ def test_a_missing_source_is_said() -> None:
 def test_a_busy_mount_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What could not be unmounted stays in fstab until it was: the next run finds it there."""
     mount(tmp_path, monkeypatch, f"/ {tmp_path}/here")
-    commands: list[list[str]] = []
-
-    def busy(argv: list[str]) -> None:
-        commands.append(argv)
-        raise Refused("target is busy")
-
-    monkeypatch.setattr(mounts, "run", busy)
+    umount = Umount()
+    umount.busy = True
+    monkeypatch.setattr(mounts, "run", umount)
     for _ in range(2):
         assert mounts.answer({"mounts": []}, False)["failed"]
-    assert commands == [["umount", f"{tmp_path}/here"]] * 2
+    assert umount.commands == [f"umount {tmp_path}/here"] * 2
+
+
+def replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umount: Umount, check: bool = False) -> dict[str, Any]:
+    """Of a node whose mount comes from another file system than an earlier run has mounted there."""
+    (tmp_path / "new").mkdir(exist_ok=True)
+    result, _ = mount(tmp_path, monkeypatch, f"/ {tmp_path}/here", check, str(tmp_path / "new"), umount)
+    return dict(result)
+
+
+def test_what_comes_from_another_source_is_mounted_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file system at the point was replaced; a look says so, and a second run has nothing to do."""
+    here = tmp_path / "here"
+    mount(tmp_path, monkeypatch, f"/ {here}")
+    umount = Umount()
+    looked = replaced(tmp_path, monkeypatch, umount, check=True)
+    assert looked["drift"] == [f"{tmp_path}/fstab differs", f"{here} is {tmp_path}, not {tmp_path}/new"]
+    assert umount.commands == []
+    assert replaced(tmp_path, monkeypatch, umount)["changed"]
+    assert umount.commands == [f"umount {here}", f"mount {here}"]
+    assert not replaced(tmp_path, monkeypatch, umount)["changed"]
+    assert len(umount.commands) == 2
+
+
+def test_a_replaced_mount_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until nobody uses it, at every run: its line stays, and nothing else is mounted over it."""
+    mount(tmp_path, monkeypatch, f"/ {tmp_path}/here")
+    umount = Umount()
+    umount.busy = True
+    for _ in range(2):
+        assert replaced(tmp_path, monkeypatch, umount)["msg"] == (
+            f"{tmp_path}/here: {tmp_path} is to go from there and cannot (umount: target is busy.): end the jobs and "
+            "sessions that use it on this node, then run pulumi up again"
+        )
+    assert umount.commands == [f"umount {tmp_path}/here"] * 2
+
+
+def test_a_file_system_that_does_not_answer_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is deleted, and would be waited for without end."""
+    mount(tmp_path, monkeypatch, f"/ {tmp_path}/here")
+    umount = Umount()
+    umount.silent = True
+    assert replaced(tmp_path, monkeypatch, umount)["changed"]
+    here = f"{tmp_path}/here"
+    assert umount.commands == [f"umount {here}", f"umount --force --lazy {here}", f"mount {here}"]
+
+
+ON_A_NODE = """
+import json, sys
+from pathlib import Path
+from ansible_collections.stampworks.node.plugins.modules import mounts
+
+here = Path(sys.argv[1])
+for name in ("old", "new"):
+    (here / name).mkdir()
+    (here / name / "which").write_text(name)
+mounts.FSTAB = here / "fstab"
+said = []
+for name in ("old", "old", "new", "new"):
+    wanted = {"source": str(here / name), "path": str(here / "at"), "type": "none", "options": "bind"}
+    said.append(mounts.answer({"mounts": [wanted]}, False)["changed"])
+    said.append((here / "at" / "which").read_text())
+print(json.dumps(said))
+"""
+
+
+def test_a_replaced_mount_on_a_node(tmp_path: Path) -> None:
+    """With mount and umount themselves, in mounts of the test's own."""
+    command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c", ON_A_NODE, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(COLLECTIONS), "LIBMOUNT_FSTAB": str(tmp_path / "fstab")}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [True, "old", False, "old", True, "new", False, "new"]
 
 
 # --- accounts

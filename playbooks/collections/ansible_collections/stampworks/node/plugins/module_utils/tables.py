@@ -13,16 +13,16 @@ class Block:
     begin: str
     end: str
 
-    def put(self, text: str, lines: Sequence[str]) -> tuple[str, list[str]]:
-        """The table with our block replaced by these lines, and the mount points that thereby leave it."""
+    def put(self, text: str, lines: Sequence[str]) -> tuple[str, dict[str, str]]:
+        """The table with our block replaced by these lines, and what the old one had: by mount point, its source."""
         head, begin, rest = text.partition(self.begin)
         block, _, tail = rest.partition(self.end)
-        old = [unescaped(line.split()[1]) for line in block.splitlines() if line.strip()]
-        kept = {unescaped(line.split()[1]) for line in lines}
+        old = [line.split() for line in block.splitlines() if line.strip()]
         if head and not head.endswith("\n"):
             head += "\n"
         ours = self.begin + "".join(lines) + self.end if lines else ""
-        return (head + ours + tail if begin or lines else text), [path for path in old if path not in kept]
+        had = {unescaped(path): unescaped(source) for source, path, *_ in old}
+        return (head + ours + tail if begin or lines else text), had
 
 
 def mount_points(mountinfo: str) -> set[str]:

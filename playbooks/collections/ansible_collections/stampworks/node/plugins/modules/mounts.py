@@ -1,4 +1,4 @@
-"""Mounts what should be mounted, now and at every boot, and unmounts what an earlier run mounted for us."""
+"""Mounts what should be mounted, now and at every boot, and unmounts what an earlier run mounted and should not be."""
 
 from __future__ import annotations
 
@@ -34,28 +34,45 @@ OURS = Block("# Stampworks: begin, written by the storage role\n", "# Stampworks
 
 def work(check: bool, mounts: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     text = FSTAB.read_text() if FSTAB.exists() else ""
-    lines = [fstab_line(mount) for mount in mounts]
-    new, gone = OURS.put(text, lines)
-    mounted = mount_points(MOUNTINFO.read_text())
-    missing = [mount["path"] for mount in mounts if mount["path"] not in mounted]
-    leftover = [path for path in gone if path in mounted]
+    new, had = OURS.put(text, [fstab_line(mount) for mount in mounts])
+    mounted, wanted = mount_points(MOUNTINFO.read_text()), {mount["path"]: mount["source"] for mount in mounts}
+    missing = [path for path in wanted if path not in mounted]
+    # Of what is mounted, our own lines say the source. The kernel has words of its own for it: of Lustre the address
+    # that a name had, of a bucket that it is one.
+    there = {path: source for path, source in had.items() if path in mounted and source != wanted.get(path)}
+    leftover, replaced = [path for path in there if path not in wanted], [path for path in there if path in wanted]
     if not check:
-        for path in leftover:  # before fstab forgets them: one that is busy is tried again by the next run
-            run(["umount", path])
+        for path in reversed(there):  # before fstab forgets them: one that is busy is tried again by the next run
+            unmount(path, there[path])
         if new != text:
             write(FSTAB, new.encode())
         for mount in mounts:
-            if mount["path"] in missing:
+            if mount["path"] in (*missing, *replaced):
                 mount_now(mount)
     drift = [f"{FSTAB} differs"] if new != text else []
     drift += [f"{path} is not mounted" for path in missing] + [f"{path} is mounted" for path in leftover]
+    drift += [f"{path} is {there[path]}, not {wanted[path]}" for path in replaced]
     return {
         "changed": bool(drift),
         "drift": drift,
-        "mounted": missing,
-        "unmounted": leftover,
+        "mounted": [*missing, *replaced],
+        "unmounted": [*there],
         "diff": [{"before_header": str(FSTAB), "after_header": str(FSTAB), "before": text, "after": new}],
     }
+
+
+def unmount(path: str, source: str) -> None:
+    """Also what does not answer any more: nobody finds it at its path from now on, and who is in it is left there."""
+    try:
+        done = run(["umount", path], check=False)
+    except Refused:  # no answer
+        run(["umount", "--force", "--lazy", path])
+        return
+    if done.returncode:
+        raise Refused(
+            f"{path}: {source} is to go from there and cannot ({done.stderr.strip()}): end the jobs and sessions that "
+            "use it on this node, then run pulumi up again"
+        )
 
 
 def mount_now(mount: Mapping[str, str]) -> None:
