@@ -22,6 +22,7 @@ LUSTRE = {
     "mbps_per_tib": 500,
     "mount": "/d",
 }
+UNSAID = "unsaid"
 IMAGE = "/aws/service/debian/release/13/latest/amd64"
 
 
@@ -31,6 +32,7 @@ def plan_of(**fields: Any) -> Plan:
 
 def declared(*, lock: bool = False, made_with: str = "", **fields: Any) -> Source:
     pool = {"name": "gpu", "machine": "p5", "count": 16, "zone": "us-east-1a", **fields.pop("pool", {})}
+    pool = {name: value for name, value in pool.items() if value != UNSAID}
     data = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": [pool], **fields}
     found = Lock("us-east-1", {IMAGE: LockedImage("ami-1", "debian", "2026-11-02")}, made_with) if lock else Lock()
     return load_value(data, "test", lock=found)
@@ -183,6 +185,13 @@ WRONG: list[tuple[dict[str, str], dict[str, Any], str, str, str]] = [
         "write zone: us-east-1b",
     ),
     (
+        {**RESERVED, "zone": UNSAID},
+        {"zone": "us-east-1d"},
+        "zone",
+        "cr-1 is in us-east-1d, and pool gpu in whichever zone the cloud chooses",
+        "write zone: us-east-1d",
+    ),
+    (
         RESERVED,
         {"total": 12},
         "count",
@@ -255,6 +264,18 @@ def test_what_was_bought_is_not_what_is_declared(
     """Type, zone, number, way, time: each at its own field."""
     found = said("purchase.reservation", plan_of(pool=pool), reservations=[reservation(**fields)])
     assert found == [("gpu", "fail", f"pools[0].{place}", text, hint)]
+
+
+def test_a_zone_that_nobody_has_written() -> None:
+    """A subnet that is there has one, whoever chose it; where nobody may look, nobody knows."""
+    plan, bought = plan_of(pool={**RESERVED, "zone": UNSAID}), [reservation(zone="us-east-1d")]
+    subnet = {"name": "nodes", "free": 9, "public": False}
+    there, elsewhere = ([{**subnet, "zone": zone}] for zone in ("us-east-1d", "us-east-1a"))
+    assert said("purchase.reservation", plan, subnets=there, reservations=bought) == []
+    [told] = said("purchase.reservation", plan, subnets=elsewhere, reservations=bought)
+    assert told[3:] == ("cr-1 is in us-east-1d, and pool gpu in us-east-1a", "write zone: us-east-1d")
+    [unread] = said("purchase.reservation", plan, unknown={"subnets": WHY}, reservations=bought)
+    assert (unread[1], unread[3]) == ("unknown", f"whether cr-1 of pool gpu has room for it, and when it ends: {WHY}")
 
 
 def test_all_that_is_wrong_with_a_reservation() -> None:

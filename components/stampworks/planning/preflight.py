@@ -191,12 +191,12 @@ def _told(pool: Group, members: Sequence[Group]) -> str:
 
 
 def _of_one(plan: Plan, pool: Group, one: Reservation, facts: Facts) -> Iterator[tuple[str, str, str, Severity]]:
-    type_, zone = _type(pool), pool.zone or plan.network.zone
+    type_, zone = _type(pool), pool.zone or plan.network.zone or _zone_now(facts)
     if one.instance_type != type_:
         text = f"{one.id} is for {one.instance_type}, and pool {pool.name} is made of {type_}"
         yield "machine", text, "take the machine that was reserved, or name another reservation", "error"
-    if zone and one.zone != zone:
-        text = f"{one.id} is in {one.zone}, and pool {pool.name} in {zone}"
+    if one.zone != zone:
+        text = f"{one.id} is in {one.zone}, and pool {pool.name} in {zone or 'whichever zone the cloud chooses'}"
         yield "zone", text, f"write zone: {one.zone}", "error"
     if one.block is not (pool.purchase == "block"):
         sort, write = ("a capacity block", "block") if one.block else ("no capacity block", "reserved")
@@ -206,6 +206,11 @@ def _of_one(plan: Plan, pool: Group, one: Reservation, facts: Facts) -> Iterator
         text = f"{one.id} was made in the placement group {one.placement_group}, and pool {pool.name} starts in none"
         yield "reservation", text, "reserve without a placement group", "error"
     yield from _of_time(pool, one, facts)
+
+
+def _zone_now(facts: Facts) -> str:
+    """Where nodes are whose zone nobody has written: in that of their subnet; empty as long as there is none."""
+    return next((one.zone for one in _known(facts, "subnets") if one.name == NODES), "")
 
 
 def _of_time(pool: Group, one: Reservation, facts: Facts) -> Iterator[tuple[str, str, str, Severity]]:
