@@ -387,6 +387,32 @@ def test_a_group_of_reservations() -> None:
     assert small[3] == f"{ARN} is for 8 nodes, and pool gpu has 16"
 
 
+@pytest.mark.parametrize("inside", [None, []])
+def test_a_group_of_reservations_that_is_not_there(inside: list[str] | None) -> None:
+    """Or has nothing in it; what is beside it is as fine as it was."""
+    plan = plan_of(pools=pools({"count": 8, **RESERVED}, {"count": 8, "purchase": "reserved", "reservation": ARN}))
+    groups = [{"name": ARN, "reservations": inside}]
+    facts: dict[str, Any] = {"reservations": [reservation()], "reservation_groups": groups}
+    assert said("purchase.reservation", plan, **facts) == [
+        (
+            "gpu2",
+            "fail",
+            "pools[1].reservation",
+            f"us-east-1 has no group {ARN} with reservations for this account",
+            "write one that there is, as the console of Resource Groups lists them",
+        )
+    ]
+
+
+def test_a_group_of_reservations_that_was_declared_later() -> None:
+    """Only those are asked for that the declaration had."""
+    plan = plan_of(pool={"purchase": "reserved", "reservation": ARN})
+    [told] = said("purchase.reservation", plan, reservations=[reservation()])
+    assert told[1] == "unknown"
+    assert told[3].endswith(": it was not declared yet when the account was read")
+    assert told[4] == READ
+
+
 def test_a_reservation_that_will_be_too_small() -> None:
     """Before it begins it is known for how many it is; that nothing of it is free yet says nothing."""
     coming = reservation(state="scheduled", total=12, available=0)

@@ -82,8 +82,11 @@ class Reservation:
 
 @dataclass(frozen=True)
 class ReservationGroup:
+    """One that was declared when the account was read."""
+
     name: str
-    reservations: tuple[str, ...]
+    reservations: tuple[str, ...] | None
+    """None where there is no such group."""
 
 
 @dataclass(frozen=True)

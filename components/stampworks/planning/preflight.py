@@ -132,7 +132,9 @@ def _bought(pool: Group, facts: Facts) -> list[Reservation]:
     if not pool.reservation.startswith("arn:"):
         return [every[pool.reservation]] if pool.reservation in every else []
     groups = {one.name: one.reservations for one in _known(facts, "reservation_groups")}
-    return [every[id_] for id_ in groups.get(pool.reservation, ()) if id_ in every]
+    if pool.reservation not in groups:
+        raise Unread("it was not declared yet when the account was read")
+    return [every[id_] for id_ in groups[pool.reservation] or () if id_ in every]
 
 
 def _of_reservations(
@@ -140,8 +142,11 @@ def _of_reservations(
 ) -> Iterator[tuple[str, str, str, Severity]]:
     """Each thing that is wrong: the field, what, what to do, and how bad that is."""
     if not bought:
-        text = f"{plan.region} has no reservation {pool.reservation} for this account"
-        yield "reservation", text, "write one that there is, as the console of EC2 lists them", "error"
+        what, console = f"reservation {pool.reservation}", "EC2"
+        if pool.reservation.startswith("arn:"):
+            what, console = f"group {pool.reservation} with reservations", "Resource Groups"
+        hint = f"write one that there is, as the console of {console} lists them"
+        yield "reservation", f"{plan.region} has no {what} for this account", hint, "error"
         return
     for one in bought:
         yield from _of_one(plan, pool, one, facts)

@@ -280,6 +280,22 @@ def test_what_may_not_be_asked_is_unknown(full: Simulated, declared: Path, facts
         assert re.search(rf"^  {fact.name} +unknown: {re.escape(why)}$", said, re.MULTILINE)
 
 
+@pytest.mark.parametrize(("code", "status"), [("NotFoundException", 404), ("BadRequestException", 400)])
+def test_a_group_that_is_not_there(full: Simulated, declared: Path, facts: Call, code: str, status: int) -> None:
+    """That AWS has no such group is known, an error at its pool, and nothing to the pool beside it."""
+    other = f"{{name: more, machine: p5, count: 2, zone: us-east-1a, purchase: reserved, reservation: '{ARN}'}}"
+    declared.write_text(DECLARED.replace("cr-1}]", f"cr-1}}, {other}]"))
+    full.fail(GROUPS, code, "One or more of the specified resources don't exist.", status=status)
+    assert facts()[0] == 0
+    assert [(one.name, one.reservations) for one in account(declared).reservation_groups or ()] == [(ARN, None)]
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    findings = planning.rules(planning.plan(load_file(declared)), known_facts(declared), today)
+    assert [(each.subject, each.outcome, each.place) for each in findings if each.id == "purchase.reservation"] == [
+        ("gpu", "pass", "pools[0].reservation"),
+        ("more", "fail", "pools[1].reservation"),
+    ]
+
+
 def test_what_is_refused_takes_nothing_else_along(full: Simulated, declared: Path, facts: Call) -> None:
     """An action, a limit, a hiccup, a page of somebody else: each has its reason, and the rest is known."""
     full.fail("ec2:DescribeInstanceTypeOfferings", "RequestLimitExceeded", status=503)

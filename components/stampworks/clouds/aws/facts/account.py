@@ -18,6 +18,8 @@ VERSION = 2
 WHO = "sts:GetCallerIdentity"
 _THERE = ["pending", "running", "stopping", "shutting-down"]
 """The states in which a node counts against a limit."""
+_NO_GROUP = ("NotFoundException", "BadRequestException")
+"""ListGroupResources is asked nothing but a name, so that nothing else can be wrong about the question."""
 
 
 @dataclass
@@ -130,12 +132,19 @@ def _reservations(asked: Asked) -> list[dict[str, Any]]:
 def _reservation_groups(asked: Asked) -> list[dict[str, Any]]:
     """Only those that the plan names."""
     named = {way.reservation for group in asked.plan.pools for way in group.offers}
-    groups = []
-    for each in sorted(name for name in named if name.startswith("arn:")):
-        found = asked.api.ask("resource-groups:ListGroupResources", Group=each)["ResourceIdentifiers"]
-        ids = sorted(one["ResourceArn"].rpartition("/")[2] for one in found)
-        groups.append({"name": each, "reservations": ids})
-    return groups
+    groups = sorted(name for name in named if name.startswith("arn:"))
+    return [{"name": each, "reservations": _in_group(asked, each)} for each in groups]
+
+
+def _in_group(asked: Asked, name: str) -> list[str] | None:
+    """None where AWS says that there is no such group, or that this is no name of one."""
+    try:
+        found = asked.api.ask("resource-groups:ListGroupResources", Group=name)["ResourceIdentifiers"]
+    except UnansweredError as error:
+        if error.code in _NO_GROUP:
+            return None
+        raise
+    return sorted(one["ResourceArn"].rpartition("/")[2] for one in found)
 
 
 def _running(asked: Asked) -> list[dict[str, Any]]:
