@@ -228,7 +228,8 @@ def purchases(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
             text = f"pool {pool.name} is to start in {_BOUGHT_BEFORE[pool.purchase]}, and which one is not written"
             hint = "write its reservation, as the cloud calls it"
             yield Finding(f"purchase.{pool.purchase}", "fail", text, hint, place, subject=pool.name)
-        if pool.purchase == "block" and CLOUDS[plan.cloud].told and not plan.budget.notify:
+        in_block = any(offer.purchase == "block" for offer in pool.offers)
+        if in_block and CLOUDS[plan.cloud].told and not plan.budget.notify:
             text = f"the nodes of pool {pool.name} go with their block, half an hour before it ends, and nobody is told"
             hint = "write who gets mail, as in budget: {notify: [ops@example.com]}"
             yield Finding("purchase.end", "fail", text, hint, "budget.notify", "warning", pool.name)

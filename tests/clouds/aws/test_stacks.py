@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from stampworks import planning
+from stampworks.clouds.aws import alarms
 from stampworks.clouds.aws.nodes import interface_type
 from stampworks.declaration import load_stack, load_value
 from stampworks.plan import Interface, Plan
@@ -236,7 +237,7 @@ def test_somebody_is_told_what_is_spent(rehearsed: Rehearsed, plan: Plan) -> Non
 
 def test_somebody_is_told_when_a_block_ends(rehearsed: Rehearsed, plan: Plan) -> None:
     """AWS says it of a block by its id; who else may write to the topic is nobody."""
-    blocks = [pool.reservation for pool in plan.pools if pool.purchase == "block"]
+    blocks = alarms.blocks(plan)
     asked = [json.loads(each["eventPattern"]) for each in rehearsed.of("EventRule")]
     assert [each["detail"] for each in asked] == [{"capacity-reservation-id": blocks}] * bool(blocks)
     subscribed = {(each["protocol"], each["endpoint"]) for each in rehearsed.of("TopicSubscription")}

@@ -26,9 +26,14 @@ def create(name: str, place: Place, plan: Plan) -> None:
     opts = place.within(ResourceOptions(parent=place))
     if plan.budget.monthly_usd:
         _budget(name, place, plan.budget, opts)
-    blocks = sorted({group.reservation for group in plan.pools if group.purchase == "block"})
-    if blocks and plan.budget.notify:
-        _end_of(blocks, name, place, plan.budget.notify, opts)
+    if (of := blocks(plan)) and plan.budget.notify:
+        _end_of(of, name, place, plan.budget.notify, opts)
+
+
+def blocks(plan: Plan) -> list[str]:
+    """Those that nodes may start in, also where another way to buy them comes first."""
+    offers = [offer for pool in plan.pools for offer in pool.offers]
+    return sorted({offer.reservation for offer in offers if offer.purchase == "block"})
 
 
 def _budget(name: str, place: Place, budget: Budget, opts: ResourceOptions) -> None:
@@ -57,10 +62,10 @@ def _budget(name: str, place: Place, budget: Budget, opts: ResourceOptions) -> N
     )
 
 
-def _end_of(blocks: Sequence[str], name: str, place: Place, notify: Sequence[str], opts: ResourceOptions) -> None:
+def _end_of(of: Sequence[str], name: str, place: Place, notify: Sequence[str], opts: ResourceOptions) -> None:
     """Mail to those who have said, in answer to a first one, that they want it."""
     name, tags = f"{name}-blocks", place.tags("blocks")
-    rule = cloudwatch.EventRule(name, event_pattern=_pattern(blocks), tags=tags, opts=opts)
+    rule = cloudwatch.EventRule(name, event_pattern=_pattern(of), tags=tags, opts=opts)
     # Not encrypted: with the key that SNS has by itself, events cannot be published, and nothing in them is secret.
     topic = sns.Topic(name, tags=tags, opts=opts)
     sns.TopicPolicy(name, arn=topic.arn, policy=topic.arn.apply(_may_publish), opts=opts)
@@ -79,11 +84,11 @@ def _end_of(blocks: Sequence[str], name: str, place: Place, notify: Sequence[str
         sns.TopicSubscription(f"{name}-{address}", topic=topic.arn, protocol="email", endpoint=address, opts=opts)
 
 
-def _pattern(blocks: Sequence[str]) -> str:
+def _pattern(of: Sequence[str]) -> str:
     """A group of them is known by its ARN, and events name each block: then those of all blocks of the account."""
     pattern: dict[str, object] = {"source": ["aws.ec2"], "detail-type": [*_ENDS]}
-    if not any(block.startswith("arn:") for block in blocks):
-        pattern["detail"] = {"capacity-reservation-id": [*blocks]}
+    if not any(block.startswith("arn:") for block in of):
+        pattern["detail"] = {"capacity-reservation-id": [*of]}
     return json.dumps(pattern)
 
 
