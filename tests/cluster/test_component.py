@@ -302,6 +302,15 @@ def test_subnets_are_where_nodes_are(zone: str) -> None:
     }
 
 
+def test_the_end_of_a_block_is_told_that_is_tried_later() -> None:
+    """By an event that names it, with mail to whoever is to know."""
+    later = [{"purchase": "spot"}, {"purchase": "block", "reservation": "cr-2"}]
+    recorder, _ = stamp(on_aws({"count_min": 1, "fallbacks": later}, budget={"notify": ["ops@example.com"]}))
+    pattern = json.loads(recorder.inputs("EventRule", "test-blocks")["eventPattern"])
+    assert pattern["detail"] == {"capacity-reservation-id": ["cr-2"]}
+    assert recorder.inputs("TopicSubscription", "test-blocks-ops@example.com")["protocol"] == "email"
+
+
 def on_eks(pool: dict[str, Any], *more: dict[str, Any]) -> Plan:
     return on_aws(pool, *more, scheduler={"kind": "kubernetes"})
 
@@ -389,6 +398,14 @@ def test_the_roster_hangs_on_every_group(tmp_path: Path) -> None:
         {"name": "head", "names": ["head"], "count": 1, "generation": "rolled head"},
         {"name": "gpu", "names": [f"gpu-00{n}" for n in range(1, 5)], "count": 4, "generation": "rolled gpu"},
     ]
+
+
+def test_the_roster_brings_tags_to_machines_that_run(tmp_path: Path) -> None:
+    """All that costs are found by, where there is a bill."""
+    recorder, _ = stamp(on_aws({}, tags=[{"name": "owner", "value": "platform"}]))
+    assert recorder.inputs("Roster", "test")["tags"] == {"owner": "platform", "stampworks:cluster": "test"}
+    recorder, _ = stamp(planned(tmp_path))
+    assert recorder.inputs("Roster", "local").get("tags") is None
 
 
 @pytest.mark.parametrize(

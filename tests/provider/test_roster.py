@@ -6,7 +6,7 @@ import asyncio
 from types import ModuleType
 
 import pytest
-from stampworks import plan
+from stampworks import operations, plan
 from stampworks.clouds.local import members as local
 from stampworks.operations import gathering
 from stampworks.operations.members import MembersMissingError
@@ -96,6 +96,22 @@ def test_who_is_not_wanted_leaves_when_its_jobs_are_through(monkeypatch: pytest.
     world = World(monkeypatch, members("gpu-001", "gpu-002", "gpu-004"), members("gpu-001", "gpu-002"))
     asyncio.run(Roster().ensure(call()))
     assert world.vacated == world.dismissed == ["gpu-004"]
+
+
+def test_what_bills_are_read_by_comes_to_machines_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what was taken out since; where there is none, and was none, nobody asks."""
+    World(monkeypatch, members("gpu-001", "gpu-002"))
+    told: list[tuple[object, ...]] = []
+    monkeypatch.setattr(operations, "retag", lambda *what: told.append(what))
+    asyncio.run(Roster().ensure(call()))
+    assert told == []
+    update = call()
+    update.inputs = {**update.inputs, "tags": {"owner": "research"}}
+    update.old_inputs = {**update.inputs, "tags": {"owner": "platform", "cost-centre": "7"}}
+    asyncio.run(Roster().ensure(update))
+    update.inputs, update.old_inputs = call().inputs, update.inputs
+    asyncio.run(Roster().ensure(update))
+    assert told == [("local", "c", "", {"owner": "research"}, {"cost-centre"}), ("local", "c", "", {}, {"owner"})]
 
 
 def test_the_local_cloud_is_impatient() -> None:

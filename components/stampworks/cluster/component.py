@@ -357,6 +357,7 @@ class Cluster(pulumi.ComponentResource):
                 }
                 for group, generation in groups.items()
             ],
+            tags=self._cloud.place.cost_tags(plan) or None,
             drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
             opts=self._child(),
         )

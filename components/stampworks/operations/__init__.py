@@ -3,7 +3,7 @@
 from stampworks.operations.drain import BusyError, HeldError, drain, give_back, said_by, wait_until_free
 from stampworks.operations.errors import InputError, OperationError, UnknownError
 from stampworks.operations.gathering import Wanted, end_elastic, gather, join, missing, wanted
-from stampworks.operations.members import endings, members
+from stampworks.operations.members import endings, members, retag
 from stampworks.operations.qualify import held_back, qualify, to_prove
 from stampworks.operations.records import records
 from stampworks.operations.remote import head, ssh_command
@@ -39,6 +39,7 @@ __all__ = [
     "outdated",
     "qualify",
     "records",
+    "retag",
     "roll",
     "said_by",
     "ssh_command",

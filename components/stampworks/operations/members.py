@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -39,6 +39,11 @@ def too_few(what: str, refused: Sequence[Refusal], else_: str = "") -> MembersMi
     """The same at the end of a wait; `else_` is what to do where the cloud says nothing."""
     hints = dict.fromkeys(each.hint for each in refused if each.hint)
     return MembersMissingError("\n  ".join([what, *(each.words for each in refused)]), "; ".join(hints) or else_)
+
+
+def retag(of: str, cluster: str, region: str, wanted: Mapping[str, str], gone: Collection[str]) -> None:
+    """Has these tags on all machines that run, and those no more."""
+    cloud(of).retag(cluster, region, wanted, gone)
 
 
 def renewal(of: str) -> ModuleType:

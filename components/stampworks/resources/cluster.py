@@ -111,6 +111,7 @@ class Roster(Resource):
     cloud: Output[str]
     region: Output[str]
     groups: Output[Any]
+    tags: Output[Any]
     drain_timeout_minutes: Output[int]
     reach: Output[Any]
     proxy: Output[Any]
@@ -127,11 +128,12 @@ class Roster(Resource):
         cloud: Input[str],
         region: Input[str],
         groups: Input[Sequence[Input[Mapping[str, Any]]]],
+        tags: Input[Mapping[str, Input[str]] | None],
         drain_timeout_minutes: Input[int],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Each group is {name, names, count, generation}; another generation: members are others, or were restarted."""
-        inputs = {"cluster": cluster, "cloud": cloud, "region": region, "groups": groups}
+        inputs = {"cluster": cluster, "cloud": cloud, "region": region, "groups": groups, "tags": tags}
         super().__init__(name, {**inputs, "drain_timeout_minutes": drain_timeout_minutes}, opts)
 
     @property

@@ -427,6 +427,43 @@ def test_why_eks_starts_no_nodes_it_says_of_their_group(aws: Simulated) -> None:
     assert found.hint == "pulumi up goes on from here", "what a launch was denied is another thing"
 
 
+def tags_of(aws: Simulated, machine: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Of a machine, its volumes and NICs: what is on each that is none of ours."""
+    ids_ = [machine["InstanceId"], *(each["Ebs"]["VolumeId"] for each in machine["BlockDeviceMappings"])]
+    ids_ += [each["NetworkInterfaceId"] for each in machine["NetworkInterfaces"]]
+    found = aws.client("ec2").describe_tags(Filters=[{"Name": "resource-id", "Values": ids_}])["Tags"]
+    others = [one for one in found if not one["Key"].startswith(("stampworks:", "aws:")) and one["Key"] != "Name"]
+    return {id_: {one["Key"]: one["Value"] for one in others if one["ResourceId"] == id_} for id_ in ids_}
+
+
+def test_what_bills_are_read_by_is_on_machines_that_run(aws: Simulated) -> None:
+    """And on their disks and NICs; once it is, nothing is written. What somebody else has put there stays."""
+    before = stamped(aws)
+    [mine, other] = there(aws)
+    aws.client("ec2").create_tags(Resources=[mine["InstanceId"]], Tags=[{"Key": "mine", "Value": "1"}])
+    members.retag(CLUSTER, REGION, {"owner": "platform", "cost-centre": "7"}, ())
+    members.retag(CLUSTER, REGION, {"owner": "research"}, ("cost-centre",))
+    for machine, more in ((mine, {"mine": "1"}), (other, {})):
+        found = tags_of(aws, machine)
+        assert len(found) == 3
+        assert found == {id_: {"owner": "research", **(more if id_ == machine["InstanceId"] else {})} for id_ in found}
+    aws.calls.clear()
+    members.retag(CLUSTER, REGION, {"owner": "research"}, ("cost-centre",))
+    assert aws.calls == ["ec2:DescribeInstances"]
+    assert members.members(CLUSTER, REGION) == before
+
+
+def test_a_machine_that_ends_while_others_get_a_tag(aws: Simulated) -> None:
+    """Nobody needs it any more; what else is said to it is an error, with the machine."""
+    start(aws)
+    aws.fail("ec2:CreateTags", "InvalidNetworkInterfaceID.NotFound", "does not exist", times=1)
+    members.retag(CLUSTER, REGION, {"owner": "platform"}, ())
+    assert sum({"owner": "platform"} in tags_of(aws, each).values() for each in there(aws)) == 1
+    aws.fail("ec2:CreateTags", "UnauthorizedOperation", "not you", status=403)
+    with pytest.raises(AwsError, match=r"cannot write on i-\w+ of gpu what its bill is read by"):
+        members.retag(CLUSTER, REGION, {"owner": "platform"}, ())
+
+
 def test_why_there_are_too_few_nobody_may_ask(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     """That is said, and ends nothing: they may well come. Where all are there, nobody asks."""
     start(aws)

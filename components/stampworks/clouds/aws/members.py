@@ -8,7 +8,7 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,7 +30,7 @@ _DEAD = ("stopped", "terminated")
 _NOT_STARTED = ("Failed", "Cancelled")
 _NOT_LAUNCHED = "AsgInstanceLaunchFailures"
 """EKS's own word for it."""
-_LATE = re.compile("InvalidInstanceID.NotFound|Instance Id not found")
+_LATE = re.compile(r"Invalid(?:InstanceID|Volume|NetworkInterfaceID)\.NotFound|Instance Id not found")
 """In what EC2 and Auto Scaling say of a machine that another part of AWS has just listed: here it is not known yet, or
 it is not known any more."""
 _ASKED_AT_ONCE = 50
@@ -99,6 +99,9 @@ class Machine:
     """Whether it was started with the work."""
     in_group: bool
     """Whether it is one of those that always run, which its group replaces."""
+    tags: frozenset[tuple[str, str]]
+    parts: tuple[str, ...]
+    """Its volumes and its NICs, which have tags of their own."""
 
     @property
     def joined(self) -> bool:
@@ -230,6 +233,22 @@ def join(cluster: str, region: str, names: Mapping[str, Sequence[str]]) -> None:
                 _tag(api, machine, {tags.NODE: name, "Name": f"{cluster}-{name}"})
     with _later():
         _show_keys(api, there)
+
+
+def retag(cluster: str, region: str, wanted: Mapping[str, str], gone: Collection[str]) -> None:
+    """Has what bills are read by on machines that run, too: groups and templates put it on those that start.
+
+    The volumes and NICs of one are asked for with it, so that its own tags say what is left to do.
+    """
+    api = Api(region)
+    for each in (each for each in machines(api, cluster) if each.state in _THERE):
+        what, all_ = f"cannot write on {each.id} of {each.group} what its bill is read by", [*each.parts, each.id]
+        with _later():  # of one that has just ended
+            if left := [{"Key": name} for name, _ in each.tags if name in gone]:
+                api.need(what, "ec2:DeleteTags", Resources=all_, Tags=left)
+            if not wanted.items() <= each.tags:
+                pairs = [{"Key": name, "Value": value} for name, value in wanted.items()]
+                api.need(what, "ec2:CreateTags", Resources=all_, Tags=pairs)
 
 
 def _show_keys(api: Api, there: Sequence[Machine]) -> None:
@@ -373,6 +392,8 @@ def _machine(instance: Mapping[str, Any]) -> Machine:
         reservation=instance.get("CapacityReservationId", ""),
         elastic=tags.ELASTIC in of,
         in_group=_GROUP_NAME in of,
+        tags=frozenset(of.items()),
+        parts=(*disks.values(), *(each["NetworkInterfaceId"] for each in instance.get("NetworkInterfaces", ()))),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from stampworks.clouds.local.room import read_nodes
 from stampworks.clouds.local.room.room import of_cluster
@@ -44,6 +44,10 @@ def refusals(cluster: str, region: str, groups: Iterable[str]) -> tuple[Refusal,
 
 def join(cluster: str, region: str, names: Mapping[str, Sequence[str]]) -> None:
     """Nodes have their names, and are up, when their group is made."""
+
+
+def retag(cluster: str, region: str, wanted: Mapping[str, str], gone: Collection[str]) -> None:
+    """Nobody sends a bill."""
 
 
 def dismiss(cluster: str, region: str, names: Iterable[str]) -> None:

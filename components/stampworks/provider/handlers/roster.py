@@ -22,6 +22,7 @@ class Roster(Handler):
         "groups": Property(
             "array", "of each group its name, its members' names, how many of them always run, and its generation"
         ),
+        "tags": Property("object", "what bills are read by, on machines that run, too", required=False),
         "drainTimeoutMinutes": Property("integer", "how long nodes that leave may go on with their jobs", silent=True),
     }
     outputs: ClassVar[Mapping[str, Property]] = {
@@ -46,6 +47,9 @@ class Roster(Handler):
         where = (given["cloud"], given["cluster"], given["region"])
         timeout = given["drainTimeoutMinutes"]
         now = await call.thread(operations.gather, *where, wanted(given), timeout, call.progress)
+        tags, before = given.get("tags", {}), call.old_inputs.get("tags", {})
+        if tags or before:
+            await call.thread(operations.retag, *where, tags, before.keys() - tags.keys())
         return _outputs(now, await call.thread(operations.endings, *where))
 
     async def read(self, call: Call) -> dict[str, Any] | None:
