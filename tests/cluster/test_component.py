@@ -57,6 +57,7 @@ class Recorder(mocks.Mocks):
                 "kubeconfig": "of the administrator",
                 "bootstrap": "of nodes to be",
                 "authority": "the first",
+                "identity": "this one",
             },
             "Roster": {
                 "reach": ["enter"],
@@ -183,6 +184,7 @@ def test_nodes_that_run_pods_are_configured_before_they_are_known(tmp_path: Path
     made = planned(tmp_path, ("kind: slurm", "kind: kubernetes"))
     recorder, outputs = stamp(made)
     control_plane = recorder.inputs("LocalControlPlane", "local")
+    assert recorder.inputs("kubernetes", "local")["clusterIdentifier"] == "this one"
     assert made.network.pods
     assert (control_plane["podsCidr"], control_plane["podsOfNode"]) == (made.network.pods.cidr, 256)
     names = [node.name for pool in made.pools for node in pool.nodes]
@@ -239,6 +241,7 @@ def test_nodes_of_eks_are_bought_as_declared(purchase: str) -> None:
     assert outputs["endings"] == [{"group": "gpu", "reservation": "cr-1", "at": "2026-12-01T11:30Z", "why": ""}]
     kubeconfig = json.loads(outputs["kubeconfig"])
     assert kubeconfig["users"][0]["user"]["exec"]["command"] == "aws"
+    assert recorder.inputs("kubernetes", "test")["clusterIdentifier"] == "https://there"
 
 
 def test_what_helm_installs_on_eks_has_names_that_stay() -> None:
@@ -535,6 +538,7 @@ def assembled(made: Plan) -> Recorder:
     def run() -> None:
         there = pulumi.ComponentResource("test:index:ControlPlane", "control-plane")
         there.kubeconfig = pulumi.Output.from_input("of the administrator")  # type: ignore[attr-defined]
+        there.identity = pulumi.Output.from_input("this one")  # type: ignore[attr-defined]
         assemble(there, "base", made, SimpleNamespace(server=lambda each: each), there, {})
 
     cast(Callable[[], None], pulumi.runtime.test(run))()  # type: ignore[no-untyped-call]

@@ -20,6 +20,7 @@ VERSION = "4.34.2"
 """Of the real one that it stands for: the SDK asks for no other."""
 
 _NAMES = ("apiVersion", "kind", "metadata.name", "metadata.namespace")
+_IDENTIFIER = "clusterIdentifier"
 _LATER = {"uid": UNKNOWN, "resourceVersion": UNKNOWN, "creationTimestamp": UNKNOWN}
 _INVALID, _NOT_FOUND = 422, 404
 
@@ -63,8 +64,14 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         return pb.CheckResponse(inputs=request.news)
 
     def DiffConfig(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
-        differ = decode(request.old_inputs) != decode(request.news)
-        return pb.DiffResponse(changes=pb.DiffResponse.DIFF_SOME if differ else pb.DiffResponse.DIFF_NONE)
+        """Another identifier is another cluster, whose objects are all to be made; whatever else changes is how one
+        and the same is asked."""
+        old, new = decode(request.old_inputs), decode(request.news)
+        changed = _IDENTIFIER in old and _IDENTIFIER in new and old[_IDENTIFIER] != new[_IDENTIFIER]
+        return pb.DiffResponse(
+            changes=pb.DiffResponse.DIFF_SOME if old != new else pb.DiffResponse.DIFF_NONE,
+            replaces=[_IDENTIFIER] if changed else [],
+        )
 
     def Configure(self, request: pb.ConfigureRequest, context: Context) -> pb.ConfigureResponse:
         config = decode(request.args).get("kubeconfig")

@@ -22,7 +22,7 @@ PLUGIN = "4.34.2"
 
 
 def control_plane(parent: pulumi.Resource, base: str, plan: Plan, scheduler: Any, network: Any) -> Any:
-    """That of the cloud, with a kubeconfig."""
+    """That of the cloud, with a kubeconfig and an identity."""
     return scheduler.create(
         base,
         plan=plan,
@@ -54,7 +54,11 @@ def assemble(
             opts=pulumi.ResourceOptions(parent=parent),
         )
     # Without the word it would stand in every preview and in the state for all to read.
-    settings = {"kubeconfig": pulumi.Output.secret(control_plane.kubeconfig)}
+    settings = {
+        "kubeconfig": pulumi.Output.secret(control_plane.kubeconfig),
+        # Without it another authority or port would mean another Kubernetes, and every object would be made anew.
+        "clusterIdentifier": control_plane.identity,
+    }
     provider = pulumi.ProviderResource(
         "kubernetes", base, settings, pulumi.ResourceOptions(parent=parent, version=PLUGIN)
     )

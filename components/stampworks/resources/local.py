@@ -118,6 +118,7 @@ class LocalControlPlane(Resource):
     kubeconfig: Output[str]
     bootstrap: Output[str]
     authority: Output[str]
+    identity: Output[str]
     drift: Output[Any]
 
     def __init__(

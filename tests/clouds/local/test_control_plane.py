@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from stampworks.clouds.local.room import RoomError, daemons
 from stampworks.clouds.local.room.kubernetes import addons, control_plane
-from stampworks.clouds.local.room.kubernetes.control_plane import Addresses
+from stampworks.clouds.local.room.kubernetes.control_plane import Addresses, ControlPlane
 from stampworks.clouds.local.room.kubernetes.kubectl import Kubectl
 from stampworks.clouds.local.room.room import Room, of_cluster
 
@@ -73,3 +74,24 @@ def test_names_are_answered_as_long_as_nodes_run_pods(ensured: Callable[..., set
     assert "coredns" in ensured(PODS)
     assert "coredns" not in ensured(NO_PODS)
     assert "coredns" in ensured(PODS)
+
+
+def test_it_stays_itself_with_another_authority_and_another_door(
+    ensured: Callable[..., set[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one is made where nothing is left of what the first one knew."""
+
+    def found(port: int) -> ControlPlane:
+        monkeypatch.setattr(daemons, "open_door", lambda *_: port)
+        ensured(NO_PODS)
+        return control_plane._found(folder, ())
+
+    folder = of_cluster("k").folder / "kubernetes"
+    first = found(4711)
+    (folder / "pki" / "ca.crt").unlink()
+    renewed = found(4712)
+    assert renewed.authority != first.authority
+    assert "https://127.0.0.1:4712" in renewed.kubeconfig
+    assert renewed.identity == first.identity
+    shutil.rmtree(folder)
+    assert found(4712).identity != first.identity

@@ -46,6 +46,8 @@ class ControlPlane(pulumi.ComponentResource):
     """Of its server: known in the cluster's network alone."""
     kubeconfig: Output[str]
     """Of whoever has made it, who asks AWS for a token each time: no secret is in it."""
+    identity: Output[str]
+    """Its address, which no other one has: one that is made anew has the same name."""
 
     def __init__(self, name: str, plan: Plan, network: Connections, opts: ResourceOptions) -> None:
         place, protect = network.place, bool(opts.protect)
@@ -69,6 +71,7 @@ class ControlPlane(pulumi.ComponentResource):
         for user in plan.users:
             self._let_in(user.name)
         self.id, self.address = self.cluster.id, self.cluster.endpoint
+        self.identity = self.address
         self.kubeconfig = self._known().apply(lambda known: tags.kubeconfig(plan.region, *known))
         self.register_outputs({"kubeconfig": Output.secret(self.kubeconfig)})
 

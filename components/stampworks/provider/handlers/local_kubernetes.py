@@ -33,6 +33,7 @@ class LocalControlPlane(Handler):
         "kubeconfig": Property("string", "with what its administrator asks it", secret=True, stable=True),
         "bootstrap": Property("string", "with what a node asks to become one", secret=True, stable=True),
         "authority": Property("string", "another one when another authority vouches for everybody", stable=True),
+        "identity": Property("string", "another one when it is another Kubernetes", stable=True),
         "drift": Property("array", "what is not as declared, in words"),
     }
 
@@ -187,5 +188,6 @@ def _outputs(found: control_plane.ControlPlane) -> dict[str, Any]:
         "kubeconfig": found.kubeconfig,
         "bootstrap": found.bootstrap,
         "authority": found.authority,
+        "identity": found.identity,
         "drift": drift.lines("cloud", (("control plane", what) for what in found.drift)),
     }

@@ -64,6 +64,8 @@ class ControlPlane:
     """With what a node asks to become one."""
     authority: str
     """Which one vouches for everybody: another one, and whatever an earlier one has vouched for is believed no more."""
+    identity: str
+    """Which Kubernetes it is: another one knows nothing of what this one was given."""
     drift: tuple[str, ...]
 
 
@@ -194,8 +196,13 @@ def _see_that_they_run(room: Room, parts: Sequence[str]) -> None:
 def _found(folder: Path, drift: tuple[str, ...]) -> ControlPlane:
     bootstrap = folder / "bootstrap.conf"
     said = bootstrap.read_text() if bootstrap.exists() else ""
-    authority = hashlib.sha256((folder / "pki/ca.crt").read_bytes()).hexdigest()[:12]
-    return ControlPlane((folder / "admin.conf").read_text(), said, authority, drift)
+    # The key that its accounts are vouched for with is made once, and goes with all else that it knows.
+    authority, identity = (_digest(folder / "pki" / name) for name in ("ca.crt", "accounts.key"))
+    return ControlPlane((folder / "admin.conf").read_text(), said, authority, identity, drift)
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:12]
 
 
 def _parties(addresses: Addresses) -> list[Party]:
