@@ -45,6 +45,8 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(joined, "bury", lambda _, names: said.append(f"bury {' '.join(names)}"))
     monkeypatch.setattr(joined, "members", lambda *_: list(NAMES))
     monkeypatch.setattr(nodes, "members", lambda *_: list(NAMES))
+    monkeypatch.setattr(nodes, "leaving", lambda *_: [])
+    monkeypatch.setattr(nodes, "delete", lambda _, pool: said.append(f"delete {pool}"))
     monkeypatch.setattr(nodes, "ensure", lambda *_: said.append("simulate"))
     monkeypatch.setattr(
         operations, "vacate", lambda _, names, minutes, __: said.append(f"vacate {' '.join(names)} {minutes}")
@@ -64,6 +66,16 @@ def simulated() -> Call:
 def test_machines_leave_before_others_have_their_names(done: list[str]) -> None:
     asyncio.run(SimulatedPool().ensure(simulated()))
     assert done == [f"vacate {MACHINES} 3", f"forget {MACHINES}", f"bury {MACHINES}", f"end {MACHINES}", "simulate"]
+
+
+def test_what_seems_to_run_ends_before_its_nodes_go(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a pool for scheduling only, as of any other: where it becomes smaller, and where it goes."""
+    monkeypatch.setattr(room, "read_nodes", lambda _: [])
+    monkeypatch.setattr(nodes, "leaving", lambda *_: ["gpu-020"])
+    asyncio.run(SimulatedPool().ensure(simulated()))
+    assert done[-2:] == ["vacate gpu-020 3", "simulate"]
+    asyncio.run(SimulatedPool().delete(simulated()))
+    assert done[-2:] == [f"vacate {MACHINES} 3", "delete gpu"]
 
 
 def test_machines_that_are_busy_stay(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

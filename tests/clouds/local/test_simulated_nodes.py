@@ -47,3 +47,20 @@ def test_another_amount_is_another_machine(said: Mapping[str, str], monkeypatch:
 
 def test_what_it_lacks_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert drift(monkeypatch, {"cpu": "1k", "memory": "2Gi"}) == [("gpu-001", "without what its machine has")]
+
+
+@pytest.mark.parametrize(
+    ("labels", "capacity", "leave"),
+    [
+        ({"gpu-001": {}}, CAPACITY, []),
+        ({"gpu-001": {}}, {**CAPACITY, "cpu": "2k"}, ["gpu-001"]),
+        ({"gpu-002": {}}, CAPACITY, ["gpu-001"]),
+    ],
+    ids=["as it was", "another machine", "another name"],
+)
+def test_who_leaves_is_known_before(
+    labels: Mapping[str, Any], capacity: Mapping[str, str], leave: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For what runs there ends first."""
+    monkeypatch.setattr(control_plane, "kubectl", lambda _: Server(CAPACITY))
+    assert nodes.leaving("c", nodes.SimulatedPool("gpu", labels, capacity)) == leave

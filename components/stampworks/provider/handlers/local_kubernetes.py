@@ -117,12 +117,15 @@ class SimulatedPool(_Pool):
 
     def make(self, call: Call) -> None:
         _dismiss(call)
-        nodes.ensure(call.inputs["cluster"], _pool(call.inputs), call.progress)
+        there = _pool(call.inputs)
+        vacate(call, nodes.leaving(call.inputs["cluster"], there))
+        nodes.ensure(call.inputs["cluster"], there, call.progress)
 
     def look(self, cluster: str, inputs: Mapping[str, Any]) -> list[tuple[str, str]] | None:
         return nodes.drift(cluster, _pool(inputs))
 
-    def end(self, call: Call, cluster: str, name: str) -> None:  # noqa: ARG002
+    def end(self, call: Call, cluster: str, name: str) -> None:
+        vacate(call, nodes.members(cluster, name))
         nodes.delete(cluster, name)
 
 

@@ -32,9 +32,7 @@ class SimulatedPool:
 def ensure(cluster: str, pool: SimulatedPool, progress: Progress) -> None:
     """Makes them what they are to be, and takes away those that are no longer wanted."""
     asked = control_plane.kubectl(cluster)
-    found = {node["metadata"]["name"]: node for node in _found(asked, pool.name)}
-    gone = [name for name, node in found.items() if name not in pool.labels or _other_machine(node, pool)]
-    _delete(asked, gone)
+    _delete(asked, leaving(cluster, pool))
     asked.apply("cannot make nodes", [_node(pool, name) for name in pool.labels])
     deadline, wrong = time.monotonic() + _READY_S, drift(cluster, pool)
     while wrong and time.monotonic() < deadline:
@@ -45,6 +43,12 @@ def ensure(cluster: str, pool: SimulatedPool, progress: Progress) -> None:
         what = f"{wrong[0][0]}, a simulated node, is {wrong[0][1]} after {_READY_S:g} s"
         raise RoomError(asked.where, what, "", AGAIN)
     progress(f"{len(pool.labels)} nodes of pool {pool.name} stand for machines that do not exist")
+
+
+def leaving(cluster: str, pool: SimulatedPool) -> list[str]:
+    """Those that are not wanted any more, or would be other machines."""
+    found = {node["metadata"]["name"]: node for node in _found(control_plane.kubectl(cluster), pool.name)}
+    return [name for name, node in found.items() if name not in pool.labels or _other_machine(node, pool)]
 
 
 def drift(cluster: str, pool: SimulatedPool) -> list[tuple[str, str]] | None:
