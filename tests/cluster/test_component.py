@@ -185,6 +185,9 @@ def test_nodes_that_run_pods_are_configured_before_they_are_known(tmp_path: Path
     recorder, outputs = stamp(made)
     control_plane = recorder.inputs("LocalControlPlane", "local")
     assert recorder.inputs("kubernetes", "local")["clusterIdentifier"] == "this one"
+    assert recorder.inputs("KubernetesQueues", "local")["queues"] == {
+        "jobs": dict.fromkeys(("urgent", "main", "default"), "local-jobs-urgent")
+    }
     assert made.network.pods
     assert (control_plane["podsCidr"], control_plane["podsOfNode"]) == (made.network.pods.cidr, 256)
     names = [node.name for pool in made.pools for node in pool.nodes]
@@ -536,7 +539,7 @@ def assembled(made: Plan) -> Recorder:
     mocks.set_mocks(recorder, preview=False, stack="test", project="test")
 
     def run() -> None:
-        there = pulumi.ComponentResource("test:index:ControlPlane", "control-plane")
+        there = pulumi.CustomResource("test:index:ControlPlane", "control-plane")
         there.kubeconfig = pulumi.Output.from_input("of the administrator")  # type: ignore[attr-defined]
         there.identity = pulumi.Output.from_input("this one")  # type: ignore[attr-defined]
         assemble(there, "base", made, SimpleNamespace(server=lambda each: each), there, {})

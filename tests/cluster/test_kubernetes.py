@@ -186,6 +186,30 @@ def test_an_up_whose_server_dies_goes_on_the_next_time(stack: KubernetesStack) -
     assert stack.run("preview", "--expect-no-changes").returncode == 0
 
 
+def test_what_gangs_are_in_does_not_go(stack: KubernetesStack) -> None:
+    """Neither a queue nor a team: the `up` names who is there, who goes on. No object was changed, so it can be undone."""
+    stack.submit(gang("kept", "product", 2))
+    stack.seen("kept", "running")
+    train = "      queues:\n        - {name: train, pools: [gpu], default: true}\n"
+    bob, product = "accounts: [product]", "        - {name: product, share: 1}\n"
+    for edits, goes in (
+        ([("      priorities:", f"{train}      priorities:")], "its queue main goes"),
+        ([(bob, "accounts: [research]"), (product, "")], "its team product goes with its namespace"),
+    ):
+        before = stack.file.read_text()
+        for edit in edits:
+            stack.edit(*edit)
+        done = stack.run("up", "--yes", "--skip-preview")
+        assert done.returncode != 0
+        assert "gangs are in a team or a queue that is to go: nothing was removed" in done.stdout
+        assert f"run product/kept: is at work, and {goes}" in done.stdout
+        assert stack.seen("kept", "running")["nodes"]
+        stack.file.write_text(before)
+    stack.up()
+    stack.clear()
+    assert stack.run("preview", "--expect-no-changes").returncode == 0
+
+
 def test_a_change_reaches_what_it_is_about(stack: KubernetesStack) -> None:
     """Fewer nodes, another share, another queue: in place, and what was there before is not made anew."""
     before = {one["urn"]: one["id"] for one in stack.exported() if "id" in one}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from stampworks import catalog, planning
 from stampworks.declaration import change_of, load_value
-from stampworks.plan import Plan, from_dict, to_dict
+from stampworks.plan import Account, Plan, Queue, from_dict, to_dict
 from stampworks.planning.changes import Side, review
 from stampworks.planning.cost import cost
 from stampworks.planning.findings import Finding
@@ -59,6 +59,47 @@ def test_a_protected_storage_may_not_go() -> None:
     [gone] = [each for each in found.changes if each.difference.b is None]
     assert (gone.written, gone.policy, found.verdict) == ("storage[shared]", "refuse", "fail")
     assert found.order == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "gone"),
+    [
+        (["research", "product"], ["research"], "product"),
+        ([], ["research"], "jobs"),
+        (["research"], [], "research"),
+        (["research"], ["research", "product"], ""),
+    ],
+    ids=["a team", "everybody", "the last team", "one more team"],
+)
+def test_a_team_goes_with_its_namespace(before: list[str], after: list[str], gone: str) -> None:
+    """Of a Kubernetes, and not while a gang is in it; on Slurm, jobs go on."""
+
+    def of_accounts(names: list[str], kind: Literal["slurm", "kubernetes"]) -> Plan:
+        accounts = tuple(Account(name, (), 1, 0) for name in names)
+        return dataclasses.replace(PLAN, scheduler=dataclasses.replace(PLAN.scheduler, kind=kind, accounts=accounts))
+
+    found = reviewed(of_accounts(before, "kubernetes"), of_accounts(after, "kubernetes"))
+    [change] = found.changes
+    what = f"namespace {gone} goes with all that is in it; the `up` refuses while a gang is in it"
+    assert (change.policy, change.why) == ("in place", what if gone else "")
+    removed = [each.text for each in found.order if each.stage == "removal"]
+    assert removed == ([f"namespace {gone}, and all that is in it"] if gone else [])
+    [change] = reviewed(of_accounts(before, "slurm"), of_accounts(after, "slurm")).changes
+    assert change.why == ""
+
+
+@pytest.mark.parametrize(("kind", "why"), [("kubernetes", "the `up` refuses while a gang is in it"), ("slurm", "")])
+def test_a_queue_goes_without_gangs(kind: Literal["slurm", "kubernetes"], why: str) -> None:
+    """One that comes has none."""
+
+    def of_queues(*names: str) -> Plan:
+        queues = tuple(Queue(name, ("gpu",), name == "main", 0, "") for name in names)
+        return dataclasses.replace(PLAN, scheduler=dataclasses.replace(PLAN.scheduler, kind=kind, queues=queues))
+
+    [change] = reviewed(of_queues("main", "short"), of_queues("main")).changes
+    assert (change.policy, change.why) == ("in place", f"goes from each namespace; {why}" if why else "")
+    [change] = reviewed(of_queues("main"), of_queues("main", "short")).changes
+    assert change.why == ""
 
 
 def test_growth_stops_nobody() -> None:

@@ -14,6 +14,7 @@ import pulumi
 from pulumi import Output
 
 from stampworks.plan import PROOF_NAMESPACE, Account, AddOn, Driven, Plan
+from stampworks.resources import KubernetesQueues
 from stampworks.schedulers import addons, kubernetes
 from stampworks.schedulers.kubernetes import Manifest
 
@@ -63,7 +64,15 @@ def assemble(
         "kubernetes", base, settings, pulumi.ResourceOptions(parent=parent, version=PLUGIN)
     )
     server = scheduler.server(control_plane)
-    opts = pulumi.ResourceOptions(parent=parent, provider=provider, deleted_with=server)
+    kept = KubernetesQueues(  # before any object is changed or goes
+        base,
+        cluster=plan.name,
+        cloud=plan.cloud,
+        region=plan.region,
+        queues=kubernetes.queues(plan),
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=[server]),
+    )
+    opts = pulumi.ResourceOptions(parent=parent, provider=provider, depends_on=[kept], deleted_with=server)
     installed = releases(base, plan, opts)
     kinds = [installed[name] for name in _OF_QUEUES if name in installed]
     objects = _objects(base, plan, pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=kinds)))

@@ -53,6 +53,7 @@ from stampworks.plan.running import (
 )
 from stampworks.plan.scheduler import (
     BUCKETS_NAMESPACE,
+    EVERYBODY,
     KEPT,
     PROOF_NAMESPACE,
     PROOF_TAINT,
@@ -82,6 +83,7 @@ __all__ = [
     "CORE",
     "COUNTED",
     "ENDS_SOON_DAYS",
+    "EVERYBODY",
     "FIRST",
     "IDENTITY",
     "KEPT",

@@ -32,6 +32,9 @@ PROOF_NAMESPACE = "stampworks-proof"
 BUCKETS_NAMESPACE = "mount-s3"
 """Of the pods by which the driver of buckets mounts them."""
 
+EVERYBODY = "jobs"
+"""The namespace of all who have jobs in a Kubernetes, where no account is declared."""
+
 SchedulerKind = Literal["slurm", "kubernetes"]
 Preemption = Literal["off", "requeue", "cancel"]
 

@@ -14,7 +14,7 @@ from stampworks import catalog
 from stampworks.declaration.fields import change, fields, is_list, section_of
 from stampworks.declaration.values import DIRECTORY
 from stampworks.differences import Difference, Step, differences
-from stampworks.plan import KEPT, Group, Plan, Storage
+from stampworks.plan import EVERYBODY, KEPT, Group, Plan, Storage
 from stampworks.planning import file_systems, order, stateful
 from stampworks.planning.cost import cost
 from stampworks.planning.findings import Finding
@@ -196,6 +196,8 @@ def _change(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Cha
         why, loses = f"{gone} is deleted", (gone,)
     elif each.way[0].field == "storage" and (ruled := _of_file_system(each, a, b)):
         policy, why = ruled
+    elif gone := _of_gangs(each, a, b):
+        why = gone
     elif kept := [one for one in stateful.anew(each.way, a, b) if one.protect]:
         policy, why = "refuse", _of_protected(kept)
     elif field in RECABLING and a.fabric.leaf_nodes != b.fabric.leaf_nodes and b.fabric.kind != "simulated":
@@ -203,6 +205,18 @@ def _change(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Cha
         why = f"a leaf has {b.fabric.leaf_nodes} nodes instead of {a.fabric.leaf_nodes}: nodes are cabled anew"
     restarts = sum(nodes.count for nodes in order.staying(order.restarting(each, policy, a, b), a, b))
     return Change(each, field, written, policy, restarts, why, () if policy == "refuse" else loses)
+
+
+def _of_gangs(each: Difference, a: Plan, b: Plan) -> str:
+    """What goes in a Kubernetes with gangs in it, where the entry of a list comes or goes."""
+    where, refused = [step.field for step in each.way], "the `up` refuses while a gang is in it"
+    if where == ["scheduler", "accounts"] and (gone := order.namespaces_gone(a, b)):
+        named = each.way[-1].key if each.b is None else EVERYBODY
+        if named in gone:
+            return f"namespace {named} goes with all that is in it; {refused}"
+    if where == ["scheduler", "queues"] and each.b is None and b.scheduler.kind == "kubernetes":
+        return f"goes from each namespace; {refused}"
+    return ""
 
 
 def _of_protected(kept: Sequence[stateful.Stateful]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from stampworks.differences import Difference
 from stampworks.names import fold
-from stampworks.plan import KEPT, Group, Plan, declared_pools
+from stampworks.plan import EVERYBODY, KEPT, Group, Plan, declared_pools
 from stampworks.planning import stateful
 from stampworks.planning.storage import EXPIRY
 from stampworks.review import Change, Nodes, Operation, Policy, Stage
@@ -113,6 +113,15 @@ def _steps(changes: Sequence[Change], a: Plan, b: Plan) -> Iterator[tuple[Stage,
             yield "removal", "the group of login nodes" if _logins(step.key, a) else f"pool {step.key}"
         else:
             yield "removal", f"storage {step.key}, and all it holds is lost"
+    yield from (("removal", f"namespace {name}, and all that is in it") for name in namespaces_gone(a, b))
+
+
+def namespaces_gone(a: Plan, b: Plan) -> tuple[str, ...]:
+    """Of a Kubernetes that stays one."""
+    if not a.scheduler.kind == b.scheduler.kind == "kubernetes":
+        return ()
+    before, after = ([each.name for each in plan.scheduler.accounts] or [EVERYBODY] for plan in (a, b))
+    return tuple(name for name in before if name not in after)
 
 
 def _network(changes: Sequence[Change], plan: Plan) -> str:

@@ -188,6 +188,31 @@ class KubernetesNodes(Resource):
         return whole.apply(roster)
 
 
+class KubernetesQueues(Resource):
+    """Refuses to have a team or a queue go while gangs are in it."""
+
+    token = "stampworks:cluster:KubernetesQueues"  # noqa: S105
+
+    cluster: Output[str]
+    cloud: Output[str]
+    region: Output[str]
+    queues: Output[Any]
+    drift: Output[Any]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        cluster: Input[str],
+        cloud: Input[str],
+        region: Input[str],
+        queues: Input[Mapping[str, Mapping[str, str]]],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Of each team its queues, by name, and what each leads to."""
+        super().__init__(name, {"cluster": cluster, "cloud": cloud, "region": region, "queues": queues}, opts)
+
+
 class Playbook(Resource):
     """Runs a playbook on the members of a roster, again whenever anything it depends on has changed."""
 

@@ -13,14 +13,12 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from stampworks.plan import PROOF_NAMESPACE, Account, Driven, Group, Plan, Queue, own_nodes
+from stampworks.plan import EVERYBODY, PROOF_NAMESPACE, Account, Driven, Group, Plan, Queue, own_nodes
 from stampworks.schedulers import topology
 from stampworks.schedulers.topology.kubernetes import HOSTNAME, KUEUE, POOL, key, kueue_objects
 from stampworks.schedulers.topology.places import LABELS
 
 ACCELERATOR = "nvidia.com/gpu"
-TEAM = "jobs"
-"""The namespace of everybody, where no account is declared."""
 PROGRAMS, PROGRAMS_PATH, PROGRAMS_SHARED = "programs", "/usr", "/run/stampworks/usr"
 """The nodes' own programs: the claim, where pods see them, and where nodes have them so that nobody can change them."""
 MIG = "nvidia.com/mig.config"
@@ -61,6 +59,15 @@ def objects(plan: Plan) -> list[Manifest]:
     return found
 
 
+def queues(plan: Plan) -> dict[str, dict[str, str]]:
+    """Of each team its LocalQueues, with the ClusterQueue that each leads to."""
+    found: dict[str, dict[str, str]] = {}
+    for each in objects(plan):
+        if each["kind"] == "LocalQueue":
+            found.setdefault(each["metadata"]["namespace"], {})[each["metadata"]["name"]] = each["spec"]["clusterQueue"]
+    return found
+
+
 def flavors(plan: Plan) -> dict[str, str]:
     """What the nodes of each pool are called where quotas are counted."""
     return _flavors(_hardware(plan))
@@ -72,7 +79,7 @@ def _flavors(hardware: Iterable[Manifest]) -> dict[str, str]:
 
 
 def teams(plan: Plan) -> tuple[Account, ...]:
-    everybody = Account(TEAM, tuple(user.name for user in plan.users), share=1, accelerators_max=0)
+    everybody = Account(EVERYBODY, tuple(user.name for user in plan.users), share=1, accelerators_max=0)
     return plan.scheduler.accounts or (everybody,)
 
 

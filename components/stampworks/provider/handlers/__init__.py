@@ -10,6 +10,7 @@ from stampworks.provider.handler import Package
 from stampworks.provider.handlers.elastic_nodes import ElasticNodes
 from stampworks.provider.handlers.keyring import Keyring
 from stampworks.provider.handlers.kubernetes_nodes import KubernetesNodes
+from stampworks.provider.handlers.kubernetes_queues import KubernetesQueues
 from stampworks.provider.handlers.local_folders import LocalVolume, SharedDirectory
 from stampworks.provider.handlers.local_group import LocalGroup
 from stampworks.provider.handlers.local_kubernetes import JoinedPool, LocalControlPlane, SimulatedPool
@@ -29,6 +30,7 @@ PACKAGE = Package(
         ElasticNodes(),
         Keyring(),
         KubernetesNodes(),
+        KubernetesQueues(),
         LocalRoom(),
         LocalVolume(),
         SharedDirectory(),

@@ -1,0 +1,52 @@
+"""Which teams and queues a Kubernetes is to have, before those go that it has beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from stampworks.operations import kubernetes_queues
+from stampworks.operations.errors import OperationError
+from stampworks.operations.kubernetes import Server
+from stampworks.provider.handler import Call, Handler, Property
+
+
+class KubernetesQueues(Handler):
+    """Refuses to have a team or a queue go while gangs are in it."""
+
+    token = "stampworks:cluster:KubernetesQueues"  # noqa: S105
+    refresh = True
+    inputs: ClassVar[Mapping[str, Property]] = {
+        "cluster": Property("string", "the cluster's name", replaces=True),
+        "cloud": Property("string", "the cloud that runs its Kubernetes", replaces=True),
+        "region": Property("string", "where that cloud has it; may be empty"),
+        "queues": Property("object", "of each team its queues, by name, and what each leads to"),
+    }
+    outputs: ClassVar[Mapping[str, Property]] = {
+        "drift": Property("array", "gangs in what is about to go, in words"),
+    }
+
+    def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
+        return f"{inputs['cloud']}/{inputs['cluster']}"
+
+    async def ensure(self, call: Call) -> dict[str, Any]:
+        await call.thread(kubernetes_queues.keep, _server(call), call.inputs["queues"])
+        return {"drift": []}
+
+    async def read(self, call: Call) -> dict[str, Any] | None:
+        """What an earlier `up` was about to remove when it failed may have been at work since."""
+        if not call.inputs:
+            return {"drift": []}
+        try:
+            found = await call.thread(kubernetes_queues.in_what_goes, _server(call), call.inputs["queues"])
+        except OperationError as error:
+            call.progress(f"nobody can be asked which gangs there are: {str(error).splitlines()[0]}")
+            return {"drift": []}
+        return {"drift": [f"cloud: {each}" for each in found]}
+
+    async def delete(self, call: Call) -> None:
+        pass  # it has made nothing
+
+
+def _server(call: Call) -> Server:
+    return Server(call.inputs["cluster"], call.inputs["cloud"], call.inputs["region"])

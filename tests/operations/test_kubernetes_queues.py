@@ -1,0 +1,142 @@
+"""Teams and queues of a Kubernetes do not go while gangs are in them. See tests/cluster for the same on a real one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from stampworks.operations import BusyError
+from stampworks.operations.errors import UnknownError
+from stampworks.operations.kubernetes import RefusedError, Server
+from stampworks.operations.kubernetes_queues import in_what_goes, keep
+from stampworks.provider.handler import Call
+from stampworks.provider.handlers import kubernetes_queues
+from stampworks.provider.handlers.kubernetes_queues import KubernetesQueues
+
+from tests.operations.kubernetes_standin import StandIn
+
+MAIN = {"main": "k-research-main", "default": "k-research-main"}
+BOTH = {"research": MAIN, "product": {"main": "k-product-main"}}
+
+
+def cohort(team: str, cluster: str = "k") -> Any:
+    return {"kind": "Cohort", "metadata": {"name": f"{cluster}-{team}"}, "spec": {"parentName": cluster}}
+
+
+def gang(name: str, team: str = "research", queue: str = "main", led: str = "main", **said: bool) -> Any:
+    """At work where it was admitted."""
+    return {
+        "kind": "Workload",
+        "metadata": {"name": f"jobset-{name}-1", "namespace": team, "ownerReferences": [{"name": name}]},
+        "spec": {"queueName": queue},
+        "status": {
+            "conditions": [{"type": kind, "status": str(value)} for kind, value in said.items()],
+            "admission": {"clusterQueue": f"k-{team}-{led}"},
+        },
+    }
+
+
+@pytest.fixture
+def server() -> StandIn:
+    found = StandIn()
+    found.others = [
+        *(cohort("research"), cohort("product"), cohort("theirs", "k2"), cohort("k2-more", "k")),
+        gang("a", Admitted=True),
+        gang("b"),
+        gang("c", queue="default", Admitted=True),
+        gang("d", Admitted=True, Finished=True),
+        gang("e", "product", Admitted=True),
+        gang("f", "theirs", Admitted=True),
+    ]
+    return found
+
+
+def test_what_stays_keeps_nobody(server: StandIn) -> None:
+    keep(server, BOTH)
+
+
+@pytest.mark.parametrize(
+    ("queues", "found"),
+    [
+        ({"research": MAIN}, ["run product/e: is at work, and its team product goes with its namespace"]),
+        (
+            {**BOTH, "research": {"train": "k-research-main", "default": "k-research-main"}},
+            ["run research/a: is at work, and its queue main goes", "run research/b: waits, and its queue main goes"],
+        ),
+        (
+            {**BOTH, "research": dict.fromkeys(MAIN, "k-research-train")},
+            [
+                "run research/a: is at work, and what queue main led to goes",
+                "run research/c: is at work, and what queue default led to goes",
+            ],
+        ),
+    ],
+    ids=["a team", "a queue", "what queues lead to"],
+)
+def test_who_is_in_what_goes_is_named(server: StandIn, queues: Any, found: list[str]) -> None:
+    """A gang that has ended, or is of another cluster in the same Kubernetes, is none of them."""
+    assert in_what_goes(server, queues) == found
+
+
+def test_nothing_goes_while_gangs_are_in_it(server: StandIn) -> None:
+    """How many there are is said, and not each of them."""
+    server.others += [gang(f"g{number:02}", "product") for number in range(11)]
+    with pytest.raises(BusyError) as caught:
+        keep(server, {"research": MAIN})
+    first, *lines, last, hint = str(caught.value).splitlines()
+    assert first == "gangs are in a team or a queue that is to go: nothing was removed"
+    assert lines[0] == "  run product/e: is at work, and its team product goes with its namespace"
+    assert len(lines) == 10
+    assert last == "  ... (12 in all)"
+    assert hint == (
+        "  hint: wait for them, or cancel them (stampworks cancel RUN, or stampworks kubectl -- delete jobset NAME "
+        "--namespace TEAM); then pulumi up"
+    )
+
+
+def test_before_there_is_a_kueue_nothing_can_go(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any other refusal is none to pass over."""
+
+    def refuses(what: str) -> None:
+        def listed(*_: str, **__: Any) -> Any:
+            raise RefusedError(f"the Kubernetes of cluster k refused: {what}", "stampworks status")
+
+        monkeypatch.setattr(server, "listed", listed)
+
+    refuses('error: the server doesn\'t have a resource type "cohorts"')
+    keep(server, {})
+    refuses("Error from server (Forbidden): cohorts.kueue.x-k8s.io is forbidden")
+    with pytest.raises(RefusedError, match="Forbidden"):
+        keep(server, {})
+
+
+def call(queues: Any) -> Call:
+    return Call("urn", "local/k", {"cluster": "k", "cloud": "local", "region": "", "queues": queues})
+
+
+def test_an_up_refuses_and_a_look_says_it(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An `up` that failed after it was let go on has removed nothing yet: the next one looks again."""
+    monkeypatch.setattr(kubernetes_queues, "Server", lambda *_: server)
+    assert asyncio.run(KubernetesQueues().ensure(call(BOTH))) == {"drift": []}
+    with pytest.raises(BusyError, match="run product/e"):
+        asyncio.run(KubernetesQueues().ensure(call({"research": MAIN})))
+    found = asyncio.run(KubernetesQueues().read(call({"research": MAIN})))
+    assert found == {"drift": ["cloud: run product/e: is at work, and its team product goes with its namespace"]}
+    assert KubernetesQueues().drift(found) == found
+
+
+def test_whoever_cannot_ask_does_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its server may be known to the cluster's network alone; an `up` that has to ask it fails."""
+
+    def listed(*_: str, **__: Any) -> Any:
+        raise UnknownError("the Kubernetes of cluster k does not answer", "pulumi up repairs it")
+
+    monkeypatch.setattr(Server, "listed", listed)
+    said: list[str] = []
+    look = call(BOTH)
+    look.say = said.append
+    assert asyncio.run(KubernetesQueues().read(look)) == {"drift": []}
+    assert said == ["nobody can be asked which gangs there are: the Kubernetes of cluster k does not answer"]
+    with pytest.raises(UnknownError):
+        asyncio.run(KubernetesQueues().ensure(look))
