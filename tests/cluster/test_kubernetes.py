@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -186,8 +187,32 @@ def test_an_up_whose_server_dies_goes_on_the_next_time(stack: KubernetesStack) -
     assert stack.run("preview", "--expect-no-changes").returncode == 0
 
 
+def test_another_authority_and_another_port_make_nothing_anew(stack: KubernetesStack) -> None:
+    """As once a year, and where somebody has taken the port while the machine was off: jobs and objects stay."""
+
+    def made() -> dict[str, str]:
+        objects = (one for one in stack.exported() if one["type"].startswith("kubernetes:"))
+        return {one["urn"]: one["outputs"]["metadata"]["uid"] for one in objects}
+
+    def asked() -> dict[str, str]:
+        found: dict[str, str] = json.loads((folder / "admin.conf").read_text())["clusters"][0]["cluster"]
+        return found
+
+    folder = stack.state / "rooms" / stack.cluster / "kubernetes"
+    before, objects = asked(), made()
+    (folder / "pki" / "ca.crt").write_text("it has ended")
+    with stack.entered():
+        daemons.end(of_cluster(stack.cluster), ["kubernetes-api"])
+    with socket.create_server(("127.0.0.1", int(before["server"].rpartition(":")[2]))):
+        stack.up()
+    assert not {*before.values()} & {*asked().values()}
+    assert objects
+    assert made() == objects
+    assert stack.run("preview", "--expect-no-changes").returncode == 0
+
+
 def test_what_gangs_are_in_does_not_go(stack: KubernetesStack) -> None:
-    """Neither a queue nor a team: the `up` names who is there, who goes on. No object was changed, so it can be undone."""
+    """Neither a queue nor a team: the `up` names who is there, who goes on. No object was changed: it can be undone."""
     stack.submit(gang("kept", "product", 2))
     stack.seen("kept", "running")
     train = "      queues:\n        - {name: train, pools: [gpu], default: true}\n"
