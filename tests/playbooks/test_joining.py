@@ -75,7 +75,7 @@ class Scene:
         """What the first boot of the machine does."""
         self.instances[self.elastic.address] = instance
         words = ["python3", "-sE", "/root/join", self.plan.name, "gpu", REGION, BUCKET]
-        return room.run_in_node(self.plan.name, self.elastic.name, ["env", "LIMIT_S=60", *words], 600)
+        return room.run_in_node(self.plan.name, self.elastic.name, ["env", "LIMIT_S=500", *words], 600)
 
 
 @pytest.fixture

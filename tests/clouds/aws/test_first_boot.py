@@ -185,6 +185,37 @@ def test_what_does_not_become_a_node_goes(tmp_path: Path) -> None:
     assert log.read_text().split() == ["poweroff", "<>"]
 
 
+def test_what_hangs_goes_as_well(tmp_path: Path) -> None:
+    """Slurm would end it later, and start another one at once, which would hang, too."""
+    log, configure = tmp_path / "log", tmp_path / "configure"
+    for path, text in (
+        (tmp_path / "poweroff", STAND_IN.format(log=log, code=0)),
+        (configure, "#!/bin/sh\nexec sleep 300\n"),
+    ):
+        path.write_text(text)
+        path.chmod(0o755)
+    # all that needs AWS is there at once
+    found = f"""
+FOLDER = Path({str(tmp_path / "folder")!r})
+packages = str
+fetch = lambda *_: (FOLDER / "configure").symlink_to({str(configure)!r})
+who = lambda: {{"name": "gpu-003"}}
+"""
+    program = tmp_path / "join"
+    program.write_text(PROGRAM.with_name("join").read_text().replace("\n\nif __name__", f"\n{found}\nif __name__"))
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "LIMIT_S": "0"}
+    command = [sys.executable, "-sE", str(program), "one", "gpu", "eu-west-1", "bucket"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "stampworks: this is gpu-003 of one",
+        "stampworks: no node after 0 s, whatever it was doing",
+        "stampworks: this machine has not become a node, and goes",
+    ]
+    assert log.read_text().split() == ["poweroff", "<>"]
+    assert not (tmp_path / "folder").exists()
+
+
 def test_what_a_node_brings_to_join_is_of_the_release() -> None:
     """It is installed where an image lacks it, and the release says in what."""
     brought = runpy.run_path(str(PROGRAM.with_name("join")))["PACKAGES"]
