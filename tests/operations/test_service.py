@@ -9,7 +9,7 @@ import pytest
 from stampworks.operations import service
 from stampworks.operations.drain import RENEWED
 from stampworks.operations.ground import Standing
-from stampworks.operations.service import KubernetesService, vacate
+from stampworks.operations.service import KubernetesService, vacate, vacate_for_good
 from stampworks.plan import Group, Plan
 from stampworks.reasons import UNPROVEN, DrainReason
 
@@ -54,6 +54,23 @@ def test_a_node_that_is_to_be_proven_has_no_other_reason() -> None:
         "uncordon gpu-001",
         "annotate node gpu-001 stampworks/held-",
     ]
+
+
+def test_who_forgets_that_it_leaves_is_told_again() -> None:
+    """As Slurm does with nodes that it switches off: they would take jobs as long as others have some, and after it."""
+    one, other = node("gpu-001"), node("gpu-002")
+    server, seen = StandIn(one, other), list[str]()
+    server.others = [gang("long", "gpu-002")]
+
+    def forgotten(line: str) -> None:
+        seen.append(f"{server.there[0]['spec']['unschedulable']}")
+        server.there[0] = node("gpu-001")
+        if len(seen) == 3:
+            server.others = []
+
+    vacate_for_good(KubernetesService(server), dict.fromkeys(("gpu-001", "gpu-002"), RENEWED), 1, forgotten)
+    assert seen == ["True"] * 3
+    assert [each["spec"]["unschedulable"] for each in server.there] == [True, True]
 
 
 def test_only_what_is_ours_is_given_back() -> None:

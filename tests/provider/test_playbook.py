@@ -12,6 +12,7 @@ from stampworks import configuration, operations, plan
 from stampworks.configuration import Look
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers.playbook import Playbook
+from stampworks.reasons import DrainReason
 
 INVENTORY: dict[str, Any] = {"all": {"vars": {}, "hosts": {"head": {}, "gpu-001": {}}, "children": {}}}
 OLD = {"changed": 3, "hosts": 2, "drift": ["system: head: /etc/old differs"]}
@@ -99,6 +100,31 @@ def test_what_a_failed_run_leaves_is_not_looked_for(looked: list[Any]) -> None:
     """The state keeps what it had; a pass over all nodes after each failure would only delay its message."""
     assert asyncio.run(Playbook().remains(call())) == OLD
     assert looked == []
+
+
+def test_elastic_nodes_that_leave_finish_their_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No roster has them, and Slurm is about to forget them. Who starts with the work from now on stays."""
+
+    def told(names: list[str], *nodes: str) -> dict[str, Any]:
+        pools = {"gpu": {"nodes": names}} if names else {}
+        of = {**INVENTORY["all"], "vars": {"power_settings": {"pools": pools}}, "children": {"slurm_controller": {}}}
+        return {"inventory": json.dumps({"all": of}), "roster": plan.to_dict(roster("head", *nodes))}
+
+    order = list[Any]()
+
+    def vacate(service: operations.SlurmService, reasons: Mapping[str, DrainReason], *_: Any) -> None:
+        order.append({name: reason.text for name, reason in reasons.items()})
+
+    async def play(*_: Any, **__: Any) -> configuration.Recap:
+        order.append("play")
+        return configuration.Recap(1, 1, ())
+
+    monkeypatch.setattr(operations, "vacate_for_good", vacate)
+    monkeypatch.setattr(configuration, "play", play)
+    update = call(drainTimeoutMinutes=1, **told(["gpu-002", "gpu-003"], "gpu-001"))
+    update.old_inputs = told(["gpu-004", "gpu-003", "gpu-005"], "gpu-001", "gpu-002", "gpu-006")
+    asyncio.run(Playbook().ensure(update))
+    assert order == [dict.fromkeys(("gpu-006", "gpu-004", "gpu-005"), "leaves the cluster"), "play"]
 
 
 def test_only_drift_is_a_reason_to_run_again() -> None:

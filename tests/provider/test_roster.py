@@ -12,6 +12,7 @@ from stampworks.operations import gathering
 from stampworks.operations.members import MembersMissingError
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers.roster import Roster
+from stampworks.reasons import DrainReason
 
 
 def members(*names: str) -> plan.Roster:
@@ -29,14 +30,18 @@ class World:
     """Answers for a cloud: who is there at each look, and who was told to join and to go."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *looks: plan.Roster) -> None:
-        self.looks, self.joined, self.dismissed, self.vacated = list(looks), 0, list[str](), list[str]()
+        self.looks, self.joined, self.misplaced = list(looks), 0, list[str]()
+        self.dismissed, self.vacated = list[str](), list[tuple[str, str]]()
         self.refused: list[tuple[plan.Refusal, ...]] = []
         module = ModuleType("members")
-        answers = {"join": self.join, "dismiss": self.dismiss, "refusals": self.refusals}
+        answers = {"join": self.join, "misplaced": self.who, "dismiss": self.dismiss, "refusals": self.refusals}
         module.__dict__.update(PATIENCE_S=0.1, POLL_S=0.01, **answers)
         monkeypatch.setattr(gathering, "cloud", lambda _: module)
         monkeypatch.setattr(gathering, "members", lambda *_: self.looks.pop(0) if self.looks[1:] else self.looks[0])
-        monkeypatch.setattr(gathering, "vacate", lambda _, reasons, *__: self.vacated.extend(reasons))
+        monkeypatch.setattr(gathering, "vacate_for_good", self.vacate)
+
+    def vacate(self, _: object, reasons: dict[str, DrainReason], *__: object) -> None:
+        self.vacated += [(name, why.text) for name, why in reasons.items()]
 
     def refusals(self, cluster: str, region: str, groups: list[str]) -> tuple[plan.Refusal, ...]:
         assert (cluster, region, groups) == ("c", "", ["gpu"])
@@ -46,9 +51,13 @@ class World:
         assert (cluster, region, names) == ("c", "", {"gpu": ("gpu-001", "gpu-002")})
         self.joined += 1
 
-    def dismiss(self, cluster: str, region: str, names: list[str]) -> None:
-        assert (cluster, region) == ("c", "")
-        self.dismissed += names
+    def who(self, cluster: str, region: str, always: object) -> list[str]:
+        assert (cluster, region, always) == ("c", "", {"gpu": ("gpu-001", "gpu-002")})
+        return self.misplaced
+
+    def dismiss(self, cluster: str, region: str, always: object, names: dict[str, DrainReason]) -> None:
+        self.dismissed += self.who(cluster, region, always) and names
+        self.misplaced = []
 
 
 def test_who_does_not_come_by_himself_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,8 +103,20 @@ def test_who_comes_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_who_is_not_wanted_leaves_when_its_jobs_are_through(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only then: a group whose cloud takes none away by itself has one too many until that."""
     world = World(monkeypatch, members("gpu-001", "gpu-002", "gpu-004"), members("gpu-001", "gpu-002"))
+    world.misplaced = ["gpu-003", "gpu-004"]
     asyncio.run(Roster().ensure(call()))
-    assert world.vacated == world.dismissed == ["gpu-004"]
+    assert world.vacated == [("gpu-003", "gets another machine"), ("gpu-004", "leaves the cluster")]
+    assert world.dismissed == ["gpu-003", "gpu-004"]
+
+
+def test_who_is_to_run_always_takes_no_jobs_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every look, as long as its machine is waited for: a job would start another one of that name."""
+    world = World(monkeypatch, members("gpu-001"), members("gpu-001"), members("gpu-001", "gpu-002"))
+    update = call()
+    [group] = update.inputs["groups"]
+    update.old_inputs = {**update.inputs, "groups": [{**group, "count": 1}]}
+    asyncio.run(Roster().ensure(update))
+    assert world.vacated == [("gpu-002", "gets another machine")] * 2
 
 
 def test_what_bills_are_read_by_comes_to_machines_that_run(monkeypatch: pytest.MonkeyPatch) -> None:

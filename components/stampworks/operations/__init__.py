@@ -8,7 +8,7 @@ from stampworks.operations.qualify import held_back, qualify, to_prove
 from stampworks.operations.records import records
 from stampworks.operations.remote import head, ssh_command
 from stampworks.operations.roll import Order, Play, RollStoppedError, condemn, instructions, outdated, roll
-from stampworks.operations.service import KubernetesService, SlurmService, vacate
+from stampworks.operations.service import KubernetesService, SlurmService, vacate, vacate_for_good
 from stampworks.operations.status import Status, status
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "status",
     "to_prove",
     "vacate",
+    "vacate_for_good",
     "wait_until_free",
     "wanted",
 ]

@@ -13,6 +13,7 @@ from stampworks.plan import Plan, Roster
 from stampworks.reasons import BYTES_MAX, DrainReason, written
 
 LEAVES = DrainReason("stampworks", "", "leaves the cluster")
+REPLACED = DrainReason("stampworks", "", "gets another machine")
 RENEWED = DrainReason("stampworks", "", "gets a new disk")
 
 Progress = Callable[[str], None]

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stampworks.operations.drain import LEAVES
+from stampworks.operations.drain import LEAVES, REPLACED
 from stampworks.operations.errors import OperationError
 from stampworks.operations.members import cloud, members, too_few, waiting
-from stampworks.operations.service import SlurmService, vacate
+from stampworks.operations.service import SlurmService, vacate_for_good
 from stampworks.plan import Group, Member, Refusal, Roster
 
 _STARTS = "pulumi up starts what is dead"
@@ -30,6 +30,11 @@ class Wanted:
     def always(self) -> tuple[str, ...]:
         return self.names[: self.count]
 
+    @property
+    def elastic(self) -> tuple[str, ...]:
+        """Those that start with the work."""
+        return self.names[self.count :]
+
 
 def wanted(group: Group) -> Wanted:
     return Wanted(group.name, tuple(node.name for node in group.nodes), group.count_min)
@@ -45,17 +50,25 @@ def gather(
     cluster: str,
     region: str,
     all_: Sequence[Wanted],
+    before: Sequence[Wanted],
     drain_timeout_minutes: float,
     progress: Callable[[str], None],
 ) -> Roster:
-    """Those that always run, once all of them are there. Who is not wanted leaves first, when its jobs are through.
+    """Those that always run, once all of them are there. Whose machine has to go leaves first, when its jobs are
+    through: who does not always run any more, and who started with the work before and is to run always.
 
     What keeps the cloud from starting the others is told; where waiting does not change that, nobody waits.
     """
     patience_s, poll_s = float(cloud(of).PATIENCE_S), float(cloud(of).POLL_S)
+    asked: dict[str, Refusal] = {}
+    elastic = {name for each in before for name in each.elastic}
+    becoming = [name for each in all_ for name in each.always if name in elastic]
+
+    def let_go() -> None:
+        _let_go(members(of, cluster, region), all_, becoming, drain_timeout_minutes, progress)
+
+    let_go()
     deadline = time.monotonic() + patience_s
-    before: dict[str, Refusal] = {}
-    _let_go(members(of, cluster, region), all_, drain_timeout_minutes, progress)
     while True:
         join(of, cluster, region, all_)
         now = members(of, cluster, region)
@@ -65,12 +78,13 @@ def gather(
             return replace(now, members=tuple(each for each in now.members if each.name in always))
         refused = cloud(of).refusals(cluster, region, [each.group for each in all_ if missing([each], now.members)])
         # what the first attempt ended with may have been mended since, or would be in a moment: another one shows it
-        if lasting := [each for each in refused if each.lasting and before.setdefault(each.group, each) != each]:
+        if lasting := [each for each in refused if each.lasting and asked.setdefault(each.group, each) != each]:
             raise too_few(f"{short}, and waiting does not help", lasting)
         if time.monotonic() > deadline:
             raise too_few(f"{short} after {patience_s:.0f} s", refused, _STARTS)
         progress(waiting(short, refused))
         time.sleep(poll_s)
+        let_go()
 
 
 def end_elastic(of: str, cluster: str, region: str, group: str, progress: Callable[[str], None]) -> None:
@@ -99,10 +113,20 @@ def missing(all_: Iterable[Wanted], there: Iterable[Member]) -> str:
     )
 
 
-def _let_go(now: Roster, all_: Sequence[Wanted], timeout_minutes: float, progress: Callable[[str], None]) -> None:
-    """Of the groups that are wanted; one that was taken out goes as a whole, at the end of the same `up`."""
-    names: Mapping[str, Sequence[str]] = {each.group: each.names for each in all_}
-    leaving = [each.name for each in now.members if each.name not in names.get(each.group, [each.name])]
-    if leaving:
-        vacate(SlurmService(now), dict.fromkeys(leaving, LEAVES), timeout_minutes, progress)
-        cloud(now.cloud).dismiss(now.cluster, now.region, leaving)
+def _let_go(
+    now: Roster,
+    all_: Sequence[Wanted],
+    becoming: Sequence[str],
+    timeout_minutes: float,
+    progress: Callable[[str], None],
+) -> None:
+    """Of the groups that are wanted; one that was taken out goes as a whole, at the end of the same `up`.
+
+    Who is to run always takes no jobs until Slurm has been told: they would start another machine of that name.
+    """
+    always: Mapping[str, Sequence[str]] = {each.group: each.always for each in all_}
+    names = {name for each in all_ for name in each.names}
+    leaving = [*cloud(now.cloud).misplaced(now.cluster, now.region, always), *becoming]
+    if reasons := {name: REPLACED if name in names else LEAVES for name in leaving}:
+        vacate_for_good(SlurmService(now), reasons, timeout_minutes, progress)
+        cloud(now.cloud).dismiss(now.cluster, now.region, always, reasons)

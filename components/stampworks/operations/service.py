@@ -78,6 +78,20 @@ def vacate(
         raise
 
 
+def vacate_for_good(
+    service: Service, reasons: Mapping[str, DrainReason], timeout_minutes: float, progress: Progress
+) -> None:
+    """The same of nodes that Slurm may switch off meanwhile: it forgets with that what kept jobs from them."""
+
+    def look(line: str) -> None:
+        service.hold({name: reasons[name] for name, reason in service.held(list(reasons)).items() if reason is None})
+        progress(line)
+
+    vacate(service, reasons, timeout_minutes, look)
+    while None in service.held(list(reasons)).values():
+        vacate(service, reasons, timeout_minutes, look)
+
+
 def service_of(plan: Plan, roster: Roster) -> Service:
     return KubernetesService(Server.of(plan)) if plan.scheduler.kind == "kubernetes" else SlurmService(roster)
 

@@ -243,6 +243,10 @@ class Head:
             nodes[name] |= more
         self._write(nodes)
 
+    def forget(self, name: str) -> None:
+        """Slurm's configuration has it no more."""
+        self._write({each: node for each, node in self.nodes.items() if each != name})
+
     @contextmanager
     def taken(self, file: str) -> Iterator[None]:
         """What a program has locked, nobody else gets."""
@@ -283,7 +287,7 @@ def head(tmp_path: Path, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Itera
     yield made
     cloud.aws.mend()
     cloud.capacity, cloud.lag, cloud.without_address = {}, 0, 0
-    made.slurm(*ELASTIC, state=DOWN)
+    made.slurm(*made.nodes.keys() & ELASTIC, state=DOWN)
     made.configure(lag_s=0)
     made.watch()
     assert set(cloud.instances()) == set(strangers)
@@ -460,7 +464,7 @@ def test_a_program_that_ends_before_it_has_written_anything(head: Head, cloud: C
     assert head.returned() == {}
     head.configure(lag_s=0)
     head.watch_on(lambda: head.slurm("gpu-004", state=DOWN), lambda: head.slurm("gpu-004", state=UP))
-    why = "nobody has started a machine for it: slurmctld's log says what became of resume"
+    why = "it has no machine: if it was wanted, slurmctld's log says what became of resume"
     assert head.returned() == {"gpu-003": why}
     head.settle()
     assert nodes_of(cloud) == ["gpu-005"]
@@ -656,6 +660,58 @@ def test_nobody_stays_down(head: Head, cloud: Cloud, state: str, by: str, return
     head.watch()
     assert list(head.returned()) == (["gpu-003"] if returned else [])
     assert nodes_of(cloud) == ([] if returned else ["gpu-003"])
+
+
+def test_a_node_that_is_not_declared_any_more(head: Head, cloud: Cloud) -> None:
+    """Its machine stays as long as Slurm may have jobs on it, which hears of it last, and ends after that. One that
+    nobody has written down does, too."""
+    head.resume("gpu-003", "gpu-004", "gpu-005")
+    head.slurm("gpu-003", "gpu-004", "gpu-005", state="ALLOCATED+CLOUD+DRAIN")
+    fewer = {"gpu": {"nodes": ELASTIC[3:], "offers": [{"name": "on-demand", "template": "one-gpu"}]}}
+    head.configure(pools=fewer)
+    head.book.unlink()
+    head.watch()
+    assert nodes_of(cloud) == ["gpu-003", "gpu-004", "gpu-005"]
+    head.forget("gpu-003")
+    head.slurm("gpu-004", state=DOWN)
+    head.watch()
+    assert nodes_of(cloud) == ["gpu-005"]
+    assert head.returned() == {}
+
+
+def test_a_node_that_is_to_run_always(head: Head, cloud: Cloud) -> None:
+    """To Slurm it starts with the work no more: its machine is another one, which is nobody's to end, whatever stands
+    in the book; also when no node of the pool is elastic, and these settings stay."""
+    head.resume("gpu-003")
+    head.slurm("gpu-003", state="ALLOCATED")
+    always = cloud.started(STATIC, stampworks_node="gpu-003")
+    head.configure(lag_s=0)
+    head.watch_on(lambda: None, lambda: None)
+    assert [id_ for id_, name in cloud.instances().items() if name == "gpu-003"] == [always]
+    assert head.returned() == {}
+    cloud.ec2.terminate_instances(InstanceIds=[always])
+
+
+def test_a_node_that_always_ran_until_now(head: Head, cloud: Cloud) -> None:
+    """Slurm has it on, and held, and nobody has a machine for it: it is free again, and starts with the next job."""
+    head.configure(lag_s=0)
+    head.slurm("gpu-003", state="DOWN+CLOUD+DRAIN+NOT_RESPONDING", reason="stampworks: gets another machine", by="root")
+    head.watch_on(lambda: None)
+    assert list(head.returned()) == ["gpu-003"]
+    head.settle()
+    head.resume("gpu-003")
+    assert nodes_of(cloud) == ["gpu-003"]
+
+
+def test_a_machine_that_does_not_answer_in_time(head: Head, cloud: Cloud) -> None:
+    """It has not got as far as switching itself off, and the next one would not either."""
+    head.resume("gpu-003")
+    [id_] = [id_ for id_, name in cloud.instances().items() if name == "gpu-003"]
+    head.slurm("gpu-003", state="DOWN+CLOUD+POWERED_DOWN", reason="ResumeTimeout reached", by="slurm")
+    head.watch()
+    head.resume("gpu-003")
+    assert nodes_of(cloud) == []
+    assert f"on-demand started {id_}, which could not become gpu-003: its console" in head.returned()["gpu-003"]
 
 
 def test_an_end_that_aws_does_not_take(head: Head, cloud: Cloud) -> None:

@@ -118,7 +118,8 @@ class Machine:
 def members(cluster: str, region: str) -> Roster:
     """The nodes that run and have joined; what was started just now is not among them."""
     joined = [each for each in machines(Api(region), cluster) if each.joined]
-    found = {each.node: each for each in sorted(joined, key=_age, reverse=True)}
+    # of a name that an elastic machine has, too, the group's is the node: it got it when it was to run always
+    found = {each.node: each for each in sorted(joined, key=lambda each: (not each.in_group, _age(each)), reverse=True)}
     identity = _identity_file(cluster, region) if found else ""
     return Roster(
         cluster=cluster,
@@ -275,11 +276,22 @@ def _is_late(error: AwsError | UnansweredError) -> bool:
     return bool(_LATE.search(f"{error.code} {error}"))
 
 
-def dismiss(cluster: str, region: str, names: Iterable[str]) -> None:
-    """Ends nodes that nobody wants any more; their group, which wants fewer by now, starts none for them."""
-    leaving = set(names)
-    api = Api(region)
-    end(api, [each for each in machines(api, cluster) if each.node in leaving])
+def misplaced(cluster: str, region: str, always: Mapping[str, Sequence[str]]) -> list[str]:
+    """Nodes whose machine has to go: those that always ran and need not, and elastic ones that are to run always."""
+    return sorted({each.node for each in _misplaced(Api(region), cluster, always)})
+
+
+def dismiss(cluster: str, region: str, always: Mapping[str, Sequence[str]], names: Iterable[str]) -> None:
+    """Ends their machines that have to go; their group, which wants fewer by now, starts none for them."""
+    leaving, api = set(names), Api(region)
+    with _later():  # one that died a moment ago
+        end(api, [each for each in _misplaced(api, cluster, always) if each.node in leaving])
+
+
+def _misplaced(api: Api, cluster: str, always: Mapping[str, Sequence[str]]) -> list[Machine]:
+    """Of the groups that are wanted. An elastic one that nobody wants ends when Slurm has forgotten it."""
+    there = [each for each in machines(api, cluster) if each.node and each.state in _THERE and each.group in always]
+    return [each for each in there if each.elastic == (each.node in always[each.group])]
 
 
 def end_elastic(cluster: str, region: str, group: str) -> list[str]:
@@ -303,8 +315,11 @@ def machines(api: Api, cluster: str) -> list[Machine]:
 
 
 def end(api: Api, gone: Sequence[Machine]) -> None:
-    """Whether another one starts for it, its group knows, by how many it wants."""
-    for each in gone:
+    """Whether another one starts for it, its group knows, by how many it wants. Elastic ones have none."""
+    if alone := [each for each in gone if each.elastic]:
+        what = f"cannot end {', '.join(sorted(each.node or each.id for each in alone))}"
+        api.need(what, "ec2:TerminateInstances", InstanceIds=[each.id for each in alone])
+    for each in (each for each in gone if not each.elastic):
         what, action = f"cannot end {each.node or each.id} of {each.group}", "TerminateInstanceInAutoScalingGroup"
         api.need(what, f"autoscaling:{action}", InstanceId=each.id, ShouldDecrementDesiredCapacity=False)
 
@@ -351,13 +366,13 @@ def batched(all_: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def _unnamed(machines_: Sequence[Machine], wanted: Sequence[str]) -> Iterator[tuple[Machine, str]]:
-    """Whoever joins, and its name: in the order in which they started, and of the names."""
+    """Whoever joins, and its name: in the order in which they started, and of the names. Elastic ones hold none."""
     holder: dict[str, Machine] = {}
     joining = []
-    for each in machines_:
+    for each in (each for each in machines_ if each.in_group):
         if each.node and each.node not in holder:
             holder[each.node] = each
-        elif each.in_group:
+        else:
             joining.append(each)
     yield from zip(joining, (name for name in wanted if name not in holder), strict=False)
 

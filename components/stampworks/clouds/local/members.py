@@ -50,5 +50,10 @@ def retag(cluster: str, region: str, wanted: Mapping[str, str], gone: Collection
     """Nobody sends a bill."""
 
 
-def dismiss(cluster: str, region: str, names: Iterable[str]) -> None:
-    """Nodes that nobody wants any more go when their group is made."""
+def misplaced(cluster: str, region: str, always: Mapping[str, Sequence[str]]) -> list[str]:  # noqa: ARG001
+    """None: nodes that nobody wants any more go when their group is made."""
+    return []
+
+
+def dismiss(cluster: str, region: str, always: Mapping[str, Sequence[str]], names: Iterable[str]) -> None:
+    """Nobody is left who could go."""

@@ -92,9 +92,14 @@ def _drain_those_who_leave(call: Call) -> None:
         return
     if "slurm_controller" not in json.loads(call.inputs["inventory"])["all"]["children"]:
         return  # Kubernetes forgets nobody because of a playbook: who leaves has been vacated
-    now, before = _roster(call.inputs), _roster(call.old_inputs)
-    staying = {member.name for member in now.members}
-    leaving = [member.name for member in before.members if member.name not in staying]
-    if leaving:
-        reasons = dict.fromkeys(leaving, LEAVES)
-        operations.vacate(operations.SlurmService(now), reasons, call.inputs["drainTimeoutMinutes"], call.progress)
+    staying = _scheduled(call.inputs)
+    if reasons := {name: LEAVES for name in _scheduled(call.old_inputs) if name not in staying}:
+        service, timeout = operations.SlurmService(_roster(call.inputs)), call.inputs["drainTimeoutMinutes"]
+        operations.vacate_for_good(service, reasons, timeout, call.progress)
+
+
+def _scheduled(inputs: Mapping[str, Any]) -> list[str]:
+    """The members, and who starts with the work: its machine is in no roster, and its jobs run all the same."""
+    told = json.loads(inputs["inventory"])["all"]["vars"].get("power_settings", {"pools": {}})
+    elastic = [name for pool in told["pools"].values() for name in pool["nodes"]]
+    return list(dict.fromkeys([*(member.name for member in _roster(inputs).members), *elastic]))

@@ -46,7 +46,8 @@ class Roster(Handler):
         given = call.inputs
         where = (given["cloud"], given["cluster"], given["region"])
         timeout = given["drainTimeoutMinutes"]
-        now = await call.thread(operations.gather, *where, wanted(given), timeout, call.progress)
+        known = wanted(given), wanted(call.old_inputs)
+        now = await call.thread(operations.gather, *where, *known, timeout, call.progress)
         tags, before = given.get("tags", {}), call.old_inputs.get("tags", {})
         if tags or before:
             await call.thread(operations.retag, *where, tags, before.keys() - tags.keys())

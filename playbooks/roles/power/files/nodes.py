@@ -10,9 +10,10 @@ LIMIT_S = 60
 REASON_BYTES_MAX = 250
 """Slurm cuts off what is longer than a column of its database."""
 OFF = {"power_down", "powering_down", "powered_down"}
-STARTING = "powering_up"
-WANTED = {"power_up", STARTING}
+WANTED = {"power_up", "powering_up"}
 ROW = re.compile(r"^NodeName=(?P<name>\S+) .*?\bNodeAddr=(?P<address>\S+) .*?\bState=(?P<state>\S+) ")
+LATE = "ResumeTimeout"
+"""How Slurm's reason begins for a machine that has not answered in time."""
 REASON = re.compile(r" Reason=(?P<reason>.*) \[(?P<by>[^@\[\]]+)@[^@\[\]]+\]")
 
 
@@ -27,19 +28,24 @@ class Node:
     """Who gave the reason: slurm is the daemon, or these programs."""
 
     @property
+    def cloud(self) -> bool:
+        """Whether it starts with the work; one that always runs is nobody's to end here."""
+        return "cloud" in self.flags
+
+    @property
     def off(self) -> bool:
         """Whether Slurm has it without a machine; one that it wants again is not."""
         return bool(self.flags & OFF) and not self.flags & WANTED
 
     @property
-    def starting(self) -> bool:
-        """Whether Slurm has called for its machine, and it has not answered yet."""
-        return STARTING in self.flags
-
-    @property
     def lost(self) -> bool:
         """Whether it takes no jobs because it does not answer, and not because a person said so."""
         return "down" in self.flags and self.by == "slurm"
+
+    @property
+    def late(self) -> bool:
+        """Whether it is lost because its machine did not become it in time."""
+        return self.lost and self.reason.startswith(LATE)
 
 
 def names_of(hostlist: str) -> list[str]:
