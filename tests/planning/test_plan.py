@@ -98,11 +98,12 @@ def test_leaves_have_spines_of_their_own_where_that_is_declared(plan_of: Any) ->
     assert "in runs of 2, each under a spine of its own" in reasons(plan)["fabric.spines"]
 
 
-def test_one_spine_is_no_level_and_needs_no_core(plan_of: Any) -> None:
-    """As without a word."""
+def test_one_spine_needs_no_core_and_is_a_level(plan_of: Any) -> None:
+    """For growth gives the fabric no other levels: what a Kubernetes has of them would be made anew."""
     plan = plan_of(pools=[SMALL], fabric={"leaf_nodes": 1, "spine_leaves": 4})
-    assert {(trunk.to, rail.core_trunks) for rail in plan.fabric.rails for trunk in rail.trunks} == {("spine", ())}
-    assert topology.of_plan(plan).levels == ("leaf",)
+    assert {(trunk.to, rail.core_trunks) for rail in plan.fabric.rails for trunk in rail.trunks} == {("spine1-1", ())}
+    assert topology.of_plan(plan).levels == ("spine", "leaf")
+    assert topology.of_plan(plan_of(pools=[SMALL], fabric={"leaf_nodes": 1})).levels == ("leaf",)
 
 
 def test_a_cluster_without_rails_has_no_fabric_and_a_flat_topology(plan_of: Any) -> None:

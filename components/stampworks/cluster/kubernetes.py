@@ -141,8 +141,7 @@ def _objects(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[tuple[
     for manifest in kubernetes.objects(plan):
         kind, metadata = manifest["kind"], manifest["metadata"]
         within = metadata.get("namespace", "")
-        named = {"Namespace": within, "Topology": manifest.get("spec", {}).get("topologyName", "")}
-        after = pulumi.ResourceOptions(depends_on=[made[one] for one in named.items() if one[1]])
+        after = pulumi.ResourceOptions(depends_on=[made[one] for one in kubernetes.refers_to(manifest)])
         if kind == "LocalQueue":  # Kueue lets nobody change it, of which Pulumi's plugin knows nothing
             after.replace_on_changes, after.delete_before_replace = ["spec.clusterQueue"], True
         # Names are part of every stack's state: a change here makes the object anew, unless it carries an alias.

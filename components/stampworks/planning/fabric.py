@@ -38,7 +38,8 @@ def build(declaration: Declaration, layout: Layout, choices: Choices, notes: Not
     of_leaf = {node.leaf: uplinks.get(group.name) for group in layout.groups for node in group.nodes}
     narrowed = Fraction(leaf_nodes, declared.oversubscription)
     leaves_of_spines = {pool: leaves for pool, (_, leaves) in trees.items()} | _declared_spines(declaration, notes)
-    spines = _spines(layout, leaves_of_spines, leaf_nodes)
+    # one that was declared is a level even alone: else growth would give the fabric other levels
+    spines = _spines(layout, leaves_of_spines, leaf_nodes, least=1 if declared.spine_leaves else 2)
     rails = tuple(
         Rail(
             index=index,
@@ -114,13 +115,15 @@ def _size(tree: FatTree) -> str:
     )
 
 
-def _spines(layout: Layout, leaves_of_spines: Mapping[str, int], leaf_nodes: int) -> tuple[Domain, ...] | None:
+def _spines(
+    layout: Layout, leaves_of_spines: Mapping[str, int], leaf_nodes: int, *, least: int
+) -> tuple[Domain, ...] | None:
     """Each pool has spines of its own where there are cores above them, so that growth moves no other pool."""
     if not any(leaves_of_spines.values()):
         return None
     nodes = {pool: leaves * leaf_nodes for pool, leaves in leaves_of_spines.items()}
     domains = _runs(layout, "spine", nodes)
-    return domains if len(domains) > 1 else None
+    return domains if len(domains) >= least else None
 
 
 def _declared_spines(declaration: Declaration, notes: Notes) -> dict[str, int]:

@@ -68,6 +68,15 @@ def queues(plan: Plan) -> dict[str, dict[str, str]]:
     return found
 
 
+def refers_to(manifest: Manifest) -> list[tuple[str, str]]:
+    """What it names of what is in no namespace, by kind and name: Kueue holds a flavor that a quota names, and a
+    topology that a flavor names."""
+    spec = manifest.get("spec", {})
+    named = [("Namespace", manifest["metadata"].get("namespace")), ("Topology", spec.get("topologyName"))]
+    named += [("ResourceFlavor", each["name"]) for group in spec.get("resourceGroups", ()) for each in group["flavors"]]
+    return [(kind, name) for kind, name in named if name]
+
+
 def flavors(plan: Plan) -> dict[str, str]:
     """What the nodes of each pool are called where quotas are counted."""
     return _flavors(_hardware(plan))
