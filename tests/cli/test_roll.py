@@ -23,10 +23,10 @@ class Renewal:
     def outdated(self, _plan: Any, _content: str) -> dict[str, str]:
         return self.late
 
-    def condemn(self, _cluster: str, names: Collection[str], why: str) -> None:
+    def condemn(self, _cluster: str, names: Collection[str], why: str, machine: bool) -> None:
         for name in names:
             self.late.pop(name, None)
-            self.late |= {name: why} if why else {}
+            self.late |= {name: f"{'machine: ' if machine else ''}{why}"} if why else {}
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +51,12 @@ def test_nodes_are_named_and_forgiven(capsys: pytest.CaptureFixture[str]) -> Non
     assert json.loads(capsys.readouterr().out) == {"outdated": {"gpu-001": "alice says: new fans"}}
     assert main(["roll", "gpu-001", "--cancel"]) == exits.FINE
     assert capsys.readouterr().out == "the next up makes no node anew\n"
+
+
+def test_another_machine_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """For what no new disk mends."""
+    assert main(["roll", "gpu-001", "--machine", "--reason", "a dead GPU"]) == exits.FINE
+    assert capsys.readouterr().out.startswith("gpu-001: machine: alice says: a dead GPU\n")
 
 
 def test_a_node_that_is_not_there(cloud: Renewal, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from stampworks import planning
 from stampworks.configuration import PlaybookFailed
 from stampworks.configuration.run import Failure, Recap
 from stampworks.declaration import load_value
-from stampworks.operations import Order, RollStoppedError, condemn, roll
+from stampworks.operations import Order, RollStoppedError, condemn, gathering, roll
 from stampworks.operations.errors import InputError
 from stampworks.operations.roll import next_wave
 from stampworks.plan import Plan, Roster
@@ -80,6 +81,9 @@ def test_one_node_may_always_be_out() -> None:
 class Cloud:
     """Stands in for a cloud's module `renewal`: knows who is outdated, and notes in which order what is done."""
 
+    class Failure(Exception):  # noqa: N818  (as clouds call theirs)
+        """What such a module may end with."""
+
     def __init__(self, late: dict[str, str], happened: list[str]) -> None:
         self.late, self.happened = late, happened
 
@@ -91,7 +95,7 @@ class Cloud:
         for name in names:
             self.late.pop(name, None)
 
-    def condemn(self, _cluster: str, names: Collection[str], why: str) -> None:
+    def condemn(self, _cluster: str, names: Collection[str], why: str, _machine: bool = False) -> None:
         for name in names:
             self.late.pop(name, None)
         self.late |= dict.fromkeys(names, why) if why else {}
@@ -103,6 +107,8 @@ class World:
     def __init__(self, cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
         self.cluster, self.happened = cluster, list[str]()
         self.cloud = Cloud({"gpu-001": "old", "gpu-002": "old"}, self.happened)
+        self.joins: list[Callable[[], None]] = []
+        """What happens each time that somebody looks whether all are there."""
         self.verdicts: dict[str, NodeVerdict] = {}
         self.kept: list[Certificate] = []
         self.without: list[list[str]] = []
@@ -110,6 +116,9 @@ class World:
         monkeypatch.setattr(module, "renewal", lambda _: self.cloud)
         monkeypatch.setattr(module, "members", lambda *_: cluster.roster)
         monkeypatch.setattr(module, "qualify", self.qualify)
+        answers = {"join": self.join, "refusals": lambda *_: (), "PATIENCE_S": 0.1, "POLL_S": 0.01}
+        monkeypatch.setattr(gathering, "cloud", lambda _: SimpleNamespace(**answers))
+        monkeypatch.setattr(gathering, "members", lambda *_: cluster.roster)
 
     def qualify(self, subject: Any, _: Roster, level: str, __: Any, names: Collection[str], **more: Any) -> Any:
         self.happened.append(f"prove {','.join(names)}")
@@ -123,6 +132,10 @@ class World:
         nodes = [self.verdicts.get(name) or verdict(name, "pass") for name in names]
         terms = proven_digest(subject, more["programs"])
         return dataclasses.replace(EMPTY, cluster=subject.cluster, proven=terms, nodes=tuple(nodes))
+
+    def join(self, *_: object) -> None:
+        if self.joins:
+            self.joins.pop(0)()
 
     def cluster_update(self, name: str, state: str) -> None:
         items = [
@@ -220,7 +233,7 @@ def test_a_node_that_fails_stops_it(world: World) -> None:
         "  gpu-001 (fail): rail1 is slow\n"
         "  as before: gpu-002\n"
         "  hint: repair what is named and run pulumi up, which proves gpu-001 again and goes on; for another new disk: "
-        "stampworks roll gpu-001; to go back, undo the change and run pulumi up"
+        "stampworks roll gpu-001 (--machine: another machine); to go back, undo the change and run pulumi up"
     )
     assert "renew gpu-002" not in world.happened
     assert [each.verdict for each in world.kept[-1].nodes] == ["fail"]
@@ -343,9 +356,73 @@ def test_a_pool_that_is_taken_out_lets_its_jobs_end(world: World) -> None:
 def test_all_have_to_be_there_before_anything_is_done(world: World) -> None:
     """What is configured must not depend on who has just died."""
     world.cluster.roster = world.cluster.without("gpu-002")
-    with pytest.raises(RollStoppedError, match=r"not all nodes are up\n  gpu: 1 of 2 members"):
+    del world.cloud.late["gpu-002"]
+    with pytest.raises(RollStoppedError) as caught:
         world.roll(the_plan(2))
+    assert str(caught.value) == (
+        "the roll has stopped: gpu: 1 of 2 members after 0 s\n"
+        "  as before: gpu-001\n"
+        "  hint: pulumi up starts what is dead; to go back, undo the change and run pulumi up"
+    )
     assert world.happened == []
+
+
+@pytest.mark.parametrize("late", ["head", "gpu-002"])
+def test_who_comes_late_is_waited_for(world: World, late: str) -> None:
+    """A head that the same `up` has replaced, or a pool that grows: the scheduler may not even be there to be asked."""
+    whole, world.cluster.roster = world.cluster.roster, world.cluster.without(late)
+    world.cloud.late = {"gpu-001": "old"}
+    world.joins = [lambda: None, lambda: setattr(world.cluster, "roster", whole)]
+    assert world.roll(the_plan(2)) == {"gpu-001": "pass"}
+    assert world.happened[:2] == ["play head", "renew gpu-001"]
+
+
+def test_who_was_there_and_dies_in_the_meantime_stops_it(world: World) -> None:
+    """However late it dies."""
+    world.cloud.late = {"gpu-001": "old"}
+    world.joins = [lambda: setattr(world.cluster, "roster", world.cluster.without("gpu-002"))]
+    with pytest.raises(RollStoppedError, match="gpu: 1 of 2 members after"):
+        world.roll(the_plan(2))
+
+
+def test_a_node_that_never_came_back_is_made_anew_first(world: World) -> None:
+    """Nobody waits for it before, and then it is in what the head is told. It is proven before others are begun."""
+    whole, world.cluster.roster = world.cluster.roster, world.cluster.without("gpu-002")
+    world.cluster.nodes(node("gpu-001"), node("gpu-002", "DOWN", "DRAIN", reason=written(UNPROVEN)))
+    renew = world.cloud.renew
+
+    def back(*of: Any) -> None:
+        renew(*of)
+        world.cluster.roster = whole
+
+    world.cloud.renew = back  # type: ignore[assignment, method-assign]
+    assert world.roll(the_plan(2)) == {"gpu-001": "pass", "gpu-002": "pass"}
+    assert [line for line in world.happened if line != "renew "] == [
+        *("renew gpu-002", "play head", "play gpu-002", "prove gpu-002"),
+        *("renew gpu-001", "play gpu-001", "prove gpu-001"),
+    ]
+
+
+def test_a_cloud_that_cannot_make_one_anew_stops_it(world: World) -> None:
+    """With what was done, who is as before, and how to go back: who was begun is neither."""
+
+    def fail(_plan: Plan, _content: str, names: Collection[str], _progress: Any) -> None:
+        if "gpu-002" in names:
+            raise Cloud.Failure("the cloud: gpu-002 got no new disk\n  hint: look there")
+
+    world.cloud.renew = fail  # type: ignore[method-assign]
+    world.cloud.late["gpu-003"] = "old"
+    third = dataclasses.replace(world.cluster.roster.members[2], name="gpu-003")
+    world.cluster.roster = dataclasses.replace(world.cluster.roster, members=(*world.cluster.roster.members, third))
+    world.cluster.nodes(*map(node, NAMES[:3]))
+    with pytest.raises(RollStoppedError) as caught:
+        world.roll(the_plan(3))
+    assert str(caught.value) == (
+        "the roll has stopped: the cloud: gpu-002 got no new disk\n"
+        "  made anew: gpu-001\n"
+        "  as before: gpu-003\n"
+        "  hint: look there; to go back, undo the change and run pulumi up"
+    )
 
 
 def test_a_person_keeps_a_node_through_its_new_disk(world: World) -> None:
@@ -405,11 +482,12 @@ def test_jobs_that_do_not_end_stop_it(world: World) -> None:
 
 
 def test_a_person_can_name_nodes(world: World) -> None:
-    """Those that there are, the head among them."""
-    condemn(the_plan(2), world.cluster.roster, ["head", "gpu-001"], "alice says: fans")
+    """Those that there are, the head among them, whether or not the scheduler has heard of them."""
+    world.cluster.nodes()
+    condemn(the_plan(2), ["head", "gpu-001"], "alice says: fans")
     assert world.cloud.late["head"] == "alice says: fans"
     with pytest.raises(InputError, match="no node is called 'gpu-009'"):
-        condemn(the_plan(2), world.cluster.roster, ["gpu-009"], "alice says: fans")
+        condemn(the_plan(2), ["gpu-009"], "alice says: fans")
 
 
 def test_what_is_proven_is_the_plan() -> None:

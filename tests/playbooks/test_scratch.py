@@ -214,7 +214,7 @@ def test_a_machine_that_lacks_a_disk_is_named(node: Node) -> None:
         node.work(disks=3)
     assert str(caught.value) == (
         f"/scratch: the machine has 3 disks {MODEL!r}, and this node shows 2: put another machine in its place "
-        "(stampworks roll)"
+        "(stampworks roll --machine)"
     )
 
 

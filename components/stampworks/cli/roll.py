@@ -19,6 +19,7 @@ def add_verbs(verbs: Any) -> None:
     why = roll.add_mutually_exclusive_group(required=True)
     why.add_argument("--reason", metavar="TEXT", help="why, in a few words; everybody sees it")
     why.add_argument("--cancel", action="store_true", help="let them stay as they are after all")
+    roll.add_argument("--machine", action="store_true", help="on another machine, where a cloud would keep theirs")
     roll.add_argument("--json", action="store_true", help="print what the next `up` makes anew as JSON")
     roll.set_defaults(call=roll_nodes)
 
@@ -32,8 +33,8 @@ def roll_nodes(arguments: argparse.Namespace) -> int:
     if not arguments.cancel:
         said = operations.said_by(login(), arguments.reason)
         why = f"{said.who} says: {said.text}"
-    plan, roster = stacks.cluster_of(arguments.stack)
-    operations.condemn(plan, roster, arguments.nodes, why)
+    plan, _ = stacks.cluster_of(arguments.stack)
+    operations.condemn(plan, arguments.nodes, why, arguments.machine)
     found = operations.outdated(plan, configuration.install_digest())
     print(json.dumps({"outdated": dict(found)}, indent=2) if arguments.json else _words(found, arguments.stack))
     return exits.FINE

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stampworks.operations.drain import LEAVES, REPLACED
 from stampworks.operations.errors import OperationError
 from stampworks.operations.members import cloud, members, too_few, waiting
 from stampworks.operations.service import SlurmService, vacate_for_good
-from stampworks.plan import Group, Member, Refusal, Roster
+from stampworks.plan import Group, Refusal, Roster
 
 _STARTS = "pulumi up starts what is dead"
 _LOOKS = 2
@@ -55,12 +55,7 @@ def gather(
     progress: Callable[[str], None],
 ) -> Roster:
     """Those that always run, once all of them are there. Whose machine has to go leaves first, when its jobs are
-    through: who does not always run any more, and who started with the work before and is to run always.
-
-    What keeps the cloud from starting the others is told; where waiting does not change that, nobody waits.
-    """
-    patience_s, poll_s = float(cloud(of).PATIENCE_S), float(cloud(of).POLL_S)
-    asked: dict[str, Refusal] = {}
+    through: who does not always run any more, and who started with the work before and is to run always."""
     elastic = {name for each in before for name in each.elastic}
     becoming = [name for each in all_ for name in each.always if name in elastic]
 
@@ -68,15 +63,36 @@ def gather(
         _let_go(members(of, cluster, region), all_, becoming, drain_timeout_minutes, progress)
 
     let_go()
+    return complete(of, cluster, region, all_, progress, again=let_go)
+
+
+def complete(
+    of: str,
+    cluster: str,
+    region: str,
+    all_: Sequence[Wanted],
+    progress: Callable[[str], None],
+    *,
+    but: Collection[str] = (),
+    again: Callable[[], None] = lambda: None,
+) -> Roster:
+    """Those that always run, once all of them are there; nobody waits for those that are named here. `again` is done
+    before each further look.
+
+    What keeps the cloud from starting the others is told; where waiting does not change that, nobody waits.
+    """
+    patience_s, poll_s = float(cloud(of).PATIENCE_S), float(cloud(of).POLL_S)
+    asked: dict[str, Refusal] = {}
     deadline = time.monotonic() + patience_s
     while True:
         join(of, cluster, region, all_)
         now = members(of, cluster, region)
-        short = missing(all_, now.members)
+        there = {*but, *(member.name for member in now.members)}
+        short = missing(all_, there)
         if not short:
             always = {name for each in all_ for name in each.always}
             return replace(now, members=tuple(each for each in now.members if each.name in always))
-        refused = cloud(of).refusals(cluster, region, [each.group for each in all_ if missing([each], now.members)])
+        refused = cloud(of).refusals(cluster, region, [each.group for each in all_ if missing([each], there)])
         # what the first attempt ended with may have been mended since, or would be in a moment: another one shows it
         if lasting := [each for each in refused if each.lasting and asked.setdefault(each.group, each) != each]:
             raise too_few(f"{short}, and waiting does not help", lasting)
@@ -84,7 +100,7 @@ def gather(
             raise too_few(f"{short} after {patience_s:.0f} s", refused, _STARTS)
         progress(waiting(short, refused))
         time.sleep(poll_s)
-        let_go()
+        again()
 
 
 def end_elastic(of: str, cluster: str, region: str, group: str, progress: Callable[[str], None]) -> None:
@@ -104,9 +120,9 @@ def end_elastic(of: str, cluster: str, region: str, group: str, progress: Callab
             time.sleep(float(cloud(of).POLL_S))
 
 
-def missing(all_: Iterable[Wanted], there: Iterable[Member]) -> str:
+def missing(all_: Iterable[Wanted], there: Iterable[str]) -> str:
     """Which groups are not complete, in words; empty when all are."""
-    names = {member.name for member in there}
+    names = {*there}
     found = [(each, len(names.intersection(each.always))) for each in all_]
     return ", ".join(
         f"{each.group}: {count} of {each.count} members" for each, count in found if count < len(each.always)

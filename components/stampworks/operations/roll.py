@@ -16,8 +16,8 @@ from typing import Any
 from stampworks import configuration, qualification
 from stampworks.names import fold
 from stampworks.operations.drain import LEAVES, RENEWED
-from stampworks.operations.errors import OperationError
-from stampworks.operations.gathering import join, wanted
+from stampworks.operations.errors import InputError, OperationError, nearest
+from stampworks.operations.gathering import complete, wanted
 from stampworks.operations.ground import Standing
 from stampworks.operations.members import members, renewal
 from stampworks.operations.qualify import qualify
@@ -34,6 +34,7 @@ Keep = Callable[[Certificate], None]
 """Is given what was measured so far, wave by wave: it outlives whatever comes after."""
 
 
+_BACK = "to go back, undo the change and run pulumi up"
 _ANSWER_S = 120.0
 """A scheduler that has just started takes its nodes for silent. Those that still are by then are out of service."""
 
@@ -97,11 +98,14 @@ def outdated(plan: Plan, content: str) -> Mapping[str, str]:
     return found
 
 
-def condemn(plan: Plan, roster: Roster, names: Sequence[str], why: str) -> None:
-    """Has the next roll make these nodes anew, whatever they were made from; without a reason, no longer."""
-    idle = {node.name for group in plan.stamped if group not in plan.pools for node in group.nodes}
-    service_of(plan, roster).check(plan, [name for name in names if name not in idle])
-    renewal(plan.cloud).condemn(plan, names, why)
+def condemn(plan: Plan, names: Sequence[str], why: str, machine: bool = False) -> None:
+    """Has the next roll make these nodes anew, whatever they were made from, or put another machine in the place of
+    each; without a reason, no longer. The scheduler may not know them yet: one that is broken never gets that far."""
+    nodes = {node.name for group in plan.stamped for node in group.nodes}
+    for name in names:
+        if name not in nodes:
+            raise InputError(f"no node is called {name!r} in cluster {plan.name}", nearest(name, nodes))
+    renewal(plan.cloud).condemn(plan, names, why, machine)
 
 
 def instructions(order: Order, roster: Roster, checks: Mapping[str, str], attached: Attached) -> dict[str, Any]:
@@ -125,20 +129,22 @@ def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Pl
     work.begun = _begun(work, known)
     if not work.pending and not work.begun:
         return
-    join(plan.cloud, plan.name, plan.region, map(wanted, plan.stamped))
-    _expect_all(work)
     if earlier and earlier.proven == _terms(order):
         work.proven = {each.name: each for each in same}
-    if known:
-        work.strangers = frozenset({node.name for pool in plan.pools for node in pool.nodes} - set(known))
-        leaving = [member.name for member in before.members if member.name not in instances]
-        limit = plan.scheduler.drain_timeout_minutes
-        vacate(service_of(plan, before), dict.fromkeys(leaving, LEAVES), limit, progress)
-    if plan.controller in plan.stamped:
-        _make_head_anew(work)
-    _make_logins_anew(work)
-    while wave := _next_wave(work):
-        _make_anew(work, wave)
+    try:
+        _await_all(work)
+        _tell_apart(work, before, known)
+        if plan.controller in plan.stamped:
+            _make_head_anew(work)
+        _make_logins_anew(work)
+        while wave := _next_wave(work):
+            _make_anew(work, wave)
+    except RollStoppedError:
+        raise
+    except (OperationError, configuration.PlaybookFailed, renewal(plan.cloud).Failure) as error:
+        what, _, hint = str(error).partition("\n  hint: ")
+        hint = f"{hint or 'repair what is named and run pulumi up, which goes on'}; {_BACK}"
+        raise _stopped(work, what, [], hint) from error
 
 
 def _terms(order: Order) -> str:
@@ -152,15 +158,36 @@ def _known(service: Service) -> dict[str, Standing]:
     return {}
 
 
-def _expect_all(work: _Work) -> None:
-    there = [member.group for member in work.seen.values()]
-    short = [
-        f"{group.name}: {there.count(group.name)} of {group.count_min} members"
-        for group in work.plan.stamped
-        if there.count(group.name) < group.count_min
-    ]
-    if short:
-        raise _stopped(work, "not all nodes are up", short, "pulumi up starts what is dead, and goes on")
+def _await_all(work: _Work) -> None:
+    """What is configured must not depend on who is away: a head that the same `up` has replaced, nodes that grow.
+
+    Who is to be made anew and is away, for it has not come back from its last disk, is so at once: no job runs there.
+    """
+    plan = work.plan
+    all_ = [wanted(group) for group in plan.stamped]
+    now = complete(plan.cloud, plan.name, plan.region, all_, work.progress, but=work.pending)
+    away = sorted(set(work.pending) - {member.name for member in now.members})
+    if away:
+        work.progress(f"making {fold(away)} anew: {work.pending[away[0]]}")
+        _renew(work, away)
+        work.begun += [node.name for pool in plan.pools for node in pool.nodes if node.name in away]
+
+
+def _tell_apart(work: _Work, before: Roster, known: Mapping[str, Standing]) -> None:
+    """Lets those go whose group is gone, while there is a head that knows them, and tells old members from new ones."""
+    plan, there = work.plan, {member.name for member in before.members}
+    if known:
+        leaving = dict.fromkeys(sorted(there - work.seen.keys()), LEAVES)
+        vacate(service_of(plan, before), leaving, plan.scheduler.drain_timeout_minutes, work.progress)
+    familiar = there.intersection(known) if known else there
+    work.strangers = frozenset({node.name for pool in plan.pools for node in pool.nodes} - familiar)
+
+
+def _renew(work: _Work, names: Sequence[str]) -> None:
+    """Whatever comes of it, they are not as before any more."""
+    for name in names:
+        del work.pending[name]
+    renewal(work.plan.cloud).renew(work.plan, work.order.content, names, work.progress)
 
 
 def _begun(work: _Work, known: Mapping[str, Standing]) -> list[str]:
@@ -182,9 +209,7 @@ def _make_head_anew(work: _Work) -> None:
     heads = [node.name for node in plan.controller.nodes]
     if late := [name for name in heads if name in work.pending]:
         work.progress(f"making {fold(late)} anew: {work.pending[late[0]]}")
-        renewal(plan.cloud).renew(plan, work.order.content, late, work.progress)
-        for name in late:
-            del work.pending[name]
+        _renew(work, late)
     work.play(work.roster(), heads)
     nodes = [node.name for pool in plan.pools for node in pool.nodes if node.name not in work.strangers]
     work.service().await_answers(nodes, _ANSWER_S, work.progress)
@@ -196,8 +221,7 @@ def _make_logins_anew(work: _Work) -> None:
     names = [node.name for group in plan.login for node in group.nodes]
     for name in [each for each in names if each in work.pending]:
         work.progress(f"making {name} anew: {work.pending[name]}")
-        renewal(plan.cloud).renew(plan, work.order.content, [name], work.progress)
-        del work.pending[name]
+        _renew(work, [name])
         work.play(work.roster(), [name])
 
 
@@ -241,22 +265,15 @@ def _make_anew(work: _Work, wave: Sequence[str]) -> None:
     others = len(work.pending) - len(late)
     after = f"; {others} more after this" if others else ""
     work.progress(f"{fold(wave)}: {work.pending.get(wave[0], 'begun earlier')}{after}")
-    try:
-        _carry_out(work, wave, late)
-    except RollStoppedError:
-        raise
-    except (OperationError, configuration.PlaybookFailed) as error:
-        what, _, hint = str(error).partition("\n  hint: ")
-        raise _stopped(work, what, [], hint or "repair what is named and run pulumi up, which goes on") from error
+    _carry_out(work, wave, late)
     work.done += wave
+    work.strangers -= {*wave}
 
 
 def _carry_out(work: _Work, wave: Sequence[str], late: Sequence[str]) -> None:
     plan, cloud = work.plan, renewal(work.plan.cloud)
     ours, others = _vacated(work, wave)
-    cloud.renew(plan, work.order.content, late, work.progress)
-    for name in late:
-        del work.pending[name]
+    _renew(work, late)
     work.begun = []
     roster = work.roster()
     work.play(roster, wave)
@@ -316,7 +333,7 @@ def _not_passed(work: _Work, bad: Sequence[NodeVerdict], wave: Sequence[str]) ->
     names = fold([each.name for each in bad])
     work.done += [name for name in wave if name not in {each.name for each in bad}]
     hint = f"repair what is named and run pulumi up, which proves {names} again and goes on; for another new disk: "
-    hint += f"stampworks roll {' '.join(each.name for each in bad)}; to go back, undo the change and run pulumi up"
+    hint += f"stampworks roll {' '.join(each.name for each in bad)} (--machine: another machine); {_BACK}"
     return _stopped(work, f"{names} did not pass after the new disk and takes no jobs", lines, hint)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from stampworks.operations import kubernetes_nodes, slurm
-from stampworks.operations.drain import AS_BEFORE, check_nodes, give_back_own, held, hold, requeue, wait_until_free
+from stampworks.operations.drain import AS_BEFORE, give_back_own, held, hold, requeue, wait_until_free
 from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import Standing
 from stampworks.operations.kubernetes import Server
@@ -23,9 +23,6 @@ Progress = Callable[[str], None]
 class Service(Protocol):
     def look(self) -> dict[str, Standing]:
         """All nodes that the scheduler knows."""
-
-    def check(self, plan: Plan, names: Sequence[str]) -> None:
-        """Refuses what is no node that runs jobs."""
 
     def held(self, names: Sequence[str]) -> dict[str, DrainReason | None]:
         """Those of these nodes that the scheduler knows, each with who keeps jobs from it."""
@@ -105,9 +102,6 @@ class SlurmService:
         busy = busy_nodes(found.jobs)
         return {name: standing(node, busy.get(name, "")) for name, node in found.nodes.items()}
 
-    def check(self, plan: Plan, names: Sequence[str]) -> None:
-        check_nodes(plan, self._roster, names, slurm.nodes(self._roster))
-
     def held(self, names: Sequence[str]) -> dict[str, DrainReason | None]:
         return held(self._roster, names)
 
@@ -139,9 +133,6 @@ class KubernetesService:
     def look(self) -> dict[str, Standing]:
         nodes, busy = self._server.nodes(), kubernetes_nodes.runs(self._server)
         return {name: kubernetes_nodes.standing(node, busy.get(name, ())) for name, node in nodes.items()}
-
-    def check(self, plan: Plan, names: Sequence[str]) -> None:
-        kubernetes_nodes.check(plan, names, self._server.nodes())
 
     def held(self, names: Sequence[str]) -> dict[str, DrainReason | None]:
         known = self._server.nodes()

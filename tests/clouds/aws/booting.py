@@ -10,7 +10,10 @@ from moto.ec2.responses import EC2Response
 
 CONSOLES: dict[str, str] = {}
 """What the console of each instance shows; of one that is not here, nothing yet."""
-SERIAL = [0]
+TASKS: list[dict[str, Any]] = []
+"""The work on new disks, as AWS shows it."""
+REFUSED, BROKEN = set[str](), set[str]()
+"""Images of which AWS makes no disk, and whose disks do not boot."""
 
 
 def key(number: int) -> str:
@@ -33,17 +36,32 @@ def _get_console_output(self: EC2Response) -> ActionResult:
 
 def _create_replace_root_volume_task(self: EC2Response) -> ActionResult:
     instance: Any = self.ec2_backend.get_instance(self._get_param("InstanceId"))
-    SERIAL[0] += 1
-    volume = self.ec2_backend.create_volume(size=8, zone_name=instance.placement)
-    instance.block_device_mapping[instance.root_device_name].volume_id = volume.id
-    instance.image_id = self._get_param("ImageId")
+    image, made = self._get_param("ImageId"), self._get_param("ImageId") not in REFUSED
     task = {
-        "ReplaceRootVolumeTaskId": f"replacevol-{SERIAL[0]:017x}",
+        "ReplaceRootVolumeTaskId": f"replacevol-{len(TASKS) + 1:017x}",
         "InstanceId": instance.id,
-        "TaskState": "pending",
+        "ImageId": image,
+        "TaskState": "succeeded" if made else "failed",
     }
-    return ActionResult({"ReplaceRootVolumeTask": task})
+    if made:
+        volume = self.ec2_backend.create_volume(size=8, zone_name=instance.placement)
+        instance.block_device_mapping[instance.root_device_name].volume_id = volume.id
+        instance.image_id = image
+    TASKS.append(task)
+    return ActionResult({"ReplaceRootVolumeTask": {**task, "TaskState": "pending"}})
+
+
+def _describe_replace_root_volume_tasks(self: EC2Response) -> ActionResult:
+    ids = [each for one in self._get_param("Filters", []) for each in one["Values"]]
+    return ActionResult({"ReplaceRootVolumeTasks": [each for each in TASKS if each["InstanceId"] in ids]})
+
+
+def nothing_has_booted() -> None:
+    """As before the first machine."""
+    for each in (CONSOLES, TASKS, REFUSED, BROKEN):
+        each.clear()
 
 
 EC2Response.get_console_output = _get_console_output  # type: ignore[method-assign, assignment]
 EC2Response.create_replace_root_volume_task = _create_replace_root_volume_task  # type: ignore[attr-defined]
+EC2Response.describe_replace_root_volume_tasks = _describe_replace_root_volume_tasks  # type: ignore[attr-defined]

@@ -255,7 +255,7 @@ def retag(cluster: str, region: str, wanted: Mapping[str, str], gone: Collection
 def _show_keys(api: Api, there: Sequence[Machine]) -> None:
     """Whose console shows a key is a node from now on."""
     booting = [each for each in there if each.state == "running" and not _KEY.fullmatch(each.host_key)]
-    shown = [(each, _shown_key(api, each.id)) for each in booting]
+    shown = [(each, shown_key(api, each.id)) for each in booting]
     booted = [(each, key) for each, key in shown if key and tags.was(key) != each.host_key]
     places = _places(api, [each.id for each, _ in booted])
     for machine, key in booted:
@@ -324,7 +324,7 @@ def end(api: Api, gone: Sequence[Machine]) -> None:
         api.need(what, f"autoscaling:{action}", InstanceId=each.id, ShouldDecrementDesiredCapacity=False)
 
 
-def _shown_key(api: Api, instance: str) -> str:
+def shown_key(api: Api, instance: str) -> str:
     """The host key that a machine's console shows last, which is when its first boot is through; empty until then."""
     answer = api.need(
         f"cannot read the console of {instance}", "ec2:GetConsoleOutput", InstanceId=instance, Latest=True

@@ -1,24 +1,41 @@
 """Nodes of an AWS cluster that run on what is no longer theirs: which they are, and new disks or machines for them.
 
 A machine that is rare is kept: where only what is on its disk is another, it gets a new disk and stays where it is.
-What the machine itself was made from cannot be changed, so that it goes, and its group starts another one.
+What the machine itself was made from cannot be changed, so that it goes, and its group starts another one. The head is
+in no group: whatever it is made from, the engine replaces it for.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from stampworks.clouds.aws import tags
 from stampworks.clouds.aws.errors import LOOK, AwsError
-from stampworks.clouds.aws.members import PATIENCE_S, Machine, end, join, machines, refusals
+from stampworks.clouds.aws.members import (
+    PATIENCE_S,
+    Machine,
+    batched,
+    end,
+    join,
+    machines,
+    refusals,
+    shown_key,
+)
 from stampworks.clouds.aws.session import Api
 from stampworks.plan import Plan
 
+Failure = AwsError
 Progress = Callable[[str], None]
 _POLL_S = 5.0
 _TAG_MAX = 256
 """Characters of a tag's value."""
+_ASKED_AT_ONCE = 50
+_ON_ITS_WAY, _FAILED = ("pending", "in-progress"), ("failed", "failed-detached")
+"""In which states a disk is that is to come (Amazon EC2 API, ReplaceRootVolumeTask). Why one has failed, AWS does not
+say."""
 
 
 def outdated(plan: Plan, content: str) -> dict[str, str]:
@@ -31,33 +48,39 @@ def renew(plan: Plan, content: str, names: Collection[str], progress: Progress) 
     """Gives these nodes what they are to be made from, and waits until they can be logged in to again."""
     api = Api(plan.region)
     known = {each.node: (each, wanted) for each, wanted in _wanted(api, plan, content) if each.node in names}
+    disks: dict[str, _Disk] = {}
     for name in sorted(known):
         machine, wanted = known[name]
-        if machine.template.partition("-")[0] == wanted.partition("-")[0]:
+        if _stays(machine, wanted):
             progress(f"{name}: a new disk for {machine.id}")
-            _new_disk(api, plan, machine, wanted)
+            disks[name] = _Disk(_new_disk(api, plan, machine), wanted)
         else:
             progress(f"{name}: another machine for {machine.id}")
             end(api, [machine])
-    _await(api, plan, {name: known[name][0] for name in sorted(known)}, progress)
+    _await(api, plan, {name: known[name][0] for name in sorted(known)}, disks, progress)
 
 
-def condemn(plan: Plan, names: Collection[str], why: str) -> None:
+def condemn(plan: Plan, names: Collection[str], why: str, machine: bool = False) -> None:
     """Has nodes count as outdated; without a reason, no longer."""
     api = Api(plan.region)
     what = f"cannot write on {', '.join(sorted(names))} that they are to be made anew"
-    if ids := [each.id for each in machines(api, plan.name) if each.node in names]:
-        if why:
-            api.need(what, "ec2:CreateTags", Resources=ids, Tags=[{"Key": tags.CONDEMNED, "Value": why[:_TAG_MAX]}])
-        else:
-            api.need(what, "ec2:DeleteTags", Resources=ids, Tags=[{"Key": tags.CONDEMNED}])
+    found = [each for each in machines(api, plan.name) if each.node in names]
+    if machine and (alone := ", ".join(each.node for each in found if not each.in_group)):
+        hint = "`pulumi stack --show-urns` has the URN of its aws:ec2/instance:Instance: pulumi up --replace URN"
+        raise AwsError(plan.region, what, f"no group starts another machine for {alone}", hint)
+    if not (ids := [each.id for each in found]):
+        return
+    if why:
+        value = f"{tags.MACHINE if machine else ''}{why}"[:_TAG_MAX]
+        api.need(what, "ec2:CreateTags", Resources=ids, Tags=[{"Key": tags.CONDEMNED, "Value": value}])
+    else:
+        api.need(what, "ec2:DeleteTags", Resources=ids, Tags=[{"Key": tags.CONDEMNED}])
 
 
 def _wanted(api: Api, plan: Plan, content: str) -> list[tuple[Machine, str]]:
     """The nodes that always run, and what each should be made from."""
-    groups = (*plan.pools, *plan.login)
-    templates = {group.name: tags.template(group, plan.release, content) for group in groups}
-    static = {node.name for group in groups for node in group.nodes[: group.count_min]}
+    templates = {group.name: tags.template(group, plan.release, content) for group in plan.stamped}
+    static = {node.name for group in plan.stamped for node in group.nodes[: group.count_min]}
     found = machines(api, plan.name)
     return [
         (each, templates[each.group])
@@ -69,40 +92,104 @@ def _wanted(api: Api, plan: Plan, content: str) -> list[tuple[Machine, str]]:
 def _why(machine: Machine, wanted: str) -> str:
     if machine.condemned:
         return machine.condemned
-    if machine.template == wanted:
+    if machine.template == f"{tags.of_machine(machine.template)}-":
+        return "its new disk has not come"
+    if machine.template == wanted or not machine.in_group:
         return ""
-    same = machine.template.partition("-")[0] == wanted.partition("-")[0]
+    same = tags.of_machine(machine.template) == tags.of_machine(wanted)
     return "its disk was made from another image" if same else "its machine was started from another template"
 
 
-def _new_disk(api: Api, plan: Plan, machine: Machine, wanted: str) -> None:
-    """Killed anywhere in here, the next roll begins with this node again, or finds it done."""
+def _stays(machine: Machine, wanted: str) -> bool:
+    """Whether a new disk is enough. No group starts another one for the head."""
+    if not machine.in_group:
+        return True
+    same = tags.of_machine(machine.template) == tags.of_machine(wanted)
+    return same and not machine.condemned.startswith(tags.MACHINE)
+
+
+@dataclass(frozen=True)
+class _Disk:
+    task: str
+    """What AWS calls the work on it."""
+    made_from: str
+
+
+def _new_disk(api: Api, plan: Plan, machine: Machine) -> str:
+    """Asks for it, or goes on with one that is on its way, and gives the task. Killed anywhere in here or before it has
+    come, the next roll begins with this node again: what is on its disk nobody knows until then."""
     image = next(group.launch.image for group in plan.groups if group.name == machine.group and group.launch)
     what, id_ = f"cannot give {machine.node} ({machine.id}) a new disk", machine.id
-    old = {"Key": tags.HOST_KEY, "Value": tags.was(machine.host_key)}
-    token = f"{wanted}-{machine.disk}"
-    api.need(what, "ec2:CreateTags", Resources=[id_], Tags=[old])
-    disk = {"InstanceId": id_, "ImageId": image, "DeleteReplacedRootVolume": True, "ClientToken": token}
-    api.need(what, "ec2:CreateReplaceRootVolumeTask", **disk)
-    api.need(what, "ec2:CreateTags", Resources=[id_], Tags=[{"Key": tags.TEMPLATE, "Value": wanted}])
-    api.need(what, "ec2:DeleteTags", Resources=[id_], Tags=[{"Key": tags.CONDEMNED}])
+    old = {
+        tags.HOST_KEY: tags.was(machine.host_key or shown_key(api, id_)),
+        tags.TEMPLATE: f"{tags.of_machine(machine.template)}-",
+    }
+    _write(api, what, machine, old)
+    for task in _tasks(api, what, [id_]):
+        if task["TaskState"] in _ON_ITS_WAY and task.get("ImageId") == image:
+            return str(task["ReplaceRootVolumeTaskId"])
+    disk = {"InstanceId": id_, "ImageId": image, "DeleteReplacedRootVolume": True}
+    answer = api.need(what, "ec2:CreateReplaceRootVolumeTask", **disk)
+    return str(answer["ReplaceRootVolumeTask"]["ReplaceRootVolumeTaskId"])
 
 
-def _await(api: Api, plan: Plan, before: Mapping[str, Machine], progress: Progress) -> None:
-    groups = (*plan.pools, *plan.login)
-    names = {group.name: [node.name for node in group.nodes[: group.count_min]] for group in groups}
-    deadline = time.monotonic() + PATIENCE_S
+def _tasks(api: Api, what: str, ids: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    for some in batched(ids, _ASKED_AT_ONCE):
+        of = [{"Name": "instance-id", "Values": list(some)}]
+        yield from api.need(what, "ec2:DescribeReplaceRootVolumeTasks", Filters=of)["ReplaceRootVolumeTasks"]
+
+
+def _write(api: Api, what: str, machine: Machine, of: Mapping[str, str]) -> None:
+    pairs = [{"Key": key, "Value": value} for key, value in of.items()]
+    api.need(what, "ec2:CreateTags", Resources=[machine.id], Tags=pairs)
+
+
+def _await(api: Api, plan: Plan, before: Mapping[str, Machine], disks: Mapping[str, _Disk], progress: Progress) -> None:
+    """One that gets no disk keeps nobody from waiting for the others."""
+    names = {group.name: [node.name for node in group.nodes[: group.count_min]] for group in plan.stamped}
+    deadline, away, lost = time.monotonic() + PATIENCE_S, dict(before), dict[str, str]()
     while True:
         join(plan.name, plan.region, names)
         now = {each.node: each for each in machines(api, plan.name) if each.joined}
-        away = [name for name in before if name not in now or now[name].instance == before[name].instance]
-        if not away:
-            return
-        refused = refusals(plan.name, plan.region, sorted({before[name].group for name in away}))
+        for name in [each for each in away if each in now and _is_another(now[each], away[each])]:
+            del away[name]
+            if name in disks:
+                _has_come(api, now[name], disks[name])
+        lost |= _lost(api, away, disks)
+        if not away.keys() - lost.keys():
+            break
+        refused = refusals(plan.name, plan.region, sorted({each.group for each in away.values()}))
         if time.monotonic() > deadline:
-            why = "\n".join(each.words for each in refused)
+            why = "\n".join([*lost.values(), *(each.words for each in refused)])
             why = why or f"their console has not shown a host key for {PATIENCE_S / 60:.0f} min"
             hint = "; ".join(dict.fromkeys(each.hint for each in refused if each.hint)) or LOOK
             raise AwsError(plan.region, f"{', '.join(away)} have not come back", why, hint)
-        progress("; ".join([f"waiting for {', '.join(away)}", *(each.words for each in refused)]))
+        progress("; ".join([f"waiting for {', '.join(away)}", *lost.values(), *(each.words for each in refused)]))
         time.sleep(_POLL_S)
+    if lost:
+        hint = "see whether the image is there and of the machine's kind, and run pulumi up, which tries again; for "
+        hint += f"another machine first: stampworks roll {' '.join(lost)} --machine"
+        raise AwsError(plan.region, f"{', '.join(lost)} got no new disk", "\n".join(lost.values()), hint)
+
+
+def _is_another(now: Machine, before: Machine) -> bool:
+    """Each disk has a key of its own."""
+    return tags.was(now.host_key) != tags.was(before.host_key)
+
+
+def _has_come(api: Api, machine: Machine, disk: _Disk) -> None:
+    what = f"cannot write on {machine.node} ({machine.id}) what its new disk was made from"
+    _write(api, what, machine, {tags.TEMPLATE: disk.made_from})
+    api.need(what, "ec2:DeleteTags", Resources=[machine.id], Tags=[{"Key": tags.CONDEMNED}])
+
+
+def _lost(api: Api, away: Mapping[str, Machine], disks: Mapping[str, _Disk]) -> dict[str, str]:
+    """Whose new disk will not come, in words."""
+    waiting = {disks[name].task: name for name in away if name in disks}
+    what = f"cannot say what becomes of the new disks of {', '.join(waiting.values())}"
+    found = _tasks(api, what, [away[name].id for name in waiting.values()])
+    return {
+        waiting[task]: f"{waiting[task]}: AWS says of {task}, which was to replace it: {each['TaskState']}"
+        for each in found
+        if each["TaskState"] in _FAILED and (task := each["ReplaceRootVolumeTaskId"]) in waiting
+    }

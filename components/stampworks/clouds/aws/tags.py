@@ -19,11 +19,13 @@ _WAS: Final = "was "
 PLACES: Final = "stampworks:places"
 """The domains of AWS's network that it is in, the outermost first, with a space between two."""
 TEMPLATE: Final = "stampworks:template"
-"""A digest of what it was made from."""
+"""A digest of what it was made from; of a disk that has not come yet there is none."""
 ELASTIC: Final = "stampworks:elastic"
 """How a node was bought that starts and stops with the work; those that always run have none."""
 CONDEMNED: Final = "stampworks:condemned"
 """Why it is made anew the next time, whatever it was made from."""
+MACHINE: Final = "another machine: "
+"""What that begins with where a new disk is not enough."""
 
 
 def template(group: Group, release: Release, content: str) -> str:
@@ -40,6 +42,11 @@ def template(group: Group, release: Release, content: str) -> str:
 
 def _digest(of: object) -> str:
     return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def of_machine(template_: str) -> str:
+    """The first part of a template: also the whole one, of a machine whose disk has not come yet."""
+    return template_.partition("-")[0]
 
 
 def was(host_key: str) -> str:

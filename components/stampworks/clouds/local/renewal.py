@@ -6,8 +6,11 @@ from collections.abc import Collection, Mapping
 
 from stampworks.clouds.local import room
 from stampworks.clouds.local.room import Progress
+from stampworks.clouds.local.room.errors import RoomError
 from stampworks.clouds.local.room.kubernetes import joined
 from stampworks.plan import Group, Plan
+
+Failure = RoomError
 
 
 def outdated(plan: Plan, content: str) -> dict[str, str]:
@@ -39,6 +42,6 @@ def take_in(
     joined.admit(plan.name, joined.pool_of(group.name, addresses, labels, capacity), progress)
 
 
-def condemn(plan: Plan, names: Collection[str], why: str) -> None:
-    """Has nodes count as outdated; without a reason, no longer."""
+def condemn(plan: Plan, names: Collection[str], why: str, machine: bool = False) -> None:  # noqa: ARG001
+    """Has nodes count as outdated; without a reason, no longer. A node with a new disk is another machine here."""
     room.condemn_nodes(plan.name, names, why)

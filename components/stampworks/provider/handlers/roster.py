@@ -38,7 +38,7 @@ class Roster(Handler):
         return f"{inputs['cloud']}/{inputs['cluster']}"
 
     def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-        there = [plan.from_dict(plan.Member, each) for each in outputs.get("members", ())]
+        there = [plan.from_dict(plan.Member, each).name for each in outputs.get("members", ())]
         short = operations.missing(wanted(outputs), there)
         return {"members": [f"cloud: {short}"]} if short else {}
 

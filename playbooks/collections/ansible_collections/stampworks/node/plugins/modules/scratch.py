@@ -43,7 +43,7 @@ def work(check: bool, path: str, model: str, disks: int) -> dict[str, Any]:
     found = sorted(of_model(model))
     if len(found) != disks:
         why = f"the machine has {disks} disks {model!r}, and this node shows {len(found)}"
-        raise Refused(f"{path}: {why}: put another machine in its place (stampworks roll)")
+        raise Refused(f"{path}: {why}: put another machine in its place (stampworks roll --machine)")
     mounted = path in mount_points(MOUNTINFO.read_text())
     drift = [*join(check, path, found, mounted)]
     if drift and check:  # what is on an array that is not there nobody can say
