@@ -9,6 +9,7 @@ import pytest
 from stampworks import planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan
+from stampworks.planning.changes import Side, review
 
 UBUNTU, AMAZON = "2026.11-ubuntu", "2026.11-amazon"
 DATA = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}
@@ -50,6 +51,32 @@ def test_nodes_boot_the_image_of_the_suite() -> None:
     assert (launch.user, launch.root_device, launch.agent) == ("ubuntu", "/dev/sda1", "")
     assert (other.user, other.root_device) == ("admin", "/dev/xvda")
     assert other.agent.startswith("https://s3.us-east-1.amazonaws.com/")
+
+
+def test_whether_a_machine_stays_is_reviewed() -> None:
+    """It does with another image, also of another distribution, but not where one brings the agent that lets people in
+    and the other does not: what a machine's first boot is told stays with it."""
+    ubuntu = on_aws(release=UBUNTU)
+    newer = replaced(ubuntu, image="ami-2", published_image="/other", user="other", root_device="/dev/xvda")
+    assert rolled(ubuntu, newer).endswith("then a new disk and a proof")
+    assert rolled(on_aws(), replaced(on_aws(), agent="https://elsewhere/9.deb")).endswith("a new disk and a proof")
+    assert rolled(on_aws(), ubuntu).endswith("then another machine and a proof")
+    assert rolled(ubuntu, replaced(ubuntu, disk_gib=900)).endswith("then another machine and a proof")
+
+
+def replaced(plan: Plan, **launch: Any) -> Plan:
+    groups = [
+        dataclasses.replace(each, launch=each.launch and dataclasses.replace(each.launch, **launch))
+        for each in plan.groups
+    ]
+    release = dataclasses.replace(plan.release, name="other")
+    return dataclasses.replace(plan, groups=tuple(groups), release=release)
+
+
+def rolled(a: Plan, b: Plan) -> str:
+    """What a review says of how the nodes of the pool are made anew."""
+    found = review("one", Side("a", a, contents={}), Side("b", b, contents={}))
+    return next(each.text for each in found.order if each.stage == "roll" and each.text.startswith("gpu-"))
 
 
 def test_what_the_distributions_image_does_for() -> None:

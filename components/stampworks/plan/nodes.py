@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from stampworks.plan.marks import COUNTED, IDENTITY, RELEASE
@@ -94,6 +94,16 @@ class Launch:
     placed_together: bool
     """Whether nodes are to be close to each other."""
 
+    @property
+    def of_machine(self) -> Launch:
+        """The same without what is the image's: what a machine keeps that gets a new disk.
+
+        What its first boot is told it keeps, too: it installs the package that it was started with, of whichever
+        version, and nothing where the image was to bring it.
+        """
+        agent = "a package" if self.agent else ""
+        return replace(self, image="", published_image="", prepared=False, user="", root_device="", agent=agent)
+
 
 @dataclass(frozen=True)
 class Offer:
@@ -158,6 +168,11 @@ class Group:
         """All ways in which its nodes are bought, the group's own first."""
         together = self.launch is not None and self.launch.placed_together
         return (Offer(self.purchase, self.reservation, together), *self.fallbacks)
+
+    @property
+    def started_as(self) -> tuple[Launch | None, Purchase, str]:
+        """What no new disk changes of a node: another machine does."""
+        return self.launch and self.launch.of_machine, self.purchase, self.reservation
 
     @property
     def elastic_nodes(self) -> tuple[Node, ...]:

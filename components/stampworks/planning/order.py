@@ -156,7 +156,6 @@ def _nodes(changes: Sequence[Change], gone: set[str], a: Plan, b: Plan) -> Itera
 def _roll(rolled: Sequence[Change], a: Plan, b: Plan) -> Iterator[str]:
     at_most = dict(b.roll.unavailable_max)
     jobs = "their jobs end first" if b.roll.jobs == "wait" else "their jobs start anew elsewhere"
-    done = "other cables" if all(_recables(each.difference, b) for each in rolled) else "a new disk"
     for each in restarted(rolled, a, b):
         if b.managed:
             yield f"{_words(each)} a few at a time, by the cloud itself, then a proof"
@@ -166,7 +165,15 @@ def _roll(rolled: Sequence[Change], a: Plan, b: Plan) -> Iterator[str]:
             yield f"{_words(each)} one by one: who is logged in there is logged out, while jobs go on"
         else:
             waves = f"in waves of at most {at_most.get(each.group, 1)}, each within one leaf"
-            yield f"{_words(each)} {waves}: {jobs}, then {done} and a proof"
+            yield f"{_words(each)} {waves}: {jobs}, then {_made_from(each.group, rolled, a, b)} and a proof"
+
+
+def _made_from(name: str, rolled: Sequence[Change], a: Plan, b: Plan) -> str:
+    """What its nodes get: a cloud keeps a machine where its disk alone is another one."""
+    if all(_recables(each.difference, b) for each in rolled):
+        return "other cables"
+    before, after = ({group.started_as for group in plan.groups if group.name == name} for plan in (a, b))
+    return "a new disk" if before == after else "another machine"
 
 
 def _configured(plan: Plan, text: str) -> tuple[tuple[Stage, str], ...]:

@@ -751,6 +751,25 @@ def test_another_image_is_another_disk_and_the_machine_stays(
     assert sorted(renewal.outdated(plan, "other content")) == ["gpu-001", "gpu-002"]
 
 
+@pytest.mark.parametrize(
+    "of_image",
+    [
+        {"user": "ubuntu"},
+        {"root_device": "/dev/sda1"},
+        {"published_image": "/other"},
+        {"agent": "https://elsewhere/9.deb"},
+    ],
+)
+def test_what_goes_with_an_image_is_not_of_the_machine(plan: Plan, of_image: dict[str, Any]) -> None:
+    """Otherwise another release would end machines that nobody may get again."""
+    machine = tags.of_machine(tags.template(plan.pools[0], plan.release, CONTENT))
+    other = with_launch(plan, image="ami-2", **of_image).pools[0]
+    assert tags.of_machine(tags.template(other, plan.release, CONTENT)) == machine
+    for kept in ({"disk_gib": 300}, {"agent": ""}, {"instance_type": "p5.48xlarge"}):
+        other = with_launch(plan, **kept).pools[0]
+        assert tags.of_machine(tags.template(other, plan.release, CONTENT)) != machine
+
+
 @pytest.mark.parametrize("changed", [{"image": "ami-2"}, {"disk_gib": 300}])
 def test_a_roll_waits_until_aws_shows_what_it_has_done(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]

@@ -33,11 +33,11 @@ def template(group: Group, release: Release, content: str) -> str:
 
     Its first part is of the machine, its second of what is on its disk.
     """
-    launch = to_dict(group.launch) if group.launch else {}
+    launch, *bought = group.started_as
     brought = tuple(each for each in release.hardware if each.name in group.hardware)
     installed = replace(release, kernel=release.kernel if brought else "", hardware=brought, clients=(), boot=())
-    disk = [*(launch.pop(each, "") for each in ("image", "published_image", "prepared")), to_dict(installed), content]
-    return f"{_digest([launch, group.purchase, group.reservation])}-{_digest(disk)}"
+    image = [group.launch.image, group.launch.published_image, group.launch.prepared] if group.launch else []
+    return f"{_digest([to_dict(launch) if launch else {}, *bought])}-{_digest([*image, to_dict(installed), content])}"
 
 
 def _digest(of: object) -> str:
