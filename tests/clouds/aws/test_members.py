@@ -969,7 +969,7 @@ def test_the_head_gets_a_new_disk_where_somebody_says_so(
 # -- a whole roll
 
 
-class Slurm:
+class Scheduler:
     """What a roll asks of a scheduler; it says something once a playbook has been on its head."""
 
     def __init__(self, aws: Simulated, monkeypatch: pytest.MonkeyPatch, head: str) -> None:
@@ -980,7 +980,7 @@ class Slurm:
         monkeypatch.setattr(module, "service_of", self.of)
         monkeypatch.setattr(members, "POLL_S", 0)
 
-    def of(self, _: Plan, roster: Roster) -> Slurm:
+    def of(self, _: Plan, roster: Roster) -> Scheduler:
         self.roster = roster
         return self
 
@@ -1030,10 +1030,10 @@ class Slurm:
         return done
 
 
-def with_head(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> tuple[Slurm, Roster]:
+def with_head(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> tuple[Scheduler, Roster]:
     head = start_head(aws, plan)
     boot(head, 7)
-    return Slurm(aws, monkeypatch, head), stamped(aws, plan)
+    return Scheduler(aws, monkeypatch, head), stamped(aws, plan)
 
 
 def test_a_new_image_is_one_up(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,7 +85,7 @@ def _wanted(api: Api, plan: Plan, content: str) -> list[tuple[Machine, str]]:
     return [
         (each, templates[each.group])
         for each in found
-        if each.state == "running" and each.node in static and each.group in templates
+        if each.state == "running" and each.node in static and not each.elastic and each.group in templates
     ]
 
 
