@@ -33,6 +33,7 @@ def test_defaults() -> None:
         "kind": "",
         "rail_rate_mbps": 0,
         "leaf_nodes": 0,
+        "spine_leaves": 0,
         "oversubscription": 1,
     }
     assert (declaration.storage, declaration.users, declaration.scheduler.queues) == ((), (), ())
