@@ -68,7 +68,8 @@ def test_lists_and_several_documents_are_looked_at_one_by_one(file: Path, capsys
 
 
 def test_what_fits_is_fine(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file.write_text(JOB.replace("fast", "main").replace("16", "8"))
+    fits = JOB.replace("fast", "main").replace("16", "8")
+    file.write_text(fits.replace("labels: {", "labels: {kueue.x-k8s.io/priority-class: normal, "))
     assert lint(file) == exits.FINE
     assert capsys.readouterr().out == "0 errors, 0 warnings\n"
 

@@ -135,7 +135,10 @@ def test_a_wave_that_fails_stops_the_roll(stamped: Stack) -> None:
     assert "the roll has stopped: gpu-001 did not pass after the new disk and takes no jobs" in failed.stdout
     assert "gpu-001 (fail): /dev/shm has 16 MiB, where its peers have" in failed.stdout
     assert "as before: gpu-002" in failed.stdout
-    assert "stampworks roll gpu-001; to go back, undo the change and run pulumi up" in failed.stdout
+    assert (
+        "stampworks roll gpu-001 (--machine: another machine); to go back, undo the change and run pulumi up"
+        in failed.stdout
+    )
     assert {name for name, key in disks(stamped).items() if key != before[name]} == {"gpu-001"}
     states = node_states(stamped)
     assert states["gpu-001"].startswith("drained proof: /dev/shm has 16 MiB")
