@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,8 +13,8 @@ LIMIT_S = 600
 LOOP = """
 import os, sys, time
 os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-parent, end = os.getppid(), time.monotonic() + float(sys.argv[1])
-while os.getppid() == parent and time.monotonic() < end:
+end = time.monotonic() + float(sys.argv[1])
+while os.getppid() == int(sys.argv[2]) and time.monotonic() < end:
     pass
 """
 
@@ -28,7 +29,9 @@ def awake(shared: bool) -> Iterator[None]:
     if not shared:
         yield
         return
-    with subprocess.Popen([sys.executable, "-SEc", LOOP, str(LIMIT_S)], stdin=subprocess.DEVNULL) as process:
+    # Who started it is told: it may be gone before such a loop has its first moment.
+    words = [sys.executable, "-SEc", LOOP, str(LIMIT_S), str(os.getpid())]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL) as process:
         try:
             yield
         finally:
