@@ -6,7 +6,7 @@ second of every preview and have no place for what an object has beside its spec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -63,19 +63,19 @@ def assemble(
     provider = pulumi.ProviderResource(
         "kubernetes", base, settings, pulumi.ResourceOptions(parent=parent, version=PLUGIN)
     )
-    server = scheduler.server(control_plane)
+    server, manifests = scheduler.server(control_plane), kubernetes.objects(plan)
     kept = KubernetesQueues(  # before any object is changed or goes
         base,
         cluster=plan.name,
         cloud=plan.cloud,
         region=plan.region,
-        queues=kubernetes.queues(plan),
+        queues=kubernetes.queues(manifests),
         opts=pulumi.ResourceOptions(parent=parent, depends_on=[server]),
     )
     opts = pulumi.ResourceOptions(parent=parent, provider=provider, depends_on=[kept], deleted_with=server)
     installed = releases(base, plan, opts)
     kinds = [installed[name] for name in _OF_QUEUES if name in installed]
-    objects = _objects(base, plan, pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=kinds)))
+    objects = _objects(base, manifests, pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=kinds)))
     of_proofs = [made for name, made in objects.items() if name == ("Namespace", PROOF_NAMESPACE)]
     for team in kubernetes.claimants(plan):
         within = objects["Namespace", team.name]
@@ -134,11 +134,13 @@ def _release(plan: Plan, one: AddOn) -> dict[str, Any]:
     }
 
 
-def _objects(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[tuple[str, str], pulumi.Resource]:
+def _objects(
+    base: str, manifests: Sequence[Manifest], opts: pulumi.ResourceOptions
+) -> dict[tuple[str, str], pulumi.Resource]:
     """One resource for each, after what it refers to and would be held by when that goes. Returns those that are in no
     namespace, by kind and name."""
     made: dict[tuple[str, str], pulumi.Resource] = {}
-    for manifest in kubernetes.objects(plan):
+    for manifest in manifests:
         kind, metadata = manifest["kind"], manifest["metadata"]
         within = metadata.get("namespace", "")
         after = pulumi.ResourceOptions(depends_on=[made[one] for one in kubernetes.refers_to(manifest)])

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from stampworks.operations.errors import InputError, OperationError, nearest
-from stampworks.plan import Ending, Refusal, Roster
+from stampworks.plan import Ending, Refusal, Roster, remedies
 
 _CLOUDS = Path(__file__).resolve().parents[1] / "clouds"
 
@@ -37,8 +37,7 @@ def waiting(short: str, refused: Sequence[Refusal]) -> str:
 
 def too_few(what: str, refused: Sequence[Refusal], else_: str = "") -> MembersMissingError:
     """The same at the end of a wait; `else_` is what to do where the cloud says nothing."""
-    hints = dict.fromkeys(each.hint for each in refused if each.hint)
-    return MembersMissingError("\n  ".join([what, *(each.words for each in refused)]), "; ".join(hints) or else_)
+    return MembersMissingError("\n  ".join([what, *(each.words for each in refused)]), remedies(refused) or else_)
 
 
 def retag(of: str, cluster: str, region: str, wanted: Mapping[str, str], gone: Collection[str]) -> None:

@@ -36,7 +36,7 @@ from stampworks.plan.nodes import (
     template_name,
 )
 from stampworks.plan.release import CLIENTS, Release, Software, Source
-from stampworks.plan.roster import ENDS_SOON_DAYS, Ending, Member, Refusal, Roster, generation
+from stampworks.plan.roster import ENDS_SOON_DAYS, Ending, Member, Refusal, Roster, generation, remedies
 from stampworks.plan.running import (
     BUDGET_MINUTES,
     Budget,
@@ -170,6 +170,7 @@ __all__ = [
     "log_group",
     "ordered",
     "own_nodes",
+    "remedies",
     "settled",
     "template_name",
     "to_dict",

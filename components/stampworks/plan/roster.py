@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -57,6 +57,11 @@ class Refusal:
     @property
     def words(self) -> str:
         return f"{self.group}{f', tried at {self.at}' if self.at else ''}: {self.why}"
+
+
+def remedies(refused: Iterable[Refusal]) -> str:
+    """What to do about them, each once; empty where nobody says."""
+    return "; ".join(dict.fromkeys(each.hint for each in refused if each.hint))
 
 
 ENDS_SOON_DAYS: Final = 2

@@ -59,10 +59,10 @@ def objects(plan: Plan) -> list[Manifest]:
     return found
 
 
-def queues(plan: Plan) -> dict[str, dict[str, str]]:
-    """Of each team its LocalQueues, with the ClusterQueue that each leads to."""
+def queues(made: Iterable[Manifest]) -> dict[str, dict[str, str]]:
+    """What is among a cluster's objects: of each team its LocalQueues, with the ClusterQueue that each leads to."""
     found: dict[str, dict[str, str]] = {}
-    for each in objects(plan):
+    for each in made:
         if each["kind"] == "LocalQueue":
             found.setdefault(each["metadata"]["namespace"], {})[each["metadata"]["name"]] = each["spec"]["clusterQueue"]
     return found

@@ -25,7 +25,7 @@ from stampworks.clouds.aws.members import (
     shown_key,
 )
 from stampworks.clouds.aws.session import Api
-from stampworks.plan import Plan
+from stampworks.plan import Plan, remedies
 
 Failure = AwsError
 Progress = Callable[[str], None]
@@ -162,8 +162,7 @@ def _await(api: Api, plan: Plan, before: Mapping[str, Machine], disks: Mapping[s
         if time.monotonic() > deadline:
             why = "\n".join([*lost.values(), *(each.words for each in refused)])
             why = why or f"their console has not shown a host key for {PATIENCE_S / 60:.0f} min"
-            hint = "; ".join(dict.fromkeys(each.hint for each in refused if each.hint)) or LOOK
-            raise AwsError(plan.region, f"{', '.join(away)} have not come back", why, hint)
+            raise AwsError(plan.region, f"{', '.join(away)} have not come back", why, remedies(refused) or LOOK)
         progress("; ".join([f"waiting for {', '.join(away)}", *lost.values(), *(each.words for each in refused)]))
         time.sleep(_POLL_S)
     if lost:
