@@ -136,18 +136,22 @@ def project(tmp_path: Path, repository: str, control_plane: ApiServer) -> Releas
     return found
 
 
+def made(project: Releases, example: str, wanted: dict[str, AddOn]) -> None:
+    """Releases as they are wanted, which a refresh finds unchanged."""
+    project.configure(example=example, charts=" ".join(wanted))
+    project.passes("up", "--yes", "--skip-preview")
+    assert project.there() == {each: (f"{one.chart}-{one.version}", "deployed") for each, one in wanted.items()}
+    for each, one in wanted.items():
+        assert project.told_by_helm(one) == addons.values(planned(example), one), each
+    project.passes("refresh", "--yes", "--skip-preview", "--expect-no-changes")
+
+
 @pytest.mark.parametrize("name", sorted({name for example in DECLARED for name in released(example)}))
 def test_pulumis_own_plugin_makes_a_release(project: Releases, name: str) -> None:
     """With what it needs, and no other."""
     for example in (each for each in DECLARED if name in released(each)):  # which tell it different things
         there = released(example)
-        wanted = {each: there[each] for each in (*there[name].needs, name)}
-        project.configure(example=example, charts=" ".join(wanted))
-        project.passes("up", "--yes", "--skip-preview")
-        assert project.there() == {each: (f"{one.chart}-{one.version}", "deployed") for each, one in wanted.items()}
-        for each, one in wanted.items():
-            assert project.told_by_helm(one) == addons.values(planned(example), one), each
-        project.passes("refresh", "--yes", "--skip-preview", "--expect-no-changes")
+        made(project, example, {each: there[each] for each in (*there[name].needs, name)})
         project.passes("preview", "--expect-no-changes")
     if name not in NEVER_GONE:
         project.passes("destroy", "--yes", "--skip-preview")
@@ -158,11 +162,5 @@ def test_pulumis_own_plugin_makes_a_release(project: Releases, name: str) -> Non
 @pytest.mark.parametrize("example", DECLARED)
 def test_all_releases_of_a_cluster_are_made_in_one_up(project: Releases, example: str) -> None:
     """In the order of what they need; the next one changes nothing."""
-    there = released(example)
-    project.configure(example=example, charts=" ".join(there))
-    project.passes("up", "--yes", "--skip-preview")
-    assert project.there() == {each: (f"{one.chart}-{one.version}", "deployed") for each, one in there.items()}
-    for each, one in there.items():
-        assert project.told_by_helm(one) == addons.values(planned(example), one), each
-    project.passes("refresh", "--yes", "--skip-preview", "--expect-no-changes")
+    made(project, example, released(example))
     assert project.passes("up", "--yes", "--skip-preview", "--expect-no-changes")
