@@ -14,17 +14,19 @@ CAPACITY = {"cpu": "1000", "memory": "2048Mi", "nvidia.com/gpu": "8"}
 class Server:
     """Knows one node, which has so much."""
 
-    def __init__(self, capacity: Mapping[str, str]) -> None:
-        self._capacity = capacity
+    def __init__(self, capacity: Mapping[str, str], ready: str, *taints: str) -> None:
+        self._status = {"capacity": capacity, "conditions": [{"type": "Ready", "status": ready}]}
+        self._spec = {"taints": [{"key": key, "effect": "NoSchedule"} for key in taints]} if taints else {}
 
     def listed(self, *_: str) -> list[dict[str, Any]]:
-        ready = {"type": "Ready", "status": "True"}
-        return [{"metadata": {"name": "gpu-001"}, "status": {"capacity": self._capacity, "conditions": [ready]}}]
+        return [{"metadata": {"name": "gpu-001"}, "spec": self._spec, "status": self._status}]
 
 
-def drift(monkeypatch: pytest.MonkeyPatch, said: Mapping[str, str]) -> list[tuple[str, str]] | None:
+def drift(
+    monkeypatch: pytest.MonkeyPatch, said: Mapping[str, str], ready: str = "True", *taints: str
+) -> list[tuple[str, str]] | None:
     monkeypatch.setattr(control_plane, "answers", lambda _: True)
-    monkeypatch.setattr(control_plane, "kubectl", lambda _: Server(said))
+    monkeypatch.setattr(control_plane, "kubectl", lambda _: Server(said, ready, *taints))
     return nodes.drift("c", nodes.SimulatedPool("gpu", {"gpu-001": {}}, CAPACITY))
 
 
@@ -49,6 +51,15 @@ def test_what_it_lacks_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert drift(monkeypatch, {"cpu": "1k", "memory": "2Gi"}) == [("gpu-001", "without what its machine has")]
 
 
+def test_it_is_ready_when_pods_may_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is after its first word, when Kubernetes has taken away what keeps pods off it; other taints are no fault
+    of its own."""
+    missing = [("gpu-001", "not ready")]
+    assert drift(monkeypatch, CAPACITY, "Unknown") == missing
+    assert drift(monkeypatch, CAPACITY, "True", "node.kubernetes.io/not-ready") == missing
+    assert drift(monkeypatch, CAPACITY, "True", "node.kubernetes.io/unschedulable") == []
+
+
 @pytest.mark.parametrize(
     ("labels", "capacity", "leave"),
     [
@@ -62,5 +73,5 @@ def test_who_leaves_is_known_before(
     labels: Mapping[str, Any], capacity: Mapping[str, str], leave: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For what runs there ends first."""
-    monkeypatch.setattr(control_plane, "kubectl", lambda _: Server(CAPACITY))
+    monkeypatch.setattr(control_plane, "kubectl", lambda _: Server(CAPACITY, "True"))
     assert nodes.leaving("c", nodes.SimulatedPool("gpu", labels, capacity)) == leave

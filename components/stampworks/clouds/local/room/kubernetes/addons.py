@@ -96,7 +96,7 @@ def _always(folder: Path) -> list[Daemon]:
                 f"--config={folder / 'kwok.yaml'}",
                 "--manage-all-nodes=false",
                 f"--manage-nodes-with-annotation-selector={SIMULATED}=fake",
-                "--node-lease-duration-seconds=40",
+                "--node-lease-duration-seconds=80",  # written anew in a quarter of it; in 50 s a node would be lost
                 "--server-address=127.0.0.1:10247",
                 "--v=WARN",
             ),

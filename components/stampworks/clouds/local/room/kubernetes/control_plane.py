@@ -302,9 +302,10 @@ def _parts(room: Room, addresses: Addresses) -> list[Daemon]:
 
 
 def _ranges(addresses: Addresses) -> list[str]:
-    """Who gives nodes the ranges of their pods: nobody where none runs any, for simulated ones need no address."""
+    """Who gives nodes the ranges of their pods: nobody where none runs any, for simulated ones need no address. Nobody
+    tells them either how long to remember secrets, and writes to all of them whenever there are many more."""
     if not addresses.pods:
-        return ["--controllers=*,-nodeipam"]
+        return ["--controllers=*,-nodeipam,-ttl-controller"]
     prefix = 32 - (addresses.pods_of_node - 1).bit_length()
     of_node = f"--node-cidr-mask-size={prefix}"
     return ["--controllers=*", "--allocate-node-cidrs", f"--cluster-cidr={addresses.pods}", of_node]

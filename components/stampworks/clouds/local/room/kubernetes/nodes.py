@@ -15,6 +15,10 @@ from stampworks.clouds.local.room.kubernetes.addons import SIMULATED
 from stampworks.clouds.local.room.kubernetes.kubectl import Kubectl
 
 _READY_S, _POLL_S = 120.0, 0.5
+_NOT_READY = "node.kubernetes.io/not-ready"
+"""The taint of a node from its first moment until Kubernetes has seen that it is ready."""
+_OS = {"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux"}
+"""As a node's own kubelet says it: where one label lacks Kubernetes writes to the node once more."""
 _POOL = "stampworks/simulated-pool"
 """The label by which the nodes of a pool are found again, whatever their other labels have become."""
 
@@ -78,7 +82,8 @@ def _wrong(node: Mapping[str, Any], pool: SimulatedPool, name: str) -> Iterator[
             yield f"label {key} is {said.get(key, 'missing')}, not {value}"
     if _other_machine(node, pool):
         yield "without what its machine has"
-    if not any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", ())):
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", ()))
+    if not ready or any(each["key"] == _NOT_READY for each in node["spec"].get("taints", ())):
         yield "not ready"
 
 
@@ -107,7 +112,7 @@ def _node(pool: SimulatedPool, name: str) -> dict[str, Any]:
         "metadata": {
             "name": name,
             "annotations": {SIMULATED: "fake"},
-            "labels": {"kubernetes.io/os": "linux", _POOL: pool.name, **pool.labels[name]},
+            "labels": {**_OS, _POOL: pool.name, **pool.labels[name]},
         },
         "status": {"allocatable": amounts, "capacity": amounts},
     }
