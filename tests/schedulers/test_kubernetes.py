@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from stampworks import planning
 from stampworks.declaration import load_stack, load_value
-from stampworks.plan import Driven, Plan
+from stampworks.plan import ACCELERATOR, Driven, Plan
 from stampworks.schedulers import kubernetes
 
 STACKS = Path(__file__).resolve().parents[2] / "stacks"
@@ -97,7 +97,7 @@ def test_what_limits_leave_over_is_everybodys() -> None:
     for pool in kubernetes.pools(plan):
         flavor = kubernetes.flavors(plan)[pool.name]
         found = [
-            int(quota(cohort["spec"]["resourceGroups"], flavor, kubernetes.ACCELERATOR)["nominalQuota"])
+            int(quota(cohort["spec"]["resourceGroups"], flavor, ACCELERATOR)["nominalQuota"])
             for cohort in cohorts.values()
             if flavor in str(cohort)
         ]
@@ -111,7 +111,7 @@ def test_what_a_team_has_of_its_own_is_what_its_quotas_say() -> None:
     plan = planned(accounts=accounts)
     for team in kubernetes.teams(plan):
         groups = of_kind(plan, "Cohort")[f"test-{team.name}"]["spec"]["resourceGroups"]
-        quotas = [quota(groups, flavor, kubernetes.ACCELERATOR) for flavor in kubernetes.flavors(plan).values()]
+        quotas = [quota(groups, flavor, ACCELERATOR) for flavor in kubernetes.flavors(plan).values()]
         assert kubernetes.own_accelerators(plan, team) == sum(int(each["nominalQuota"]) for each in quotas)
 
 

@@ -29,11 +29,11 @@ from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import Ended, HeldError, Progress, Standing, look_again
 from stampworks.operations.kubernetes import OURS_ONLY, name_of
 from stampworks.operations.kubernetes_nodes import taints
-from stampworks.plan import PROOF_NAMESPACE, PROOF_TAINT, WORKLOADS_IMAGE, Roster
+from stampworks.plan import ACCELERATOR, PROOF_NAMESPACE, PROOF_TAINT, WORKLOADS_IMAGE, Roster
 from stampworks.qualification import Subject
 from stampworks.reasons import DrainReason
 from stampworks.schedulers import jobset
-from stampworks.schedulers.kubernetes import ACCELERATOR, OURS
+from stampworks.schedulers.kubernetes import OURS
 from stampworks.schedulers.workload import EFA
 
 LEASE = "proof"

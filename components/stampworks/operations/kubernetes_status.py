@@ -29,10 +29,10 @@ from stampworks.operations.kubernetes import (
 from stampworks.operations.kubernetes_nodes import held
 from stampworks.operations.members import endings
 from stampworks.operations.status import Verdict
-from stampworks.plan import Account, Ending, Group, Plan
+from stampworks.plan import ACCELERATOR, Account, Ending, Group, Plan
 from stampworks.reasons import written
 from stampworks.schedulers import kubernetes
-from stampworks.schedulers.kubernetes import ACCELERATOR, PRIORITY_LABEL
+from stampworks.schedulers.kubernetes import PRIORITY_LABEL
 from stampworks.schedulers.topology.kubernetes import POOL
 
 State = Literal["waiting", "running", "finished"]

@@ -52,6 +52,7 @@ from stampworks.plan.running import (
     log_group,
 )
 from stampworks.plan.scheduler import (
+    ACCELERATOR,
     BUCKETS_NAMESPACE,
     EVERYBODY,
     KEPT,
@@ -77,6 +78,7 @@ from stampworks.plan.training import Checkpoints, Layout, Model, Precision, Trac
 from stampworks.plan.whole import PLAN_VERSION, Expectation, Plan, Reason, fingerprint
 
 __all__ = [
+    "ACCELERATOR",
     "BUCKETS_NAMESPACE",
     "BUDGET_MINUTES",
     "CLIENTS",

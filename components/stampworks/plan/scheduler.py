@@ -26,6 +26,9 @@ UNPROVEN_AGAIN = "again"
 WORKLOADS_IMAGE = "localhost/stampworks/workloads:1"
 """What pods of bundled workloads start from, on nodes that bring the programs themselves."""
 
+ACCELERATOR = "nvidia.com/gpu"
+"""The only device of accelerators that quotas, runs and proofs of a Kubernetes count."""
+
 PROOF_NAMESPACE = "stampworks-proof"
 """Of what measures the nodes of a Kubernetes: it is in their network, and may have to enter them."""
 

@@ -15,7 +15,7 @@ from stampworks.physics.bounds import figure
 from stampworks.physics.checkpoints import write_seconds
 from stampworks.physics.failures import goodput, mtbf_range_hours
 from stampworks.physics.memory import GIB
-from stampworks.plan import CLIENTS, Group, Plan, Storage, declared_pools
+from stampworks.plan import ACCELERATOR, CLIENTS, Group, Plan, Storage, declared_pools
 from stampworks.planning import file_systems, launching, model, preflight, storage
 from stampworks.planning.addons import DRIVER, GPU_OPERATOR, addons
 from stampworks.planning.addresses import MANAGEMENT, AddressMap
@@ -27,8 +27,6 @@ from stampworks.planning.managed import managed
 from stampworks.planning.queues import queues
 
 LOOPBACK = "fabric.loopback"
-NVIDIA = "nvidia.com/gpu"
-"""The only device of accelerators that quotas, runs and proofs of a Kubernetes count."""
 MEMORY = "memory.fit"
 GROUP_UNSAID_MIN = 1000
 """Smaller groups than this one no cloud refuses of which a limit was found."""
@@ -323,7 +321,7 @@ def _driver_of_pods(plan: Plan, pool: Group, place: str) -> Finding:
     name = catalog.machines()[pool.machine.name].accelerator
     if name not in catalog.releases()[plan.release.name].addons[GPU_OPERATOR].accelerators:
         text = (
-            f"pods ask Kubernetes for {NVIDIA} here, and {pool.machine.name} of pool {pool.name} has none: its "
+            f"pods ask Kubernetes for {ACCELERATOR} here, and {pool.machine.name} of pool {pool.name} has none: its "
             f"accelerators are {name}, and no job would start there"
         )
         hint = "choose a machine with accelerators of NVIDIA, or write scheduler.kind: slurm"

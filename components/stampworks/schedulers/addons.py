@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from stampworks.plan import PROOF_TAINT, UNPROVEN_TAINT, AddOn, Image, Plan
-from stampworks.schedulers.kubernetes import ACCELERATOR, OURS, UNCOUNTED, Manifest
+from stampworks.plan import ACCELERATOR, PROOF_TAINT, UNPROVEN_TAINT, AddOn, Image, Plan
+from stampworks.schedulers.kubernetes import OURS, UNCOUNTED, Manifest
 from stampworks.schedulers.topology.kubernetes import POOL
 
 Values = dict[str, Any]

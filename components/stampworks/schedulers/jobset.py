@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from stampworks.plan import OVER_EFA
+from stampworks.plan import ACCELERATOR, OVER_EFA
 from stampworks.schedulers.batch import EXIT, LOG, LOST, NOTICE_S
-from stampworks.schedulers.kubernetes import ACCELERATOR, OURS, PRIORITY_LABEL, QUEUE_LABEL
+from stampworks.schedulers.kubernetes import OURS, PRIORITY_LABEL, QUEUE_LABEL
 from stampworks.schedulers.topology.kubernetes import POOL
 
 VERSION = "jobset.x-k8s.io/v1alpha2"

@@ -13,12 +13,11 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from stampworks.plan import EVERYBODY, PROOF_NAMESPACE, Account, Driven, Group, Plan, Queue, own_nodes
+from stampworks.plan import ACCELERATOR, EVERYBODY, PROOF_NAMESPACE, Account, Driven, Group, Plan, Queue, own_nodes
 from stampworks.schedulers import topology
 from stampworks.schedulers.topology.kubernetes import HOSTNAME, KUEUE, POOL, key, kueue_objects
 from stampworks.schedulers.topology.places import LABELS
 
-ACCELERATOR = "nvidia.com/gpu"
 PROGRAMS, PROGRAMS_PATH, PROGRAMS_SHARED = "programs", "/usr", "/run/stampworks/usr"
 """The nodes' own programs: the claim, where pods see them, and where nodes have them so that nobody can change them."""
 MIG = "nvidia.com/mig.config"

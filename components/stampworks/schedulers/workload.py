@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stampworks.amounts import quantity
-from stampworks.plan import OVER_EFA, Group, Plan
+from stampworks.plan import ACCELERATOR, OVER_EFA, Group, Plan
 from stampworks.schedulers import kubernetes
-from stampworks.schedulers.kubernetes import ACCELERATOR, DEFAULT_QUEUE, PRIORITY_LABEL, QUEUE_LABEL
+from stampworks.schedulers.kubernetes import DEFAULT_QUEUE, PRIORITY_LABEL, QUEUE_LABEL
 from stampworks.schedulers.topology.kubernetes import HOSTNAME, POOL
 
 Path = tuple[str | int, ...]
