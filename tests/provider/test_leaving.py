@@ -47,7 +47,9 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(nodes, "members", lambda *_: list(NAMES))
     monkeypatch.setattr(nodes, "leaving", lambda *_: [])
     monkeypatch.setattr(nodes, "delete", lambda _, pool: said.append(f"delete {pool}"))
-    monkeypatch.setattr(nodes, "ensure", lambda *_: said.append("simulate"))
+    monkeypatch.setattr(
+        nodes, "ensure", lambda _, __, leave, ___: said.extend([*(f"remove {each}" for each in leave), "simulate"])
+    )
     monkeypatch.setattr(
         operations, "vacate", lambda _, names, minutes, __: said.append(f"vacate {' '.join(names)} {minutes}")
     )
@@ -73,7 +75,7 @@ def test_what_seems_to_run_ends_before_its_nodes_go(done: list[str], monkeypatch
     monkeypatch.setattr(room, "read_nodes", lambda _: [])
     monkeypatch.setattr(nodes, "leaving", lambda *_: ["gpu-020"])
     asyncio.run(SimulatedPool().ensure(simulated()))
-    assert done[-2:] == ["vacate gpu-020 3", "simulate"]
+    assert done[-3:] == ["vacate gpu-020 3", "remove gpu-020", "simulate"]
     asyncio.run(SimulatedPool().delete(simulated()))
     assert done[-2:] == [f"vacate {MACHINES} 3", "delete gpu"]
 

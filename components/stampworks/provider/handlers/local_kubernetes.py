@@ -117,9 +117,10 @@ class SimulatedPool(_Pool):
 
     def make(self, call: Call) -> None:
         _dismiss(call)
-        there = _pool(call.inputs)
-        vacate(call, nodes.leaving(call.inputs["cluster"], there))
-        nodes.ensure(call.inputs["cluster"], there, call.progress)
+        cluster, pool = call.inputs["cluster"], _pool(call.inputs)
+        leaving = nodes.leaving(cluster, pool)
+        vacate(call, leaving)
+        nodes.ensure(cluster, pool, leaving, call.progress)
 
     def look(self, cluster: str, inputs: Mapping[str, Any]) -> list[tuple[str, str]] | None:
         return nodes.drift(cluster, _pool(inputs))

@@ -33,10 +33,10 @@ class SimulatedPool:
     capacity: Mapping[str, str]
 
 
-def ensure(cluster: str, pool: SimulatedPool, progress: Progress) -> None:
-    """Makes them what they are to be, and takes away those that are no longer wanted."""
+def ensure(cluster: str, pool: SimulatedPool, leave: Sequence[str], progress: Progress) -> None:
+    """Makes them what they are to be, and takes away those that leave."""
     asked = control_plane.kubectl(cluster)
-    _delete(asked, leaving(cluster, pool))
+    _delete(asked, leave)
     asked.apply("cannot make nodes", [_node(pool, name) for name in pool.labels])
     deadline, wrong = time.monotonic() + _READY_S, drift(cluster, pool)
     while wrong and time.monotonic() < deadline:
