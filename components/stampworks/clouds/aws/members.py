@@ -248,8 +248,7 @@ def retag(cluster: str, region: str, wanted: Mapping[str, str], gone: Collection
             if left := [{"Key": name} for name, _ in each.tags if name in gone]:
                 api.need(what, "ec2:DeleteTags", Resources=all_, Tags=left)
             if not wanted.items() <= each.tags:
-                pairs = [{"Key": name, "Value": value} for name, value in wanted.items()]
-                api.need(what, "ec2:CreateTags", Resources=all_, Tags=pairs)
+                put_tags(api, what, all_, wanted)
 
 
 def _show_keys(api: Api, there: Sequence[Machine]) -> None:
@@ -378,9 +377,12 @@ def _unnamed(machines_: Sequence[Machine], wanted: Sequence[str]) -> Iterator[tu
 
 
 def _tag(api: Api, machine: Machine, of: Mapping[str, str]) -> None:
+    put_tags(api, f"cannot write on {machine.id} of {machine.group} what it is called", [machine.id], of)
+
+
+def put_tags(api: Api, what: str, ids: Sequence[str], of: Mapping[str, str]) -> None:
     pairs = [{"Key": key, "Value": value} for key, value in of.items()]
-    what = f"cannot write on {machine.id} of {machine.group} what it is called"
-    api.need(what, "ec2:CreateTags", Resources=[machine.id], Tags=pairs)
+    api.need(what, "ec2:CreateTags", Resources=ids, Tags=pairs)
 
 
 def _age(machine: Machine) -> tuple[str, str]:

@@ -21,6 +21,7 @@ from stampworks.clouds.aws.members import (
     end,
     join,
     machines,
+    put_tags,
     refusals,
     shown_key,
 )
@@ -71,8 +72,7 @@ def condemn(plan: Plan, names: Collection[str], why: str, machine: bool = False)
     if not (ids := [each.id for each in found]):
         return
     if why:
-        value = f"{tags.MACHINE if machine else ''}{why}"[:_TAG_MAX]
-        api.need(what, "ec2:CreateTags", Resources=ids, Tags=[{"Key": tags.CONDEMNED, "Value": value}])
+        put_tags(api, what, ids, {tags.CONDEMNED: f"{tags.MACHINE if machine else ''}{why}"[:_TAG_MAX]})
     else:
         api.need(what, "ec2:DeleteTags", Resources=ids, Tags=[{"Key": tags.CONDEMNED}])
 
@@ -124,7 +124,7 @@ def _new_disk(api: Api, plan: Plan, machine: Machine) -> str:
         tags.HOST_KEY: tags.was(machine.host_key or shown_key(api, id_)),
         tags.TEMPLATE: f"{tags.of_machine(machine.template)}-",
     }
-    _write(api, what, machine, old)
+    put_tags(api, what, [id_], old)
     for task in _tasks(api, what, [id_]):
         if task["TaskState"] in _ON_ITS_WAY and task.get("ImageId") == image:
             return str(task["ReplaceRootVolumeTaskId"])
@@ -137,11 +137,6 @@ def _tasks(api: Api, what: str, ids: Sequence[str]) -> Iterator[Mapping[str, Any
     for some in batched(ids, _ASKED_AT_ONCE):
         of = [{"Name": "instance-id", "Values": list(some)}]
         yield from api.need(what, "ec2:DescribeReplaceRootVolumeTasks", Filters=of)["ReplaceRootVolumeTasks"]
-
-
-def _write(api: Api, what: str, machine: Machine, of: Mapping[str, str]) -> None:
-    pairs = [{"Key": key, "Value": value} for key, value in of.items()]
-    api.need(what, "ec2:CreateTags", Resources=[machine.id], Tags=pairs)
 
 
 def _await(api: Api, plan: Plan, before: Mapping[str, Machine], disks: Mapping[str, _Disk], progress: Progress) -> None:
@@ -178,7 +173,7 @@ def _is_another(now: Machine, before: Machine) -> bool:
 
 def _has_come(api: Api, machine: Machine, disk: _Disk) -> None:
     what = f"cannot write on {machine.node} ({machine.id}) what its new disk was made from"
-    _write(api, what, machine, {tags.TEMPLATE: disk.made_from})
+    put_tags(api, what, [machine.id], {tags.TEMPLATE: disk.made_from})
     api.need(what, "ec2:DeleteTags", Resources=[machine.id], Tags=[{"Key": tags.CONDEMNED}])
 
 
