@@ -32,8 +32,13 @@ class Project:
             pytest.fail("no pulumi on PATH: . tools/env.sh")
         for name in ("home", "backend"):
             (self.folder / name).mkdir(mode=0o700)
-        done = self.run("stack", "init", "test")
+        self.passes("stack", "init", "test")
+
+    def passes(self, *argv: str) -> str:
+        """What a run says that must pass."""
+        done = self.run(*argv)
         assert done.returncode == 0, done.stdout
+        return done.stdout
 
     def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
         with self.started(*argv) as process:

@@ -124,7 +124,7 @@ def test_what_was_done_by_hand_is_seen_and_taken_back(stack: KubernetesStack) ->
     shown = stack.preview()
     assert "cloud: gpu-007: missing" in shown
     assert "cloud: gpu-009: label stampworks/pool is mine, not gpu" in shown
-    stack._must_pass("refresh", "--yes", "--skip-preview")
+    stack.passes("refresh", "--yes", "--skip-preview")
     stack.up()
     assert stack.stampworks("status").returncode == 0
     assert len(stack.listed("localqueues", "-A")) == 4

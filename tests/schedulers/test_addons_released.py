@@ -67,11 +67,6 @@ class Releases(Project):
         for name, value in told.items():
             self.passes("config", "set", "--secret", name, value)
 
-    def passes(self, *argv: str) -> str:
-        done = self.run(*argv)
-        assert done.returncode == 0, done.stdout
-        return str(done.stdout)
-
     def there(self) -> dict[str, tuple[str, str]]:
         """What Helm itself knows of: chart with version, and how it is."""
         listed = json.loads(self.server.run("helm", "list", "--all", "--all-namespaces", "--output=json"))
