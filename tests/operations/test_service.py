@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from stampworks.operations import service
 from stampworks.operations.drain import RENEWED
+from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import Standing
 from stampworks.operations.service import KubernetesService, vacate, vacate_for_good
 from stampworks.plan import Group, Plan
@@ -71,6 +72,26 @@ def test_who_forgets_that_it_leaves_is_told_again() -> None:
     vacate_for_good(KubernetesService(server), dict.fromkeys(("gpu-001", "gpu-002"), RENEWED), 1, forgotten)
     assert seen == ["True"] * 3
     assert [each["spec"]["unschedulable"] for each in server.there] == [True, True]
+
+
+def test_nobody_waits_for_ever_for_a_node_that_does_not_stay_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else gives it back each time. The others take jobs again, as after each change that has failed."""
+    server = StandIn(node("gpu-001"), node("gpu-002"))
+    told, hold, held = KubernetesService(server), KubernetesService(server).hold, list[str]()
+
+    def given_back(reasons: Mapping[str, DrainReason]) -> None:
+        held.extend(reasons)
+        assert len(held) < 99
+        hold({name: reason for name, reason in reasons.items() if name != "gpu-001"})
+
+    monkeypatch.setattr(told, "hold", given_back)
+    with pytest.raises(OperationError) as caught:
+        vacate_for_good(told, dict.fromkeys(("gpu-001", "gpu-002"), RENEWED), 1, print)
+    assert str(caught.value) == (
+        "gpu-001 did not stay held, 5 times: nothing was removed, the nodes take jobs again\n"
+        "  hint: see who gives them back, and run it again"
+    )
+    assert [each["spec"]["unschedulable"] for each in server.there] == [False, False]
 
 
 def test_only_what_is_ours_is_given_back() -> None:

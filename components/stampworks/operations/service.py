@@ -18,6 +18,9 @@ from stampworks.reasons import DrainReason
 from stampworks.schedulers import kubernetes as scheduling
 
 Progress = Callable[[str], None]
+_TIMES = 5
+"""How often nodes are held that are free again when their jobs are through. Slurm forgets once, as it switches one off;
+who is free each time, somebody gives back."""
 
 
 class Service(Protocol):
@@ -84,9 +87,14 @@ def vacate_for_good(
         service.hold({name: reasons[name] for name, reason in service.held(list(reasons)).items() if reason is None})
         progress(line)
 
-    vacate(service, reasons, timeout_minutes, look)
-    while None in service.held(list(reasons)).values():
+    for _ in range(_TIMES):
         vacate(service, reasons, timeout_minutes, look)
+        free = [name for name, reason in service.held(list(reasons)).items() if reason is None]
+        if not free:
+            return
+    service.give_back_own(reasons)
+    what = f"{', '.join(free)} did not stay held, {_TIMES} times: {AS_BEFORE}"
+    raise OperationError(what, "see who gives them back, and run it again")
 
 
 def service_of(plan: Plan, roster: Roster) -> Service:
