@@ -15,8 +15,11 @@ from typing import Any
 
 import pytest
 from stampworks.cli.main import main
+from stampworks.clouds.aws import renewal
+from stampworks.plan import Plan
 from stampworks.rehearsal.engine import Engine
 
+from tests.clouds.aws import booting, machines
 from tests.clouds.aws.simulated import Simulated, simulated_aws
 
 ROOT = Path(__file__).parents[3]
@@ -136,3 +139,27 @@ def aws(server: Simulated) -> Simulated:
     """With nothing in it that another test has made."""
     server.clear()
     return server
+
+
+@pytest.fixture
+def groups(environment: Simulated, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """After each scenario groups have as many machines as they want, and nothing else is left over."""
+    monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(renewal, "_POLL_S", 0.01)
+    booting.nothing_has_booted()
+    machines.ALONE.clear()
+    environment.client("ssm").put_parameter(Name="/stampworks/c/identity", Value="PRIVATE\n", Type="SecureString")
+    yield
+    environment.mend()
+    found = environment.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
+    counted = {group["AutoScalingGroupName"]: [one["InstanceId"] for one in group["Instances"]] for group in found}
+    paid = set(machines.ids(environment))
+    assert {name: len(paid & {*of}) for name, of in counted.items()} == {
+        group["AutoScalingGroupName"]: group["DesiredCapacity"] for group in found
+    }
+    assert paid - {id_ for of in counted.values() for id_ in of} == machines.ALONE
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return machines.planned()

@@ -1,0 +1,101 @@
+"""Machines of a cluster on a simulated AWS, as its groups start them, and what tests ask of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from stampworks import operations, planning
+from stampworks.clouds.aws import members, tags
+from stampworks.declaration import load_value
+from stampworks.plan import Launch, Plan, Roster
+
+from tests.clouds.aws.booting import boot
+from tests.clouds.aws.simulated import REGION, Simulated
+
+CLUSTER, CONTENT = "c", "content"
+NAMES = {"gpu": ("gpu-001", "gpu-002")}
+ALONE: set[str] = set()
+"""Machines that a test has started outside of any group, and that are to be left alone."""
+
+
+def planned(**scheduler: int) -> Plan:
+    declared = {"version": 1, "name": CLUSTER, "cloud": "aws", "region": REGION, "scheduler": scheduler}
+    made = planning.plan(
+        load_value({**declared, "pools": [{"name": "gpu", "machine": "g6-8xlarge", "count": 2}]}, "test")
+    )
+    return with_launch(made, image="ami-1")
+
+
+def with_launch(plan: Plan, **changes: Any) -> Plan:
+    groups = [replace(group, launch=replace(launch(group.launch), **changes)) for group in plan.groups]
+    return replace(plan, groups=tuple(groups))
+
+
+def launch(of: Launch | None) -> Launch:
+    assert of
+    return of
+
+
+def start(aws: Simulated, plan: Plan | None = None, count: int = 2, group: str = "gpu") -> None:
+    """A group as clouds/aws/nodes.py asks for it: what moto does not know of it is left out."""
+    own = [each for each in plan.groups if each.name == group] if plan else []
+    made_from = tags.template(own[0], plan.release, CONTENT) if plan else "made-from"
+    of = {tags.CLUSTER: CLUSTER, tags.GROUP: group, tags.TEMPLATE: made_from}
+    image = aws.publish(f"/test/{group}")
+    template = aws.client("ec2").create_launch_template(
+        LaunchTemplateName=group, LaunchTemplateData={"ImageId": image, "InstanceType": "g6.8xlarge"}
+    )["LaunchTemplate"]
+    aws.client("autoscaling").create_auto_scaling_group(
+        AutoScalingGroupName=group,
+        LaunchTemplate={"LaunchTemplateId": template["LaunchTemplateId"]},
+        **dict.fromkeys(("MinSize", "MaxSize", "DesiredCapacity"), count),
+        AvailabilityZones=[f"{REGION}a"],
+        Tags=[{"Key": name, "Value": value, "PropagateAtLaunch": True} for name, value in of.items()],
+    )
+
+
+def there(aws: Simulated) -> list[Mapping[str, Any]]:
+    """All machines that are not gone, however they came."""
+    found = aws.client("ec2").describe_instances()["Reservations"]
+    running = [one for part in found for one in part["Instances"] if one["State"]["Name"] in ("pending", "running")]
+    return sorted(running, key=lambda one: (one["LaunchTime"], one["InstanceId"]))
+
+
+def ids(aws: Simulated) -> list[str]:
+    return [one["InstanceId"] for one in there(aws)]
+
+
+def join(names: Mapping[str, tuple[str, ...]] | None = None) -> Roster:
+    members.join(CLUSTER, REGION, NAMES if names is None else names)
+    return members.members(CLUSTER, REGION)
+
+
+def stamped(aws: Simulated, plan: Plan | None = None) -> Roster:
+    start(aws, plan)
+    for number, each in enumerate(ids(aws)):
+        boot(each, number)
+    return join()
+
+
+def tag(aws: Simulated, instance: str, **of: str) -> None:
+    pairs = [{"Key": getattr(tags, name), "Value": value} for name, value in of.items()]
+    aws.client("ec2").create_tags(Resources=[instance], Tags=pairs)
+
+
+def gathered(monkeypatch: pytest.MonkeyPatch) -> Roster:
+    """What an `up` waits for."""
+    monkeypatch.setattr(members, "POLL_S", 0)
+    all_ = [operations.Wanted("gpu", NAMES["gpu"], 2)]
+    return operations.gather("aws", CLUSTER, REGION, all_, all_, 1, lambda _: None)
+
+
+AT = datetime(2026, 11, 25, 20, 31, 7, tzinfo=UTC)
+STOCK_OUT = (
+    "We currently do not have sufficient p5.48xlarge capacity in the Availability Zone you requested (us-east-1a). Our "
+    "system will be working on provisioning additional capacity. You can currently get p5.48xlarge capacity by not "
+    "specifying an Availability Zone in your request or choosing us-east-1b. Launching EC2 instance failed."
+)

@@ -1,0 +1,196 @@
+"""Who leaves a cluster on AWS: nodes that started with the work, and those that need not run always any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+from stampworks import operations
+from stampworks.clouds.aws import members, renewal
+from stampworks.clouds.aws.session import Api
+from stampworks.operations import gathering
+from stampworks.operations.drain import REPLACED
+from stampworks.plan import Plan, Roster
+from stampworks.reasons import DrainReason
+
+from tests.clouds.aws.booting import boot, key
+from tests.clouds.aws.machines import ALONE, CLUSTER, CONTENT, NAMES, ids, join, stamped, tag
+from tests.clouds.aws.simulated import REGION, Simulated
+
+pytestmark = pytest.mark.usefixtures("groups")
+
+
+def test_elastic_nodes_end_when_nobody_can_start_another(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of one group, and none that always runs: what they are in cannot go before they have."""
+    stamped(aws)
+    always, started = ids(aws), []
+    image = aws.publish("/test/elastic")
+    for group, node in (("gpu", "gpu-003"), ("gpu", ""), ("cpu", "cpu-001")):
+        [one] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
+        of = {"CLUSTER": CLUSTER, "GROUP": group, "ELASTIC": "spot", **({"NODE": node} if node else {})}
+        tag(aws, one["InstanceId"], **of)
+        started.append(one["InstanceId"])
+    said: list[str] = []
+    monkeypatch.setattr(members, "POLL_S", 0)
+    ALONE.add(started[2])
+    operations.end_elastic("aws", CLUSTER, REGION, "gpu", said.append)
+    assert sorted(ids(aws)) == sorted([*always, started[2]])
+    assert len(said) == 1
+    assert "gpu-003" in said[0]
+    monkeypatch.setattr(members, "PATIENCE_S", -1)
+    monkeypatch.setattr(members, "end_elastic", lambda *_: ["cpu-001"])
+    with pytest.raises(operations.OperationError) as caught:
+        operations.end_elastic("aws", CLUSTER, REGION, "cpu", said.append)
+    assert str(caught.value) == "cpu-001 of cpu do not end\n  hint: see what keeps them, and run it again"
+
+
+def test_a_cluster_that_grew_by_itself_is_no_change(aws: Simulated, plan: Plan) -> None:
+    """What has started with the work is a node, and neither in the roster that an `up` keeps nor outdated."""
+    before = stamped(aws, plan)
+    image = aws.publish("/test/elastic")
+    [one] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
+    ALONE.add(one["InstanceId"])
+    tag(aws, one["InstanceId"], CLUSTER=CLUSTER, GROUP="gpu", ELASTIC="spot", NODE="gpu-003", HOST_KEY=key(9))
+    assert [each.name for each in members.members(CLUSTER, REGION).members] == ["gpu-001", "gpu-002", "gpu-003"]
+    elastic = operations.Wanted("gpu", (*NAMES["gpu"], "gpu-003"), 2)
+    assert operations.gather("aws", CLUSTER, REGION, [elastic], [elastic], 1, lambda _: None) == before
+    assert renewal.outdated(plan, CONTENT) == {}
+
+
+class Slurm:
+    """Nodes that take jobs or not, and a job that ends after some looks; a node that is switched off forgets why."""
+
+    def __init__(self, *jobs: str, forgets: str = "") -> None:
+        self.jobs, self.forgets, self.reasons = list(jobs), forgets, dict[str, DrainReason]()
+        self.seen: list[list[str]] = []
+        """The machines that ran at each look."""
+
+    def held(self, names: Sequence[str]) -> dict[str, DrainReason | None]:
+        return {name: self.reasons.get(name) for name in names}
+
+    def hold(self, reasons: Mapping[str, DrainReason]) -> None:
+        self.reasons |= reasons
+
+    def wait_until_free(
+        self, names: Sequence[str], _: float, progress: Callable[[str], None], __: float, ___: str
+    ) -> None:
+        for look in range(3):
+            if busy := [name for name in names if name in self.jobs]:
+                if look == 1:
+                    self.reasons.pop(self.forgets, None)
+                progress(f"waiting for {', '.join(busy)}")
+        self.jobs = [name for name in self.jobs if name not in names]
+        self.reasons.pop(self.forgets, None)
+        self.forgets = ""
+
+
+def elastic(aws: Simulated, *names: str) -> list[str]:
+    """Machines that have started with the work since the last `up`, so that nobody has asked for their host keys."""
+    image, started = aws.publish("/test/elastic"), list[str]()
+    for name in names:
+        [one] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
+        tag(aws, one["InstanceId"], CLUSTER=CLUSTER, GROUP="gpu", ELASTIC="spot", NODE=name)
+        started.append(one["InstanceId"])
+    return started
+
+
+FOUR = ("gpu-001", "gpu-002", "gpu-003", "gpu-004")
+
+
+def changed(
+    aws: Simulated, monkeypatch: pytest.MonkeyPatch, slurm: Slurm, count: int, names: tuple[str, ...] = FOUR
+) -> Roster:
+    """An `up` of a pool of which 2 of 4 nodes have always run, and `count` are to from now on."""
+    group = {"AutoScalingGroupName": "gpu"}
+    running = ids(aws)
+    counted = aws.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"][0]["Instances"]
+    protected = [one["InstanceId"] for one in counted]
+    aws.client("autoscaling").set_instance_protection(**group, InstanceIds=protected, ProtectedFromScaleIn=True)
+    sizes = dict.fromkeys(("MinSize", "MaxSize", "DesiredCapacity"), count)
+    aws.client("autoscaling").update_auto_scaling_group(**group, **sizes)
+    for number, new in enumerate(set(ids(aws)) - set(running)):
+        boot(new, 100 + number)
+
+    def progress(_: str) -> None:
+        slurm.seen.append(ids(aws))
+
+    monkeypatch.setattr(members, "POLL_S", 0)
+    monkeypatch.setattr(gathering, "SlurmService", lambda _: slurm)
+    now, before = [operations.Wanted("gpu", names, count)], [operations.Wanted("gpu", FOUR, 2)]
+    return operations.gather("aws", CLUSTER, REGION, now, before, 1, progress)
+
+
+def test_an_elastic_node_that_is_to_run_always_finishes_its_jobs(
+    aws: Simulated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then a machine of the group has its name, and none is left without one. One that is switched off meanwhile takes
+    no jobs either, for they would start it as what it was."""
+    stamped(aws)
+    busy, stays = elastic(aws, "gpu-003", "gpu-004")
+    slurm = Slurm("gpu-003", forgets="gpu-003")
+    roster = changed(aws, monkeypatch, slurm, 3)
+    assert slurm.seen
+    assert all(busy in running for running in slurm.seen)
+    assert [each.name for each in roster.members] == ["gpu-001", "gpu-002", "gpu-003"]
+    assert busy not in ids(aws)
+    assert roster.members[2].target in ids(aws)
+    assert slurm.reasons == {"gpu-003": REPLACED}
+    assert not [each for each in members.machines(Api(REGION), CLUSTER) if each.state == "running" and not each.node]
+    ALONE.add(stays)
+
+
+def test_a_node_that_need_not_run_always_ends_when_its_jobs_are_through(
+    aws: Simulated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It costs, and nothing else would end it: its group may not, and the head ends elastic ones alone."""
+    before = stamped(aws)
+    [stays] = elastic(aws, "gpu-003")
+    slurm, leaves = Slurm("gpu-002"), before.members[1].target
+    roster = changed(aws, monkeypatch, slurm, 1)
+    assert slurm.seen
+    assert all(leaves in running for running in slurm.seen)
+    assert [each.target for each in roster.members] == [before.members[0].target]
+    assert sorted(ids(aws)) == sorted([before.members[0].target, stays])
+    assert slurm.reasons == {"gpu-002": REPLACED}
+    ALONE.add(stays)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_an_elastic_node_that_is_not_wanted_is_the_heads_to_end(
+    aws: Simulated, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    """When Slurm has forgotten it, whether its host key is known or not; and what has ended is nobody's."""
+    before = stamped(aws)
+    [stays] = elastic(aws, "gpu-004")
+    if known:
+        tag(aws, stays, HOST_KEY=key(9))
+    [ended] = elastic(aws, "gpu-001")
+    aws.client("ec2").terminate_instances(InstanceIds=[ended])
+    assert changed(aws, monkeypatch, Slurm(), 2, FOUR[:3]) == before
+    assert stays in ids(aws)
+    ALONE.add(stays)
+
+
+def test_of_two_with_one_name_the_groups_is_the_node(aws: Simulated) -> None:
+    """However long the elastic one has been there."""
+    stamped(aws)
+    [older] = elastic(aws, "gpu-003")
+    tag(aws, older, HOST_KEY=key(9))
+    aws.client("autoscaling").update_auto_scaling_group(AutoScalingGroupName="gpu", MaxSize=3, DesiredCapacity=3)
+    [new] = set(ids(aws)) - {older} - {each.target for each in members.members(CLUSTER, REGION).members}
+    boot(new, 7)
+    assert join({"gpu": FOUR[:3]}).members[2].target == new
+    ALONE.add(older)
+
+
+def test_an_elastic_node_that_is_not_shown_yet_ends_as_well(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its program had asked for it a moment before it could not any more; nobody would end it later."""
+    stamped(aws)
+    monkeypatch.setattr(members, "POLL_S", 0)
+    members.end_elastic(CLUSTER, REGION, "gpu")
+    image = aws.publish("/test/elastic")
+    [one] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
+    tag(aws, one["InstanceId"], CLUSTER=CLUSTER, GROUP="gpu", ELASTIC="spot")
+    aws.lag("ec2:DescribeInstances", times=1)
+    operations.end_elastic("aws", CLUSTER, REGION, "gpu", lambda _: None)
+    assert one["InstanceId"] not in ids(aws)

@@ -1,0 +1,187 @@
+"""Why AWS has started too few nodes: said while somebody waits, and ends the wait where waiting mends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.eks.models import eks_backends
+from stampworks import operations
+from stampworks.clouds.aws import members, tags
+from stampworks.plan import Refusal
+
+from tests.clouds.aws.booting import boot
+from tests.clouds.aws.machines import AT, CLUSTER, NAMES, STOCK_OUT, gathered, ids, start
+from tests.clouds.aws.simulated import REGION, Simulated
+
+pytestmark = pytest.mark.usefixtures("groups")
+
+
+class EnoughError(Exception):
+    """A test has seen what it wanted to see."""
+
+
+def waited(aws: Simulated, monkeypatch: pytest.MonkeyPatch, *between: Callable[[], object]) -> list[str]:
+    """What an `up` says while it waits; each of these is done after a look, and the last look is after all of them."""
+    said, todo = list[str](), iter(between)
+
+    def progress(line: str) -> None:
+        said.append(line)
+        if (do := next(todo, None)) is None:
+            raise EnoughError
+        do()
+
+    monkeypatch.setattr(members, "POLL_S", 0)
+    all_ = [operations.Wanted("gpu", NAMES["gpu"], 2)]
+    with pytest.raises(EnoughError):
+        operations.gather("aws", CLUSTER, REGION, all_, all_, 1, progress)
+    return said
+
+
+SHORT = "gpu: 0 of 2 members"
+LIMIT = (
+    "You have requested more vCPU capacity than your current vCPU limit of 384 allows for the instance bucket that the "
+    "specified instance type belongs to. Launching EC2 instance failed."
+)
+
+
+def test_why_there_are_too_few_is_said(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While an `up` waits and when it has waited long enough: nothing else starts nodes that always run."""
+    start(aws)
+    aws.tried("gpu", AT, STOCK_OUT)
+    line = f"gpu, tried at 2026-11-25T20:31Z: {STOCK_OUT}"
+    assert waited(aws, monkeypatch) == [f"{SHORT}; {line}"]
+    monkeypatch.setattr(members, "PATIENCE_S", -1)
+    with pytest.raises(operations.OperationError) as caught:
+        gathered(monkeypatch)
+    assert str(caught.value) == (
+        f"{SHORT} after -1 s\n  {line}\n"
+        "  hint: pulumi up goes on from here, when there are some; sooner may do another zone, capacity that was "
+        "bought before (purchase, reservation), or a count_min with fallbacks, whose nodes start when a job wants them"
+    )
+
+
+def test_what_waiting_does_not_mend_ends_the_wait(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the group has tried twice: somebody may have mended what the last `up` has failed of."""
+    start(aws)
+    aws.tried("gpu", AT, LIMIT)
+    assert len(waited(aws, monkeypatch, lambda: None)) == 2
+    with pytest.raises(operations.OperationError) as caught:
+        waited(aws, monkeypatch, lambda: aws.tried("gpu", AT + timedelta(minutes=2), LIMIT))
+    assert str(caught.value) == (
+        f"{SHORT}, and waiting does not help\n  gpu, tried at 2026-11-25T20:33Z: {LIMIT}\n"
+        "  hint: have the limit raised in the console of Service Quotas, or declare fewer nodes; pulumi up goes on "
+        "from here"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "lasting", "hint"),
+    [
+        (STOCK_OUT, False, "pulumi up goes on from here, when there are some"),
+        (
+            "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity available that "
+            "matches your request. Launching EC2 instance failed.",
+            False,
+            "pulumi up goes on from here, when there are some",
+        ),
+        (
+            "The requested reservation does not have sufficient compatible and available capacity for this request.",
+            False,
+            "aws ec2 describe-capacity-reservations says what is free in it",
+        ),
+        ("RequestLimitExceeded - Request limit exceeded.", False, "pulumi up goes on from here"),
+        ("Client.InternalError: Client error on launch", False, "pulumi up goes on from here"),
+        (LIMIT, True, "have the limit raised in the console"),
+        ("VcpuLimitExceeded - You have requested", True, "have the limit raised in the console"),
+        ("You have requested more instances (7) than your current instance limit of 6 allows", True, "have the limit"),
+        ("Max spot instance count exceeded. Launching EC2 instance failed.", True, "have the limit raised"),
+        ("You are not authorized to perform this operation.", True, "Auto Scaling asks in its own name"),
+        ("The Capacity Reservation cr-1 does not match the request.", True, "declare a reservation that is active"),
+        ("InvalidParameterValue - so it is. Launching EC2 instance failed.", True, "mend what it names"),
+        ("Your requested instance type (p5) is not supported in your requested Availability Zone", True, "mend what"),
+    ],
+)
+def test_which_reasons_waiting_may_mend(aws: Simulated, said: str, lasting: bool, hint: str) -> None:
+    """Whatever is not known may pass; each says what to do."""
+    start(aws, count=1)
+    aws.tried("gpu", AT, said)
+    [found] = members.refusals(CLUSTER, REGION, ["gpu"])
+    assert (found.why, found.lasting, found.hint.startswith(hint)) == (said, lasting, True)
+
+
+def test_what_a_group_has_tried_before_it_went_on_is_not_said(aws: Simulated) -> None:
+    """Of one attempt some machines may have started. What ends has no say, nor has another cluster or group."""
+
+    def refused() -> list[str]:
+        return [each.why for each in members.refusals(CLUSTER, REGION, ["gpu"])]
+
+    start(aws, count=1)
+    assert refused() == []
+    aws.tried("gpu", AT, LIMIT)
+    aws.tried("gpu", AT + timedelta(seconds=20))
+    aws.tried("gpu", AT + timedelta(hours=1), STOCK_OUT, Description="Terminating EC2 instance: i-1")
+    assert refused() == [LIMIT]
+    assert members.refusals("d", REGION, ["gpu"]) == members.refusals(CLUSTER, REGION, ["login"]) == ()
+    aws.tried("gpu", AT + timedelta(hours=2))
+    assert refused() == []
+    aws.tried("gpu", AT + timedelta(hours=3), STOCK_OUT, StatusCode="Cancelled")
+    assert refused() == [STOCK_OUT]
+
+
+def test_what_auto_scaling_says_is_not_believed(aws: Simulated) -> None:
+    """It is one line of bounded length, and moves no cursor. What only AWS can decode is left out."""
+    start(aws, count=1)
+    aws.tried("gpu", AT, f"so\n\t it \u202eis {'x' * 5000}")
+    [found] = members.refusals(CLUSTER, REGION, ["gpu"])
+    assert found.why == f"so it \\u202eis {'x' * 385}..."
+    aws.tried("gpu", AT, "You are not authorized. Encoded authorization failure message: Zm9v")
+    [found] = members.refusals(CLUSTER, REGION, ["gpu"])
+    assert found.why == "You are not authorized."
+
+
+def test_why_eks_starts_no_nodes_it_says_of_their_group(aws: Simulated) -> None:
+    """Of the groups that are meant. What EC2 has said comes with what to do; an issue has no time, so that nobody knows
+    whether it has been mended since."""
+
+    def of_health(code: str, message: str) -> Refusal:
+        eks_backends[DEFAULT_ACCOUNT_ID][REGION].clusters[CLUSTER].nodegroups["c-gpu-1"].health = {
+            "issues": [{"code": code, "message": message, "resourceIds": ["eks-1"]}]
+        }
+        [found] = members.node_refusals(CLUSTER, REGION, ["gpu"])
+        return found
+
+    aws.fail(f"eks:GET /clusters/{CLUSTER}/node-groups", "AccessDeniedException", "not you", status=403, times=1)
+    [unknown] = members.node_refusals(CLUSTER, REGION, ["gpu"])
+    assert unknown.words == "gpu: eks:ListNodegroups: not permitted (AccessDeniedException: not you)"
+    eks, role = aws.client("eks"), "arn:aws:iam::123456789012:role/nodes"
+    eks.create_cluster(name=CLUSTER, roleArn=role, resourcesVpcConfig={"subnetIds": ["subnet-1", "subnet-2"]})
+    for group in ("gpu", "head"):
+        of = {"clusterName": CLUSTER, "subnets": ["subnet-1"], "nodeRole": role, "tags": {tags.GROUP: group}}
+        eks.create_nodegroup(nodegroupName=f"c-{group}-1", **of)
+    assert members.node_refusals(CLUSTER, REGION, ["gpu"]) == ()
+    found = of_health("AsgInstanceLaunchFailures", f"Could not launch On-Demand Instances. {LIMIT}")
+    assert found.words == f"gpu: AsgInstanceLaunchFailures: Could not launch On-Demand Instances. {LIMIT}"
+    assert found.hint.startswith("have the limit raised in the console of Service Quotas")
+    assert not found.lasting
+    assert members.node_refusals(CLUSTER, REGION, ["head"]) == ()
+    found = of_health("AccessDenied", f"so\n it \u202eis, AccessDenied {'x' * 5000}")
+    assert found.why.startswith("AccessDenied: so it \\u202eis, AccessDenied xxx")
+    assert len(found.why) == 403
+    assert found.hint == "pulumi up goes on from here", "what a launch was denied is another thing"
+
+
+def test_why_there_are_too_few_nobody_may_ask(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is said, and ends nothing: they may well come. Where all are there, nobody asks."""
+    start(aws)
+    aws.fail("autoscaling:DescribeScalingActivities", "AccessDenied", "not you", status=403)
+    assert waited(aws, monkeypatch) == [
+        f"{SHORT}; gpu: autoscaling:DescribeScalingActivities: not permitted (AccessDenied: not you)"
+    ]
+    for number, each in enumerate(ids(aws)):
+        boot(each, number)
+    aws.calls.clear()
+    assert len(gathered(monkeypatch).members) == 2
+    assert "autoscaling:DescribeScalingActivities" not in aws.calls

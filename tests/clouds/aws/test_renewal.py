@@ -1,0 +1,416 @@
+"""Nodes of AWS that run on what is no longer theirs get a new disk or machine: one by one, and in a whole roll."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from stampworks import operations
+from stampworks.clouds.aws import members, renewal, tags
+from stampworks.clouds.aws.errors import AwsError
+from stampworks.clouds.aws.session import Api
+from stampworks.operations.ground import Standing
+from stampworks.plan import Plan, Roster
+from stampworks.reasons import DrainReason
+
+from tests.clouds.aws import booting
+from tests.clouds.aws.booting import boot, key
+from tests.clouds.aws.machines import (
+    ALONE,
+    AT,
+    CLUSTER,
+    CONTENT,
+    NAMES,
+    STOCK_OUT,
+    ids,
+    join,
+    planned,
+    stamped,
+    start,
+    tag,
+    there,
+    with_launch,
+)
+from tests.clouds.aws.simulated import REGION, Simulated
+
+pytestmark = pytest.mark.usefixtures("groups")
+
+
+class Boots:
+    """Machines boot while somebody waits for them: each that shows no key of its own yet gets one."""
+
+    def __init__(self, aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.aws, self.number, self.said = aws, 100, list[str]()
+        self.disks = {one["InstanceId"]: root(one) for one in there(aws)}
+        monkeypatch.setattr("stampworks.clouds.aws.renewal.time.sleep", self.boot)
+
+    def boot(self, _: float) -> None:
+        for one in there(self.aws):
+            if self.disks.get(one["InstanceId"]) != root(one) and one["ImageId"] not in booting.BROKEN:
+                self.disks[one["InstanceId"]] = root(one)
+                self.number += 1
+                boot(one["InstanceId"], self.number, before=booting.CONSOLES.get(one["InstanceId"], ""))
+
+
+def root(instance: Mapping[str, Any]) -> str:
+    return str(instance["BlockDeviceMappings"][0]["Ebs"]["VolumeId"])
+
+
+def test_nothing_is_outdated_when_nothing_has_changed(aws: Simulated, plan: Plan) -> None:
+    stamped(aws, plan)
+    assert renewal.outdated(plan, CONTENT) == {}
+
+
+def test_another_image_is_another_disk_and_the_machine_stays(
+    aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is rare is kept. The key that the console still shows is not taken for that of the new disk."""
+    before, new, boots = stamped(aws, plan), with_launch(plan, image="ami-2"), Boots(aws, monkeypatch)
+    late = renewal.outdated(new, CONTENT)
+    assert late == dict.fromkeys(("gpu-001", "gpu-002"), "its disk was made from another image")
+    renewal.renew(new, CONTENT, ["gpu-002"], boots.said.append)
+    after = members.members(CLUSTER, REGION)
+    assert [each.target for each in after.members] == [each.target for each in before.members]
+    assert after.members[0] == before.members[0]
+    assert after.members[1].host_key == key(101)
+    assert after.members[1].instance != before.members[1].instance
+    assert boots.said[0] == f"gpu-002: a new disk for {after.members[1].target}"
+    assert "waiting for gpu-002" in boots.said
+    assert list(renewal.outdated(new, CONTENT)) == ["gpu-001"]
+    assert sorted(renewal.outdated(plan, "other content")) == ["gpu-001", "gpu-002"]
+
+
+@pytest.mark.parametrize(
+    "of_image",
+    [
+        {"user": "ubuntu"},
+        {"root_device": "/dev/sda1"},
+        {"published_image": "/other"},
+        {"agent": "https://elsewhere/9.deb"},
+    ],
+)
+def test_what_goes_with_an_image_is_not_of_the_machine(plan: Plan, of_image: dict[str, Any]) -> None:
+    """Otherwise another release would end machines that nobody may get again."""
+    machine = tags.of_machine(tags.template(plan.pools[0], plan.release, CONTENT))
+    other = with_launch(plan, image="ami-2", **of_image).pools[0]
+    assert tags.of_machine(tags.template(other, plan.release, CONTENT)) == machine
+    for kept in ({"disk_gib": 300}, {"agent": ""}, {"instance_type": "p5.48xlarge"}):
+        other = with_launch(plan, **kept).pools[0]
+        assert tags.of_machine(tags.template(other, plan.release, CONTENT)) != machine
+
+
+@pytest.mark.parametrize("changed", [{"image": "ami-2"}, {"disk_gib": 300}])
+def test_a_roll_waits_until_aws_shows_what_it_has_done(
+    aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
+) -> None:
+    """The node as it was is not taken for the one that is to come, nor made anew twice."""
+    before, new, boots = stamped(aws, plan), with_launch(plan, **changed), Boots(aws, monkeypatch)
+    renewal.outdated(new, CONTENT)
+    ask = Api.ask
+
+    def asked(self: Api, action: str, **parameters: Any) -> dict[str, Any]:
+        answer = ask(self, action, **parameters)
+        if action.partition(":")[2] in ("CreateReplaceRootVolumeTask", "TerminateInstanceInAutoScalingGroup"):
+            aws.lag("ec2:DescribeInstances", times=4)
+        return answer
+
+    monkeypatch.setattr(Api, "ask", asked)
+    renewal.renew(new, CONTENT, ["gpu-001"], boots.said.append)
+    after = members.members(CLUSTER, REGION)
+    assert after.members[0].instance != before.members[0].instance
+    assert after.members[1] == before.members[1]
+    done = [each for each in aws.calls if each.endswith(("CreateReplaceRootVolumeTask", "InAutoScalingGroup"))]
+    assert len(done) == 1
+
+
+def test_another_template_is_another_machine(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a machine was started from cannot be changed: its group starts another one, which takes its name."""
+    before, new, boots = stamped(aws, plan), with_launch(plan, disk_gib=300), Boots(aws, monkeypatch)
+    assert renewal.outdated(new, CONTENT)["gpu-001"] == "its machine was started from another template"
+    renewal.renew(new, CONTENT, ["gpu-001"], boots.said.append)
+    after = members.members(CLUSTER, REGION)
+    assert [each.name for each in after.members] == ["gpu-001", "gpu-002"]
+    assert after.members[0].target != before.members[0].target
+    assert after.members[1] == before.members[1]
+    assert len(ids(aws)) == 2
+
+
+def test_why_a_node_does_not_come_back_is_said(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While somebody waits for the machine that its group should start, and at the end."""
+    stamped(aws, plan)
+    new, said = with_launch(plan, disk_gib=300), list[str]()
+    monkeypatch.setattr(renewal, "PATIENCE_S", 1)
+    monkeypatch.setattr(renewal, "time", SimpleNamespace(monotonic=count().__next__, sleep=lambda _: None))
+    aws.tried("gpu", AT, STOCK_OUT)
+    with pytest.raises(AwsError) as caught:
+        renewal.renew(new, CONTENT, ["gpu-001"], said.append)
+    assert f"waiting for gpu-001; gpu, tried at 2026-11-25T20:31Z: {STOCK_OUT}" in said
+    why = f"AWS {REGION}: gpu-001 have not come back: gpu, tried at 2026-11-25T20:31Z: {STOCK_OUT}\n"
+    assert str(caught.value).startswith(f"{why}  hint: pulumi up goes on from here, when there are some; sooner may")
+
+
+def test_login_nodes_are_found_and_made_anew_like_the_others(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have names, a group and disks as nodes with jobs have."""
+    plan = planned(login_nodes=1)
+    start(aws, plan)
+    start(aws, plan, count=1, group="login")
+    for number, each in enumerate(ids(aws)):
+        boot(each, number)
+    before = join({**NAMES, "login": ("login-001",)})
+    assert [(each.name, each.group) for each in before.members][-1] == ("login-001", "login")
+    assert renewal.outdated(plan, CONTENT) == {}
+    renewal.condemn(plan, ["login-001"], "alice says: full disk")
+    assert renewal.outdated(plan, CONTENT) == {"login-001": "alice says: full disk"}
+    new, boots = with_launch(plan, disk_gib=300), Boots(aws, monkeypatch)
+    renewal.renew(new, CONTENT, ["login-001"], boots.said.append)
+    after = {each.name: each for each in members.members(CLUSTER, REGION).members}
+    assert [after[each.name].target == each.target for each in before.members] == [True, True, False]
+
+
+def test_who_is_condemned_is_outdated_until_it_was_made_anew(
+    aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it was made from; and a word takes it back."""
+    boots = (stamped(aws, plan), Boots(aws, monkeypatch))[1]
+    renewal.condemn(plan, ["gpu-001", "gpu-002"], "alice says: fans")
+    assert renewal.outdated(plan, CONTENT) == dict.fromkeys(("gpu-001", "gpu-002"), "alice says: fans")
+    renewal.condemn(plan, ["gpu-002"], "")
+    renewal.renew(plan, CONTENT, ["gpu-001"], boots.said.append)
+    assert renewal.outdated(plan, CONTENT) == {}
+
+
+@pytest.mark.parametrize(
+    "call", ["CreateTags", "DescribeReplaceRootVolumeTasks", "CreateReplaceRootVolumeTask", "DeleteTags"]
+)
+def test_a_roll_that_ends_anywhere_is_gone_on_with(
+    aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """The next one finds the node outdated, or done; nothing is lost, nobody keeps the key of a disk that is gone."""
+    stamped(aws, plan)
+    new, boots = with_launch(plan, image="ami-2"), Boots(aws, monkeypatch)
+    aws.fail(f"ec2:{call}", "UnauthorizedOperation", times=1)
+    with pytest.raises(AwsError, match=r"cannot .* gpu-001 \(i-[0-9a-f]+\).* new disk.*: ec2:[A-Za-z]+: not permitted"):
+        renewal.renew(new, CONTENT, ["gpu-001"], boots.said.append)
+    boots.boot(0)
+    join()
+    if late := [name for name in renewal.outdated(new, CONTENT) if name == "gpu-001"]:
+        renewal.renew(new, CONTENT, late, boots.said.append)
+    found = {each.name: each for each in join().members}
+    assert "gpu-001" not in renewal.outdated(new, CONTENT)
+    shown = booting.CONSOLES[found["gpu-001"].target]
+    assert shown.rstrip().endswith("login:")
+    assert found["gpu-001"].host_key == shown.rsplit("ssh-ed25519", 1)[1].join(["ssh-ed25519", ""]).split(" root@")[0]
+
+
+def test_who_does_not_come_back_is_named(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    stamped(aws, plan)
+    monkeypatch.setattr(renewal, "PATIENCE_S", 0.05)
+    with pytest.raises(AwsError) as caught:
+        renewal.renew(with_launch(plan, image="ami-2"), CONTENT, ["gpu-001", "gpu-002"], lambda _: None)
+    assert str(caught.value) == (
+        "AWS us-east-1: gpu-001, gpu-002 have not come back: their console has not shown a host key for 0 min\n"
+        "  hint: the console of EC2 says how far it came, and whether the image boots; then run the same command again"
+    )
+
+
+def test_a_disk_that_aws_does_not_make_is_said(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once and for whom; the others come back meanwhile. It is tried again, with that image or another one."""
+    before, new, boots = stamped(aws, plan), with_launch(plan, image="ami-2"), Boots(aws, monkeypatch)
+    booting.REFUSED.add("ami-2")
+    with pytest.raises(AwsError) as caught:
+        renewal.renew(new, CONTENT, ["gpu-001"], boots.said.append)
+    task = booting.TASKS[-1]["ReplaceRootVolumeTaskId"]
+    assert str(caught.value) == (
+        f"AWS us-east-1: gpu-001 got no new disk: gpu-001: AWS says of {task}, which was to replace it: failed\n"
+        "  hint: see whether the image is there and of the machine's kind, and run pulumi up, which tries again; for "
+        "another machine first: stampworks roll gpu-001 --machine"
+    )
+    assert renewal.outdated(plan, CONTENT) == {"gpu-001": "its new disk has not come"}
+    renewal.renew(plan, CONTENT, ["gpu-001"], boots.said.append)
+    assert renewal.outdated(plan, CONTENT) == {}
+    assert [each.target for each in join().members] == [each.target for each in before.members]
+
+
+def test_a_disk_that_is_on_its_way_is_waited_for(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has asked for it was killed: nobody asks for two."""
+    stamped(aws, plan)
+    new, boots = with_launch(plan, image="ami-2"), Boots(aws, monkeypatch)
+    booting.BROKEN.add("ami-2")
+    with monkeypatch.context() as patch:
+        patch.setattr(renewal, "PATIENCE_S", 0.05)
+        with pytest.raises(AwsError, match="gpu-001 have not come back"):
+            renewal.renew(new, CONTENT, ["gpu-001"], boots.said.append)
+    booting.BROKEN.clear()
+    booting.TASKS[-1]["TaskState"] = "in-progress"
+    renewal.renew(new, CONTENT, ["gpu-001"], boots.said.append)
+    assert aws.calls.count("ec2:CreateReplaceRootVolumeTask") == 1
+    assert "gpu-001" not in renewal.outdated(new, CONTENT)
+
+
+def test_a_machine_that_is_broken_itself_goes(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where somebody says so: its disk is what it should be, and a new one would mend nothing."""
+    before, boots = stamped(aws, plan), Boots(aws, monkeypatch)
+    renewal.condemn(plan, ["gpu-001"], "alice says: a dead GPU", machine=True)
+    assert renewal.outdated(plan, CONTENT) == {"gpu-001": "another machine: alice says: a dead GPU"}
+    renewal.renew(plan, CONTENT, ["gpu-001"], boots.said.append)
+    after = members.members(CLUSTER, REGION).members
+    assert after[0].name == "gpu-001"
+    assert after[0].target != before.members[0].target
+    assert after[1] == before.members[1]
+    assert renewal.outdated(plan, CONTENT) == {}
+
+
+def start_head(aws: Simulated, plan: Plan) -> str:
+    """As the engine has it made: in no group, and with its name."""
+    image = aws.publish("/test/head")
+    [one] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
+    made_from = tags.template(plan.controller, plan.release, CONTENT)
+    tag(aws, one["InstanceId"], CLUSTER=CLUSTER, GROUP="head", NODE="head", TEMPLATE=made_from)
+    ALONE.add(one["InstanceId"])
+    return str(one["InstanceId"])
+
+
+def test_the_head_gets_a_new_disk_where_somebody_says_so(
+    aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever else it is made from is the engine's, and no other machine comes in its place by itself."""
+    head = start_head(aws, plan)
+    boot(head, 7)
+    stamped(aws, plan)
+    assert renewal.outdated(plan, CONTENT) == {}
+    assert "head" not in renewal.outdated(with_launch(plan, image="ami-2", disk_gib=300), CONTENT)
+    with pytest.raises(AwsError) as caught:
+        renewal.condemn(plan, ["gpu-001", "head"], "alice says: fans", machine=True)
+    assert str(caught.value) == (
+        "AWS us-east-1: cannot write on gpu-001, head that they are to be made anew: no group starts another machine "
+        "for head\n  hint: `pulumi stack --show-urns` has the URN of its aws:ec2/instance:Instance: pulumi up "
+        "--replace URN"
+    )
+    renewal.condemn(plan, ["head"], "alice says: full disk")
+    assert renewal.outdated(plan, CONTENT) == {"head": "alice says: full disk"}
+    boots = Boots(aws, monkeypatch)
+    renewal.renew(plan, CONTENT, ["head"], boots.said.append)
+    found = {each.name: each for each in members.members(CLUSTER, REGION).members}["head"]
+    assert (found.target, found.host_key) == (head, key(101))
+    assert renewal.outdated(plan, CONTENT) == {}
+
+
+# -- a whole roll
+
+
+class Scheduler:
+    """What a roll asks of a scheduler; it says something once a playbook has been on its head."""
+
+    def __init__(self, aws: Simulated, monkeypatch: pytest.MonkeyPatch, head: str) -> None:
+        self.aws, self.head, self.happened = aws, head, list[str]()
+        self.reasons: dict[str, DrainReason] = {}
+        self.roster: Roster | None = None
+        module = importlib.import_module("stampworks.operations.roll")  # the function of this name hides it
+        monkeypatch.setattr(module, "service_of", self.of)
+        monkeypatch.setattr(members, "POLL_S", 0)
+
+    def of(self, _: Plan, roster: Roster) -> Scheduler:
+        self.roster = roster
+        return self
+
+    def look(self) -> dict[str, Standing]:
+        there = {each.name: each for each in self.roster.members} if self.roster else {}
+        if "head" not in there or there["head"].target != self.head:
+            raise operations.OperationError("nobody answers", "look there")
+        held = self.reasons
+        return {name: Standing(held=held.get(name), out="held" if name in held else "") for name in NAMES["gpu"]}
+
+    def held(self, names: Collection[str]) -> dict[str, DrainReason | None]:
+        return {name: self.reasons.get(name) for name in names}
+
+    def hold(self, reasons: Mapping[str, DrainReason]) -> None:
+        self.reasons |= reasons
+
+    def give_back_own(self, names: Collection[str]) -> None:
+        for name in names:
+            self.reasons.pop(name, None)
+
+    def requeue(self, *_: object) -> None:
+        raise AssertionError("nobody asked for it")
+
+    def wait_until_free(self, *_: object) -> None:
+        """Nothing runs."""
+
+    await_answers = take_in = wait_until_free
+
+    def play(self, roster: Roster, hosts: Collection[str]) -> None:
+        """All of those have to be there, and all others that Slurm knows in what it is told."""
+        assert [each.name for each in roster.members] == ["gpu-001", "gpu-002", "head"]
+        for each in roster.members:
+            if each.name in hosts:
+                assert each.host_key.split()[1] in booting.CONSOLES[each.target].rpartition("-----BEGIN")[2]
+        if "head" in hosts:
+            self.head = next(each.target for each in roster.members if each.name == "head")
+        self.happened.append(f"play {','.join(hosts)}")
+
+    def roll(self, plan: Plan) -> None:
+        plan = replace(plan, proof=replace(plan.proof, level="none"))
+        order = operations.Order(plan, CONTENT, "programs", "fingerprint")
+        operations.roll(order, None, self.happened.append, self.play, lambda _: None)
+
+    def did(self) -> list[str]:
+        """Without what is only said while somebody waits."""
+        done, self.happened[:] = [each for each in self.happened if not each.startswith(("waiting", "head: "))], []
+        return done
+
+
+def with_head(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> tuple[Scheduler, Roster]:
+    head = start_head(aws, plan)
+    boot(head, 7)
+    return Scheduler(aws, monkeypatch, head), stamped(aws, plan)
+
+
+def test_a_new_image_is_one_up(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine has replaced the head a moment ago, and the pool is outdated since: the roll waits for the head."""
+    slurm, before = with_head(aws, plan, monkeypatch)
+    old, new = before.members[2].target, with_launch(plan, image="ami-2")
+    Boots(aws, monkeypatch)
+    aws.client("ec2").terminate_instances(InstanceIds=[old])
+    ALONE.remove(old)
+    head = start_head(aws, new)
+    slurm.roll(new)
+    assert [each for each in slurm.did() if each.startswith("play")] == ["play head", "play gpu-001", "play gpu-002"]
+    after = members.members(CLUSTER, REGION)
+    assert [each.target for each in after.members] == [*(each.target for each in before.members[:2]), head]
+    assert renewal.outdated(new, CONTENT) == {}
+    assert slurm.reasons == {}
+
+
+def test_an_image_that_does_not_boot_stops_it_and_one_up_goes_back(
+    aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One node is out of service then. With the image of before it is made anew first; the others are as before."""
+    slurm, before = with_head(aws, plan, monkeypatch)
+    Boots(aws, monkeypatch)
+    booting.BROKEN.add("ami-2")
+    with monkeypatch.context() as patch:
+        patch.setattr(renewal, "PATIENCE_S", 0.05)
+        with pytest.raises(operations.RollStoppedError) as caught:
+            slurm.roll(with_launch(plan, image="ami-2"))
+    assert str(caught.value) == (
+        "the roll has stopped: AWS us-east-1: gpu-001 have not come back: their console has not shown a host key for 0 "
+        "min\n  as before: gpu-002\n  hint: the console of EC2 says how far it came, and whether the image boots; then "
+        "run the same command again; to go back, undo the change and run pulumi up"
+    )
+    slurm.did()
+    slurm.roll(plan)
+    target = before.members[0].target
+    assert slurm.did() == [
+        *("making gpu-001 anew: its new disk has not come", f"gpu-001: a new disk for {target}", "play head"),
+        *("gpu-001: begun earlier", "play gpu-001"),
+    ]
+    after = members.members(CLUSTER, REGION)
+    assert [each.target for each in after.members] == [each.target for each in before.members]
+    assert after.members[1:] == before.members[1:]
+    assert renewal.outdated(plan, CONTENT) == {}
+    assert slurm.reasons == {}
