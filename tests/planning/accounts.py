@@ -1,15 +1,33 @@
-"""An account in which anything has room, for tests of what is said when something has not."""
+"""An account in which anything has room and plans for it, for tests of what is said when something has not."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from stampworks import planning
+from stampworks.declaration import Lock, LockedImage, Source, load_value
+from stampworks.plan import Plan
+from stampworks.planning import Facts
 from stampworks.planning.account import FACTS, VERSION, Account, account_of
 
 TODAY = "2026-11-22"
 P = "Running On-Demand P instances"
 STANDARD = "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"
 ROOM = 1_000_000.0
+LUSTRE = {
+    "name": "data",
+    "kind": "fsx-lustre",
+    "tier": "PERSISTENT_2 SSD",
+    "capacity": 9600,
+    "mbps_per_tib": 500,
+    "mount": "/d",
+}
+UNSAID = "unsaid"
+IMAGE = "/aws/service/debian/release/13/latest/amd64"
+RESERVED = {"purchase": "reserved", "reservation": "cr-1"}
+BLOCK = {"purchase": "block", "reservation": "cr-1"}
+ARN = "arn:aws:resource-groups:us-east-1:123456789012:group/ours"
+WHY = "ec2:Something: not permitted (UnauthorizedOperation)"
 
 
 def limits(*names: str) -> list[dict[str, Any]]:
@@ -87,3 +105,27 @@ def reservation(id_: str = "cr-1", **fields: Any) -> dict[str, Any]:
         "own": True,
         **fields,
     }
+
+
+def plan_of(**fields: Any) -> Plan:
+    return planning.plan(declared(**fields))
+
+
+def declared(*, lock: bool = False, made_with: str = "", **fields: Any) -> Source:
+    pool = {"name": "gpu", "machine": "p5", "count": 16, "zone": "us-east-1a", **fields.pop("pool", {})}
+    pool = {name: value for name, value in pool.items() if value != UNSAID}
+    data = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": [pool], **fields}
+    found = Lock("us-east-1", {IMAGE: LockedImage("ami-1", "debian", "2026-11-02")}, made_with) if lock else Lock()
+    return load_value(data, "test", lock=found)
+
+
+def said(
+    rule: str, plan: Plan, unknown: dict[str, str] | None = None, at: str = TODAY, **facts: Any
+) -> list[tuple[Any, ...]]:
+    """What is not fine about one rule: subject, outcome, place, text, hint."""
+    found = planning.rules(plan, Facts(account=account(unknown, at, **facts)), TODAY)
+    return [
+        (each.subject, each.outcome, each.place, each.text, each.hint)
+        for each in found
+        if each.id == rule and each.outcome != "pass"
+    ]
