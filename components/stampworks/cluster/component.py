@@ -106,7 +106,11 @@ class Cluster(pulumi.ComponentResource):
         )
         if plan.scheduler.kind == "kubernetes":
             self._register_kubernetes(place, network)
-            return
+        else:
+            self._register_slurm(place, network, keyring)
+
+    def _register_slurm(self, place: Any, network: Any, keyring: Keyring) -> None:
+        plan = self.plan
         # Nodes come after what they mount, and go before it: nobody may write to what is being deleted.
         storage = self._storage(place)
         volumes = self._volumes(plan.controller, place)
@@ -125,9 +129,22 @@ class Cluster(pulumi.ComponentResource):
         if any(pool.elastic_nodes for pool in plan.pools):
             # After the head is what the bundle says of it. A node that is quicker waits for it.
             file = Output.all(roster.data, self._attached).apply(lambda both: self._bundle(*both))
-            self._cloud.nodes.publish(name, place=place, file=file, opts=self._child(depends_on=[playbook]))
+            self._cloud.nodes.publish(self._base, place=place, file=file, opts=self._child(depends_on=[playbook]))
         self._prove(roll.certificate, roster, [playbook], signing_key)
-        self._register(roster, playbook)
+        # What can be used is known when it is proven, not before.
+        ready = Output.all(self._proof.id, roster.data).apply(lambda both: both[1])
+        self.head = ready.apply(
+            lambda data: next(one.address for one in data.members if one.group == plan.controller.name)
+        )
+        self.ssh = ready.apply(_login)
+        self.inventory = Output.all(ready, playbook.inventory).apply(lambda both: str(both[1]))
+        self.mounts = Output.all(ready, self._attached).apply(
+            lambda both: {each.path: each.source for each in both[1].mounts}
+        )
+        self.endings = _known_endings(ready, roster.endings)
+        self.use = Output.from_input(f"stampworks run -s {self._where} -- hostname")
+        self.kubeconfig = Output.from_input("")
+        self._register(ready)
 
     def _register_kubernetes(self, place: Any, network: Any) -> None:
         plan, scheduler = self.plan, clouds.scheduler(self.plan)
@@ -150,15 +167,11 @@ class Cluster(pulumi.ComponentResource):
             self._join(scheduler, control_plane, network, storage, of_proofs)
             ready = self._proof.id
         self.kubeconfig = Output.secret(control_plane.kubeconfig)
-        self.name = Output.from_input(plan.name)
         self.head = Output.all(ready, control_plane.address).apply(lambda both: str(both[1]))
-        self.nodes = Output.from_input(sum(pool.count for pool in plan.pools))
         self.use = Output.from_input(f"stampworks kubectl -s {self._where} -- get nodes")
         self.ssh = self.inventory = Output.from_input("")
         self.mounts = self._attached.apply(lambda found: {each.path: each.source for each in found.mounts})
-        self.cost_tags = Output.from_input(dict(self._cloud.place.cost_tags(plan)))
-        self.fingerprint = ready.apply(lambda _: fingerprint(plan))
-        self.register_outputs({name: getattr(self, name) for name in OUTPUTS})
+        self._register(ready)
 
     def _managed(
         self,
@@ -422,22 +435,11 @@ class Cluster(pulumi.ComponentResource):
         self._proof = proof
         self.verdict, self.certificate, self.verification_key = proof.verdict, proof.certificate, key.public_key
 
-    def _register(self, roster: Roster, playbook: Playbook) -> None:
+    def _register(self, ready: Output[Any]) -> None:
+        """With what every cluster says of itself."""
         plan = self.plan
-        controller = plan.controller.name
-        # What can be used is known when it is proven, not before.
-        ready = Output.all(self._proof.id, roster.data).apply(lambda both: both[1])
         self.name = Output.from_input(plan.name)
-        self.head = ready.apply(lambda data: next(one.address for one in data.members if one.group == controller))
-        self.ssh = ready.apply(_login)
-        self.inventory = Output.all(ready, playbook.inventory).apply(lambda both: str(both[1]))
-        self.mounts = Output.all(ready, self._attached).apply(
-            lambda both: {each.path: each.source for each in both[1].mounts}
-        )
-        self.cost_tags = Output.from_input(dict(self._cloud.place.cost_tags(plan)))
-        self.endings = _known_endings(ready, roster.endings)
         self.nodes = Output.from_input(sum(pool.count for pool in plan.pools))
-        self.use = Output.from_input(f"stampworks run -s {self._where} -- hostname")
+        self.cost_tags = Output.from_input(dict(self._cloud.place.cost_tags(plan)))
         self.fingerprint = ready.apply(lambda _: fingerprint(plan))
-        self.kubeconfig = Output.from_input("")
         self.register_outputs({name: getattr(self, name) for name in OUTPUTS})
