@@ -79,7 +79,7 @@ class Project:
         return list(found["deployment"].get("resources", []))
 
 
-def wait_for(true: Callable[[], bool], limit_s: float) -> None:
+def wait_for(true: Callable[[], object], limit_s: float) -> None:
     """Looks again and again; a look that is much work, as one by the command line is, so much more rarely."""
     deadline = time.monotonic() + limit_s
     while True:
@@ -87,7 +87,7 @@ def wait_for(true: Callable[[], bool], limit_s: float) -> None:
         if true():
             return
         assert begun < deadline, "it did not happen"
-        time.sleep(max(0.1, time.monotonic() - begun))
+        time.sleep(max(0.01, time.monotonic() - begun))
 
 
 def listening() -> set[tuple[str, int]]:

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from stampworks.clouds.local.faults import FAULTS
 from stampworks.clouds.local.room.network import port, trunk_ends
 
 from bench.campaign import judged
+from tests.project import wait_for
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import Stack
@@ -126,13 +127,6 @@ def traces(stack: Stack, node: str) -> str:
     return switches + python(stack, RUN, node, TRACES)
 
 
-def wait_for(true: Callable[[], Any], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.5)
-
-
 def well(stack: Stack) -> bool:
     found = stampworks(stack, "status", ends_with=(0, 1, 3))
     return bool(found["verdict"] == "pass")
@@ -153,7 +147,7 @@ def stamped(stack: Stack) -> Stack:
 @pytest.fixture
 def sound(stamped: Stack) -> Iterator[Stack]:
     """The cluster, well before and after."""
-    wait_for(lambda: well(stamped))
+    wait_for(lambda: well(stamped), 60)
     yield stamped
     stampworks(stamped, "fault", "clear")
 
@@ -219,7 +213,7 @@ def test_a_fault_is_there_and_goes_without_a_trace(sound: Stack, name: str) -> N
         assert len(injected(sound)) == 1
     cleared = stampworks(sound, "fault", "clear")["cleared"]
     assert [(each["fault"], each["where"]) for each in cleared] == [(name, one["where"])]
-    wait_for(lambda: well(sound))
+    wait_for(lambda: well(sound), 60)
     assert injected(sound) == []
     if name not in ("power-loss", "node-frozen"):
         assert not is_seen(sound, one), one

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from stampworks.qualification import Heard, read
 from stampworks.qualification.results import Value
 
 from tests.cluster.conftest import Stack
+from tests.project import wait_for
 
 pytestmark = pytest.mark.cluster
 
@@ -209,9 +209,7 @@ def test_a_node_that_dies_is_named(stamped: Stack) -> None:
     """In the middle of a collective: the others come to an end, and the first says who is gone."""
     process = begin(stamped, "collectives", collectives={"bytes": [2**22], "seconds": 60.0, "rails": ["rail0"]})
     stored = "awk '$2 ~ /:733D$/ && $4 == \"01\"' /proc/net/tcp /proc/net/tcp6 | wc -l"  # torch's store, port 29501
-    deadline = time.monotonic() + 60
-    while int(on(stamped, "gpu-001", "sh", "-c", stored)) < len(NODES):
-        assert time.monotonic() < deadline, "the ranks do not come together"
+    wait_for(lambda: int(on(stamped, "gpu-001", "sh", "-c", stored)) >= len(NODES), 60)
     stamped.kill("gpu-004")
     found = heard(process)
     [result] = found.of("collectives")

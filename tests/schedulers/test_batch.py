@@ -13,6 +13,8 @@ import pytest
 from stampworks.schedulers import batch as schedulers_batch
 from stampworks.schedulers.batch import Batch, files, on_node, script
 
+from tests.project import wait_for
+
 SRUN = """#!/bin/sh
 echo "$@" > "$HERE/srun.said"
 echo "$STAMPWORKS_SUBMITTED from $BATCH_NODE" > "$HERE/srun.knows"
@@ -59,10 +61,7 @@ def begun(batch: Batch, **environment: str) -> subprocess.Popen[bytes]:
     here = Path(batch.folder).parent
     (here / "batch.sh").write_text(script(batch))
     process = subprocess.Popen(["sh", here / "batch.sh"], env={**variables(here), **environment})
-    deadline = time.monotonic() + 20
-    while not (here / "begun").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for((here / "begun").exists, 20)
     return process
 
 
@@ -253,10 +252,7 @@ def test_a_first_node_that_slurm_never_takes_away(batch: Batch, monkeypatch: pyt
     quick(monkeypatch, 2)
     here = Path(batch.folder).parent
     process = node(batch, 69, "1")
-    deadline = time.monotonic() + 20
-    while content(batch, "squeue.said").count("asked") < 3:  # more often than it may answer
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_for(lambda: content(batch, "squeue.said").count("asked") >= 3, 20)  # more often than it may answer
     assert process.poll() is None
     (here / "nodes").write_text("gpu-001,gpu-002\n")
     assert process.wait(20) == 0
@@ -278,10 +274,7 @@ def test_a_run_that_goes_on_without_a_node_is_not_put_back(batch: Batch, monkeyp
     events = Path(batch.folder) / "events.jsonl"
     events.write_text('{"what": "step", "step": 1}\n')
     process = node(batch, 69, "1")
-    deadline = time.monotonic() + 20
-    while not content(batch, "squeue.said"):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_for(lambda: content(batch, "squeue.said"), 20)
     events.write_text('{"what": "step", "step": 1}\n{"what": "step", "step": 2}\n')
     assert process.wait(20) == 69
     assert content(batch, "scontrol.said") == ""

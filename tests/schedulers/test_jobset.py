@@ -6,13 +6,14 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from stampworks.schedulers.jobset import POD, Pods, manifest, script
+
+from tests.project import wait_for
 
 GOLDEN = Path(__file__).parent / "golden-kubernetes"
 
@@ -100,10 +101,7 @@ def test_who_is_asked_to_end_may_take_its_time(pods: Pods) -> None:
     slow = "trap 'sleep 0.5; echo saved; exit 75' TERM; echo begun; while :; do sleep 0.1; done"
     pod = started(replace(pods, program=("sh", "-c", slow)))
     log = Path(pods.folder, "log")
-    deadline = time.monotonic() + 30
-    while not log.exists() or "begun" not in log.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for(lambda: log.exists() and "begun" in log.read_text(), 30)
     pod.send_signal(signal.SIGTERM)
     said, _ = pod.communicate(timeout=30)
     assert (pod.returncode, said) == (75, "0: begun\n0: saved\n")

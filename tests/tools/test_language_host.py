@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.project import wait_for
 from tests.tools.projects import ROOT, SourcedProject
 
 pytestmark = pytest.mark.engine
@@ -221,10 +222,7 @@ def test_a_killed_host_takes_its_program_with_it(project: SourcedProject) -> Non
 
 
 def _appeared(file: Path) -> str:
-    deadline = time.monotonic() + 20
-    while not file.exists() or not file.read_text():
-        assert time.monotonic() < deadline, f"{file} did not appear"
-        time.sleep(0.05)
+    wait_for(lambda: file.exists() and file.read_text(), 20)
     return file.read_text()
 
 

@@ -15,6 +15,8 @@ from training import corpus, data, shards
 from training.data import DataError, Stream
 from training.settings import Data
 
+from tests.project import wait_for
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -128,23 +130,16 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
     return samples
 
 
-def until(true: object) -> None:
-    end = time.monotonic() + 20
-    while not true():  # type: ignore[operator]
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 def test_it_reads_ahead_as_far_as_it_is_told(slow: Slow) -> None:
     """Two steps are ready, a third is read and waits."""
     found = Stream(Data(prefetch=2), 1, 16, [0], 1)
     for _ in range(10):
         slow.gate.release()
-    until(lambda: slow.read == 3)
+    wait_for(lambda: slow.read == 3, 20)
     time.sleep(0.1)
     assert slow.read == 3
     next(found)
-    until(lambda: slow.read == 4)
+    wait_for(lambda: slow.read == 4, 20)
     found.close()
 
 
@@ -153,7 +148,7 @@ def test_waiting_is_told(slow: Slow) -> None:
     threading.Timer(0.3, slow.gate.release, [3]).start()
     next(found)
     waited = found.waited_s
-    until(lambda: slow.read == 3)
+    wait_for(lambda: slow.read == 3, 20)
     next(found)
     assert waited > 0.2
     assert found.waited_s < waited / 2
@@ -164,10 +159,10 @@ def test_an_error_comes_after_the_steps_before_it(slow: Slow) -> None:
     """And again, whenever the step is asked for."""
     found = Stream(Data(), 1, 16, [0], 7)
     slow.gate.release()
-    until(lambda: slow.read == 1)
+    wait_for(lambda: slow.read == 1, 20)
     slow.broken = "/data/shard-000004.tar: is missing"
     slow.gate.release()
-    until(lambda: slow.closed)
+    wait_for(lambda: slow.closed, 20)
     assert next(found)[0] == 7
     for _ in range(2):
         with pytest.raises(DataError, match=r"^/data/shard-000004\.tar: is missing$"):

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +23,8 @@ from training import corpus, shards, store
 from training.data import Stream
 from training.settings import Data
 from training.store import DataError, Held, Store
+
+from tests.project import wait_for
 
 AGAIN = "bring it there again, or make the shards anew (python3 -m training.shards)"
 CONTENT = bytes(range(256)) * 16
@@ -407,10 +408,7 @@ def test_ranks_of_a_node_fetch_a_shard_once_together(tmp_path: Path) -> None:
 def test_a_rank_that_is_killed_while_it_fetches_holds_nobody_up(tmp_path: Path) -> None:
     source, cache, log = make_shards(tmp_path), tmp_path / "cache", tmp_path / "log"
     first = reader(source, cache, log, 1.5)
-    end = time.monotonic() + 60
-    while not list(cache.glob("*.part")):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_for(lambda: list(cache.glob("*.part")), 60)
     first.send_signal(signal.SIGKILL)
     first.wait()
     assert list(cache.glob("*.part"))
@@ -433,10 +431,7 @@ def test_closing_does_not_wait_for_what_is_being_fetched(remote: str, tmp_path: 
     fsspec.register_implementation("hanging", Hanging, clobber=True)
     source = remote.replace("troubled", "hanging")
     one = Stream(Data(source, str(tmp_path / "cache")), 8, 32, range(8), 1)
-    end = time.monotonic() + 20
-    while not list((tmp_path / "cache").glob("*.part")):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_for(lambda: list((tmp_path / "cache").glob("*.part")), 20)
     other = Stream(Data(source, str(tmp_path / "cache")), 8, 32, range(8), 1)
     closer = threading.Thread(target=other.close)
     closer.start()

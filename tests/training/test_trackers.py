@@ -22,6 +22,8 @@ from training import trackers
 from training.settings import Tracking
 from training.trackers import Point, RefusedError, Tracker, TrackerError, tracker
 
+from tests.project import wait_for
+
 LIMIT_S = 300.0  # MLflow's server takes a minute to start on a machine that is busy
 
 
@@ -55,13 +57,6 @@ class Heard:
     @property
     def steps_heard(self) -> list[int]:
         return [step for what, *rest in self.heard if what == "steps" for step in rest[0]]
-
-
-def until(true: Any) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
 
 
 def test_everything_is_passed_on_in_order(tmp_path: Path) -> None:
@@ -100,11 +95,11 @@ def test_a_tracker_that_comes_back_is_told_what_was_kept() -> None:
     told.start("run", {})
     for step in range(1, 101):
         told.step(step, {})
-    until(lambda: told._said)
+    wait_for(lambda: told._said, LIMIT_S)
     time.sleep(0.1)
     assert told.said() == ["tracking: test: http://host does not answer: Connection refused; training goes on"]
     sink.fails = None
-    until(lambda: sink.steps_heard)
+    wait_for(lambda: sink.steps_heard, LIMIT_S)
     told.end("finished", LIMIT_S)
     assert sink.steps_heard == list(range(51, 101))
     assert told.said() == ["tracking: test was not told of 50 steps"]
@@ -115,7 +110,7 @@ def test_what_breaks_off_half_way_is_told_once_more() -> None:
     sink = Heard()
     told = Tracker(sink, "test", rest_s=0.01)
     told.start("run", {})
-    until(lambda: sink.heard)
+    wait_for(lambda: sink.heard, LIMIT_S)
     sink.fails = OSError("broken pipe")
     for step in range(1, 301):
         told.step(step, {})
@@ -132,10 +127,10 @@ def test_what_is_refused_is_not_tried_again() -> None:
     sink = Heard()
     told = Tracker(sink, "test", rest_s=LIMIT_S)
     told.start("run", {})
-    until(lambda: sink.heard)
+    wait_for(lambda: sink.heard, LIMIT_S)
     sink.fails = RefusedError("400 what is this")
     told.step(1, {})
-    until(lambda: told._dropped)
+    wait_for(lambda: told._dropped, LIMIT_S)
     sink.fails = None
     told.step(2, {})
     told.end("finished", LIMIT_S)
@@ -287,7 +282,7 @@ def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     try:
         url = f"http://127.0.0.1:{port}"
-        until(lambda: process.poll() is not None or _answers(url))
+        wait_for(lambda: process.poll() is not None or _answers(url), LIMIT_S)
         assert process.poll() is None, (folder / "log").read_text()
         yield url
     finally:

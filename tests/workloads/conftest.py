@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 from stampworks.qualification import Heard, read
+
+from tests.project import wait_for
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "workloads" / "result.schema.json").read_text())
@@ -52,10 +53,8 @@ class Start:
     def until_measuring(self, rank: int) -> None:
         """Returns when a transfer from this rank's rail is under way."""
         end = f"{2 + rank:02X}00007F:"  # 127.0.0.x as the kernel writes it
-        deadline = time.monotonic() + LIMIT_S
-        while not any(f": {end}" in line and " 01 " in line for line in Path("/proc/net/tcp").read_text().splitlines()):
-            assert time.monotonic() < deadline, "it never began"
-            time.sleep(0.01)
+        open_ = Path("/proc/net/tcp")
+        wait_for(lambda: any(f": {end}" in line and " 01 " in line for line in open_.read_text().splitlines()), LIMIT_S)
 
     def kill(self, rank: int) -> None:
         self.processes[rank].send_signal(signal.SIGKILL)

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from validation.meeting import First, Lost, Meeting, meet
 
+from tests.project import wait_for
+
 WAIT_S = 0.5
 
 
@@ -37,19 +39,12 @@ def met() -> Iterator[Together]:
     yield begin
     for one in all_met:
         one.close()
-    until(lambda: all(line.closed for one in all_met for line in one.lines.values()))
+    wait_for(lambda: all(line.closed for one in all_met for line in one.lines.values()), 30)
 
 
 def at_once(works: Sequence[Callable[[], Any]]) -> list[Any]:
     with ThreadPoolExecutor(len(works)) as threads:
         return [each.result() for each in [threads.submit(work) for work in works]]
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.005)
 
 
 def test_everybody_knows_everybody(met: Together) -> None:
@@ -72,7 +67,7 @@ def test_who_says_nothing_is_waited_for_once(met: Together) -> None:
     assert time.monotonic() - begun < 8 * WAIT_S
     other.step = first.step
     other.gather("again")
-    until(lambda: first.lines[1].at > (1, first.step))
+    wait_for(lambda: first.lines[1].at > (1, first.step), 30)
     assert first.gather(None, WAIT_S) == {0: None, 1: "again"}
 
 

@@ -16,6 +16,8 @@ from stampworks.clouds.local import room
 from stampworks.clouds.local.room.commands import CONTAINED
 from stampworks.plan import Release
 
+from tests.project import wait_for
+
 pytestmark = pytest.mark.cluster
 
 
@@ -105,10 +107,7 @@ def test_a_killed_build_leaves_no_builder_and_no_image(cache: Path, release: Rel
         pid = int(build.stdout.readline().partition("-")[0])
         assert Path(f"/proc/{pid}").exists()
         build.kill()
-    deadline = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(lambda: not Path(f"/proc/{pid}").exists(), 10)
     assert made(release, "content") is None
     assert room.ensure_image(release, lambda builder: None, "content", print) == made(release, "content")
     assert _drafts(cache) == []

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -213,16 +213,9 @@ def test_a_watched_command_ends_with_its_caller(tmp_path: Path) -> None:
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as caller:
         assert caller.stdout is not None
         assert caller.stdout.readline() == "started\n"
-        _until(lambda: _running(mark))  # the shell says so before its child has become another program
+        wait_for(lambda: _running(mark), 10)  # the shell says so before its child has become another program
         caller.kill()
-    _until(lambda: not _running(mark))
-
-
-def _until(so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(lambda: not _running(mark), 10)
 
 
 def _running(mark: str) -> bool:

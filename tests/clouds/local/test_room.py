@@ -21,6 +21,7 @@ from stampworks.clouds.local.room.processes import from_instance
 from stampworks.plan import Member, Volume
 
 from tests.clouds.local.stamping import NETWORK, Stamp, group, rails, with_spines
+from tests.project import wait_for
 
 pytestmark = pytest.mark.cluster
 
@@ -78,13 +79,6 @@ def _command_line(process: Path) -> str:
 def _gone(instance: str) -> bool:
     process = from_instance(instance)
     return process is None or not process.alive
-
-
-def _wait(condition: Callable[[], bool], seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def _spaces(process: int) -> set[str]:
@@ -196,7 +190,7 @@ def test_a_node_that_lost_power_comes_back_with_its_disk(stamp: Stamp) -> None:
     stamp.run("gpu-002", "sh", "-c", "echo kept >/root/file")
     key = stamp.state("gpu-002").host_key
     os.kill(stamp.state("gpu-002").pid, signal.SIGKILL)
-    _wait(lambda: _gone(instances["gpu-002"]))
+    wait_for(lambda: _gone(instances["gpu-002"]), 10)
     assert stamp.drift(2) == ["gpu-002: the node is dead"]
     assert [member.name for member in members(stamp.cluster, "").members] == ["gpu-001"]
     again = stamp.ensure_nodes(2)
@@ -212,7 +206,7 @@ def test_a_frozen_node_is_seen_and_power_cycled(stamp: Stamp) -> None:
     """A node that hangs is not up, though its processes are there."""
     instances = stamp.up(1)
     os.kill(stamp.state("gpu-001").pid, signal.SIGSTOP)
-    _wait(lambda: stamp.state("gpu-001").state == "frozen")
+    wait_for(lambda: stamp.state("gpu-001").state == "frozen", 10)
     assert stamp.drift(1) == ["gpu-001: the node is frozen"]
     assert members(stamp.cluster, "").members == ()
     assert stamp.ensure_nodes(1) != instances
@@ -227,7 +221,7 @@ def test_the_end_of_the_outer_process_is_the_end_of_everything(stamp: Stamp) -> 
     found = room.read_room(stamp.cluster)
     assert found is not None
     os.kill(int(found.instance.partition("-")[0]), signal.SIGKILL)
-    _wait(lambda: all(_gone(instance) for instance in (found.instance, *instances.values())))
+    wait_for(lambda: all(_gone(instance) for instance in (found.instance, *instances.values())), 10)
     assert room.read_room(stamp.cluster) is None
     assert [node.state for node in room.read_nodes(stamp.cluster)] == ["dead", "dead"]
     assert members(stamp.cluster, "").members == ()
@@ -385,7 +379,7 @@ def test_a_link_on_a_node_leads_nowhere_on_this_host(
     stamp.run("gpu-001", "sh", "-c", f"rm -rf /root/.ssh; ln -s {tmp_path / 'victim'} /root/.ssh")
     if not runs:
         os.kill(stamp.state("gpu-001").pid, signal.SIGKILL)
-        _wait(lambda: not stamp.state("gpu-001").alive)
+        wait_for(lambda: not stamp.state("gpu-001").alive, 10)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "new"], check=True, timeout=30)
     stamp.private_key, stamp.public_key = (tmp_path / "new").read_text(), (tmp_path / "new.pub").read_text()
     with contextlib.suppress(room.RoomError):  # a node that runs may refuse; it loses by that alone
@@ -413,7 +407,7 @@ def test_a_dead_node_of_another_image_gets_a_new_disk_at_once(stamp: Stamp) -> N
     stamp.up(1)
     stamp.run("gpu-001", "touch", "/root/mine")
     os.kill(stamp.state("gpu-001").pid, signal.SIGKILL)
-    _wait(lambda: not stamp.state("gpu-001").alive)
+    wait_for(lambda: not stamp.state("gpu-001").alive, 10)
     stamp.image = room.Image("another", stamp.image.layers, stamp.image.packages)
     assert stamp.outdated(1) == {}, "nobody has to wait for its turn"
     stamp.ensure_nodes(1)
