@@ -95,4 +95,4 @@ def _show(plan: Plan, arguments: argparse.Namespace) -> int:
     found = look(plan, stacks.members_of(plan, arguments.stack)).nodes
     nodes = [node for node in found if node.name in arguments.nodes]
     status.print_nodes(nodes, arguments.json)
-    return max(status.CODES[node.verdict] for node in nodes)
+    return max(exits.OF_VERDICT[node.verdict] for node in nodes)

@@ -20,6 +20,7 @@ FAILED = 4
 BROKEN_PIPE = 141
 INTERRUPTED = 130
 
+OF_VERDICT = {"pass": FINE, "fail": NO, "unknown": UNKNOWN}
 CODES = {
     "stampworks.cli.exits.CliError": WRONG_INPUT,
     "stampworks.declaration.errors.DeclarationError": WRONG_INPUT,

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import exits, stacks
-from stampworks.cli.status import CODES
 
 if TYPE_CHECKING:
     from stampworks.qualification import Certificate, Checked
@@ -66,7 +65,7 @@ def qualify_nodes(arguments: argparse.Namespace) -> int:
     _show(certificate, arguments)
     together = [finding.verdict for finding in certificate.findings if not finding.nodes]
     named = [node.verdict for node in certificate.nodes if node.name in arguments.nodes]
-    return CODES[qualification.worst([*named, *together]) if arguments.nodes else certificate.verdict]
+    return exits.OF_VERDICT[qualification.worst([*named, *together]) if arguments.nodes else certificate.verdict]
 
 
 def _minutes(text: str) -> int:
@@ -86,7 +85,7 @@ def verify_certificate(arguments: argparse.Namespace) -> int:
         print(json.dumps(found, indent=2))
     else:
         _explain(checked, arguments)
-    return CODES[qualification.worst([checked.signature, checked.certificate.verdict])]
+    return exits.OF_VERDICT[qualification.worst([checked.signature, checked.certificate.verdict])]
 
 
 def text_of(file: str) -> str:

@@ -12,8 +12,6 @@ from typing import Any
 
 from stampworks.cli import exits, stacks
 
-_CODES = {"pass": exits.FINE, "fail": exits.NO, "unknown": exits.UNKNOWN}
-
 
 def add_verbs(verbs: Any) -> None:
     rehearse = verbs.add_parser(
@@ -47,4 +45,4 @@ def rehearse_stack(arguments: argparse.Namespace) -> int:
         print(json.dumps(whole, indent=2, ensure_ascii=False))
     else:
         print(rehearsal.rehearsal_text(found), end="")
-    return _CODES[found.verdict]
+    return exits.OF_VERDICT[found.verdict]

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 FORMATS = ("markdown", "json")
 SIBLINGS_S = 20
 """How long other stacks are looked at: a thousand small ones, and no longer whatever they declare."""
-_CODES = {"pass": exits.FINE, "fail": exits.NO, "unknown": exits.UNKNOWN}
 
 
 def add_verbs(verbs: Any) -> None:
@@ -104,7 +103,7 @@ def show_review(arguments: argparse.Namespace) -> int:
         print(errors.text(error.cause), file=sys.stderr)
         return exits.code_of(error.cause) or exits.WRONG_INPUT
     print((review_json if arguments.format == "json" else review_markdown)(found), end="")
-    return _CODES[found.verdict]
+    return exits.OF_VERDICT[found.verdict]
 
 
 @contextlib.contextmanager

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from stampworks.operations.kubernetes_status import KubernetesStatus
     from stampworks.operations.status import NodeStatus, Status
 
-CODES = {"pass": exits.FINE, "fail": exits.NO, "unknown": exits.UNKNOWN}
 _HEADER = ("node", "pool", "address", "state", "jobs", "GPUs used", "rails", "held by", "reason")
 _GANG = ("team", "job", "queue", "priority", "state", "pods", "nodes", "where", "why")
 _IN_A_PIPE = 10_000
@@ -48,7 +47,7 @@ def show_status(arguments: argparse.Namespace) -> int:
             found = status(plan, stacks.members_of(plan, arguments.stack))
             lines = text(found)
     print(json.dumps(dataclasses.asdict(found), indent=2) if arguments.json else "\n".join(lines))
-    return CODES[found.verdict]
+    return exits.OF_VERDICT[found.verdict]
 
 
 def kubernetes_text(found: KubernetesStatus) -> list[str]:

@@ -42,14 +42,14 @@ def lint_workload(arguments: argparse.Namespace) -> int:
     found = [
         (node, remark) for node, data in _documents(where, _text(arguments.manifest)) for remark in lint(plan, data)
     ]
+    errors = sum(remark.severity == "error" for _, remark in found)
     if arguments.json:
         print(json.dumps({"remarks": [_as_json(where, *each) for each in found]}, indent=2))
-    for node, remark in () if arguments.json else found:
-        line, column = _place(node, remark.path)
-        head = f"{where}:{line}:{column}: {remark.severity} {remark.id}: {dotted(remark.path)}: {remark.text}"
-        print(f"{printable(head)}\n  hint: {printable(remark.hint)}")
-    errors = sum(remark.severity == "error" for _, remark in found)
-    if not arguments.json:
+    else:
+        for node, remark in found:
+            line, column = _place(node, remark.path)
+            head = f"{where}:{line}:{column}: {remark.severity} {remark.id}: {dotted(remark.path)}: {remark.text}"
+            print(f"{printable(head)}\n  hint: {printable(remark.hint)}")
         print(f"{errors} errors, {len(found) - errors} warnings")
     return exits.NO if errors else exits.FINE
 
