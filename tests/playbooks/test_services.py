@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import yaml
 from ansible_collections.stampworks.node.plugins.module_utils import services
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused
 from ansible_collections.stampworks.node.plugins.module_utils.services import Runit, Service, Systemd
 from ansible_collections.stampworks.node.plugins.modules import service_unit
+from stampworks.configuration import playbooks_dir
+
+ROLES = playbooks_dir() / "roles"
 
 SERVICE = Service(
     "slurmd",
@@ -58,6 +62,54 @@ def test_a_unit_is_readable() -> None:
     assert 'ExecStart="/usr/sbin/slurmd" "-D" "it\'s $$HOME 100%% \\"x\\""' in unit
     assert 'ExecStartPre="/usr/local/libexec/stampworks/await-port" "head" "6817"' in unit
     assert {"LimitMEMLOCK=infinity", "LimitNOFILE=1024", "Restart=always"} <= set(unit)
+
+
+def test_a_unit_behaves_as_under_runit() -> None:
+    """Jobs outlive a slurmd that is started anew, however many processes they have; what ends is started for ever."""
+    unit = Systemd.unit(SERVICE).splitlines()
+    assert {"KillMode=process", "TasksMax=infinity", "StartLimitIntervalSec=0"} <= set(unit)
+    assert "KillMode=process" not in Systemd.unit(Service("boot", ("/bin/true",), once=True))
+
+
+def test_a_unit_waits_for_the_volume_that_its_directory_is_on() -> None:
+    """Before it is mounted there is an empty directory, with which a queue would begin anew."""
+    service = Service("x", ("/bin/true",), directories=(("/var/lib/a b 100%", "slurm"),), follows=("one", "two"))
+    unit = Systemd.unit(service).splitlines()
+    assert 'RequiresMountsFor="/var/lib/a b 100%%"' in unit
+    assert {"After=one.service two.service", "Wants=one.service two.service"} <= set(unit)
+    assert not any(line.startswith("Requires") for line in Systemd.unit(Service("x", ("/bin/true",))).splitlines())
+
+
+def test_what_services_wait_for() -> None:
+    """slurmd for the devices of accelerators and what makes their switches work, the database for its volume."""
+    slurmd, database = (
+        yaml.safe_load((ROLES / role / "tasks/service.yml").read_text())[0]["stampworks.node.service_unit"]
+        for role in ("slurm_worker", "database")
+    )
+    assert slurmd["follows"] == ["nvidia-persistenced", "nvidia-fabricmanager"]
+    assert database["directories"] == "{{ {database_directory: 'mysql'} }}"
+
+
+def test_units_of_others_are_none_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packages that were removed leave links behind which lead nowhere, and a masked one leads to no file."""
+    monkeypatch.setattr(services, "SYSTEMD", tmp_path)
+    (tmp_path / "slurmd.service").write_text(Systemd.unit(SERVICE))
+    (tmp_path / "other.service").write_bytes(b"[Unit]\nDescription=\xff\n")
+    (tmp_path / "timesync.service").symlink_to("/usr/lib/systemd/system/removed.service")
+    (tmp_path / "masked.service").symlink_to("/dev/null")
+    assert Systemd().names() == ["slurmd"]
+
+
+def test_last_words_under_systemd_are_the_journals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has to look for them."""
+
+    def journal(argv: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        assert argv == ["journalctl", "--unit", "slurmd", "--lines", "8", "--output", "cat"]
+        return subprocess.CompletedProcess(argv, 0, "fatal: no /dev/nvidia0\n", "")
+
+    monkeypatch.setattr(services, "supervisor", Systemd)
+    monkeypatch.setattr(services, "run", journal)
+    assert services.last_words("slurmd") == "fatal: no /dev/nvidia0"
 
 
 def test_a_service_that_comes_before_mounts() -> None:

@@ -44,6 +44,8 @@ class Service:
     """Files that it reads when it starts."""
     before_mounts: bool = False
     """Starts before file systems are mounted that are somewhere else; under systemd, since runit mounts nothing."""
+    follows: tuple[str, ...] = ()
+    """Services of packages that start before it, where the node has them; under systemd, which alone knows them."""
 
     @property
     def before(self) -> list[list[str]]:
@@ -177,9 +179,15 @@ class Systemd:
 
     @staticmethod
     def unit(service: Service) -> str:
+        """As runit does it: what ends is started again for ever, and only itself is ended, since jobs outlive slurmd.
+
+        A directory on a volume is waited for: before it is mounted there is another one, empty.
+        """
+
         def line(argv: Sequence[str]) -> str:
             return " ".join('"' + word.translate(SYSTEMD_QUOTED) + '"' for word in argv)
 
+        others = " ".join(f"{each}.service" for each in service.follows)
         return "\n".join(
             [
                 OURS,
@@ -187,12 +195,20 @@ class Systemd:
                 f"Description=Stampworks: {service.name}",
                 "After=network-online.target",
                 "Wants=network-online.target",
+                "StartLimitIntervalSec=0",
+                *([f"After={others}", f"Wants={others}"] if others else []),
+                *(f"RequiresMountsFor={line([path])}" for path, _ in service.directories),
                 *(["Before=remote-fs-pre.target", "Wants=remote-fs-pre.target"] if service.before_mounts else []),
                 "[Service]",
                 *(f"ExecStartPre={line(argv)}" for argv in service.before),
                 f"ExecStart={line(service.command)}",
                 *(f"Limit{limit}={'infinity' if value == 'unlimited' else value}" for limit, value in service.limits),
-                *(["Type=oneshot", "RemainAfterExit=yes"] if service.once else ["Restart=always", "RestartSec=1"]),
+                *(
+                    ["Type=oneshot", "RemainAfterExit=yes"]
+                    if service.once
+                    else ["Restart=always", "RestartSec=1", "KillMode=process"]
+                ),
+                "TasksMax=infinity",
                 "Delegate=yes",
                 "[Install]",
                 "WantedBy=multi-user.target",
@@ -201,8 +217,8 @@ class Systemd:
         )
 
     def names(self) -> list[str]:
-        units = (path for path in SYSTEMD.glob("*.service") if path.read_text().startswith(OURS))
-        return sorted(path.stem for path in units)
+        units = (path for path in SYSTEMD.glob("*.service") if path.is_file())  # links may lead nowhere
+        return sorted(path.stem for path in units if path.read_text(errors="replace").startswith(OURS))
 
     def running(self, name: str) -> str:
         show = ["systemctl", "show", "--property=ActiveState,InvocationID", name]
@@ -243,8 +259,11 @@ def digests(configuration: Sequence[str]) -> str:
 
 
 def last_words(name: str, lines: int = 8) -> str:
-    try:
-        text = (LOGS / name / "current").read_text(errors="replace")
-    except OSError:
-        return f"(none in {LOGS}/{name}/current; under systemd see journalctl -u {name})"
+    if isinstance(supervisor(), Systemd):
+        text = run(["journalctl", "--unit", name, "--lines", str(lines), "--output", "cat"], check=False).stdout
+    else:
+        try:
+            text = (LOGS / name / "current").read_text(errors="replace")
+        except OSError:
+            return f"(none in {LOGS}/{name}/current)"
     return "\n".join(text.splitlines()[-lines:]) or "(silence)"

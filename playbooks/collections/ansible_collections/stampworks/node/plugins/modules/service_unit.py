@@ -60,6 +60,11 @@ options:
     description: Starts before file systems that are somewhere else are mounted; under systemd.
     type: bool
     default: false
+  follows:
+    description: Services of packages that start before it, where the node has them; under systemd.
+    type: list
+    elements: str
+    default: []
   answers: {description: host:port that must answer once it is started., type: str, default: ""}
   settle_s:
     description: How long it must stay up to count as started.
@@ -95,6 +100,7 @@ def work(
     answers: str,
     settle_s: float,
     enabled: bool | None = None,
+    follows: Sequence[str] = (),
 ) -> dict[str, Any]:
     services = supervisor()
     did = []
@@ -108,6 +114,7 @@ def work(
             once=once,
             configuration=tuple(configuration),
             before_mounts=before_mounts,
+            follows=tuple(follows),
         )
         if services.define(service, check):
             did.append("defined")
