@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.stampworks.node.plugins.module_utils import packaging
+from ansible_collections.stampworks.node.plugins.module_utils.node import Refused
 from ansible_collections.stampworks.node.plugins.module_utils.packaging import Apt, Dnf
 from ansible_collections.stampworks.node.plugins.modules import (
     kernel_module,
@@ -79,6 +80,29 @@ def test_only_what_differs_is_installed_again(dpkg: list[str], tmp_path: Path) -
     assert result["msg"] == "after an installation: package iperf3 is deinstalled"
 
 
+def test_lists_that_somebody_else_reads_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a machine does that has just booted: apt would give up at once. What else stands in the way is said at once."""
+    said = ["E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)"] * 3
+    clock = [0.0]
+
+    def fake(argv: Sequence[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        why = said.pop(0) if said and argv[0] == "apt-get" else ""
+        return subprocess.CompletedProcess(argv, 100 if why else 0, "", why)
+
+    monkeypatch.setattr(packaging, "run", fake)
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("time.sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    Apt().refresh()
+    assert (said, clock) == ([], [3.0])
+    said += ["E: no route to the repository"]
+    with pytest.raises(Refused, match=r"^apt-get update --quiet: exit code 100: E: no route to the repository$"):
+        Apt().refresh()
+    said += ["E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)"] * 200
+    with pytest.raises(Refused, match="held by process 7"):
+        Apt().refresh()
+    assert clock[0] < 2 * packaging.LISTS_S
+
+
 @pytest.mark.parametrize("system", ["debian", "amzn"])
 def test_an_installation_says_itself_that_it_takes_too_long(
     system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -122,11 +146,12 @@ def test_a_node_without_a_record_is_unknown(dpkg: list[str]) -> None:
         ("580.159.041-1", "580.159.04", False),
         ("2.7.0amzn20.0", "2.7.0amzn2", False),
         ("570.1-1", "580", False),
+        ("3.3.1g", "3.3.1", True),
         ("anything", "", True),
     ],
 )
 def test_a_version_is_one_of_a_series(version: str, beginning: str, is_one: bool) -> None:
-    """As far as the release says it; an epoch is Debian's."""
+    """As far as the release says it; an epoch is Debian's, and a letter behind it the module's of EFA."""
     assert packaging.begins(version, beginning) is is_one
 
 
@@ -213,11 +238,12 @@ def test_a_module_of_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (modules / "efa").mkdir(parents=True)
 
     def note(path: Path, text: bytes) -> None:
-        marks.mkdir()
+        path.parent.mkdir(exist_ok=True)
         path.write_bytes(text)
 
     monkeypatch.setattr(kernel_module, "SYS", modules)
     monkeypatch.setattr(kernel_module, "MARKS", marks)
+    monkeypatch.setattr(kernel_module, "ASKED", tmp_path / "asked")
     monkeypatch.setattr(kernel_module, "write", note)
     monkeypatch.setattr(kernel_module, "run", load)
     call = {"name": "efa", "module": "efa", "version": "3.3.1"}
@@ -228,6 +254,12 @@ def test_a_module_of_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert commands == [["modprobe", "efa"]]
     assert kernel_module.answer(call, False) == {"changed": False, "drift": [words]}
     assert (marks / "efa").read_text() == words
+    (marks / "efa").unlink()  # the node was started anew, and that changed nothing
+    refusal = f"{words}, also since the node was started anew: see dkms status and dmesg on it"
+    assert kernel_module.answer(call, False) == {"changed": False, "failed": True, "msg": refusal}
+    assert kernel_module.answer(call, True) == {"changed": True, "drift": [words]}
+    assert kernel_module.answer(call | {"version": "3.4"}, False)["changed"], "another reason is another start"
+    assert kernel_module.answer(call, False)["drift"] == [words]
     (modules / "efa/version").write_text("3.3.1\n")
     left = ["module efa is right, and the note that the node must be started anew is left over"]
     assert kernel_module.answer(call, True) == {"changed": True, "drift": left}

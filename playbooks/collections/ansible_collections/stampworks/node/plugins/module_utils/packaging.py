@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import platform
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ansible_collections.stampworks.node.plugins.module_utils.node import run, write
+from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, run, write
 
 OS_RELEASE = Path("/etc/os-release")
 INSTALLED = "installed"
 GONE = ("", "config-files", "not-installed")
 """What dpkg says of a package of which there is nothing, or settings at most."""
 OURS = "# Written by Stampworks"
+LISTS_S = 100
+"""For reading what the repositories have, and for waiting for others who read it."""
 INSTALL_S = 450
 """Together with everything before it less than the player lets a task take."""
 
@@ -53,7 +56,9 @@ class Packaging(Protocol):
 
 class Apt:
     QUERY = ("dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status} ${Version}\\n")
-    QUIET: Mapping[str, str] = {"DEBIAN_FRONTEND": "noninteractive"}
+    QUIET: Mapping[str, str] = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+    UPDATE = ("apt-get", "update", "--quiet")
+    TAKEN = "Could not get lock"
     REPAIR = ("dpkg", "--force-confold", "--configure", "-a")
     INSTALL = (
         *("apt-get", "install", "--yes", "--quiet", "--allow-downgrades", "--no-install-recommends"),
@@ -98,7 +103,15 @@ class Apt:
     def refresh(self) -> None:
         # after an installation that was killed apt refuses any other; if this fails, the installation says why
         run(self.REPAIR, timeout=200, check=False, env=self.QUIET)
-        run(["apt-get", "update", "--quiet"], timeout=100, env=self.QUIET)
+        # a machine that boots for the first time reads the lists by itself, and apt does not wait for that
+        until = time.monotonic() + LISTS_S
+        while (left := until - time.monotonic()) > 1:
+            done = run(self.UPDATE, timeout=left, check=False, env=self.QUIET)
+            if self.TAKEN not in done.stderr:
+                break
+            time.sleep(1)
+        if done.returncode:
+            raise Refused(f"{' '.join(self.UPDATE)}: exit code {done.returncode}: {done.stderr.strip()}")
 
     def offers(self, names: Sequence[str]) -> dict[str, list[str]]:
         return self.of_madison(run(["apt-cache", "madison", *names]).stdout)
@@ -248,7 +261,8 @@ def versioned(packages: Mapping[str, str], along: Sequence[str]) -> list[tuple[s
 
 
 def begins(version: str, beginning: str) -> bool:
-    """Whether a version is of a series: 6.12.43 is of 6.12, 6.120 is not. An epoch counts where the series has one."""
+    """Whether a version is of a series: 6.12.43 is of 6.12, 6.120 is not, and the module of EFA 3.3.1 says 3.3.1g. An
+    epoch counts where the series has one."""
     upstream = version if ":" in beginning else version.partition(":")[2] or version
     rest = upstream.removeprefix(beginning)
-    return not beginning or (upstream.startswith(beginning) and not rest[:1].isalnum())
+    return not beginning or (upstream.startswith(beginning) and not rest[:1].isdigit())

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 MARKS = Path("/run/stampworks/reboot")
+ASKED = Path("/var/lib/stampworks/reboot")
+"""The same notes, which a start does not forget: one that did not help is asked for once."""
 
 
 def marked() -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run, write
 from ansible_collections.stampworks.node.plugins.module_utils.packaging import begins
-from ansible_collections.stampworks.node.plugins.module_utils.reboots import MARKS
+from ansible_collections.stampworks.node.plugins.module_utils.reboots import ASKED, MARKS
 
 DOCUMENTATION = """
 module: kernel_module
@@ -16,6 +16,7 @@ description:
   - Loads the module if it is not.
   - If another version of it is loaded, which cannot be taken from what uses it, notes that the node must be started
     anew; C(pending_reboot) looks for such notes.
+  - Refuses where it was, and the same version is loaded still.
 options:
   name: {description: The role that it is for., type: str, required: true}
   module: {description: What the kernel calls it., type: str, required: true}
@@ -34,14 +35,23 @@ def work(check: bool, name: str, module: str, version: str) -> dict[str, Any]:
         raise Refused(f"module {module} is not there after it was loaded: see dmesg on this node")
     mark, words = MARKS / name, differs(module, found, version)
     noted = mark.read_text() if mark.exists() else ""
-    if not check and noted != words:
-        write(mark, words.encode()) if words else mark.unlink()
+    if not check:
+        note(mark, ASKED / name, words)
     if before is None:
         drift = [f"module {module} is not loaded"] if check else [words] if words else []
         return {"changed": True, "drift": drift}
     left = f"module {module} is right, and the note that the node must be started anew is left over"
     drift = [words] if words else [left] if noted else []
     return {"changed": noted != words or (check and bool(words)), "drift": drift}
+
+
+def note(mark: Path, asked: Path, words: str) -> None:
+    before = {path: path.read_text() if path.exists() else "" for path in (asked, mark)}
+    if words and not before[mark] and before[asked] == words:
+        raise Refused(f"{words}, also since the node was started anew: see dkms status and dmesg on it")
+    for path, noted in before.items():
+        if noted != words:
+            write(path, words.encode()) if words else path.unlink()
 
 
 def loaded(module: str) -> str | None:
