@@ -312,6 +312,21 @@ def test_rates_of_shaped_nics() -> None:
     assert node_facts.rates(found) == {"rail0": 200}
 
 
+def test_a_node_without_tc_shapes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Amazon Linux has that program in a package of its own, which its image lacks."""
+
+    def run(argv: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        assert argv[0] == "ip"
+        return subprocess.CompletedProcess(argv, 0, '[{"ifname": "ens5", "mtu": 9001, "flags": ["LOWER_UP"]}]', "")
+
+    monkeypatch.setattr(node_facts, "run", run)
+    monkeypatch.setattr(node_facts, "speed", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    assert node_facts.interfaces() == {
+        "ens5": {"addresses": [], "mtu_bytes": 9001, "carrier": True, "rate_mbps": None},
+    }
+
+
 def test_facts_of_this_machine() -> None:
     """Looking changes nothing and needs no node."""
     try:

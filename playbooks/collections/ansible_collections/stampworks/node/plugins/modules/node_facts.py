@@ -128,7 +128,9 @@ def scheduled() -> dict[str, dict[str, Any]] | None:
 
 def interfaces() -> dict[str, dict[str, Any]]:
     addresses = json.loads(run(["ip", "-json", "address", "show"]).stdout)
-    shaped = rates(json.loads(run(["tc", "-json", "qdisc", "show"], check=False).stdout or "[]"))
+    # Amazon Linux has it in a package of its own, and shapes nothing
+    shapes = shutil.which("tc") and run(["tc", "-json", "qdisc", "show"], check=False).stdout
+    shaped = rates(json.loads(shapes or "[]"))
     return {
         link["ifname"]: {
             "addresses": [entry["local"] for entry in link.get("addr_info", []) if entry["family"] == "inet"],
