@@ -582,6 +582,21 @@ def test_the_task_prolog_hands_the_environment_on(tmp_path: Path) -> None:
     assert not (tmp_path / "y").exists()
 
 
+# --- guard-metadata
+
+
+def test_rules_that_keep_users_from_the_metadata_stay() -> None:
+    """systemd-networkd takes away all that it did not make, but those that say they are the kernel's."""
+    guard = f"sh {ROLES / 'metadata/files/guard-metadata'} 169.254.169.254"
+    look = "ip -4 -details rule list priority 100"
+    command = ["unshare", "--net", "sh", "-c", f"{guard} && {guard} && {look}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.splitlines() == [
+        f"100:\tfrom all to 169.254.169.254 uidrange {uids} prohibit proto kernel"
+        for uids in ("1000-60000", "65534-4294967294")
+    ]
+
+
 # --- names
 
 
