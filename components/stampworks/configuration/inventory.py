@@ -54,6 +54,8 @@ UNVERSIONED = ("libjwt", "slurm_build", "pyxis")
 """The roles of nodes that have nothing which needs the kernel, too; no version of what they are built with matters."""
 MODULES = ("driver", "efa")
 """The roles that bring modules of the kernel, which only a reboot may be able to load."""
+LUSTRE_MODULES = "lustre-client-modules"
+"""How packages begin that bring Lustre's module, in their version. Amazon Linux has it in its kernel's own package."""
 REBOOTING = (*MODULES, "pci")
 """Those that may find that only a reboot helps."""
 
@@ -301,11 +303,12 @@ def storage_variables(release: Release, attached: Attached) -> dict[str, Any]:
 
 
 def client_variables(release: Release) -> dict[str, Any]:
-    """What mounts file systems; of Lustre it is a module of the kernel, and every package has its version."""
+    """What mounts file systems; of Lustre a module of the kernel, too, where the kernel does not bring its own."""
     brought = {each.name: dict(each.packages) for each in release.clients}
+    modules = [version for name, version in brought.get("lustre", {}).items() if name.startswith(LUSTRE_MODULES)]
     return {
         "storage_packages": {name: version for packages in brought.values() for name, version in packages.items()},
-        "storage_lustre": next(iter(brought.get("lustre", {}).values()), ""),
+        "storage_lustre": next(iter(modules), ""),
     }
 
 
