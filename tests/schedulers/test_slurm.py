@@ -83,6 +83,12 @@ def test_a_flat_cluster_has_no_topology(case_of: Callable[..., Case]) -> None:
     assert len(files["topology.conf"].splitlines()) == 1
 
 
+def test_a_node_may_have_less_memory_than_it_is_sold_with(stack: Case) -> None:
+    """No machine has all of it for Linux; without a word, a node would be drained unless it starts with the work."""
+    [said] = re.findall(r"^SlurmctldParameters=(.*)$", slurm.files(*stack)["slurm.conf"], re.MULTILINE)
+    assert "node_reg_mem_percent=90" in said.split(",")
+
+
 def test_a_machine_without_accelerators_has_no_gres(case_of: Callable[..., Case]) -> None:
     """A gres of count 0 would be refused."""
     files = slurm.files(*case_of(pools=[{"name": "cpu", "machine": "sim-cpu", "count": 1}]))
@@ -179,7 +185,7 @@ def test_elastic_nodes_come_with_the_work(case_of: Callable[..., Case]) -> None:
     assert "PartitionName=main Nodes=gpu-[001-004],cpu-001 Default=YES MaxTime=INFINITE SuspendTime=600" in conf
     assert "SuspendExcNodes=gpu-[001-002],cpu-001\n" in conf
     assert "ResumeProgram=/usr/local/libexec/stampworks/power/resume\n" in conf
-    assert "SlurmctldParameters=enable_configless,idle_on_node_suspend\n" in conf
+    assert "SlurmctldParameters=enable_configless,node_reg_mem_percent=90,idle_on_node_suspend\n" in conf
     stopped = tuple(member for member in roster.members if member.name != "gpu-004")
     assert slurm.files(plan, dataclasses.replace(roster, members=stopped)) == files
 

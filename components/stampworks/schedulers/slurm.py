@@ -27,6 +27,9 @@ IMAGINED_S = 30
 START_S, END_S, IDLE_S = 1800, 120, 600
 """Elastic nodes: a machine with eight GPUs boots and proves itself for minutes; it ends its programs when it goes; and
 it is kept for a while after its last job, for the next one."""
+MEMORY = "node_reg_mem_percent=90"
+"""Firmware and kernel keep 2 to 5 % of what a machine is sold with. Slurm drains a node that has less than it was told
+of, and only those of a cloud may have 90 % by themselves (its slurm.conf(5), read 2026-11-26)."""
 Setting = tuple[str, object]
 Members = Mapping[str, Sequence[str]]
 """Names of nodes by pool."""
@@ -102,7 +105,7 @@ def identity(plan: Plan, roster: Roster) -> list[Setting]:
         ("AuthType", "auth/slurm"),
         ("CredType", "cred/slurm"),
         # nodes fetch these files from the controller; one that is switched off can be switched on again at once
-        ("SlurmctldParameters", "enable_configless" + (",idle_on_node_suspend" if comes_and_goes else "")),
+        ("SlurmctldParameters", f"enable_configless,{MEMORY}" + (",idle_on_node_suspend" if comes_and_goes else "")),
         ("StateSaveLocation", plan.scheduler.queue_directory),
         ("SlurmdSpoolDir", "/var/lib/slurm/slurmd"),
         ("SlurmctldPidFile", "/run/slurmctld.pid"),
