@@ -36,6 +36,15 @@ def table(role: Path) -> dict[str, list[str]]:
     return {name: rest for name, *rest in rows}
 
 
+def test_who_logs_out_leaves_what_their_job_shares() -> None:
+    """systemd by itself removes all shared memory of a user whose last session ends, and no job of Slurm is one."""
+    role = PLAYBOOKS / "roles/base"
+    [task] = [each for each in load(role / "tasks/configure.yml") if "_base_files" in each.get("vars", {})]
+    sources = {each["path"]: each.get("source") for each in task["vars"]["_base_files"]}
+    settings = role / "files" / sources["/etc/systemd/logind.conf.d/60-stampworks.conf"]
+    assert settings.read_text().splitlines()[1:] == ["[Login]", "RemoveIPC=no"]
+
+
 @each_role
 def test_readme_spec_and_defaults_name_the_same_variables(role: Path) -> None:
     """Each variable is documented, described and has a default or is required."""
