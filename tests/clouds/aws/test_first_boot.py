@@ -190,7 +190,7 @@ def test_what_hangs_goes_as_well(tmp_path: Path) -> None:
     log, configure = tmp_path / "log", tmp_path / "configure"
     for path, text in (
         (tmp_path / "poweroff", STAND_IN.format(log=log, code=0)),
-        (configure, "#!/bin/sh\nexec sleep 300\n"),
+        (configure, "import time\ntime.sleep(300)\n"),
     ):
         path.write_text(text)
         path.chmod(0o755)
@@ -214,6 +214,23 @@ who = lambda: {{"name": "gpu-003"}}
     ]
     assert log.read_text().split() == ["poweroff", "<>"]
     assert not (tmp_path / "folder").exists()
+
+
+def test_what_came_with_the_bundle_is_read_and_not_started(tmp_path: Path) -> None:
+    """Debian mounts /run so that no program there can be started."""
+    folder = tmp_path / "folder"
+    found = f"""
+FOLDER = Path({str(folder)!r})
+packages = str
+fetch = lambda *_: (FOLDER / "configure").write_text("import sys; print(*sys.argv[1:])")
+who = lambda: {{"name": "gpu-003"}}
+"""
+    program = tmp_path / "join"
+    program.write_text(PROGRAM.with_name("join").read_text().replace("\n\nif __name__", f"\n{found}\nif __name__"))
+    command = [sys.executable, "-sE", str(program), "one", "gpu", "eu-west-1", "bucket"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1] == str(folder)
 
 
 def test_what_a_node_brings_to_join_is_of_the_release() -> None:
