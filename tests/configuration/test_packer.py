@@ -120,6 +120,12 @@ def test_the_builder_of_amazon_linux(case_of: Callable[..., Case], golden: Calla
     golden(GOLDEN / "amazon-image.yaml", yaml.safe_dump(told, sort_keys=False, width=100))
 
 
+def test_an_image_of_the_same_on_a_newer_one_has_another_name() -> None:
+    """Packer makes none whose name is taken, and who boots the older one keeps it. AWS takes 128 characters."""
+    name = template()["source"]["amazon-ebs"]["node"]["ami_name"]
+    assert name == "stampworks-${var.release}-${var.digest}-{{timestamp}}"
+
+
 def test_writing_the_variables(plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With the command that takes them, and what has to be brought, for the builder finds it nowhere."""
     file = tmp_path / "image.json"
