@@ -49,7 +49,7 @@ def publish(name: str, place: Place, file: Output[str], opts: ResourceOptions) -
 
 def may_read(cluster: str, arn: str) -> str:
     """What a node needs that starts later. Keys that AWS manages itself open what their service may be asked for."""
-    parameter = f"arn:aws:ssm:*:*:parameter{tags.key_parameter(cluster)}"
+    parameter = f"arn:{tags.partition(arn)}:ssm:*:*:parameter{tags.key_parameter(cluster)}"
     allowed = [("s3:GetObject", f"{arn}/{tags.BUNDLE}"), ("ssm:GetParameter", parameter)]
     statements = [{"Effect": "Allow", "Action": action, "Resource": of} for action, of in allowed]
     return json.dumps({"Version": "2012-10-17", "Statement": statements})

@@ -297,7 +297,8 @@ def _may_start(cluster: str, group: Group, role: str, *templates: str) -> str:
     tags of a template need ec2:CreateTags: Amazon EC2 User Guide, "IAM permissions required for Amazon EC2 launch
     templates", read 2026-11-22. None of it has met AWS.
     """
-    instances = "arn:aws:ec2:*:*:instance/*"
+    machines = f"arn:{tags.partition(role)}:ec2:*:*"
+    instances = f"{machines}:instance/*"
     own = {f"aws:ResourceTag/{key}": value for key, value in {tags.CLUSTER: cluster, tags.GROUP: group.name}.items()}
     elastic = {"StringEquals": own, "Null": {f"aws:ResourceTag/{tags.ELASTIC}": "false"}}
     statements: list[dict[str, Any]] = [
@@ -311,7 +312,7 @@ def _may_start(cluster: str, group: Group, role: str, *templates: str) -> str:
         },
         {
             "Action": "ec2:CreateTags",
-            "Resource": [f"arn:aws:ec2:*:*:{kind}/*" for kind in ("instance", "network-interface", "volume")],
+            "Resource": [f"{machines}:{kind}/*" for kind in ("instance", "network-interface", "volume")],
             "Condition": {"StringEquals": {"ec2:CreateAction": "RunInstances"}},
         },
         {

@@ -23,7 +23,6 @@ _LOG_DAYS = 30
 _LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 # Amazon EKS User Guide, "View Amazon EKS networking requirements for VPC and subnets": no control plane can be there.
 _WITHOUT_EKS = ("use1-az3", "usw1-az2", "cac1-az3")
-_AWS_POLICY = "arn:aws:iam::aws:policy/{}"
 _CAPACITY = {"spot": "SPOT", "block": "CAPACITY_BLOCK"}
 _UNAVAILABLE_MAX = 100
 """What EKS takes (Amazon EKS API Reference, NodegroupUpdateConfig, read 2026-11-24)."""
@@ -284,7 +283,12 @@ class NodePool(pulumi.ComponentResource):
 def attach(name: str, role: iam.Role, policies: Sequence[str], opts: ResourceOptions) -> list[pulumi.Resource]:
     """What AWS itself allows whoever acts in such a role."""
     return [
-        iam.RolePolicyAttachment(f"{name}-{policy}", role=role.name, policy_arn=_AWS_POLICY.format(policy), opts=opts)
+        iam.RolePolicyAttachment(
+            f"{name}-{policy}",
+            role=role.name,
+            policy_arn=Output.format("arn:{0}:iam::aws:policy/{1}", role.arn.apply(tags.partition), policy),
+            opts=opts,
+        )
         for policy in policies
     ]
 
@@ -299,7 +303,7 @@ def _updates(unavailable: int) -> eks.NodeGroupUpdateConfigArgsDict:
 
 def _of_account(arn: str) -> str:
     """Whom the account of a resource lets."""
-    principal = {"AWS": f"arn:aws:iam::{arn.split(':')[4]}:root"}
+    principal = {"AWS": f"arn:{tags.partition(arn)}:iam::{arn.split(':')[4]}:root"}
     statement = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": principal}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 

@@ -58,6 +58,11 @@ BUNDLE: Final = "bundle.tar.gz"
 """What nodes that start later find in the cluster's bucket."""
 
 
+def partition(arn: str) -> str:
+    """Which of AWS's worlds it is in, each of which knows its own alone: aws, aws-us-gov, aws-cn."""
+    return arn.split(":")[1]
+
+
 def key_parameter(cluster: str) -> str:
     """Where Slurm's key is, for nodes that configure themselves."""
     return f"/stampworks/{cluster}/slurm-key"
