@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,11 +15,12 @@ from typing import Any, cast
 
 import pulumi
 import pytest
-from pulumi.runtime import mocks
+from pulumi.runtime import mocks, settings
 from stampworks import Cluster
 from stampworks.cluster.clouds import refusals
 from stampworks.cluster.component import OUTPUTS
 from stampworks.cluster.kubernetes import assemble
+from stampworks.cluster.plugin import check_programs
 from stampworks.declaration import load_file, load_value
 from stampworks.plan import Plan, fingerprint
 from stampworks.planning import plan
@@ -43,9 +45,10 @@ class Recorder(mocks.Mocks):
             "LocalRoom": {"claim": "ours"},
             "LocalNetwork": {"instance": "1-1"},
             "LocalGroup": {"generation": f"generation of {args.name}"},
-            "Cluster": {"endpoint": "https://there", "arn": "arn:aws:eks:there:1:cluster/test"}
+            "Cluster": {"endpoint": "https://there", "arn": "arn:aws-us-gov:eks:there:1:cluster/test"}
             | {"certificateAuthority": {"data": "its own"}},
             "LaunchTemplate": {"latestVersion": 1},
+            **dict.fromkeys(("Bucket", "BucketV2"), {"bucket": args.name}),
             "Instance": {"address": "there"},
             "Subnet": {"availabilityZone": args.inputs.get("availabilityZone", f"chosen for {args.name}")},
             "KubernetesNodes": {
@@ -67,7 +70,8 @@ class Recorder(mocks.Mocks):
                 "endings": [],
             },
         }
-        return args.name, {**args.inputs, **outputs.get(args.typ.split(":")[-1], {})}
+        called = {"arn": f"arn:aws-us-gov:there::1:{args.name}"} if args.typ.startswith("aws:") else {}
+        return args.name, {**args.inputs, **called, **outputs.get(args.typ.split(":")[-1], {})}
 
     def call(self, _: pulumi.runtime.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
         return {"names": ["us-east-1a", "us-east-1b"]}, []
@@ -317,6 +321,29 @@ def test_the_end_of_a_block_is_told_that_is_tried_later() -> None:
     assert recorder.inputs("TopicSubscription", "test-blocks-ops@example.com")["protocol"] == "email"
 
 
+def test_a_bucket_that_may_go_goes_with_what_it_holds() -> None:
+    """As a file system does: AWS deletes none that holds anything, and all have old versions."""
+    ways = {"kept": True, "goes": False}
+    buckets = [{"name": name, "kind": "s3", "mount": f"/{name}", "protect": kept} for name, kept in ways.items()]
+    recorder, _ = stamp(on_aws({}, storage=buckets))
+    made = {name: args.inputs for (kind, name), args in recorder.seen.items() if kind in ("Bucket", "BucketV2")}
+    assert {name: each.get("forceDestroy") for name, each in made.items()} == {"test-kept": None, "test-goes": True}
+
+
+def test_rights_are_in_the_world_of_aws_that_the_cluster_is_in() -> None:
+    """Each knows itself alone: what names another one is refused, or allows nothing."""
+    seen = [stamp(made)[0].seen for made in (on_aws({"count_min": 1}), on_eks({}))]
+    rights = [
+        json.dumps(args.inputs)
+        for each in seen
+        for (kind, _), args in each.items()
+        if kind in ("Role", "RolePolicy", "RolePolicyAttachment")
+    ]
+    worlds = {world for text in rights for world in re.findall(r"arn:([\w-]+):", text)}
+    assert len(rights) > 20
+    assert worlds == {"aws-us-gov"}
+
+
 def on_eks(pool: dict[str, Any], *more: dict[str, Any]) -> Plan:
     return on_aws(pool, *more, scheduler={"kind": "kubernetes"})
 
@@ -334,6 +361,33 @@ def on_aws(pool: dict[str, Any], *more: dict[str, Any], **fields: Any) -> Plan:
         for group in made.groups
     ]
     return dataclasses.replace(made, groups=tuple(groups))
+
+
+def test_what_leads_to_nodes_is_here_before_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An `up` without one of the programs does not begin; who only looks or rehearses, or logs in to no node of it,
+    needs none."""
+    (tmp_path / "session-manager-plugin").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "error", said.append)
+    made = on_aws({})
+    monkeypatch.setattr(settings.SETTINGS, "monitor", None)
+    with pytest.raises(SystemExit):
+        check_programs(made)
+    assert said == [
+        "this machine has no aws, without which nobody gets to the nodes of test.\n"
+        "  hint: install the AWS CLI and its Session Manager plugin; nothing was changed"
+    ]
+    check_programs(on_eks({}))
+    check_programs(planned(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+        check_programs(made)
+    with monkeypatch.context() as patch:
+        patch.setenv("PULUMI_DEBUG_PROVIDERS", "aws:1,stampworks:2")
+        check_programs(made)
+    (tmp_path / "aws").touch(mode=0o755)
+    check_programs(made)
 
 
 def test_a_cluster_that_nobody_wants_proven_has_no_proof(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pulumi import Output, ResourceOptions
 
 from stampworks import configuration, qualification
 from stampworks.cluster import clouds, kubernetes
-from stampworks.cluster.plugin import check_plugin
+from stampworks.cluster.plugin import check_plugin, check_programs
 from stampworks.cluster.stack import plan_of_declaration
 from stampworks.declaration import Declaration
 from stampworks.plan import Attached, Disk, Driven, Group, Plan, fingerprint, settled, to_dict
@@ -86,6 +86,7 @@ class Cluster(pulumi.ComponentResource):
         check_plugin()
         plan = settled(what if isinstance(what, Plan) else plan_of_declaration(what, f"Cluster({name!r})"))
         cloud = clouds.load(plan)
+        check_programs(plan)
         super().__init__("stampworks:cluster:Cluster", name, None, opts)
         # A cluster that is declared in Python has no stack file that the command line could read.
         self._where = pulumi.get_stack() if isinstance(what, Plan) else "plan.json"

@@ -1,8 +1,9 @@
-"""Whether the engine will start the plugin of the environment that this program runs in."""
+"""Whether this machine can carry out an `up`: the plugin of this program's environment, and what leads to nodes."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,11 @@ from typing import Any
 
 import pulumi
 import yaml
+from pulumi.runtime import mocks, settings
 
 from stampworks.cluster.refusal import refuse
+from stampworks.plan import Plan
+from stampworks.planning.clouds import CLOUDS
 
 NAME = "stampworks"
 FOLDER = Path(sysconfig.get_path("data")) / "share" / NAME
@@ -25,7 +29,7 @@ def check_plugin() -> None:
     plugin it finds, of whichever version.
     """
     root = pulumi.runtime.get_root_directory()
-    if not root or NAME in os.environ.get("PULUMI_DEBUG_PROVIDERS", ""):  # a test of the user's, or of ours
+    if not root or _is_test():
         return
     project = next((file for name in ("yaml", "yml") if (file := Path(root, f"Pulumi.{name}")).is_file()), None)
     if project is None:
@@ -38,6 +42,29 @@ def check_plugin() -> None:
             f"{project}: {paths[0]} is not the plugin of the environment that the program runs in.\n"
             f"  hint: write\n{_entry(root)}"
         )
+
+
+def check_programs(plan: Plan) -> None:
+    """Ends an `up` whose nodes nobody could log in to from here: that would be found out when all of them run, and
+    cost. A preview logs in to none."""
+    launches = CLOUDS[plan.cloud].launches
+    if launches is None or plan.managed or pulumi.runtime.is_dry_run() or _is_test() or _is_mocked():
+        return
+    if missing := [program for program in launches.programs if shutil.which(program) is None]:
+        refuse(
+            f"this machine has no {' and no '.join(missing)}, without which nobody gets to the nodes of {plan.name}.\n"
+            f"  hint: {launches.programs_hint}; nothing was changed"
+        )
+
+
+def _is_test() -> bool:
+    """Of the user's, or of ours."""
+    return NAME in os.environ.get("PULUMI_DEBUG_PROVIDERS", "")
+
+
+def _is_mocked() -> bool:
+    """Whether nothing is made of what is registered."""
+    return isinstance(settings.SETTINGS.monitor, mocks.MockMonitor)
 
 
 def _paths(project: Path) -> Iterator[str]:

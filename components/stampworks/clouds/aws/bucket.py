@@ -26,7 +26,9 @@ def _of_either_version(name: str) -> Any:
 
 
 def create(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> pulumi.Resource:
-    made = private(name, place, storage.name, opts, expiry=_expiry(storage))
+    # AWS deletes none with anything in it, and what may go is to go as a file system does: with what it holds
+    goes = None if storage.protect else True
+    made = private(name, place, storage.name, opts, expiry=_expiry(storage), force_destroy=goes)
     place.buckets.append(made)
     return cast(pulumi.Resource, made)
 

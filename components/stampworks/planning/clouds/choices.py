@@ -133,6 +133,9 @@ class Launches:
     """Which of its services have to be in the network, by how else nodes reach the world."""
     routed: tuple[str, ...]
     """Those of them that are a route, which costs nothing; each of the others takes an address."""
+    programs: tuple[str, ...]
+    """What has to be on a machine that nodes are logged in to from."""
+    programs_hint: str
     tags_max: int
     """How many of the declaration's tags go on one resource."""
     tags_why: str
