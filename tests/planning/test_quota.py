@@ -136,12 +136,14 @@ def test_other_limits() -> None:
         "network_limits": [
             {"name": "VPCs per Region", "value": 5.0},
             {"name": "NAT gateways per Availability Zone", "value": 5.0},
+            {"name": "Network interfaces per Region", "value": 5000.0},
         ],
         "machine_limits": [*limits(P, STANDARD), {"name": "EC2-VPC Elastic IPs", "value": 5.0}],
         "storage_limits": [{"name": "Lustre Persistent_2 storage capacity", "value": 100_800.0}],
         "networks": 5,
         "gateways": 7,
         "addresses": 5,
+        "interfaces": 4600,
         "file_systems": [{"kind": "PERSISTENT_2", "gib": 96_000}, {"kind": "SCRATCH_2", "gib": 96_000}],
     }
     assert said("quota", plan_of(storage=[LUSTRE]), **facts) == [
@@ -165,6 +167,13 @@ def test_other_limits() -> None:
             "network",
             "EC2-VPC Elastic IPs in us-east-1: 1 needed; the limit is 5, and 5 are taken",
             "ask the cloud for 1 more",
+        ),
+        (
+            "Network interfaces per Region",
+            "fail",
+            "network",
+            "Network interfaces per Region in us-east-1: 529 needed; the limit is 5000, and 4600 are taken",
+            "ask the cloud for 129 more",
         ),
         (
             "Lustre Persistent_2 storage capacity",

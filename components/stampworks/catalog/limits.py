@@ -25,7 +25,7 @@ class MachineLimit:
 @dataclass(frozen=True)
 class NetworkLimit:
     name: str
-    counts: Literal["networks", "gateways", "addresses", "placement_groups"]
+    counts: Literal["networks", "gateways", "addresses", "interfaces", "placement_groups"]
     fixed: int
     """What it is for every account; 0 where each has its own, which it tells."""
     source: str

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from stampworks.plan import from_dict
 
-VERSION: Final = 2
+VERSION: Final = 3
 DAYS_MAX: Final = 7
 """Others in an account start and stop nodes every day, and what was reserved ends: a week is about as long as a change
 waits for its review, and after it what was read says little."""
@@ -167,6 +167,7 @@ class Account:
     """As those below: how many there are that are not this cluster's."""
     gateways: int | None
     addresses: int | None
+    interfaces: int | None
     placement_groups: int | None
     file_systems: tuple[FileSystemNow, ...] | None
     images: tuple[AccountImage, ...] | None

@@ -352,12 +352,13 @@ def _taken(plan: Plan, facts: Facts, limit: str) -> int:
 
 
 def other_limits(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """Whether there is room for one network more, its way out, what keeps nodes close, and the file systems."""
+    """Whether there is room for one network more, its way out, NICs, what keeps nodes close, and the file systems."""
     if not plan.network.egress or facts.account is None:
         return
     together = sum(any(one.placed_together for one in pool.offers) for _, pool in _launched(plan))
     wanted = {"networks": 1, **({"gateways": 1, "addresses": 1} if plan.network.egress == "nat" else {})}
-    wanted |= {"placement_groups": together}
+    nics = sum(group.count * len(group.launch.interfaces) for _, group in _launched(plan) if group.launch)
+    wanted |= {"interfaces": nics, "placement_groups": together}
     for limit in catalog.network_limits(plan.cloud).values():
         if need := wanted.get(limit.counts, 0):
             facts_of = "machine_limits" if limit.counts == "addresses" else "network_limits"

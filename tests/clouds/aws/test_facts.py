@@ -16,7 +16,7 @@ import pytest
 from stampworks import catalog, planning
 from stampworks.catalog import known_nics
 from stampworks.cli.main import main
-from stampworks.clouds.aws import session
+from stampworks.clouds.aws import session, tags
 from stampworks.clouds.aws.facts import account as reading
 from stampworks.clouds.aws.session import Api
 from stampworks.cluster import plan_of_stack
@@ -95,7 +95,7 @@ def test_an_account(full: Simulated, declared: Path, facts: Call) -> None:
     """Every fact is known, is kept beside the declaration, and says when it was read."""
     code, said, _ = facts()
     assert code == 0
-    assert said.splitlines()[0] == "test.facts.json: account 123456789012 in us-east-1, 21 of 21 facts"
+    assert said.splitlines()[0] == "test.facts.json: account 123456789012 in us-east-1, 22 of 22 facts"
     found = account(declared)
     assert (found.cluster, {each.fact for each in found.readings}) == ("test", {*FACTS})
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
@@ -182,6 +182,16 @@ def test_what_others_run(aws: Simulated, declared: Path, facts: Call) -> None:
     found = account(declared)
     assert [(one.instance_type, one.spot, one.count) for one in found.running or ()] == [("p5.48xlarge", False, 3)]
     assert found.node_addresses == 2
+
+
+def test_interfaces_of_others(aws: Simulated, declared: Path, facts: Call) -> None:
+    """Whatever they are for: an account has a limit for all of them."""
+    ec2 = aws.client("ec2")
+    subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
+    for more in (tagged("network-interface"), tagged("network-interface", cluster="other"), {}):
+        ec2.create_network_interface(SubnetId=subnet, **more)
+    facts()
+    assert account(declared).interfaces == 2
 
 
 def test_what_nodes_take_of_their_subnet(
@@ -272,7 +282,7 @@ def test_what_may_not_be_asked_is_unknown(full: Simulated, declared: Path, facts
         full.fail(action, "UnauthorizedOperation", "You are not authorized.", status=403)
     code, said, _ = facts()
     found = account(declared)
-    assert (code, said.splitlines()[0]) == (3, "test.facts.json: account 123456789012 in us-east-1, 0 of 21 facts")
+    assert (code, said.splitlines()[0]) == (3, "test.facts.json: account 123456789012 in us-east-1, 0 of 22 facts")
     for fact in reading.FACTS:
         assert getattr(found, fact.name) is None
         why = found.why(fact.name)
@@ -398,8 +408,20 @@ def test_the_policy_is_what_is_asked(full: Simulated, declared: Path, facts: Cal
     full.calls.clear()
     facts()
     called = {each.replace(GROUPS, "resource-groups:ListGroupResources") for each in full.calls}
-    assert called == {*reading.actions()}
+    read, published = shipped["Statement"]
+    assert called == {*reading.actions()} == {*read["Action"], published["Action"]}
     assert all(re.fullmatch(r"[a-z0-9-]+:(Describe|Get|List)[A-Za-z]+", each) for each in called)
+
+
+def test_who_may_read_facts_reads_no_keys(full: Simulated, declared: Path, facts: Call) -> None:
+    """Those that log in to nodes are parameters, too, and no fact is in one of the account's own."""
+    [permitted] = {each["Resource"] for each in reading.policy()["Statement"] if "ssm:GetParameter" in each["Action"]}
+    beginning = permitted.removeprefix("arn:*:ssm:*:*:parameter").removesuffix("*")
+    assert beginning.startswith("/aws/")
+    plan = planning.plan(load_file(declared))
+    assert all(group.launch.published_image.startswith(beginning) for group in plan.groups if group.launch)
+    for name in (tags.identity_parameter("c"), tags.key_parameter("c")):
+        assert not name.startswith(beginning)
 
 
 def test_each_fact_asks_what_the_table_says(full: Simulated, declared: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,11 @@ from stampworks.clouds.aws.session import Api, UnansweredError
 from stampworks.clouds.aws.tags import CLUSTER, GROUP, PLACES
 from stampworks.plan import Plan
 
-VERSION = 2
+VERSION = 3
 WHO = "sts:GetCallerIdentity"
+PARAMETER = "ssm:GetParameter"
+PUBLISHED = "arn:*:ssm:*:*:parameter/aws/service/*"
+"""Those that AWS lets others publish, which are in no account."""
 _THERE = ["pending", "running", "stopping", "shutting-down"]
 """The states in which a node counts against a limit."""
 _NO_GROUP = ("NotFoundException", "BadRequestException")
@@ -92,9 +95,14 @@ def actions() -> list[str]:
 
 
 def policy() -> dict[str, Any]:
-    """What permits it, and nothing else: none of these actions can be held to single resources."""
-    statement = {"Sid": "ReadFacts", "Effect": "Allow", "Action": actions(), "Resource": "*"}
-    return {"Version": "2012-10-17", "Statement": [statement]}
+    """What permits it, and nothing else. Of parameters those that are published: an account's own have keys in them. No
+    other of these actions can be held to single resources."""
+    others = [each for each in actions() if each != PARAMETER]
+    statements = [
+        {"Sid": "ReadFacts", "Effect": "Allow", "Action": others, "Resource": "*"},
+        {"Sid": "ReadPublished", "Effect": "Allow", "Action": PARAMETER, "Resource": PUBLISHED},
+    ]
+    return {"Version": "2012-10-17", "Statement": statements}
 
 
 def _offers(asked: Asked) -> list[dict[str, Any]]:
@@ -203,6 +211,12 @@ def _addresses(asked: Asked) -> int:
     return _others(asked, asked.api.ask("ec2:DescribeAddresses")["Addresses"])
 
 
+def _interfaces(asked: Asked) -> int:
+    """Also of what is no machine: all count against one limit."""
+    found = asked.api.ask("ec2:DescribeNetworkInterfaces")["NetworkInterfaces"]
+    return _others(asked, [{"Tags": one.get("TagSet", ())} for one in found])
+
+
 def _placement_groups(asked: Asked) -> int:
     found = asked.api.ask("ec2:DescribePlacementGroups")["PlacementGroups"]
     return _others(asked, [one for one in found if one["State"] in ("pending", "available")])
@@ -304,10 +318,11 @@ FACTS: tuple[Fact, ...] = (
     Fact("networks", ("ec2:DescribeVpcs",), _networks),
     Fact("gateways", ("ec2:DescribeNatGateways",), _gateways),
     Fact("addresses", ("ec2:DescribeAddresses",), _addresses),
+    Fact("interfaces", ("ec2:DescribeNetworkInterfaces",), _interfaces),
     Fact("placement_groups", ("ec2:DescribePlacementGroups",), _placement_groups),
     Fact("file_systems", ("fsx:DescribeFileSystems",), _file_systems),
     Fact("images", ("ec2:DescribeImages",), _images),
-    Fact("newest", ("ssm:GetParameter",), _newest),
+    Fact("newest", (PARAMETER,), _newest),
     Fact("services", ("ec2:DescribeVpcEndpointServices",), _services),
     Fact("subnets", ("ec2:DescribeSubnets",), _subnets),
     Fact("endpoints", ("ec2:DescribeVpcEndpoints",), _endpoints),
