@@ -60,7 +60,7 @@ def head(roster: Roster) -> Member:
             return candidate
     raise UnknownError(
         f"cluster {roster.cluster} has no controller: no node of the group 'head' is running",
-        "`pulumi up` starts what is missing",
+        "`pulumi up --refresh` finds out what became of it, and starts one",
     )
 
 
