@@ -329,8 +329,6 @@ HANGS_ON = [
     ("gateways", "quota"),
     ("addresses", "quota"),
     ("interfaces", "quota"),
-    ("interfaces", "quota"),
-    ("interfaces", "quota"),
     ("file_systems", "quota"),
     ("services", "network.endpoints"),
     ("endpoints", "network.endpoints"),

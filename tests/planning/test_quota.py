@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from stampworks import planning
 
-from tests.planning.accounts import LUSTRE, P, RESERVED, STANDARD, TODAY, limits, plan_of, reservation, said
+from tests.planning.accounts import LUSTRE, RESERVED, STANDARD, TODAY, P, limits, plan_of, reservation, said
 
 
 def test_a_limit_that_is_too_low() -> None:

@@ -58,6 +58,16 @@ def start(aws: Simulated, plan: Plan | None = None, count: int = 2, group: str =
     )
 
 
+def start_head(aws: Simulated, plan: Plan) -> str:
+    """As the engine has it made: in no group, and with its name."""
+    image = aws.publish("/test/head")
+    [one] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
+    made_from = tags.template(plan.controller, plan.release, CONTENT)
+    tag(aws, one["InstanceId"], CLUSTER=CLUSTER, GROUP="head", NODE="head", TEMPLATE=made_from)
+    ALONE.add(one["InstanceId"])
+    return str(one["InstanceId"])
+
+
 def there(aws: Simulated) -> list[Mapping[str, Any]]:
     """All machines that are not gone, however they came."""
     found = aws.client("ec2").describe_instances()["Reservations"]

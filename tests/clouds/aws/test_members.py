@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from stampworks import operations
-from stampworks.clouds.aws import members
+from stampworks.clouds.aws import members, session
 from stampworks.clouds.aws.errors import AwsError
 from stampworks.clouds.aws.session import Api
 from stampworks.plan import Ending
@@ -181,8 +181,10 @@ def test_who_died_is_replaced_once_however_long_aws_shows_it(aws: Simulated, mon
     join()
     for number, each in enumerate(ids(aws)):
         boot(each, number)
-    for action in ("ec2:DescribeInstances", "autoscaling:DescribeAutoScalingInstances"):
+    for action in ("ec2:DescribeInstances", "autoscaling:DescribeAutoScalingGroups"):
         aws.lag(action, times=3)
+    unknown = "Instance Id not found - No managed instance found for instance ID: i-1"
+    aws.fail("autoscaling:TerminateInstanceInAutoScalingGroup", "ValidationError", unknown, times=3)
     assert gone not in {each.target for each in gathered(monkeypatch).members}
     assert len(ids(aws)) == 2
 
@@ -280,3 +282,70 @@ def test_an_end_that_nobody_may_ask_for_is_unknown(aws: Simulated, monkeypatch: 
     [found] = operations.endings("aws", CLUSTER, REGION)
     assert (found.group, found.at) == ("gpu", "")
     assert found.why == "ec2:DescribeCapacityReservations: not permitted (UnauthorizedOperation: not you)"
+
+
+def without(monkeypatch: pytest.MonkeyPatch, instance: str, **of_group: str) -> None:
+    """EC2 does not show it any more, as an hour after its end; and its group says this of it."""
+    ask = Api.ask
+
+    def answer(self: Api, action: str, **parameters: Any) -> dict[str, Any]:
+        answer = ask(self, action, **parameters)
+        for part in answer["Reservations"] if action == "ec2:DescribeInstances" else ():
+            part["Instances"] = [one for one in part["Instances"] if one["InstanceId"] != instance]
+        for group in answer["AutoScalingGroups"] if action == "autoscaling:DescribeAutoScalingGroups" else ():
+            for one in (one for one in group["Instances"] if one["InstanceId"] == instance):
+                one |= of_group
+        return answer
+
+    monkeypatch.setattr(Api, "ask", answer)
+
+
+def test_who_died_long_ago_is_started_anew_as_well(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As all nodes of a block that has ended: EC2 has forgotten them, and their group counts them. Who runs stays, well
+    or not."""
+    before = stamped(aws)
+    gone, stays = (each.target for each in before.members)
+    autoscaling = aws.client("autoscaling")
+    autoscaling.suspend_processes(AutoScalingGroupName="gpu")
+    aws.client("ec2").stop_instances(InstanceIds=[gone])
+    autoscaling.set_instance_health(InstanceId=stays, HealthStatus="Unhealthy")
+    without(monkeypatch, gone, HealthStatus="Unhealthy")
+    members.join(CLUSTER, REGION, NAMES)
+    members.join(CLUSTER, REGION, NAMES)
+    assert aws.calls.count("autoscaling:TerminateInstanceInAutoScalingGroup") == 1
+    [new] = {*ids(aws)} - {stays}
+    boot(new, 9)
+    assert [(each.name, each.target) for each in join().members] == [("gpu-001", new), ("gpu-002", stays)]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"HealthStatus": "Unhealthy", "LifecycleState": "Terminating"},
+        {"HealthStatus": "Unhealthy", "LifecycleState": "Terminating:Wait"},
+        {"HealthStatus": "Healthy", "LifecycleState": "Pending"},
+    ],
+)
+def test_who_goes_already_or_has_just_come_is_left_alone(
+    aws: Simulated, monkeypatch: pytest.MonkeyPatch, said: Mapping[str, str]
+) -> None:
+    """Whoever says a second time that a machine is to go is refused; one that is new EC2 may not show yet."""
+    start(aws)
+    without(monkeypatch, ids(aws)[0], **said)
+    members.join(CLUSTER, REGION, NAMES)
+    assert "autoscaling:TerminateInstanceInAutoScalingGroup" not in aws.calls
+
+
+def test_an_account_that_is_busy_is_asked_again(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After pauses, for an `up` has begun long before; at the end it is said."""
+    stamped(aws)
+    monkeypatch.setattr(session, "PAUSES_S", (0, 0))
+    aws.fail("ec2:DescribeInstances", "RequestLimitExceeded", status=503, times=4)
+    assert len(members.members(CLUSTER, REGION).members) == 2
+    aws.fail("ec2:DescribeInstances", "RequestLimitExceeded", status=503)
+    with pytest.raises(AwsError) as caught:
+        members.members(CLUSTER, REGION)
+    assert str(caught.value) == (
+        "AWS us-east-1: cannot say who is in cluster c: ec2:DescribeInstances: AWS is asked too often "
+        "(RequestLimitExceeded)\n  hint: ask again later"
+    )

@@ -10,10 +10,10 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.eks.models import eks_backends
 from stampworks import operations
 from stampworks.clouds.aws import members, tags
-from stampworks.plan import Refusal
+from stampworks.plan import Plan, Refusal
 
 from tests.clouds.aws.booting import boot
-from tests.clouds.aws.machines import AT, CLUSTER, NAMES, STOCK_OUT, gathered, ids, start
+from tests.clouds.aws.machines import ALONE, AT, CLUSTER, NAMES, STOCK_OUT, gathered, ids, start, start_head
 from tests.clouds.aws.simulated import REGION, Simulated
 
 pytestmark = pytest.mark.usefixtures("groups")
@@ -93,7 +93,12 @@ def test_what_waiting_does_not_mend_ends_the_wait(aws: Simulated, monkeypatch: p
             "aws ec2 describe-capacity-reservations says what is free in it",
         ),
         ("RequestLimitExceeded - Request limit exceeded.", False, "pulumi up goes on from here"),
-        ("Client.InternalError: Client error on launch", False, "pulumi up goes on from here"),
+        (
+            "Instance became unhealthy while waiting for instance to be in InService state. Termination Reason: "
+            "Client.InternalError: Client error on launch",
+            True,
+            "let AWSServiceRoleForAutoScaling use the key that the account encrypts disks with",
+        ),
         (LIMIT, True, "have the limit raised in the console"),
         ("VcpuLimitExceeded - You have requested", True, "have the limit raised in the console"),
         ("You have requested more instances (7) than your current instance limit of 6 allows", True, "have the limit"),
@@ -185,3 +190,38 @@ def test_why_there_are_too_few_nobody_may_ask(aws: Simulated, monkeypatch: pytes
     aws.calls.clear()
     assert len(gathered(monkeypatch).members) == 2
     assert "autoscaling:DescribeScalingActivities" not in aws.calls
+
+
+def test_that_a_group_starts_nothing_any_more_is_said(aws: Simulated) -> None:
+    """Whoever has told it so, AWS or a person, with what has it start again; what we suspend ourselves is no reason."""
+    start(aws, count=1)
+    autoscaling = aws.client("autoscaling")
+    autoscaling.suspend_processes(AutoScalingGroupName="gpu", ScalingProcesses=["ReplaceUnhealthy", "AZRebalance"])
+    assert members.refusals(CLUSTER, REGION, ["gpu"]) == ()
+    autoscaling.suspend_processes(AutoScalingGroupName="gpu", ScalingProcesses=["Launch"])
+    [found] = members.refusals(CLUSTER, REGION, ["gpu"])
+    assert found.words == "gpu: it starts nothing any more"
+    assert found.hint == (
+        "aws autoscaling resume-processes --region us-east-1 --auto-scaling-group-name gpu --scaling-processes Launch; "
+        "pulumi up goes on from here"
+    )
+
+
+def test_that_the_head_is_gone_is_said(aws: Simulated, plan: Plan) -> None:
+    """No group starts another one, and the engine takes it for what it was: an `up` alone would wait for ever."""
+    head = start_head(aws, plan)
+    assert members.refusals(CLUSTER, REGION, ["head"]) == ()
+    aws.client("ec2").stop_instances(InstanceIds=[head])
+    [found] = members.refusals(CLUSTER, REGION, ["gpu", "head"])
+    assert found.words == f"head: {head} is stopped"
+    assert found.hint == (
+        f"aws ec2 start-instances --region us-east-1 --instance-ids {head}; pulumi up goes on from here"
+    )
+    aws.client("ec2").terminate_instances(InstanceIds=[head])
+    ALONE.clear()
+    [found] = members.refusals(CLUSTER, REGION, ["head"])
+    assert found.words == f"head: {head} is terminated"
+    assert found.hint.startswith("pulumi up --refresh finds that out and makes another one")
+    assert members.refusals(CLUSTER, REGION, ["gpu"]) == ()
+    [found] = members.refusals("d", REGION, ["head"])
+    assert found.words == "head: AWS shows no machine of it"

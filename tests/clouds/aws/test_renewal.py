@@ -32,7 +32,7 @@ from tests.clouds.aws.machines import (
     planned,
     stamped,
     start,
-    tag,
+    start_head,
     there,
     with_launch,
 )
@@ -263,16 +263,6 @@ def test_a_machine_that_is_broken_itself_goes(aws: Simulated, plan: Plan, monkey
     assert after[0].target != before.members[0].target
     assert after[1] == before.members[1]
     assert renewal.outdated(plan, CONTENT) == {}
-
-
-def start_head(aws: Simulated, plan: Plan) -> str:
-    """As the engine has it made: in no group, and with its name."""
-    image = aws.publish("/test/head")
-    [one] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
-    made_from = tags.template(plan.controller, plan.release, CONTENT)
-    tag(aws, one["InstanceId"], CLUSTER=CLUSTER, GROUP="head", NODE="head", TEMPLATE=made_from)
-    ALONE.add(one["InstanceId"])
-    return str(one["InstanceId"])
 
 
 def test_the_head_gets_a_new_disk_where_somebody_says_so(

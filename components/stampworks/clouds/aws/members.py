@@ -35,6 +35,11 @@ _LATE = re.compile(r"Invalid(?:InstanceID|Volume|NetworkInterfaceID)\.NotFound|I
 it is not known any more."""
 _ASKED_AT_ONCE = 50
 """What AWS allows."""
+HEAD = "head"
+"""The group of the one machine that is in no group of AWS's."""
+_GROUPS = "autoscaling:DescribeAutoScalingGroups"
+_GOING = "Terminat"
+"""How a group's words begin for a machine that is to go, or is gone: who says it again is refused."""
 _GROUP_NAME = "aws:autoscaling:groupName"
 """The tag that AWS puts on what a group has started."""
 _ACTIVITIES_MAX, _WHY_CHARACTERS_MAX = 100, 400
@@ -61,6 +66,11 @@ _LASTING = {
     re.compile(r"UnauthorizedOperation|AccessDenied|not authorized"): (
         "Auto Scaling asks in its own name, AWSServiceRoleForAutoScaling: see which policy of the organization or of "
         f"a key forbids it; {_AGAIN}"
+    ),
+    # Amazon EC2 Auto Scaling User Guide, "Required AWS KMS key policy for use with encrypted volumes", read 2026-11-26
+    re.compile(r"Client\.InternalError|Client\.InvalidKMSKey|\bKMS\b"): (
+        "let AWSServiceRoleForAutoScaling use the key that the account encrypts disks with by default (aws ec2 "
+        f"get-ebs-default-kms-key-id), as the key's own policy has to say; {_AGAIN}"
     ),
     re.compile(r"(?i)reservation.*(?:not match|not exist|not ?found|not active|expired|cancel|invalid)"): (
         "declare a reservation that is active and of this zone and machine: stampworks facts reads what the account "
@@ -157,14 +167,45 @@ def endings(cluster: str, region: str) -> tuple[Ending, ...]:
 
 def refusals(cluster: str, region: str, groups: Sequence[str]) -> tuple[Refusal, ...]:
     """Why groups have fewer machines than they want, as far as AWS says it; that nobody may ask is said."""
-    api, of_cluster = Api(region), [{"Name": f"tag:{tags.CLUSTER}", "Values": [cluster]}]
+    api = Api(region)
     try:
-        known = api.ask("autoscaling:DescribeAutoScalingGroups", Filters=of_cluster)["AutoScalingGroups"]
-        named = [(_tags(each).get(tags.GROUP, ""), each["AutoScalingGroupName"]) for each in known]
-        lasts = [(group, _last_refused(api, name)) for group, name in named if group in groups]
+        all_ = api.ask(_GROUPS, **_of_cluster(cluster))["AutoScalingGroups"]
+        known = [(group, each) for each in all_ if (group := _tags(each).get(tags.GROUP, "")) in groups]
+        lasts = [(group, _last_refused(api, each["AutoScalingGroupName"])) for group, each in known]
     except UnansweredError as error:
         return tuple(Refusal(group, "", str(error), lasting=False, hint="") for group in groups)
-    return tuple(_refused(group, _minute(_begun(last)), last["StatusMessage"]) for group, last in lasts if last)
+    return (
+        *(_refused(group, _minute(_begun(last)), last["StatusMessage"]) for group, last in lasts if last),
+        *(found for group, each in known for found in _suspended(group, each, region)),
+        *(_without_head(machines(api, cluster), region) if HEAD in groups else ()),
+    )
+
+
+def _suspended(group: str, known: Mapping[str, Any], region: str) -> Iterator[Refusal]:
+    """AWS itself keeps a group that got nothing for a day from asking again (Amazon EC2 Auto Scaling User Guide,
+    "Suspend and resume a process", on administrative suspension, read 2026-11-26)."""
+    for each in known.get("SuspendedProcesses", ()):
+        if each["ProcessName"] == "Launch":
+            said = ": ".join(filter(None, ("it starts nothing any more", each.get("SuspensionReason"))))
+            of = f"--auto-scaling-group-name {known['AutoScalingGroupName']} --scaling-processes Launch"
+            hint = f"aws autoscaling resume-processes --region {region} {of}; {_AGAIN}"
+            yield Refusal(group, "", shortened(said, _WHY_CHARACTERS_MAX), lasting=False, hint=hint)
+
+
+def _without_head(found: Sequence[Machine], region: str) -> Iterator[Refusal]:
+    """It is the engine's, which takes it for what it was when it last looked, and no group starts another one."""
+    own = [each for each in found if each.group == HEAD]
+    if any(each.state in _THERE for each in own):
+        return
+    hint = "pulumi up --refresh finds that out and makes another one; what the head keeps is on its volume"
+    if stopped := [each.id for each in own if each.state.startswith("stop")]:
+        hint = f"aws ec2 start-instances --region {region} --instance-ids {' '.join(stopped)}; {_AGAIN}"
+    why = ", ".join(f"{each.id} is {each.state}" for each in own) or "AWS shows no machine of it"
+    yield Refusal(HEAD, "", why, lasting=False, hint=hint)
+
+
+def _of_cluster(cluster: str) -> dict[str, Any]:
+    return {"Filters": [{"Name": f"tag:{tags.CLUSTER}", "Values": [cluster]}]}
 
 
 def node_refusals(cluster: str, region: str, groups: Sequence[str]) -> tuple[Refusal, ...]:
@@ -226,7 +267,7 @@ def join(cluster: str, region: str, names: Mapping[str, Sequence[str]]) -> None:
     api = Api(region)
     found = machines(api, cluster)
     with _later():
-        _start_anew(api, [each for each in found if each.state in _DEAD and each.in_group])
+        _start_anew(api, cluster, found)
     there = sorted((each for each in found if each.state in _THERE), key=_age)
     with _later():
         for group, wanted in names.items():
@@ -319,8 +360,12 @@ def end(api: Api, gone: Sequence[Machine]) -> None:
         what = f"cannot end {', '.join(sorted(each.node or each.id for each in alone))}"
         api.need(what, "ec2:TerminateInstances", InstanceIds=[each.id for each in alone])
     for each in (each for each in gone if not each.elastic):
-        what, action = f"cannot end {each.node or each.id} of {each.group}", "TerminateInstanceInAutoScalingGroup"
-        api.need(what, f"autoscaling:{action}", InstanceId=each.id, ShouldDecrementDesiredCapacity=False)
+        _end_of_group(api, each.id, each.node or each.id, each.group)
+
+
+def _end_of_group(api: Api, id_: str, called: str, group: str) -> None:
+    action = "autoscaling:TerminateInstanceInAutoScalingGroup"
+    api.need(f"cannot end {called} of {group}", action, InstanceId=id_, ShouldDecrementDesiredCapacity=False)
 
 
 def shown_key(api: Api, instance: str) -> str:
@@ -348,16 +393,18 @@ def _places(api: Api, ids: Sequence[str]) -> dict[str, str]:
     return {each["InstanceId"]: " ".join(each["NetworkNodes"]) for each in found}
 
 
-def _start_anew(api: Api, dead: Sequence[Machine]) -> None:
+def _start_anew(api: Api, cluster: str, found: Sequence[Machine]) -> None:
     """A group counts what died as its own until somebody says otherwise, for it is told to replace nothing by itself.
 
-    What it has let go already, AWS shows for another hour.
+    What it has let go already, EC2 shows for another hour; what died before that EC2 shows no more, and its group does.
     """
-    for some in batched(dead, _ASKED_AT_ONCE):
-        what = "cannot say which dead machines their groups still count"
-        known = api.need(what, "autoscaling:DescribeAutoScalingInstances", InstanceIds=[each.id for each in some])
-        counted = {each["InstanceId"] for each in known["AutoScalingInstances"]}
-        end(api, [each for each in some if each.id in counted])
+    shown = {each.id: each.state for each in found}
+    known = api.need("cannot say which dead machines their groups still count", _GROUPS, **_of_cluster(cluster))
+    for group in known["AutoScalingGroups"]:
+        for each in (one for one in group["Instances"] if not one["LifecycleState"].startswith(_GOING)):
+            id_ = each["InstanceId"]
+            if shown[id_] in _DEAD if id_ in shown else each["HealthStatus"] != "Healthy":
+                _end_of_group(api, id_, id_, _tags(group).get(tags.GROUP, ""))
 
 
 def batched(all_: Sequence[T], size: int) -> Iterator[Sequence[T]]:

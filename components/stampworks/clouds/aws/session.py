@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import boto3
@@ -15,6 +16,8 @@ from stampworks.printable import printable
 
 # Whoever asks waits for the answer: three attempts tell a hiccup from an outage, and the last one ends within a minute.
 _CONFIG = Config(connect_timeout=5, read_timeout=15, retries={"mode": "standard", "total_max_attempts": 3})
+PAUSES_S = (5.0, 15.0, 30.0)
+"""Before AWS is asked again that was asked too often."""
 _SERVICES = {"servicequotas": "service-quotas"}
 """What the SDK calls a service that policies call otherwise."""
 _REASON_CHARACTERS_MAX = 160
@@ -72,10 +75,21 @@ class Api:
     def need(self, what: str, action: str, **parameters: Any) -> dict[str, Any]:
         """The same where nothing goes on without the answer: AwsError, which says what does not work."""
         try:
-            return self.ask(action, **parameters)
+            return self._patiently(action, **parameters)
         except UnansweredError as error:
             hint = ALLOW if error.hint == PERMIT else error.hint
             raise AwsError(self.region, what, str(error), hint, error.code) from None
+
+    def _patiently(self, action: str, **parameters: Any) -> dict[str, Any]:
+        """Others in the account ask, too: an `up` of an hour does not end because AWS had no time for a moment."""
+        for pause_s in PAUSES_S:
+            try:
+                return self.ask(action, **parameters)
+            except UnansweredError as error:
+                if error.code not in _TOO_MANY:
+                    raise
+            time.sleep(pause_s)
+        return self.ask(action, **parameters)
 
     def _client(self, service: str) -> Any:
         if service not in self._clients:
