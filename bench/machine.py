@@ -36,9 +36,9 @@ def timed(action: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def quiet(*argv: str, timeout_s: float = 60) -> None:
+def quiet(*argv: str) -> None:
     """Runs a command whose output nobody needs; its failure ends the benchmark."""
-    subprocess.run(argv, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=timeout_s, check=True)
+    subprocess.run(argv, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=60, check=True)
 
 
 def _hash() -> None:

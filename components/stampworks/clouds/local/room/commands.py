@@ -138,6 +138,6 @@ def missing(program: str, where: str, what: str) -> RoomError:
     return RoomError(where, what, f"the program {program} is missing", f"as root: apt-get install {package}")
 
 
-def last_lines(text: str, count: int = 4) -> str:
+def last_lines(text: str) -> str:
     """The end of what a program said, which is where it says why it failed."""
-    return "\n".join([line for line in text.splitlines() if line.strip()][-count:])
+    return "\n".join([line for line in text.splitlines() if line.strip()][-4:])
