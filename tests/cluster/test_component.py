@@ -48,7 +48,7 @@ class Recorder(mocks.Mocks):
             "Cluster": {"endpoint": "https://there", "arn": "arn:aws-us-gov:eks:there:1:cluster/test"}
             | {"certificateAuthority": {"data": "its own"}},
             "LaunchTemplate": {"latestVersion": 1},
-            **dict.fromkeys(("Bucket", "BucketV2"), {"bucket": args.name}),
+            **{kind: {"bucket": args.name} for kind in ("Bucket", "BucketV2")},
             "Instance": {"address": "there"},
             "Subnet": {"availabilityZone": args.inputs.get("availabilityZone", f"chosen for {args.name}")},
             "KubernetesNodes": {

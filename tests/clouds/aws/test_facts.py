@@ -16,9 +16,10 @@ import pytest
 from stampworks import catalog, planning
 from stampworks.catalog import known_nics
 from stampworks.cli.main import main
-from stampworks.clouds.aws import session, tags
+from stampworks.clouds.aws import session
 from stampworks.clouds.aws.facts import account as reading
 from stampworks.clouds.aws.session import Api
+from stampworks.clouds.aws.tags import identity_parameter, key_parameter
 from stampworks.cluster import plan_of_stack
 from stampworks.declaration import Lock, LockedImage, load_file, lock_file, lock_text
 from stampworks.facts import known_facts
@@ -420,7 +421,7 @@ def test_who_may_read_facts_reads_no_keys(full: Simulated, declared: Path, facts
     assert beginning.startswith("/aws/")
     plan = planning.plan(load_file(declared))
     assert all(group.launch.published_image.startswith(beginning) for group in plan.groups if group.launch)
-    for name in (tags.identity_parameter("c"), tags.key_parameter("c")):
+    for name in (identity_parameter("c"), key_parameter("c")):
         assert not name.startswith(beginning)
 
 
