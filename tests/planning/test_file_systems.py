@@ -17,7 +17,9 @@ from stampworks.planning.file_systems import Options, change, check, client, cli
 
 FSX = Options("fsx-lustre", "PERSISTENT_2 SSD", 250, 4800)
 EFA = Options("fsx-lustre", "PERSISTENT_2 SSD", 1000, 9600, metadata_iops=12000, efa=True)
-TIERING = Options("fsx-lustre", "PERSISTENT_2 INTELLIGENT_TIERING", throughput_mbps=8000, read_cache_gib=64)
+TIERING = Options(
+    "fsx-lustre", "PERSISTENT_2 INTELLIGENT_TIERING", throughput_mbps=8000, read_cache_gib=64, metadata_iops=6000
+)
 HDD = Options("fsx-lustre", "PERSISTENT_1 HDD", 12, 6000)
 SCRATCH = Options("fsx-lustre", "SCRATCH_2", capacity=1200)
 AZURE = Options("azure-managed-lustre", mbps_per_tib=125, capacity=16 * 1024)
@@ -30,6 +32,7 @@ LEGAL = [
     ("aws", EFA),
     ("aws", dataclasses.replace(EFA, metadata_iops="automatic")),
     ("aws", TIERING),
+    ("aws", dataclasses.replace(TIERING, efa=True)),
     ("aws", HDD),
     ("aws", SCRATCH),
     ("aws", Options("fsx-lustre", "SCRATCH_1", capacity=7200)),
@@ -148,6 +151,11 @@ ILLEGAL: list[tuple[str, Options, dict[str, Any], str, str, str]] = [
         *("aws", TIERING, {"metadata_iops": "automatic"}, "metadata_iops"),
         "Amazon FSx for Lustre PERSISTENT_2 INTELLIGENT_TIERING does not choose its metadata IOPS",
         "6000 to 12000 in steps of 6000",
+    ),
+    (
+        *("aws", TIERING, {"metadata_iops": None}, "metadata_iops"),
+        "Amazon FSx for Lustre PERSISTENT_2 INTELLIGENT_TIERING needs metadata_iops",
+        "6000 to 12000 in steps of 6000 metadata IOPS",
     ),
     (
         *("aws", TIERING, {"capacity": 4800}, "capacity"),

@@ -63,6 +63,9 @@ def test_what_is_reached_over_efa_by_machines_without() -> None:
     """Those of a pool go over TCP, and where all do nothing is as declared."""
     fast = {**LUSTRE, "mbps_per_tib": 1000, "efa": True}
     assert not found(on_aws(gpu(), storage=[fast]), "storage.efa")
+    for older in ("p4d", "p4de"):  # they have EFA, and it is not one of a generation that reaches a file system
+        [each] = found(on_aws(gpu(machine=older), storage=[fast]), "storage.efa")
+        assert (each.outcome, f"which {older} of pool gpu cannot" in each.text) == ("fail", True)
     [none] = found(on_aws(gpu(machine="trn2"), storage=[fast]), "storage.efa")
     assert (none.outcome, none.place, none.subject) == ("fail", "storage[0].efa", "scratch")
     assert none.text == "scratch is to be reached over EFA, which trn2 of pool gpu cannot: over TCP a node reaches less"
@@ -82,11 +85,14 @@ def test_how_many_nics_reach_a_file_system_over_efa() -> None:
         return [group.storage_interfaces for group in plan.groups]
 
     assert given(gpu(count=2)) == [0, 8]
-    assert given(gpu(machine="p4d", count=2)) == [0, 2]
+    assert given(gpu(machine="p5e", count=2)) == [0, 8]
+    assert given(gpu(machine="p6-b300", count=2)) == [0, 16]
+    assert given(gpu(machine="trn1", count=2)) == [0, 2]
+    assert given(gpu(machine="p4d", count=2)) == [0, 0]
     assert given(gpu(machine="g6", count=2), gpu(name="cpu", machine="m7i", count=1)) == [0, 1, 0]
     assert given(gpu(count=128)) == [0, 8]
     assert given(gpu(count=129)) == [0, 7]
-    assert given(gpu(count=100), gpu(name="more", machine="p4d", count=300)) == [0, 2, 2]
+    assert given(gpu(count=100), gpu(name="more", machine="trn1", count=300)) == [0, 2, 2]
     assert given(gpu(count=2), efa=False) == [0, 0]
     plan = on_aws(gpu(count=129), storage=[{**LUSTRE, "mbps_per_tib": 1000, "efa": True}])
     [why] = [each.why for each in plan.reasons if each.path == "groups.gpu.storage_interfaces"]

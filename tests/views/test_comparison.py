@@ -14,7 +14,13 @@ from stampworks.views.comparison import Side, comparison_data, comparison_text, 
 from tests.planning.test_fingerprint import IDENTITY, ON_KUBERNETES, OTHERS, PLAN, changed, mutations, planned
 
 LUSTRE = {"name": "s", "kind": "fsx-lustre", "tier": "PERSISTENT_2 SSD", "capacity": 4800, "mount": "/s"}
-TIERING = {"name": "s", "kind": "fsx-lustre", "tier": "PERSISTENT_2 INTELLIGENT_TIERING", "mount": "/s"}
+TIERING = {
+    "name": "s",
+    "kind": "fsx-lustre",
+    "tier": "PERSISTENT_2 INTELLIGENT_TIERING",
+    "metadata_iops": 6000,
+    "mount": "/s",
+}
 
 
 def of(path: str, value: Any) -> Plan:

@@ -105,7 +105,7 @@ class FileSystemTier:
     capacity: Ranges | Unknown
     """Legal capacities; empty where none is declared because it grows by itself."""
     capacity_efa: Ranges | Unknown
-    """Legal capacities with EFA; empty where EFA is not supported."""
+    """Legal capacities with EFA; empty where EFA is not supported, unknown where it is and none is declared."""
     throughput_mbps: Ranges | Unknown
     """Legal throughputs where throughput is declared by itself; empty otherwise."""
     read_cache_gib: Ranges | Unknown

@@ -250,7 +250,7 @@ def _capacity(options: Options, kind: FileSystem, row: FileSystemTier) -> Iterat
             if getattr(options, need) is None:
                 text = f"{title} with EFA needs {need}"
                 yield Finding("storage.efa", "fail", need, text, f"write {need}: automatic, or a number")
-        ranges = row.capacity_efa
+        ranges = row.capacity_efa if row.capacity != () else ()  # what grows by itself has none of either
         title += " with EFA"
     yield from _number("storage.capacity", "capacity", options.capacity, ranges, title, kind.capacity_unit)
 
@@ -287,7 +287,7 @@ def _times(ranges: Ranges | Unknown, factor: int) -> Ranges | Unknown:
 
 def _metadata_findings(options: Options, kind: FileSystem, row: FileSystemTier) -> Iterator[Finding]:
     asked, title, rule = options.metadata_iops, _title(kind, row), "storage.metadata"
-    if asked is None:
+    if asked is None and row.metadata_automatic is not False:
         return
     if asked != "automatic":
         yield from _number(rule, "metadata_iops", asked, row.metadata_iops, title, "metadata IOPS")
