@@ -43,6 +43,22 @@ VALUES = {
     "list-is-a-word": ("pools: [cpu]", "pools: cpu", "24:28: scheduler.queues[1].pools: must be a list, not 'cpu'"),
     "entry-is-a-word": ("{name: bob, uid: 2002}", "bob", "15:5: users[1]: must be a mapping, not 'bob'"),
     "empty-list": ("pools: [cpu]", "pools: []", "24:21: scheduler.queues[1].pools: is empty"),
+    "word-of-a-closed-set": (
+        "mount: /data}",
+        "mount: /data, features: [backup]}",
+        "12:60: storage[1].features[0]: must be backups, compression, root-squash, data-repository or hdd-read-cache, "
+        "not 'backup'",
+    ),
+    "nothing-is-no-choice": (
+        "{cidr: 10.77.0.0/16}",
+        "{cidr: 10.77.0.0/16, egress: NAT}",
+        "5:39: network.egress: must be nat or none, not 'NAT'",
+    ),
+    "long-list": (
+        "version: 1",
+        f"version: 1\nbudget: {{notify: [{', '.join(f'a{number}@example.com' for number in range(11))}]}}",
+        "2:10: budget.notify: has 11 entries, and 10 at most",
+    ),
 }
 
 REFERENCES = {
@@ -55,6 +71,16 @@ REFERENCES = {
         "pools: [cpu]",
         "pools: [cpu, cpu]",
         ["24:34: scheduler.queues[1].pools[1]: 'cpu' is named twice"],
+    ),
+    "told-twice": (
+        "version: 1",
+        "version: 1\nbudget: {notify: [ops@example.com, ops@example.com]}",
+        ["2:36: budget.notify[1]: 'ops@example.com' is named twice"],
+    ),
+    "feature-twice": (
+        "mount: /data}",
+        "mount: /data, features: [backups, backups]}",
+        ["12:69: storage[1].features[1]: 'backups' is named twice"],
     ),
     "two-queues-of-one-name": (
         "name: short",

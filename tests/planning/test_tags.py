@@ -41,6 +41,15 @@ def test_a_name_that_nodes_cannot_read() -> None:
     assert [each.name for each in planned(WITH_A_SLASH).tags] == ["owner", "team/owner"]
 
 
+def test_names_that_are_one_to_the_roles_of_aws() -> None:
+    """They would refuse both, after the network was made."""
+    declared = [{"name": each, "value": "x"} for each in ("owner", "team", "Owner")]
+    hint = "tags[0] has this name already, and large letters make no other one of it; keep one"
+    assert refused(declared) == [("tags[2].name", "a second tag is called 'Owner'", hint)]
+    [(path, message, _)] = refused([{"name": "name", "value": "x"}])
+    assert (path, message) == ("tags[0].name", "'name' is not the name of a tag")
+
+
 def test_so_many_fit_beside_ours() -> None:
     """AWS takes 50; where nothing has tags, nobody counts them."""
     assert len(planned(numbered(41), **ELASTIC).tags) == 41

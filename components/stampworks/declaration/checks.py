@@ -32,6 +32,7 @@ def check(data: Entry) -> Iterator[Finding]:
     """Everything that is wrong between the fields."""
     scheduler = data.get("scheduler", {})
     yield from _names(data, scheduler)
+    yield from _tags(data.get("tags", ()))
     yield from _machines(data.get("cloud"), data.get("pools", ()))
     yield from _elastic(data.get("pools", ()))
     yield from _fallbacks(data.get("pools", ()))
@@ -45,6 +46,7 @@ def check(data: Entry) -> Iterator[Finding]:
     yield from _login(scheduler)
     yield from _addons(scheduler)
     yield from _training(data.get("training", {}), data.get("storage"))
+    yield from _twice(data)
     yield from _extras(data, data.get("extras", {}))
 
 
@@ -53,7 +55,6 @@ def _names(data: Entry, scheduler: Entry) -> Iterator[Finding]:
         ("pool", data.get("pools", ()), ("pools",)),
         ("storage", data.get("storage", ()), ("storage",)),
         ("user", data.get("users", ()), ("users",)),
-        ("tag", data.get("tags", ()), ("tags",)),
         ("queue", scheduler.get("queues", ()), ("scheduler", "queues")),
         ("priority", scheduler.get("priorities", ()), ("scheduler", "priorities")),
         ("account", scheduler.get("accounts", ()), ("scheduler", "accounts")),
@@ -62,6 +63,14 @@ def _names(data: Entry, scheduler: Entry) -> Iterator[Finding]:
             name = shown(entries[index]["name"])
             hint = f"{spelled((*path, first))} has this name already; give each its own"
             yield Finding((*path, index, "name"), f"a second {kind} is called {name}", hint)
+
+
+def _tags(tags: Sequence[Entry]) -> Iterator[Finding]:
+    """AWS's roles have no two whose names are the same in small letters."""
+    names = [tag.get("name") for tag in tags]
+    for index, first in _repeated([name and name.lower() for name in names]):
+        hint = f"tags[{first}] has this name already, and large letters make no other one of it; keep one"
+        yield Finding(("tags", index, "name"), f"a second tag is called {shown(names[index] or '')}", hint)
 
 
 def _machines(cloud: str | None, pools: Sequence[Entry]) -> Iterator[Finding]:
@@ -252,6 +261,13 @@ def _on_storage(directory: str, storage: Sequence[Entry]) -> Iterator[Finding]:
         there = f"mounted are {', '.join(map(str, mounts))}" if mounts else "declare a storage, which all nodes mount"
         path = ("training", "checkpoints", "directory")
         yield Finding(path, f"{directory} is on no storage, so that each node would have its own", there)
+
+
+def _twice(data: Entry) -> Iterator[Finding]:
+    """Words that name no entry elsewhere: whoever is to be told twice would be two resources of one name."""
+    yield from _references("address", data.get("budget", {}).get("notify", ()), None, ("budget", "notify"))
+    for index, entry in enumerate(data.get("storage", ())):
+        yield from _references("feature", entry.get("features", ()), None, ("storage", index, "features"))
 
 
 def _extras(data: Entry, extras: Entry) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic_core import ErrorDetails
 
@@ -89,6 +89,10 @@ def _said(error: ErrorDetails, path: Path, node: Node) -> tuple[str, str]:
         return f"must be {_range(path)}, not {given}", _description(path)
     if kind in ("too_short", "string_too_short"):
         return "is empty", _description(path)
+    if kind == "too_long":
+        return f"has {error['ctx']['actual_length']} entries, and {error['ctx']['max_length']} at most", _description(
+            path
+        )
     return error["msg"], _description(path)
 
 
@@ -126,10 +130,13 @@ def _keys(path: Path) -> list[str]:
 
 
 def _choices(path: Path) -> list[str]:
-    """The members of a closed set."""
-    field = fields().get(pattern(path))
-    closed = field is not None and get_origin(field.annotation) is Literal
-    return [str(choice) for choice in get_args(field.annotation)] if field and closed else []
+    """The members of a closed set, of which a list may have several; that nothing is one of them nobody writes."""
+    where = pattern(path)
+    field = fields().get(where.removesuffix("[]"))
+    closed: Any = field.annotation if field else None
+    if where.endswith("[]") and get_origin(closed) is tuple:
+        closed = get_args(closed)[0]
+    return [str(choice) for choice in get_args(closed) if choice != ""] if get_origin(closed) is Literal else []
 
 
 def _choice_hint(node: Node, choices: list[str]) -> str:

@@ -29,8 +29,9 @@ FOLDER_PATTERN = r"^([A-Za-z0-9_=-][A-Za-z0-9._=-]*/)*$"
 TIER_PATTERN = r"^[A-Za-z][A-Za-z0-9_ -]{0,39}$"
 RESERVATION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}$"
 IMAGE_PATTERN = r"^$|^[a-z0-9][A-Za-z0-9._:/-]{0,500}(@sha256:[0-9a-f]{64})?$"
-# What AWS takes; clouds keep colons in names, and Name, for themselves and for us.
-TAG_PATTERN = r"^(?!Name$)[A-Za-z][A-Za-z0-9_./-]{0,62}$"
+# What AWS takes; clouds keep colons in names, and Name, for themselves and for us. To the roles of AWS large and small
+# letters are the same.
+TAG_PATTERN = r"^(?![Nn][Aa][Mm][Ee]$)[A-Za-z][A-Za-z0-9_./-]{0,62}$"
 TAG_VALUE_PATTERN = r"^[A-Za-z0-9 _.:/=+@-]{0,255}$"
 BUCKET_PATTERN = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9][A-Za-z0-9._-]*)*/?$"
 EMAIL_PATTERN = r"^[A-Za-z0-9._%+-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,24}$"
@@ -229,7 +230,7 @@ def tag_name(value: str) -> str:
     if not re.fullmatch(TAG_PATTERN, value):
         raise _wrong(
             f"{shown(value)} is not the name of a tag",
-            "use letters, digits and _./-, and begin with a letter, like cost-centre; Name is taken",
+            "use letters, digits and _./-, and begin with a letter, like cost-centre; name is taken",
         )
     return value
 
@@ -364,8 +365,10 @@ def storage_kind(value: str) -> str:
     """Refuse a file system that the catalog does not have."""
     if value in catalog.file_systems():
         return value
-    if near := similar(value, catalog.file_systems()):
-        raise _wrong(f"no file system is called {shown(value)}", f"did you mean '{near}'?")
+    begun = [repr(name) for name in catalog.file_systems() if value and name.startswith(f"{value}-")]
+    if begun or (near := similar(value, catalog.file_systems())):
+        meant = alternatives(begun) if begun else f"'{near}'"
+        raise _wrong(f"no file system is called {shown(value)}", f"did you mean {meant}?")
     of_cloud: dict[str, list[str]] = {}
     for kind in catalog.file_systems().values():
         for cloud in kind.clouds or ("any cloud",):
