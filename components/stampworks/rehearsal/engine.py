@@ -153,7 +153,9 @@ class Engine:
                 )
                 self._session = process.pid
         except FileNotFoundError:
-            raise EngineError("pulumi is not on PATH\n  hint: install it, or in a clone: . tools/env.sh") from None
+            raise EngineError(
+                "pulumi is not on PATH\n  hint: install it, or in a clone: make prepare, then . tools/env.sh"
+            ) from None
         try:
             said, _ = process.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
