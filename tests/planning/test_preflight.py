@@ -53,6 +53,7 @@ def test_an_account_with_room() -> None:
     [
         (None, "nobody has read it"),
         (Facts(account=account(at="2026-11-14")), "it was read on 2026-11-14, 8 days ago, and after 7 it says little"),
+        (Facts(account=account(at="2026-11-24")), "it was read on 2026-11-24, which has not come yet"),
         (Facts(account=account_of({**written(), "region": "us-west-2"})), "it was read for region us-west-2"),
         (Facts(account=account_of({**written(), "cluster": "other"})), "it was read for cluster other"),
     ],
@@ -71,6 +72,7 @@ def test_an_account_that_is_still_new_enough() -> None:
     at = "2026-11-15"
     assert days_between(at, TODAY) == DAYS_MAX
     assert said("account", plan_of(), at=at) == []
+    assert said("account", plan_of(), at="2026-11-23") == []  # where the day begins earlier
     undated = planning.rules(plan_of(), Facts(account=account()), None)
     assert [each.outcome for each in undated if each.id == "account"] == ["unknown"]
 

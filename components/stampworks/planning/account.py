@@ -238,7 +238,9 @@ def too_old(account: Account, as_of: str | None) -> str:
     """Why it says nothing today; empty where it does."""
     if as_of is None:
         return "nobody said what day it is"
-    at = min(each.at for each in account.readings)
+    at, last = min(each.at for each in account.readings), max(each.at for each in account.readings)
+    if days_between(last, as_of) < -1:  # a day is what clocks of two places may differ by
+        return f"it was read on {last[:10]}, which has not come yet"
     days = days_between(at, as_of)
     return f"it was read on {at[:10]}, {days} days ago, and after {DAYS_MAX} it says little" if days > DAYS_MAX else ""
 
