@@ -61,6 +61,20 @@ def test_hardware_says_which_operators_there_are(cloud: str, machine: str, there
     assert by(planned(cloud, machine)) == dict.fromkeys(there | {"kueue", "jobset", "metrics-server"}, "helm") | own
 
 
+def test_hardware_that_no_pod_can_have() -> None:
+    """Every run asks for it, and would wait for ever; somebody may bring what offers it."""
+    off = found(planned("aws", gpu_operator=False, efa_device_plugin=False))
+    said = {name: each for name, each in off.items() if name.startswith("addons.hardware")}
+    assert {name: each.outcome for name, each in said.items()} == {
+        "addons.hardware gpu-operator": "warn",
+        "addons.hardware efa-device-plugin": "warn",
+    }
+    gpus = said["addons.hardware gpu-operator"]
+    assert gpus.place == "scheduler.addons.gpu_operator"
+    assert gpus.text.startswith("pods can have nothing of what gpu-operator is for: it is switched off, and p5 has ")
+    assert not [name for name in found(planned("aws", "m7i", gpu_operator=False)) if name.startswith("addons.hardware")]
+
+
 def test_what_is_one_clouds_own_is_refused_elsewhere() -> None:
     """There it is part of every Kubernetes, and a switch takes it out."""
     assert "node-monitoring-agent" not in by(planned("aws", node_monitoring_agent=False))

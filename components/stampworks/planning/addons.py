@@ -147,7 +147,11 @@ def _driver(declared: AddOns, release: Release, choices: Choices, notes: Notes) 
 def addons(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (its answer is in the plan)
     """Whether they go together, with the Kubernetes of the release and with the hardware."""
     if plan.scheduler.kind == "kubernetes":
-        found = [*_missing(plan), *(each for one in plan.scheduler.addons for each in _of_one(plan, one))]
+        found = [
+            *_missing(plan),
+            *_switched_off(plan),
+            *(each for one in plan.scheduler.addons for each in _of_one(plan, one)),
+        ]
         yield from found or [Finding("addons.fit", "pass", "all add-ons go together", "")]
 
 
@@ -160,6 +164,19 @@ def _missing(plan: Plan) -> Iterator[Finding]:
         if name not in there:
             hint = f"take {field(name)} out; where you install it yourself, write installer: none"
             yield _found("needs", "fail", f"there is no cluster without {name}: {why}", hint, name)
+
+
+def _switched_off(plan: Plan) -> Iterator[Finding]:
+    """What hardware of the nodes needs, before pods can have it."""
+    there = [each.name for each in plan.scheduler.addons]
+    for name, row in catalog.releases()[plan.release.name].addons.items():
+        if row.wanted != "hardware" or name in there:
+            continue
+        has, why = _has_hardware(row, plan.fabric, plan.groups)
+        if has:
+            text = f"pods can have nothing of what {name} is for: it is switched off, and {why}"
+            hint = f"take {field(name)} out, or install what offers it to pods yourself"
+            yield _found("hardware", "fail", text, hint, name, severity="warning")
 
 
 def _of_one(plan: Plan, one: AddOn) -> Iterator[Finding]:
