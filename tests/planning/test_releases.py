@@ -173,9 +173,11 @@ def test_what_cannot_be_measured_is_said() -> None:
     assert verdicts(on_aws(release=UBUNTU, pools=[plain], proof={"level": "none"}), "release.torch") == []
 
 
-def test_a_file_system_is_not_mounted_over_the_disks_of_the_machine() -> None:
+@pytest.mark.parametrize("mount", ["/scratch", "/scratch/data"])
+def test_a_file_system_is_not_mounted_over_the_disks_of_the_machine(mount: str) -> None:
     """One would hide the other, and which of them, the order of two lines says."""
+    assert on_aws(storage=[{**DATA, "mount": "/scratches"}]).storage[0].mount == "/scratches"
     with pytest.raises(DeclarationError) as error:
-        on_aws(storage=[{**DATA, "mount": "/scratch"}])
+        on_aws(storage=[{**DATA, "mount": mount}])
     assert "test: storage[0].mount: /scratch is what nodes of gpu make of the disks inside them" in str(error.value)
     assert "hint: mount it elsewhere, at /data for example" in str(error.value)

@@ -58,7 +58,7 @@ def equipped(groups: Sequence[Group], release: Release, declaration: Declaration
         made.append(replace(group, hardware=roles, scratch=scratch))
     own = [group.name for group in made if group.scratch]
     for index, storage in enumerate(declaration.storage):
-        if own and storage.mount == SCRATCH:
+        if own and f"{storage.mount}/".startswith(f"{SCRATCH}/"):
             what = f"{SCRATCH} is what nodes of {', '.join(own)} make of the disks inside them"
             notes.problem(f"storage[{index}].mount", what, "mount it elsewhere, at /data for example")
     return tuple(made)
