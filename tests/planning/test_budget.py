@@ -160,3 +160,16 @@ def test_a_budget_as_it_is_read() -> None:
     assert "\nBudget: no limit; mail to ops@example.com\n" in plan_text(
         on_aws({"notify": ["ops@example.com"]}), cost(plan), ()
     )
+
+
+def test_who_is_told_of_nothing() -> None:
+    """Mail is about a budget or the end of a block; where nothing sends any, that is said elsewhere."""
+    asked = {"notify": ["ops@example.com"]}
+    [it] = found(on_aws(asked), "cost.notify")
+    assert (it.outcome, it.place) == ("warn", "budget.notify")
+    assert it.text == (
+        "nobody gets any mail: there is no budget that could be spent, and no block of capacity that ends"
+    )
+    assert found(on_aws({**asked, "monthly_usd": 161_500}), "cost.notify") == []
+    assert found(on_aws(asked, pools=[BLOCK]), "cost.notify") == []
+    assert found(on_aws({}), "cost.notify") == []

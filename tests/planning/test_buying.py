@@ -8,6 +8,7 @@ import typing
 import pytest
 from stampworks import catalog, planning
 from stampworks.declaration import DeclarationError, Pool
+from stampworks.declaration.wording import shown
 from stampworks.plan import Purchase, fingerprint
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.cost import cost
@@ -92,6 +93,28 @@ def test_a_reservation_is_a_plain_name(reservation: str) -> None:
     with pytest.raises(DeclarationError, match=r"pools\[0\].reservation: .* is not a reservation") as error:
         on_aws(gpu(purchase="block", reservation=reservation))
     assert all(line.isprintable() for line in str(error.value).split("\n"))
+
+
+@pytest.mark.parametrize(
+    "reservation",
+    [
+        "mine",
+        "lr-0123456789abcdef0",
+        "arn:aws:ec2:us-east-1:123456789012:capacity-reservation/cr-0123456789abcdef0",
+        "arn:aws:resource-groups:us-east-1:12345:group/ours",
+    ],
+)
+def test_a_reservation_is_called_as_its_cloud_does(reservation: str) -> None:
+    """AWS would refuse to start any node in it, long after all else was made."""
+    later = [{"purchase": "reserved", "reservation": reservation}]
+    with pytest.raises(DeclarationError) as error:
+        on_aws(gpu(purchase="block", reservation=reservation), gpu(name="more", count_min=1, fallbacks=later))
+    paths = ["pools[0].reservation", "pools[1].fallbacks[0].reservation"]
+    assert [each.path for each in error.value.problems] == paths
+    assert {each.message for each in error.value.problems} == {f"aws calls no reservation {shown(reservation)}"}
+    assert error.value.problems[0].hint.startswith(
+        "write the id of a reservation or a block, like cr-0123456789abcdef0"
+    )
 
 
 def test_ways_to_buy_agree() -> None:

@@ -114,10 +114,44 @@ def test_a_region_of_a_cloud_whose_regions_nobody_lists(cloud: str) -> None:
     assert (finding.verdict, finding.text) == ("unknown", text)
 
 
+def test_a_name_that_a_cloud_does_not_take() -> None:
+    """What is made on AWS begins with the cluster's name, and there is no group for traffic of such a one."""
+    machine = next(row for row in MACHINES if row.cloud == "aws")
+    with pytest.raises(DeclarationError) as error:
+        planned({**declared(machine), "name": "sg-train"})
+    [problem] = error.value.problems
+    assert problem.path == "name"
+    assert problem.message.startswith("AWS has no security group whose name begins with sg-, and names of what is ")
+    assert planned({**declared(machine), "name": "sgtrain"}).name == "sgtrain"
+
+
+def test_regions_that_no_policy_of_ours_is_for() -> None:
+    """AWS has them, and each ARN that is made here would be refused there."""
+    machine = next(row for row in MACHINES if row.cloud == "aws")
+    apart = [
+        region
+        for region in catalog.regions()["aws"].names
+        if found(planned(declared(machine, region=region)), "placement.region")
+    ]
+    assert {region.partition("-")[0] for region in apart} == {"cn", "eusc", "eu", "us"}
+    assert {"eu-isoe-west-1", "us-gov-west-1", "us-isob-east-1"} <= {*apart}
+    assert not {"eu-west-1", "us-east-1", "ca-central-1"} & {*apart}
+    [finding] = found(planned(declared(machine, region="us-gov-west-1")), "placement.region")
+    assert (finding.outcome, finding.place) == ("fail", "region")
+    assert finding.text == (
+        "us-gov-west-1 is in a part of AWS with names of its own (GovCloud), which policies of ours do not have: AWS "
+        "refuses them there"
+    )
+
+
 @pytest.mark.parametrize(
     ("cloud", "machine", "region", "zone"),
     [
         ("aws", "p5", "us-east-2", "eu-west-1a"),
+        ("aws", "p5", "us-east-2", "us-east-2"),
+        ("aws", "p5", "us-east-2", "us-east-2A"),
+        ("aws", "p5", "us-east-2", "us-east-21a"),
+        ("aws", "p5", "us-east-2", "us-east-2zz"),
         ("google", "a3-megagpu-8g", "us-east4", "us-east1-a"),
         ("google", "a3-megagpu-8g", "us-east4", "us-east4"),
     ],
@@ -128,6 +162,30 @@ def test_a_zone_is_one_of_the_region(cloud: str, machine: str, region: str, zone
     data = {"version": 1, "name": "test", "cloud": cloud, "region": region, "pools": [pool]}
     with pytest.raises(DeclarationError, match=rf"pools\[0\].zone: {zone} is no zone of {region}, where the"):
         planning.plan(load_value(data, "test"))
+
+
+@pytest.mark.parametrize(
+    ("cloud", "machine", "region", "zone"),
+    [
+        ("aws", "p5", "us-east-1", "us-east-1f"),
+        ("aws", "p5", "us-east-1", "us-east-1-bos-1a"),
+        ("google", "a3-megagpu-8g", "us-central1", "us-central1-b"),
+        ("google", "a3-megagpu-8g", "us-central1", "us-central1-ai1a"),
+    ],
+)
+def test_zones_that_there_may_be(cloud: str, machine: str, region: str, zone: str) -> None:
+    pool = {"name": "gpu", "machine": machine, "count": 2, "zone": zone}
+    assert (
+        planned({"version": 1, "name": "test", "cloud": cloud, "region": region, "pools": [pool]}).pools[0].zone == zone
+    )
+
+
+def test_of_a_wrong_region_no_zone_is_right() -> None:
+    """Only the region is said: the zone may well be what is meant."""
+    pool = {"name": "gpu", "machine": "p5", "count": 2, "zone": "us-east-1a"}
+    with pytest.raises(DeclarationError) as error:
+        planned({"version": 1, "name": "test", "cloud": "aws", "region": "us-east-9", "pools": [pool]})
+    assert [problem.path for problem in error.value.problems] == ["region"]
 
 
 @pytest.mark.parametrize("machine", ["ct5p-hightpu-4t", "trn2", "mi300x", "p6-b300"])

@@ -21,6 +21,7 @@ MIXTRAL = {
     "experts": 8, "experts_per_token": 2, "tokens": "1T",
 }  # fmt: skip
 SHARED = {"name": "shared", "kind": "vast", "mount": "/shared"}
+ON_AWS = {"name": "shared", "kind": "efs", "tier": "regional", "mount": "/shared"}
 POOLS = [{"name": "gpu", "machine": "sim-h100", "count": 16}]
 
 
@@ -36,8 +37,10 @@ CLOUDS = {
 def trained_on(plan_of: Callable[..., Plan]) -> Callable[..., Plan]:
     """The plan of 16 nodes of a machine that are there to train something."""
 
-    def make(machine: str, told: Mapping[str, Any], storage: Sequence[Any] = (SHARED,), **training: Any) -> Plan:
+    def make(machine: str, told: Mapping[str, Any], storage: Sequence[Any] | None = None, **training: Any) -> Plan:
         pools = [{"name": "gpu", "machine": machine, "count": 16}]
+        if storage is None:
+            storage = [ON_AWS if CLOUDS[machine]["cloud"] == "aws" else SHARED]
         return plan_of(**CLOUDS[machine], pools=pools, fabric={}, storage=storage, training={"model": told, **training})
 
     return make

@@ -140,6 +140,8 @@ def test_a_file_system_of_another_cloud() -> None:
         DeclarationError, match="no file system is called 'fsx-lustr'\n  hint: did you mean 'fsx-lustre'"
     ):
         on_aws(gpu(), storage=[{"name": "a", "kind": "fsx-lustr", "mount": "/a"}])
+    with pytest.raises(DeclarationError, match="hint: did you mean 'fsx-lustre' or 'fsx-openzfs'"):
+        on_aws(gpu(), storage=[{"name": "a", "kind": "fsx", "mount": "/a"}])
     with pytest.raises(DeclarationError, match="hint: there are fsx-lustre, efs, fsx-openzfs, s3 on aws; azure-"):
         on_aws(gpu(), storage=[{"name": "a", "kind": "zzz", "mount": "/a"}])
 
@@ -173,6 +175,15 @@ def test_the_local_cloud_has_directories_only() -> None:
         planned(declared(catalog.machines()["sim-h100"], storage=[{"name": "a", "kind": "nfs", "mount": "/a"}]))
 
 
+@pytest.mark.parametrize("kind", ["nfs", "weka", "local-nvme"])
+def test_what_nothing_here_makes_on_a_cloud(kind: str) -> None:
+    """Nodes that a cloud starts mount what is made there, and there is no word for where another server is."""
+    problem = f"storage[0].kind: nothing here makes {kind} on aws, and nodes mount what is made here"
+    said = refusal(storage=[{"name": "data", "kind": kind, "mount": "/data"}])
+    assert problem in said
+    assert "hint: there are efs, fsx-lustre, fsx-openzfs and s3" in said
+
+
 def test_a_checkpoint_takes_as_long_as_its_storage_lets_it() -> None:
     """What the storage of the checkpoints delivers bounds how fast they are written, and how often."""
     model = {"parameters": 70 * 10**9, "tokens": 10**12, "layers": 80, "hidden": 8192, "heads": 64, "sequence": 8192}
@@ -183,7 +194,7 @@ def test_a_checkpoint_takes_as_long_as_its_storage_lets_it() -> None:
     written = numbers["training.gpu.checkpoint_seconds_min"]
     assert written.value == pytest.approx(numbers["training.checkpoint_gb"].value / 4.8, rel=0.01)
     assert "4.8 GB/s" in written.why
-    unknown = {"name": "other", "kind": "vast", "mount": "/other"}
+    unknown = {"name": "other", "kind": "efs", "tier": "regional", "mount": "/other"}
     faster = on_aws(gpu(), storage=[unknown], training={"model": model})
     assert {each.name: each.value for each in faster.expectations}[written.name] < written.value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,8 @@ REAL_LEAF_NODES = 32
 """Where no switch of the catalog takes the NICs: half of the ports of one with 64; the other half are uplinks."""
 NUMBERED_RESERVED = 2
 """Addresses of a network that no port has: the first and the last one."""
+ZONE_OF_REGION = "-?[a-z]|-[a-z0-9-]*[a-z0-9]"
+"""How the name of a zone goes on behind its region's: us-east-1a, us-east1-b, us-east-1-bos-1a."""
 NODES, STORAGE, CONTROL = "nodes", "storage", "control-plane"
 """Subnets: where nodes are; and where file systems are, with what else is not a node, as a way out."""
 
@@ -52,6 +55,7 @@ def lay_out(declaration: Declaration, choices: Choices, notes: Notes) -> Layout:
 
 
 def _check_place(declaration: Declaration, choices: Choices, notes: Notes) -> None:
+    notes.step(_check_name, declaration, choices, notes)
     notes.step(_check_region, declaration, choices, notes)
     for index, pool in enumerate(declaration.pools):
         path = f"pools[{index}]"
@@ -59,7 +63,12 @@ def _check_place(declaration: Declaration, choices: Choices, notes: Notes) -> No
         notes.step(_check_purchase, path, pool, declaration.cloud, choices, notes)
         notes.step(_check_elastic, path, pool, declaration, choices, notes)
         notes.step(_check_fallbacks, path, pool, declaration.cloud, choices, notes)
-        notes.step(_check_reservation, path, pool, choices, notes)
+        notes.step(_check_reservation, path, pool, declaration.cloud, choices, notes)
+
+
+def _check_name(declaration: Declaration, choices: Choices, notes: Notes) -> None:
+    if why := choices.name_refused(declaration.name):
+        notes.problem("name", why, "write a name that begins with something else")
 
 
 def _check_region(declaration: Declaration, choices: Choices, notes: Notes) -> None:
@@ -80,8 +89,10 @@ def _check_region(declaration: Declaration, choices: Choices, notes: Notes) -> N
 
 
 def _check_zone(path: str, pool: Pool, declaration: Declaration, choices: Choices, notes: Notes) -> None:
-    region, zone = declaration.region, pool.zone
-    if choices.zones_begin_with_region and zone and (zone == region or not zone.startswith(region)):
+    region, zone, listed = declaration.region, pool.zone, catalog.regions().get(declaration.cloud)
+    if not choices.zones_begin_with_region or not zone or not region or (listed and region not in listed.names):
+        return  # of a wrong region no zone is right
+    if not zone.startswith(region) or not re.fullmatch(ZONE_OF_REGION, zone.removeprefix(region)):
         notes.problem(
             f"{path}.zone",
             f"{zone} is no zone of {region}, where the cluster is: there they begin like it, and go on",
@@ -123,7 +134,14 @@ def _check_elastic(path: str, pool: Pool, declaration: Declaration, choices: Cho
         )
 
 
-def _check_reservation(path: str, pool: Pool, choices: Choices, notes: Notes) -> None:
+def _check_reservation(path: str, pool: Pool, cloud: str, choices: Choices, notes: Notes) -> None:
+    for where, one in (
+        (path, pool),
+        *((f"{path}.fallbacks[{index}]", each) for index, each in enumerate(pool.fallbacks)),
+    ):
+        if one.reservation and choices.reservation and not re.fullmatch(choices.reservation, one.reservation):
+            what = f"{cloud} calls no reservation {shown(one.reservation)}"
+            notes.problem(f"{where}.reservation", what, choices.reservation_hint)
     if pool.reservation and pool.purchase not in ("reserved", "block"):
         bought = pool.purchase or choices.purchases[0]
         before = [f"write purchase: {form}" for form in choices.purchases if form in ("reserved", "block")]

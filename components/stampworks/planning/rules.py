@@ -173,6 +173,8 @@ def region(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     if plan.region and plan.cloud not in catalog.regions() and plan.fabric.leaf_nodes is None:
         text = f"whether {plan.cloud} has a region {plan.region}: the catalog has no list of its regions"
         yield Finding("placement.region", "unknown", text, f"look it up at {plan.cloud}", "region", "warning")
+    if why := CLOUDS[plan.cloud].region_apart(plan.region):
+        yield Finding("placement.region", "fail", why, "take a region of the others", "region")
 
 
 def zones(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
@@ -587,6 +589,15 @@ def budget(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
         yield Finding("cost.budget", "pass", text, "", place)
 
 
+def told(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
+    """Whether there is something to tell the people of; where there is, the rule says nothing."""
+    in_block = any(offer.purchase == "block" for pool in plan.pools for offer in pool.offers)
+    if plan.budget.notify and CLOUDS[plan.cloud].told and not plan.budget.monthly_usd and not in_block:
+        text = "nobody gets any mail: there is no budget that could be spent, and no block of capacity that ends"
+        hint = "write budget.monthly_usd, or take notify out"
+        yield Finding("cost.notify", "fail", text, hint, "budget.notify", "warning")
+
+
 def _priced(plan: Plan) -> Iterator[tuple[str, str, catalog.Price | catalog.StoragePrice | NoPrice]]:
     """What is sold, where that is declared, and its price."""
     places = {pool.name: f"{where}.machine" for where, pool in _running(plan)}
@@ -642,4 +653,5 @@ RULES: tuple[Rule, ...] = (
     runs,
     prices,
     budget,
+    told,
 )

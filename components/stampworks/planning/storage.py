@@ -64,6 +64,9 @@ def _check(path: str, storage: Declared, cloud: str, choices: Choices, notes: No
     elif choices.storage == DIRECTORY:
         problem = f"there is no {storage.kind}: the nodes of {cloud} share the disk of one machine"
         notes.problem(f"{path}.kind", problem, f"write kind: {DIRECTORY}")
+    elif choices.launches and not catalog.file_systems()[storage.kind].clouds:
+        problem = f"nothing here makes {storage.kind} on {cloud}, and nodes mount what is made here"
+        notes.problem(f"{path}.kind", problem, only(sorted(_kinds_of(cloud, choices))))
     else:
         for finding in file_systems.check(options(storage), cloud):
             if finding.verdict == "fail":
@@ -80,7 +83,7 @@ def _check_directory(path: str, storage: Declared, cloud: str, choices: Choices,
         notes.problem(
             f"{path}.kind",
             f"nodes on {cloud} share no machine that a directory could be on",
-            only(sorted(_kinds_of(cloud))),
+            only(sorted(_kinds_of(cloud, choices))),
         )
 
 
@@ -123,8 +126,10 @@ def expiring(before: Storage, after: Storage) -> str:
     return f"what was written {where} {after.name} more than {after.expire_days} days ago"
 
 
-def _kinds_of(cloud: str) -> Iterator[str]:
-    return (kind.name for kind in catalog.file_systems().values() if not kind.clouds or cloud in kind.clouds)
+def _kinds_of(cloud: str, choices: Choices) -> Iterator[str]:
+    """Those of somebody's own servers among them, but where all that nodes mount is made here."""
+    kinds = catalog.file_systems().values()
+    return (kind.name for kind in kinds if cloud in kind.clouds or not (kind.clouds or choices.launches))
 
 
 def subnet_addresses(storage: Declared, reserved: int) -> int | catalog.Unknown:

@@ -418,8 +418,9 @@ def test_over_what_pods_reach_storage_is_said_where_it_is_declared() -> None:
     assert [each.driver for each in plan.storage] == ["aws-efs-csi-driver", "aws-fsx-csi-driver"]
     [client] = [each for each in plan.expectations if each.name == "data.gpu.client_gbs"]
     assert client.why == "what a client of Amazon FSx for Lustre over TCP reaches"
-    vendor = {"name": "fast", "kind": "weka", "mount": "/fast"}
-    assert [each[:2] for each in said(declared(storage=[vendor]), "storage")] == [("warn", "storage[0]")]
+    without = {"name": "fast", "kind": "fsx-openzfs", "tier": "SINGLE_AZ_2", "mount": "/fast"}
+    plan = declared(storage=[{**without, "capacity": 1024, "throughput_mbps": 640}])
+    assert [each[:2] for each in said(plan, "storage")] == [("warn", "storage[0]")]
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,7 @@ def usd_of_nodes(count: int) -> float:
 
 def test_what_is_known_of_the_cost_is_said_without_the_rest() -> None:
     """Storage that has no price hides no nodes that have one."""
-    storage = {"name": "data", "kind": "nfs", "mount": "/data"}
+    storage = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_1", "capacity": 1200, "mount": "/data"}
 
     def on_aws(count: int, **more: Any) -> Side:
         pool = {"name": "gpu", "machine": "p5", "count": count}

@@ -161,6 +161,13 @@ class Choices:
     """None where the plan numbers every port itself, or the cloud every one."""
     pods: Pods | None
     """None where it was not found out."""
+    region_apart: Callable[[str], str] = lambda _: ""
+    """Why nothing of ours makes a cluster in a region that the cloud has; empty where something does."""
+    name_refused: Callable[[str], str] = lambda _: ""
+    """Why it takes no cluster of a name that is legal here; empty where it does."""
+    reservation: str = ""
+    """What names of capacity that was bought before look like, a regular expression; empty where nobody knows."""
+    reservation_hint: str = ""
     controller_why: str = "the controller runs no jobs, so it takes a small machine without accelerators"
     launches: Launches | None = None
     """None where nothing starts nodes yet."""
