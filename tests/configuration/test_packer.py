@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import re
@@ -152,3 +153,19 @@ def test_no_image_to_start_from(case_of: Callable[..., Case], tmp_path: Path) ->
         "  hint: --packer is for a cloud that starts nodes from an image"
     )
     assert not list(tmp_path.glob("*.json"))
+
+
+def test_an_image_that_no_node_would_boot(
+    plan: Plan, case_of: Callable[..., Case], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nodes of a cloud boot none of this machine, and those of EKS none of ours."""
+    managed = case_of(cloud="aws", region="us-east-1", pools=POOLS, scheduler={"kind": "kubernetes"})[0]
+    for made, file, words in (
+        (plan, None, "what is built here is for nodes of this machine, and those of cluster "),
+        (managed, None, " boot the image that aws has for them: no image of ours is made"),
+        (managed, str(tmp_path / "image.json"), " boot the image that aws has for them: no image of ours is made"),
+    ):
+        monkeypatch.setattr("stampworks.cli.stacks.plan_of", lambda _, made=made: made)
+        with pytest.raises(exits.CliError, match=words):
+            image.build_image(argparse.Namespace(stack="it", packer=file))
+    assert not [*tmp_path.iterdir()]

@@ -27,8 +27,14 @@ def build_image(arguments: argparse.Namespace) -> int:
     from stampworks.provider import node_image
 
     plan = stacks.plan_of(arguments.stack)
+    if plan.managed:
+        what = f"nodes of cluster {plan.name} boot the image that {plan.cloud} has for them: no image of ours is made"
+        raise exits.CliError(what, "`stampworks lock` looks it up")
     if arguments.packer:
         return for_packer(plan, Path(arguments.packer))
+    if plan.controller.launch:
+        what = f"what is built here is for nodes of this machine, and those of cluster {plan.name} are {plan.cloud}'s"
+        raise exits.CliError(what, "--packer FILE writes what makes an image there")
     release = plan.release
     with Progress(f"release {release.name}") as progress:
         image = node_image.ensure_node_image(release, configuration.install_digest(), progress)
