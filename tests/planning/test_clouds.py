@@ -125,8 +125,8 @@ def test_a_name_that_a_cloud_does_not_take() -> None:
     assert planned({**declared(machine), "name": "sgtrain"}).name == "sgtrain"
 
 
-def test_regions_that_no_policy_of_ours_is_for() -> None:
-    """AWS has them, and each ARN that is made here would be refused there."""
+def test_regions_whose_services_are_called_otherwise() -> None:
+    """AWS has them, and refuses there what is made here."""
     machine = next(row for row in MACHINES if row.cloud == "aws")
     apart = [
         region
@@ -134,13 +134,13 @@ def test_regions_that_no_policy_of_ours_is_for() -> None:
         if found(planned(declared(machine, region=region)), "placement.region")
     ]
     assert {region.partition("-")[0] for region in apart} == {"cn", "eusc", "eu", "us"}
-    assert {"eu-isoe-west-1", "us-gov-west-1", "us-isob-east-1"} <= {*apart}
-    assert not {"eu-west-1", "us-east-1", "ca-central-1"} & {*apart}
-    [finding] = found(planned(declared(machine, region="us-gov-west-1")), "placement.region")
+    assert {"eu-isoe-west-1", "us-isob-east-1"} <= {*apart}
+    assert not {"eu-west-1", "us-east-1", "us-gov-west-1", "ca-central-1"} & {*apart}
+    [finding] = found(planned(declared(machine, region="cn-north-1")), "placement.region")
     assert (finding.outcome, finding.place) == ("fail", "region")
     assert finding.text == (
-        "us-gov-west-1 is in a part of AWS with names of its own (GovCloud), which policies of ours do not have: AWS "
-        "refuses them there"
+        "cn-north-1 is in a part of AWS whose services have names of their own (China), and what is made here calls "
+        "them as the others do: AWS refuses it there"
     )
 
 

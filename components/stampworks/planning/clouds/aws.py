@@ -159,16 +159,17 @@ _LOG_DAYS = (
     *(1827, 2192, 2557, 2922, 3288, 3653),
 )
 
-_PARTITIONS = {"cn": "China", "eusc": "the European Sovereign Cloud", "gov": "GovCloud", "iso": "closed networks"}
+_PARTITIONS = {"cn": "China", "eusc": "the European Sovereign Cloud", "iso": "closed networks"}
+"""Those whose services are called otherwise. GovCloud is none of them: only its ARNs are its own."""
 
 
 def _apart(region: str) -> str:
-    """Those that have accounts, names and addresses of their own (botocore 1.44.5, data/partitions.json)."""
+    """Where services have names and addresses of their own (botocore 1.44.5, data/partitions.json)."""
     words = region.split("-")[:2]
     where = next((name for begin, name in _PARTITIONS.items() if any(word.startswith(begin) for word in words)), "")
     return where and (
-        f"{region} is in a part of AWS with names of its own ({where}), which policies of ours do not have: AWS "
-        "refuses them there"
+        f"{region} is in a part of AWS whose services have names of their own ({where}), and what is made here calls "
+        "them as the others do: AWS refuses it there"
     )
 
 
@@ -187,7 +188,7 @@ CHOICES = Choices(
     region_apart=_apart,
     name_refused=_name_refused,
     # A group is known by its ARN, a reservation by its id alone: CapacityReservationTarget of the EC2 API.
-    reservation="cr-[0-9a-f]+|arn:aws:resource-groups:[a-z0-9-]+:[0-9]{12}:group/.+",
+    reservation="cr-[0-9a-f]+|arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:[0-9]{12}:group/.+",
     reservation_hint="write the id of a reservation or a block, like cr-0123456789abcdef0, or the ARN of a group, "
     "like arn:aws:resource-groups:us-east-1:123456789012:group/ours",
     numbers_ports=False,
