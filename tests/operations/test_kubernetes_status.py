@@ -45,6 +45,24 @@ def status(monkeypatch: pytest.MonkeyPatch, plan: Plan, *there: Any) -> Kubernet
     return kubernetes_status.status(plan)
 
 
+def test_where_nobody_knows_places_there_are_no_domains(monkeypatch: pytest.MonkeyPatch) -> None:
+    pools = [{"name": "gpu", "machine": "p5.48xlarge", "count": 1}]
+    scheduler = {"kind": "kubernetes", "topology": "flat"}
+    declared = {"version": 1, "name": "k", "cloud": "aws", "region": "us-east-1", "pools": pools}
+    plan = planning.plan(load_value({**declared, "scheduler": scheduler}, "test"))
+    placed = {"topologyAssignment": {"levels": ["kubernetes.io/hostname"], "domains": [{"values": ["ip-1"]}]}}
+    gang = {
+        "kind": "Workload",
+        "metadata": {"name": "w", "namespace": "jobs"},
+        "status": {
+            "admission": {"podSetAssignments": [placed]},
+            "conditions": [{"type": "Admitted", "status": "True"}],
+        },
+    }
+    [found] = status(monkeypatch, plan, gang).gangs
+    assert (found.nodes, found.domains) == (("ip-1",), ())
+
+
 @pytest.mark.parametrize(("used", "number"), [("8", 8), ("1k", 1000), ("2k", 2000), (16, 16), ("0", 0)])
 def test_amounts_are_as_long_as_they_are(monkeypatch: pytest.MonkeyPatch, used: object, number: int) -> None:
     """125 nodes in use are 1k accelerators to Kubernetes."""

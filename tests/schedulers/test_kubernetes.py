@@ -134,24 +134,39 @@ def test_queues_with_the_same_pools_are_one_to_kueue() -> None:
     }
 
 
-def test_only_a_pool_whose_nodes_have_a_place_goes_by_the_topology() -> None:
-    """On Azure nobody knows where nodes will be: their pool is a flavor, and nothing more."""
+def levels_of(plan: Plan, pool: str) -> list[str]:
+    """By which labels the nodes of a pool are chosen."""
+    levels = of_kind(plan, "Topology")[flavored(plan, pool)["topologyName"]]["spec"]["levels"]
+    return [each["nodeLabel"] for each in levels]
+
+
+def test_only_a_pool_whose_nodes_have_a_place_goes_by_the_fabric() -> None:
+    """On Azure nobody knows where nodes will be: they are nodes, and nothing more."""
     plan = on("azure", "ND96isr_H100_v5", "eastus")
-    assert flavored(plan, "gpu") == {"nodeLabels": {"stampworks/pool": "gpu"}}
-    assert "topologyName" in flavored(planned(), "many")
+    assert (levels_of(plan, "gpu"), kubernetes.level_labels(plan)) == (["kubernetes.io/hostname"], ())
+    assert levels_of(planned(), "many") == ["topology.stampworks/leaf", "kubernetes.io/hostname"]
+
+
+def test_every_flavor_of_a_queue_has_a_topology_or_none_has() -> None:
+    """To Kueue a job that says nothing of its place is for flavors without one, as soon as its queue has such a one:
+    accelerators beside a pool without a fabric would be out of its reach."""
+    plan = on("aws", "p5.48xlarge", "us-east-1", {"name": "small", "machine": "m7i.2xlarge", "count": 2})
+    [queue] = of_kind(plan, "ClusterQueue").values()
+    flavors = [each["name"] for each in queue["spec"]["resourceGroups"][0]["flavors"]]
+    named = [of_kind(plan, "ResourceFlavor")[name]["spec"].get("topologyName") for name in flavors]
+    assert len(named) == 2
+    assert all(named)
 
 
 def test_levels_are_the_cloud_s_own_labels_where_its_kubernetes_has_some() -> None:
     """EKS labels nodes with the layers of AWS's network; those of a pool without a fabric go anywhere."""
     plan = on("aws", "p5.48xlarge", "us-east-1", {"name": "small", "machine": "m7i.2xlarge", "count": 2})
     layers = [f"topology.k8s.aws/network-node-layer-{layer}" for layer in (1, 2, 3)]
-    [topology] = of_kind(plan, "Topology").values()
-    assert [each["nodeLabel"] for each in topology["spec"]["levels"]] == [*layers, "kubernetes.io/hostname"]
+    assert levels_of(plan, "gpu") == [*layers, "kubernetes.io/hostname"]
     assert kubernetes.level_labels(plan) == tuple(layers)
-    assert flavored(plan, "gpu")["topologyName"] == topology["metadata"]["name"]
-    assert "topologyName" not in flavored(plan, "small")
+    assert levels_of(plan, "small") == ["kubernetes.io/hostname"]
     flat = on("aws", "p5.48xlarge", "us-east-1", topology="flat")
-    assert "topologyName" not in flavored(flat, "gpu")
+    assert (levels_of(flat, "gpu"), kubernetes.level_labels(flat)) == (["kubernetes.io/hostname"], ())
 
 
 def test_no_directory_of_a_node_is_promised_where_no_playbook_makes_nodes() -> None:

@@ -177,11 +177,13 @@ def test_manifests_keep_to_what_their_schemas_say() -> None:
     keys = [level["nodeLabel"] for level in levels[0]["spec"]["levels"]]
     assert len(set(keys)) == len(keys) <= 16
     assert keys.index("kubernetes.io/hostname") == len(keys) - 1
-    flavors = [item["spec"] for item in levels[1:]]
-    assert flavors == [
+    flat, *flavors = levels[1:]
+    assert flat["spec"] == {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]}
+    assert [item["spec"] for item in flavors] == [
         {"nodeLabels": {"stampworks/pool": "gpu"}, "topologyName": levels[0]["metadata"]["name"]},
-        {"nodeLabels": {"stampworks/pool": "cpu"}},
+        {"nodeLabels": {"stampworks/pool": "cpu"}, "topologyName": flat["metadata"]["name"]},
     ]
+    assert kubernetes.read_kueue(kubernetes.kueue(made, POOLS, "test")) == (tuple(keys[:-1]), ("gpu",))
     for item in json.loads(kubernetes.volcano(made))["items"]:
         assert item["spec"]["tier"] >= 0
         assert item["spec"]["members"]

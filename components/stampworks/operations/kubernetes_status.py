@@ -115,8 +115,8 @@ def status(plan: Plan) -> KubernetesStatus:
         text_at(each, "metadata", "uid"): f"{text_at(each, 'metadata', 'namespace')}/{owner(each['metadata'])}"
         for each in workloads
     }
-    innermost = kubernetes.level_labels(plan)[-1]
-    domains = {name_of(each): text_at(each, "metadata", "labels", innermost) for each in nodes}
+    innermost = kubernetes.level_labels(plan)[-1:]
+    domains = {name_of(each): text_at(each, "metadata", "labels", level) for level in innermost for each in nodes}
     gangs = tuple(_gang(each, domains, called) for each in workloads)
     wrong, flavors = tuple(_wrong(plan, nodes)), kubernetes.flavors(plan)
     return KubernetesStatus(

@@ -257,8 +257,9 @@ def claims(plan: Plan) -> dict[str, str]:
 
 
 def level_labels(plan: Plan) -> tuple[str, ...]:
-    """By which nodes say where they stand in the fabric, the outermost first."""
-    return _labelled(plan)[0] or tuple(key(level) for level in topology.of_plan(plan).levels)
+    """By which nodes say where they stand in the fabric, the outermost first; none where nobody knows."""
+    made = topology.of_plan(plan)
+    return _labelled(plan)[0] or (tuple(key(level) for level in made.levels) if made.placed else ())
 
 
 def shared(plan: Plan) -> dict[str, str]:

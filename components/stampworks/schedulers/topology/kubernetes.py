@@ -77,34 +77,40 @@ def kueue_objects(
     keys: Sequence[str] = (),
     labelled: Collection[str] = (),
 ) -> list[Manifest]:
-    """The same as objects. A flavor with a topology has no other nodes than those whose place is known, as it is of the
-    pools whose nodes their cloud has labelled.
+    """The same as objects. A flavor goes by the levels where the places of its nodes are known, as they are of the
+    pools whose nodes their cloud has labelled, and else by nodes alone: in a queue of which some flavors have no
+    topology, who wants no place is for these alone.
 
     Other levels are another topology, and other flavors: Kueue lets nobody change one, nor end it while queues name it.
     """
-    levels = [*(keys or [key(level) for level in topology.levels]), HOSTNAME]
+    levels = (*(keys or [key(level) for level in topology.levels]), HOSTNAME)
     placed = {place.node for place in topology.placed}
     known = {pool for pool, nodes in pools.items() if nodes and placed.issuperset(nodes)} | {*labelled}
-    digest = hashlib.sha256(" ".join(levels).encode()).hexdigest()[:6]
-    named = f"{name}-{digest}"
-    made = [_object(KUEUE, "Topology", named, {"levels": [{"nodeLabel": one} for one in levels]})]
-    for pool in pools:
-        flavor, of_topology = f"{name}-{pool}", dict[str, Any]()
-        if pool in known:
-            flavor, of_topology = f"{flavor}-{digest}", {"topologyName": named}
-        made.append(_object(KUEUE, "ResourceFlavor", flavor, {"nodeLabels": {POOL: pool}, **of_topology}))
+    by = {pool: levels if pool in known else (HOSTNAME,) for pool in pools}
+    made = [
+        _object(KUEUE, "Topology", _after(name, each), {"levels": [{"nodeLabel": one} for one in each]})
+        for each in (levels, (HOSTNAME,))
+        if each in by.values() or (each == levels and not by)
+    ]
+    for pool, its in by.items():
+        spec = {"nodeLabels": {POOL: pool}, "topologyName": _after(name, its)}
+        made.append(_object(KUEUE, "ResourceFlavor", _after(f"{name}-{pool}", its), spec))
     return made
+
+
+def _after(name: str, levels: Sequence[str]) -> str:
+    return f"{name}-{hashlib.sha256(' '.join(levels).encode()).hexdigest()[:6]}"
 
 
 def read_kueue(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The labels of the levels, the outermost first; and the pools that have a flavor with them."""
-    (topology,) = _items(text, "Topology") or [{}]
-    levels = topology.get("spec", {}).get("levels", [])
-    flavors = [item for item in _items(text, "ResourceFlavor") if item["spec"].get("topologyName")]
+    flavors = _items(text, "ResourceFlavor")
     try:
-        keys = tuple(str(level["nodeLabel"]) for level in levels)
-        pools = tuple(str(item["spec"]["nodeLabels"][POOL]) for item in flavors)
-    except (KeyError, TypeError):
+        whole = max(_items(text, "Topology"), key=lambda each: len(each["spec"]["levels"]))
+        keys = tuple(str(level["nodeLabel"]) for level in whole["spec"]["levels"])
+        own = (item["spec"] for item in flavors if item["spec"].get("topologyName") == _name(whole))
+        pools = tuple(str(spec["nodeLabels"][POOL]) for spec in own)
+    except (KeyError, TypeError, ValueError):
         raise TopologyError("levels or flavors without their labels") from None
     if not keys or keys[-1] != HOSTNAME:
         raise TopologyError(f"the innermost level is not {HOSTNAME}")
