@@ -20,6 +20,7 @@ from tests.schedulers.conftest import STACKS
 
 SCHEDULER = {
     "kind": "kubernetes",
+    "addons": {"trainer": True, "mpi_operator": True},
     "priorities": [{"name": "normal", "weight": 1}],
     "accounts": [{"name": "research"}, {"name": "product"}],
 }
@@ -54,7 +55,7 @@ def good(nodes: int = 4) -> dict[str, Any]:
 
 def good_on_aws() -> dict[str, Any]:
     made = good()
-    container(made)["resources"]["limits"] |= {"vpc.amazonaws.com/efa": 32, "hugepages-2Mi": "5120Mi"}
+    container(made)["resources"]["limits"] |= {"vpc.amazonaws.com/efa": 32, "memory": "64Gi", "hugepages-2Mi": "5120Mi"}
     container(made)["env"] = [{"name": "FI_PROVIDER", "value": "efa"}, {"name": "NCCL_NET", "value": "AWS Libfabric"}]
     layer = "topology.k8s.aws/network-node-layer-3"
     pods(made)["metadata"]["annotations"] = {"kueue.x-k8s.io/podset-preferred-topology": layer}
@@ -202,9 +203,50 @@ def test_on_efa_nobody_needs_huge_pages_who_tells_libfabric_so() -> None:
     made = good_on_aws()
     del container(made)["resources"]["limits"]["hugepages-2Mi"]
     [found] = lint(on_aws(), made)
-    assert found.hint == 'write FI_EFA_USE_HUGE_PAGE: "0" in its env, or hugepages-2Mi: 5120Mi in its limits'
+    assert found.hint == (
+        'write FI_EFA_USE_HUGE_PAGE: "0" in its env, or hugepages-2Mi: 5120Mi beside memory in its limits'
+    )
     container(made)["env"].append({"name": "FI_EFA_USE_HUGE_PAGE", "value": "0"})
     assert not lint(on_aws(), made)
+
+
+def test_where_nobody_knows_places_nobody_is_told_to_want_one() -> None:
+    """Kueue would never let it start; that one wants a node it may say."""
+    pools = [{"name": "gpu", "machine": "p5.48xlarge", "count": 4}]
+    flat = planned(cloud="aws", region="us-east-1", pools=pools, scheduler={**SCHEDULER, "topology": "flat"})
+    made = good_on_aws()
+    [found] = lint(flat, made)
+    assert (found.id, found.severity) == ("workload.topology", "error")
+    assert found.hint == "there is kubernetes.io/hostname"
+    del pods(made)["metadata"]["annotations"]
+    assert not lint(flat, made)
+
+
+def test_huge_pages_are_asked_for_beside_memory() -> None:
+    """The server refuses the pod otherwise, long after it has taken what the pod is of."""
+    made = good_on_aws()
+    del container(made)["resources"]["limits"]["memory"]
+    [found] = lint(on_aws(), made)
+    assert (found.id, found.severity) == ("workload.huge-pages", "error")
+    container(made)["resources"]["requests"] = {"cpu": "1"}
+    assert not lint(on_aws(), made)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("Deployment", "no queue takes a Deployment, and no team may make one: its pods would be nobody's"),
+        ("PyTorchJob", "no queue takes a PyTorchJob, and no team may make one: its pods would be nobody's"),
+        ("MPIJob", "the cluster has no mpi-operator, whose MPIJob is"),
+        ("TrainingRuntime", "the cluster has no trainer, whose TrainingRuntime is"),
+        ("RayJob", ""),
+        ("Job", ""),
+    ],
+)
+def test_what_nobody_queues_runs_nowhere(kind: str, text: str) -> None:
+    plan = planned(scheduler={**SCHEDULER, "addons": {}})
+    found = [one for one in lint(plan, {**good(), "kind": kind}) if one.id == "workload.kind"]
+    assert [(one.severity, one.text) for one in found] == ([("error", text)] if text else [])
 
 
 def test_pods_that_talk_to_nobody_need_no_fabric() -> None:
@@ -215,6 +257,7 @@ def test_on_infiniband_a_device_is_asked_for() -> None:
     pools = [{"name": "gpu", "machine": "ND96isr_H100_v5", "count": 4}]
     plan = planned(cloud="azure", region="eastus", pools=pools)
     made = good()
+    del pods(made)["metadata"]["annotations"]  # nobody knows of places there
     container(made)["env"] = [{"name": "NCCL_NET", "value": "IB"}]
     assert said(lint(plan, made)) == [
         ("device", "error", "it asks for no RDMA device, and without one none of 8 rails is in the container")
@@ -231,8 +274,10 @@ def test_what_a_teams_namespace_refuses_is_said_before() -> None:
     made = good()
     pods(made)["spec"] |= {"hostNetwork": True, "volumes": [{"name": "data", "hostPath": {"path": "/data"}}]}
     container(made)["securityContext"] = {"privileged": True}
+    pods(made)["spec"]["initContainers"] = [{"name": "limits", "securityContext": {"privileged": True}}]
     found = lint(planned(), made)
-    assert [one.path[-1] for one in found] == ["hostNetwork", "hostPath", "privileged"]
+    assert [one.path[-1] for one in found] == ["hostNetwork", "hostPath", "privileged", "privileged"]
+    assert [one.path[-4] for one in found[2:]] == ["initContainers", "containers"]
     assert {one.severity for one in found} == {"error"}
 
 
@@ -265,7 +310,7 @@ def test_what_no_queue_has_is_asked_for_in_vain() -> None:
     """But for what nobody counts."""
     made = good()
     limits = container(made)["resources"]["limits"]
-    limits |= {"ephemeral-storage": "1Ti", "hugepages-2Mi": "1Gi", "rdma/shared": "1"}
+    limits |= {"ephemeral-storage": "1Ti", "hugepages-2Mi": "1Gi", "memory": "1Gi", "rdma/shared": "1"}
     assert not lint(planned(), made)
     limits |= {"nvidia.com/mig-1g.10gb": "1"}
     [found] = lint(planned(), made)

@@ -35,6 +35,12 @@ OVER_TCP: Mapping[str, Sequence[str]] = {
 SHM = "/dev/shm"  # noqa: S108  (nothing of ours is written there)
 TRAINJOB, RUNTIMES = "TrainJob", ("TrainingRuntime", "ClusterTrainingRuntime")
 """Of Kubeflow's Trainer: a job has its pods from a runtime, which runs nothing until a job names it."""
+_QUEUED: Mapping[str, str] = {
+    **dict.fromkeys(("Job", "JobSet", "RayCluster", "RayJob"), ""),
+    **dict.fromkeys((TRAINJOB, *RUNTIMES), "trainer"),
+    "MPIJob": "mpi-operator",
+}
+"""What has pods that Kueue looks at, and the add-on whose it is; KubeRay is nobody's."""
 _SEVERAL = 2
 """Pods of a runtime: how many there will be is said by whoever names it."""
 _CAPABILITIES = frozenset(
@@ -76,6 +82,12 @@ class _Pods:
         found = _list(self.spec.get("containers"))
         return [((*self.path, "containers", index), each) for index, each in enumerate(found) if _is_map(each)]
 
+    @property
+    def beforehand(self) -> list[tuple[Path, Mapping[str, Any]]]:
+        """Those that have ended before the others begin."""
+        found = _list(self.spec.get("initContainers"))
+        return [((*self.path, "initContainers", index), each) for index, each in enumerate(found) if _is_map(each)]
+
 
 def lint(plan: Plan, manifest: Any) -> list[Remark]:
     """Errors are what cannot run, or would run without the fabric; nothing where the manifest has no pods."""
@@ -83,7 +95,8 @@ def lint(plan: Plan, manifest: Any) -> list[Remark]:
         return []
     kind = str(manifest.get("kind"))
     pods = list(_templates(manifest, (), _SEVERAL if kind in RUNTIMES else 1))
-    found = [*_queue(plan, manifest)] if (pods and kind not in RUNTIMES) or kind == TRAINJOB else []
+    found = [*_kind(plan, kind)] if pods or kind == TRAINJOB else []
+    found += _queue(plan, manifest) if (pods and kind not in RUNTIMES) or kind == TRAINJOB else []
     if kind == TRAINJOB:
         found += _trainer(plan, manifest)
     for each in pods:
@@ -110,6 +123,15 @@ def _templates(value: Any, path: Path, count: int) -> Iterator[_Pods]:
             return
         for name, item in value.items():
             yield from _templates(item, (*path, str(name)), count)
+
+
+def _kind(plan: Plan, kind: str) -> Iterator[Remark]:
+    if (addon := _QUEUED.get(kind)) is None:
+        text = f"no queue takes a {kind}, and no team may make one: its pods would be nobody's"
+        yield _error("kind", ("kind",), text, "make it a JobSet, or a Job")
+    elif addon and addon not in [each.name for each in plan.scheduler.addons]:
+        switch = f"{addon.replace('-', '_')}: true"
+        yield _error("kind", ("kind",), f"the cluster has no {addon}, whose {kind} is", f"write addons: {{{switch}}}")
 
 
 def _queue(plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Remark]:
@@ -142,6 +164,9 @@ def _resources(plan: Plan, pods: _Pods) -> Iterator[Remark]:
     for path, container in pods.containers:
         asked = _asked(container)
         yield from _sizes(among, asked, (*path, "resources"))
+        if any(name.startswith("hugepages-") for name in asked) and not {"cpu", "memory"} & asked.keys():
+            text = "it asks for huge pages, and for neither cores nor memory: the server refuses such a pod"
+            yield _error("huge-pages", (*path, "resources"), text, "write memory in its limits, too")
         for name in sorted(asked):
             if name not in _SIZED and not name.startswith(kubernetes.UNCOUNTED):
                 text = f"no queue has any {name}: it waits for ever"
@@ -170,17 +195,18 @@ def _trainer(plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Remark]:
 
 
 def _topology(plan: Plan, pods: _Pods) -> Iterator[Remark]:
-    levels = [*kubernetes.level_labels(plan), HOSTNAME]
+    placed = any(pool.rails for pool in _among(plan, pods))
+    levels = [*(kubernetes.level_labels(plan) if placed else ()), HOSTNAME]
     annotations = _map(pods.metadata.get("annotations"))
     path = (*pods.path[:-1], "metadata", "annotations")
     wished = {name: annotations[name] for name in TOPOLOGY if name in annotations}
     for name, level in wished.items():
         if level not in levels:
             yield _error("topology", (*path, name), f"the topology has no level {level!r}", _choose(levels))
-    if not wished:
+    if not wished and levels[1:]:
         name = next(name for name, way in TOPOLOGY.items() if way == "preferred")
         text = f"{pods.count} pods that may be anywhere in the fabric"
-        yield _warning("topology", path, text, f"write the annotation {name}: {levels[-2] if levels[1:] else HOSTNAME}")
+        yield _warning("topology", path, text, f"write the annotation {name}: {levels[-2]}")
 
 
 def _fabric(plan: Plan, pods: _Pods) -> Iterator[Remark]:
@@ -222,7 +248,8 @@ def _devices(kind: str, rails: int, path: Path, asked: Mapping[str, Any], env: M
         yield (_warning if number else _error)("device", place, text, f"write {EFA}: {rails} in its limits")
     if HUGE_PAGES not in asked and env.get(USE_HUGE_PAGES) != OVER_EFA[USE_HUGE_PAGES]:
         text = "it asks for no huge pages, of which EFA's provider wants some for each device"
-        hint = f'write {USE_HUGE_PAGES}: "{OVER_EFA[USE_HUGE_PAGES]}" in its env, or {HUGE_PAGES}: 5120Mi in its limits'
+        hint = f'write {USE_HUGE_PAGES}: "{OVER_EFA[USE_HUGE_PAGES]}" in its env, or '
+        hint += f"{HUGE_PAGES}: 5120Mi beside memory in its limits"
         yield _warning("huge-pages", place, text, hint)
 
 
@@ -248,7 +275,7 @@ def _access(pods: _Pods) -> Iterator[Remark]:
         if "hostPath" in volume:
             path = (*pods.path, "volumes", index, "hostPath")
             yield _error("security", path, f"hostPath: {what}", "mount a claim of storage, or an emptyDir")
-    for path, container in pods.containers:
+    for path, container in (*pods.beforehand, *pods.containers):
         if _map(container.get("securityContext")).get("privileged") is True:
             place = (*path, "securityContext", "privileged")
             yield _error("security", place, f"privileged: {what}", "take it out: devices come by plug-ins")
