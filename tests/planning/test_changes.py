@@ -121,6 +121,23 @@ def test_a_release_rolls_head_first() -> None:
     assert "gpu-[001-004] in waves of at most 1" in found.order[1].text
 
 
+@pytest.mark.parametrize(
+    ("level", "waits"), [("quick", ", and new ones take none before the proof at the end"), ("none", "")]
+)
+def test_where_a_cloud_rolls_nodes_itself_fewer_and_fewer_take_pods(level: str, waits: str) -> None:
+    """Those of the cluster's own pods take some at once."""
+
+    def on_eks(pods: int) -> Plan:
+        pools = [{"name": "gpu", "machine": "p5en", "count": 16, "zone": "us-west-2b"}]
+        scheduler = {"kind": "kubernetes", "pods_per_node": pods}
+        of = {"version": 1, "name": "k", "cloud": "aws", "region": "us-west-2", "proof": {"level": level}}
+        return planning.plan(load_value({**of, "pools": pools, "scheduler": scheduler}, "test"))
+
+    rolled = {each.text for each in reviewed(on_eks(110), on_eks(64)).order if each.stage == "roll"}
+    evicts = "at a time, by the cloud itself: their pods are evicted"
+    assert rolled == {f"2 of head 1 {evicts}", f"16 of gpu 4 {evicts}{waits}"}
+
+
 def test_other_versions_of_the_same_release_are_a_change_beside_others() -> None:
     """A plan that an older catalog made: what it says of a release does not hide behind another change."""
     older = dataclasses.replace(PLAN, release=dataclasses.replace(PLAN.release, versions=()))

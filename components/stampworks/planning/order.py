@@ -158,7 +158,10 @@ def _roll(rolled: Sequence[Change], a: Plan, b: Plan) -> Iterator[str]:
     jobs = "their jobs end first" if b.roll.jobs == "wait" else "their jobs start anew elsewhere"
     for each in restarted(rolled, a, b):
         if b.managed:
-            yield f"{_words(each)} a few at a time, by the cloud itself, then a proof"
+            proven = each.group != b.controller.name and b.proof.level != "none"
+            waits = ", and new ones take none before the proof at the end" if proven else ""
+            waves = f"{at_most.get(each.group, 1)} at a time, by the cloud itself"
+            yield f"{_words(each)} {waves}: their pods are evicted{waits}"
         elif each.group == b.controller.name:
             yield f"{_words(each)} first, while jobs go on"
         elif _logins(each.group, b):

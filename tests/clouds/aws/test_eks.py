@@ -129,6 +129,21 @@ def test_its_own_pods_run_where_no_gpu_is(rehearsed: Rehearsed) -> None:
 
 
 @pytest.mark.engine
+def test_an_up_is_as_patient_as_its_roll_is_long(rehearsed: Rehearsed, plan: Plan) -> None:
+    """By itself it gives up after an hour, while EKS goes on and refuses the next one."""
+    known = json.loads(rehearsed.state)["deployment"]["resources"]
+    hours = {
+        each["inputs"]["tags"]["stampworks:group"]: each["customTimeouts"]["update"] / 3600
+        for each in known
+        if each["type"].endswith(":NodeGroup")
+    }
+    [gpu] = plan.pools
+    at_once = dict(plan.roll.unavailable_max)["gpu"]
+    assert (gpu.count, at_once) == (16, 4)
+    assert hours == {"gpu": 4, "head": 2}
+
+
+@pytest.mark.engine
 def test_nodes_are_watched_and_not_repaired(rehearsed: Rehearsed) -> None:
     """Those that are not proven yet or just being proven, too; at the release's version. Which node goes is a person's
     choice."""

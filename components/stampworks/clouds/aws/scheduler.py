@@ -232,6 +232,7 @@ class NodePool(pulumi.ComponentResource):
         self._tags = {**place.tags(group.name), tags.GROUP: group.name}
         role = iam.Role(name, assume_role_policy=assumed_by("ec2.amazonaws.com"), tags=self._tags, opts=self._opts)
         attached = attach(name, role, ["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"], self._opts)
+        at_once = min(dict(control_plane.plan.roll.unavailable_max).get(group.name, 1), _UNAVAILABLE_MAX)
         sessions = allowed([{"Action": [*SESSIONS], "Resource": "*"}])
         attached += [iam.RolePolicy(f"{name}-sessions", role=role.id, policy=sessions, opts=self._opts)]
         template = self._template(control_plane.node_config(group))
@@ -243,9 +244,11 @@ class NodePool(pulumi.ComponentResource):
             capacity_type=_CAPACITY.get(group.purchase, "ON_DEMAND"),
             launch_template={"id": template.id, "version": template.latest_version.apply(str)},
             scaling_config={"min_size": group.count, "max_size": group.count, "desired_size": group.count},
-            update_config=_updates(dict(control_plane.plan.roll.unavailable_max).get(group.name, 1)),
+            update_config=_updates(at_once),
             tags=self._tags,
-            opts=ResourceOptions.merge(self._opts, ResourceOptions(depends_on=attached)),
+            opts=ResourceOptions.merge(
+                self._opts, ResourceOptions(depends_on=attached, custom_timeouts=_patience(group.count, at_once))
+            ),
         )
         self.id = made.id
         self.generation = Output.all(made.id, template.latest_version).apply(lambda both: "/".join(map(str, both)))
@@ -295,10 +298,17 @@ def attach(name: str, role: iam.Role, policies: Sequence[str], opts: ResourceOpt
 
 def _updates(unavailable: int) -> eks.NodeGroupUpdateConfigArgsDict:
     """How nodes are made anew when their template is another one: as many at once as a roll takes."""
-    found: eks.NodeGroupUpdateConfigArgsDict = {"max_unavailable": min(unavailable, _UNAVAILABLE_MAX)}
+    found: eks.NodeGroupUpdateConfigArgsDict = {"max_unavailable": unavailable}
     if _MINIMAL:
         found["update_strategy"] = "MINIMAL"
     return found
+
+
+def _patience(count: int, at_once: int) -> pulumi.CustomTimeouts:
+    """An hour for each time that so many nodes end and others start: for their pods to go alone EKS waits a quarter of
+    one. Who says nothing has an hour for all of them (terraform-provider-aws, node_group.go, read 2026-11-26), and
+    gives up while EKS goes on."""
+    return pulumi.CustomTimeouts(update=f"{-(-count // at_once)}h")
 
 
 def _of_account(arn: str) -> str:
