@@ -93,6 +93,16 @@ def test_kueue_waits_for_no_kind_that_nobody_can_install() -> None:
     assert {**told, "integrations": {}} == {**elsewhere, "integrations": {}}
 
 
+def test_kueue_is_told_all_that_its_chart_would_tell_it() -> None:
+    """What stands in the place of the chart's own text leaves nothing of that out: how much it may ask of the server
+    at a time, for one."""
+    plan, one = planned("aws"), of(planned("aws"), "kueue")
+    known = yaml.safe_load((chart(one) / "values.yaml").read_text())["managerConfig"]
+    usual = yaml.safe_load(known["controllerManagerConfigYaml"])
+    told = json.loads(addons.values(plan, one)["managerConfig"]["controllerManagerConfigYaml"])
+    assert {**usual, "integrations": told["integrations"]}.items() <= told.items()
+
+
 def test_teams_may_have_the_jobs_that_add_ons_bring() -> None:
     rules = {example: [rule["resources"] for rule in role(planned(example))["rules"]] for example in DECLARED}
     assert [kind for kind in rules["azure"] if kind not in rules["aws"]] == [
