@@ -162,6 +162,17 @@ def test_what_brings_a_bucket_into_pods_runs_for_these_alone(server: StandIn) ->
     }
 
 
+def test_what_looks_after_an_add_on_of_a_cloud_is_nobody_s_work(server: StandIn) -> None:
+    """It is wherever there was room, and would keep that node from its proof for ever. Of other namespaces nobody
+    knows."""
+    owned = [{"kind": "ReplicaSet", "name": "fsx-csi-controller-7d"}]
+    server.others = [
+        pod("fsx-csi-controller-7d-a", "gpu-001", "kube-system", ownerReferences=owned),
+        pod("grafana-1", "gpu-002", "monitoring", ownerReferences=owned),
+    ]
+    assert kubernetes_nodes.runs(server) == {"gpu-002": ("pod monitoring/grafana-1",)}
+
+
 def test_who_is_to_start_anew_elsewhere_is_stopped_first(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """And may start again whatever happens, also when an earlier roll was killed before it said so."""
     left = gang("left", "gpu-009")

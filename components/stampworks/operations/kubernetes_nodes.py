@@ -25,6 +25,8 @@ HELD = "stampworks/held"
 _REQUEUED = "stampworks/requeued"
 """The annotation of a gang that a roll has stopped, for as long as it may not start again."""
 _JOBSET = "jobset.sigs.k8s.io/jobset-name"
+_SYSTEM = "kube-system"
+"""Whose pods nobody of a team has started: what looks after an add-on of a cloud is on whichever node has room."""
 _STOPPED_S, _POLL_S, _GATHER_S = 60.0, 0.5, 10.0
 _SEE = "stampworks status, and what the cloud says of them"
 _ANYBODY = DrainReason("person", "somebody", "cordoned")
@@ -305,15 +307,17 @@ def _is_of(pod: Manifest, team: str, gangs: set[tuple[str, str, str]]) -> bool:
 
 
 def _runs(pod: Manifest, born: Mapping[str, str]) -> bool:
-    """What is on every node runs beside whatever else does, and what brings a bucket for those whom it brings it to.
-    What began before its node was made is of one that is gone, and only has not been forgotten yet."""
+    """What is on every node runs beside whatever else does, what brings a bucket for those whom it brings it to, and
+    what Kubernetes itself needs wherever there is room. What began before its node was made is of one that is
+    gone, and only has not been forgotten yet."""
     began, made = pod["status"].get("startTime", ""), born.get(pod["spec"].get("nodeName", ""), "")
     if began and began < made:  # both in UTC and of one form
         return False
     metadata = pod["metadata"]
     daemons = any(each["kind"] in ("DaemonSet", "Node") for each in metadata.get("ownerReferences", ()))
     bucket = metadata["namespace"] == BUCKETS_NAMESPACE and _BUCKET in metadata.get("labels", {})
-    return not daemons and not bucket and pod["status"].get("phase") not in _ENDED
+    system = metadata["namespace"] == _SYSTEM
+    return not (daemons or bucket or system) and pod["status"].get("phase") not in _ENDED
 
 
 def check(plan: Plan, names: Sequence[str], known: Mapping[str, Manifest]) -> None:
