@@ -26,7 +26,7 @@ class Pods(Server):
         super().__init__("k", "aws", "us-west-2")
         self.pods: dict[str, Any] = {}
         self.told: list[str] = []
-        self.starts = True
+        self.starts, self.now = True, 1_800_000_000.0
 
     def listed(self, kinds: str, *more: str, limit_s: float = 0) -> list[dict[str, Any]]:  # noqa: ARG002
         assert (kinds, more) == ("pods", (WHERE, "--selector=stampworks/door"))
@@ -55,6 +55,7 @@ class Pods(Server):
 def server(monkeypatch: pytest.MonkeyPatch) -> Pods:
     made = Pods()
     monkeypatch.setattr(Server, "of", lambda _: made)
+    monkeypatch.setattr(kubernetes_door.time, "time", lambda: made.now)
     return made
 
 
@@ -94,6 +95,20 @@ def test_another_image_and_other_claims_have_another_one(server: Pods) -> None:
     names = [opened(server, plan) for plan in plans]
     assert len({*names}) == 3
     assert [opened(server, plan) for plan in plans] == names
+    assert not [line for line in server.told if line.startswith("delete")]
+
+
+def test_nobody_looks_through_one_that_is_about_to_end(server: Pods) -> None:
+    """Who follows a run for hours has another one in time, while others may still be looking through the one before."""
+    names, lasts_s, begun = list[str](), 0, 0.0
+    for _ in range(180):
+        server.now += 60
+        if (name := opened(server, planned(DATA))) not in names:
+            names.append(name)
+            begun = server.now
+            lasts_s = server.pods[name]["spec"]["activeDeadlineSeconds"]
+        assert server.now - begun < lasts_s - 60
+    assert len(names) > 3
     assert not [line for line in server.told if line.startswith("delete")]
 
 

@@ -1,15 +1,17 @@
 """Where the folders of runs are looked at, when no node has programs of ours: in a pod that sees what pods of runs see.
 
 It is in the namespace of proofs, on whichever node, takes nothing of it, and ends by itself. Its name has a digest of
-what it is made from: one from another image, or with other claims, serves those who declare that. A claim cannot go for
-as long as a pod has it that Kubernetes knows, whether that has ended or not: whoever opens one removes those that are
-over, and an `up` that makes other claims removes all.
+what it is made from: one from another image, or with other claims, serves those who declare that. It has the time, too:
+there is another one before it ends, for whoever follows a run would be looking through it just then. A claim cannot go
+for as long as a pod has it that Kubernetes knows, whether that has ended or not: whoever opens one removes those that
+are over, and an `up` that makes other claims removes all.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +23,7 @@ from stampworks.schedulers.kubernetes import claims
 
 _DOOR = "stampworks/door"
 """The label of all of them."""
-_LASTS_S, _STARTS_S = 3600, 300
+_LASTS_S, _SERVES_S, _STARTS_S = 3600, 1800, 300
 _WHERE, _ALL = (f"--namespace={PROOF_NAMESPACE}",), f"--selector={_DOOR}"
 
 
@@ -91,5 +93,6 @@ def _pod(plan: Plan) -> dict[str, Any]:
         "volumes": volumes,
     }
     digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]
-    metadata = {"name": f"door-{digest}", "namespace": PROOF_NAMESPACE, "labels": {_DOOR: ""}}
+    since = int(time.time() // _SERVES_S)
+    metadata = {"name": f"door-{digest}-{since}", "namespace": PROOF_NAMESPACE, "labels": {_DOOR: ""}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
