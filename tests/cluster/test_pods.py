@@ -169,13 +169,13 @@ def test_nobody_changes_a_nodes_programs(stack: KubernetesStack) -> None:
 
 
 def test_nodes_are_lost(stack: KubernetesStack) -> None:
-    """The run goes on without the node of its second program to its end. The next `up` brings back that one, with a
-    new disk, and another one with the disk it had; pods run on both.
+    """The run goes on without the node of its second program to its end, long after Kubernetes has missed it. The next
+    `up` brings back that one, with a new disk, and another one with the disk it had; pods run on both.
 
     To Kubernetes the one is another node, and it still knows the other: both take pods only when they have passed.
     """
     known = {node["metadata"]["name"]: node["metadata"]["uid"] for node in stack.listed("nodes")}
-    slowly = ["--set", "steps=120", "--set", "pace_s=0.3", "--set", "checkpoints.every_s=1"]
+    slowly = ["--set", "steps=600", "--set", "pace_s=0.3", "--set", "checkpoints.every_s=1"]
     asked(stack, "submit", "training", "smaller", *TINY, *slowly)
     until(stack, "smaller", 5)
     first, second = told(stack, "smaller", "generation")[0]["nodes"]

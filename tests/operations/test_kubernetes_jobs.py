@@ -7,11 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from stampworks import planning
+from stampworks.declaration import load_value
+from stampworks.operations import jobs
 from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.job import Job, Wanted
 from stampworks.operations.kubernetes import RefusedError, Server
 from stampworks.operations.kubernetes_jobs import KubernetesJobs, pods_of
-from stampworks.plan import Account, Plan, Queue, Roster, User
+from stampworks.plan import Account, Member, Plan, Queue, Roster, User
+from stampworks.schedulers import jobset
 
 from tests.operations.kubernetes_standin import StandIn
 from tests.operations.test_status import the_plan
@@ -27,6 +31,24 @@ def teams() -> Plan:
     queues = (Queue("main", ("gpu",), default=True, time_limit_minutes=0, priority=""),)
     scheduler = replace(plan.scheduler, kind="kubernetes", accounts=accounts, queues=queues)
     return replace(plan, scheduler=scheduler, users=users)
+
+
+def on_eks(*more: str, **scheduler: Any) -> Plan:
+    """With three nodes in each pool beside the first, which has two."""
+    counts = {"gpu": 2, **dict.fromkeys(more, 3)}
+    pools = [{"name": name, "machine": "p5en", "count": count, "zone": "us-west-2b"} for name, count in counts.items()]
+    storage = [{"name": "data", "kind": "efs", "tier": "regional", "mount": "/data"}]
+    declared = {"version": 1, "name": "k", "cloud": "aws", "region": "us-west-2", "pools": pools, "storage": storage}
+    image = "registry.example.com/workloads:1"
+    return planning.plan(
+        load_value({**declared, "scheduler": {"kind": "kubernetes", "workloads_image": image, **scheduler}}, "test")
+    )
+
+
+def spec_of(plan: Plan) -> Any:
+    """Of a run's pods."""
+    made = jobset.manifest(pods_of(plan, ROSTER, wanted(plan), "root"))
+    return made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
 
 
 def wanted(plan: Plan) -> Wanted:
@@ -58,6 +80,55 @@ def test_whose_team_a_run_is_of(teams: Plan) -> None:
     )
     everybody = replace(teams, scheduler=replace(teams.scheduler, accounts=()))
     assert pods_of(everybody, ROSTER, wanted(teams), "bob").team == "jobs"
+
+
+@pytest.mark.parametrize(("topology", "level"), [("tree", "topology.k8s.aws/network-node-layer-3"), ("flat", "")])
+def test_a_run_wants_a_place_where_nodes_have_one(topology: str, level: str) -> None:
+    """Of nodes that have none Kueue would never let it have any."""
+    plan = on_eks(topology=topology)
+    made = jobset.manifest(pods_of(plan, ROSTER, wanted(plan), "root"))
+    template = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    assert "".join(template["metadata"].get("annotations", {}).values()) == level
+
+
+def test_a_run_has_a_node_to_itself(teams: Plan) -> None:
+    """Else to Kubernetes its cores and memory would be free. What is left is enough for the node's own pods; simulated
+    nodes share what the machine has that they are on."""
+    plan = on_eks()
+    machine = plan.pools[0].machine
+    assert machine.cores
+    assert machine.memory_mib
+    [pod] = spec_of(plan)["containers"]
+    asked = pod["resources"]["requests"]
+    assert asked.keys() == {"cpu", "memory"}
+    assert 0.7 * machine.cores < int(asked["cpu"]) < 0.9 * machine.cores
+    assert 0.7 * machine.memory_mib < int(asked["memory"].removesuffix("Mi")) < 0.9 * machine.memory_mib
+    assert "requests" not in spec_of(teams)["containers"][0]["resources"]
+    nobody_knows = replace(wanted(plan), machine=replace(machine, cores=None, accelerators=0))
+    told = jobset.manifest(pods_of(plan, ROSTER, nobody_knows, "root"))["spec"]["replicatedJobs"][0]["template"]
+    resources = told["spec"]["template"]["spec"]["containers"][0]["resources"]
+    assert resources["requests"].keys() == {"memory"}
+    assert "cpu" not in resources["limits"], "it would have one core of all"
+
+
+@pytest.mark.parametrize(
+    ("asked", "fits"), [({"nodes": 3}, True), ({"nodes": 4}, False), ({}, False), ({"pool": "other"}, True)]
+)
+def test_a_run_is_in_one_pool(asked: dict[str, Any], fits: bool) -> None:
+    """To Kueue a gang has one flavor: over two pools it would wait for ever."""
+    plan = on_eks("other")
+    there = [(pool.name, number) for pool in plan.pools for number in range(pool.count)]
+    members = tuple(Member(f"{pool}-{number}", pool, "", "", (), "") for pool, number in there)
+    roster, one = replace(ROSTER, members=members), jobs.Asked("validation", "first", **asked)
+    if fits:
+        assert jobs.wanted_of(plan, roster, one)[0].nodes == 3
+        return
+    with pytest.raises(InputError) as caught:
+        jobs.wanted_of(plan, roster, one)
+    assert str(caught.value) == (
+        "queue main has 5 nodes in several pools, and on Kubernetes a run is in one: none has "
+        f"{asked.get('nodes', 5)} now\n  hint: ask for 1 to 3"
+    )
 
 
 def test_an_earlier_attempt_that_does_not_end_is_named(teams: Plan, monkeypatch: pytest.MonkeyPatch) -> None:

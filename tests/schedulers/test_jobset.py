@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from stampworks.schedulers.jobset import POD, Pods, manifest, script
+from stampworks.schedulers.jobset import KEPT_S, LOST_S, POD, Pods, manifest, script
+from stampworks.schedulers.kubeflow import Kind, manifests
 
 from tests.project import wait_for
 
@@ -58,6 +59,26 @@ def test_only_training_goes_on_without_some_of_its_pods(pods: Pods) -> None:
     pod = job["template"]["spec"]
     assert pod["containers"][0]["resources"] == {"limits": {"cpu": "1"}}  # else no quota counts it
     assert [one["whenUnsatisfiable"] for one in pod["topologySpreadConstraints"]] == ["DoNotSchedule"]
+
+
+def test_who_goes_on_without_a_pod_does_not_have_it_given_up(pods: Pods) -> None:
+    """Kueue would look for another node, and where there is none stop all that go on. An MPIJob goes on without none
+    of its pods."""
+    for elastic, mpi, given_up in ((True, False, False), (False, False, True), (True, True, True)):
+        one = replace(pods, elastic=elastic, told="/etc/told")
+        kind: Kind = "mpijob" if mpi else "jobset"
+        made = manifests(kind, one, "{}")[-1]["spec"]
+        pod = made["mpiReplicaSpecs"]["Worker"] if mpi else made["replicatedJobs"][0]["template"]["spec"]
+        tolerated = pod["template"]["spec"]["tolerations"]
+        assert [each["key"].rpartition("/")[2] for each in tolerated] == ["not-ready", "unreachable"]
+        assert [each.get("tolerationSeconds") for each in tolerated] == [LOST_S if given_up else None] * 2
+
+
+def test_a_run_is_forgotten_some_time_after_its_end(pods: Pods) -> None:
+    """Its pods with it, of which a year would have thousands. Of what the Trainer makes its job would be made anew."""
+    assert manifest(pods)["spec"]["ttlSecondsAfterFinished"] == KEPT_S >= 24 * 3600
+    runtime = manifests("trainjob", replace(pods, told="/etc/told"), "{}")[1]
+    assert "ttlSecondsAfterFinished" not in runtime["spec"]["template"]["spec"]
 
 
 def started(pods: Pods, **environment: str) -> subprocess.Popen[str]:

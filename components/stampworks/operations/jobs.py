@@ -102,6 +102,10 @@ def wanted_of(plan: Plan, roster: Roster, asked: Asked) -> tuple[Wanted, dict[st
     if not there or nodes > len(there):
         hint = f"ask for 1 to {len(there)}" if there else "`pulumi up` starts what is missing"
         raise InputError(f"{of} has {len(there) or 'no'} nodes now{f', not {nodes}' if there else ''}", hint)
+    largest = max(Counter(member.group for member in roster.members if member.group in names).values())
+    if plan.scheduler.kind == "kubernetes" and nodes > largest:
+        why = f"{of} has {len(there)} nodes in several pools, and on Kubernetes a run is in one: none has {nodes} now"
+        raise InputError(why, f"ask for 1 to {largest}")
     if user != "root" and user not in (users := [declared.name for declared in plan.users]):
         raise InputError(f"no user is called {user!r} in cluster {plan.name}", nearest(user, ["root", *users]))
     options = _options(plan, groups[0], asked, folder, nodes)

@@ -8,7 +8,7 @@ from typing import Any
 from stampworks.operations import kubernetes, kubernetes_nodes, kubernetes_status
 from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.job import Job, State, Wanted
-from stampworks.plan import WORKLOADS_IMAGE, Plan, Roster, User
+from stampworks.plan import WORKLOADS_IMAGE, Machine, Plan, Roster, User
 from stampworks.schedulers import jobset
 from stampworks.schedulers import kubernetes as scheduling
 from stampworks.schedulers.batch import NOTICE_S
@@ -109,6 +109,7 @@ def pods_of(plan: Plan, roster: Roster, wanted: Wanted, user: str) -> jobset.Pod
         notice_s=wanted.notice_s or NOTICE_S,
         devices=devices,
         environment=jobset.of_fabric(plan.fabric.kind) if devices else {},
+        room=_room(wanted.machine),
         elastic=wanted.workload == "training",
     )
 
@@ -127,6 +128,13 @@ def _devices(plan: Plan, wanted: Wanted) -> dict[str, str]:
     """Of the fabric, where plug-ins hand them out under a name that everybody knows."""
     rails = max((pool.rails or 0 for pool in plan.pools if pool.machine == wanted.machine), default=0)
     return {EFA: str(rails)} if rails and plan.fabric.kind == "efa" else {}
+
+
+def _room(machine: Machine) -> dict[str, str]:
+    """Most of a node, so that nobody's pods without accelerators are put beside a run; the rest is for the node's own.
+    A simulated one has no cores of its own."""
+    amounts = (("cpu", machine.cores, ""), ("memory", machine.memory_mib, "Mi"))
+    return {name: f"{most * 4 // 5}{unit}" for name, most, unit in amounts if most and not machine.simulated}
 
 
 def _of(each: Any, field: str) -> str:

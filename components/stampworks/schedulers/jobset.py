@@ -28,7 +28,8 @@ RESTARTS_MAX = 20
 """A run that never gets anywhere ends, at last."""
 LOST_S = 30
 """So long a node may be silent before its pod is given up: usually it is five minutes."""
-_GIVEN_UP: Mapping[str, Any] = {"effect": "NoExecute", "tolerationSeconds": LOST_S}
+KEPT_S = 7 * 24 * 3600
+"""So long after its end a run is still an object, of which its pods are a part. How it ended its folder knows."""
 _ELASTIC: Mapping[str, Any] = {"backoffLimitPerIndex": 0, "successPolicy": {"rules": [{"succeededIndexes": "0"}]}}
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _JOB = "batch.kubernetes.io/controller-uid"
@@ -69,6 +70,8 @@ class Pods:
     run have to be told where it is."""
     devices: Mapping[str, str] = field(default_factory=dict)
     """What else of a node each pod takes: of the fabric."""
+    room: Mapping[str, str] = field(default_factory=dict)
+    """So much of a node's cores and memory is nobody else's."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """What libraries are told about it."""
     told: str = ""
@@ -76,7 +79,8 @@ class Pods:
 
 
 def manifest(pods: Pods) -> dict[str, Any]:
-    return {"apiVersion": VERSION, "kind": "JobSet", "metadata": metadata(pods), "spec": spec(pods)}
+    whole = {**spec(pods), "ttlSecondsAfterFinished": KEPT_S}
+    return {"apiVersion": VERSION, "kind": "JobSet", "metadata": metadata(pods), "spec": whole}
 
 
 def metadata(pods: Pods) -> dict[str, Any]:
@@ -128,7 +132,8 @@ def _pod(pods: Pods, container: str) -> dict[str, Any]:
         mounts.append({"name": "told", "mountPath": pods.told, "readOnly": True})
         volumes.append({"name": "told", "configMap": {"name": pods.name}})
     # What asks for nothing is counted by no quota, and Kueue lets it start nowhere.
-    limits = {**({ACCELERATOR: pods.accelerators} if pods.accelerators else {"cpu": "1"}), **pods.devices}
+    limits: dict[str, Any] = {ACCELERATOR: pods.accelerators} if pods.accelerators else {}
+    limits = (limits if limits or pods.room else {"cpu": "1"}) | dict(pods.devices)
     program = {
         "name": container,
         "image": pods.image,
@@ -137,8 +142,11 @@ def _pod(pods: Pods, container: str) -> dict[str, Any]:
         "workingDir": "/tmp",  # noqa: S108  (the one directory that every image has)
         "env": _environment(pods),
         "volumeMounts": mounts,
-        "resources": {"limits": limits},
+        "resources": {"limits": limits, **({"requests": dict(pods.room)} if pods.room else {})},
     }
+    # Kueue looks for another node when a pod is given up, and where there is none stops all the others: who goes on
+    # without some is not given up.
+    given_up = {} if pods.elastic else {"tolerationSeconds": LOST_S}
     return {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": pods.notice_s,
@@ -147,7 +155,7 @@ def _pod(pods: Pods, container: str) -> dict[str, Any]:
         **({"securityContext": {"runAsUser": pods.uid, "runAsGroup": pods.uid}} if pods.uid else {}),
         **({"affinity": _elsewhere(pods.without)} if pods.without else {}),
         "tolerations": [
-            {"key": f"node.kubernetes.io/{each}", "operator": "Exists", **_GIVEN_UP}
+            {"key": f"node.kubernetes.io/{each}", "operator": "Exists", "effect": "NoExecute", **given_up}
             for each in ("not-ready", "unreachable")
         ],
         "topologySpreadConstraints": [_one_a_node(pods)],

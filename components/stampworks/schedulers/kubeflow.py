@@ -82,8 +82,8 @@ def _trainjob(pods: Pods) -> list[Manifest]:
 
 
 def _mpijob(pods: Pods) -> list[Manifest]:
-    """Workers wait for mpirun's ssh, which starts one program on each."""
-    worker = jobset.template(pods, "worker")
+    """Workers wait for mpirun's ssh, which starts one program on each and goes on without none of them."""
+    worker = jobset.template(replace(pods, elastic=False), "worker")
     [container] = worker["spec"]["containers"]
     container["command"] = ["sh", f"{pods.told}/{_WORKER}"]
     container["env"] = _of_worker(container["env"])
@@ -116,7 +116,8 @@ def _launcher(pods: Pods) -> Manifest:
     """Of the volumes it has those with programs alone, and of a node one core: of a launcher that asks for nothing
     Kueue says only that it has no flavor, whatever the job waits for."""
     programs = {path: claim for path, claim in pods.claims.items() if path in pods.read_only}
-    made = jobset.template(replace(pods, level="", claims=programs, accelerators=0, devices={}), "launcher")
+    alone = replace(pods, level="", claims=programs, accelerators=0, devices={}, room={}, elastic=False)
+    made = jobset.template(alone, "launcher")
     made["spec"].pop("topologySpreadConstraints")
     [container] = made["spec"]["containers"]
     start = ["mpirun", "--allow-run-as-root", "-np", str(pods.nodes), *_WORKERS]
