@@ -181,6 +181,33 @@ def test_a_machine_with_fewer_nics_has_the_first_rails(case_of: Callable[..., Ca
     assert names == {"head": [], "big-001": ["rail0", "rail1"], "small-001": ["rail0"]}
 
 
+def test_nics_of_efa_have_no_name_that_a_plan_knows(case_of: Callable[..., Case]) -> None:
+    """Also where they have addresses: EC2 calls them as it likes, and their driver does not say their rate."""
+    pools = [{"name": "gpu", "machine": "p5", "count": 1, "zone": "us-east-1a"}]
+    plan, roster = case_of(pools=pools, network={"card_addresses": True}, **RENTED)
+    found = inventory_of((plan, with_addresses(roster)))["all"]
+    assert found["hosts"]["gpu-001"]["node_rails"] == []
+    assert found["children"]["fabric"]["hosts"] == {"gpu-001": {}}, "each NIC answers for its own address only"
+
+
+def with_addresses(roster: Roster) -> Roster:
+    """As EC2 gives them to cards."""
+    given = tuple(
+        replace(each, rail_addresses=tuple(f"10.9.0.{n}" for n, _ in enumerate(each.rail_addresses)))
+        for each in roster.members
+    )
+    return replace(roster, members=given)
+
+
+@pytest.mark.parametrize(("release", "version"), [("2026.11-ubuntu", "2.15.6"), ("2026.11-amazon", "")])
+def test_a_module_of_lustre_that_is_the_kernels_own(release: str, version: str, case_of: Callable[..., Case]) -> None:
+    """Amazon Linux has it in its kernel: what it calls itself is not the version of the package that mounts."""
+    pools = [{"name": "gpu", "machine": "p5", "count": 1, "zone": "us-east-1a"}]
+    storage = [{"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}]
+    more = {"release": release, "storage": storage, "scheduler": {"accounting": True}}
+    assert inventory_of(case_of(pools=pools, **more, **RENTED))["all"]["vars"]["storage_lustre"] == version
+
+
 def test_a_variable_is_set_in_one_place(stack: Case) -> None:
     """No host overrides what holds for all, so that reading one place is enough."""
     inventory = inventory_of(stack)["all"]

@@ -179,7 +179,8 @@ def host(plan: Plan, group: Group, roster: Roster, member: Member) -> dict[str, 
                 "rate_mbps": rail.rate_mbps,
             }
             for rail, address in rails
-            if address  # a port that takes none has a name that its driver gives it
+            # a port that takes none has a name that its driver gives it, as all have that are EFA's
+            if address and plan.fabric.kind != "efa"
         ],
         **({"lustre_efa_interfaces": group.storage_interfaces} if group.storage_interfaces else {}),
         **({"node_scratch": to_dict(group.scratch)} if group.scratch else {}),

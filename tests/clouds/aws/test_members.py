@@ -49,6 +49,15 @@ def test_the_roster_says_how_to_get_there(aws: Simulated) -> None:
     assert Path(members.members(CLUSTER, REGION).identity_file).read_text() == "OTHER\n"
 
 
+def test_addresses_of_cards_are_no_rails() -> None:
+    """Programs would look for a NIC by the plan's name of it, and EC2 calls it as it likes."""
+    nic = {"InterfaceType": "efa", "PrivateIpAddress": "10.0.0.9"}
+    row = {"InstanceId": "i-1", "State": {"Name": "running"}, "LaunchTime": datetime(2026, 11, 1, tzinfo=UTC)}
+    nics = [{**nic, "NetworkInterfaceId": "eni-1"}]
+    machine = members._machine({**row, "Tags": [{"Key": tags.GROUP, "Value": "gpu"}], "NetworkInterfaces": nics})
+    assert members._member(machine).rail_addresses == ("",)
+
+
 def test_who_has_joined_is_not_asked_again(aws: Simulated) -> None:
     """A look at a cluster of any size is a few calls, and writes nothing."""
     stamped(aws)

@@ -477,7 +477,8 @@ def _member(machine: Machine) -> Member:
         group=machine.group,
         instance=machine.instance,
         address=machine.address,
-        rail_addresses=machine.rail_addresses,
+        # an address on a card is for IP over it: what the NIC is called on the node no plan knows, and so no program
+        rail_addresses=("",) * len(machine.rail_addresses),
         host_key=machine.host_key,
         target=machine.id,
         places=tuple(machine.places.split()) or None,
