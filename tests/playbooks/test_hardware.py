@@ -166,7 +166,8 @@ def repository(folder: Path, plan: Plan) -> None:
         epoch = version[: version.find(":") + 1]
         for has in (f"{version}-1", epoch + NEWER):
             package(folder, name, has, f"libcuda1 (>= {driver})" if name == "nvidia-driver-cuda" else "")
-    package(folder, f"linux-headers-{KERNEL}", "1")
+    for name in (f"linux-headers-{KERNEL}", "efa-profile"):
+        package(folder, name, "1")
     package(folder, "linux-image-cloud-amd64", "1")
     listed = subprocess.run(["dpkg-scanpackages", "--multiversion", "."], cwd=folder, capture_output=True, check=True)
     (folder / "Packages").write_bytes(listed.stdout)
@@ -200,7 +201,7 @@ def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Equipped]:
         made.shell("printf '[global]\nno-index = true\nfind-links = /exports/shared/wheels\n' >/etc/pip.conf")
         made.shell("echo 'deb [trusted=yes] file:/exports/shared/repository ./' >/etc/apt/sources.list.d/tests.list")
         made.shell("useradd alice; mkdir /tmp/modules; mount --bind /tmp/modules /sys/module")
-        loaded = {"nvidia": dict(plan.release.hardware[0].packages)["nvidia-driver-cuda"], "efa": "3.3.1"}
+        loaded = {"nvidia": dict(plan.release.hardware[0].packages)["nvidia-driver-cuda"], "efa": "3.3.1g"}
         for module, version in loaded.items():
             made.shell(f"mkdir /sys/module/{module}; echo {version} >/sys/module/{module}/version")
         made.shell("apt-get -qq update; apt-get -qq install linux-image-cloud-amd64")
@@ -248,6 +249,8 @@ def test_torch_is_in_an_environment_by_itself(equipped: Equipped) -> None:
 def test_rendered_files(equipped: Equipped, golden: Callable[[Path, str], None]) -> None:
     """What is written on the node is what was reviewed."""
     paths = "/etc/apt/preferences.d/stampworks-* /etc/enroot/enroot.conf /etc/sysctl.d/60-stampworks-efa.conf"
+    paths += " /etc/systemd/system/nvidia-persistenced.service.d/60-stampworks.conf"
+    paths += " /etc/modules-load.d/60-stampworks-fabric-manager.conf"
     paths += " /etc/default/grub.d/61-stampworks-pci.cfg /etc/stampworks/services/pci-direct/run"
     golden(GOLDEN / "hardware.txt", equipped.shell(f'for each in {paths}; do echo "== $each"; cat $each; done') + "\n")
     assert equipped.shell("stat -c '%U %a' /var/lib/enroot/alice") == "alice 700"
