@@ -135,12 +135,10 @@ def _check_elastic(path: str, pool: Pool, declaration: Declaration, choices: Cho
 
 
 def _check_reservation(path: str, pool: Pool, cloud: str, choices: Choices, notes: Notes) -> None:
-    for where, one in (
-        (path, pool),
-        *((f"{path}.fallbacks[{index}]", each) for index, each in enumerate(pool.fallbacks)),
-    ):
-        if one.reservation and choices.reservation and not re.fullmatch(choices.reservation, one.reservation):
-            what = f"{cloud} calls no reservation {shown(one.reservation)}"
+    named = {f"{path}.fallbacks[{index}]": each.reservation for index, each in enumerate(pool.fallbacks)}
+    for where, name in {path: pool.reservation, **named}.items():
+        if name and choices.reservation and not re.fullmatch(choices.reservation, name):
+            what = f"{cloud} calls no reservation {shown(name)}"
             notes.problem(f"{where}.reservation", what, choices.reservation_hint)
     if pool.reservation and pool.purchase not in ("reserved", "block"):
         bought = pool.purchase or choices.purchases[0]
