@@ -96,12 +96,12 @@ def test_a_run_has_a_node_to_itself(teams: Plan) -> None:
     nodes share what the machine has that they are on."""
     plan = on_eks()
     machine = plan.pools[0].machine
-    assert machine.cores
+    assert machine.cpus
     assert machine.memory_mib
     [pod] = spec_of(plan)["containers"]
     asked = pod["resources"]["requests"]
     assert asked.keys() == {"cpu", "memory"}
-    assert 0.7 * machine.cores < int(asked["cpu"]) < 0.9 * machine.cores
+    assert 0.7 * machine.cpus < int(asked["cpu"]) < 0.9 * machine.cpus
     assert 0.7 * machine.memory_mib < int(asked["memory"].removesuffix("Mi")) < 0.9 * machine.memory_mib
     assert "requests" not in spec_of(teams)["containers"][0]["resources"]
     nobody_knows = replace(wanted(plan), machine=replace(machine, cores=None, accelerators=0))

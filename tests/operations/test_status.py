@@ -14,7 +14,7 @@ from stampworks.operations.status import ending_sentence
 
 from tests.operations.standin import StandIn, job, node
 
-MACHINE = plan.Machine("sim-h100", True, "h100", 8, 80, 16, 2000)
+MACHINE = plan.Machine("sim-h100", True, "h100", 8, 80, 16, 1, 2000)
 
 
 def group(name: str, role: plan.Role, count: int, nodes: tuple[plan.Node, ...]) -> plan.Group:

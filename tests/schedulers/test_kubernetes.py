@@ -198,6 +198,13 @@ def test_how_many_objects_there_are_does_not_depend_on_how_many_nodes() -> None:
     assert len(kubernetes.objects(planned(10))) == len(kubernetes.objects(planned(1000)))
 
 
+def test_a_processor_is_to_kubernetes_what_runs_one_thread() -> None:
+    """Else a gang that asks for most of a node's would be refused, or wait for what no queue has."""
+    [pool] = planning.plan(load_stack("aws-p5en-eks", STACKS)).pools
+    assert (pool.machine.cores, pool.machine.threads) == (96, 2)
+    assert kubernetes.capacity(pool)["cpu"] == "192"
+
+
 def test_every_node_has_its_pool_and_its_place() -> None:
     labels = kubernetes.node_labels(planned())
     assert len(labels) == 20

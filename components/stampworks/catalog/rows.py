@@ -102,6 +102,8 @@ class Machine:
     sockets: int | Unknown
     cores: int | Unknown
     """Of all sockets together; a core that runs two threads is one."""
+    threads: int | Unknown
+    """That a core runs."""
     memory_mib: int | Unknown
     local_nvme: Disks
     nic: str | Unknown

@@ -133,7 +133,7 @@ def _devices(plan: Plan, wanted: Wanted) -> dict[str, str]:
 def _room(machine: Machine) -> dict[str, str]:
     """Most of a node, so that nobody's pods without accelerators are put beside a run; the rest is for the node's own.
     A simulated one has no cores of its own."""
-    amounts = (("cpu", machine.cores, ""), ("memory", machine.memory_mib, "Mi"))
+    amounts = (("cpu", machine.cpus, ""), ("memory", machine.memory_mib, "Mi"))
     return {name: f"{most * 4 // 5}{unit}" for name, most, unit in amounts if most and not machine.simulated}
 
 

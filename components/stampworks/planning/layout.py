@@ -374,6 +374,7 @@ def machine_facts(row: catalog.Machine) -> Machine:
         accelerators=row.accelerators,
         accelerator_memory_gib=_known(memory_gib),
         cores=_known(row.cores),
+        threads=_known(row.threads),
         memory_mib=_known(row.memory_mib),
     )
 

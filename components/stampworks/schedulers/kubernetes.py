@@ -109,7 +109,7 @@ def capacity(pool: Group) -> dict[str, str]:
 
 def _amounts(pool: Group) -> dict[str, int]:
     machine = pool.machine
-    found = {"cpu": machine.cores, "memory": machine.memory_mib, ACCELERATOR: machine.accelerators}
+    found = {"cpu": machine.cpus, "memory": machine.memory_mib, ACCELERATOR: machine.accelerators}
     return {name: each for name, each in found.items() if each is not None}
 
 

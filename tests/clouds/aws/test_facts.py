@@ -460,6 +460,10 @@ def test_the_catalog_agrees_with_what_aws_says(aws: Simulated) -> None:
         assert known_nics(machine) == network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0), type_
         assert max(catalog.fabric_cards(machine), default=0) < network["MaximumNetworkCards"], type_
         assert machine.quota_units == one["VCpuInfo"]["DefaultVCpus"], type_
+        assert (machine.cores, machine.threads) == (
+            one["VCpuInfo"]["DefaultCores"],
+            one["VCpuInfo"]["DefaultThreadsPerCore"],
+        ), type_
         assert catalog.architecture(machine) in one["ProcessorInfo"]["SupportedArchitectures"], type_
         assert machine.quota_family == catalog.machine_limit("aws", type_, spot=False), type_
 

@@ -9,7 +9,7 @@ from stampworks.clouds.local import room
 from stampworks.plan import CORE, Group, Machine, Network, Node, Rail, Trunk, Volume
 
 NETWORK = Network("10.77.0.0/16", "10.77.0.0/20", "10.77.0.1", ())
-MACHINE = Machine("sim-test", True, "h100", 2, 80, 16, 2000)
+MACHINE = Machine("sim-test", True, "h100", 2, 80, 16, 1, 2000)
 LEAF_NODES = 2
 
 
