@@ -10,7 +10,7 @@ from stampworks.declaration import DeclarationError
 from stampworks.plan import Plan
 from stampworks.planning import Facts
 from stampworks.planning.account import DAYS_MAX, FACTS, account_of, days_between
-from stampworks.planning.preflight import READ
+from stampworks.planning.preflight import AGAIN, READ
 
 from tests.planning.accounts import (
     ARN,
@@ -358,7 +358,7 @@ def test_what_is_unknown_is_no_pass(fact: str, rule: str) -> None:
     unread = said(rule, plan, unknown={fact: WHY}, **fine)
     assert unread
     assert {each[1] for each in unread} == {"unknown"}
-    assert all(WHY in each[3] and each[4] == READ for each in unread)
+    assert all(WHY in each[3] and each[4] == AGAIN for each in unread)
     assert said(rule, plan, **fine) == []
 
 

@@ -17,6 +17,8 @@ from stampworks.planning.launching import MAKE_IMAGE
 from stampworks.planning.layout import NODES, taken_by
 
 READ = "`stampworks facts -s STACK` reads the account"
+AGAIN = "see to that, and `stampworks facts -s STACK` reads the account again"
+"""Where it was read, and this could not be."""
 LIMITS = "look the limit up in the console of Service Quotas"
 COMING = ("scheduled", "payment-pending", "assessing", "pending")
 """What a reservation is before it begins."""
@@ -63,7 +65,7 @@ def offers(plan: Plan, facts: Facts) -> Iterator[Finding]:
             zones = {one.instance_type: one.zones for one in _known(facts, "offers")}.get(type_, ())
         except Unread as unread:
             text = f"whether {where or plan.region} has {type_} of {group.name}: {unread}"
-            yield Finding("placement.offers", "unknown", text, READ, field, subject=group.name)
+            yield Finding("placement.offers", "unknown", text, unread.hint, field, subject=group.name)
             continue
         if not zones:
             text, hint = f"{plan.region} has no {type_} for {group.name}", "take another region, or another machine"
@@ -117,7 +119,7 @@ def _reserved(plan: Plan, pool: Group, way: Group, place: str, where: str, facts
         found += _of_room(pool, way, members, _usable(way, facts))
     except Unread as unread:
         text = f"whether {way.reservation} of pool {pool.name} has room for it, and when it ends: {unread}"
-        yield Finding(id_, "unknown", text, READ, f"{where}.reservation", subject=pool.name)
+        yield Finding(id_, "unknown", text, unread.hint, f"{where}.reservation", subject=pool.name)
     else:
         if not found:
             yield Finding(id_, "pass", _room(pool, way, members, bought), "", f"{where}.reservation", subject=pool.name)
@@ -411,7 +413,12 @@ def interfaces(plan: Plan, facts: Facts) -> Iterator[Finding]:
             described = {one.instance_type: one for one in _known(facts, "described")}
         except Unread as unread:
             yield Finding(
-                id_, "unknown", f"{what}, and whether it can is unknown: {unread}", READ, where, subject=group.name
+                id_,
+                "unknown",
+                f"{what}, and whether it can is unknown: {unread}",
+                unread.hint,
+                where,
+                subject=group.name,
             )
             continue
         if (one := described.get(launch.instance_type)) is None:
@@ -438,7 +445,7 @@ def services(plan: Plan, facts: Facts) -> Iterator[Finding]:
         there, subnets = _known(facts, "endpoints"), _known(facts, "subnets")
     except Unread as unread:
         text = f"whether {', '.join(wanted)} can be reached from {plan.region}'s private subnets: {unread}"
-        yield Finding(id_, "unknown", text, READ, "network.egress")
+        yield Finding(id_, "unknown", text, unread.hint, "network.egress")
         return
     zone = plan.network.zone
     zones = {service: offered.get(service, ()) for service in wanted if service not in launches.routed}
@@ -471,7 +478,7 @@ def network_now(plan: Plan, facts: Facts) -> Iterator[Finding]:
         subnets = {one.name: one for one in _known(facts, "subnets")}
         ways, held = _known(facts, "ways_out"), int(_known(facts, "node_addresses"))
     except Unread as unread:
-        yield Finding("addresses.free", "unknown", f"what the network has now: {unread}", READ, "network.cidr")
+        yield Finding("addresses.free", "unknown", f"what the network has now: {unread}", unread.hint, "network.cidr")
         return
     if (one := subnets.get(NODES)) is None:
         return  # it was not made yet
@@ -530,7 +537,7 @@ def images(plan: Plan, facts: Facts) -> Iterator[Finding]:
             newest = {one.parameter: one.image for one in _known(facts, "newest")}
         except Unread as unread:
             text = f"whether {plan.region} has {named}: {unread}"
-            yield Finding("image.there", "unknown", text, READ, "region", subject=id_)
+            yield Finding("image.there", "unknown", text, unread.hint, "region", subject=id_)
             continue
         own = any(group.launch.prepared for group in users if group.launch)
         hint = MAKE_IMAGE if own else "`stampworks lock -s STACK` looks up the newest one"
@@ -571,7 +578,7 @@ def _known(facts: Facts, fact: str) -> Any:
         raise Unread(facts.account_why)
     value = getattr(facts.account, fact)
     if value is None:
-        raise Unread(facts.account.why(fact))
+        raise Unread(facts.account.why(fact), AGAIN)
     return value
 
 
