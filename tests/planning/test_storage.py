@@ -199,6 +199,20 @@ def test_a_checkpoint_takes_as_long_as_its_storage_lets_it() -> None:
     assert {each.name: each.value for each in faster.expectations}[written.name] < written.value
 
 
+def test_checkpoints_are_in_no_bucket() -> None:
+    """A training gives a checkpoint its name when it is whole, and would fail with the first one."""
+    storage = [{**LUSTRE, "mbps_per_tib": 500}, {"name": "archive", "kind": "s3", "mount": "/archive"}]
+
+    def said(directory: str) -> list[tuple[str, str, str]]:
+        plan = on_aws(gpu(), storage=storage, training={"checkpoints": {"directory": directory}})
+        return [(each.outcome, each.place, each.text) for each in found(plan, "storage.checkpoints")]
+
+    text = "checkpoints are to be in /archive/runs, and archive is a bucket: it renames no folder"
+    assert said("/archive/runs") == [("fail", "training.checkpoints.directory", text)]
+    assert said("/fsx/runs") == []
+    assert not found(on_aws(gpu(), storage=storage), "storage.checkpoints")
+
+
 def test_what_a_file_system_costs() -> None:
     """By capacity where that is all that is billed; unknown where something else is, or nobody has a price."""
     cheap = {**LUSTRE, "tier": "SCRATCH_2", "capacity": 1200}

@@ -502,6 +502,18 @@ def runs(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
         yield Finding(id_, "fail", text, hint, place, "warning")
 
 
+def kept(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
+    """Whether checkpoints can be where they are declared; where they can, the rule says nothing."""
+    directory = plan.training.checkpoints.directory
+    for one in plan.storage:
+        if not directory or not f"{directory}/".startswith(f"{one.mount}/"):
+            continue
+        if one.kind != DIRECTORY and not catalog.file_systems()[one.kind].posix:
+            text = f"checkpoints are to be in {directory}, and {one.name} is a bucket: it renames no folder"
+            hint = "write a directory on a file system, or leave it out"
+            yield Finding("storage.checkpoints", "fail", text, hint, "training.checkpoints.directory")
+
+
 def _zone_of(plan: Plan, one: Storage) -> Iterator[Finding]:
     row, named = file_systems.resolve(storage.options(one)), {pool.zone for pool in plan.pools}
     if row is None or row.zone != "zone" or len(named) < 2:
@@ -666,6 +678,7 @@ RULES: tuple[Rule, ...] = (
     idle,
     file_systems_of,
     runs,
+    kept,
     prices,
     budget,
     told,
