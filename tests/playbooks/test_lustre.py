@@ -117,8 +117,8 @@ def repository(folder: Path, plan: Plan) -> None:
     """The client in two versions, for this kernel and the next, and the kernels themselves."""
     folder.mkdir()
     for version in ("2.15.6-1fsx34", NEWER):
-        for kernel in (KERNEL, "99.0.0-1000-aws"):
-            package(folder, f"lustre-client-modules-{kernel}", version)
+        for name in (CLIENT, "lustre-client-modules-99.0.0-1000-aws", "lustre-client-utils"):
+            package(folder, name, version)
     for software in plan.release.hardware:
         for name, _ in software.packages:
             package(folder, name, "1")
@@ -150,7 +150,8 @@ def test_the_client_of_this_kernel_comes_in_the_releases_version(mounting: Mount
     """And no upgrade brings another one, or another kernel."""
     assert mounting.shell(f"dpkg-query -W -f '${{Version}}' {CLIENT}") == "2.15.6-1fsx34"
     held = set(mounting.shell("apt-mark showhold").split())
-    assert held == {CLIENT, f"linux-image-{KERNEL}", f"linux-headers-{KERNEL}"}
+    kernel = {f"linux-{each}-{KERNEL}" for each in ("image", "headers", "modules-extra")}
+    assert held == {CLIENT, "lustre-client-utils", *kernel}
     assert "0 upgraded, 0 newly installed" in mounting.shell("apt-get -s --ignore-hold dist-upgrade")
 
 
@@ -186,7 +187,8 @@ def test_another_version_of_the_module_needs_another_start(mounting: Mounting) -
         assert mounting.play() == 1
         assert mounting.shell("cat /run/stampworks/reboot/storage") == why
     finally:
-        mounting.shell("echo 2.15.6 >/sys/module/lustre/version; rm -f /run/stampworks/reboot/storage")
+        notes = "/run/stampworks/reboot/storage /var/lib/stampworks/reboot/storage"
+        mounting.shell(f"echo 2.15.6 >/sys/module/lustre/version; rm -f {notes}")
 
 
 CHOSEN = [f"rdmap{number}s0" for number in range(21, 37, 2)]
