@@ -181,7 +181,7 @@ def amazon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Amazon]:
         tests = "[tests]\\nname=tests\\nbaseurl=file:///exports/shared/rpms\\ngpgcheck=0\\n"
         made.shell(f"printf '{tests}' >/etc/yum.repos.d/tests.repo; dnf -q -y install kernel6.12-{KERNEL}")
         made.shell("mkdir /tmp/modules; mount --bind /tmp/modules /sys/module")
-        for module, version in {"nvidia": "580.126.20", "efa": "3.3.1", "lustre": "2.15.6"}.items():
+        for module, version in {"nvidia": "580.126.20", "efa": "3.3.1g"}.items():
             made.shell(f"mkdir /sys/module/{module}; echo {version} >/sys/module/{module}/version")
         made.play()
         yield made
