@@ -81,7 +81,7 @@ def test_only_what_differs_is_installed_again(dpkg: list[str], tmp_path: Path) -
 
 
 def test_lists_that_somebody_else_reads_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a machine does that has just booted: apt would give up at once. What else stands in the way is said at once."""
+    """As a machine does that has just booted: apt gives up at once. What else stands in the way is said at once."""
     said = ["E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)"] * 3
     clock = [0.0]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from stampworks import operations
-from stampworks.clouds.aws import members, session
+from stampworks.clouds.aws import members, session, tags
 from stampworks.clouds.aws.errors import AwsError
 from stampworks.clouds.aws.session import Api
 from stampworks.plan import Ending
