@@ -52,13 +52,21 @@ def test_the_template_has_a_value_for_every_variable(plan: Plan) -> None:
 
 def test_the_template_names_what_there_is() -> None:
     """The playbook, roles and modules; and no port is opened."""
-    ansible = template()["build"]["provisioner"]["ansible"]
+    ansible = template()["build"]["provisioner"][0]["ansible"]
     paths = re.findall(r"\$\{path\.root\}/([\w./]+)", json.dumps(ansible))
     assert len(paths) == 3
     assert all((TEMPLATE.parent / path).exists() for path in paths)
     node = template()["source"]["amazon-ebs"]["node"]
     assert (node["ssh_interface"], node["associate_public_ip_address"]) == ("session_manager", False)
     assert (node["encrypt_boot"], node["metadata_options"]["http_tokens"]) == (True, "required")
+
+
+def test_nobody_is_left_in_the_image() -> None:
+    """Whoever the builder was reached as would have every right on the nodes, and the number of their first user."""
+    *_, last = template()["build"]["provisioner"]
+    assert last["shell"]["inline"][-1] == "userdel --force --remove '${var.user}'"
+    assert last["shell"]["execute_command"].startswith("sudo ")
+    assert template()["source"]["amazon-ebs"]["node"]["ssh_username"] == "${var.user}"
 
 
 def test_the_builder_starts_from_what_is_published(plan: Plan) -> None:
