@@ -66,6 +66,7 @@ def test_a_trainjob_trains_through(stack: KubernetesStack) -> None:
     stack.kubectl("delete", "--filename=-", text=printed)
 
 
+@pytest.mark.long
 def test_a_trainjob_past_the_quota_waits(stack: KubernetesStack) -> None:
     """With its reason and without pods, as any other run. The one before it is cancelled and not made again."""
     made(stack, "trainjob", "before", "--set", "steps=100000", "--set", "pace_s=0.1")
@@ -82,6 +83,7 @@ def test_a_trainjob_past_the_quota_waits(stack: KubernetesStack) -> None:
     assert "before" not in {each["metadata"]["name"] for each in beside}
 
 
+@pytest.mark.long
 def test_a_trainjob_is_pushed_aside_and_back(stack: KubernetesStack) -> None:
     """For a more urgent gang it saves what it has and waits; afterwards it goes on."""
     made(stack, "trainjob", "pushed", "--set", "steps=120", "--set", "pace_s=0.3")
@@ -126,6 +128,7 @@ def test_an_mpijob_trains_through(stack: KubernetesStack) -> None:
     stack.kubectl("delete", "--filename=-", text=printed)
 
 
+@pytest.mark.long
 def test_an_mpijob_past_the_quota_waits(stack: KubernetesStack) -> None:
     """With its reason and without pods. The job of its launcher is there before its workers; a user's own it is when
     sshd is that user's."""

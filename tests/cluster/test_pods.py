@@ -255,6 +255,7 @@ def test_a_pool_that_goes_lets_its_work_end_first(stack: KubernetesStack) -> Non
     assert stack.stampworks("status").returncode == 0
 
 
+@pytest.mark.long
 def test_a_pool_becomes_one_for_scheduling_only_and_back(stack: KubernetesStack) -> None:
     """Machines leave as those of a pool that goes do, and then others have their names; the same on the way back. What
     is not through in time is as before, and so are the nodes."""
