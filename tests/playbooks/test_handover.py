@@ -21,7 +21,7 @@ from stampworks.clouds.aws import members, tags
 from stampworks.configuration import Recap
 from stampworks.declaration import load_value
 from stampworks.operations import remote, run
-from stampworks.plan import Plan, Roster
+from stampworks.plan import Machine, Plan, Roster
 from stampworks.schedulers import slurm
 
 from tests.clouds.aws import booting
@@ -33,13 +33,16 @@ METADATA = "169.254.169.254"
 
 
 def plan_on_aws(name: str, **pool: int) -> Plan:
-    """With nodes as small as those that are there; their names and addresses are those of the room."""
+    """With nodes as small as those that are there, and namespaces as they are; names and addresses are the room's."""
     pools = [{"name": "gpu", "machine": "m7i", "count": 2, **pool}]
     declared = {**DECLARATION, "name": name, "cloud": "aws", "region": REGION, "pools": pools, "storage": []}
     declared["logs"] = {"days": 0}  # these nodes have no journal: test_logs.py
     made = planning.plan(load_value(declared, "test"))
-    small = [replace(group, machine=replace(group.machine, cores=1, memory_mib=64)) for group in made.groups]
-    return replace(made, groups=tuple(small))
+    return replace(made, groups=tuple(replace(group, machine=small(group.machine)) for group in made.groups))
+
+
+def small(machine: Machine) -> Machine:
+    return replace(machine, simulated=True, cores=1, memory_mib=64)
 
 
 def started(aws: Simulated, plan: Plan, here: Roster) -> dict[str, str]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stampworks import planning
+from stampworks import configuration, planning
+from stampworks.clouds.local.room.commands import CONTAINED
 from stampworks.cluster.clouds import stamped
 from stampworks.declaration import load_stack, load_value
 from stampworks.plan import Member, Plan, Roster
+from stampworks.provider.node_image import ensure_node_image
 
 STACKS = Path(__file__).resolve().parents[2] / "stacks"
 NAMES = sorted(
@@ -20,6 +23,8 @@ NAMES = sorted(
     and sound.scheduler.kind == "slurm"
 )
 """Those of Slurm whose clouds can be stamped: of others nobody says yet who is in the cluster."""
+
+SLURMCTLD_S = 120
 
 Case = tuple[Plan, Roster]
 
@@ -51,6 +56,26 @@ def case_of() -> Callable[..., Case]:
         return plan, roster_of(plan)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def slurmctld(
+    tmp_path_factory: pytest.TempPathFactory, case_of: Callable[..., Case]
+) -> Callable[[Mapping[str, str], str], str]:
+    """What commands say beside a real slurmctld that was given these files."""
+    image = ensure_node_image(case_of()[0].release, configuration.install_digest(), print)
+
+    def say(files: Mapping[str, str], commands: str) -> str:
+        folder = tmp_path_factory.mktemp("slurm")
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        script = ["sh", str(Path(__file__).with_name("slurmctld.sh")), str(folder), *image.layers]
+        argv = [*CONTAINED, "--net", "--uts", *script]
+        done = subprocess.run(argv, input=commands, capture_output=True, text=True, timeout=SLURMCTLD_S)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return say
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stampworks.plan import Plan, Priority, Queue, Roster
@@ -87,6 +88,48 @@ def test_a_node_may_have_less_memory_than_it_is_sold_with(stack: Case) -> None:
     """No machine has all of it for Linux; without a word, a node would be drained unless it starts with the work."""
     [said] = re.findall(r"^SlurmctldParameters=(.*)$", slurm.files(*stack)["slurm.conf"], re.MULTILINE)
     assert "node_reg_mem_percent=90" in said.split(",")
+
+
+REAL: dict[str, Any] = {"cloud": "aws", "region": "us-east-1", "pools": [{"name": "gpu", "machine": "p5", "count": 2}]}
+
+
+def test_jobs_are_confined_to_what_they_got(case_of: Callable[..., Case]) -> None:
+    """On machines: nodes that are simulated have no control groups of their own."""
+    real, local = slurm.files(*case_of(**REAL)), slurm.files(*case_of())
+    assert re.findall("^(Constrain.*)=yes$", real["cgroup.conf"], re.MULTILINE) == [
+        "ConstrainDevices",
+        "ConstrainCores",
+        "ConstrainRAMSpace",
+    ]
+    assert "ProctrackType=proctrack/cgroup\nTaskPlugin=task/cgroup,task/affinity\n" in real["slurm.conf"]
+    assert local["cgroup.conf"].splitlines()[1:] == ["CgroupPlugin=disabled"]
+    assert "ProctrackType=proctrack/linuxproc\n" in local["slurm.conf"]
+    assert not re.search("TaskPlugin|CR_Core_Memory|DefMemPerCPU|DefCpuPerGPU", local["slurm.conf"])
+
+
+def test_every_program_of_a_job_hears_that_it_has_to_go(case_of: Callable[..., Case]) -> None:
+    """As on simulated nodes: shells that start programs wait for them and hand nothing on."""
+    assert "SignalChildrenProcesses=yes\n" in slurm.files(*case_of(**REAL))["cgroup.conf"]
+
+
+@pytest.mark.parametrize("unknown", ["cores", "memory_mib"])
+def test_nothing_is_divided_that_nobody_knows(case_of: Callable[..., Case], unknown: str) -> None:
+    """Slurm would take a node for one with one core or 1 MiB, and hold jobs to that."""
+    plan, roster = case_of(**REAL)
+    machine = dataclasses.replace(plan.pools[0].machine, **dict[str, Any]({unknown: None}))
+    groups = tuple(dataclasses.replace(one, machine=machine) if one.role == "worker" else one for one in plan.groups)
+    files = slurm.files(dataclasses.replace(plan, groups=groups), roster)
+    assert re.findall("^(Constrain.*)=yes$", files["cgroup.conf"], re.MULTILINE) == ["ConstrainDevices"]
+    assert "TaskPlugin=task/cgroup\n" in files["slurm.conf"]
+    assert "SelectTypeParameters=CR_Core\n" in files["slurm.conf"]
+    assert not re.search("DefMemPerCPU|DefCpuPerGPU", files["slurm.conf"])
+
+
+def test_a_share_fits_every_node_of_a_queue(case_of: Callable[..., Case]) -> None:
+    """A job may get any of them: eight accelerators and 96 cores, or one and 16."""
+    pools = [*REAL["pools"], {"name": "dev", "machine": "g6-8xlarge", "count": 1}]
+    conf = slurm.files(*case_of(**{**REAL, "pools": pools}))["slurm.conf"]
+    assert re.findall("DefMemPerCPU=.*DefCpuPerGPU=\\S+", conf) == ["DefMemPerCPU=7372 DefCpuPerGPU=12"]
 
 
 def test_a_machine_without_accelerators_has_no_gres(case_of: Callable[..., Case]) -> None:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
 import pytest
-from stampworks import configuration, planning
-from stampworks.clouds.local.room.commands import CONTAINED
-from stampworks.declaration import load_value
 from stampworks.names import fold
-from stampworks.provider.node_image import ensure_node_image
 from stampworks.schedulers import topology
 from stampworks.schedulers.topology import Topology, ranks, slurm
 
 pytestmark = pytest.mark.cluster
 
-LIMIT_S = 120
 CONF = """\
 ClusterName=test
 SlurmctldHost=head(198.51.100.2)
@@ -43,29 +36,18 @@ Ask = Callable[[Topology, str, str, str], str]
 
 
 @pytest.fixture(scope="module")
-def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
+def ask(slurmctld: Callable[[Mapping[str, str], str], str]) -> Ask:
     """What commands say of a slurmctld that was given a topology.conf; its errors are said as well."""
-    declared = {
-        "version": 1,
-        "name": "test",
-        "cloud": "local",
-        "pools": [{"name": "a", "machine": "sim-cpu", "count": 1}],
-    }
-    release = planning.plan(load_value(declared, "test")).release
-    image = ensure_node_image(release, configuration.install_digest(), print)
 
     def say(made: Topology, plugin: str, conf: str, commands: str) -> str:
-        folder = tmp_path_factory.mktemp("slurm")
         nodes = fold([place.node for place in made.places], ",")
-        (folder / "slurm.conf").write_text(CONF.format(plugin=plugin, nodes=nodes))
-        (folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
-        (folder / "topology.conf").write_text(conf)
-        script = ["sh", str(Path(__file__).with_name("slurmctld.sh")), str(folder), *image.layers]
-        argv = [*CONTAINED, "--net", "--uts", *script]
-        commands = f"{commands}\ngrep -E 'fatal:|error: .*(switch|block|topology)' /var/log/slurmctld.log\ntrue"
-        done = subprocess.run(argv, input=commands, capture_output=True, text=True, timeout=LIMIT_S)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        files = {
+            "slurm.conf": CONF.format(plugin=plugin, nodes=nodes),
+            "cgroup.conf": "CgroupPlugin=disabled\n",
+            "topology.conf": conf,
+        }
+        complaints = "grep -E 'fatal:|error: .*(switch|block|topology)' /var/log/slurmctld.log"
+        return slurmctld(files, f"{commands}\n{complaints}\ntrue")
 
     return say
 

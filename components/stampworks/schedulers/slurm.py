@@ -27,9 +27,9 @@ IMAGINED_S = 30
 START_S, END_S, IDLE_S = 1800, 120, 600
 """Elastic nodes: a machine with eight GPUs boots and proves itself for minutes; it ends its programs when it goes; and
 it is kept for a while after its last job, for the next one."""
-MEMORY = "node_reg_mem_percent=90"
+MEMORY_PERCENT = 90
 """Firmware and kernel keep 2 to 5 % of what a machine is sold with. Slurm drains a node that has less than it was told
-of, and only those of a cloud may have 90 % by themselves (its slurm.conf(5), read 2026-11-26)."""
+of, and only those of a cloud may have 90 % by themselves (its slurm.conf(5), read 2026-11-26). Nor has a job more."""
 Setting = tuple[str, object]
 Members = Mapping[str, Sequence[str]]
 """Names of nodes by pool."""
@@ -42,8 +42,7 @@ def files(plan: Plan, roster: Roster) -> dict[str, str]:
         "slurm.conf": slurm_conf(plan, roster, members),
         "topology.conf": topology_conf(plan, roster, members),
         "gres.conf": gres_conf(plan, members),
-        # nothing here needs cgroups, and a node without them could not even start slurmd with another plugin
-        "cgroup.conf": lines(plan, [("CgroupPlugin", "disabled")]),
+        "cgroup.conf": cgroup_conf(plan),
         "plugstack.conf": plugstack_conf(plan),
         "job_submit.lua": job_submit_lua(plan),
     }
@@ -52,6 +51,38 @@ def files(plan: Plan, roster: Roster) -> dict[str, str]:
     else:
         del texts["job_submit.lua"]
     return texts
+
+
+def cgroup_conf(plan: Plan) -> str:
+    """What confines jobs to what they got.
+
+    Only devices that gres.conf lists are kept from others: NVIDIA's common ones and those of RDMA stay everybody's.
+    Nodes have no swap that had to be divided.
+    """
+    if not confined(plan):
+        return lines(plan, [("CgroupPlugin", "disabled")])
+    settings: list[Setting] = [
+        ("CgroupPlugin", "cgroup/v2"),
+        ("ConstrainDevices", "yes"),
+        # as proctrack/linuxproc does: else a program that a shell has started never hears that its job has to go
+        ("SignalChildrenProcesses", "yes"),
+    ]
+    if divided(plan):
+        settings += [("ConstrainCores", "yes"), ("ConstrainRAMSpace", "yes"), ("MaxRAMPercent", MEMORY_PERCENT)]
+    return lines(plan, settings)
+
+
+def confined(plan: Plan) -> bool:
+    """Whether nodes have control groups of their own: simulated ones are namespaces, where slurmd could not start."""
+    return not any(group.machine.simulated for group in plan.running)
+
+
+def divided(plan: Plan) -> bool:
+    """Whether jobs get cores and memory as they get accelerators.
+
+    Of a machine that nobody has published them of Slurm counts one core and 1 MiB, and jobs would have no more.
+    """
+    return confined(plan) and all(pool.machine.cores and pool.machine.memory_mib for pool in plan.pools)
 
 
 def plugstack_conf(plan: Plan) -> str:
@@ -95,6 +126,7 @@ def slurm_conf(plan: Plan, roster: Roster, members: Members) -> str:
 def identity(plan: Plan, roster: Roster) -> list[Setting]:
     head = next(member for member in roster.members if member.group == plan.controller.name)
     comes_and_goes = plan.scheduling_only or elastic(plan)
+    parameters = ["enable_configless", f"node_reg_mem_percent={MEMORY_PERCENT}"]
     return [
         ("ClusterName", plan.name),
         ("SlurmctldHost", f"{head.name}({head.address})"),
@@ -105,7 +137,7 @@ def identity(plan: Plan, roster: Roster) -> list[Setting]:
         ("AuthType", "auth/slurm"),
         ("CredType", "cred/slurm"),
         # nodes fetch these files from the controller; one that is switched off can be switched on again at once
-        ("SlurmctldParameters", f"enable_configless,{MEMORY}" + (",idle_on_node_suspend" if comes_and_goes else "")),
+        ("SlurmctldParameters", ",".join([*parameters, *(["idle_on_node_suspend"] if comes_and_goes else [])])),
         ("StateSaveLocation", plan.scheduler.queue_directory),
         ("SlurmdSpoolDir", "/var/lib/slurm/slurmd"),
         ("SlurmctldPidFile", "/run/slurmctld.pid"),
@@ -119,12 +151,14 @@ def placement(plan: Plan) -> list[Setting]:
     simulated = any(pool.machine.simulated for pool in pools)
     return [
         ("SelectType", "select/cons_tres"),
-        ("SelectTypeParameters", "CR_Core"),
+        ("SelectTypeParameters", "CR_Core_Memory" if divided(plan) else "CR_Core"),
         *([("GresTypes", "gpu")] if any(pool.machine.accelerators for pool in pools) else []),
         ("TopologyPlugin", f"topology/{TOPOLOGY_PLUGINS[plan.scheduler.topology]}"),
         # simulated nodes say they have more cores than their host
         *([("SlurmdParameters", "config_overrides")] if simulated else []),
-        ("ProctrackType", "proctrack/linuxproc"),
+        ("ProctrackType", "proctrack/cgroup" if confined(plan) else "proctrack/linuxproc"),
+        # task/affinity binds to the cores that a job got, which must be known
+        *([("TaskPlugin", "task/cgroup,task/affinity" if divided(plan) else "task/cgroup")] if confined(plan) else []),
         ("SchedulerType", "sched/backfill"),
         # a node whose prolog says no is drained; the job waits for another instead of being held for a person
         ("SchedulerParameters", "nohold_on_prolog_fail,bf_interval=10"),
@@ -251,6 +285,7 @@ def queue_line(plan: Plan, queue: Queue, members: Members) -> str:
         ("Nodes", fold((name for pool in queue.pools for name in members[pool]), ",") or '""'),
         ("Default", "YES" if queue.default else "NO"),
         ("MaxTime", queue.time_limit_minutes or "INFINITE"),
+        *(shares(plan, queue) if divided(plan) else []),
         *([("PriorityTier", tier(plan, queue))] if tiers else []),
         # without a time of its own no queue's node is ever switched off
         *([("SuspendTime", IMAGINED_S)] if imagined else []),
@@ -260,6 +295,22 @@ def queue_line(plan: Plan, queue: Queue, members: Members) -> str:
         ("State", "UP"),
     ]
     return words(settings)
+
+
+def shares(plan: Plan, queue: Queue) -> list[Setting]:
+    """What a job gets that does not say: an accelerator brings its part of the cores, a core its part of the memory.
+
+    Else it had one core of them, and the memory of the whole node, which no other job could share then.
+    """
+    machines = [pool.machine for pool in (*plan.pools, *plan.scheduling_only) if pool.name in queue.pools]
+    cores = [each.cores // each.accelerators for each in machines if each.cores and each.accelerators]
+    memory = [
+        each.memory_mib * MEMORY_PERCENT // 100 // each.cores for each in machines if each.cores and each.memory_mib
+    ]
+    return [
+        *([("DefMemPerCPU", min(memory))] if memory else []),
+        *([("DefCpuPerGPU", min(cores))] if cores else []),
+    ]
 
 
 def tier(plan: Plan, queue: Queue) -> int:
