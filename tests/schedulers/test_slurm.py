@@ -107,6 +107,19 @@ def test_jobs_are_confined_to_what_they_got(case_of: Callable[..., Case]) -> Non
     assert not re.search("TaskPlugin|CR_Core_Memory|DefMemPerCPU|DefCpuPerGPU", local["slurm.conf"])
 
 
+def test_what_computes_is_not_held_up(case_of: Callable[..., Case]) -> None:
+    """Nor is a machine given up that is silent for a while: all jobs that have a part of it would start anew."""
+    real, local = (slurm.files(*case_of(**declared))["slurm.conf"] for declared in (REAL, {}))
+    assert re.findall("^(?:SlurmdTimeout|HealthCheckInterval)=.*", real, re.MULTILINE) == [
+        "SlurmdTimeout=300",
+        "HealthCheckInterval=300",
+    ]
+    assert re.findall("^(?:SlurmdTimeout|HealthCheckInterval)=.*", local, re.MULTILINE) == [
+        "SlurmdTimeout=30",
+        "HealthCheckInterval=20",
+    ]
+
+
 def test_every_program_of_a_job_hears_that_it_has_to_go(case_of: Callable[..., Case]) -> None:
     """As on simulated nodes: shells that start programs wait for them and hand nothing on."""
     assert "SignalChildrenProcesses=yes\n" in slurm.files(*case_of(**REAL))["cgroup.conf"]

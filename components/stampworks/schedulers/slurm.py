@@ -59,7 +59,7 @@ def cgroup_conf(plan: Plan) -> str:
     Only devices that gres.conf lists are kept from others: NVIDIA's common ones and those of RDMA stay everybody's.
     Nodes have no swap that had to be divided.
     """
-    if not confined(plan):
+    if not on_machines(plan):
         return lines(plan, [("CgroupPlugin", "disabled")])
     settings: list[Setting] = [
         ("CgroupPlugin", "cgroup/v2"),
@@ -72,7 +72,7 @@ def cgroup_conf(plan: Plan) -> str:
     return lines(plan, settings)
 
 
-def confined(plan: Plan) -> bool:
+def on_machines(plan: Plan) -> bool:
     """Whether nodes have control groups of their own: simulated ones are namespaces, where slurmd could not start."""
     return not any(group.machine.simulated for group in plan.running)
 
@@ -82,7 +82,7 @@ def divided(plan: Plan) -> bool:
 
     Of a machine that nobody has published them of Slurm counts one core and 1 MiB, and jobs would have no more.
     """
-    return confined(plan) and all(pool.machine.cores and pool.machine.memory_mib for pool in plan.pools)
+    return on_machines(plan) and all(pool.machine.cores and pool.machine.memory_mib for pool in plan.pools)
 
 
 def plugstack_conf(plan: Plan) -> str:
@@ -118,7 +118,7 @@ def slurm_conf(plan: Plan, roster: Roster, members: Members) -> str:
     nodes += [cloud_line(pool, members[pool.name]) for pool in plan.scheduling_only]
     queues = [queue_line(plan, queue, members) for queue in plan.scheduler.queues]
     saving = power_saving(plan, roster) if elastic(plan) else imagined(plan)
-    sections = (identity(plan, roster), placement(plan), care(), saving, priorities(plan), accounting(plan))
+    sections = (identity(plan, roster), placement(plan), care(plan), saving, priorities(plan), accounting(plan))
     body = "\n".join(lines_of(section) for section in sections if section)
     return header(plan) + body + "\n" + "\n".join([*nodes, "", *queues, ""])
 
@@ -156,9 +156,13 @@ def placement(plan: Plan) -> list[Setting]:
         ("TopologyPlugin", f"topology/{TOPOLOGY_PLUGINS[plan.scheduler.topology]}"),
         # simulated nodes say they have more cores than their host
         *([("SlurmdParameters", "config_overrides")] if simulated else []),
-        ("ProctrackType", "proctrack/cgroup" if confined(plan) else "proctrack/linuxproc"),
+        ("ProctrackType", "proctrack/cgroup" if on_machines(plan) else "proctrack/linuxproc"),
         # task/affinity binds to the cores that a job got, which must be known
-        *([("TaskPlugin", "task/cgroup,task/affinity" if divided(plan) else "task/cgroup")] if confined(plan) else []),
+        *(
+            [("TaskPlugin", "task/cgroup,task/affinity" if divided(plan) else "task/cgroup")]
+            if on_machines(plan)
+            else []
+        ),
         ("SchedulerType", "sched/backfill"),
         # a node whose prolog says no is drained; the job waits for another instead of being held for a person
         ("SchedulerParameters", "nohold_on_prolog_fail,bf_interval=10"),
@@ -166,13 +170,16 @@ def placement(plan: Plan) -> list[Setting]:
     ]
 
 
-def care() -> list[Setting]:
+def care(plan: Plan) -> list[Setting]:
+    # A machine that is silent for half a minute may only be busy, and who asks eight GPUs how they are holds up what
+    # computes there; simulated nodes have nothing to do, and are there to be broken.
+    silent_s, look_s = (300, 300) if on_machines(plan) else (30, 20)
     return [
         # 2 would also return a node that a person has set down
         ("ReturnToService", 1),
-        ("SlurmdTimeout", 30),
+        ("SlurmdTimeout", silent_s),
         ("HealthCheckProgram", HEALTH),
-        ("HealthCheckInterval", 20),
+        ("HealthCheckInterval", look_s),
         ("HealthCheckNodeState", "ANY,CYCLE"),
         ("Prolog", f"{HELPERS}/prolog"),
         ("Epilog", f"{HELPERS}/epilog"),
