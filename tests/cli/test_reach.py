@@ -82,10 +82,10 @@ def test_run_takes_every_node_of_the_default_queue(cluster: StandIn, capfd: pyte
 
 
 def test_run_on_a_pool_as_a_user(cluster: StandIn) -> None:
-    """The other nodes of the queue are kept out by name."""
+    """The other nodes of the queue are kept out by name, and all of these have accelerators, which it sees."""
     assert main(["run", "--pool", "gpu", "--nodes", "1", "--user", "alice", "--", "true"]) == 0
     assert srun(cluster)[0] == "--nodes=1"
-    assert srun(cluster)[-1] == "--exclude=cpu-001"
+    assert srun(cluster)[-2:] == ["--exclude=cpu-001", "--gres=gpu:8"]
     assert (cluster.folder / "user").read_text() == "as alice\n"
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from stampworks.schedulers.kubernetes import MADE_AGAIN
 
 from tests.cluster.kubernetes import KubernetesStack, gang
 from tests.cluster.pods import NODES, RUNS, TINY, asked, of_run, running, soon, through, told, until
@@ -107,6 +108,17 @@ def test_a_team_makes_a_trainjob_of_its_own(stack: KubernetesStack) -> None:
     assert 'User "bob" cannot create resource "trainjobs"' in refused.stderr
     stack.kubectl("create", "--as=alice", "--filename=-", text=printed.stdout)
     through(stack, "own")
+    soon(stack, "own", lambda: conditions(stack, "trainjob", "own").get("Complete") == "True")
+    gone = stack.stampworks("kubectl", "--", "delete", "jobset", "own", "--namespace=research", "--as=alice")
+    assert gone.returncode
+    assert MADE_AGAIN in gone.stderr
+    runtime = json.loads(stack.kubectl("get", "trainingruntime", "own", "--namespace=research", "--output=json"))
+    runtime["metadata"] = {"name": "forgetful", "namespace": "research"}
+    runtime["spec"]["template"]["spec"]["ttlSecondsAfterFinished"] = 1
+    refused = stack.stampworks("kubectl", "--", "create", "--as=alice", "--filename=-", text=json.dumps(runtime))
+    assert MADE_AGAIN in refused.stderr
+    stack.kubectl("delete", "trainjob", "own", "--namespace=research", "--as=alice")
+    soon(stack, "own", lambda: "own" not in {each["metadata"]["name"] for each in stack.listed("jobsets", "-A")})
 
 
 def test_an_mpijob_trains_through(stack: KubernetesStack) -> None:

@@ -60,16 +60,16 @@ def test_slurm_takes_what_confines_jobs(
 @pytest.mark.parametrize(
     ("asked", "got"),
     [
-        ("--gres=gpu:2", "cpu=24,mem=471840M,node=1,billing=24"),
-        ("", "cpu=1,mem=19660M,node=1,billing=1"),
-        ("--exclusive --ntasks-per-node=1 --gres=gpu:8", "cpu=96,mem=1887360M,node=1,billing=96"),
+        ("--gres=gpu:2", "cpu=48,mem=471840M,node=1,billing=48"),
+        ("", "cpu=2,mem=19660M,node=1,billing=2"),
+        ("--exclusive --ntasks-per-node=1 --gres=gpu:8", "cpu=192,mem=1887360M,node=1,billing=192"),
     ],
     ids=["two-accelerators", "none", "a-whole-node"],
 )
 def test_a_job_gets_its_part_of_a_node(
     slurmctld: Callable[[Mapping[str, str], str], str], files: Mapping[str, str], asked: str, got: str
 ) -> None:
-    """An accelerator brings cores and they bring memory, so that others have room beside it."""
+    """An accelerator brings cores and they bring memory, so that others have room beside it; a core is never divided."""
     submit = f"cd /tmp; sbatch --nodes=1 {asked} --output=/dev/null --wrap=true"
     wait = "for _ in $(seq 50); do scontrol show job 1 | grep -q AllocTRES=cpu && break; sleep 0.2; done"
     said = slurmctld(files, f"{submit}\n{wait}\nscontrol show job 1")

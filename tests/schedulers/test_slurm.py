@@ -139,10 +139,10 @@ def test_nothing_is_divided_that_nobody_knows(case_of: Callable[..., Case], unkn
 
 
 def test_a_share_fits_every_node_of_a_queue(case_of: Callable[..., Case]) -> None:
-    """A job may get any of them: eight accelerators and 96 cores, or one and 16."""
+    """A job may get any of them: eight accelerators and 96 cores of two threads, or one and 16."""
     pools = [*REAL["pools"], {"name": "dev", "machine": "g6-8xlarge", "count": 1}]
     conf = slurm.files(*case_of(**{**REAL, "pools": pools}))["slurm.conf"]
-    assert re.findall("DefMemPerCPU=.*DefCpuPerGPU=\\S+", conf) == ["DefMemPerCPU=7372 DefCpuPerGPU=12"]
+    assert re.findall("DefMemPerCPU=.*DefCpuPerGPU=\\S+", conf) == ["DefMemPerCPU=3686 DefCpuPerGPU=24"]
 
 
 def test_a_machine_without_accelerators_has_no_gres(case_of: Callable[..., Case]) -> None:

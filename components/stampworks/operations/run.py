@@ -41,6 +41,9 @@ def prepare(plan: Plan, roster: Roster, argv: Sequence[str], nodes: int = 0, poo
     srun = ["srun", f"--nodes={nodes or len(there)}", "--ntasks-per-node=1", f"--partition={queue.name}"]
     srun += [f"--job-name={name}", "--chdir=/tmp"]  # the one directory that every node has
     srun += [f"--exclude={','.join(others)}"] if others else []
+    # who asks for none sees none, where Slurm holds jobs to what they got
+    fewest = min(group.machine.accelerators for group in plan.pools if group.name in wanted)
+    srun += [f"--gres=gpu:{fewest}"] if fewest else []
     # a login shell of the user: its environment, its groups, its home, and nothing of root's
     as_user = ["runuser", "-l", user, "-c", shlex.join([*srun, "--", *argv])]
     return Run(name, tuple(remote.ssh_command(roster, remote.head(roster).name, as_user)))

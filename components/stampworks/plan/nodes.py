@@ -25,12 +25,12 @@ class Machine:
     """None here and below: nobody has published it."""
     cores: int | None
     threads: int | None
-    """That a core runs; Kubernetes counts each."""
+    """That a core runs."""
     memory_mib: int | None
 
     @property
     def cpus(self) -> int | None:
-        """What Kubernetes counts: threads, and cores where nobody knows how many each runs."""
+        """What schedulers count: threads, and cores where nobody knows how many each runs."""
         return None if self.cores is None else self.cores * (self.threads or 1)
 
 

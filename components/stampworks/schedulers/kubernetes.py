@@ -310,8 +310,9 @@ def _claim(plan: Plan, team: Account, name: str, where: str, leads: Manifest) ->
     )
 
 
+_TRAINER = "trainer"
 _KINDS_OF_JOBS: Mapping[str, tuple[str, Sequence[str]]] = {
-    "trainer": ("trainer.kubeflow.org", ("trainingruntimes", "trainjobs")),  # a job has its pods from a runtime
+    _TRAINER: ("trainer.kubeflow.org", ("trainingruntimes", "trainjobs")),  # a job has its pods from a runtime
     "mpi-operator": ("kubeflow.org", ("mpijobs",)),
 }
 
@@ -355,7 +356,8 @@ def _access(plan: Plan, team: Account) -> Iterator[Manifest]:
     yield _object("v1", "ResourceQuota", "team", team.name, spec={"hard": doors})
 
 
-_MADE: tuple[tuple[str, str, str, Sequence[str], str], ...] = (
+_Made = tuple[str, str, str, Sequence[str], str]
+_MADE: tuple[_Made, ...] = (
     ("", "v1", "pods", ["CREATE"], "[object.spec]"),  # whoever starts one says later where it is
     ("batch", "v1", "jobs", ["CREATE", "UPDATE"], "[object.spec.template.spec]"),
     (
@@ -364,9 +366,12 @@ _MADE: tuple[tuple[str, str, str, Sequence[str], str], ...] = (
     ),
     ("", "v1", "services", ["CREATE", "UPDATE"], "[]"),
 )
-_MADE_OF: Mapping[str, tuple[str, str, str, Sequence[str], str]] = {
-    "trainer": ("trainer.kubeflow.org", "v1alpha1", "trainjobs", ["CREATE", "UPDATE"], "[]"),
-    "mpi-operator": ("kubeflow.org", "v2beta1", "mpijobs", ["CREATE", "UPDATE"], "[]"),
+_MADE_OF: Mapping[str, tuple[_Made, ...]] = {
+    _TRAINER: (
+        ("trainer.kubeflow.org", "v1alpha1", "trainjobs", ["CREATE", "UPDATE"], "[]"),
+        ("trainer.kubeflow.org", "v1alpha1", "trainingruntimes", ["CREATE", "UPDATE"], "[]"),
+    ),
+    "mpi-operator": (("kubeflow.org", "v2beta1", "mpijobs", ["CREATE", "UPDATE"], "[]"),),
 }
 """What a team may make, always and where an add-on is there, and where in it the specs of its pods are; none where
 others make what has them."""
@@ -380,6 +385,7 @@ CLASSED = (
     f"label {PRIORITY_LABEL}"
 )
 _OWNED = "nothing that somebody of a team makes has an owner: it would start past its queue, as a part of what has"
+MADE_AGAIN = "the JobSet of a TrainJob goes with it: alone it would be made again, past its queue"
 _LED_TO = "no service of a team has externalIPs: what nodes send there would go to its pods"
 """Why the server refuses such pods, jobs and services."""
 _ANY_TAINT, _CORDONED, _OF_OURS = "", "node.kubernetes.io/unschedulable", "stampworks/"
@@ -397,6 +403,14 @@ _ADMITTED = (
     (f"variables.pods.all(pod, {_UNCLASSED})", CLASSED),
     (f"object.metadata.?ownerReferences.orValue([]) == {_BEFORE} || {_CONTROLLER}", _OWNED),
     ("request.resource.resource != 'services' || object.spec.?externalIPs.orValue([]) == []", _LED_TO),
+    (
+        "request.resource.resource != 'trainingruntimes' || !has(object.spec.template.spec.ttlSecondsAfterFinished)",
+        MADE_AGAIN,
+    ),
+)
+_STAYS = (
+    f"{_CONTROLLER} || !oldObject.metadata.?ownerReferences.orValue([]).exists(each, each.kind == 'TrainJob')",
+    MADE_AGAIN,
 )
 
 
@@ -408,15 +422,30 @@ def kept_away(key: str) -> bool:
 def _admission(plan: Plan) -> Iterator[Manifest]:
     """What keeps pods from nodes is nothing to a pod that names its node, or tolerates it; and what keeps jobs in their
     queues nothing to one that belongs to another."""
-    made = (*_MADE, *(_MADE_OF[each.name] for each in plan.scheduler.addons if each.name in _MADE_OF))
-    api, name = "admissionregistration.k8s.io/v1", f"{plan.name}-teams"
+    added = [each.name for each in plan.scheduler.addons]
+    made = [*_MADE, *(each for name in added for each in _MADE_OF.get(name, ()))]
+    *first, (*_, last) = made
+    found = "".join(f"request.resource.resource == '{each}' ? {pods} : " for _, _, each, _, pods in first)
+    rules = [(group, version, resource, verbs) for group, version, resource, verbs, _ in made]
+    yield from _policy(plan, "teams", rules, _ADMITTED, variables=[{"name": "pods", "expression": found + last}])
+    if _TRAINER in added:  # which makes what it lacks, also of a job that is through
+        yield from _policy(plan, "ended", [("jobset.x-k8s.io", "v1alpha2", "jobsets", ["DELETE"])], [_STAYS])
+
+
+def _policy(
+    plan: Plan,
+    name: str,
+    rules: Iterable[tuple[str, str, str, Sequence[str]]],
+    validations: Iterable[tuple[str, str]],
+    **more: Any,
+) -> Iterator[Manifest]:
+    """What the server refuses in the namespaces of teams."""
+    api, name = "admissionregistration.k8s.io/v1", f"{plan.name}-{name}"
     of_teams = {
         "key": "kubernetes.io/metadata.name",
         "operator": "In",
         "values": sorted(team.name for team in teams(plan)),
     }
-    *first, (*_, last) = made
-    found = "".join(f"request.resource.resource == '{each}' ? {pods} : " for _, _, each, _, pods in first)
     spec = {
         "failurePolicy": "Fail",
         # In full, with what the server would add: who applies it a second time is else told of a conflict.
@@ -432,11 +461,11 @@ def _admission(plan: Plan) -> Iterator[Manifest]:
                     "resources": [resource],
                     "scope": "*",
                 }
-                for group, version, resource, verbs, _ in made
+                for group, version, resource, verbs in rules
             ],
         },
-        "variables": [{"name": "pods", "expression": found + last}],
-        "validations": [{"expression": each, "message": why} for each, why in _ADMITTED],
+        **more,
+        "validations": [{"expression": each, "message": why} for each, why in validations],
     }
     yield _object(api, "ValidatingAdmissionPolicy", name, spec=spec)
     denies = {"policyName": name, "validationActions": ["Deny"]}

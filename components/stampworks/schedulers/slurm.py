@@ -265,11 +265,11 @@ def cloud_line(pool: Group, names: Sequence[str]) -> str:
 def hardware(machine: Machine) -> list[Setting]:
     # what nobody has published the node says itself when it registers
     cores: list[Setting] = [
-        ("CPUs", machine.cores),
+        ("CPUs", machine.cpus),
         ("Boards", 1),
         ("SocketsPerBoard", 1),
         ("CoresPerSocket", machine.cores),
-        ("ThreadsPerCore", 1),
+        ("ThreadsPerCore", machine.threads or 1),
     ]
     return [
         *(cores if machine.cores else []),
@@ -307,16 +307,17 @@ def queue_line(plan: Plan, queue: Queue, members: Members) -> str:
 def shares(plan: Plan, queue: Queue) -> list[Setting]:
     """What a job gets that does not say: an accelerator brings its part of the cores, a core its part of the memory.
 
-    Else it had one core of them, and the memory of the whole node, which no other job could share then.
+    Else it had one core of them, and the memory of the whole node, which no other job could share then. To Slurm a CPU
+    is what runs one thread.
     """
     machines = [pool.machine for pool in (*plan.pools, *plan.scheduling_only) if pool.name in queue.pools]
-    cores = [each.cores // each.accelerators for each in machines if each.cores and each.accelerators]
+    cpus = [each.cpus // each.accelerators for each in machines if each.cpus and each.accelerators]
     memory = [
-        each.memory_mib * MEMORY_PERCENT // 100 // each.cores for each in machines if each.cores and each.memory_mib
+        each.memory_mib * MEMORY_PERCENT // 100 // each.cpus for each in machines if each.cpus and each.memory_mib
     ]
     return [
         *([("DefMemPerCPU", min(memory))] if memory else []),
-        *([("DefCpuPerGPU", min(cores))] if cores else []),
+        *([("DefCpuPerGPU", min(cpus))] if cpus else []),
     ]
 
 
