@@ -55,7 +55,7 @@ class Pods(Server):
 def server(monkeypatch: pytest.MonkeyPatch) -> Pods:
     made = Pods()
     monkeypatch.setattr(Server, "of", lambda _: made)
-    monkeypatch.setattr(kubernetes_door.time, "time", lambda: made.now)
+    monkeypatch.setattr("time.time", lambda: made.now)
     return made
 
 
