@@ -16,7 +16,7 @@ from stampworks.clouds.local.room.errors import AGAIN
 from stampworks.clouds.local.room.programs import program
 from stampworks.clouds.local.room.room import Room
 
-_TIMEOUT_S, _LOOK_S, _READY_S, _POLL_S = 300.0, 30.0, 60.0, 0.1
+_TIMEOUT_S, _LOOK_S, _READY_S, _POLL_S = 300.0, 30.0, 150.0, 0.1
 _APPLY = ("apply", "--server-side", "--force-conflicts", "--field-manager=stampworks")
 Manifest = Mapping[str, Any]
 
