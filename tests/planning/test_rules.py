@@ -96,21 +96,3 @@ def test_the_advised_rate_is_the_highest_that_passes(
         assert verdict(int(advised[1])).verdict == "pass"
         assert verdict(int(advised[1]) + 1).verdict == "fail"
     assert (finding.verdict == "pass") == (rate * 2 * (2 * counts[0] + counts[1]) <= measured)
-
-
-@pytest.mark.parametrize("scheduler", ["slurm", "kubernetes"])
-def test_a_pool_that_no_queue_has(plan_of: Any, scheduler: str) -> None:
-    """Its nodes are paid for, and no proof measures them either."""
-    pools = [GPU, {"name": "more", "machine": "sim-h100", "count": 2}]
-    queue = {"name": "main", "pools": ["gpu"], "default": True}
-
-    def said(**more: Any) -> list[tuple[str, str, str, str]]:
-        plan = plan_of(pools=pools, **{"scheduler": {"kind": scheduler, "queues": [queue]}, **more})
-        found = [each for each in rules(plan, None) if each.id == "scheduler.queues"]
-        return [(each.outcome, each.subject, each.place, each.text) for each in found]
-
-    text = "no queue has pool more: no job gets to its nodes"
-    proven = f"{text}, and no proof, without which no `up` passes"
-    assert said() == [("fail", "more", "scheduler.queues", proven)]
-    assert said(proof={"level": "none"}) == [("warn", "more", "scheduler.queues", text)]
-    assert said(scheduler={"kind": scheduler}) == []

@@ -168,20 +168,6 @@ def _by_name(plan: Plan) -> list[Group]:
     return sorted(plan.pools, key=lambda pool: pool.name)
 
 
-def queued(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
-    """Whether jobs and proofs get to every node that is paid for; where they do, the rule says nothing."""
-    for _, pool in _running(plan):
-        if any(pool.name in queue.pools for queue in plan.scheduler.queues):
-            continue
-        proven = plan.proof.level != "none"
-        text = f"no queue has pool {pool.name}: no job gets to its nodes"
-        text += ", and no proof, without which no `up` passes" if proven else ""
-        hint = "name it in the pools of a queue, or take it out"
-        yield Finding(
-            "scheduler.queues", "fail", text, hint, "scheduler.queues", "error" if proven else "warning", pool.name
-        )
-
-
 def region(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     """A region that a cloud does not have is refused before there is a plan; here is what nobody can tell."""
     if plan.region and plan.cloud not in catalog.regions() and plan.fabric.leaf_nodes is None:
@@ -656,7 +642,6 @@ RULES: tuple[Rule, ...] = (
     storage_addresses,
     pods,
     queues,
-    queued,
     managed,
     addons,
     region,
