@@ -136,7 +136,7 @@ def test_roles_of_the_user_come_along(case_of: Callable[..., Case], tmp_path: Pa
 @pytest.mark.parametrize(("health", "played"), [("true", ["before", "after"]), ("false", ["before"])])
 def test_a_node_that_is_not_well_takes_no_jobs(health: str, played: list[str], case: Case, tmp_path: Path) -> None:
     """What starts slurmd is not played, and whoever has started the program is told."""
-    told = {"members": [], "rails": [], "before": ["before"], "after": ["after"]}
+    told = {"members": [], "nics": 0, "rails": [], "before": ["before"], "after": ["after"]}
     (tmp_path / "pools").mkdir()
     (tmp_path / "pools/gpu.json").write_text(json.dumps(told))
     (tmp_path / "key.pub").write_text(KEY)

@@ -97,6 +97,7 @@ def _of_pool(
     rails = host(plan, pool, with_it, on_all)["node_rails"]
     return {name: value for name, value in variables.items() if name not in _OWN}, {
         "members": known,
+        "nics": len(ports),
         "rails": [rail | {"port": [port.card, port.device]} for rail, port in zip(rails, ports, strict=False)],
         "before": [role for role in roles if role not in _AFTER],
         "after": [role for role in roles if role in _AFTER],
