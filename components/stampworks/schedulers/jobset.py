@@ -132,8 +132,8 @@ def _pod(pods: Pods, container: str) -> dict[str, Any]:
         mounts.append({"name": "told", "mountPath": pods.told, "readOnly": True})
         volumes.append({"name": "told", "configMap": {"name": pods.name}})
     # What asks for nothing is counted by no quota, and Kueue lets it start nowhere.
-    limits: dict[str, Any] = {ACCELERATOR: pods.accelerators} if pods.accelerators else {}
-    limits = (limits if limits or pods.room else {"cpu": "1"}) | dict(pods.devices)
+    counted = {ACCELERATOR: pods.accelerators} if pods.accelerators else {} if pods.room else {"cpu": "1"}
+    limits = {**counted, **pods.devices}
     program = {
         "name": container,
         "image": pods.image,

@@ -156,17 +156,21 @@ def placement(plan: Plan) -> list[Setting]:
         ("TopologyPlugin", f"topology/{TOPOLOGY_PLUGINS[plan.scheduler.topology]}"),
         # simulated nodes say they have more cores than their host
         *([("SlurmdParameters", "config_overrides")] if simulated else []),
-        ("ProctrackType", "proctrack/cgroup" if on_machines(plan) else "proctrack/linuxproc"),
-        # task/affinity binds to the cores that a job got, which must be known
-        *(
-            [("TaskPlugin", "task/cgroup,task/affinity" if divided(plan) else "task/cgroup")]
-            if on_machines(plan)
-            else []
-        ),
+        *confinement(plan),
         ("SchedulerType", "sched/backfill"),
         # a node whose prolog says no is drained; the job waits for another instead of being held for a person
         ("SchedulerParameters", "nohold_on_prolog_fail,bf_interval=10"),
         ("JobRequeue", 1),
+    ]
+
+
+def confinement(plan: Plan) -> list[Setting]:
+    if not on_machines(plan):
+        return [("ProctrackType", "proctrack/linuxproc")]
+    # task/affinity binds to the cores that a job got, which must be known
+    return [
+        ("ProctrackType", "proctrack/cgroup"),
+        ("TaskPlugin", "task/cgroup,task/affinity" if divided(plan) else "task/cgroup"),
     ]
 
 

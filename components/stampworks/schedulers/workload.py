@@ -79,14 +79,16 @@ class _Pods:
 
     @property
     def containers(self) -> list[tuple[Path, Mapping[str, Any]]]:
-        found = _list(self.spec.get("containers"))
-        return [((*self.path, "containers", index), each) for index, each in enumerate(found) if _is_map(each)]
+        return self._listed("containers")
 
     @property
     def beforehand(self) -> list[tuple[Path, Mapping[str, Any]]]:
         """Those that have ended before the others begin."""
-        found = _list(self.spec.get("initContainers"))
-        return [((*self.path, "initContainers", index), each) for index, each in enumerate(found) if _is_map(each)]
+        return self._listed("initContainers")
+
+    def _listed(self, field: str) -> list[tuple[Path, Mapping[str, Any]]]:
+        found = _list(self.spec.get(field))
+        return [((*self.path, field, index), each) for index, each in enumerate(found) if _is_map(each)]
 
 
 def lint(plan: Plan, manifest: Any) -> list[Remark]:
