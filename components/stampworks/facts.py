@@ -11,7 +11,7 @@ from typing import Any
 from stampworks import paths
 from stampworks.declaration import beside, read_beside
 from stampworks.planning import Facts
-from stampworks.planning.account import Account, account_of
+from stampworks.planning.account import VERSION, Account, account_of
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _AGAIN = "`stampworks facts -s STACK` reads the account again"
@@ -33,8 +33,9 @@ def account_file(declared: Path) -> Path:
 
 def write_account(declared: Path, read: dict[str, Any]) -> Account:
     """Keeps what was read, whole or not at all; gives it as it will be read back."""
-    account = account_of(read)
-    paths.write_whole(account_file(declared), json.dumps(read, indent=2) + "\n")
+    kept = {"version": VERSION, **read}
+    account = account_of(kept)
+    paths.write_whole(account_file(declared), json.dumps(kept, indent=2) + "\n")
     return account
 
 

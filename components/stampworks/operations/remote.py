@@ -14,7 +14,7 @@ from time import monotonic
 from typing import IO
 
 from stampworks.operations.errors import InputError, OperationError, UnknownError, nearest
-from stampworks.plan import Member, Roster
+from stampworks.plan import CONTROLLER, Member, Roster
 
 TIMEOUT_S = 20.0
 BYTES_MAX = 64 << 20
@@ -56,10 +56,10 @@ def member(roster: Roster, node: str) -> Member:
 def head(roster: Roster) -> Member:
     """The controller, where the scheduler's own programs run."""
     for candidate in roster.members:
-        if candidate.group == "head":
+        if candidate.group == CONTROLLER:
             return candidate
     raise UnknownError(
-        f"cluster {roster.cluster} has no controller: no node of the group 'head' is running",
+        f"cluster {roster.cluster} has no controller: no node of the group {CONTROLLER!r} is running",
         "`pulumi up --refresh` finds out what became of it, and starts one",
     )
 
@@ -67,7 +67,7 @@ def head(roster: Roster) -> Member:
 def door(roster: Roster) -> Member:
     """Where what all nodes share is looked at: the head, or any node where the scheduler has none."""
     if roster.members:
-        return next((each for each in roster.members if each.group == "head"), roster.members[0])
+        return next((each for each in roster.members if each.group == CONTROLLER), roster.members[0])
     raise UnknownError(f"no node of cluster {roster.cluster} is running", "`pulumi up` starts what is missing")
 
 

@@ -22,6 +22,8 @@ from stampworks.plan.network import (
     Trunk,
 )
 from stampworks.plan.nodes import (
+    CONTROLLER,
+    LOGIN,
     Group,
     Interface,
     Launch,
@@ -82,6 +84,7 @@ __all__ = [
     "BUCKETS_NAMESPACE",
     "BUDGET_MINUTES",
     "CLIENTS",
+    "CONTROLLER",
     "CORE",
     "COUNTED",
     "ENDS_SOON_DAYS",
@@ -89,6 +92,7 @@ __all__ = [
     "FIRST",
     "IDENTITY",
     "KEPT",
+    "LOGIN",
     "NUMBERED",
     "OVER_EFA",
     "OVER_TCP",

@@ -8,6 +8,8 @@ from typing import Literal
 
 from stampworks.plan.marks import COUNTED, IDENTITY, RELEASE
 
+CONTROLLER, LOGIN = "head", "login"
+"""The groups of the controller and of the nodes that users log in to; all others are pools."""
 Role = Literal["controller", "worker", "scheduling only", "login"]
 Purchase = Literal["owned", "on-demand", "spot", "reserved", "block"]
 

@@ -6,8 +6,7 @@ import json
 import posixpath
 
 from stampworks.declaration import Declaration, check_name, role_name
-from stampworks.plan import Extras, OwnCheck, OwnRole
-from stampworks.planning.layout import CONTROLLER, LOGIN
+from stampworks.plan import CONTROLLER, LOGIN, Extras, OwnCheck, OwnRole
 
 
 def build(declaration: Declaration) -> Extras:

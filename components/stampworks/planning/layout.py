@@ -14,7 +14,21 @@ from stampworks.declaration import Network as Declared
 from stampworks.declaration import Storage as DeclaredStorage
 from stampworks.declaration.wording import alternatives, did_you_mean, only, shown
 from stampworks.names import fold
-from stampworks.plan import KEPT, STATE_DIRECTORY, Group, Leaf, Machine, Network, Node, Offer, Plan, Subnet, Volume
+from stampworks.plan import (
+    CONTROLLER,
+    KEPT,
+    LOGIN,
+    STATE_DIRECTORY,
+    Group,
+    Leaf,
+    Machine,
+    Network,
+    Node,
+    Offer,
+    Plan,
+    Subnet,
+    Volume,
+)
 from stampworks.planning import addresses
 from stampworks.planning.addresses import AddressMap
 from stampworks.planning.clouds.choices import Choices, Subnets
@@ -22,7 +36,6 @@ from stampworks.planning.fat_tree import FabricError, NoFatTreeError, design
 from stampworks.planning.notes import Notes
 from stampworks.planning.storage import subnet_addresses
 
-CONTROLLER, LOGIN = "head", "login"
 STATE = Volume("state", STATE_DIRECTORY)
 """What the scheduler knows and nothing else does."""
 SIMULATED_LEAF_NODES = 2

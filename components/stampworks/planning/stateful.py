@@ -9,9 +9,7 @@ from stampworks import catalog
 from stampworks.declaration.values import DIRECTORY
 from stampworks.differences import Step
 from stampworks.plan import KEPT, Plan, Storage, declared_pools
-
-IN_NO_NETWORK = ("s3", "blob", "gcs", "local")
-"""Protocols of what has no address in the cluster's range: object stores, and disks of the nodes."""
+from stampworks.planning.storage import WITHOUT_SUBNET
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ def _in_one_zone(one: Storage) -> bool:
 
 
 def _in_the_network(one: Storage) -> bool:
-    return one.kind != DIRECTORY and catalog.file_systems()[one.kind].protocol not in IN_NO_NETWORK
+    return one.kind != DIRECTORY and catalog.file_systems()[one.kind].protocol not in WITHOUT_SUBNET
 
 
 def _storage(one: Storage) -> Stateful:

@@ -25,7 +25,7 @@ EXPIRES = ("s3",)
 EXPIRY = ("expire_days", "expire_folder")
 """The fields that say which ones."""
 WITHOUT_SUBNET = ("s3", "blob", "gcs", "local")
-"""Protocols of what has its addresses elsewhere, or none."""
+"""Protocols of what has no address in the cluster's range: object stores, and disks of the nodes."""
 
 
 def build(declaration: Declaration, choices: Choices, notes: Notes) -> tuple[Storage, ...]:

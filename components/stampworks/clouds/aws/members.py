@@ -18,7 +18,7 @@ from stampworks import paths
 from stampworks.clouds.aws import tags
 from stampworks.clouds.aws.errors import AwsError
 from stampworks.clouds.aws.session import Api, UnansweredError, shortened
-from stampworks.plan import Ending, Member, Refusal, Roster
+from stampworks.plan import CONTROLLER, Ending, Member, Refusal, Roster
 
 T = TypeVar("T")
 
@@ -35,8 +35,6 @@ _LATE = re.compile(r"Invalid(?:InstanceID|Volume|NetworkInterfaceID)\.NotFound|I
 it is not known any more."""
 _ASKED_AT_ONCE = 50
 """What AWS allows."""
-HEAD = "head"
-"""The group of the one machine that is in no group of AWS's."""
 _GROUPS = "autoscaling:DescribeAutoScalingGroups"
 _GOING = "Terminat"
 """How a group's words begin for a machine that is to go, or is gone: who says it again is refused."""
@@ -177,7 +175,7 @@ def refusals(cluster: str, region: str, groups: Sequence[str]) -> tuple[Refusal,
     return (
         *(_refused(group, _minute(_begun(last)), last["StatusMessage"]) for group, last in lasts if last),
         *(found for group, each in known for found in _suspended(group, each, region)),
-        *(_without_head(machines(api, cluster), region) if HEAD in groups else ()),
+        *(_without_head(machines(api, cluster), region) if CONTROLLER in groups else ()),
     )
 
 
@@ -194,14 +192,14 @@ def _suspended(group: str, known: Mapping[str, Any], region: str) -> Iterator[Re
 
 def _without_head(found: Sequence[Machine], region: str) -> Iterator[Refusal]:
     """It is the engine's, which takes it for what it was when it last looked, and no group starts another one."""
-    own = [each for each in found if each.group == HEAD]
+    own = [each for each in found if each.group == CONTROLLER]
     if any(each.state in _THERE for each in own):
         return
     hint = "pulumi up --refresh finds that out and makes another one; what the head keeps is on its volume"
     if stopped := [each.id for each in own if each.state.startswith("stop")]:
         hint = f"aws ec2 start-instances --region {region} --instance-ids {' '.join(stopped)}; {_AGAIN}"
     why = ", ".join(f"{each.id} is {each.state}" for each in own) or "AWS shows no machine of it"
-    yield Refusal(HEAD, "", why, lasting=False, hint=hint)
+    yield Refusal(CONTROLLER, "", why, lasting=False, hint=hint)
 
 
 def _of_cluster(cluster: str) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from stampworks.clouds.aws.session import Api, UnansweredError
 from stampworks.clouds.aws.tags import CLUSTER, GROUP, PLACES
 from stampworks.plan import Plan
 
-VERSION = 3
 WHO = "sts:GetCallerIdentity"
 PARAMETER = "ssm:GetParameter"
 PUBLISHED = "arn:*:ssm:*:*:parameter/aws/service/*"
@@ -85,7 +84,7 @@ def read_account(plan: Plan, say: Callable[[str], None] = lambda _: None) -> dic
             except (KeyError, TypeError, ValueError, IndexError) as error:
                 why = f"{', '.join(fact.actions)}: the answer is not understood: {type(error).__name__} {error}"
         readings.append({"fact": fact.name, "at": at, "why": why})
-    told = {"version": VERSION, "cloud": "aws", "account": asked.account, "region": plan.region, "cluster": plan.name}
+    told = {"cloud": "aws", "account": asked.account, "region": plan.region, "cluster": plan.name}
     return {**told, "readings": readings, **{fact.name: asked.found.get(fact.name) for fact in FACTS}}
 
 
