@@ -263,7 +263,7 @@ def test_the_lock_of_a_stack_comes_with_it(repository: Repository, capsys: Capsy
     repository.write("stacks/one.lock.json", "[]")
     repository.commit()
     said = wrong(capsys, "--base", "HEAD~1", "--head", "HEAD")
-    told = "is no lock: it has images, region, version, may have made_with, and nothing else"
+    told = "is no lock: it has images, region, version, may have made_with and parts, and nothing else"
     assert f"HEAD:stacks/one.lock.json: {told}" in said
 
 

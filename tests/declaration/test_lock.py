@@ -13,7 +13,7 @@ from stampworks import planning
 from stampworks.catalog import newest_release
 from stampworks.cluster import clouds
 from stampworks.declaration import DeclarationError, Lock, LockedImage, load_file, lock_text
-from stampworks.planning.launching import OF_IMAGES
+from stampworks.planning.launching import OF_LOCK
 
 DECLARED = """\
 version: 1
@@ -54,7 +54,7 @@ def test_nodes_boot_what_was_looked_up(tmp_path: Path) -> None:
 def refused(file: Path) -> list[tuple[str, str]]:
     """What keeps nodes from booting, as `stampworks plan` shows it, which is what an `up` refuses."""
     plan = planning.plan(load_file(file))
-    found = [each for each in planning.rules(plan, None) if each.id in OF_IMAGES and each.outcome == "fail"]
+    found = [each for each in planning.rules(plan, None) if each.id in OF_LOCK and each.outcome == "fail"]
     told = [(place, what) for place, what, _ in clouds.refusals(plan, found)]
     assert told == [(each.place, f"{each.text} ({each.id})") for each in found]
     return told
@@ -120,11 +120,20 @@ def test_the_lock_of_another_region(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("", "is no lock: Expecting value"),
-        ("[]", "is no lock: it has images, region, version, may have made_with, and nothing else"),
-        (json.dumps({**LOCK, "made_by": "me"}), "is no lock: it has images, region, version, may have made_with, and"),
+        ("[]", "is no lock: it has images, region, version, may have made_with and parts, and nothing else"),
+        (
+            json.dumps({**LOCK, "made_by": "me"}),
+            "is no lock: it has images, region, version, may have made_with and parts",
+        ),
         (json.dumps({**LOCK, "version": 2}), "is no lock: its version is not 1"),
         (json.dumps({**LOCK, "region": 1}), "is no lock: region and made_with are texts, images is a table"),
         (json.dumps({**LOCK, "made_with": 1}), "is no lock: region and made_with are texts, images is a table"),
+        (json.dumps({**LOCK, "parts": []}), "is no lock: parts is a table"),
+        (
+            json.dumps({**LOCK, "parts": {"1.34/coredns": "$(id)"}}),
+            "is no lock: parts have versions like v1.20.4-eksbuild.1",
+        ),
+        (json.dumps({**LOCK, "parts": {"1.34/coredns": 1}}), "is no lock: parts have versions like v1.20.4-eksbuild.1"),
         (json.dumps({**LOCK, "images": []}), "is no lock: region and made_with are texts, images is a table"),
         (
             json.dumps({**LOCK, "images": {IMAGE: "ami-0123456789abcdef0"}}),
@@ -160,9 +169,10 @@ def test_a_pipe_is_no_lock(tmp_path: Path) -> None:
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     """In an order that does not change."""
     images = {name: LockedImage(f"ami-{name}", "debian", "2026-11-02") for name in "ba"}
-    text = lock_text(Lock("us-east-1", images))
-    assert text.index("ami-a") < text.index("ami-b")
-    assert load_file(locked(tmp_path, text)).lock == Lock("us-east-1", images)
+    lock = Lock("us-east-1", images, parts={"1.34/vpc-cni": "v1.20.4-eksbuild.2", "1.34/coredns": "v1.12.4-eksbuild.1"})
+    text = lock_text(lock)
+    assert text.index("ami-a") < text.index("ami-b") < text.index("coredns") < text.index("vpc-cni")
+    assert load_file(locked(tmp_path, text)).lock == lock
 
 
 def test_a_lock_that_cannot_be_read_can_be_renewed(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 import pytest
 from stampworks import catalog, planning
-from stampworks.declaration import change_of, load_value
+from stampworks.declaration import Lock, LockedImage, change_of, load_value
 from stampworks.plan import Account, Plan, Queue, from_dict, to_dict
+from stampworks.planning import launching
 from stampworks.planning.changes import Side, review
 from stampworks.planning.cost import cost
 from stampworks.planning.findings import Finding
@@ -136,6 +137,44 @@ def test_where_a_cloud_rolls_nodes_itself_fewer_and_fewer_take_pods(level: str, 
     rolled = {each.text for each in reviewed(on_eks(110), on_eks(64)).order if each.stage == "roll"}
     evicts = "at a time, by the cloud itself: their pods are evicted"
     assert rolled == {f"2 of head 1 {evicts}", f"16 of gpu 4 {evicts}{waits}"}
+
+
+def locked(image: str, version: str, **fields: Any) -> Plan:
+    """On EKS, with what a lock says."""
+    pools = [{"name": "gpu", "machine": "p5en", "count": 16, "zone": "us-west-2b"}]
+    data = {"version": 1, "name": "k", "cloud": "aws", "region": "us-west-2", "scheduler": {"kind": "kubernetes"}}
+    source = load_value({**data, "pools": pools, **fields}, "test")
+    plan = planning.plan(source)
+    images = {group.launch.published_image: LockedImage(image, "", "") for group in plan.groups if group.launch}
+    parts = {launching.locked(each.name, plan.release): version for each in plan.scheduler.parts}
+    return planning.plan(dataclasses.replace(source, lock=Lock(plan.region, images if image else {}, parts=parts)))
+
+
+def test_what_a_lock_says_is_a_change_like_any_other() -> None:
+    """Of another image nodes are made anew; another version of a part of EKS is put in its place."""
+    found = reviewed(locked("ami-1", "v1"), locked("ami-2", "v1"))
+    assert {each.written: (each.policy, each.restarts) for each in found.changes} == {
+        "groups[head].launch.image": ("roll", 2),
+        "groups[gpu].launch.image": ("roll", 16),
+    }
+    assert (found.verdict, found.following) == ("pass", ())
+    found = reviewed(locked("ami-1", "v1"), locked("ami-1", "v2"))
+    names = ("coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni")
+    assert {each.written: (each.policy, each.restarts) for each in found.changes} == {
+        f"scheduler.parts[{name}].version": ("in place", 0) for name in names
+    }
+    assert found.verdict == "pass"
+
+
+def test_a_first_lock_restarts_nobody() -> None:
+    """Without one no cluster was made."""
+    found = reviewed(locked("", ""), locked("ami-1", "v1"))
+    assert {(each.policy, each.restarts) for each in found.changes} == {("in place", 0)}
+
+
+def test_a_lock_that_follows_a_release_is_no_change_beside_it() -> None:
+    found = reviewed(locked("ami-1", "v1"), locked("ami-2", "v1", scheduler={"kind": "slurm"}))
+    assert not [each.written for each in found.changes if "launch" in each.written]
 
 
 def test_other_versions_of_the_same_release_are_a_change_beside_others() -> None:

@@ -1,4 +1,5 @@
-"""`stampworks lock`: looks up once which images a stack's nodes boot, so that every `up` takes the same."""
+"""`stampworks lock`: looks up once what a stack's cloud publishes, so that every `up` takes the same: the images that
+nodes boot, and the versions of what a Kubernetes of the cloud is made of."""
 
 from __future__ import annotations
 
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
-    lock = verbs.add_parser("lock", help="look up which images the nodes of a stack boot", allow_abbrev=False)
+    lock = verbs.add_parser(
+        "lock",
+        help="look up which images the nodes of a stack boot, and what its Kubernetes is made of",
+        allow_abbrev=False,
+    )
     stacks.add_plan_options(lock)
     lock.add_argument("--json", action="store_true", help="print what was looked up as JSON")
     lock.set_defaults(call=write_lock)
@@ -48,9 +53,9 @@ def write_lock(arguments: argparse.Namespace) -> int:
         what = f"its images were made with release {before.made_with}, and published ones would take their place"
         hint = f"{MAKE_IMAGE}; or delete the file to look up published ones"
         raise exits.CliError(f"{displayed(file)}: {what} on every node", hint)
-    found = _looked_up(source, planned, users)
+    found, parts = _looked_up(source, planned, users)
     images = {parameter: LockedImage(one.id, one.name, one.created) for parameter, one in found.items()}
-    after = Lock(planned.region, images)
+    after = Lock(planned.region, images, parts=parts)
     if after != before or not file.exists():
         write_whole(file, lock_text(after))
     if arguments.json:
@@ -69,21 +74,42 @@ def _users(plan: Plan) -> dict[str, list[Group]]:
     return users
 
 
-def _looked_up(source: Source, plan: Plan, users: Mapping[str, list[Group]]) -> dict[str, Image]:
-    """What the parameters name now; accounts.UnansweredError, or DeclarationError with all that is wrong about it."""
+def _looked_up(source: Source, plan: Plan, users: Mapping[str, list[Group]]) -> tuple[dict[str, Image], dict[str, str]]:
+    """What the parameters name now, and the versions of parts by what a lock calls them; accounts.UnansweredError, or
+    DeclarationError with all that is wrong about it."""
     session = accounts.asking(plan.cloud, "session")
-    api, found, problems = session.Api(plan.region), dict[str, Any](), list[Any]()
-    for parameter, groups in users.items():
-        try:
+    api, problems = session.Api(plan.region), list[Any]()
+    found, versions = dict[str, Any](), dict[str, str]()
+    asked = "which image nodes boot"
+    try:
+        for parameter, groups in users.items():
             image, wrong = _newest(api, source, plan, parameter, groups)
-        except session.UnansweredError as error:
-            what = f"which image nodes boot in {plan.region} was not looked up: {error}"
-            raise accounts.UnansweredError(source.problem("region", what, error.hint)) from None
-        problems += wrong
-        found |= {parameter: image} if image else {}
+            problems += wrong
+            found |= {parameter: image} if image else {}
+        asked = "what its Kubernetes is made of"
+        for part in plan.scheduler.parts:
+            version, wrong = _default(api, source, plan, part.name)
+            problems += wrong
+            versions |= version
+    except session.UnansweredError as error:
+        what = f"{asked} in {plan.region} was not looked up: {error}"
+        raise accounts.UnansweredError(source.problem("region", what, error.hint)) from None
     if problems:
         raise DeclarationError(problems)
-    return found
+    return found, versions
+
+
+def _default(api: Api, source: Source, plan: Plan, part: str) -> tuple[dict[str, str], list[Problem]]:
+    """The version that the cloud takes where nobody names one, by what a lock calls the part."""
+    from stampworks.planning.launching import locked, minor
+
+    kubernetes = minor(plan.release)
+    version = accounts.asking(plan.cloud, "facts.parts").default_version(api, part, kubernetes)
+    if version is None:
+        what = f"{plan.region} has no {part} for Kubernetes {kubernetes}"
+        hint = "take another region, or a release of another Kubernetes"
+        return {}, [source.problem("region", what, hint)]
+    return {locked(part, plan.release): version}, []
 
 
 def _newest(
@@ -133,7 +159,11 @@ def _as_json(file: str, before: Lock, after: Lock) -> dict[str, Any]:
         {"parameter": each, "before": told(before.images.get(each)), "after": told(after.images.get(each))}
         for each in parameters
     ]
-    return {"file": file, "region": after.region, "changed": before != after, "images": changes}
+    parts = [
+        {"part": each, "before": before.parts.get(each), "after": after.parts.get(each)}
+        for each in sorted({*before.parts, *after.parts})
+    ]
+    return {"file": file, "region": after.region, "changed": before != after, "images": changes, "parts": parts}
 
 
 def _told(file: str, before: Lock, after: Lock, users: Mapping[str, list[Group]]) -> str:
@@ -148,6 +178,9 @@ def _told(file: str, before: Lock, after: Lock, users: Mapping[str, list[Group]]
         booted = f", booted by {', '.join(group.name for group in users[parameter])}" if parameter in users else ""
         lines.append(f"  {parameter}{booted}")
         lines += [f"    {_named(old)}"] if old == new else [f"    {_named(old)} -> {_named(new)}"]
+    for part in sorted({*before.parts, *after.parts}):
+        was, is_ = (each.parts.get(part, "none") for each in (before, after))
+        lines.append(f"  {part}: {was}" if was == is_ else f"  {part}: {was} -> {is_}")
     return "\n".join(lines)
 
 

@@ -13,7 +13,7 @@ import stampworks.clouds
 from stampworks.cluster.refusal import refuse
 from stampworks.plan import Plan, declared_pools
 from stampworks.planning.findings import Facts, Finding
-from stampworks.planning.launching import OF_IMAGES, images
+from stampworks.planning.launching import OF_LOCK, lookups
 
 
 class Cloud(NamedTuple):
@@ -41,7 +41,7 @@ REHEARSAL = "STAMPWORKS_REHEARSAL"
 
 def left_out() -> tuple[str, ...]:
     """Rules that keep nobody from going on."""
-    return OF_IMAGES if os.environ.get(REHEARSAL) else ()
+    return OF_LOCK if os.environ.get(REHEARSAL) else ()
 
 
 def refusals(plan: Plan, findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
@@ -82,7 +82,7 @@ def with_kubernetes() -> tuple[str, ...]:
 
 def load(plan: Plan) -> Cloud:
     """The components of the plan's cloud. Only that cloud's SDK gets imported. Refuses what can be planned only."""
-    if found := refusals(plan, images(plan, Facts())):
+    if found := refusals(plan, lookups(plan, Facts())):
         refuse("\n\n".join(f"{path}: {what}\n  hint: {hint}" for path, what, hint in found))
     return Cloud(*(importlib.import_module(f"stampworks.clouds.{plan.cloud}.{part}") for part in Cloud._fields))
 

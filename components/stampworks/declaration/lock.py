@@ -21,7 +21,8 @@ VERSION = 1
 SUFFIXES = (".json",)
 AGAIN: Final = "`stampworks lock -s STACK` looks its images up again"
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}")
-_FIELDS, _OPTIONAL = {"version", "region", "images"}, {"made_with"}
+_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_FIELDS, _OPTIONAL = {"version", "region", "images"}, {"made_with", "parts"}
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Lock:
     """By where the cloud publishes which one is the newest."""
     made_with: str = ""
     """The release that our own roles have made the images with; empty for those that a distribution publishes."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Of a cloud's Kubernetes, by its version and their names the versions that go with it."""
 
 
 NONE: Final = Lock()
@@ -75,14 +78,24 @@ def read_beside(file: Path, read: Callable[[Any], T], otherwise: str, hint: str)
 
 def _lock(data: Any) -> Lock:
     if not isinstance(data, dict) or set(data) - _OPTIONAL != _FIELDS:
-        raise ValueError(f"it has {', '.join(sorted(_FIELDS))}, may have {', '.join(_OPTIONAL)}, and nothing else")
+        fields, more = ", ".join(sorted(_FIELDS)), " and ".join(sorted(_OPTIONAL))
+        raise ValueError(f"it has {fields}, may have {more}, and nothing else")
     if data["version"] != VERSION:
         raise ValueError(f"its version is not {VERSION}")
     images = data["images"]
-    made_with = data.get("made_with", "")
+    made_with, parts = data.get("made_with", ""), data.get("parts", {})
     if not isinstance(data["region"], str) or not isinstance(images, dict) or not isinstance(made_with, str):
         raise ValueError("region and made_with are texts, images is a table")
-    return Lock(data["region"], {parameter: _image(image) for parameter, image in images.items()}, made_with)
+    if not isinstance(parts, dict):
+        raise ValueError("parts is a table")
+    parts = {name: _part(version) for name, version in parts.items()}
+    return Lock(data["region"], {name: _image(image) for name, image in images.items()}, made_with, parts)
+
+
+def _part(data: Any) -> str:
+    if not isinstance(data, str) or not _PART.fullmatch(data):
+        raise ValueError("parts have versions like v1.20.4-eksbuild.1")
+    return data
 
 
 def _image(data: Any) -> LockedImage:
@@ -97,5 +110,6 @@ def _image(data: Any) -> LockedImage:
 def lock_text(lock: Lock) -> str:
     """What its file says: the same lock is the same text."""
     images = {parameter: asdict(lock.images[parameter]) for parameter in sorted(lock.images)}
-    made = {"made_with": lock.made_with} if lock.made_with else {}
-    return json.dumps({"version": VERSION, "region": lock.region, "images": images, **made}, indent=2) + "\n"
+    more = {"made_with": lock.made_with, "parts": dict(sorted(lock.parts.items()))}
+    said = {name: value for name, value in more.items() if value}
+    return json.dumps({"version": VERSION, "region": lock.region, "images": images, **said}, indent=2) + "\n"

@@ -126,6 +126,15 @@ class AddOn:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Of a Kubernetes that a cloud runs, what has versions of its own beside the server's."""
+
+    name: str
+    version: str = field(metadata=RELEASE)
+    """Empty until it was looked up."""
+
+
+@dataclass(frozen=True)
 class Scheduler:
     kind: SchedulerKind
     accounting: bool
@@ -145,6 +154,8 @@ class Scheduler:
     """Who runs the one of the accounting: managed is the cloud."""
     addons: tuple[AddOn, ...] = ()
     """Of a Kubernetes, in the order in which they are installed."""
+    parts: tuple[Part, ...] = ()
+    """Of a Kubernetes that a cloud runs, by name."""
     workloads_image: str = field(default="", metadata=RELEASE)
     """What proofs and runs start from; empty where nodes have the programs themselves."""
 

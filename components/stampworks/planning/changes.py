@@ -6,7 +6,7 @@ The policy stands beside the declared field. A plan has other names for some of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,9 @@ DECLARED: Mapping[str, str] = {
     "training.ranks": "",
 }
 """The declared field of a value of the plan where it has another name; empty where the value follows from others."""
+
+LOCKED: Mapping[str, Policy] = {"groups[].launch.image": "roll", "scheduler.parts[].version": "in place"}
+"""What a change does of a value that nobody declares: it was looked up, and is in the stack's lock."""
 
 _LOGIN = "scheduler.login_nodes"
 """Decides all that is planned of login nodes."""
@@ -93,7 +96,7 @@ def review(stack: str, base: Side, head: Side, siblings: Sequence[Sibling] = (),
 def declared(way: Sequence[Step]) -> str:
     """The field that a value of the plan was declared with; empty where none leads to it."""
     for length in range(len(way), 0, -1):
-        here = ".".join(step.field + ("[]" if step.key else "") for step in way[:length] if step.field != "order")
+        here = _plain([step for step in way[:length] if step.field != "order"])
         path = _spelled(here)
         whole = length == len(way)
         if whole and path.endswith("[]"):  # an entry that comes or goes is a matter of its list
@@ -132,16 +135,32 @@ def _changes(base: Side, head: Side) -> tuple[tuple[Change, ...], tuple[Differen
     found = differences(a, b)
     names = {each.way for each in found}
     fields_ = {each: _decided_by(each.way, a, b) for each in found}
-    decisions = [each for each in found if fields_[each] and not _derived(fields_[each], base, head)]
+    written = [each for each in found if fields_[each] and not _derived(fields_[each], base, head)]
+    decisions = [*written, *(each for each in found if _of_lock(each, names))]
     causes = [each for each in decisions if not _follows(each, names, a, b)]
     if not causes:  # a plan that nobody planned like this: whatever differs is a change, and what it does is unknown
         causes = list(found)
     decided: dict[str, Change] = {}
     for each in causes:  # all rails have one rate, and a release many versions: that is one change
-        written = spelled(fields_[each], each) or each.path
-        decided.setdefault(written, _change(each, fields_[each], written, a, b))
+        named = spelled(fields_[each], each) or each.path
+        decided.setdefault(named, _change(each, fields_[each], named, a, b))
     shown = {each.difference for each in decided.values()}
     return (*decided.values(), *_contents(base, head)), tuple(each for each in found if each not in shown)
+
+
+def _of_lock(each: Difference, names: Collection[tuple[Step, ...]]) -> bool:
+    """Whether it was looked up anew, and not because nodes are to boot something else."""
+    return _plain(each.way) in LOCKED and (*each.way[:-1], Step("published_image")) not in names
+
+
+def _looked_up(each: Difference) -> Policy | None:
+    """What another value does; of the first one nothing, for without it no cluster is made."""
+    policy = LOCKED.get(_plain(each.way))
+    return policy if each.a else policy and "in place"
+
+
+def _plain(way: Sequence[Step]) -> str:
+    return ".".join(step.field + ("[]" if step.key else "") for step in way)
 
 
 def field_of(way: Sequence[Step], *plans: Plan) -> str:
@@ -184,7 +203,7 @@ def _follows(each: Difference, names: Iterable[tuple[Step, ...]], a: Plan, b: Pl
 
 
 def _change(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Change:
-    policy: Policy | None = change(fields()[field]) if field else None
+    policy: Policy | None = change(fields()[field]) if field else _looked_up(each)
     if field == "pools" and each.way[-1].field in ("order", "zone"):
         policy = "replace"  # addresses follow the order, and the head the first pool
     why, loses = "", tuple(one.name for one in stateful.anew(each.way, a, b) if not one.protect)

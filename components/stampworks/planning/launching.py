@@ -19,8 +19,9 @@ EGRESS = "egress"
 """The subnet that the way out is in."""
 DATABASE = "database"
 """The subnet in another zone than all others, which a managed database wants beside that of file systems."""
-LOCKED, PREPARED = OF_IMAGES = ("image.locked", "image.prepared")
-"""What rules say of what nodes boot: a rehearsal, where nothing boots, goes on without them."""
+LOCKED, PREPARED, PARTS = OF_LOCK = ("image.locked", "image.prepared", "kubernetes.locked")
+"""What rules say of what was looked up: a rehearsal, where nothing boots, goes on without them."""
+LOCK = "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"
 OF_RELEASE = {KERNEL: "a kernel", SLURM: "a Slurm"}
 """By the role that brings it, what a release has that only an image brings: one is booted, the other is built."""
 MAKE_IMAGE = "make an image that has the release, and lock that, as docs/aws.md says"
@@ -75,6 +76,11 @@ def elsewhere(release: Release) -> Iterator[tuple[Software, str]]:
 def minor(release: Release) -> str:
     """The version of Kubernetes as clouds have it: 1.34. Nothing for another scheduler."""
     return ".".join(dict(release.kubernetes).get("kubernetes", "").split(".")[:2])
+
+
+def locked(part: str, release: Release) -> str:
+    """What a lock calls a part of a cloud's Kubernetes, which for another one has another version."""
+    return f"{minor(release)}/{part}"
 
 
 def _launched(group: Group, release: Release, source: Source, how: Launches, managed: bool, notes: Notes) -> Group:
@@ -186,15 +192,18 @@ def _more(needed: int | None, more: int) -> int | None:
     return None if needed is None else needed + more
 
 
-def images(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
-    """Whether it is known what nodes boot, and whether that has what they can have from nowhere else."""
+def lookups(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
+    """Whether it is known what nodes boot, and what a cloud's Kubernetes is made of; and whether images have what nodes
+    can have from nowhere else."""
     launches = [group.launch for group in plan.groups if group.launch]
     if unlocked := [group.name for group in plan.groups if group.launch and not group.launch.image]:
         whose = "its nodes boot" if len(unlocked) == len(launches) else f"nodes of {', '.join(unlocked)} boot"
         what = f"which image {whose} in {plan.region} was not looked up, and the newest one changes by itself"
-        hint = "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"
         own = any(each.prepared for each in launches) and not plan.managed
-        yield Finding(LOCKED, "fail", what, MAKE_IMAGE if own else hint, "region")
+        yield Finding(LOCKED, "fail", what, MAKE_IMAGE if own else LOCK, "region")
+    if unlocked := [each.name for each in plan.scheduler.parts if not each.version]:
+        what = f"which versions of {', '.join(unlocked)} go with Kubernetes {minor(plan.release)} was not looked up"
+        yield Finding(PARTS, "fail", f"{what}, and the cloud's own choice changes by itself", LOCK, "region")
     if all(each.prepared for each in launches):
         return
     if plan.network.egress == "none":

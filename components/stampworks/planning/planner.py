@@ -64,7 +64,7 @@ def draft(source: Source) -> tuple[Plan, Notes]:
     planned_storage = step(lambda: storage.build(declaration, choices, notes))
     groups = step(lambda: storage.reached(equipped, declaration, notes))
     planned_scheduler = step(
-        lambda: scheduler.build(declaration, chosen_release, planned_fabric, places.groups, choices, notes)
+        lambda: scheduler.build(source, chosen_release, planned_fabric, places.groups, choices, notes)
     )
     planned_training = step(lambda: training.build(declaration.training, places.groups, planned_scheduler, notes))
     made = Plan(

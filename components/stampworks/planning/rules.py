@@ -650,7 +650,7 @@ RULES: tuple[Rule, ...] = (
     purchases,
     shapes,
     group_sizes,
-    launching.images,
+    launching.lookups,
     drivers,
     clients,
     provable,

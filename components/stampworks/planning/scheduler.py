@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from stampworks import catalog
-from stampworks.declaration import Declaration
-from stampworks.plan import Account, Fabric, Group, Priority, Queue, Release, Scheduler, declared_pools
+from stampworks.declaration import Declaration, Source
+from stampworks.plan import Account, Fabric, Group, Part, Priority, Queue, Release, Scheduler, declared_pools
 from stampworks.planning import addons
 from stampworks.planning.clouds.choices import Choices
+from stampworks.planning.launching import locked
 from stampworks.planning.layout import STATE, joined_nodes
 from stampworks.planning.notes import Notes
 
@@ -20,13 +21,14 @@ SCHEDULING_ONLY = "scheduling-only"
 
 
 def build(
-    declaration: Declaration,
+    source: Source,
     release: Release,
     fabric: Fabric,
     groups: tuple[Group, ...],
     choices: Choices,
     notes: Notes,
 ) -> Scheduler:
+    declaration = source.sound
     declared = declaration.scheduler
     if declared.database == "managed" and not choices.managed_database:
         problem = f"nothing on {declaration.cloud} runs a database for the accounting"
@@ -62,8 +64,20 @@ def build(
             for account in declared.accounts
         ),
         addons=addons.build(declaration, release, fabric, groups, choices, notes),
+        parts=_parts(source, release, choices),
         workloads_image=declared.workloads_image,
     )
+
+
+def _parts(source: Source, release: Release, choices: Choices) -> tuple[Part, ...]:
+    """With the versions of the lock, which knows for which Kubernetes they are."""
+    declaration = source.sound
+    managed = choices.runs(declaration.scheduler.kind)
+    if managed is None:
+        return ()
+    drivers = (managed.drivers.get(each.kind, "") for each in declaration.storage)
+    names = sorted({*managed.parts, *filter(None, drivers)})
+    return tuple(Part(name, source.lock.parts.get(locked(name, release), "")) for name in names)
 
 
 def _preemption(declaration: Declaration, notes: Notes) -> None:

@@ -7,7 +7,7 @@
         assert "ec2:RunInstances" in aws.calls
 
 What moto lacks is added once for the whole process: placement groups, capacity reservations and blocks, the topology of
-instances, what groups have tried, quotas. `clear` forgets what there is, faults included.
+instances, what groups have tried, quotas, add-ons of EKS. `clear` forgets what there is, faults included.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.amis import Ami
 from moto.ec2.responses import EC2Response
+from moto.eks import urls as eks_urls
+from moto.eks.responses import EKSResponse
 from moto.moto_api._internal.models import moto_api_backend
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from moto.servicequotas.responses import ServiceQuotasResponse
@@ -73,6 +75,7 @@ class _World:
     reservations: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     quotas: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     activities: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    addons: dict[str, dict[str, list[dict[str, Any]]]] = field(default_factory=dict)
 
 
 _WORLD = _World()
@@ -143,6 +146,12 @@ class Simulated:
 
     def quota(self, service: str, name: str, value: float, region: str = REGION) -> None:
         _WORLD.quotas.setdefault(region, {}).setdefault(service, {})[name] = value
+
+    def addon(self, name: str, version: str, *for_: str, default: bool, region: str = REGION) -> None:
+        """A version of one that EKS has, for these versions of Kubernetes."""
+        fits = [{"clusterVersion": each, "platformVersions": ["*"], "defaultVersion": default} for each in for_]
+        versions = _WORLD.addons.setdefault(region, {}).setdefault(name, [])
+        versions.append({"addonVersion": version, "architecture": ["amd64", "arm64"], "compatibilities": fits})
 
     def reserve(self, id_: str, region: str = REGION, **fields: Any) -> None:
         """A reservation, as describe_capacity_reservations shows it; of another one only what is said differs."""
@@ -359,6 +368,17 @@ def _describe_vpc_endpoint_services(self: EC2Response) -> ActionResult:
     return ActionResult({"ServiceNames": names, "ServiceDetails": found})
 
 
+def _describe_addon_versions(self: EKSResponse) -> ActionResult:
+    """Those that fit, the others of the same name left out."""
+    kubernetes, asked = self._get_param("kubernetesVersion"), self._get_param("addonName")
+    found = [
+        each
+        for each in _WORLD.addons.get(self.region, {}).get(asked, [])
+        if any(fits["clusterVersion"] == kubernetes for fits in each["compatibilities"])
+    ]
+    return ActionResult({"addons": [{"addonName": asked, "addonVersions": found}] if found else []})
+
+
 def _list_service_quotas(self: ServiceQuotasResponse) -> str:
     service = json.loads(self.body)["ServiceCode"]
     known = _WORLD.quotas.get(self.region, {}).get(service, {})
@@ -418,8 +438,10 @@ _ADDED: Mapping[type, tuple[Callable[..., Any], ...]] = {
         _describe_vpc_endpoint_services,
     ),
     AutoScalingResponse: (_describe_scaling_activities,),
+    EKSResponse: (_describe_addon_versions,),
     ServiceQuotasResponse: (_list_service_quotas,),
 }
+eks_urls.url_paths["{0}/addons/supported-versions$"] = eks_urls.response.dispatch
 for _response, _actions in _ADDED.items():
     for _each in _actions:
         setattr(_response, _each.__name__.removeprefix("_"), _each)

@@ -13,6 +13,7 @@ from stampworks import catalog, planning
 from stampworks.cli.main import main
 from stampworks.clouds.aws import session
 from stampworks.declaration import load_file
+from stampworks.planning.launching import OF_LOCK
 
 from tests.clouds.aws.simulated import Simulated
 
@@ -86,19 +87,90 @@ def test_what_is_newer(aws: Simulated, declared: Path, lock: Call) -> None:
     assert sorted(path.name for path in declared.parent.iterdir()) == ["test.lock.json", "test.yaml"]
 
 
-def test_images_of_eks(aws: Simulated, declared: Path, lock: Call) -> None:
-    """One for nodes with accelerators, and one for what runs the cluster's own pods."""
-    declared.write_text(DECLARED + "scheduler: {kind: kubernetes}\n")
+VERSIONS = {
+    "aws-efs-csi-driver": "v2.1.14-eksbuild.1",
+    "coredns": "v1.12.4-eksbuild.1",
+    "eks-pod-identity-agent": "v1.3.10-eksbuild.1",
+    "kube-proxy": "v1.34.1-eksbuild.2",
+    "vpc-cni": "v1.20.4-eksbuild.2",
+}
+ON_EKS = (
+    DECLARED
+    + "scheduler: {kind: kubernetes}\nstorage: [{name: home, kind: efs, tier: regional, mount: /home/shared}]\n"
+)
+
+
+@pytest.fixture
+def of_eks(aws: Simulated, declared: Path) -> dict[str, str]:
+    """A declaration of a cluster of EKS, and what AWS publishes for it: the images by the groups that boot them."""
+    declared.write_text(ON_EKS)
+    for name, version in VERSIONS.items():
+        aws.addon(name, "v9.9.9-eksbuild.9", "1.34", "1.35", default=False)
+        aws.addon(name, version, "1.34", default=True)
+        aws.addon(name, "v8.8.8-eksbuild.8", "1.35", default=True)
     where = "/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64"
     day = datetime.datetime(2026, 11, 2, tzinfo=datetime.UTC)
-    images = {
+    return {
         group: aws.publish(f"{where}/{kind}/recommended/image_id", name=kind, creation_date=day)
         for group, kind in (("head", "standard"), ("gpu", "nvidia"))
     }
-    assert lock()[0] == 0
+
+
+def not_locked(declared: Path) -> list[str]:
     plan = planning.plan(load_file(declared))
-    assert {group.name: group.launch.image for group in plan.groups if group.launch} == images
-    assert not [each for each in planning.rules(plan, None) if each.id in ("image.locked", "image.prepared")]
+    return [each.text for each in planning.rules(plan, None) if each.id in OF_LOCK and each.outcome == "fail"]
+
+
+def test_what_eks_is_made_of(declared: Path, lock: Call, of_eks: dict[str, str]) -> None:
+    """An image for nodes with accelerators, and one for what runs the cluster's own pods; and the versions that EKS
+    takes for this Kubernetes where nobody names one, which another day are others."""
+    [_, parts] = not_locked(declared)
+    named = ", ".join(VERSIONS)
+    told = f"which versions of {named} go with Kubernetes 1.34 was not looked up, and the cloud's own choice changes by"
+    assert parts == f"{told} itself"
+    code, said, _ = lock()
+    assert code == 0
+    assert said.splitlines()[-5:] == [f"  1.34/{name}: none -> {version}" for name, version in VERSIONS.items()]
+    plan = planning.plan(load_file(declared))
+    assert {group.name: group.launch.image for group in plan.groups if group.launch} == of_eks
+    assert {part.name: part.version for part in plan.scheduler.parts} == VERSIONS
+    assert not not_locked(declared)
+
+
+def test_another_kubernetes_has_parts_of_other_versions(
+    aws: Simulated, declared: Path, lock: Call, of_eks: dict[str, str]
+) -> None:
+    """Those of the old one do for nothing; what is newer is shown beside what was."""
+    lock()
+    file = declared.parent / "test.lock.json"
+    file.write_text(file.read_text().replace("1.34/vpc-cni", "1.33/vpc-cni").replace("v1.12.4", "v1.12.3"))
+    [told] = not_locked(declared)
+    assert told.startswith("which versions of vpc-cni go with Kubernetes 1.34 was not looked up")
+    assert json.loads(lock("--json")[1])["parts"][:2] == [
+        {"part": "1.33/vpc-cni", "before": VERSIONS["vpc-cni"], "after": None},
+        {"part": "1.34/aws-efs-csi-driver", **dict.fromkeys(("before", "after"), VERSIONS["aws-efs-csi-driver"])},
+    ]
+    assert "v1.12.4" in file.read_text()
+    assert not not_locked(declared)
+
+
+def test_a_part_that_a_region_lacks(aws: Simulated, declared: Path, lock: Call, of_eks: dict[str, str]) -> None:
+    """All of them are named, beside the images that it lacks as well."""
+    declared.write_text(ON_EKS.replace("us-east-1", "us-west-2"))
+    said = refused(aws, lock, 2)
+    hint = "  hint: take another region, or a release of another Kubernetes"
+    where = "test.yaml:4:9: region: us-west-2 has no"
+    assert said[4:-1] == [line for name in VERSIONS for line in (f"{where} {name} for Kubernetes 1.34", hint)]
+    assert said[-1] == "7 problems in test.yaml: nothing was changed."
+
+
+def test_parts_that_nobody_may_ask_for(aws: Simulated, lock: Call, of_eks: dict[str, str]) -> None:
+    aws.fail("eks:GET /addons/supported-versions", "AccessDeniedException", "someone is not authorized", status=403)
+    assert refused(aws, lock, 3)[:2] == [
+        "test.yaml:4:9: region: what its Kubernetes is made of in us-east-1 was not looked up: "
+        "eks:DescribeAddonVersions: not permitted (AccessDeniedException: someone is not authorized)",
+        f"  hint: {session.PERMIT}",
+    ]
 
 
 def test_the_image_of_amazon_linux(aws: Simulated, declared: Path, lock: Call) -> None:

@@ -19,6 +19,7 @@ import pytest
 from stampworks import planning
 from stampworks.declaration import Lock, LockedImage, load_value, lock_text
 from stampworks.paths import cache_dir
+from stampworks.planning.launching import locked
 from stampworks.rehearsal import read_stack, steps
 from stampworks.rehearsal.engine import Engine
 from stampworks.rehearsal.recording import Recording
@@ -122,11 +123,13 @@ def project(stack: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def lock(project: Path, stack: str, image: str) -> None:
+def lock(project: Path, stack: str, image: str, version: str = "v1.0.0-eksbuild.1") -> None:
+    """With this version of all that EKS is made of."""
     plan = planning.plan(load_value(with_all(stack, project).declared, stack))
     found = LockedImage(image, "nodes", "2026-11-20")
     images = {group.launch.published_image: found for group in plan.groups if group.launch}
-    text = lock_text(Lock(plan.region, images))
+    parts = {locked(part.name, plan.release): version for part in plan.scheduler.parts}
+    text = lock_text(Lock(plan.region, images, parts=parts))
     (project / "stacks" / f"{stack}.lock.json").write_text(text)
 
 
@@ -210,6 +213,18 @@ def test_pools_in_another_order_change_nothing(stack: str, engine: Engine, proje
     assert steps.steps(ran) == ()
 
 
+@pytest.mark.parametrize("stack", [EKS], indirect=True)
+def test_parts_of_eks_are_of_the_versions_that_were_looked_up(stack: str, engine: Engine, project: Path) -> None:
+    """Another one is a change of that part alone; what the release has a version of keeps it."""
+    assert versions(engine) == {"v1.0.0-eksbuild.1", "v1.7.0-eksbuild.1"}
+    lock(project, stack, "ami-00000000000000001", "v1.0.1-eksbuild.1")
+    ran = engine.run("up", "--yes", "--skip-preview")
+    assert ran.code == 0, ran.said
+    done = [(each.op, each.type.rpartition(":")[2], *(why.path for why in each.why)) for each in steps.steps(ran)]
+    assert done == [("update", "Addon", "addonVersion")] * 5
+    assert versions(engine) == {"v1.0.1-eksbuild.1", "v1.7.0-eksbuild.1"}
+
+
 @pytest.mark.parametrize("stack", ["aws-p5"], indirect=True)
 def test_a_head_from_another_image_has_the_volume_of_the_old_one(stack: str, engine: Engine, project: Path) -> None:
     """With the queue on it. The old one goes first, for a volume is attached to one; pools get new templates."""
@@ -230,6 +245,11 @@ def test_a_head_from_another_image_has_the_volume_of_the_old_one(stack: str, eng
 
 def state(engine: Engine) -> list[dict[str, Any]]:
     return list(json.loads(engine.aside("stack", "export"))["deployment"]["resources"])
+
+
+def versions(engine: Engine) -> set[str]:
+    """Of EKS's add-ons."""
+    return {each["inputs"].get("addonVersion", "") for each in state(engine) if each["type"].endswith(":Addon")}
 
 
 def of_aws(resource: Mapping[str, Any]) -> bool:

@@ -141,6 +141,7 @@ MANAGED = Managed(
     registries="those of AWS in their own region",
     registry_of=dict(_registries()),
     group_size=GroupSize("managed node group", nodes_max=450),
+    parts=("coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"),
     drivers={
         "fsx-lustre": "aws-fsx-csi-driver",
         "efs": "aws-efs-csi-driver",

@@ -106,6 +106,8 @@ class Managed:
     registry_of: Mapping[str, str]
     """By region, where in it the cloud has the images of its own programs."""
     group_size: GroupSize
+    parts: tuple[str, ...]
+    """What each of its clusters has, in versions of its own; so have drivers."""
     drivers: Mapping[str, str]
     """By the kind of a file system, what brings it into pods, as the cloud calls it."""
     scratch: str

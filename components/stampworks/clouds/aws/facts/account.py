@@ -9,7 +9,7 @@ from functools import cached_property
 from ipaddress import IPv4Network
 from typing import Any
 
-from stampworks.clouds.aws.facts import images
+from stampworks.clouds.aws.facts import images, parts
 from stampworks.clouds.aws.session import Api, UnansweredError
 from stampworks.clouds.aws.tags import CLUSTER, GROUP, PLACES
 from stampworks.plan import Plan
@@ -89,8 +89,8 @@ def read_account(plan: Plan, say: Callable[[str], None] = lambda _: None) -> dic
 
 
 def actions() -> list[str]:
-    """All that reading an account, or looking up images, asks."""
-    return sorted({WHO, *(action for fact in FACTS for action in fact.actions)})
+    """All that reading an account, or writing a lock, asks."""
+    return sorted({WHO, parts.VERSIONS, *(action for fact in FACTS for action in fact.actions)})
 
 
 def policy() -> dict[str, Any]:
