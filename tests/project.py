@@ -80,14 +80,15 @@ class Project:
 
 
 def wait_for(true: Callable[[], object], limit_s: float) -> None:
-    """Looks again and again; a look that is much work, as one by the command line is, so much more rarely."""
+    """Looks again and again; a look that is much work, as one by the command line is, so much more rarely: whoever else
+    is at work on this machine has two thirds of it."""
     deadline = time.monotonic() + limit_s
     while True:
         begun = time.monotonic()
         if true():
             return
         assert begun < deadline, "it did not happen"
-        time.sleep(max(0.01, time.monotonic() - begun))
+        time.sleep(max(0.01, 2 * (time.monotonic() - begun)))
 
 
 def listening() -> set[tuple[str, int]]:

@@ -70,7 +70,7 @@ def test_a_trainjob_trains_through(stack: KubernetesStack) -> None:
 @pytest.mark.long
 def test_a_trainjob_past_the_quota_waits(stack: KubernetesStack) -> None:
     """With its reason and without pods, as any other run. The one before it is cancelled and not made again."""
-    made(stack, "trainjob", "before", "--set", "steps=100000", "--set", "pace_s=0.1")
+    made(stack, "trainjob", "before", "--set", "steps=100000", "--set", "pace_s=0.3")
     until(stack, "before", 5)
     made(stack, "trainjob", "behind", "--set", "steps=5")
     soon(stack, "behind", lambda: "insufficient" in of_run(stack, "behind")["why"])
@@ -144,7 +144,7 @@ def test_an_mpijob_trains_through(stack: KubernetesStack) -> None:
 def test_an_mpijob_past_the_quota_waits(stack: KubernetesStack) -> None:
     """With its reason and without pods. The job of its launcher is there before its workers; a user's own it is when
     sshd is that user's."""
-    made(stack, "mpijob", "ahead", "--set", "steps=100000", "--set", "pace_s=0.1")
+    made(stack, "mpijob", "ahead", "--set", "steps=100000", "--set", "pace_s=0.3")
     until(stack, "ahead", 2)
     later = made(stack, "mpijob", "later", "--set", "steps=5", "--user", "alice")
     assert "runAsUser: 2001" in later

@@ -102,7 +102,7 @@ def test_a_training_of_a_user(stack: KubernetesStack) -> None:
 
 def test_cancelled_and_gone_on_with(stack: KubernetesStack) -> None:
     """A run that is told to stop saves what it has, and the same again goes on behind it."""
-    wanted = ["training", "stopped", *TINY, "--set", "steps=300", "--set", "pace_s=0.1"]
+    wanted = ["training", "stopped", *TINY, "--set", "steps=100", "--set", "pace_s=0.3"]
     asked(stack, "submit", *wanted)
     until(stack, "stopped", 5)
     busy = stack.stampworks("submit", *wanted)
@@ -213,7 +213,7 @@ def unproven(stack: KubernetesStack) -> set[str]:
 def test_a_named_node_is_made_anew_and_no_other(stack: KubernetesStack) -> None:
     """Once what runs there has gone on elsewhere or is through; it is another node that has passed, and takes pods."""
     stack.edit("proof: {level: quick}", "proof: {level: quick}\n    roll: {jobs: requeue}")
-    asked(stack, "submit", "training", "moving", *TINY, "--nodes", "1", "--set", "steps=700", "--set", "pace_s=0.1")
+    asked(stack, "submit", "training", "moving", *TINY, "--nodes", "1", "--set", "steps=230", "--set", "pace_s=0.3")
     until(stack, "moving", 5)
     [node] = told(stack, "moving", "generation")[0]["nodes"]
     [other] = [name for name in NODES if name != node]
@@ -239,7 +239,7 @@ def test_a_named_node_is_made_anew_and_no_other(stack: KubernetesStack) -> None:
 
 def test_a_pool_that_goes_lets_its_work_end_first(stack: KubernetesStack) -> None:
     """However it came to an end: as a run that was finished, and not one whose nodes were taken away."""
-    asked(stack, "submit", "training", "last", *TINY, "--nodes", "1", "--set", "steps=250", "--set", "pace_s=0.1")
+    asked(stack, "submit", "training", "last", *TINY, "--nodes", "1", "--set", "steps=80", "--set", "pace_s=0.3")
     until(stack, "last", 5)
     pools = (
         "{name: gpu, machine: sim-h100, count: 2}",
@@ -259,7 +259,7 @@ def test_a_pool_that_goes_lets_its_work_end_first(stack: KubernetesStack) -> Non
 def test_a_pool_becomes_one_for_scheduling_only_and_back(stack: KubernetesStack) -> None:
     """Machines leave as those of a pool that goes do, and then others have their names; the same on the way back. What
     is not through in time is as before, and so are the nodes."""
-    asked(stack, "submit", "training", "last", *TINY, "--nodes", "1", "--set", "steps=250", "--set", "pace_s=0.1")
+    asked(stack, "submit", "training", "last", *TINY, "--nodes", "1", "--set", "steps=80", "--set", "pace_s=0.3")
     until(stack, "last", 5)
     pools = ("count: 2}", "count: 2, scheduling_only: true}")
     stack.edit(*pools)

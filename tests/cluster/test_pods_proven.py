@@ -55,7 +55,7 @@ def test_nodes_are_proven_before_they_take_pods(stack: KubernetesStack) -> None:
 
 def test_a_proof_leaves_alone_who_works(stack: KubernetesStack) -> None:
     """The node is not measured, and the run goes on to its end."""
-    asked(stack, "submit", "training", "busy", *TINY, "--nodes", "1", "--set", "steps=300", "--set", "pace_s=0.1")
+    asked(stack, "submit", "training", "busy", *TINY, "--nodes", "1", "--set", "steps=100", "--set", "pace_s=0.3")
     until(stack, "busy", 5)
     found = stack.stampworks("qualify", "--level", "quick")
     assert found.returncode == 3, found.stdout + found.stderr
@@ -91,7 +91,7 @@ def test_a_node_that_is_not_well_takes_no_pods(stack: KubernetesStack) -> None:
 
     Well again, it takes pods without anybody's doing.
     """
-    asked(stack, "submit", "training", "before", *TINY, "--set", "steps=300", "--set", "pace_s=0.1")
+    asked(stack, "submit", "training", "before", *TINY, "--set", "steps=100", "--set", "pace_s=0.3")
     until(stack, "before", 5)
     asked(stack, "fault", "inject", "gpus-missing", "--node", NODES[1], "--severity", "1")
     why = "gpu-002: takes no pods: health: 7 of 8 accelerators"
@@ -240,7 +240,7 @@ def test_a_collective_past_the_fabric_is_found(stack: KubernetesStack) -> None:
 
 def test_out_of_service_and_back(stack: KubernetesStack) -> None:
     """A run that wants the node waits until it is back. `tests/operations` has what is said of who works there."""
-    asked(stack, "submit", "training", "first", *TINY, "--nodes", "1", "--set", "steps=100000", "--set", "pace_s=0.1")
+    asked(stack, "submit", "training", "first", *TINY, "--nodes", "1", "--set", "steps=100000", "--set", "pace_s=0.3")
     until(stack, "first", 5)
     [node] = told(stack, "first", "generation")[0]["nodes"]
     asked(stack, "cancel", "first")
@@ -260,7 +260,7 @@ def test_certificates_that_have_ended_are_made_anew(stack: KubernetesStack) -> N
     What ran goes on; its node has joined again as itself, is asked for what its pods say, and proven.
     """
     asked(
-        stack, "submit", "training", "yearlong", *TINY, "--nodes", "1", "--set", "steps=100000", "--set", "pace_s=0.1"
+        stack, "submit", "training", "yearlong", *TINY, "--nodes", "1", "--set", "steps=100000", "--set", "pace_s=0.3"
     )
     until(stack, "yearlong", 5)
     known = {each["metadata"]["name"]: each["metadata"]["uid"] for each in stack.listed("nodes")}

@@ -138,7 +138,7 @@ def test_a_training(stamped: Stack) -> None:
 
 def test_cancelled_and_gone_on_with(stamped: Stack) -> None:
     """A run that is told to stop saves what it has, and the same again goes on behind it."""
-    wanted = ["training", "stopped", *TINY, "--set", "steps=300", "--set", "pace_s=0.1"]
+    wanted = ["training", "stopped", *TINY, "--set", "steps=100", "--set", "pace_s=0.3"]
     asked(stamped, "submit", *wanted)
     until(stamped, "stopped", 5)
     busy = stamped.stampworks("submit", "-s", "test", *wanted)
