@@ -16,6 +16,9 @@ Version = tuple[int, ...]
 
 GO_MIN = (1, 21)
 """The first Go that fetches a later one by itself where a module asks for it."""
+_UNSEEN = "-gcflags=all=-dwarf=false"
+"""Nobody debugs what is built here, and the linker is told to leave out what a debugger needs: without having made it
+first, a build takes a tenth less."""
 
 
 def program(what: str, instead: str) -> str:
@@ -46,7 +49,7 @@ def build(step: Step, go: str, source: Path, packages: Sequence[str], target: Pa
         step.say(f"{compiled} of {count} packages compiled")
 
     step.say(f"compiling {count} packages")
-    run([go, "build", "-v", *flags, "-o", f"{target}/", *packages], counted, cwd=source, env=toolchain())
+    run([go, "build", "-v", _UNSEEN, *flags, "-o", f"{target}/", *packages], counted, cwd=source, env=toolchain())
 
 
 def toolchain() -> dict[str, str]:
