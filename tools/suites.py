@@ -19,7 +19,7 @@ TORCH = ROOT / ".venv" / "training" / "bin" / "python"
 PYTEST = [sys.executable, "-m", "pytest", "--dist", "loadfile"]
 SUITES = {
     README: [*PYTEST, "-n", "0"],  # what rails carry proves its cluster: there is nothing beside it, as at its reader's
-    CLUSTER: [*PYTEST, "-n", "3", f"--ignore={README}"],  # much of their time they wait
+    CLUSTER: [*PYTEST, "-n", "4", f"--ignore={README}"],  # some of their time they wait
     TRAINING: [str(TORCH), "-m", "pytest", "-c", str(TRAINING / "pytest.ini"), "-n", "2", "--dist", "loadfile"],
     TESTS: [*PYTEST, "-n", "2", f"--ignore={CLUSTER}"],
 }

@@ -97,6 +97,7 @@ def test_a_trainjob_is_pushed_aside_and_back(stack: KubernetesStack) -> None:
     assert [event["source"] for event in told(stack, "pushed", "ready")] == ["nothing", "checkpoint"]
 
 
+@pytest.mark.long
 def test_a_team_makes_a_trainjob_of_its_own(stack: KubernetesStack) -> None:
     """With the rights of its users; nobody else may. A run of root has made the folder of all runs."""
     made(stack, "trainjob", "first", "--set", "steps=5")
@@ -121,6 +122,7 @@ def test_a_team_makes_a_trainjob_of_its_own(stack: KubernetesStack) -> None:
     soon(stack, "own", lambda: "own" not in {each["metadata"]["name"] for each in stack.listed("jobsets", "-A")})
 
 
+@pytest.mark.long
 def test_an_mpijob_trains_through(stack: KubernetesStack) -> None:
     """On both nodes: mpirun starts a rank on each over ssh, found by its name. The operator says so, and takes the
     workers away. Who may read what a JobSet writes may read this, too."""

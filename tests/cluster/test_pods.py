@@ -175,7 +175,7 @@ def test_nodes_are_lost(stack: KubernetesStack) -> None:
     To Kubernetes the one is another node, and it still knows the other: both take pods only when they have passed.
     """
     known = {node["metadata"]["name"]: node["metadata"]["uid"] for node in stack.listed("nodes")}
-    slowly = ["--set", "steps=600", "--set", "pace_s=0.3", "--set", "checkpoints.every_s=1"]
+    slowly = ["--set", "steps=120", "--set", "pace_s=1", "--set", "checkpoints.every_s=1"]
     asked(stack, "submit", "training", "smaller", *TINY, *slowly)
     until(stack, "smaller", 5)
     first, second = told(stack, "smaller", "generation")[0]["nodes"]
@@ -237,6 +237,7 @@ def test_a_named_node_is_made_anew_and_no_other(stack: KubernetesStack) -> None:
     assert stack.run("preview", "--expect-no-changes").returncode == 0
 
 
+@pytest.mark.long
 def test_a_pool_that_goes_lets_its_work_end_first(stack: KubernetesStack) -> None:
     """However it came to an end: as a run that was finished, and not one whose nodes were taken away."""
     asked(stack, "submit", "training", "last", *TINY, "--nodes", "1", "--set", "steps=80", "--set", "pace_s=0.3")
