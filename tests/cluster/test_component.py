@@ -242,6 +242,10 @@ def test_nodes_of_eks_are_bought_as_declared(purchase: str) -> None:
     assert (("PlacementGroup", "test-gpu") in recorder.seen) is together
     assert recorder.inputs("NodeGroup", "test-head")["scalingConfig"]["desiredSize"] == 2
     assert not {kind for kind, _ in recorder.seen} & {"Playbook", "Roll", "Roster"}
+    addons = [args.inputs for (kind, _), args in recorder.seen.items() if kind == "Addon"]
+    versions = {inputs["addonName"]: inputs["addonVersion"] for inputs in addons}
+    own = ("coredns", "eks-node-monitoring-agent", "eks-pod-identity-agent", "kube-proxy", "vpc-cni")
+    assert versions == dict.fromkeys(own, "v1")
     [group] = recorder.inputs("KubernetesNodes", "test")["groups"]
     assert (group["name"], group["count"], group["generation"]) == ("gpu", 4, "test-gpu/1")
     assert (outputs["verdict"], outputs["head"]) == ("pass", "https://there")
@@ -349,7 +353,7 @@ def on_eks(pool: dict[str, Any], *more: dict[str, Any]) -> Plan:
 
 
 def on_aws(pool: dict[str, Any], *more: dict[str, Any], **fields: Any) -> Plan:
-    """With images that somebody has made."""
+    """With what somebody has looked up, and images that somebody has made."""
     gpu = {"name": "gpu", "machine": "p5", "count": 4, "zone": "us-east-1a", **pool}
     gpu = {key: value for key, value in gpu.items() if value != ""}
     declared = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": [gpu, *more]}
@@ -360,7 +364,8 @@ def on_aws(pool: dict[str, Any], *more: dict[str, Any], **fields: Any) -> Plan:
         )
         for group in made.groups
     ]
-    return dataclasses.replace(made, groups=tuple(groups))
+    parts = tuple(dataclasses.replace(part, version="v1") for part in made.scheduler.parts)
+    return dataclasses.replace(made, groups=tuple(groups), scheduler=dataclasses.replace(made.scheduler, parts=parts))
 
 
 def test_what_leads_to_nodes_is_here_before_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

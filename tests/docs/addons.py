@@ -29,6 +29,7 @@ def page() -> str:
 def _row(name: str, row: catalog.AddOn) -> str:
     needs = f"; needs {' and '.join(row.needs)}" if row.needs else ""
     version = row.version if row.chart else f"{row.version}, no chart"
+    version = "the cloud's own" if row.wanted == "brought" else version
     cells = (f"`{name.replace('-', '_')}`", f"{row.what}{needs}", version, _range(row), _wanted(row))
     return f"| {' | '.join(cells)} |\n"
 

@@ -250,9 +250,10 @@ def test_what_is_for_another_kubernetes_is_refused(version: str, wrong: set[str]
 
 
 def test_what_nobody_says_is_unknown() -> None:
+    """But for what the cloud has itself, with versions that go with its Kubernetes."""
     said = list(addons(planned("aws"), Facts()))
     assert {(each.id, each.verdict) for each in said} == {("addons.kubernetes", "unknown")}
-    assert [each.subject for each in said] == ["efa-device-plugin", "node-monitoring-agent"]
+    assert [each.subject for each in said] == ["efa-device-plugin"]
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def test_what_a_lock_says_is_a_change_like_any_other() -> None:
     }
     assert (found.verdict, found.following) == ("pass", ())
     found = reviewed(locked("ami-1", "v1"), locked("ami-1", "v2"))
-    names = ("coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni")
+    names = ("coredns", "eks-node-monitoring-agent", "eks-pod-identity-agent", "kube-proxy", "vpc-cni")
     assert {each.written: (each.policy, each.restarts) for each in found.changes} == {
         f"scheduler.parts[{name}].version": ("in place", 0) for name in names
     }

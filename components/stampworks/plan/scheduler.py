@@ -114,6 +114,7 @@ class AddOn:
     """Empty where nobody publishes one."""
     repository: str = field(metadata=RELEASE)
     version: str = field(metadata=RELEASE)
+    """Empty where the cloud has it, and says which one goes with its Kubernetes: then it is one of the parts."""
     namespace: str
     needs: tuple[str, ...]
     """Those of the others that it comes after."""

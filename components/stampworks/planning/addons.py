@@ -120,7 +120,8 @@ def _made(
             "mig_strategy": declared.mig_strategy,
             "mig_profile": declared.mig_profile.replace(WHOLE, ""),
         }
-    return AddOn(name, row.what, by, row.chart, row.repository, row.version, row.namespace, row.needs, images, **own)
+    version = "" if by == "cloud" and row.wanted == "brought" else row.version
+    return AddOn(name, row.what, by, row.chart, row.repository, version, row.namespace, row.needs, images, **own)
 
 
 def _image(part: str, image: catalog.Image, declaration: Declaration, choices: Choices) -> Image:
@@ -181,7 +182,8 @@ def _switched_off(plan: Plan) -> Iterator[Finding]:
 
 def _of_one(plan: Plan, one: AddOn) -> Iterator[Finding]:
     row = catalog.releases()[plan.release.name].addons[one.name]
-    yield from _of_version(plan, one, row)
+    if one.version:
+        yield from _of_version(plan, one, row)
     yield from _of_others(one, row, [each.name for each in plan.scheduler.addons])
     fits, why = _has_hardware(row, plan.fabric, plan.groups)
     if row.wanted == "hardware" and not fits:
@@ -218,8 +220,7 @@ def _of_version(plan: Plan, one: AddOn, row: catalog.AddOn) -> Iterator[Finding]
         yield _found("kubernetes", "fail", f"{said}: it is for {range_} {source}", hint, one.name)
     elif least is UNKNOWN and most is UNKNOWN:
         text = f"{said}: nobody says which versions it is for {source}"
-        way_out = f"; where the cloud refuses it, {_out(one.name)}" if row.wanted == "brought" else ""
-        yield _found("kubernetes", "unknown", text, f"try it before anything relies on it{way_out}", one.name)
+        yield _found("kubernetes", "unknown", text, "try it before anything relies on it", one.name)
 
 
 def _minor(version: str) -> tuple[int, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from stampworks import catalog
 from stampworks.declaration import Declaration, Source
-from stampworks.plan import Account, Fabric, Group, Part, Priority, Queue, Release, Scheduler, declared_pools
+from stampworks.plan import Account, AddOn, Fabric, Group, Part, Priority, Queue, Release, Scheduler, declared_pools
 from stampworks.planning import addons
-from stampworks.planning.clouds.choices import Choices
+from stampworks.planning.clouds.choices import Choices, Managed
 from stampworks.planning.launching import locked
 from stampworks.planning.layout import STATE, joined_nodes
 from stampworks.planning.notes import Notes
@@ -38,6 +39,7 @@ def build(
         notes.problem("scheduler.workloads_image", problem, "take it out")
     topology, block_nodes = _topology(declaration, fabric, groups, notes)
     _preemption(declaration, notes)
+    built = addons.build(declaration, release, fabric, groups, choices, notes)
     users: dict[str, list[str]] = {}
     for user in declaration.users:
         for name in user.accounts:
@@ -63,20 +65,19 @@ def build(
             )
             for account in declared.accounts
         ),
-        addons=addons.build(declaration, release, fabric, groups, choices, notes),
-        parts=_parts(source, release, choices),
+        addons=built,
+        parts=_parts(built, source, release, choices.runs(declared.kind)),
         workloads_image=declared.workloads_image,
     )
 
 
-def _parts(source: Source, release: Release, choices: Choices) -> tuple[Part, ...]:
-    """With the versions of the lock, which knows for which Kubernetes they are."""
-    declaration = source.sound
-    managed = choices.runs(declaration.scheduler.kind)
+def _parts(built: Iterable[AddOn], source: Source, release: Release, managed: Managed | None) -> tuple[Part, ...]:
+    """What a cloud's own Kubernetes is made of, in the versions of the lock, which knows for which one they are."""
     if managed is None:
         return ()
-    drivers = (managed.drivers.get(each.kind, "") for each in declaration.storage)
-    names = sorted({*managed.parts, *filter(None, drivers)})
+    drivers = filter(None, (managed.drivers.get(each.kind) for each in source.sound.storage))
+    brought = (managed.brought[each.name] for each in built if each.name in managed.brought)
+    names = sorted({*managed.parts, *drivers, *brought})
     return tuple(Part(name, source.lock.parts.get(locked(name, release), "")) for name in names)
 
 

@@ -309,7 +309,10 @@ def addons_text(plan: Plan, width: int) -> list[str]:
     if not plan.scheduler.addons:
         return []
     header = ("add-on", "version", "installed by", "namespace", "what it is")
-    rows = [(each.name, each.version, INSTALLED[each.by], each.namespace, each.what) for each in plan.scheduler.addons]
+    rows = [
+        (each.name, each.version or "below", INSTALLED[each.by], each.namespace, each.what)
+        for each in plan.scheduler.addons
+    ]
     own = ", ".join(f"{each.name} {each.version or '(not looked up)'}" for each in plan.scheduler.parts)
     brought = paragraph(f"and what the cloud's Kubernetes is made of: {own}", width, "  ") if own else []
     return ["Add-ons", *table(header, rows, width), *brought]

@@ -90,6 +90,7 @@ def test_what_is_newer(aws: Simulated, declared: Path, lock: Call) -> None:
 VERSIONS = {
     "aws-efs-csi-driver": "v2.1.14-eksbuild.1",
     "coredns": "v1.12.4-eksbuild.1",
+    "eks-node-monitoring-agent": "v1.6.2-eksbuild.1",
     "eks-pod-identity-agent": "v1.3.10-eksbuild.1",
     "kube-proxy": "v1.34.1-eksbuild.2",
     "vpc-cni": "v1.20.4-eksbuild.2",
@@ -130,7 +131,7 @@ def test_what_eks_is_made_of(declared: Path, lock: Call, of_eks: dict[str, str])
     assert parts == f"{told} itself"
     code, said, _ = lock()
     assert code == 0
-    assert said.splitlines()[-5:] == [f"  1.34/{name}: none -> {version}" for name, version in VERSIONS.items()]
+    assert said.splitlines()[-6:] == [f"  1.34/{name}: none -> {version}" for name, version in VERSIONS.items()]
     plan = planning.plan(load_file(declared))
     assert {group.name: group.launch.image for group in plan.groups if group.launch} == of_eks
     assert {part.name: part.version for part in plan.scheduler.parts} == VERSIONS
@@ -161,7 +162,7 @@ def test_a_part_that_a_region_lacks(aws: Simulated, declared: Path, lock: Call, 
     hint = "  hint: take another region, or a release of another Kubernetes"
     where = "test.yaml:4:9: region: us-west-2 has no"
     assert said[4:-1] == [line for name in VERSIONS for line in (f"{where} {name} for Kubernetes 1.34", hint)]
-    assert said[-1] == "7 problems in test.yaml: nothing was changed."
+    assert said[-1] == "8 problems in test.yaml: nothing was changed."
 
 
 def test_parts_that_nobody_may_ask_for(aws: Simulated, lock: Call, of_eks: dict[str, str]) -> None:

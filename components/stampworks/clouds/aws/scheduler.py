@@ -173,17 +173,17 @@ class ControlPlane(pulumi.ComponentResource):
         group has its repair on."""
         tolerated = [{"key": taint, "operator": "Exists"} for taint in (UNPROVEN_TAINT, PROOF_TAINT)]
         settings = {"dcgmAgent": {"tolerations": tolerated}}
-        self._addon(_called(one), self._child(depends_on=[system]), configuration_values=_text(settings))
+        self._addon(f"eks-{one.name}", self._child(depends_on=[system]), configuration_values=_text(settings))
 
     def _addon(self, addon: str, opts: ResourceOptions | None = None, **settings: Any) -> eks.Addon:
-        """In the version of the lock, or of the release; without one, as in rehearsals, in EKS's default of the day."""
-        of = self.plan.scheduler
-        versions = {each.name: each.version for each in of.parts} | {_called(each): each.version for each in of.addons}
+        """In the version of the lock; without one, as in rehearsals, in EKS's default of the day."""
+        versions = {part.name: part.version for part in self.plan.scheduler.parts}
         return eks.Addon(
             f"{self._name}-{addon}",
             cluster_name=self.cluster.name,
             addon_name=addon,
             addon_version=versions.get(addon) or None,
+            resolve_conflicts_on_update="OVERWRITE",  # another version is refused where somebody has changed it
             tags=self.place.tags(addon),
             opts=opts or self._opts,
             **settings,
@@ -318,11 +318,6 @@ def _of_account(arn: str) -> str:
     principal = {"AWS": f"arn:{tags.partition(arn)}:iam::{arn.split(':')[4]}:root"}
     statement = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": principal}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
-
-
-def _called(one: AddOn) -> str:
-    """By EKS, where it has what others install from a chart."""
-    return f"eks-{one.name}"
 
 
 def _text(value: object) -> str:

@@ -142,6 +142,7 @@ MANAGED = Managed(
     registry_of=dict(_registries()),
     group_size=GroupSize("managed node group", nodes_max=450),
     parts=("coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"),
+    brought={"node-monitoring-agent": "eks-node-monitoring-agent"},
     drivers={
         "fsx-lustre": "aws-fsx-csi-driver",
         "efs": "aws-efs-csi-driver",

@@ -108,6 +108,8 @@ class Managed:
     group_size: GroupSize
     parts: tuple[str, ...]
     """What each of its clusters has, in versions of its own; so have drivers."""
+    brought: Mapping[str, str]
+    """Add-ons that are parts of it as well, with what the cloud calls them."""
     drivers: Mapping[str, str]
     """By the kind of a file system, what brings it into pods, as the cloud calls it."""
     scratch: str
