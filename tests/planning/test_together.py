@@ -11,6 +11,7 @@ import yaml
 from stampworks import planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan
+from stampworks.planning.launching import OF_LOCK
 
 PlanText = Callable[[str], Plan]
 Path = tuple[str | int, ...]
@@ -190,15 +191,16 @@ def test_rules_come_along() -> None:
         planning.judged(load_value(data, "test"), None, DAY)
     said = sorted(f"{each.path}: {each.message}" for each in error.value.problems)
     assert said[0] == BLOCK
-    assert said[1:-1] == [UNLOCKED]
+    assert said[1] == UNLOCKED
+    assert [each.rpartition(" ")[2] for each in said[2:-1]] == ["(kubernetes.locked)"]
     assert said[-1].startswith("storage[1].capacity: 1300 GiB is no capacity of ")
     with pytest.raises(DeclarationError) as error:
-        planning.judged(load_value(data, "test"), None, DAY, ("image.locked",))
+        planning.judged(load_value(data, "test"), None, DAY, OF_LOCK)
     assert {each.path for each in error.value.problems} == {"pools[0].purchase", "storage[1].capacity"}
     data["region"] = "eu-wset-1"
     with pytest.raises(DeclarationError) as error:
         planning.judged(load_value(data, "test"), None, DAY)
-    assert "image.locked" not in str(error.value)
+    assert not [each for each in OF_LOCK if each in str(error.value)]
 
 
 @pytest.mark.parametrize("cloud", SOUND)
