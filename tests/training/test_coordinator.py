@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training.coordinator import FAILED, FINISHED, Coordinator
+from training.coordinator import FAILED, FINISHED, LOST, Coordinator
 from training.journal import Journal
 from training.settings import Patience, Settings
 from training.wire import connect
@@ -144,3 +144,29 @@ def test_nodes_that_never_come(tmp_path: Path, there: int) -> None:
     assert {each.ended for each in talkers} == {FAILED}
     came = ", ".join(f"n{place}" for place in range(there))
     assert events[-1]["text"] == f"3 nodes were to come within 1 s, and there are: {came}"
+
+
+@pytest.mark.parametrize(
+    ("job", "code", "why"), [("this", LOST, "preempted"), ("another", FAILED, "failed"), ("", FAILED, "failed")]
+)
+def test_a_job_that_has_lost_a_node_and_is_resumed_makes_room_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, code: int, why: str
+) -> None:
+    """Kubernetes starts none of its programs again that have failed: it would wait for ever, and all others with it."""
+    before = [
+        {"at": 1.0, "what": "start", "name": "demo", "attempt": 1, "nodes": 3, "job": "this", "settings": {}},
+        {"at": 2.0, "what": "failure", "kind": "node", "node": "n2", "rank": None, "step": 5, "text": "it is gone"},
+    ]
+    (tmp_path / "events.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in before))
+    monkeypatch.setenv("JOB_ID", job)
+
+    def more(coordinator: Coordinator) -> None:
+        coordinator.nodes = 3
+
+    ended, talkers, events = conducted(tmp_path, [through] * 2, more, patience=Patience(start=1.0))
+    assert ended == code
+    assert {each.ended for each in talkers} == {code}
+    assert events[-1]["why"] == why
+    told = "3 nodes were to come within 1 s, and there are: n0, n1"
+    more_told = ": this job had lost a node, and another one is to have all of them" if code == LOST else ""
+    assert events[-1]["text"] == told + more_told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import os
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,9 +21,10 @@ WHO_WAS_FIRST_S = 1.0
 IN_VAIN_MAX = 3
 """Generations one after the other that complete no step."""
 FINISHED, FAILED, LOST, STOPPED = 0, 1, 69, 75
-"""How an agent ends. 69: no coordinator answers, and when its node is gone, the run wants to be started again
-(EX_UNAVAILABLE); 75: it left a checkpoint and wants to be started again (EX_TEMPFAIL)."""
-ENDS = {FINISHED: "finished", FAILED: "failed", STOPPED: "preempted"}
+"""How an agent ends. 69: others do not answer, and the run wants to be started again: when the node of its coordinator
+is gone, or in a job that does not start all of it any more (EX_UNAVAILABLE); 75: it left a checkpoint and wants to be
+started again (EX_TEMPFAIL)."""
+ENDS = {FINISHED: "finished", FAILED: "failed", LOST: "preempted", STOPPED: "preempted"}
 BROKEN = "broken"
 FAILURES = {"gone": ("rank", True), "broke": (BROKEN, True), "fatal": ("rank", False)}
 """What a rank or its agent says of its end: the kind of failure, and whether starting again may help."""
@@ -109,6 +111,9 @@ class Coordinator:
             code = await self._generations()
         except _GaveUpError as error:
             self.journal.write("end", why="failed", step=self.step, text=str(error))
+        except _AnewError as error:
+            code = LOST
+            self.journal.write("end", why="preempted", step=self.step, text=str(error))
         except Exception as error:  # nobody shall go on without a coordinator
             text = f"the coordinator broke: {type(error).__name__}: {error}"
             self.journal.write("end", why="failed", step=self.step, text=text)
@@ -155,7 +160,11 @@ class Coordinator:
         if len(self.members) < self.nodes:
             came = ", ".join(member.node for member in self.members)
             waited = f"{self.settings.patience.start:g} s"
-            raise _GaveUpError(f"{self.nodes} nodes were to come within {waited}, and there are: {came or 'none'}")
+            told = f"{self.nodes} nodes were to come within {waited}, and there are: {came or 'none'}"
+            # Kubernetes, where it resumes a job, starts no program of it again that has failed.
+            if os.environ.get("JOB_ID") in self.journal.lost_nodes:
+                raise _AnewError(f"{told}: this job had lost a node, and another one is to have all of them")
+            raise _GaveUpError(told)
         if wrong := misfit(self.settings, [member.ranks for member in self.members]):
             raise _GaveUpError(f"the layout does not fit: {wrong}")
 
@@ -411,6 +420,10 @@ class Coordinator:
         for member in waiting:
             self.members.remove(member)
             self.journal.write("failure", kind="node", node=member.node, rank=None, step=self.step, text="no answer")
+
+
+class _AnewError(Exception):
+    """Another job may have what this one lacks."""
 
 
 class _GaveUpError(Exception):

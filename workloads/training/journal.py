@@ -35,7 +35,7 @@ class Journal:
         self.folder = Path(settings.folder)
         self.path = self.folder / record.EVENTS
         self.tracker = tracker(settings.tracking, self.folder)
-        self._chooser, self.attempt = _experienced(self.path)
+        self._chooser, self.attempt, self.lost_nodes = _experienced(self.path)
         self._saved = time.time()
         self._failed = 0.0
         self._asked = False
@@ -158,12 +158,13 @@ class Journal:
         return True
 
 
-def _experienced(path: Path) -> tuple[Chooser, int]:
-    """Who knows what earlier attempts' checkpoints cost, and which nobody ended; and the number of the next attempt."""
+def _experienced(path: Path) -> tuple[Chooser, int, frozenset[str]]:
+    """Who knows what earlier attempts' checkpoints cost, and which nobody ended; the number of the next attempt; and
+    which jobs have lost a node."""
     try:
         account = ledger.account(ledger.read(path))
     except OSError:
-        return Chooser(time.time()), 1
+        return Chooser(time.time()), 1, frozenset()
     chooser = Chooser(account.begun)
     for _, event in account.told:
         if event["what"] == "checkpoint" and (blocked := ledger.finite(event.get("blocked_s"))) is not None:
@@ -171,7 +172,9 @@ def _experienced(path: Path) -> tuple[Chooser, int]:
     for attempt in account.attempts:
         if attempt.end not in ("finished", "preempted"):
             chooser.failed(account.begun + (attempt.begun_us + attempt.wall_us) / ledger.US)
-    return chooser, len(account.attempts) + 1
+    lost = [failure.at_us for failure in account.failures if failure.kind == "node"]
+    jobs = (each.job for each in account.attempts if any(0 <= at - each.begun_us <= each.wall_us for at in lost))
+    return chooser, len(account.attempts) + 1, frozenset(jobs)
 
 
 def _readable(what: str, told: dict[str, Any]) -> str:
