@@ -137,6 +137,28 @@ def test_who_makes_room_runs_until_its_pods_have_ended(server: StandIn) -> None:
     assert kubernetes_nodes.runs(server) == {"gpu-001": ("pod research/long-0",), "gpu-002": ("run research/long",)}
 
 
+def test_a_gang_that_goes_on_without_a_node_does_not_run_there(server: StandIn) -> None:
+    """Kueue counts the node as its own to the end. Where all of its pods have ended others may be about to come."""
+    labels = {"jobset.sigs.k8s.io/jobset-name": "long"}
+    pods = [pod(f"long-{index}", f"gpu-00{index}", labels=labels) for index in (1, 2)]
+    pods[1]["status"]["phase"] = "Failed"
+    server.others = [gang("long", "gpu-001", "gpu-002"), *pods]
+    assert kubernetes_nodes.runs(server) == {"gpu-001": ("run research/long",)}
+    pods[0]["status"]["phase"] = "Failed"
+    assert {*kubernetes_nodes.runs(server)} == {"gpu-001", "gpu-002"}
+    server.others.append(pod("long-2", "gpu-002", labels=labels))
+    assert {*kubernetes_nodes.runs(server)} == {"gpu-002"}
+
+
+def test_a_gang_that_waits_for_a_node_to_be_proven_does_not_run_there(server: StandIn) -> None:
+    """Else each would wait for the other. What was there before the node was started again may still be."""
+    server.there[0] = node("gpu-001", taints=["stampworks/unproven=again"])
+    server.others = [gang("long", "gpu-001", "gpu-002")]
+    assert kubernetes_nodes.runs(server) == {"gpu-002": ("run research/long",)}
+    server.others.append(pod("long-0", "gpu-001", labels={"jobset.sigs.k8s.io/jobset-name": "long"}))
+    assert kubernetes_nodes.runs(server)["gpu-001"] == ("pod research/long-0",)
+
+
 def test_what_a_lost_node_had_does_not_run_on_the_next_of_its_name(server: StandIn) -> None:
     old, new = pod("old", "gpu-001"), pod("new", "gpu-001")
     server.there[0]["metadata"]["creationTimestamp"] = "2026-11-24T12:00:00Z"

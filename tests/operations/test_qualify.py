@@ -182,6 +182,13 @@ def test_a_job_that_was_faster_is_left_alone(cluster: StandIn, said: Any) -> Non
     assert "srun --reservation=stampworks-proof --nodelist=gpu-001" in log(cluster)
 
 
+def test_who_waits_for_a_node_that_is_held_back_is_not_faster(cluster: StandIn, said: Any) -> None:
+    """It would wait for the proof, and the proof for it."""
+    cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="proof: /shared is not mounted"))
+    cluster.jobs([], [job(12, "alice", "gpu-002")])
+    assert verdicts(prove(cluster)) == {"gpu-001": "pass", "gpu-002": "pass"}
+
+
 def test_who_was_held_stays_held_when_it_breaks_off(cluster: StandIn, said: Any) -> None:
     """For the old reason, and before anybody else may use the node again."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="proof: /shared is not mounted"))

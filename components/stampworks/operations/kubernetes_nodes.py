@@ -283,21 +283,37 @@ def _uncordon(server: Server, names: Sequence[str]) -> dict[str, dict[str, Any]]
 
 def runs(server: Server) -> dict[str, tuple[str, ...]]:
     """By node, what somebody runs there: gangs that were let start, whose pods may be about to come, and other pods:
-    those of a gang among them that has to make room, and saves what it has."""
+    those of a gang among them that has to make room, and saves what it has. A gang that goes on without some of its
+    nodes keeps them to its end in Kueue's books, and runs nothing there; and no pod of one comes to a node that is not
+    proven, for which it waits."""
     found: dict[str, list[str]] = {}
     gangs: set[tuple[str, str, str]] = set()
     there = server.listed("nodes,pods,workloads.kueue.x-k8s.io", "--all-namespaces")
     born = {name_of(each): each["metadata"].get("creationTimestamp", "") for each in there if each["kind"] == "Node"}
+    closed = {name_of(each) for each in there if each["kind"] == "Node" and UNPROVEN_TAINT in taints(each)}
+    left = _left(each for each in there if each["kind"] == "Pod")
     for each in sorted((one for one in there if one["kind"] != "Node"), key=lambda one: one["kind"] != "Workload"):
         team, name = _where(each)
         if each["kind"] == "Workload":
             owner = kubernetes.owner(each["metadata"])
-            for node in kubernetes.holds(each):
+            none = closed | left.get((team, owner), set())
+            for node in (node for node in kubernetes.holds(each) if node not in none):
                 found.setdefault(node, []).append(f"run {team}/{owner}")
                 gangs.add((team, owner, node))
         elif team != PROOF_NAMESPACE and _runs(each, born) and not _is_of(each, team, gangs):
             found.setdefault(each["spec"].get("nodeName", ""), []).append(f"pod {team}/{name}")
     return {node: tuple(what) for node, what in found.items() if node}
+
+
+def _left(pods: Iterable[Manifest]) -> dict[tuple[str, str], set[str]]:
+    """By gang, the nodes on which its pods have ended while others of its pods go on."""
+    ended: dict[tuple[str, str], set[str]] = {}
+    at_work: dict[tuple[str, str], set[str]] = {}
+    for pod in pods:
+        gang = pod["metadata"]["namespace"], pod["metadata"].get("labels", {}).get(_JOBSET, "")
+        those = ended if pod["status"].get("phase") in _ENDED else at_work
+        those.setdefault(gang, set()).add(pod["spec"].get("nodeName", ""))
+    return {gang: ended[gang] - nodes for gang, nodes in at_work.items() if gang[1] and gang in ended}
 
 
 def _is_of(pod: Manifest, team: str, gangs: set[tuple[str, str, str]]) -> bool:

@@ -235,9 +235,10 @@ def _taken_aside(
 
 
 def _set_late_aside(ground: ProvingGround, found: _Nodes, progress: Progress) -> None:
-    """A job may have started just before the nodes were ours, and a node may not answer yet, or never."""
+    """A job may have started just before the nodes were ours, but on none that took no jobs already, for which one may
+    only wait; and a node may not answer yet, or never."""
     for name, what in ground.busy().items():
-        if name in found.ready:
+        if name in found.ready and name not in found.ours:
             found.ready.remove(name)
             found.aside[name] = _Aside("unknown", what, busy=True)
     ground.prepare(found.ready, progress)
