@@ -202,6 +202,33 @@ def test_nodes_are_lost(stack: KubernetesStack) -> None:
     assert (found["nodes"], found["state"]) == (2, "finished"), found
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("forgotten", [False, True], ids=["silent", "forgotten"])
+def test_one_node_is_lost_and_then_the_other(stack: KubernetesStack, forgotten: bool) -> None:
+    """The run goes on with its first one, though the second is back; without that it starts again, with both. Where
+    Kubernetes forgets the node, Kueue stops the run and resumes it, and what had failed is not started again."""
+    slowly = ["--set", "steps=2000", "--set", "pace_s=0.3", "--set", "checkpoints.every_s=1"]
+    slowly += ["--set", "patience.start=40"]
+    asked(stack, "submit", "training", "twice", *TINY, *slowly)
+    until(stack, "twice", 5)
+    first, second = told(stack, "twice", "generation")[0]["nodes"]
+    stack.kill(second)
+    stack.passes("up", "--yes", "--skip-preview", "--refresh")
+    stack.kill(first)
+    if forgotten:
+        stack.kubectl("delete", "node", first)
+        soon(stack, "twice", lambda: of_run(stack, "twice")["state"] == "waiting")
+    stack.passes("up", "--yes", "--skip-preview", "--refresh")
+    wanted = [[first, second], [first], [first, second]]
+    soon(stack, "twice", lambda: [event["nodes"] for event in told(stack, "twice", "generation")] == wanted)
+    soon(stack, "twice", lambda: len(told(stack, "twice", "ready")) == len(wanted))
+    again = told(stack, "twice", "ready")[-1]
+    assert again["source"] == "checkpoint"
+    assert again["step"] > 0
+    asked(stack, "cancel", "twice")
+    soon(stack, "twice", lambda: of_run(stack, "twice")["state"] == "stopped")
+
+
 def unproven(stack: KubernetesStack) -> set[str]:
     return {
         node["metadata"]["name"]
