@@ -88,7 +88,7 @@ def wait_for(true: Callable[[], object], limit_s: float) -> None:
         if true():
             return
         assert begun < deadline, "it did not happen"
-        time.sleep(max(0.01, 2 * (time.monotonic() - begun)))
+        time.sleep(min(5.0, max(0.01, 2 * (time.monotonic() - begun))))
 
 
 def listening() -> set[tuple[str, int]]:

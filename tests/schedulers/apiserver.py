@@ -15,7 +15,7 @@ from tests.project import wait_for
 
 BIN = Path(__file__).resolve().parents[2] / ".venv" / "kubernetes" / "bin"
 TOKEN = "of-this-test"
-READY_S = 60
+READY_S = 150
 
 
 @dataclass
