@@ -28,8 +28,8 @@ def page() -> str:
 
 def _row(name: str, row: catalog.AddOn) -> str:
     needs = f"; needs {' and '.join(row.needs)}" if row.needs else ""
-    version = row.version if row.chart else f"{row.version}, no chart"
-    version = "the cloud's own" if row.wanted == "brought" else version
+    own = "the cloud's own" if row.wanted == "brought" else f"{row.version}, no chart"
+    version = row.version if row.chart else own
     cells = (f"`{name.replace('-', '_')}`", f"{row.what}{needs}", version, _range(row), _wanted(row))
     return f"| {' | '.join(cells)} |\n"
 

@@ -162,7 +162,7 @@ class Coordinator:
             waited = f"{self.settings.patience.start:g} s"
             told = f"{self.nodes} nodes were to come within {waited}, and there are: {came or 'none'}"
             # Kubernetes, where it resumes a job, starts no program of it again that has failed.
-            if os.environ.get("JOB_ID") in self.journal.lost_nodes:
+            if os.environ.get("JOB_ID") in self.journal.jobs_with_losses:
                 raise _AnewError(f"{told}: this job had lost a node, and another one is to have all of them")
             raise _GaveUpError(told)
         if wrong := misfit(self.settings, [member.ranks for member in self.members]):

@@ -35,7 +35,7 @@ class Journal:
         self.folder = Path(settings.folder)
         self.path = self.folder / record.EVENTS
         self.tracker = tracker(settings.tracking, self.folder)
-        self._chooser, self.attempt, self.lost_nodes = _experienced(self.path)
+        self._chooser, self.attempt, self.jobs_with_losses = _experienced(self.path)
         self._saved = time.time()
         self._failed = 0.0
         self._asked = False

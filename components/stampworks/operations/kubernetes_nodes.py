@@ -180,7 +180,12 @@ def _gangs_of(pod: Manifest) -> Iterator[tuple[str, str]]:
     """Of what it may be a pod, by team: a job, or the gang that this is one of."""
     metadata = pod["metadata"]
     owners = [str(each["name"]) for each in metadata.get("ownerReferences", ())]
-    return ((metadata["namespace"], name) for name in (*owners, metadata.get("labels", {}).get(_JOBSET, "")))
+    return ((metadata["namespace"], name) for name in (*owners, _gang_of(pod)))
+
+
+def _gang_of(pod: Manifest) -> str:
+    """The JobSet that it is a pod of; empty for none."""
+    return str(pod["metadata"].get("labels", {}).get(_JOBSET, ""))
 
 
 def _is_on(workload: Manifest, names: Sequence[str], gangs: Collection[tuple[str, str]]) -> bool:
@@ -297,9 +302,10 @@ def runs(server: Server) -> dict[str, tuple[str, ...]]:
         if each["kind"] == "Workload":
             owner = kubernetes.owner(each["metadata"])
             none = closed | left.get((team, owner), set())
-            for node in (node for node in kubernetes.holds(each) if node not in none):
-                found.setdefault(node, []).append(f"run {team}/{owner}")
-                gangs.add((team, owner, node))
+            for node in kubernetes.holds(each):
+                if node not in none:
+                    found.setdefault(node, []).append(f"run {team}/{owner}")
+                    gangs.add((team, owner, node))
         elif team != PROOF_NAMESPACE and _runs(each, born) and not _is_of(each, team, gangs):
             found.setdefault(each["spec"].get("nodeName", ""), []).append(f"pod {team}/{name}")
     return {node: tuple(what) for node, what in found.items() if node}
@@ -310,7 +316,7 @@ def _left(pods: Iterable[Manifest]) -> dict[tuple[str, str], set[str]]:
     ended: dict[tuple[str, str], set[str]] = {}
     at_work: dict[tuple[str, str], set[str]] = {}
     for pod in pods:
-        gang = pod["metadata"]["namespace"], pod["metadata"].get("labels", {}).get(_JOBSET, "")
+        gang = pod["metadata"]["namespace"], _gang_of(pod)
         those = ended if pod["status"].get("phase") in _ENDED else at_work
         those.setdefault(gang, set()).add(pod["spec"].get("nodeName", ""))
     return {gang: ended[gang] - nodes for gang, nodes in at_work.items() if gang[1] and gang in ended}
@@ -318,8 +324,7 @@ def _left(pods: Iterable[Manifest]) -> dict[tuple[str, str], set[str]]:
 
 def _is_of(pod: Manifest, team: str, gangs: set[tuple[str, str, str]]) -> bool:
     """Whether it is one of a gang that was said to be there."""
-    gang = pod["metadata"].get("labels", {}).get(_JOBSET, "")
-    return (team, gang, pod["spec"].get("nodeName", "")) in gangs
+    return (team, _gang_of(pod), pod["spec"].get("nodeName", "")) in gangs
 
 
 def _runs(pod: Manifest, born: Mapping[str, str]) -> bool:
