@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import pytest
 from stampworks.clouds.local import room
@@ -54,7 +54,7 @@ class Stack(Project):
     """What the engine has to warn of, in its words."""
 
     @classmethod
-    def make(cls, folder: Path, cluster: str) -> Stack:
+    def make(cls, folder: Path, cluster: str) -> Self:
         for name in ("stacks", "state"):
             (folder / name).mkdir(mode=0o700)
         plugin = Path(sys.prefix) / "share" / "stampworks"

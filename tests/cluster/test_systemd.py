@@ -1,0 +1,323 @@
+"""The roles on nodes whose first program is Debian's systemd, as it is on the machines of every cloud.
+
+Nodes of the local cloud have a small init of their own. Here it is a copy of the toolkit that makes them, in which the
+machine room hands each of them over to systemd, with control groups of its own, and runit is not there. The roles and
+all else are the toolkit's.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.conftest import ROOT, Stack
+from tests.cluster.test_drift import lines, refresh
+from tests.cluster.test_local import host
+from tests.project import wait_for
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
+
+DECLARATION = """\
+config:
+  stampworks:cluster:
+    version: 1
+    name: {cluster}
+    cloud: local
+    network: {{cidr: 10.98.0.0/16}}
+    pools:
+      - {{name: gpu, machine: sim-h100, count: 2}}
+    storage:
+      - {{name: shared, kind: directory, mount: /shared, protect: false}}
+    users:
+      - {{name: alice, uid: 2001, accounts: [research]}}
+    scheduler:
+      login_nodes: 1
+      accounting: true
+      accounts: [{{name: research}}]
+      drain_timeout_minutes: 1
+      protect: false
+    proof: {{level: none}}
+"""
+WORKER = {"boot-settings", "metrics", "slurmd"}
+SERVICES = {
+    "gpu-001": WORKER,
+    "gpu-002": WORKER,
+    "head": {"boot-settings", "database", "metrics", "packages", "slurmctld", "slurmdbd"},
+    "login-001": {"boot-settings", "metrics", "sackd"},
+}
+"""Of what the roles define on every node, what runs there."""
+ROOM = "clouds/local/room"
+CHANGES = (
+    ("catalog/releases.yaml", "    - runit\n", "    - dbus\n    - systemd-sysv\n"),
+    (f"{ROOM}/image.py", '"openssh-server", "runit")', '"openssh-server")'),
+    # what a builder calls itself is no name for all nodes
+    (f"{ROOM}/image.py", 'STRIP = """\n', 'STRIP = """\n: >/etc/machine-id\nrm -rf /var/log/journal/*\n'),
+    # every node has control groups, of version 2, and divides them itself
+    (f"{ROOM}/nodes.py", "if image.containers\n", "if image.layers\n"),
+    (f"{ROOM}/cgroups.py", "return divided or [", "return ["),
+    (f"{ROOM}/cgroups.py", "if hierarchy.kind == _UNIFIED:\n", "if hierarchy.kind == _UNIFIED:\n        return\n"),
+    (f"{ROOM}/inside.py", '        settle_in_cgroups(boot["cgroups"])\n', ""),
+)
+"""What is another thing in the copy: a file of the toolkit, what stands there, what takes its place."""
+FIRST_PROGRAM = """\
+#!/bin/sh
+# It asks whether it has a machine for itself: devices and the kernel's settings are others' here.
+exec env container=stampworks /sbin/init
+"""
+OFF_AND_ON = """\
+import sys
+from stampworks.clouds.local.room import disks, nodes
+from stampworks.clouds.local.room.room import of_cluster
+
+room, name = of_cluster(sys.argv[1]), sys.argv[2]
+with room.locked():
+    disks.disk_of(room, name).process.end(name)
+    nodes.power_on(room, name)
+"""
+OURS = "cd /etc/systemd/system && grep --files-with-matches '^# Written by Stampworks' *.service"
+STEP = "touch {0}.$SLURM_PROCID; until test -e {0}.go; do sleep 0.2; done; touch {0}.ended.$SLURM_PROCID"
+RESTARTED = "for _ in 1 2 3 4 5 6 7; do systemctl restart slurmd || exit 1; done"
+KILLED = """\
+main() { systemctl show --value --property=MainPID slurmd; }
+for _ in 1 2 3 4 5 6 7; do
+    before=$(main)
+    kill -KILL "$before" || exit 1
+    until now=$(main); test "$now" != 0 -a "$now" != "$before"; do sleep 0.05; done
+done
+"""
+"""Seven times: systemd by itself gives up what has been started five times within ten seconds."""
+WAIT_S = 60
+
+
+class Machines(Stack):
+    """A stack of the copy, whose nodes are made as machines are."""
+
+    @property
+    def copy(self) -> Path:
+        return self.folder / "toolkit"
+
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), "PYTHONPATH": str(self.copy / "components")}
+
+    def lose_power(self, node: str) -> None:
+        """Kills all that runs on a node, and starts it with the disk it has: nobody does anything else with it."""
+        command = [sys.executable, "-c", OFF_AND_ON, self.cluster, node]
+        done = subprocess.run(command, env=self.environment(), capture_output=True, text=True, timeout=90)
+        assert done.returncode == 0, done.stderr
+
+
+def copy_toolkit(to: Path) -> None:
+    for name in ("components", "playbooks", "workloads"):
+        shutil.copytree(ROOT / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
+    package = to / "components" / "stampworks"
+    for name, old, new in CHANGES:
+        text = (package / name).read_text()
+        assert text.count(old) == 1, f"{name}: {old}"
+        (package / name).write_text(text.replace(old, new))
+    tree = package / ROOM / "tree"
+    (tree / "usr/sbin/stampworks-init").write_text(FIRST_PROGRAM)
+    (tree / "etc/systemd/system").mkdir(parents=True)
+    for nobodys in ("autovt@.service", "getty@.service"):  # what stands for accelerators is this machine's consoles
+        (tree / "etc/systemd/system" / nobodys).touch()
+
+
+def lacking() -> str:
+    """Why this machine has no place for a systemd in namespaces; empty where it has one."""
+    if os.geteuid() != 0:
+        return "control groups are made by root alone"
+    if not groups_of(""):
+        return "no cgroup2 is mounted here, below which those of nodes could be made"
+    command = ["unshare", "--mount", "--cgroup", "mount", "-t", "cgroup2", "none", "/mnt"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    return f"no cgroup2 can be mounted: {done.stderr.strip()}" if done.returncode else ""
+
+
+def groups_of(cluster: str) -> list[str]:
+    """The control groups whose name has a cluster's in it; all of them without one."""
+    mounted = [line.partition(" - ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    points = [before.split()[4] for before, _, after in mounted if after.startswith("cgroup2 ")]
+    folders = [folder for point in points for folder, _, _ in os.walk(point)]
+    return [folder for folder in folders if cluster in folder]
+
+
+@pytest.fixture(scope="module")
+def before() -> str:
+    return host()
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    if why := lacking():
+        pytest.skip(why)
+    folder = tmp_path_factory.mktemp("systemd")
+    copy_toolkit(folder / "toolkit")
+    stack = Machines.make(folder, f"d{os.getpid()}")
+    stack.declare(DECLARATION.format(cluster=stack.cluster))
+    yield stack
+    stack.run("destroy", "--yes", "--skip-preview")
+
+
+@pytest.fixture(scope="module")
+def stamped(stack: Machines, before: str) -> Machines:
+    """The cluster, from nothing: its image as well where this machine has none yet."""
+    stack.up()
+    assert host() == before, "nothing of it is in the host's own network or mounts"
+    stack.shell("login-001", "install -d -o alice -g alice /shared/alice")
+    return stack
+
+
+def runs(stack: Machines, node: str) -> dict[str, str]:
+    """The services of the roles that are up on a node, each with what tells this run of it from every other one."""
+    said = stack.shell(node, f"systemctl show --property=Id,ActiveState,InvocationID $({OURS})")
+    found = [dict(line.split("=", 1) for line in block.splitlines()) for block in said.split("\n\n")]
+    up = (each for each in found if each["ActiveState"] == "active")
+    return {each["Id"].removesuffix(".service"): each["InvocationID"] for each in up}
+
+
+def as_alice(stack: Machines, command: str) -> str:
+    return stack.shell("login-001", f"cd /shared/alice; runuser -u alice -- {command}")
+
+
+def hosts(stack: Machines) -> list[str]:
+    """Where a job on two nodes has run."""
+    return sorted(as_alice(stack, "srun --nodes=2 hostname").split())
+
+
+def begun(stack: Machines) -> str:
+    """A job on both workers that has begun there, and goes on until it is told to end."""
+    step = shlex.quote(STEP.format("/shared/alice/$SLURM_JOB_ID"))
+    job = as_alice(stack, f"sbatch --parsable --nodes=2 --output=/dev/null --wrap={shlex.quote(f'srun sh -c {step}')}")
+    wait_for(lambda: len(marks(stack, f"{job}.[01]")) == 2, WAIT_S)
+    return job
+
+
+def marks(stack: Machines, pattern: str) -> list[str]:
+    """What steps have left in the folder of their user."""
+    return stack.shell("gpu-001", f"find /shared/alice -name '{pattern}'").splitlines()
+
+
+def ended_well(stack: Machines, job: str) -> None:
+    """Both processes of its one step were there to hear that it is over, and it was never started anew."""
+    assert "Restarts=0" in as_alice(stack, f"scontrol show job {job}")
+    as_alice(stack, f"touch {job}.go")
+    wait_for(lambda: (job, "COMPLETED") in accounted(stack), WAIT_S)
+    assert len(marks(stack, f"{job}.ended.[01]")) == 2
+
+
+def accounted(stack: Machines) -> list[tuple[str, ...]]:
+    """Number and state of all jobs, as the database has them."""
+    said = stack.shell("head", "sacct --noheader --parsable2 --allusers --allocations --format=jobid,state")
+    return [tuple(line.split("|")) for line in said.splitlines()]
+
+
+def test_one_up_makes_machines_with_systemd_a_cluster(stamped: Machines) -> None:
+    """Nothing of the small init is there, what the roles have defined runs, and a user's job does, accounted for."""
+    for node, services in SERVICES.items():
+        assert stamped.shell(node, "readlink /proc/1/exe; command -v runsvdir || echo none").split() == [
+            "/usr/lib/systemd/systemd",
+            "none",
+        ]
+        assert set(runs(stamped, node)) == services
+    assert hosts(stamped) == ["gpu-001", "gpu-002"]
+    wait_for(lambda: [state for _, state in accounted(stamped)] == ["COMPLETED"], WAIT_S)
+
+
+def test_a_second_up_changes_nothing(stamped: Machines) -> None:
+    """Nor do the roles find anything to do, asked by a refresh."""
+    assert lines(refresh(stamped)) == []
+    said = stamped.up()
+    assert "unchanged" in said
+    assert not any(word in said for word in ("created", "updated", "replaced", "deleted"))
+
+
+def test_jobs_outlive_slurmd(stamped: Machines) -> None:
+    """However often it is started anew or killed, one time after the other."""
+    job = begun(stamped)
+    for how in (RESTARTED, KILLED):
+        stamped.shell("gpu-001", how)
+        assert "slurmd" in runs(stamped, "gpu-001")
+    ended_well(stamped, job)
+
+
+def test_jobs_outlive_slurmctld(stamped: Machines) -> None:
+    """It finds them in its state, and takes new ones."""
+    job = begun(stamped)
+    stamped.shell("head", "systemctl restart slurmctld")
+    wait_for(lambda: "is UP" in stamped.shell("head", "scontrol ping || true"), WAIT_S)
+    assert hosts(stamped) == ["gpu-001", "gpu-002"]
+    ended_well(stamped, job)
+
+
+def test_an_up_applies_a_changed_unit(stamped: Machines) -> None:
+    """slurmd runs with it on every worker; nothing else was started anew, and its job goes on."""
+    nodes, job = stamped.nodes(), begun(stamped)
+    before = {node: runs(stamped, node) for node in SERVICES}
+    tasks = stamped.copy / "playbooks/roles/slurm_worker/tasks"
+    # of the configuration alone: what an image is made from would be a matter of new disks
+    service, configure = (tasks / "service.yml").read_text(), (tasks / "configure.yml").read_text()
+    assert "/slurmd, -D," in service
+    (tasks / "changed.yml").write_text(service.replace("/slurmd, -D,", "/slurmd, -D, -v,"))
+    (tasks / "configure.yml").write_text(configure.replace("import_tasks: service.yml", "import_tasks: changed.yml"))
+    stamped.up()
+    assert stamped.nodes() == nodes
+    for node in SERVICES:
+        after = runs(stamped, node)
+        assert {name for name in after if after[name] != before[node][name]} == ({"slurmd"} if "gpu" in node else set())
+    for node in ("gpu-001", "gpu-002"):
+        assert "/usr/sbin/slurmd -D -v " in stamped.shell(node, "pgrep --exact --list-full slurmd")
+    ended_well(stamped, job)
+
+
+def test_a_worker_that_lost_power_comes_back_by_itself(stamped: Machines) -> None:
+    """Switched on again, and by nobody's hand beyond that: it has mounted what it should, and takes jobs."""
+    before, heard = runs(stamped, "gpu-002"), begun_at(stamped, "gpu-002")
+    comes_back(stamped, "gpu-002", before)
+    stamped.shell("gpu-002", "mountpoint --quiet /shared")
+    wait_for(lambda: begun_at(stamped, "gpu-002") != heard, WAIT_S)
+    assert hosts(stamped) == ["gpu-001", "gpu-002"]
+    wait_for(lambda: as_alice(stamped, "sinfo --noheader --format=%T") == "idle", WAIT_S)
+
+
+def test_a_head_that_lost_power_comes_back_by_itself(stamped: Machines) -> None:
+    """With its queue and its accounts: a job that ran meanwhile has not noticed."""
+    assert hosts(stamped) == ["gpu-001", "gpu-002"]
+    job = begun(stamped)
+    saved = f"find /var/lib/stampworks/state/slurmctld/job_state -newer /shared/alice/{job}.1"
+    wait_for(lambda: stamped.shell("head", saved), WAIT_S)  # of what has begun just now slurmctld itself knows nothing
+    known = accounted(stamped)
+    assert {"COMPLETED", "RUNNING"} <= {state for _, state in known}
+    comes_back(stamped, "head", runs(stamped, "head"))
+    wait_for(lambda: "is UP" in stamped.shell("head", "scontrol ping || true"), WAIT_S)
+    assert accounted(stamped) == known
+    ended_well(stamped, job)
+    assert hosts(stamped) == ["gpu-001", "gpu-002"]
+
+
+def comes_back(stack: Machines, node: str, before: dict[str, str]) -> None:
+    stack.lose_power(node)
+    wait_for(lambda: set(runs(stack, node)) == SERVICES[node], WAIT_S)
+    assert not set(runs(stack, node).values()) & set(before.values()), "each of them was started anew"
+
+
+def begun_at(stack: Machines, node: str) -> str:
+    """When a node's slurmd has begun, as slurmctld was told by it."""
+    return next(
+        word for word in as_alice(stack, f"scontrol show node {node}").split() if word.startswith("SlurmdStartTime=")
+    )
+
+
+def test_destroy_leaves_the_machine_as_it_was(stamped: Machines, before: str) -> None:
+    """No process, mount, interface, address, control group or file of the room is left."""
+    assert len([each for each in groups_of(stamped.cluster) if each.endswith("/init.scope")]) == len(SERVICES)
+    stamped.destroy()
+    assert stamped.resources() == {}
+    assert stamped.traces() == []
+    assert groups_of(stamped.cluster) == []
+    assert host() == before
