@@ -73,7 +73,7 @@ def ceiling_in_words(why: str) -> float:
         [added] = numbers(r"adds up: x ([\d.]+)", why) or [1.0]
         [inside] = numbers(r"and ([\d.]+) of the data stays inside", why) or [1.0]
         return share * value * added / inside
-    nics, rate, accelerators, each = numbers(r"([\d.]+) NICs x ([\d.]+) Gb/s / 8 / ([\d.]+) .* = ([\d.]+) GB/s", why)
+    nics, rate, accelerators, each = numbers(r"([\d.]+) NICs? x ([\d.]+) Gb/s / 8 / ([\d.]+) .* = ([\d.]+) GB/s", why)
     assert nics * rate / 8 / accelerators == pytest.approx(each, rel=1e-3)
     above, below = numbers(r": x (\d+)/(\d+)", why) or [*(numbers(r": x ([\d.]+)", why) or [1.0]), 1.0]
     return share * each * above / below
