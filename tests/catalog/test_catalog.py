@@ -390,6 +390,14 @@ def test_what_may_have_been_meant(name: str, near: str, accelerator: str) -> Non
     assert "local" not in clouds
 
 
+@pytest.mark.parametrize("name", [name for name in catalog.machine_names() if "." in name])
+@pytest.mark.parametrize("dash", ["-", "_"])
+def test_a_dash_for_a_dot_is_no_other_machine(name: str, dash: str) -> None:
+    """Sizes of a family differ by less than that: g6-48xlarge is more like g6-8xlarge than like g6.48xlarge."""
+    machine = catalog.machine_names()[name]
+    assert catalog.suggestions(name.replace(".", dash), machine.cloud).near is machine
+
+
 def test_rows_cannot_be_changed() -> None:
     """A lookup gives everybody the same facts."""
     with pytest.raises(TypeError):

@@ -71,6 +71,7 @@ def test_cables_are_written_one_a_line(tmp_path: Path, capsys: pytest.CaptureFix
     ("words", "what", "hint"),
     [
         (["nd96isr-h100-v6", "4"], "no machine is called 'nd96isr-h100-v6'", "did you mean 'ND96isr_H100_v5'?"),
+        (["g6-48xlarge", "4"], "no machine is called 'g6-48xlarge'", "did you mean 'g6'?"),
         (["ND96isr_H100_v5", "4", "--switch", "QM97000"], "no switch is called 'QM97000'", "did you mean 'qm9700'?"),
         (["ND96isr_H100_v5", "4", "--unit", "48"], "48 uplinks at an oversubscription of 1", "--oversubscription 3,"),
         (["ND96isr_H100_v5", "0"], "a cluster of 0 nodes", "from 1"),

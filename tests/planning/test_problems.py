@@ -70,6 +70,7 @@ def test_another_name_of_a_machine(plan_text_of: PlanText, monkeypatch: pytest.M
          "BM.GPU.H100.8 (oracle), gd-8xh100ib-i128 (coreweave) and 10 more"),
         ("p5", "azure", "h100 is in ND96isr_H100_v5 (azure), a3-highgpu-8g (google), BM.GPU.H100.8 (oracle), "
          "gd-8xh100ib-i128 (coreweave) and 10 more"),
+        ("g6-48xlarge", "aws", "did you mean 'g6'? l4 is in g6-8xlarge (aws)"),
         ("gb300", "runpod", "on runpod there are runpod-b200, runpod-h100-sxm and runpod-h200-sxm; gb300 is in "
          "ND128isr_GB300_v6 (azure), BM.GPU.GB300.4 (oracle) and gb300-4x (coreweave)"),
         ("nope", "", "there are 3 of local, "),
