@@ -36,6 +36,15 @@ def test_what_nobody_can_buy_is_not_designed(capsys: pytest.CaptureFixture[str])
     assert "efa" in answer["notes"][0]
 
 
+@pytest.mark.parametrize("nodes", ["1", "2", "100"])
+def test_nodes_of_one_accelerator_are_no_other(nodes: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Their NIC is of the same network, of which nobody can buy the switches."""
+    assert main(["fabric", "p5.4xlarge", nodes]) == exits.UNKNOWN
+    out, err = capsys.readouterr()
+    assert out.startswith(f"{nodes} x p5-4xlarge: cannot tell which switches they take\n")
+    assert err == ""
+
+
 def test_text_draws_the_tiers(capsys: pytest.CaptureFixture[str]) -> None:
     """From the cores down to the nodes, with the cables between them."""
     assert main(["fabric", "ND96isr_H100_v5", "2047", "--managers", "4"]) == exits.FINE
