@@ -92,6 +92,9 @@ def test_a_model_is_trained_on_nodes_of_one_accelerator(nodes: int, layout: str)
     [fastest] = [each for each in plan.expectations if each.name == "training.gpu.step_seconds_min"]
     said = {1: "one rank says nothing", 2: "which hides behind it", 100: "at 12.3"}
     assert said[nodes] in fastest.why
+    if nodes == 1:
+        [fit] = found(plan, "memory.fit")
+        assert fit.text.startswith("fsdp on 1 rank of gpu, 200 samples at once, a rank needs ")
 
 
 def test_a_cluster_of_hosts_is_numbered_and_designed() -> None:

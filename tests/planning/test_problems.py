@@ -298,7 +298,7 @@ def test_a_layout_that_no_number_of_nodes_can_have(plan_text_of: PlanText) -> No
     """The arithmetic is said where the degree is written."""
     text = "pools:\n  - {name: gpu, machine: sim-h100, count: 4}\ntraining: {layout: tp, tensor_parallel: 8}\n"
     assert refusal(plan_text_of, text) == (
-        "cluster.yaml:6:41: training.tensor_parallel: pool gpu: 4 nodes x 1 ranks = 4 ranks; in groups of "
+        "cluster.yaml:6:41: training.tensor_parallel: pool gpu: 4 nodes x 1 rank = 4 ranks; in groups of "
         "tensor_parallel 4 / 8 = 0.5, which is not whole\n"
         "    training: {layout: tp, tensor_parallel: 8}\n"
         "                                            ^\n"
