@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import gcd
 
+from stampworks.amounts import counted
+
 
 def misfit(layout: str, tensor_parallel: int, nodes: int, ranks: int) -> str:
     """Why so many nodes with so many ranks each cannot be laid out; empty where they can."""
@@ -13,7 +15,8 @@ def misfit(layout: str, tensor_parallel: int, nodes: int, ranks: int) -> str:
     if layout != "tp" or world % tensor_parallel == 0:
         return ""
     groups = f"{world} / {tensor_parallel} = {world / tensor_parallel:.4g}"
-    return f"{nodes} nodes x {ranks} ranks = {world} ranks; in groups of tensor_parallel {groups}, which is not whole"
+    all_of_them = f"{counted(nodes, 'node')} x {counted(ranks, 'rank')} = {counted(world, 'rank')}"
+    return f"{all_of_them}; in groups of tensor_parallel {groups}, which is not whole"
 
 
 def fitting(layout: str, tensor_parallel: int, nodes: int, ranks: int) -> int:

@@ -74,6 +74,7 @@ def test_cores_and_disks_are_whole(name: str) -> None:
         (["p6e-gb200"], 740),
         (["ND96isr_MI300X_v5"], 1535),
         (["mi325x"], 2047),
+        (["p5-4xlarge"], 80),
         (["trn1"], 512),
         (["trn2"], 1536),
     ],
@@ -134,7 +135,7 @@ def test_a_nic_for_the_fabric_alone_needs_another_one() -> None:
 def test_every_machine_that_is_asked_for_is_there() -> None:
     """By the names that people use, on the cloud that has it."""
     asked = {
-        "aws": "p4d p4de p5 p5e p5en p6-b200 p6-b300 p6e-gb200 g6 g6e trn1 trn2 m7i",
+        "aws": "p4d p4de p5 p5-4xlarge p5e p5en p6-b200 p6-b300 p6e-gb200 g6 g6e trn1 trn2 m7i",
         "azure": "nd-a100-v4 nd-h100-v5 nd-h200-v5 nd-gb200-v6 nd-gb300-v6 nd-mi300x-v5 d8s-v5",
         "google": "a2 a3-high a3-mega a3-ultra a4 a4x tpu-v5e tpu-v5p v6e n2-standard-8",
         "oracle": "BM.GPU4.8 A100-v2.8 H100.8 H200.8 B200.8 B300.8 GB200.4 MI300X.8 E5.Flex",
@@ -369,6 +370,7 @@ def test_facts_that_do_not_fit_together_are_named(
     [
         ("p55", "p5", "h100"),
         ("P5_48xlarge", "p5", "h100"),
+        ("P5_4xlarge", "p5-4xlarge", "h100"),
         ("Standard_ND96isr_H100_v6", "ND96isr_H100_v5", "h100"),
         ("a3-ultragpu", "a3-ultragpu-8g", "h200"),
         ("gb200", "BM.GPU.GB200.4", "gb200"),
@@ -388,6 +390,14 @@ def test_what_may_have_been_meant(name: str, near: str, accelerator: str) -> Non
     assert len(clouds) == len(set(clouds))
     assert bool(clouds) == bool(accelerator)
     assert "local" not in clouds
+
+
+@pytest.mark.parametrize("name", [name for name in catalog.machine_names() if "." in name])
+@pytest.mark.parametrize("dash", ["-", "_"])
+def test_a_dash_for_a_dot_is_no_other_machine(name: str, dash: str) -> None:
+    """Sizes of a family differ by less than that: g6-48xlarge is more like g6-8xlarge than like g6.48xlarge."""
+    machine = catalog.machine_names()[name]
+    assert catalog.suggestions(name.replace(".", dash), machine.cloud).near is machine
 
 
 def test_rows_cannot_be_changed() -> None:

@@ -54,6 +54,33 @@ def test_plan_of_a_file(project: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out.startswith("cluster other on local")
 
 
+@pytest.mark.parametrize("nodes", [1, 2, 100])
+@pytest.mark.parametrize("verb", ["plan", "estimate", "explain"])
+def test_nodes_of_one_accelerator(verb: str, nodes: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A node by itself has nobody to speak to, and several of them reach what their NICs carry."""
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        "version: 1\nname: single\ncloud: aws\nregion: us-east-1\n"
+        f"pools: [{{name: gpu, machine: p5.4xlarge, count: {nodes}}}]\n"
+        "training: {model: {parameters: 1B, tokens: 1T}}\n"
+    )
+    words = {"explain": ["gpu.alltoall_busbw_gbs_max"]}.get(verb, [])
+    code = main([verb, *words, str(file)])
+    out, err = capsys.readouterr()
+    if verb == "explain" and nodes == 1:
+        assert (code, err.partition("\n")[0]) == (exits.WRONG_INPUT, f"'{words[0]}': there is no 'gpu' in a plan")
+        return
+    assert (code, err) == (exits.NO if verb == "plan" else exits.FINE, "")  # nobody has looked up an image
+    said = {
+        "plan": f"cluster single on aws us-east-1: {nodes} x p5-4xlarge\n",
+        "estimate": f"1B parameters on 1T tokens, {nodes} x h100 of p5-4xlarge\n",
+        "explain": "gpu.alltoall_busbw_gbs_max: 12.38 GB/s\n",
+    }
+    assert out.startswith(said[verb])
+    if verb == "plan":
+        assert ("  alltoall_busbw_gbs       12.38  4.375  GB/s" in out) == (nodes > 1)
+
+
 def test_a_wrong_declaration(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The declaration's own errors are printed as they are, nothing goes to stdout, and the input was wrong."""
     stack = project / "stacks" / "Pulumi.local.yaml"

@@ -36,6 +36,15 @@ def test_what_nobody_can_buy_is_not_designed(capsys: pytest.CaptureFixture[str])
     assert "efa" in answer["notes"][0]
 
 
+@pytest.mark.parametrize("nodes", ["1", "2", "100"])
+def test_nodes_of_one_accelerator_are_no_other(nodes: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Their NIC is of the same network, of which nobody can buy the switches."""
+    assert main(["fabric", "p5.4xlarge", nodes]) == exits.UNKNOWN
+    out, err = capsys.readouterr()
+    assert out.startswith(f"{nodes} x p5-4xlarge: cannot tell which switches they take\n")
+    assert err == ""
+
+
 def test_text_draws_the_tiers(capsys: pytest.CaptureFixture[str]) -> None:
     """From the cores down to the nodes, with the cables between them."""
     assert main(["fabric", "ND96isr_H100_v5", "2047", "--managers", "4"]) == exits.FINE
@@ -71,6 +80,7 @@ def test_cables_are_written_one_a_line(tmp_path: Path, capsys: pytest.CaptureFix
     ("words", "what", "hint"),
     [
         (["nd96isr-h100-v6", "4"], "no machine is called 'nd96isr-h100-v6'", "did you mean 'ND96isr_H100_v5'?"),
+        (["g6-48xlarge", "4"], "no machine is called 'g6-48xlarge'", "did you mean 'g6'?"),
         (["ND96isr_H100_v5", "4", "--switch", "QM97000"], "no switch is called 'QM97000'", "did you mean 'qm9700'?"),
         (["ND96isr_H100_v5", "4", "--unit", "48"], "48 uplinks at an oversubscription of 1", "--oversubscription 3,"),
         (["ND96isr_H100_v5", "0"], "a cluster of 0 nodes", "from 1"),

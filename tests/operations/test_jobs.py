@@ -235,7 +235,7 @@ def test_how_many_nodes_fit(cluster: StandIn, plan: Plan) -> None:
     """A layout that fits fewer nodes says how many."""
     with pytest.raises(InputError) as caught:
         submitted(cluster, plan, "layout=tp", "tensor_parallel=2", "ranks=1", nodes=1)
-    assert str(caught.value).startswith("layout tp: 1 nodes x 1 ranks = 1 ranks; in groups of tensor_parallel 1 / 2")
+    assert str(caught.value).startswith("layout tp: 1 node x 1 rank = 1 rank; in groups of tensor_parallel 1 / 2")
     assert submitted(cluster, plan, "layout=tp", "tensor_parallel=2").wanted.nodes == 2
 
 

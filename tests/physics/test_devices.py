@@ -94,7 +94,7 @@ def followed(why: str) -> float:
     if found := re.match(r"a NIC of ([\d.]+) Gb/s, ([\d.]+) of it data$", why):
         rate, share = map(float, found.groups())
         return rate * share / 8
-    if found := re.match(r"(?:([\d.]+) x )?(\d+) NICs x (\d+) Gb/s(?:, ([\d.]+) of it data|: half)", why):
+    if found := re.match(r"(?:([\d.]+) x )?(\d+) NICs? x (\d+) Gb/s(?:, ([\d.]+) of it data|: half)", why):
         part, count, rate, share = (float(each or 1) for each in found.groups())
         return part * count * rate * share / 8
     if found := re.match(r"the best published is ([\d.]+) of ([\d.]+) TFLOP/s .*, x ([\d.]+) for", why):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import inf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from stampworks import catalog
 from stampworks.physics.bounds import UnknownFactError
@@ -157,6 +157,7 @@ def test_floors_lie_below_ceilings_and_both_grow_with_the_size(
 ) -> None:
     """A larger payload is never slower, and never faster than one without end."""
     machine = NAMES[name]
+    assume(nodes * machine.accelerators > 1)
     small, double = (collective_on_machines(operation, nodes, size, machine) for size in (size_bytes, 2 * size_bytes))
     large = collective_on_machines(operation, nodes, None, machine)
     assert 0 < small.floor.value < small.ceiling.value < inf
@@ -168,6 +169,7 @@ def test_floors_lie_below_ceilings_and_both_grow_with_the_size(
 @given(name=st.sampled_from(REAL), nodes=st.integers(1, 300), operation=st.sampled_from(OPERATIONS))
 def test_half_of_a_healthy_machine_is_at_the_floor(name: str, nodes: int, operation: Operation) -> None:
     """The floor is never more than half of the ceiling, so that whatever honest people write lies above it."""
+    assume(nodes * NAMES[name].accelerators > 1)
     bounds = collective_on_machines(operation, nodes, None, NAMES[name])
     assert bounds.floor.value <= 0.506 * bounds.ceiling.value
 
@@ -228,6 +230,56 @@ def test_what_is_no_mesh_and_has_no_switch_has_no_ceiling(name: str, why: str) -
     """A ring over all links of an accelerator is what the model is about."""
     with pytest.raises(UnknownFactError, match=f"^{why}$"):
         collective_on_machines("all_reduce", 1, None, replace(NAMES[name], nvlink_nodes=1))
+
+
+def with_one_accelerator(name: str, nics: int, nic_rate_gbps: int) -> catalog.Machine:
+    rate_gbps = nics * nic_rate_gbps
+    return replace(
+        NAMES[name], accelerators=1, nics=nics, nic_rate_gbps=nic_rate_gbps, nics_rate_gbps=rate_gbps, nvlink_nodes=1
+    )
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("nodes", [2, 3, 100])
+@pytest.mark.parametrize(
+    ("machine", "nics_gbs"),
+    [
+        pytest.param(with_one_accelerator("p5", 1, 100), 12.5, id="switched"),
+        pytest.param(with_one_accelerator("MI300X.8", 1, 400), 50, id="mesh"),
+        pytest.param(with_one_accelerator("p5", 16, 400), 800, id="NICs faster than NVLink"),
+    ],
+)
+def test_an_accelerator_that_is_alone_on_its_node_has_what_its_nics_carry(
+    machine: catalog.Machine, nics_gbs: float, nodes: int, operation: Operation
+) -> None:
+    """Its NVLink leads to nobody, so that it neither helps nor bounds anything."""
+    bounds = collective_on_machines(operation, nodes, None, machine)
+    assert bounds.ceiling.value == pytest.approx(0.99 * nics_gbs)
+    assert bounds.floor.value == pytest.approx((0.35 if operation == "all_to_all" else 0.5) * nics_gbs)
+    assert "NVLink" not in bounds.ceiling.why + bounds.floor.why
+
+
+def test_the_words_of_one_accelerator_and_one_nic() -> None:
+    bounds = collective_on_machines("all_reduce", 2, None, with_one_accelerator("p5", 1, 100))
+    assert bounds.ceiling.why == (
+        "1 NIC x 100 Gb/s / 8 / 1 accelerator = 12.5 GB/s each, 0.99 of it data; between 2 nodes 1 of busbw crosses "
+        "them: x 1/1, nothing is added up on the way"
+    )
+    assert bounds.floor.why == "0.5 x the 12.5 GB/s of a plain ring: half of the lanes of the NIC could be dead"
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_one_accelerator_by_itself_has_no_ceiling(operation: Operation) -> None:
+    """Of one rank busbw is 0, whatever its links are."""
+    with pytest.raises(UnknownFactError, match=r"^p5 has one accelerator, which by itself moves nothing$"):
+        collective_on_machines(operation, 1, None, with_one_accelerator("p5", 1, 100))
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_one_accelerator_without_links_is_not_modelled_either(nodes: int) -> None:
+    """What it says to other nodes passes through the host as well."""
+    with pytest.raises(UnknownFactError, match=r"^l4 has no links of its own, and the way through the host is not"):
+        collective_on_machines("all_reduce", nodes, None, NAMES["g6.8xlarge"])
 
 
 def test_a_pair_on_a_mesh_has_one_link() -> None:

@@ -68,6 +68,35 @@ def test_expectations_come_from_the_links_of_the_machine() -> None:
     assert "gpu.allreduce_busbw_gbs_max" not in single
 
 
+@pytest.mark.parametrize("nodes", [1, 2, 3, 100])
+def test_nodes_of_one_accelerator_reach_what_their_nics_carry(nodes: int) -> None:
+    """NVLink joins it to nobody, so that a node has nothing to reach, and all of them have 100 Gb/s each."""
+    plan = on_aws({"name": "gpu", "machine": "p5.4xlarge", "count": nodes})
+    reached = {each.name: (each.value, each.why) for each in plan.expectations if "busbw" in each.name}
+    names = ("allreduce", "allgather", "reducescatter", "alltoall")
+    assert set(reached) == {f"gpu.{name}_busbw_gbs_{end}" for name in names for end in ("min", "max") if nodes > 1}
+    assert {value for name, (value, _) in reached.items() if name.endswith("max")} <= {12.38}
+    assert {value for name, (value, _) in reached.items() if name.endswith("min")} <= {6.25, 4.375}
+    assert not any("NVLink" in why for _, why in reached.values())
+    assert not [reason for reason in plan.reasons if "busbw" in reason.path]
+
+
+@pytest.mark.parametrize(("nodes", "layout"), [(1, "fsdp"), (2, "ddp"), (2, "fsdp"), (100, "fsdp"), (100, "ddp")])
+def test_a_model_is_trained_on_nodes_of_one_accelerator(nodes: int, layout: str) -> None:
+    """All that ranks say to each other passes through the NICs: on many nodes that takes longer than the arithmetic."""
+    shape = {"layers": 16, "hidden": 2048, "heads": 32, "vocabulary": 128256, "sequence": 2048}
+    plan = on_aws(
+        {"name": "gpu", "machine": "p5.4xlarge", "count": nodes},
+        training={"layout": layout, "batch": 200, "model": {"tokens": "1T", **shape}},
+    )
+    [fastest] = [each for each in plan.expectations if each.name == "training.gpu.step_seconds_min"]
+    said = {1: "one rank says nothing", 2: "which hides behind it", 100: "at 12.3"}
+    assert said[nodes] in fastest.why
+    if nodes == 1:
+        [fit] = found(plan, "memory.fit")
+        assert fit.text.startswith("fsdp on 1 rank of gpu, 200 samples at once, a rank needs ")
+
+
 def test_a_cluster_of_hosts_is_numbered_and_designed() -> None:
     """Machines that are there already have names, addresses and leaves, as on the local cloud."""
     plan = planned(declared(catalog.machines()["dgx-h100"], fabric={"oversubscription": 2, "leaf_nodes": 8}))

@@ -335,7 +335,7 @@ CLIENTS = [
     (FSX, "p5", 12.5, "what a client of Amazon FSx for Lustre over TCP reaches"),
     (FSX, "m7i", 12.5, "what a client of Amazon FSx for Lustre over TCP reaches"),
     (EFA, "p5", 87.5, "what a client of Amazon FSx for Lustre over EFA reaches"),
-    (EFA, "g6", 0.99 * 12.5, "1 NICs x 100 Gb/s, 0.99 of it data"),
+    (EFA, "g6", 0.99 * 12.5, "1 NIC x 100 Gb/s, 0.99 of it data"),
     (EFA, "g6e", 0.99 * 50, "4 NICs x 100 Gb/s, 0.99 of it data"),
     (EFA, "m7i", 12.5, "what a client of Amazon FSx for Lustre over TCP reaches"),
     (EFA, "trn2", 12.5, "what a client of Amazon FSx for Lustre over TCP reaches"),
@@ -356,7 +356,7 @@ def test_what_a_node_reaches(options: Options, machine: str, gbs: float, why: st
     ("options", "machine", "gbs", "why"),
     [
         (GOOGLE, "a3-ultragpu-8g", 50.0, "what any client on a3-ultragpu-8g reaches at most"),
-        (GOOGLE, "a2-highgpu-8g", 0.99 * 12.5, "1 NICs x 100 Gb/s, 0.99 of it data"),
+        (GOOGLE, "a2-highgpu-8g", 0.99 * 12.5, "1 NIC x 100 Gb/s, 0.99 of it data"),
     ],
 )
 def test_what_no_client_exceeds(options: Options, machine: str, gbs: float, why: str) -> None:

@@ -27,6 +27,7 @@ POOLS = [{"name": "gpu", "machine": "sim-h100", "count": 16}]
 
 CLOUDS = {
     "p5": {"cloud": "aws", "region": "us-east-1"},
+    "p5-4xlarge": {"cloud": "aws", "region": "us-east-1"},
     "p6-b300": {"cloud": "aws", "region": "us-east-1"},
     "ND96isr_H100_v5": {"cloud": "azure", "region": "eastus"},
     "p4d": {"cloud": "aws", "region": "us-east-1"},
@@ -391,15 +392,16 @@ def test_ranks_on_several_nodes_do_not_meet_within_one(trained_on: Callable[...,
     assert found["training.gpu.step_seconds_min"].value == pytest.approx(8 * 8.03e9 * 15 / 16 / (417e9 / 8), rel=0.01)
 
 
-def test_no_more_ranks_than_accelerators(trained_on: Callable[..., Plan]) -> None:
+@pytest.mark.parametrize(("machine", "least", "has"), [("p5", 8, "8 accelerators"), ("p5-4xlarge", 1, "1 accelerator")])
+def test_no_more_ranks_than_accelerators(trained_on: Callable[..., Plan], machine: str, least: int, has: str) -> None:
     """Or each is counted as if it had an accelerator of its own."""
     with pytest.raises(DeclarationError) as error:
-        trained_on("p5", LLAMA_8B, ranks=64)
+        trained_on(machine, LLAMA_8B, ranks=64)
     [problem] = error.value.problems
     assert (problem.path, problem.message, problem.hint) == (
         "training.ranks",
-        "pool gpu: 64 ranks a node, and p5 has 8 accelerators",
-        "write ranks: 8 or less, or leave it out for one with each accelerator",
+        f"pool gpu: 64 ranks a node, and {machine} has {has}",
+        f"write ranks: {least} or less, or leave it out for one with each accelerator",
     )
 
 

@@ -250,7 +250,7 @@ def test_a_layout_for_fewer_nodes(plan_of: Any) -> None:
     """A pool may have more nodes than a run can take: the plan says how many that are."""
     plan = plan_of(pools=[GPU | {"count": 5}], training={"layout": "tp", "tensor_parallel": 2})
     assert reasons(plan)["training.tensor_parallel"] == (
-        "gpu: 5 nodes x 1 ranks = 5 ranks; in groups of tensor_parallel 5 / 2 = 2.5, which is not whole: "
+        "gpu: 5 nodes x 1 rank = 5 ranks; in groups of tensor_parallel 5 / 2 = 2.5, which is not whole: "
         "runs take 4 nodes of it at most"
     )
 

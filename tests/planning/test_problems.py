@@ -58,8 +58,8 @@ def test_another_name_of_a_machine(plan_text_of: PlanText, monkeypatch: pytest.M
          "BM.GPU.H200.8 (oracle) and 9 more"),
         ("p55", "", "did you mean 'p5'? h100 is in ND96isr_H100_v5 (azure), a3-highgpu-8g (google), "
          "BM.GPU.H100.8 (oracle), gd-8xh100ib-i128 (coreweave) and 10 more"),
-        ("h100", "aws", "h100 is in p5 (aws), ND96isr_H100_v5 (azure), a3-highgpu-8g (google), "
-         "BM.GPU.H100.8 (oracle) and 11 more"),
+        ("h100", "aws", "h100 is in p5 (aws), p5-4xlarge (aws), ND96isr_H100_v5 (azure), a3-highgpu-8g (google) "
+         "and 12 more"),
         ("8xH100", "oracle", "h100 is in BM.GPU.H100.8 (oracle), p5 (aws), ND96isr_H100_v5 (azure), "
          "a3-highgpu-8g (google) and 11 more"),
         ("ours-with-h200", "aws", "h200 is in p5e (aws), p5en (aws), ND96isr_H200_v5 (azure), "
@@ -70,6 +70,11 @@ def test_another_name_of_a_machine(plan_text_of: PlanText, monkeypatch: pytest.M
          "BM.GPU.H100.8 (oracle), gd-8xh100ib-i128 (coreweave) and 10 more"),
         ("p5", "azure", "h100 is in ND96isr_H100_v5 (azure), a3-highgpu-8g (google), BM.GPU.H100.8 (oracle), "
          "gd-8xh100ib-i128 (coreweave) and 10 more"),
+        ("g6-48xlarge", "aws", "did you mean 'g6'? l4 is in g6-8xlarge (aws)"),
+        ("p5-48xlarge", "aws", "did you mean 'p5'? h100 is in p5-4xlarge (aws), ND96isr_H100_v5 (azure), "
+         "a3-highgpu-8g (google), BM.GPU.H100.8 (oracle) and 11 more"),
+        ("P5.4xlage", "aws", "did you mean 'p5-4xlarge'? h100 is in p5 (aws), ND96isr_H100_v5 (azure), "
+         "a3-highgpu-8g (google), BM.GPU.H100.8 (oracle) and 11 more"),
         ("gb300", "runpod", "on runpod there are runpod-b200, runpod-h100-sxm and runpod-h200-sxm; gb300 is in "
          "ND128isr_GB300_v6 (azure), BM.GPU.GB300.4 (oracle) and gb300-4x (coreweave)"),
         ("nope", "", "there are 3 of local, "),
@@ -293,7 +298,7 @@ def test_a_layout_that_no_number_of_nodes_can_have(plan_text_of: PlanText) -> No
     """The arithmetic is said where the degree is written."""
     text = "pools:\n  - {name: gpu, machine: sim-h100, count: 4}\ntraining: {layout: tp, tensor_parallel: 8}\n"
     assert refusal(plan_text_of, text) == (
-        "cluster.yaml:6:41: training.tensor_parallel: pool gpu: 4 nodes x 1 ranks = 4 ranks; in groups of "
+        "cluster.yaml:6:41: training.tensor_parallel: pool gpu: 4 nodes x 1 rank = 4 ranks; in groups of "
         "tensor_parallel 4 / 8 = 0.5, which is not whole\n"
         "    training: {layout: tp, tensor_parallel: 8}\n"
         "                                            ^\n"

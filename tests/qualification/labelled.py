@@ -112,7 +112,7 @@ VENDORS = (
 def _alike() -> Iterator[Labelled]:
     """What machines of which nothing was published reach when they are as good as those of which it was."""
     for machine in modelled():
-        for nodes in (1, *NODES):
+        for nodes in (1, *NODES) if machine.accelerators > 1 else NODES:  # one by itself has no busbw
             for quantity, gbs in _collectives(machine, nodes):
                 yield Labelled(_row(machine.name, nodes, quantity, PLATEAU, "GB/s", gbs), "ok", "alike")
         for quantity, unit, value in _devices(machine):
@@ -177,7 +177,8 @@ def _slips(row: Threshold) -> Iterator[Labelled]:
 def _own_slips() -> Iterator[Labelled]:
     """What only some quantities can be wrong by."""
     for machine in modelled():
-        row, one_node = _accelerator(machine), _known(machine.nvlink_nodes) == 1
+        row = _accelerator(machine)
+        one_node = _known(machine.nvlink_nodes) == 1 and machine.accelerators > 1  # one alone has nobody on its node
         best, nic_gbs = IN_A_NODE[_known(row.nvlink_gbs)][-1] * _known(row.nvlink_gbs), _nic_gbs(machine)
         nics = nic_gbs * machine.accelerators
         for nodes in (nodes for nodes in NODES if one_node and machine.fabric_reduces is False):

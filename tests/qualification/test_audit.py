@@ -356,6 +356,15 @@ def test_what_is_the_same_whatever_the_fabric_does(value: float, verdict: str) -
     assert ("if the fabric adds up, which nobody looked up, still less" in judgement.reason) == (verdict == "ok")
 
 
+@pytest.mark.parametrize("quantity", [each for each in QUANTITIES if each.endswith("busbw")])
+def test_one_accelerator_by_itself_has_no_busbw(quantity: str) -> None:
+    """Whatever is asked of it; of two such nodes it depends on what is known of the way between them."""
+    alone = judged("g6-8xlarge", 1, quantity, 16 * GIB, "GB/s", 10)
+    words = "no healthy machine passes: one accelerator by itself moves nothing, and its busbw is 0"
+    assert (alone.verdict, alone.reason) == ("refused", words)
+    assert judged("g6-8xlarge", 2, quantity, 16 * GIB, "GB/s", 10).verdict == "cannot-tell"
+
+
 def test_the_reason_of_one_that_is_fine() -> None:
     """It carries the arithmetic, too."""
     assert judged("p5", 1, "nic_bandwidth", 0, "Gb/s", 96).reason == (

@@ -51,11 +51,11 @@ def carried_out(step: Any, cluster: SimulatedCluster) -> Evidence:
         return evidence
 
 
-def of_machine(name: str) -> Subject:
+def of_machine(name: str, accelerators: int = 8) -> Subject:
     """The same nodes, as if they were such machines."""
     found = subject(4)
     [pool] = found.pools
-    machine = dataclasses.replace(pool.machine, name=name, simulated=False)
+    machine = dataclasses.replace(pool.machine, name=name, accelerators=accelerators, simulated=False)
     return dataclasses.replace(found, pools=(dataclasses.replace(pool, machine=machine),))
 
 
@@ -98,6 +98,14 @@ def test_without_shared_storage_there_is_no_checkpoint_of_all() -> None:
     cluster = SimulatedCluster(subject(4))
     carried_out(of_storms, cluster)
     assert [asked.programs for asked in cluster.asked] == [("tools",)]
+
+
+@pytest.mark.parametrize(("accelerators", "asked_for"), [(8, 8), (2, 2), (1, 0)])
+def test_one_accelerator_by_itself_is_asked_for_no_all_reduce(accelerators: int, asked_for: int) -> None:
+    """all_reduce_perf says 0 of it, which is no fault of its node."""
+    cluster = SimulatedCluster(of_machine("p5", accelerators))
+    carried_out(of_storms, cluster)
+    assert [asked.options["tools"]["accelerators"] for asked in cluster.asked] == [asked_for]
 
 
 def on_accelerators(quantity: str, value: float, slowest: float) -> Measuring:

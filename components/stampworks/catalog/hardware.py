@@ -163,7 +163,7 @@ class Suggestions:
 
 
 def suggestions(name: str, cloud: str = "") -> Suggestions:
-    """For a name that no machine of a cloud has, or none at all. Case and the kind of dash do not count."""
+    """For a name that no machine of a cloud has, or none at all. Case, and dots or which dashes, do not count."""
     named = machine_names().get(name)
     near = _nearest(name, cloud)
     accelerator = named.accelerator if named else _accelerator_in(name)
@@ -199,4 +199,4 @@ def _accelerator_in(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    return name.lower().replace("-", "_")
+    return name.lower().replace("-", "_").replace(".", "_")

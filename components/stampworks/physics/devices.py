@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stampworks import catalog
+from stampworks.amounts import counted
 from stampworks.physics.bounds import Bound, Bounds, UnknownFactError, figure, known
 from stampworks.physics.machines import BROKEN_SHARE, WIRE_SHARE, nics_on_fabric
 
@@ -26,7 +27,7 @@ def nic(machine: catalog.Machine) -> Bounds:
 def nics(machine: catalog.Machine) -> Bounds:
     """All NICs of a node on the fabric together."""
     one, count = nic(machine), nics_on_fabric(machine)
-    total = f"{count} NICs x {machine.nic_rate_gbps} Gb/s"
+    total = f"{counted(count, 'NIC')} x {machine.nic_rate_gbps} Gb/s"
     return Bounds(
         Bound(count * one.ceiling.value, f"{total}, {WIRE_SHARE:g} of it data"),
         Bound(count * one.floor.value, f"{BROKEN_SHARE:g} x {total}: half of them could be dead"),

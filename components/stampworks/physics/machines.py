@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil, log2, sqrt
 
 from stampworks import catalog
+from stampworks.amounts import counted
 from stampworks.physics.bounds import Bound, Bounds, UnknownFactError, figure, known
 from stampworks.physics.collectives import Operation, bus_factor, size
 from stampworks.physics.links import LeafLoad
@@ -59,16 +60,14 @@ def collective_on_machines(
     nvlink_used: bool = False,
     leaves: Sequence[LeafLoad] = (),
 ) -> Bounds:
-    """A collective of all accelerators of some nodes. Raises UnknownFactError where the catalog does not say enough.
+    """A collective of all accelerators of some nodes. Raises UnknownFactError where the catalog does not say enough,
+    and of one accelerator by itself, which has nobody to say anything to.
 
     Nodes that share an NVLink fabric may leave it unused on purpose, unless it is said that they use it. Leaves that
     are known, each with the trunks of all its rails together, bound what passes between them.
     """
-    if machine.simulated:
-        raise UnknownFactError(
-            f"the catalog does not know the rate of a rail of {machine.name}: it is simulated, and declarations give it"
-        )
     run = _Run(nodes, machine, tuple(leaves))
+    _check(run)
     highest, level = _ceiling(operation, run), ceil(log2(run.domains))
     trips = 2 if operation == "all_reduce" else 1
     latency = Latency(4 + 4 * trips * level, 7 * trips * level, 75 * trips * level) if level else INSIDE
@@ -92,6 +91,23 @@ def collective_on_machines(
             plainest.floor, size_bytes, plainest.share * moved / slow_us / 1000, f"which is mostly latency{steps}"
         ),
     )
+
+
+def _check(run: _Run) -> None:
+    """Refuses what is not modelled: also where links are not, nodes of one accelerator, which would not use them."""
+    machine = run.machine
+    if machine.simulated:
+        raise UnknownFactError(
+            f"the catalog does not know the rate of a rail of {machine.name}: it is simulated, and declarations give it"
+        )
+    if not machine.accelerator:
+        raise UnknownFactError(f"{machine.name} has no accelerators")
+    if run.row.links == "torus":
+        raise UnknownFactError(f"of {run.row.name}, linked to its neighbours only, no collective is modelled")
+    if run.row.links == "none":
+        raise UnknownFactError(f"{run.row.name} has no links of its own, and the way through the host is not modelled")
+    if run.ranks == 1:
+        raise UnknownFactError(f"{machine.name} has one accelerator, which by itself moves nothing")
 
 
 def share_nvlink(operation: Operation, nodes: int, machine: catalog.Machine) -> bool:
@@ -140,15 +156,13 @@ class _Run:
         return self.nodes // self.domains * self.machine.accelerators
 
     @property
+    def joined(self) -> bool:
+        """Whether NVLink has anything to carry: from one accelerator by itself there is no way but the NICs."""
+        return self.domain_ranks > 1
+
+    @property
     def row(self) -> catalog.Accelerator:
-        if not self.machine.accelerator:
-            raise UnknownFactError(f"{self.machine.name} has no accelerators")
-        row = catalog.accelerators()[self.machine.accelerator]
-        if row.links == "torus":
-            raise UnknownFactError(f"of {row.name}, linked to its neighbours only, no collective is modelled")
-        if row.links == "none":
-            raise UnknownFactError(f"{row.name} has no links of its own, and the way through the host is not modelled")
-        return row
+        return catalog.accelerators()[self.machine.accelerator]
 
     @property
     def nvlink(self) -> str:
@@ -174,17 +188,16 @@ class _Run:
     def nics(self) -> str:
         machine = self.machine
         return (
-            f"{machine.nics} NICs x {machine.nic_rate_gbps} Gb/s / 8 / {machine.accelerators} accelerators = "
+            f"{counted(nics_on_fabric(machine), 'NIC')} x {machine.nic_rate_gbps} Gb/s / 8 / "
+            f"{counted(machine.accelerators, 'accelerator')} = "
             f"{figure(self.nic_gbs)} GB/s each, {WIRE_SHARE:g} of it data"
         )
 
 
 def _ceiling(operation: Operation, run: _Run) -> Bound:
-    inside = _inside(operation, run)
-    if run.domains == 1:
-        return inside
-    across, trunks = _across(operation, run), _least_trunk(operation, run)
-    return min([inside, across, *trunks], key=lambda bound: bound.value)
+    inside = [_inside(operation, run)] if run.joined else []
+    across = [_across(operation, run), *_least_trunk(operation, run)] if run.domains > 1 else []
+    return min([*inside, *across], key=lambda bound: bound.value)
 
 
 def _inside(operation: Operation, run: _Run) -> Bound:
@@ -291,11 +304,13 @@ def _plainest(operation: Operation, run: _Run, nvlink_used: bool) -> _Plainest:
     elif operation == "send_recv":
         gbs, share = run.nic_gbs, BROKEN_SHARE
     else:
-        gbs, share = min(run.nic_gbs * run.machine.accelerators, run.nvlink_gbs), BROKEN_SHARE
+        nics_gbs = run.nic_gbs * run.machine.accelerators
+        gbs, share = min(nics_gbs, run.nvlink_gbs) if run.machine.accelerators > 1 else nics_gbs, BROKEN_SHARE
     plain = operation if operation in ("all_to_all", "send_recv") else "a plain ring"
     over = [_over_trunk(leaf, _plain_crossing(operation, leaf, run), run) for leaf in run.leaves]
     narrow = min((each for each in over if each and each.value < gbs), key=lambda bound: bound.value, default=None)
     if narrow:
         links = f"the {figure(narrow.value)} GB/s of {plain} over trunks ({narrow.why})"
         return _Plainest(narrow.value, share, links, "half of the uplinks")
-    return _Plainest(gbs, share, f"the {figure(gbs)} GB/s of {plain}", "half of the NICs")
+    dead = "half of the NICs" if run.machine.nics != 1 else "half of the lanes of the NIC"
+    return _Plainest(gbs, share, f"the {figure(gbs)} GB/s of {plain}", dead)

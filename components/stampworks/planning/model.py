@@ -483,8 +483,9 @@ def _written(layout: Layout) -> str:
 
 
 def _laid(place: Place) -> str:
+    ranks = "1 rank" if place.layout.ranks == 1 else f"{place.layout.ranks} ranks"
     samples = "1 sample" if place.samples == 1 else f"{place.samples} samples"
-    return f"{place.layout.name} on {place.layout.ranks} ranks of {place.pool}, {samples} at once"
+    return f"{place.layout.name} on {ranks} of {place.pool}, {samples} at once"
 
 
 def _of(name: str, bound: Bound, unit: str) -> Expectation:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from stampworks import catalog, declaration
+from stampworks.amounts import counted
 from stampworks.layouts import fitting, misfit
 from stampworks.physics.bounds import UnknownFactError
 from stampworks.physics.training import peak_tflops
@@ -77,7 +78,8 @@ def _check_ranks(ranks: int, pools: Sequence[Group], notes: Notes) -> None:
     for pool in pools:
         least = _ranks(pool.machine)
         if pool.machine.accelerators and not pool.machine.simulated and ranks > least:
-            what = f"pool {pool.name}: {ranks} ranks a node, and {pool.machine.name} has {least} accelerators"
+            has = counted(least, "accelerator")
+            what = f"pool {pool.name}: {ranks} ranks a node, and {pool.machine.name} has {has}"
             hint = f"write ranks: {least} or less, or leave it out for one with each accelerator"
             notes.problem("training.ranks", what, hint)
             return

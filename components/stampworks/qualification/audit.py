@@ -77,6 +77,9 @@ def audit(threshold: Threshold | NoThreshold) -> Judgement:
     if machine is None:
         hint = nearest(threshold.machine, catalog.machine_names()) or "a row in catalog/machines would be needed"
         return Judgement(threshold, "cannot-tell", f"the catalog knows no machine of this name: {hint}")
+    if threshold.quantity in COLLECTIVES and threshold.nodes * machine.accelerators == 1:
+        why = "no healthy machine passes: one accelerator by itself moves nothing, and its busbw is 0"
+        return Judgement(threshold, "refused", why)
     try:
         meanings = _meanings(threshold, machine)
     except UnknownFactError as unknown:

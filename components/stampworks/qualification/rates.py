@@ -85,7 +85,8 @@ def of_storms(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> C
         options: dict[str, dict[str, Any]] = {
             "checkpoint": {"directory": [*subject.mounts, *_OWN][0]},
             "tools": {
-                "accelerators": 0 if machine.simulated else machine.accelerators,
+                # one by itself moves nothing, and its busbw is 0 however well it is
+                "accelerators": machine.accelerators if machine.accelerators > 1 and not machine.simulated else 0,
                 "rdma": True,
                 "directories": [*_OWN, *subject.mounts],
                 "bytes": 64 << 20,

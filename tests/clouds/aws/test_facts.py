@@ -25,6 +25,7 @@ from stampworks.declaration import Lock, LockedImage, load_file, lock_file, lock
 from stampworks.facts import known_facts
 from stampworks.planning import Facts
 from stampworks.planning.account import FACTS, Account
+from stampworks.planning.clouds.aws import PODS
 
 from tests.clouds.aws.simulated import Simulated
 
@@ -449,7 +450,7 @@ MACHINES = [each for each in catalog.machines().values() if each.cloud == "aws"]
 
 
 def test_the_catalog_agrees_with_what_aws_says(aws: Simulated) -> None:
-    """NICs of the fabric, their cards and what limits count, of each machine that the simulation has real data of."""
+    """What there is of each thing that a plan counts, of each machine that the simulation has real data of."""
     types = {machine.aliases[0]: machine for machine in MACHINES}
     filters = [{"Name": "instance-type", "Values": sorted(types)}]
     found = {
@@ -466,6 +467,13 @@ def test_the_catalog_agrees_with_what_aws_says(aws: Simulated) -> None:
             one["VCpuInfo"]["DefaultCores"],
             one["VCpuInfo"]["DefaultThreadsPerCore"],
         ), type_
+        assert machine.memory_mib == one["MemoryInfo"]["SizeInMiB"], type_
+        disks = [(each["Count"], each["SizeInGB"]) for each in one.get("InstanceStorageInfo", {}).get("Disks", ())]
+        assert [(machine.local_nvme.count, machine.local_nvme.gb)] == (disks or [(0, 0)]), type_
+        if "GpuInfo" in one:
+            assert [machine.accelerators] == [each["Count"] for each in one["GpuInfo"]["Gpus"]], type_
+        prefixes = PODS.node_addresses(110) // 16  # of as many pods as can be declared, all on the first interface
+        assert network["Ipv4AddressesPerInterface"] > prefixes, type_
         assert catalog.architecture(machine) in one["ProcessorInfo"]["SupportedArchitectures"], type_
         assert machine.quota_family == catalog.machine_limit("aws", type_, spot=False), type_
 

@@ -9,11 +9,12 @@ from stampworks.planning.clouds.choices import Choices, GroupSize, Launches, Man
 # Prefixes: Amazon EKS User Guide, "Assign more IP addresses to Amazon EKS nodes with prefixes". That a node stops when
 # its prefixes hold all pods it may run, however many it keeps warm: amazon-vpc-cni-k8s, ipamd.go; and that it never
 # needs a second interface for them, which would take an address: b52188387, vpc_ip_resource_limit.go, 15 addresses or
-# prefixes an interface on m7i.2xlarge and 50 on all that has accelerators (P6e-GB200 is not in it), the first of them
-# the node's own. Services: Amazon EKS API Reference, KubernetesNetworkConfigRequest. Surge: Amazon EKS User Guide,
-# "Understand each phase of node updates": the larger of twice the zones of a group, here one, and of maxUnavailable,
-# one by default. Control plane: the same, "View Amazon EKS networking requirements for VPC and subnets": two subnets in
-# different zones, 6 addresses in each at least, 16 recommended. All read 2026-11-22.
+# prefixes an interface on m7i.2xlarge and 50 on nodes of several accelerators (P6e-GB200 is not in it), the first of
+# them the node's own; on those of one, 30, as EC2's DescribeInstanceTypes says. Services: Amazon EKS API Reference,
+# KubernetesNetworkConfigRequest. Surge: Amazon EKS User Guide, "Understand each phase of node updates": the larger of
+# twice the zones of a group, here one, and of maxUnavailable, one by default. Control plane: the same, "View Amazon EKS
+# networking requirements for VPC and subnets": two subnets in different zones, 6 addresses in each at least, 16
+# recommended. All read 2026-11-22.
 PODS = Pods(
     way="Amazon VPC CNI with prefixes",
     why="it is what EKS comes with, and with prefixes many nodes ask less often for addresses than with single ones",
