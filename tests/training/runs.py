@@ -60,6 +60,10 @@ class Run:
         found = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
         return [event for event in found if what in ("", event["what"])]
 
+    def losses(self) -> dict[int, float]:
+        """By step; of one that came again the later."""
+        return {event["step"]: event["loss"] for event in self.events("step")}
+
     def until(self, true: Callable[[], Any]) -> Any:
         deadline = time.monotonic() + WAIT_S
         while not (found := true()):
