@@ -106,6 +106,16 @@ def test_what_changes_after_a_save_is_not_saved(tmp_path: Path) -> None:
     assert together(2, work) == [[True] * 3] * 2
 
 
+def test_what_does_not_lie_in_one_piece_is_copied_as_well() -> None:
+    """By torch, and all such tensors in one call."""
+    state = {"one": torch.arange(6.0).view(2, 3).t(), "list": [torch.arange(8)[::2], torch.ones(2), 7]}
+    staged, fill = checkpoint.Staging().copy(state)
+    fill()
+    assert torch.equal(staged["one"], state["one"])
+    assert [torch.equal(each, of) for each, of in zip(staged["list"][:2], state["list"], strict=False)] == [True] * 2
+    assert staged["list"][2] == 7
+
+
 def test_a_save_is_told_once_and_says_what_it_was(tmp_path: Path) -> None:
     def work(rank: int) -> list[Any]:
         trained = Trained(2)

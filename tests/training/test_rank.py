@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from training.layout import Laid, clipped, laid_out
 from training.model import Transformer
 from training.settings import Model, Settings
+from training.state import State
 
 from tests.training.ranks import together
 
@@ -82,3 +83,22 @@ def test_the_norm_of_many_gradients_is_asked_for_as_that_of_few() -> None:
     for few, many in together(2, work):
         assert few == many
         assert few.count("_local_scalar_dense.default") == 1
+
+
+# -- the state
+
+
+def test_a_device_is_told_of_all_copies_in_one_call() -> None:
+    """To a snapshot and back: a call for each weight holds up who makes it, and each back was waited for."""
+    model = Transformer(SHAPE)
+    model.begin(3)
+    one, other = State(model, settings()), State(Transformer(SHAPE), settings())
+    snapshot = torch.zeros(one.bytes, dtype=torch.uint8)
+    with Asked() as asked:
+        one.write(snapshot)
+    assert [name for name in asked.names if "copy" in name] == ["_foreach_copy_.default"]
+    with Asked() as asked:
+        other.read(lambda name: [(piece, snapshot) for piece in one.pieces if piece[0] == name])
+    assert [name for name in asked.names if "copy" in name] == ["_foreach_copy_.default"]
+    for name, weight in one.weights.items():
+        assert torch.equal(other.weights[name], weight), name

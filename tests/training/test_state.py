@@ -9,8 +9,8 @@ import torch
 from training.checkpoint import Checkpoints
 from training.model import Transformer
 from training.settings import Model, Settings
-from training.state import Piece, State, overlaps, seen, sources_of
-from training.state import _overlaid as overlaid
+from training.state import Piece, State, copied, overlaps, seen, sources_of
+from training.state import _shared as shared
 
 
 def cut(whole: torch.Tensor, rows: int, columns: int) -> dict[int, tuple[list[Piece], torch.Tensor]]:
@@ -39,8 +39,10 @@ def test_parts_of_one_cut_make_up_those_of_another() -> None:
         for pieces, _ in cut(whole, chance.randrange(1, 5), chance.randrange(1, 5)).values():
             _, start, shape, _, _ = pieces[0]
             target = torch.full(shape, float("nan"))
-            copied = sum(overlaid(target, start, shape, piece, snapshot) for piece, snapshot in sources("w/weight"))
-            assert copied == target.numel()
+            found = [shared(target, start, shape, *source) for source in sources("w/weight")]
+            pairs = [pair for pair in found if pair]
+            assert sum(part.numel() for part, _ in pairs) == target.numel()
+            copied(pairs)
             assert torch.equal(target, whole[start[0] : start[0] + shape[0], start[1] : start[1] + shape[1]])
 
 

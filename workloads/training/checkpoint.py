@@ -43,6 +43,7 @@ from torch.distributed.tensor import DTensor
 from torch.futures import Future
 
 from .manifest import DIGESTS, MANIFEST, METADATA, CheckpointError, Manifest, difference, read_manifest, step_of
+from .state import copied
 from .stream import File, Stream, make, sync, write
 
 PARTIAL, REPLACED, REMOVED = ".partial", ".replaced", ".removed"
@@ -359,12 +360,14 @@ def _fill(pairs: list[tuple[Tensor, Tensor]], queued: torch.cuda.Event | None) -
     stream = torch.cuda.Stream(queued.device) if queued else None
     if stream and queued:
         stream.wait_event(queued)
+    others = []
+    for mine, theirs in pairs:
+        if theirs.is_cpu and theirs.is_contiguous():  # half as fast again as a copy of torch, which fills caches
+            ctypes.memmove(mine.data_ptr(), theirs.data_ptr(), theirs.nbytes)
+        else:
+            others.append((mine, theirs))
     with torch.cuda.stream(stream) if stream else contextlib.nullcontext():
-        for mine, theirs in pairs:
-            if theirs.is_cpu and theirs.is_contiguous():  # half as fast again as a copy of torch, which fills caches
-                ctypes.memmove(mine.data_ptr(), theirs.data_ptr(), theirs.nbytes)
-            else:
-                mine.copy_(theirs, non_blocking=True)
+        copied(others)
     if stream:
         stream.synchronize()
 

@@ -99,18 +99,23 @@ class State:
 
     def write(self, into: Tensor) -> None:
         """Copies all of it into the bytes of a snapshot; from an accelerator without waiting for it."""
-        for (_, _, shape, kind, at), (_, _, here) in zip(self.pieces, self.parts(), strict=True):
-            seen(into, at, shape, kind).copy_(here, non_blocking=True)
+        there = (seen(into, at, shape, kind) for _, _, shape, kind, at in self.pieces)
+        copied(list(zip(there, (here for _, _, here in self.parts()), strict=True)))
 
     def read(self, sources: Sources) -> None:
         """Takes all of it from snapshots, of this cut or another."""
-        with torch.no_grad():
-            for (name, start, shape, _, _), (_, _, value) in zip(self.pieces, self.parts(), strict=True):
-                missing = value.numel()
-                for piece, snapshot in sources(name):
-                    missing -= _overlaid(value, start, shape, piece, snapshot)
-                if missing > 0:
-                    raise ValueError(f"{name}: {missing} of {value.numel()} numbers are in no snapshot")
+        pairs: list[tuple[Tensor, Tensor]] = []
+        for (name, start, shape, _, _), (_, _, value) in zip(self.pieces, self.parts(), strict=True):
+            missing = value.numel()
+            for piece, snapshot in sources(name):
+                if same := _shared(value, start, shape, piece, snapshot):
+                    pairs.append(same)
+                    missing -= same[0].numel()
+            if missing > 0:
+                raise ValueError(f"{name}: {missing} of {value.numel()} numbers are in no snapshot")
+        copied(pairs)
+        if pairs and pairs[0][0].is_cuda:
+            torch.cuda.current_stream().synchronize()  # what snapshots lie in may go then
 
 
 def as_part(here: Tensor, weight: Tensor) -> Tensor:
@@ -131,20 +136,27 @@ def place(value: Tensor) -> list[int]:
     return list(start)
 
 
-def _overlaid(value: Tensor, start: Sequence[int], shape: Sequence[int], piece: Piece, snapshot: Tensor) -> int:
-    """Copies what a piece of another cut has of this one, and says how many numbers that are."""
+def _shared(
+    value: Tensor, start: Sequence[int], shape: Sequence[int], piece: Piece, snapshot: Tensor
+) -> tuple[Tensor, Tensor] | None:
+    """What a piece of another cut has of this one: that part of it, and the same numbers in the snapshot."""
     _, other_start, other_shape, kind, at = piece
     here, there = [], []
     for own, size, other, other_size in zip(start, shape, other_start, other_shape, strict=True):
         first, end = max(own, other), min(own + size, other + other_size)
         if first >= end:
-            return 0
+            return None
         here.append(slice(first - own, end - own))
         there.append(slice(first - other, end - other))
-    target = value[tuple(here)]
-    target.copy_(seen(snapshot, at, other_shape, kind)[tuple(there)])
-    copied: int = target.numel()
-    return copied
+    return value[tuple(here)], seen(snapshot, at, other_shape, kind)[tuple(there)]
+
+
+def copied(pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
+    """The second of each pair into the first. A device is told of all in one call, and is not waited for."""
+    if pairs:
+        into, of = zip(*pairs, strict=True)
+        with torch.no_grad():
+            torch._foreach_copy_(into, of, non_blocking=True)
 
 
 def overlaps(one: Piece, other: Piece) -> bool:
