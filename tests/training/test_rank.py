@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from training.checkpoint import Found
 from training.layout import Laid, clipped, laid_out
 from training.model import Transformer
+from training.rank import Place, Rank
 from training.settings import Model, Settings
+from training.shape import Seat
 from training.state import State
 
 from tests.training.ranks import together
@@ -25,22 +30,38 @@ CPU = torch.device("cpu")
 
 
 def settings(layout: str = "fsdp", parallel: int = 1, **more: Any) -> Settings:
-    return Settings("run", "/folder", layout=layout, tensor_parallel=parallel, model=SHAPE, **more)
+    return Settings("it", "/folder", layout=layout, tensor_parallel=parallel, model=SHAPE, **more)
+
+
+def rank(on_node: int = 1, step: int = 0, accelerators: int = 0) -> Any:
+    """The first of one node."""
+    seat = Seat(0, 0, 0, 0)
+    place = Place(settings(seed=5), 1, seat, "127.0.0.1", on_node, on_node, "", step, accelerators=accelerators)
+    return Rank(place, None)  # type: ignore[arg-type]
 
 
 def laid(layout: str, world: int, parallel: int) -> Laid:
-    return laid_out(Transformer(SHAPE), settings(layout, parallel), CPU, max(1, world // 2))
+    return laid_out(settings(layout, parallel), CPU, max(1, world // 2))
+
+
+def whole(value: torch.Tensor) -> torch.Tensor:
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+def bits(value: torch.Tensor) -> bytes:
+    return value.detach().numpy().tobytes()
 
 
 class Asked(TorchDispatchMode):
-    """What torch is asked to do, by name."""
+    """What torch is asked to do where there is memory, by name."""
 
     def __init__(self) -> None:
         super().__init__()
         self.names: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.append(func.__name__)
+        if not any(each.is_meta for each in args if isinstance(each, torch.Tensor)):
+            self.names.append(func.__name__)
         return func(*args, **(kwargs or {}))
 
 
@@ -50,8 +71,8 @@ class Asked(TorchDispatchMode):
 def gradients(model: torch.nn.Module) -> Iterator[torch.Tensor]:
     """Something for each weight, and the whole of it: the same on all ranks."""
     for number, weight in enumerate(model.parameters()):
-        weight.grad = weight.detach() * 0.0 + number + 1
-        yield weight.grad.full_tensor() if isinstance(weight.grad, DTensor) else weight.grad
+        weight.grad = torch.ones_like(weight.detach()) * (number + 1)
+        yield whole(weight.grad)
 
 
 @pytest.mark.parametrize(("layout", "world", "parallel"), LAYOUTS)
@@ -60,7 +81,7 @@ def test_the_norm_is_that_of_all_gradients_however_they_are_cut(layout: str, wor
 
     def work(_: int) -> list[float]:
         model = laid(layout, world, parallel).model
-        expected = math.sqrt(sum(float(whole.double().square().sum()) for whole in gradients(model)))
+        expected = math.sqrt(sum(float(each.double().square().sum()) for each in gradients(model)))
         return [expected, clipped(model, 2 * expected), clipped(model, 0.5), clipped(model, 0.5)]
 
     for expected, *found in together(world, work):
@@ -102,3 +123,57 @@ def test_a_device_is_told_of_all_copies_in_one_call() -> None:
     assert [name for name in asked.names if "copy" in name] == ["_foreach_copy_.default"]
     for name, weight in one.weights.items():
         assert torch.equal(other.weights[name], weight), name
+
+
+# -- the beginning
+
+
+def drawn(seed: int) -> dict[str, torch.Tensor]:
+    """What runs have begun with from the first: one weight drawn after the other, as a whole."""
+    source, found = torch.Generator().manual_seed(seed), {}
+    for name, weight in Transformer(SHAPE).named_parameters():
+        size = 0.02 / (math.sqrt(2 * SHAPE.layers) if name.endswith(("out.weight", "down.weight")) else 1.0)
+        found[name] = (
+            torch.randn(weight.shape, generator=source) * size if weight.dim() > 1 else torch.ones_like(weight)
+        )
+    return found
+
+
+@pytest.mark.parametrize(("layout", "world", "parallel"), LAYOUTS)
+def test_the_first_weights_are_the_same_however_they_are_cut(layout: str, world: int, parallel: int) -> None:
+    """To the bit, of a seed: also on other devices, for a processor draws them."""
+
+    def work(_: int) -> dict[str, bytes]:
+        model = laid(layout, world, parallel).model
+        model.begin(7)
+        return {name: bits(whole(weight.detach())) for name, weight in model.named_parameters()}
+
+    assert together(world, work) == [{name: bits(weight) for name, weight in drawn(7).items()}] * world
+
+
+@pytest.mark.parametrize(("layout", "world", "parallel"), LAYOUTS)
+def test_no_weight_is_made_before_it_is_known_which_part_of_it(layout: str, world: int, parallel: int) -> None:
+    """The layers drew weights of their own, all of them, for nobody."""
+
+    def work(_: int) -> list[str]:
+        with Asked() as asked:
+            laid(layout, world, parallel)
+        return [name for name in asked.names if any(word in name for word in ("rand", "uniform", "normal"))]
+
+    assert together(world, work) == [[]] * world
+
+
+SAVED = Found(3, Path(), 1, {}, ())
+
+
+@pytest.mark.parametrize(("memory", "found", "begins"), [(0, None, 1), (7, None, 0), (0, SAVED, 0)])
+def test_weights_are_drawn_only_where_there_are_none(memory: int, found: Found | None, begins: int) -> None:
+    """Whoever has them from a memory or a checkpoint need not draw them first, which takes seconds."""
+    drawn: list[int] = []
+    it = rank(step=memory)
+    it.laid = SimpleNamespace(model=SimpleNamespace(begin=drawn.append))
+    it.checkpoints = SimpleNamespace(newest=lambda: found, load=lambda *_: None)
+    it.state = SimpleNamespace(read=lambda *_: None, made=lambda *_: None, durable=dict)
+    it._snapshots, it._ready = dict, lambda *_: None
+    assert it._restored() == (memory or (found.step if found else 0))
+    assert drawn == [5] * begins

@@ -33,7 +33,6 @@ from .interval import Beside
 from .keeper import SLOTS
 from .layout import clipped, laid_out
 from .manifest import CheckpointError
-from .model import Transformer
 from .record import without_secrets
 from .settings import Settings
 from .shape import Seat
@@ -112,9 +111,7 @@ class Rank:
         self.device = self._device()
         self.copies = torch.cuda.Stream() if self.device.type == "cuda" else None
         self._join()
-        model = Transformer(settings.model, self._linear()).to(self.device)
-        model.begin(settings.seed)
-        self.laid = laid_out(model, settings, self.device, self.place.on_node)
+        self.laid = laid_out(settings, self.device, self.place.on_node, self._linear())
         self.state = State(self.laid.model, settings)
         folder = Path(settings.checkpoints.directory or Path(settings.folder) / "checkpoints")
         self.checkpoints = Checkpoints(
@@ -139,7 +136,7 @@ class Rank:
         torch.cuda.set_device(device)
         return device
 
-    def _linear(self) -> Any:
+    def _linear(self) -> type[nn.Linear]:
         """What this precision multiplies with."""
         if self.place.settings.precision != "float8":
             return nn.Linear
@@ -173,6 +170,7 @@ class Rank:
             return place.step
         found = self.checkpoints.newest()
         if found is None:
+            self.laid.model.begin(self.place.settings.seed)
             self._ready(0, "nothing", [])
             return 0
         self.checkpoints.load(found, self.state.durable())
@@ -304,7 +302,7 @@ class Rank:
             weight = 0.0
         autocast = self.laid.narrow and self.place.settings.layout == "ddp"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=autocast):
-            scores = self.laid.model(tokens[:, :-1])
+            scores = self.laid.runs(tokens[:, :-1])
         loss = F.cross_entropy(scores.float().flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum")
         return loss * weight
 

@@ -16,10 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
-from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
 from .keeper import reserved
-from .layout import local
+from .part import local, place
 from .settings import Settings
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -39,7 +38,7 @@ class State:
     """
 
     def __init__(self, model: nn.Module, settings: Settings) -> None:
-        named = {name.removeprefix("module."): weight for name, weight in model.named_parameters()}
+        named = dict(model.named_parameters())
         self.weights = named
         self.here = {name: nn.Parameter(local(weight.detach())) for name, weight in named.items()}
         matrices = [self.here[name] for name, weight in named.items() if weight.dim() > 1]
@@ -126,14 +125,6 @@ def as_part(here: Tensor, weight: Tensor) -> Tensor:
         here, weight.device_mesh, weight.placements, run_check=False, shape=weight.shape, stride=weight.stride()
     )
     return whole
-
-
-def place(value: Tensor) -> list[int]:
-    """Where the part of it that is here begins in the whole."""
-    if not isinstance(value, DTensor):
-        return [0] * value.dim()
-    _, start = compute_local_shape_and_global_offset(value.shape, value.device_mesh, value.placements)
-    return list(start)
 
 
 def _shared(
