@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -63,6 +63,62 @@ class Asked(TorchDispatchMode):
         if not any(each.is_meta for each in args if isinstance(each, torch.Tensor)):
             self.names.append(func.__name__)
         return func(*args, **(kwargs or {}))
+
+
+# -- its device
+
+
+@pytest.fixture
+def accelerators(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[torch.device]]:
+    """Makes torch see so many; those that a rank takes."""
+
+    def seen(count: int) -> list[torch.device]:
+        taken: list[torch.device] = []
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
+        monkeypatch.setattr(torch.cuda, "set_device", taken.append)
+        return taken
+
+    return seen
+
+
+def test_a_rank_takes_the_accelerator_of_its_place(accelerators: Callable[[int], list[torch.device]]) -> None:
+    """Also where some are lost and enough are left; a node that never had one has its processor."""
+    for has, had in ((2, 2), (2, 8)):
+        taken = accelerators(has)
+        assert [rank(on_node=2, accelerators=had)._device()] == taken == [torch.device("cuda", 0)]
+    taken = accelerators(0)
+    assert rank(on_node=4)._device() == CPU
+    assert not taken
+
+
+@pytest.mark.parametrize(
+    ("ranks", "had", "sees", "said"),
+    [
+        (
+            *(2, 1, 1),
+            "2 ranks are to train on this node, which has 1 accelerator, and each rank needs one: set ranks to 1 or "
+            "less, or to 0, which is one for each accelerator",
+        ),
+        (
+            *(9, 8, 7),
+            "9 ranks are to train on this node, which has 8 accelerators, and each rank needs one: set ranks to 8 or "
+            "less, or to 0, which is one for each accelerator",
+        ),
+        (8, 8, 7, "the node had 8 accelerators, and torch sees 7 of them now"),
+        (1, 8, 0, "the node had 8 accelerators, and torch sees none any more"),
+    ],
+)
+def test_too_few_accelerators_are_said(
+    ranks: int, had: int, sees: int, said: str, accelerators: Callable[[int], list[torch.device]]
+) -> None:
+    """In words that say what to do, and not in CUDA's. What can never fit is not tried again; who lost some may get
+    them back, or is left behind."""
+    taken = accelerators(sees)
+    with pytest.raises(ValueError if ranks > had else RuntimeError) as raised:  # `run` tells them apart
+        rank(on_node=ranks, accelerators=had)._device()
+    assert str(raised.value) == said
+    assert not taken
 
 
 # -- the norm

@@ -128,10 +128,19 @@ class Rank:
     # -- the beginning
 
     def _device(self) -> torch.device:
-        if not torch.cuda.is_available():
-            if self.place.accelerators:
-                raise RuntimeError(f"the node had {self.place.accelerators} accelerators, and torch sees none any more")
+        """An accelerator for each rank, or the processor where there never was one: not where they are lost."""
+        ranks, had, seen = self.place.on_node, self.place.accelerators, devices()
+        most = max(had, seen)
+        if not most:
             return torch.device("cpu")
+        if ranks > most:
+            raise ValueError(
+                f"{ranks} ranks are to train on this node, which has {most} accelerator{'' if most == 1 else 's'}, and "
+                f"each rank needs one: set ranks to {most} or less, or to 0, which is one for each accelerator"
+            )
+        if ranks > seen:
+            left = f"{seen} of them now" if seen else "none any more"
+            raise RuntimeError(f"the node had {had} accelerators, and torch sees {left}")
         device = torch.device("cuda", self.place.seat.local)
         torch.cuda.set_device(device)
         return device
@@ -462,6 +471,6 @@ def rows_of(batch: int, part: int, parts: int) -> list[int | None]:
 
 
 def devices() -> int:
-    """Accelerators of this node. Asked in a process of its own: a fork cannot use what its parent has begun."""
+    """Accelerators of this node. Not for an agent to ask: a fork cannot use what its parent has begun."""
     count: int = torch.cuda.device_count()
     return count
