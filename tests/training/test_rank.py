@@ -15,12 +15,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from training.checkpoint import Found
 from training.layout import Laid, clipped, laid_out
 from training.model import Transformer
-from training.rank import Place, Rank
+from training.rank import Place, Rank, _less, run
 from training.settings import Model, Settings
 from training.shape import Seat
 from training.state import State
 
-from tests.training.ranks import together
+from tests.training.ranks import FORKED, together
 
 SHAPE = Model(layers=2, width=24, heads=4, length=8, vocabulary=17)
 """Of which not everything can be cut evenly."""
@@ -119,6 +119,53 @@ def test_too_few_accelerators_are_said(
         rank(on_node=ranks, accelerators=had)._device()
     assert str(raised.value) == said
     assert not taken
+
+
+# -- its memory
+
+
+@pytest.mark.parametrize(
+    ("more", "world", "at_once", "said"),
+    [
+        ({"layout": "ddp"}, 8, 5, "a rank computes 5 samples at once: set micro to 2 or less"),
+        ({"precision": "float32"}, 8, 1, "numbers between layers are of 32 bits: set precision to bfloat16"),
+        ({"layout": "ddp"}, 8, 1, "each rank holds all of the state: set layout to fsdp, which cuts it among all "),
+        ({"layout": "hsdp"}, 8, 0, "each node holds all of the state: set layout to fsdp, which cuts it among all "),
+        ({"layout": "ddp"}, 1, 1, "take more ranks, a shorter model.length, or a smaller model"),
+        ({"layout": "fsdp"}, 8, 0, "take more ranks, a shorter model.length, or a smaller model"),
+    ],
+)
+def test_what_needs_less_memory_is_what_the_run_can_change(
+    more: dict[str, Any], world: int, at_once: int, said: str
+) -> None:
+    assert _less(settings(**more), world, at_once).startswith(said)
+
+
+FULL = (
+    "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.11 GiB of which 12.94 MiB is "
+    "free. Including non-PyTorch memory, this process has 79.09 GiB memory in use. Of the allocated memory 78.06 GiB is"
+)
+
+
+def test_memory_that_is_full_says_what_needs_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the figures, and without torch's advice, which is about its allocator. It is not tried again."""
+
+    def full(rank: Rank) -> None:
+        rank.at_once = 8
+        raise torch.OutOfMemoryError(FULL)
+
+    monkeypatch.setattr(Rank, "live", full)
+    here, there = FORKED.Pipe()
+    process = FORKED.Process(target=run, args=(rank().place, there))
+    process.start()
+    assert here.poll(60)
+    assert here.recv() == {
+        "what": "fatal",
+        "text": f"{FULL.partition(' Including')[0].rstrip('.')}: a rank computes 8 samples at once: set micro to 4 or "
+        "less",
+    }
+    process.join(60)
+    assert process.exitcode == 0
 
 
 # -- the norm

@@ -72,9 +72,13 @@ def run(place: Place, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the agent decides when to end
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    rank = Rank(place, pipe)
     try:
-        Rank(place, pipe).live()
-    except (DataError, CheckpointError, ValueError, MemoryError, torch.OutOfMemoryError) as error:
+        rank.live()
+    except torch.OutOfMemoryError as error:
+        figures = ". ".join(f"{error}".split(". ")[:3])  # what was asked for, and what there is: more is about torch
+        pipe.send({"what": "fatal", "text": f"{figures}: {_less(place.settings, place.world, rank.at_once)}"})
+    except (DataError, CheckpointError, ValueError, MemoryError) as error:
         pipe.send({"what": "fatal", "text": f"{error}"})
     except Exception as error:  # a peer that is gone breaks collectives in many ways
         pipe.send({"what": "broke", "text": f"{type(error).__name__}: {error}"})
@@ -103,6 +107,8 @@ class Rank:
     saved: int = 0
     unwritten: int = 0
     """The step of a snapshot that is being copied."""
+    at_once: int = 0
+    """Samples that it computes at once; none before it trains."""
     answers: dict[str, Any] = field(default_factory=dict)
     beside: Beside = field(default_factory=Beside)
 
@@ -240,6 +246,7 @@ class Rank:
         self.pipe.send({"what": "pieces", "pieces": self.state.pieces, "paths": [str(path) for path in paths]})
         rows = rows_of(settings.batch, self.laid.part, self.laid.parts)
         real = [row for row in rows if row is not None]
+        self.at_once = min(settings.micro or len(rows), len(rows))
         stream = Stream(settings.data, settings.batch, settings.model.length, real, done + 1)
         self.kept = done
         if stream.vocabulary > settings.model.vocabulary:
@@ -286,7 +293,7 @@ class Rank:
         settings = self.place.settings
         whole = settings.batch * settings.model.length
         total = torch.zeros((), device=self.device)
-        size = settings.micro or rows
+        size = self.at_once
         starts = range(0, rows, size)
         for start in starts:
             part = tokens[start : start + size]
@@ -449,6 +456,19 @@ class Together:
 
 def _senseless(step: int, what: str, settings: Settings) -> str:
     return f"step {step}: {what}: try a lower learning_rate than {settings.learning_rate}"
+
+
+def _less(settings: Settings, world: int, at_once: int) -> str:
+    """What needs less of an accelerator's memory, first what costs least."""
+    if at_once > 1:
+        return f"a rank computes {at_once} samples at once: set micro to {at_once // 2} or less"
+    if settings.precision == "float32":
+        return "numbers between layers are of 32 bits: set precision to bfloat16"
+    if settings.layout == "ddp" and world > 1:
+        return "each rank holds all of the state: set layout to fsdp, which cuts it among all ranks"
+    if settings.layout == "hsdp":
+        return "each node holds all of the state: set layout to fsdp, which cuts it among all ranks"
+    return "take more ranks, a shorter model.length, or a smaller model"
 
 
 def _at(told: Any, path: tuple[str, ...]) -> Any:
