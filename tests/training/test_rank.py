@@ -16,7 +16,7 @@ from training.checkpoint import Found
 from training.layout import Laid, clipped, laid_out
 from training.model import Transformer
 from training.rank import Place, Rank, _less, run
-from training.settings import Model, Settings
+from training.settings import Checkpoints, Model, Settings
 from training.shape import Seat
 from training.state import State
 
@@ -33,10 +33,10 @@ def settings(layout: str = "fsdp", parallel: int = 1, **more: Any) -> Settings:
     return Settings("it", "/folder", layout=layout, tensor_parallel=parallel, model=SHAPE, **more)
 
 
-def rank(on_node: int = 1, step: int = 0, accelerators: int = 0) -> Any:
+def rank(on_node: int = 1, step: int = 0, accelerators: int = 0, **more: Any) -> Any:
     """The first of one node."""
     seat = Seat(0, 0, 0, 0)
-    place = Place(settings(seed=5), 1, seat, "127.0.0.1", on_node, on_node, "", step, accelerators=accelerators)
+    place = Place(settings(seed=5, **more), 1, seat, "127.0.0.1", on_node, on_node, "", step, accelerators=accelerators)
     return Rank(place, None)  # type: ignore[arg-type]
 
 
@@ -280,3 +280,18 @@ def test_weights_are_drawn_only_where_there_are_none(memory: int, found: Found |
     it._snapshots, it._ready = dict, lambda *_: None
     assert it._restored() == (memory or (found.step if found else 0))
     assert drawn == [5] * begins
+
+
+def test_room_for_checkpoints_is_made_before_the_first_step(tmp_path: Path) -> None:
+    """For all that goes into one: beside what comes next, and not when the first one is saved."""
+
+    def work(_: int) -> list[int]:
+        it = rank(checkpoints=Checkpoints(directory=str(tmp_path)))
+        it._join = it._train = it._ready = lambda *_: None
+        it.live()
+        it.checkpoints._check_room()
+        parts = [part for kind in it.state.durable().values() for part in kind.values()]
+        return [len(parts), len(it.checkpoints._staging._buffers)]
+
+    [[parts, room]] = together(1, work)
+    assert parts == room > 0

@@ -16,7 +16,7 @@ from training import agent, state
 from training.checkpoint import Checkpoints
 from training.model import Transformer
 from training.settings import Model, Settings
-from training.state import Memory, Piece, State, copied, fault_in, overlaps, seen, sources_of
+from training.state import Memory, Piece, State, copied, fault_in, overlaps, populate, seen, sources_of
 from training.state import _shared as shared
 
 
@@ -92,10 +92,12 @@ def test_no_snapshot_waits_for_pages(advice: int, folder: Path, monkeypatch: pyt
     assert memory.tensor.eq(7).all()
 
 
+@pytest.mark.parametrize("advice", [state.POPULATE, 12345])
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 100_003)])
-def test_pages_of_any_tensor(shape: tuple[int, ...]) -> None:
+def test_pages_of_any_tensor(shape: tuple[int, ...], advice: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However it lies in them."""
-    fault_in(torch.empty(shape, dtype=torch.bfloat16))
+    monkeypatch.setattr(state, "POPULATE", advice)
+    populate(torch.empty(shape, dtype=torch.bfloat16))
 
 
 def test_memory_that_cannot_be_had_is_said(folder: Path) -> None:

@@ -128,6 +128,7 @@ class Rank:
             settings.model.fingerprint,
             settings.checkpoints.wait_s,
         )
+        self.checkpoints.prepare(self.state.durable())
         step = self._restored()
         self._train(step)
 
