@@ -49,10 +49,10 @@ def whole(value: torch.Tensor) -> torch.Tensor:
 
 
 def bits(value: torch.Tensor) -> bytes:
-    return value.detach().numpy().tobytes()
+    return bytes(value.detach().numpy().tobytes())
 
 
-class Asked(TorchDispatchMode):
+class Asked(TorchDispatchMode):  # type: ignore[misc]
     """What torch is asked to do where there is memory, by name."""
 
     def __init__(self) -> None:

@@ -152,7 +152,7 @@ class Rank:
         torch.cuda.set_device(device)
         return device
 
-    def _linear(self) -> type[nn.Linear]:
+    def _linear(self) -> Any:
         """What this precision multiplies with."""
         if self.place.settings.precision != "float8":
             return nn.Linear
