@@ -16,7 +16,7 @@ from training import agent, state
 from training.checkpoint import Checkpoints
 from training.model import Transformer
 from training.settings import Model, Settings
-from training.state import Memory, Piece, State, copied, fault_in, overlaps, populate, seen, sources_of
+from training.state import Memory, Piece, State, copy_all, fault_in, overlaps, populate, seen, sources_of
 from training.state import _shared as shared
 
 
@@ -49,7 +49,7 @@ def test_parts_of_one_cut_make_up_those_of_another() -> None:
             found = [shared(target, start, shape, *source) for source in sources("w/weight")]
             pairs = [pair for pair in found if pair]
             assert sum(part.numel() for part, _ in pairs) == target.numel()
-            copied(pairs)
+            copy_all(pairs)
             assert torch.equal(target, whole[start[0] : start[0] + shape[0], start[1] : start[1] + shape[1]])
 
 

@@ -43,7 +43,7 @@ from torch.distributed.tensor import DTensor
 from torch.futures import Future
 
 from .manifest import DIGESTS, MANIFEST, METADATA, CheckpointError, Manifest, difference, read_manifest, step_of
-from .state import copied, populate
+from .state import copy_all, populate
 from .stream import File, Stream, make, sync, write
 
 PARTIAL, REPLACED, REMOVED = ".partial", ".replaced", ".removed"
@@ -401,7 +401,7 @@ def _fill(pairs: list[tuple[Tensor, Tensor]], queued: torch.cuda.Event | None) -
         else:
             others.append((mine, theirs))
     with torch.cuda.stream(stream) if stream else contextlib.nullcontext():
-        copied(others)
+        copy_all(others)
     if stream:
         stream.synchronize()
 

@@ -106,7 +106,7 @@ class State:
     def write(self, into: Tensor) -> None:
         """Copies all of it into the bytes of a snapshot; from an accelerator without waiting for it."""
         there = (seen(into, at, shape, kind) for _, _, shape, kind, at in self.pieces)
-        copied(list(zip(there, (here for _, _, here in self.parts()), strict=True)))
+        copy_all(list(zip(there, (here for _, _, here in self.parts()), strict=True)))
 
     def read(self, sources: Sources) -> None:
         """Takes all of it from snapshots, of this cut or another."""
@@ -119,7 +119,7 @@ class State:
                     missing -= same[0].numel()
             if missing > 0:
                 raise ValueError(f"{name}: {missing} of {value.numel()} numbers are in no snapshot")
-        copied(pairs)
+        copy_all(pairs)
         if pairs and pairs[0][0].is_cuda:
             torch.cuda.current_stream().synchronize()  # what snapshots lie in may go then
 
@@ -149,7 +149,7 @@ def _shared(
     return value[tuple(here)], seen(snapshot, at, other_shape, kind)[tuple(there)]
 
 
-def copied(pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
+def copy_all(pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
     """The second of each pair into the first. A device is told of all in one call, and is not waited for."""
     if pairs:
         into, of = zip(*pairs, strict=True)
