@@ -22,8 +22,12 @@ SMALL = {"layers": 2, "width": 32, "heads": 4, "length": 32}
 class Run:
     """One run, and its nodes n0, n1, ..."""
 
-    def __init__(self, folder: Path, nodes: int = 1, ranks: int = 2, **settings: Any) -> None:
+    def __init__(
+        self, folder: Path, nodes: int = 1, ranks: int = 2, accelerated: bool = False, **settings: Any
+    ) -> None:
         self.folder, self.nodes, self.attempt = folder, nodes, 0
+        self.accelerated = accelerated
+        """Whether it may have this machine's accelerators, if there are some: as many ranks as they are at most."""
         self.settings = {"name": folder.name, "folder": str(folder), "ranks": ranks, "model": SMALL, **settings}
         self.agents: list[subprocess.Popen[str]] = []
         self.kills: list[float] = []
@@ -34,6 +38,8 @@ class Run:
     def start(self) -> None:
         told = ["--options", json.dumps(self.settings)]
         mine = {"PYTHONPATH": str(WORKLOADS), "SLURM_RESTART_COUNT": str(self.attempt), "SLURM_JOB_ID": "7"}
+        if not self.accelerated:
+            mine["CUDA_VISIBLE_DEVICES"] = ""
         for place in range(self.nodes):
             seat = {"NODE_NAME": f"n{place}", "RANK": str(place), "WORLD_SIZE": str(self.nodes)}
             command = [str(TORCH), "-m", "training", *told]
@@ -59,6 +65,10 @@ class Run:
         text = path.read_text() if path.exists() else ""
         found = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
         return [event for event in found if what in ("", event["what"])]
+
+    def losses(self) -> dict[int, float]:
+        """By step; of one that came again the later."""
+        return {event["step"]: event["loss"] for event in self.events("step")}
 
     def until(self, true: Callable[[], Any]) -> Any:
         deadline = time.monotonic() + WAIT_S

@@ -106,6 +106,16 @@ def test_what_changes_after_a_save_is_not_saved(tmp_path: Path) -> None:
     assert together(2, work) == [[True] * 3] * 2
 
 
+def test_what_does_not_lie_in_one_piece_is_copied_as_well() -> None:
+    """By torch, and all such tensors in one call."""
+    state = {"one": torch.arange(6.0).view(2, 3).t(), "list": [torch.arange(8)[::2], torch.ones(2), 7]}
+    staged, fill = checkpoint.Staging().copy(state)
+    fill()
+    assert torch.equal(staged["one"], state["one"])
+    assert [torch.equal(each, of) for each, of in zip(staged["list"][:2], state["list"], strict=False)] == [True] * 2
+    assert staged["list"][2] == 7
+
+
 def test_a_save_is_told_once_and_says_what_it_was(tmp_path: Path) -> None:
     def work(rank: int) -> list[Any]:
         trained = Trained(2)
@@ -425,6 +435,67 @@ def test_the_wait_for_the_checkpoint_before_is_not_of_this_one(tmp_path: Path, m
 
     took, *said = alone(work)
     assert all(took - each > 1.0 for each in said)
+
+
+@pytest.mark.parametrize("left", [0.0, 1.0])
+def test_the_first_save_waits_for_room_only_while_it_is_made(
+    left: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is what training waits for, then; whoever has begun in time waits for nothing, and uses that room."""
+    go = threading.Event()
+    monkeypatch.setattr(checkpoint, "populate", lambda _: go.wait(60))
+
+    def work() -> tuple[float, float, bool]:
+        checkpoints = Checkpoints(tmp_path, 3, 0, 1, MODEL)
+        state = {"model": {"weight": torch.zeros(3), "another": torch.ones(2, 5)}}
+        checkpoints.prepare(state)
+        threading.Timer(left, go.set).start()
+        if not left:
+            checkpoints._preparing.join()  # type: ignore[union-attr]
+        made = dict(checkpoints._staging._buffers)
+        blocked = checkpoints.save(state, 1, {})
+        checkpoints.finish()
+        saved = checkpoints.done()
+        assert saved
+        return blocked, saved.blocked_s, all(checkpoints._staging._buffers[each] is made[each] for each in made)
+
+    blocked, told, used = alone(work)
+    assert (blocked > 0.5) == (told > 0.5) == (left > 0)
+    assert used
+
+
+def test_room_that_cannot_be_made_is_said_by_the_first_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not before, for steps need none."""
+
+    def fails(*_: Any) -> None:
+        raise RuntimeError("CUDA error: out of memory")
+
+    monkeypatch.setattr(checkpoint, "populate", fails)
+
+    def work() -> None:
+        checkpoints = Checkpoints(tmp_path, 3, 0, 1, MODEL)
+        state = {"model": {"weight": torch.zeros(3)}}
+        checkpoints.prepare(state)
+        checkpoints.copied()
+        checkpoints.finish()
+        with pytest.raises(RuntimeError, match="CUDA error: out of memory"):
+            checkpoints.save(state, 1, {})
+
+    alone(work)
+
+
+def test_who_ends_before_there_is_room_does_not_wait_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does the end of a program."""
+    monkeypatch.setattr(checkpoint, "populate", lambda _: time.sleep(60))
+
+    def work() -> list[bool]:
+        checkpoints = Checkpoints(tmp_path, 3, 0, 1, MODEL)
+        checkpoints.prepare({"model": {"weight": torch.zeros(3)}})
+        checkpoints.finish()
+        assert checkpoints._preparing
+        return [checkpoints._preparing.is_alive(), checkpoints._preparing.daemon]
+
+    assert alone(work) == [True, True]
 
 
 @pytest.mark.parametrize("asked", ["copied", "finish", "save"])

@@ -21,14 +21,10 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return finished(tmp_path_factory.mktemp("undisturbed"), ranks=4, **SETTINGS)
 
 
-def losses(run: Run) -> dict[int, float]:
-    return {event["step"]: event["loss"] for event in run.events("step")}
-
-
 def test_a_run_learns(undisturbed: Run) -> None:
     """Every step is told once, in order; the loss falls; what is left behind says so."""
     assert [event["step"] for event in undisturbed.events("step")] == list(range(1, STEPS + 1))
-    found = losses(undisturbed)
+    found = undisturbed.losses()
     assert found[STEPS] < 0.8 * found[1]
     assert undisturbed.last()["why"] == "finished"
     assert not list(undisturbed.folder.glob("meeting-*"))
@@ -63,7 +59,7 @@ def test_killed_ranks_cost_a_step_each_and_nothing_else(undisturbed: Run, tmp_pa
     assert [event["kind"] for event in failures] == ["rank"] * 3
     assert all("SIGKILL" in event["text"] for event in failures)
     assert [event["source"] for event in run.events("ready")] == ["nothing", "memory", "memory", "memory"]
-    assert losses(run) == losses(undisturbed)
+    assert run.losses() == undisturbed.losses()
 
 
 def test_a_lost_node_is_left_behind(undisturbed: Run, tmp_path: Path) -> None:
@@ -80,8 +76,8 @@ def test_a_lost_node_is_left_behind(undisturbed: Run, tmp_path: Path) -> None:
     assert [node for node, _ in after["ranks"]] == ["n0", "n2"]
     assert after["source"] == "memory"
     assert after["step"] >= failure["step"] - 1
-    expected = losses(undisturbed)
-    for step, loss in losses(run).items():
+    expected = undisturbed.losses()
+    for step, loss in run.losses().items():
         assert loss == pytest.approx(expected[step], rel=1e-3), step
 
 
@@ -134,8 +130,8 @@ def test_a_run_that_is_asked_to_stop_goes_on_later(undisturbed: Run, tmp_path: P
 def test_layouts_learn_the_same(undisturbed: Run, tmp_path: Path, layout: str, more: dict[str, Any]) -> None:
     """However the model lies on the ranks, and however many samples are computed at once."""
     run = finished(tmp_path, ranks=4, layout=layout, **{**SETTINGS, "steps": 3, "warmup": 10}, **more)
-    expected = losses(undisturbed)
-    assert losses(run)[1] == pytest.approx(expected[1], rel=1e-5)
+    expected = undisturbed.losses()
+    assert run.losses()[1] == pytest.approx(expected[1], rel=1e-5)
 
 
 REFUSED = [

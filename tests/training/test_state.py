@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 import random
+import resource
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
 import torch
+from training import agent, state
 from training.checkpoint import Checkpoints
 from training.model import Transformer
 from training.settings import Model, Settings
-from training.state import Piece, State, overlaps, seen, sources_of
-from training.state import _overlaid as overlaid
+from training.state import Memory, Piece, State, copy_all, fault_in, overlaps, populate, seen, sources_of
+from training.state import _shared as shared
 
 
 def cut(whole: torch.Tensor, rows: int, columns: int) -> dict[int, tuple[list[Piece], torch.Tensor]]:
@@ -39,8 +46,10 @@ def test_parts_of_one_cut_make_up_those_of_another() -> None:
         for pieces, _ in cut(whole, chance.randrange(1, 5), chance.randrange(1, 5)).values():
             _, start, shape, _, _ = pieces[0]
             target = torch.full(shape, float("nan"))
-            copied = sum(overlaid(target, start, shape, piece, snapshot) for piece, snapshot in sources("w/weight"))
-            assert copied == target.numel()
+            found = [shared(target, start, shape, *source) for source in sources("w/weight")]
+            pairs = [pair for pair in found if pair]
+            assert sum(part.numel() for part, _ in pairs) == target.numel()
+            copy_all(pairs)
             assert torch.equal(target, whole[start[0] : start[0] + shape[0], start[1] : start[1] + shape[1]])
 
 
@@ -55,6 +64,48 @@ def test_overlaps() -> None:
     one: Piece = ("w", [0, 0], [2, 4], "float32", 0)
     assert overlaps(one, ("w", [1, 3], [5, 5], "float32", 0))
     assert not overlaps(one, ("w", [2, 0], [2, 4], "float32", 0))
+
+
+def faults(work: Callable[[], object]) -> int:
+    """Pages that this thread waited for."""
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+    work()
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
+
+
+PAGES = 4096
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=agent.MEMORY) as name:
+        yield Path(name)
+
+
+@pytest.mark.parametrize("advice", [state.POPULATE, 12345])
+def test_no_snapshot_waits_for_pages(advice: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the kernel can be asked for them or not; what was in memory stays."""
+    monkeypatch.setattr(state, "POPULATE", advice)
+    memory = Memory(folder / "it", PAGES * mmap.PAGESIZE)
+    assert faults(lambda: memory.tensor.fill_(7)) < PAGES // 100
+    fault_in(memory.tensor)
+    assert memory.tensor.eq(7).all()
+
+
+@pytest.mark.parametrize("advice", [state.POPULATE, 12345])
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 100_003)])
+def test_pages_of_any_tensor(shape: tuple[int, ...], advice: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However it lies in them."""
+    monkeypatch.setattr(state, "POPULATE", advice)
+    populate(torch.empty(shape, dtype=torch.bfloat16))
+
+
+def test_memory_that_cannot_be_had_is_said(folder: Path) -> None:
+    """It is not tried by writing, which would kill the rank."""
+    memory = Memory(folder / "it", 4 * mmap.PAGESIZE)
+    os.truncate(memory.path, 0)
+    with pytest.raises(MemoryError, match=r"[\d,]+ bytes of memory cannot be had: Bad address"):
+        fault_in(memory.tensor)
 
 
 def test_a_checkpoint_has_twelve_bytes_a_parameter(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ from torch.distributed.tensor import DTensor
 from torch.futures import Future
 
 from .manifest import DIGESTS, MANIFEST, METADATA, CheckpointError, Manifest, difference, read_manifest, step_of
+from .state import copy_all, populate
 from .stream import File, Stream, make, sync, write
 
 PARTIAL, REPLACED, REMOVED = ".partial", ".replaced", ".removed"
@@ -85,6 +86,8 @@ class Checkpoints:
         waiting = datetime.timedelta(seconds=wait_s)
         self._group = dist.new_group(backend="gloo", timeout=waiting) if dist.is_initialized() else None
         self._staging = Staging()
+        self._preparing: threading.Thread | None = None
+        self._no_room: Exception | None = None
         self._saving: threading.Thread | None = None
         self._copied = threading.Event()
         self._copied.set()
@@ -96,6 +99,14 @@ class Checkpoints:
         self._causes: frozenset[str] = frozenset()
         self._damaged: set[str] = set()
 
+    def prepare(self, state: dict[str, Any]) -> None:
+        """Begin to make room for copies of such a state, beside whatever comes before the first save.
+
+        To pin memory takes 0.75 s a GB: when the first save did it, training waited 4.7 s for room for 6.4 GB.
+        """
+        self._preparing = threading.Thread(target=self._make_room, args=(state,), daemon=True)
+        self._preparing.start()
+
     def save(self, state: dict[str, Any], step: int, told: dict[str, Any]) -> float:
         """Begin to copy the state, and to write the copy; the seconds this took, without the wait for the one before.
 
@@ -104,6 +115,7 @@ class Checkpoints:
         self.finish()
         begun = time.perf_counter()
         self._blocked_s = 0.0
+        self._check_room()
         self._copied.clear()
         staged, fill = self._staging.copy(state)
         self._saving = threading.Thread(target=self._save, args=(staged, fill, step, told, begun), daemon=True)
@@ -136,6 +148,20 @@ class Checkpoints:
         """A rank that has no copy cannot save with the others, who wait for it: it must not go on without them."""
         if self._uncopied:
             raise self._uncopied
+
+    def _make_room(self, state: dict[str, Any]) -> None:
+        try:
+            self._staging.make_room(state)
+        except Exception as error:
+            self._no_room = error
+
+    def _check_room(self) -> None:
+        """The first save waits until there is room, or says why there is none."""
+        if self._preparing:
+            self._preparing.join()
+            self._preparing = None
+        if self._no_room:
+            raise self._no_room
 
     @property
     def saving(self) -> bool:
@@ -326,6 +352,14 @@ class Staging:
     def __init__(self) -> None:
         self._buffers: dict[tuple[Any, ...], Tensor] = {}
 
+    def make_room(self, state: dict[str, Any]) -> None:
+        """For the first copy of such a state, of which only the shapes matter."""
+        pairs: list[tuple[Tensor, Tensor]] = []
+        self._copied(state, (), pairs)
+        for buffer, value in pairs:
+            if value.is_cpu:  # else it is pinned, and has its pages
+                populate(buffer)
+
     def copy(self, state: dict[str, Any]) -> tuple[dict[str, Any], Callable[[], None]]:
         """A state like this one, and the work that fills it, for a thread beside whatever only reads the state."""
         pairs: list[tuple[Tensor, Tensor]] = []
@@ -348,7 +382,8 @@ class Staging:
     def _buffer(self, value: Tensor, place: tuple[Any, ...], pairs: list[tuple[Tensor, Tensor]]) -> Tensor:
         buffer = self._buffers.get(place)
         if buffer is None or buffer.shape != value.shape or buffer.dtype != value.dtype:
-            buffer = torch.empty(value.shape, dtype=value.dtype, pin_memory=value.is_cuda)
+            with torch.cuda.device_of(value):  # a thread's own is the first, whatever its rank computes on
+                buffer = torch.empty(value.shape, dtype=value.dtype, pin_memory=value.is_cuda)
             self._buffers[place] = buffer
         pairs.append((buffer, value))
         return buffer
@@ -359,12 +394,14 @@ def _fill(pairs: list[tuple[Tensor, Tensor]], queued: torch.cuda.Event | None) -
     stream = torch.cuda.Stream(queued.device) if queued else None
     if stream and queued:
         stream.wait_event(queued)
+    others = []
+    for mine, theirs in pairs:
+        if theirs.is_cpu and theirs.is_contiguous():  # half as fast again as a copy of torch, which fills caches
+            ctypes.memmove(mine.data_ptr(), theirs.data_ptr(), theirs.nbytes)
+        else:
+            others.append((mine, theirs))
     with torch.cuda.stream(stream) if stream else contextlib.nullcontext():
-        for mine, theirs in pairs:
-            if theirs.is_cpu and theirs.is_contiguous():  # half as fast again as a copy of torch, which fills caches
-                ctypes.memmove(mine.data_ptr(), theirs.data_ptr(), theirs.nbytes)
-            else:
-                mine.copy_(theirs, non_blocking=True)
+        copy_all(others)
     if stream:
         stream.synchronize()
 

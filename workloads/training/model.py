@@ -9,6 +9,7 @@ import torch.nn.functional as F  # noqa: N812 (as everybody calls it)
 from torch import Tensor, nn
 
 from . import settings
+from .part import local, same_part
 
 WIDENING = 8 / 3
 """Of a gated layer: with three matrices as many weights as two of four times the width."""
@@ -34,15 +35,16 @@ class Transformer(nn.Module):
         return scores
 
     def begin(self, seed: int) -> None:
-        """The same first weights everywhere, whatever is held where."""
+        """The same first weights everywhere, whatever is held where: a processor draws them, and each part is taken."""
         source = torch.Generator().manual_seed(seed)
         for name, weight in self.named_parameters():
+            here = local(weight.detach())
             if weight.dim() < 2:
-                nn.init.ones_(weight)
+                here.fill_(1.0)
                 continue
             deep = math.sqrt(2 * self.shape.layers) if name.endswith(("out.weight", "down.weight")) else 1.0
-            with torch.no_grad():
-                weight.copy_(torch.randn(weight.shape, generator=source) * (0.02 / deep))
+            whole = torch.randn(weight.shape, generator=source) * (0.02 / deep)
+            here.copy_(same_part(whole, weight))
 
 
 class Block(nn.Module):

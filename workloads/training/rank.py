@@ -33,7 +33,6 @@ from .interval import Beside
 from .keeper import SLOTS
 from .layout import clipped, laid_out
 from .manifest import CheckpointError
-from .model import Transformer
 from .record import without_secrets
 from .settings import Settings
 from .shape import Seat
@@ -73,9 +72,13 @@ def run(place: Place, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the agent decides when to end
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    rank = Rank(place, pipe)
     try:
-        Rank(place, pipe).live()
-    except (DataError, CheckpointError, ValueError, MemoryError, torch.OutOfMemoryError) as error:
+        rank.live()
+    except torch.OutOfMemoryError as error:
+        figures = ". ".join(f"{error}".split(". ")[:3])  # what was asked for, and what there is: more is about torch
+        pipe.send({"what": "fatal", "text": f"{figures}: {_less(place.settings, place.world, rank.at_once)}"})
+    except (DataError, CheckpointError, ValueError, MemoryError) as error:
         pipe.send({"what": "fatal", "text": f"{error}"})
     except Exception as error:  # a peer that is gone breaks collectives in many ways
         pipe.send({"what": "broke", "text": f"{type(error).__name__}: {error}"})
@@ -104,6 +107,8 @@ class Rank:
     saved: int = 0
     unwritten: int = 0
     """The step of a snapshot that is being copied."""
+    at_once: int = 0
+    """Samples that it computes at once; none before it trains."""
     answers: dict[str, Any] = field(default_factory=dict)
     beside: Beside = field(default_factory=Beside)
 
@@ -112,9 +117,7 @@ class Rank:
         self.device = self._device()
         self.copies = torch.cuda.Stream() if self.device.type == "cuda" else None
         self._join()
-        model = Transformer(settings.model, self._linear()).to(self.device)
-        model.begin(settings.seed)
-        self.laid = laid_out(model, settings, self.device, self.place.on_node)
+        self.laid = laid_out(settings, self.device, self.place.on_node, self._linear())
         self.state = State(self.laid.model, settings)
         folder = Path(settings.checkpoints.directory or Path(settings.folder) / "checkpoints")
         self.checkpoints = Checkpoints(
@@ -125,16 +128,26 @@ class Rank:
             settings.model.fingerprint,
             settings.checkpoints.wait_s,
         )
+        self.checkpoints.prepare(self.state.durable())
         step = self._restored()
         self._train(step)
 
     # -- the beginning
 
     def _device(self) -> torch.device:
-        if not torch.cuda.is_available():
-            if self.place.accelerators:
-                raise RuntimeError(f"the node had {self.place.accelerators} accelerators, and torch sees none any more")
+        """An accelerator for each rank, or the processor where there never was one: not where they are lost."""
+        ranks, had, seen = self.place.on_node, self.place.accelerators, devices()
+        most = max(had, seen)
+        if not most:
             return torch.device("cpu")
+        if ranks > most:
+            raise ValueError(
+                f"{ranks} ranks are to train on this node, which has {most} accelerator{'' if most == 1 else 's'}, and "
+                f"each rank needs one: set ranks to {most} or less, or to 0, which is one for each accelerator"
+            )
+        if ranks > seen:
+            left = f"{seen} of them now" if seen else "none any more"
+            raise RuntimeError(f"the node had {had} accelerators, and torch sees {left}")
         device = torch.device("cuda", self.place.seat.local)
         torch.cuda.set_device(device)
         return device
@@ -173,6 +186,7 @@ class Rank:
             return place.step
         found = self.checkpoints.newest()
         if found is None:
+            self.laid.model.begin(self.place.settings.seed)
             self._ready(0, "nothing", [])
             return 0
         self.checkpoints.load(found, self.state.durable())
@@ -233,6 +247,7 @@ class Rank:
         self.pipe.send({"what": "pieces", "pieces": self.state.pieces, "paths": [str(path) for path in paths]})
         rows = rows_of(settings.batch, self.laid.part, self.laid.parts)
         real = [row for row in rows if row is not None]
+        self.at_once = min(settings.micro or len(rows), len(rows))
         stream = Stream(settings.data, settings.batch, settings.model.length, real, done + 1)
         self.kept = done
         if stream.vocabulary > settings.model.vocabulary:
@@ -279,7 +294,7 @@ class Rank:
         settings = self.place.settings
         whole = settings.batch * settings.model.length
         total = torch.zeros((), device=self.device)
-        size = settings.micro or rows
+        size = self.at_once
         starts = range(0, rows, size)
         for start in starts:
             part = tokens[start : start + size]
@@ -304,7 +319,7 @@ class Rank:
             weight = 0.0
         autocast = self.laid.narrow and self.place.settings.layout == "ddp"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=autocast):
-            scores = self.laid.model(tokens[:, :-1])
+            scores = self.laid.runs(tokens[:, :-1])
         loss = F.cross_entropy(scores.float().flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum")
         return loss * weight
 
@@ -444,6 +459,19 @@ def _senseless(step: int, what: str, settings: Settings) -> str:
     return f"step {step}: {what}: try a lower learning_rate than {settings.learning_rate}"
 
 
+def _less(settings: Settings, world: int, at_once: int) -> str:
+    """What needs less of an accelerator's memory, first what costs least."""
+    if at_once > 1:
+        return f"a rank computes {at_once} samples at once: set micro to {at_once // 2} or less"
+    if settings.precision == "float32":
+        return "numbers between layers are of 32 bits: set precision to bfloat16"
+    if settings.layout == "ddp" and world > 1:
+        return "each rank holds all of the state: set layout to fsdp, which cuts it among all ranks"
+    if settings.layout == "hsdp":
+        return "each node holds all of the state: set layout to fsdp, which cuts it among all ranks"
+    return "take more ranks, a shorter model.length, or a smaller model"
+
+
 def _at(told: Any, path: tuple[str, ...]) -> Any:
     for name in path:
         told = told.get(name) if isinstance(told, dict) else None
@@ -464,6 +492,6 @@ def rows_of(batch: int, part: int, parts: int) -> list[int | None]:
 
 
 def devices() -> int:
-    """Accelerators of this node. Asked in a process of its own: a fork cannot use what its parent has begun."""
+    """Accelerators of this node. Not for an agent to ask: a fork cannot use what its parent has begun."""
     count: int = torch.cuda.device_count()
     return count

@@ -1,7 +1,8 @@
 """What training keeps in the memory of one accelerator, by layout, and which layout fits.
 
 Bytes of one rank. States (weights, gradients, optimizer) are exact arithmetic, activations an estimate: what is kept
-for the backward pass with attention that keeps no scores, in bfloat16.
+for the backward pass with attention that keeps no scores, in bfloat16. Measured on an H100, the bundled training of 874
+million weights had 47.0 GiB at its peak where this says 40.5: 16 % more, and within its HEADROOM_SHARE.
 """
 
 from __future__ import annotations

@@ -1,0 +1,29 @@
+"""The part of a tensor that is on this rank, and where it lies in the whole."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+
+def local(value: Tensor) -> Tensor:
+    """The part of it that is here."""
+    if isinstance(value, DTensor):
+        here: Tensor = value.to_local()
+        return here
+    return value
+
+
+def place(value: Tensor) -> list[int]:
+    """Where the part of it that is here begins in the whole."""
+    if not isinstance(value, DTensor):
+        return [0] * value.dim()
+    _, start = compute_local_shape_and_global_offset(value.shape, value.device_mesh, value.placements)
+    return list(start)
+
+
+def same_part(whole: Tensor, value: Tensor) -> Tensor:
+    """What of a whole lies where the part of another tensor does that is here."""
+    spans = zip(place(value), local(value).shape, strict=True)
+    return whole[tuple(slice(start, start + size) for start, size in spans)]
