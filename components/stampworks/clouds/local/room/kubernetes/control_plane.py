@@ -155,11 +155,12 @@ def _ensure(
     if daemons.dead(room, _SERVER):
         # What asks the server would take minutes to notice that it is there again: it starts anew, too.
         daemons.end(room, [name for name in (*_NAMES, _DNS, *addons.NAMES) if name not in _SERVER])
-    daemons.start(room, parts)
+    daemons.start(room, [each for each in parts if each.name in _SERVER])
     port = daemons.open_door(room, _DOOR, "127.0.0.1", API_PORT)
     _write_config(folder, "admin", f"https://127.0.0.1:{port}")
     asked = Kubectl(room.name, folder / "admin.conf")
-    asked.until(room, _NAMES, "its server is not ready", ["get", "--raw", "/readyz"])
+    asked.until(room, _SERVER, "its server is not ready", ["get", "--raw", "/readyz"])
+    daemons.start(room, parts)  # the others give up where the server is not ready within ten seconds
     if addresses.pods:
         _write_config(folder, "bootstrap", f"https://{addresses.gateway}:{API_PORT}")
         asked.apply("cannot let nodes join", _joining())
