@@ -43,10 +43,13 @@ def build(step: Step, go: str, source: Path, packages: Sequence[str], target: Pa
     count = _download(step, go, source, packages)
     compiled = 0
 
-    def counted(_: str) -> None:
+    def counted(line: str) -> bool:
+        """Packages are compiled side by side: after what is wrong with one come the names of many."""
         nonlocal compiled
-        compiled += 1
-        step.say(f"{compiled} of {count} packages compiled")
+        if is_name := re.fullmatch(r"[\w.~/-]+", line) is not None:
+            compiled += 1
+            step.say(f"{compiled} of {count} packages compiled")
+        return is_name
 
     step.say(f"compiling {count} packages")
     run([go, "build", "-v", _UNSEEN, *flags, "-o", f"{target}/", *packages], counted, cwd=source, env=toolchain())

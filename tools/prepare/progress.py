@@ -83,7 +83,8 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a command in silence, handing on each line it writes; one that fails is an error with its last lines."""
+    """Run a command in silence, handing on each line it writes; one that fails is an error with its last lines, but for
+    those of which `each_line` returns True: they say how far it is."""
     command = [str(word) for word in argv]
     last: collections.deque[str] = collections.deque(maxlen=20)
     with subprocess.Popen(
@@ -98,9 +99,8 @@ def run(
     ) as process:
         assert process.stdout  # noqa: S101  (for the type checker: it is a pipe)
         for line in process.stdout:
-            last.append(line.rstrip())
-            if each_line:
-                each_line(line.rstrip())
+            if not each_line or each_line(line.rstrip()) is not True:
+                last.append(line.rstrip())
     if process.returncode:
         said = "\n".join(f"  {line}" for line in last)
         raise StepError(f"'{' '.join(command)}' ended with exit status {process.returncode}:\n{said}")
