@@ -26,9 +26,9 @@ LIMIT_S, POLL_S, CLEARED_S = 900, 1.0, 10.0
 BARE = "bare"
 PLAIN: tuple[dict[str, Any], ...] = (
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": BARE}},
-    {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ResourceFlavor", "metadata": {"name": BARE}},
+    {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": BARE}},
     {
-        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "ClusterQueue",
         "metadata": {"name": BARE},
         "spec": {
@@ -42,7 +42,7 @@ PLAIN: tuple[dict[str, Any], ...] = (
         },
     },
     {
-        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "LocalQueue",
         "metadata": {"name": "main", "namespace": BARE},
         "spec": {"clusterQueue": BARE},

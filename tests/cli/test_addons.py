@@ -50,7 +50,7 @@ def test_what_nobody_installs_is_listed_with_its_command(file: Path, capsys: pyt
     ]
     assert [each for each in commands if not each.startswith("helm")] == [
         "kubectl apply --server-side -f "
-        "https://raw.githubusercontent.com/kubeflow/mpi-operator/v0.7.0/deploy/v2beta1/mpi-operator.yaml"
+        "https://raw.githubusercontent.com/kubeflow/mpi-operator/v0.8.0/deploy/v2beta1/mpi-operator.yaml"
     ]
     file.write_text(DECLARATION.replace("installer: none, mpi_operator: true", ""))
     assert "To install by hand" not in said(capsys, file)

@@ -144,14 +144,24 @@ def test_nobody_starts_past_a_queue_as_a_part_of_what_runs(stack: KubernetesStac
 
 
 def test_what_comes_with_accelerators_is_in_no_quota(stack: KubernetesStack) -> None:
-    """Devices of the fabric, huge pages, scratch; whatever else somebody asks for, no queue has."""
+    """Devices of the fabric, huge pages, scratch: where nodes have them a gang is placed, and nowhere else. Whatever
+    else somebody asks for, no queue has."""
     uncounted = {"vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "5Gi", "rdma/shared": "1", "ephemeral-storage": "1Ti"}
     for name, more in (("fast", uncounted), ("odd", {"example.com/dongle": "1"})):
         made = gang(name, OWN, 2)
         [container] = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]
         container["resources"]["limits"] |= more
         stack.submit(made)
-    stack.seen("fast", "running")
+    why = stack.seen("fast", "waiting")["why"]
+    assert "doesn't allow to fit any of 2 pod(s)" in why
+    assert all(name in why for name in uncounted), why
+    nodes = ("gpu-001", "gpu-002")  # which exist for the scheduler alone, and have what somebody says
+    told = {name.replace("/", "~1"): value for name, value in uncounted.items()}
+    has = [{"op": "add", "path": f"/status/capacity/{name}", "value": value} for name, value in told.items()]
+    has += [{**each, "path": each["path"].replace("capacity", "allocatable")} for each in has]
+    for node in nodes:
+        stack.kubectl("patch", "node", node, "--subresource=status", "--type=json", f"--patch={json.dumps(has)}")
+    assert stack.seen("fast", "running")["nodes"] == [*nodes]
     assert "example.com/dongle" in stack.seen("odd", "waiting")["why"]
 
 

@@ -131,6 +131,29 @@ def test_what_was_done_by_hand_is_seen_and_taken_back(stack: KubernetesStack) ->
     assert stack.run("preview", "--expect-no-changes").returncode == 0
 
 
+def test_what_an_earlier_version_of_kueue_was_told_is_the_same(stack: KubernetesStack) -> None:
+    """A stack that was stamped with it: its queues stay what they are, and Pulumi makes none anew. Whoever still asks
+    as Kueue 0.14 did is answered so."""
+
+    def made() -> set[str]:
+        return {each["metadata"]["uid"] for each in stack.listed("localqueues,clusterqueues,cohorts,topologies", "-A")}
+
+    now, before, there = "kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1", made()
+    file = stack.folder / "before.json"
+    stack.passes("stack", "export", "--show-secrets", f"--file={file}")
+    file.write_text(file.read_text().replace(now, before))
+    stack.passes("stack", "import", f"--file={file}")
+    file.unlink()
+    said = stack.up()
+    assert "created" not in said, said
+    assert "deleted" not in said, said
+    assert made() == there
+    assert before not in str(stack.exported())
+    assert stack.run("preview", "--expect-no-changes").returncode == 0
+    of_teams = {each["spec"]["cohort"] for each in stack.listed("clusterqueues.v1beta1.kueue.x-k8s.io")}
+    assert of_teams == {f"{stack.cluster}-{team}" for team in ("research", "product")}
+
+
 @pytest.mark.parametrize("program", ["kube-apiserver", "etcd", "kueue"])
 def test_a_part_that_was_killed_is_named_and_started_again(stack: KubernetesStack, program: str) -> None:
     """What it knew is still known."""

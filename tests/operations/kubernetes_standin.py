@@ -34,7 +34,8 @@ def pod(name: str, where: str, team: str = "research", phase: str = "Running", *
 
 def gang(name: str, *nodes: str) -> Any:
     """Let start on these nodes."""
-    placed = {"levels": ["kubernetes.io/hostname"], "domains": [{"values": [each], "count": 1} for each in nodes]}
+    called = {"universal": nodes[0]} if len(nodes) == 1 else {"individual": {"roots": [*nodes]}}
+    placed = {"levels": ["kubernetes.io/hostname"], "slices": [{"valuesPerLevel": [called]}]}
     return {
         "kind": "Workload",
         "metadata": {"name": f"jobset-{name}", "namespace": "research", "ownerReferences": [{"name": name}]},

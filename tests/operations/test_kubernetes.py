@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stampworks.operations import kubernetes, kubernetes_status
@@ -111,3 +112,17 @@ def test_an_answer_that_is_no_list_is_unknown(kubectl: Kubectl, answer: bytes) -
 def test_what_a_program_says_in_a_pod_may_be_no_text(kubectl: Kubectl) -> None:
     kubectl.says(b"one \xff two")
     assert Server("k", "aws", "").said(["logs", "one"]) == "one \ufffd two"
+
+
+def test_where_a_gang_is_placed_is_said_in_parts() -> None:
+    """Of the names of one part Kueue says once what they have in common, at each level; in the order of the ranks."""
+    levels = ["topology.stampworks/rack", "kubernetes.io/hostname"]
+    roots = {"prefix": "gpu-", "suffix": ".example", "roots": ["003", "001"]}
+    many = {"domainCount": 2, "valuesPerLevel": [{"universal": "rack-1"}, {"individual": roots}]}
+    single = {"domainCount": 1, "valuesPerLevel": [{"universal": "rack-2"}, {"universal": "gpu-009"}]}
+    bare = {"domainCount": 1, "valuesPerLevel": [{"universal": "rack-2"}, {"individual": {"roots": ["other"]}}]}
+    assigned: dict[str, Any] = {"topologyAssignment": {"levels": levels, "slices": [many, single, bare]}}
+    workload = {"status": {"admission": {"podSetAssignments": [assigned]}}}
+    assert kubernetes.placed(workload) == ("gpu-003.example", "gpu-001.example", "gpu-009", "other")
+    assigned["topologyAssignment"]["levels"] = levels[:1]
+    assert kubernetes.placed(workload) == ()

@@ -33,7 +33,7 @@ def queue(plan: Plan, team: str, used: object) -> Any:
     return {
         "kind": "ClusterQueue",
         "metadata": {"name": f"k-{team}-main"},
-        "spec": {"cohort": f"k-{team}"},
+        "spec": {"cohortName": f"k-{team}"},
         "status": {"flavorsReservation": [{"name": flavor, "resources": resources}]},
     }
 
@@ -50,7 +50,8 @@ def test_where_nobody_knows_places_there_are_no_domains(monkeypatch: pytest.Monk
     scheduler = {"kind": "kubernetes", "topology": "flat"}
     declared = {"version": 1, "name": "k", "cloud": "aws", "region": "us-east-1", "pools": pools}
     plan = planning.plan(load_value({**declared, "scheduler": scheduler}, "test"))
-    placed = {"topologyAssignment": {"levels": ["kubernetes.io/hostname"], "domains": [{"values": ["ip-1"]}]}}
+    slices = [{"valuesPerLevel": [{"universal": "ip-1"}]}]
+    placed = {"topologyAssignment": {"levels": ["kubernetes.io/hostname"], "slices": slices}}
     gang = {
         "kind": "Workload",
         "metadata": {"name": "w", "namespace": "jobs"},

@@ -233,7 +233,7 @@ def test_what_this_machine_runs_where_somebody_asks_for_it() -> None:
 
 @pytest.mark.parametrize(
     ("version", "wrong"),
-    [("1.34.2", set()), ("1.36.0", {"network-operator"}), ("1.31.9", {"gpu-operator"}), ("1.37.0", None)],
+    [("1.35.4", set()), ("1.36.0", {"network-operator"}), ("1.31.9", {"gpu-operator"}), ("1.37.0", None)],
 )
 def test_what_is_for_another_kubernetes_is_refused(version: str, wrong: set[str] | None) -> None:
     """By the versions that its developers say, at the switch that takes it out; the text has the source."""
@@ -296,7 +296,7 @@ def test_slurm_has_none() -> None:
     [
         ("gpu-operator", {"needs": ("kueue",)}, "kueue, which it needs, does not come before it"),
         ("kueue", {"excludes": ("jobset",)}, "jobset does not exclude it in turn"),
-        ("jobset", {"version": "0.9.0"}, "0.9.0 is not 0.10.1, which clouds bring"),
+        ("jobset", {"version": "0.9.0"}, "0.9.0 is not 0.11.1, which clouds bring"),
     ],
 )
 def test_a_set_that_cannot_be_is_a_mistake_of_the_catalog(name: str, edit: dict[str, Any], said: str) -> None:

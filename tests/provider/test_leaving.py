@@ -93,7 +93,7 @@ def test_machines_that_are_busy_stay(done: list[str], monkeypatch: pytest.Monkey
 def test_what_seems_to_run_ends_before_machines_come(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it would run there, before they are proven. A machine that starts as who it was is kept from pods before."""
     monkeypatch.setattr(room, "read_nodes", lambda _: [])
-    release = dataclasses.replace(the_plan().release, kubernetes=(("kubernetes", "1.34.2"),))
+    release = dataclasses.replace(the_plan().release, kubernetes=(("kubernetes", "1.35.4"),))
     inputs = {
         "cluster": "c",
         "claim": "",

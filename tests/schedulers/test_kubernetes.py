@@ -75,7 +75,7 @@ def test_quotas_are_the_team_s_and_its_queues_borrow_from_it() -> None:
     }
     assert quota(own["resourceGroups"], small, "cpu")["nominalQuota"] == "32"
     queue = of_kind(plan, "ClusterQueue")["test-product-main"]["spec"]
-    assert queue["cohort"] == "test-product"
+    assert queue["cohortName"] == "test-product"
     assert quota(queue["resourceGroups"], gpu, "nvidia.com/gpu")["nominalQuota"] == "0"
     assert [one["name"] for one in queue["resourceGroups"][0]["flavors"]] == [gpu, small]
 

@@ -232,11 +232,16 @@ def test_packages_are_installed_again_only_when_the_lock_changed(clone: Path, pr
 
 
 def test_an_interrupted_build_of_the_engine_leaves_nothing(clone: Path, programs: Path, tmp_path: Path) -> None:
-    """The finished folder appears in one step, so that what is there is complete."""
-    provide(programs, "go", "case $1 in version) echo go1.26.8 ;; build) echo broken; exit 1 ;; esac")
+    """The finished folder appears in one step, so that what is there is complete. What was wrong is said, however much
+    was compiled after it."""
+    others = "while [ ${i=0} -lt 30 ]; do i=$((i + 1)); echo example.com/other-$i/v2; done"
+    wrong = f"echo '# example.com/broken'; echo 'it.go:3:1: undefined: x'; {others}; exit 1"
+    provide(programs, "go", f"case $1 in version) echo go1.26.8 ;; build) {wrong} ;; esac")
     cache = tmp_path / "cache"
     (cache / "engine-unfinished-of-a-killed-one").mkdir(parents=True)
-    with pytest.raises(StepError, match="ended with exit status 1:\n  broken"):
+    with pytest.raises(
+        StepError, match=r"ended with exit status 1:\n  # example.com/broken\n  it.go:3:1: undefined: x$"
+    ):
         engine.ensure_engine(quiet(), clone, cache)
     assert list(cache.iterdir()) == []
 
@@ -264,7 +269,7 @@ def test_the_engine_is_built_once(clone: Path, programs: Path, tmp_path: Path) -
 
 
 def test_a_kubernetes_is_built_once(clone: Path, programs: Path, tmp_path: Path) -> None:
-    """All its programs in three builds, under their own names, with what comes with them and what a release calls
+    """All its programs in four builds, under their own names, with what comes with them and what a release calls
     it."""
     modules = tmp_path / "modules"
     for _, _, inner in kubernetes.SHARED.values():
@@ -277,11 +282,12 @@ def test_a_kubernetes_is_built_once(clone: Path, programs: Path, tmp_path: Path)
     for _ in range(2):
         kubernetes.ensure_kubernetes(quiet(), clone, cache)
 
-    assert (tmp_path / "calls").read_text().split().count("build") == 3
+    assert (tmp_path / "calls").read_text().split().count("build") == 4
     link = clone / ".venv" / "kubernetes"
-    assert {file.name for file in (link / "bin").iterdir()} == {*kubernetes.KUBE, *kubernetes.KWOK, "coredns"}
+    built = {program for programs in kubernetes.BUILT.values() for program in programs}
+    assert {file.name for file in (link / "bin").iterdir()} == built
     assert all((link / "share" / name).is_dir() for name in kubernetes.SHARED)
-    assert re.fullmatch(r"kubernetes-1\.34\.2-[0-9a-f]{12}", link.resolve().name)
+    assert re.fullmatch(r"kubernetes-1\.35\.4-[0-9a-f]{12}", link.resolve().name)
     for release in catalog.releases().values():
         asked_for = {name: release.addons[name].version for name in addons.ASKED}
         assert json.loads((link / "versions.json").read_text()) == {**release.kubernetes, **asked_for}
@@ -317,7 +323,7 @@ def test_what_others_publish_is_what_was_pinned(clone: Path, programs: Path, tmp
     cache = tmp_path / "cache"
     cache.mkdir()
     provide(programs, "go", f"case $1 in version) echo go1.26.8 ;; *) echo '{json.dumps(modules)}' ;; esac")
-    with pytest.raises(StepError, match=r"github.com/kubeflow/trainer/v2 v2.1.0 is not what it was: h1:other"):
+    with pytest.raises(StepError, match=r"github.com/kubeflow/trainer/v2 v2.2.0 is not what it was: h1:other"):
         published.ensure_published(quiet(), clone, cache)
     assert list(cache.iterdir()) == []
     pinned = {module for _, module, _ in published.PINNED}
@@ -335,6 +341,7 @@ def test_what_others_publish_is_what_was_pinned(clone: Path, programs: Path, tmp
         "charts/metrics-server/Chart.yaml",
         "charts/kubeflow-trainer/Chart.yaml",
         "charts/kubeflow-trainer/charts/jobset/Chart.yaml",
+        "charts/kubeflow-trainer/charts/lws/Chart.yaml",
     }
     assert all(file.stat().st_mode & 0o200 for file in made.rglob("*"))
 

@@ -19,7 +19,8 @@ from .api import Api, ApiError, Manifest
 VERSION = "4.34.2"
 """Of the real one that it stands for: the SDK asks for no other."""
 
-_NAMES = ("apiVersion", "kind", "metadata.name", "metadata.namespace")
+_NAMES = ("metadata.name", "metadata.namespace")
+"""What makes it another object; of another version it is the same."""
 _IDENTIFIER = "clusterIdentifier"
 _LATER = {"uid": UNKNOWN, "resourceVersion": UNKNOWN, "creationTimestamp": UNKNOWN}
 _INVALID, _NOT_FOUND = 422, 404

@@ -1,7 +1,7 @@
 """A Kubernetes for this machine, built once from Go modules: its programs, and what they are told to begin with.
 
-Three folders below tools pin everything: kwok asks for libraries of a later Kubernetes than the one that runs here, and
-CoreDNS for later ones of everybody's.
+Four folders below tools pin everything: JobSet asks for an earlier library of controllers than Kueue does, kwok for
+libraries of a later Kubernetes than the one that runs here, and CoreDNS for later ones of everybody's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ MODULE = "k8s.io/kubernetes"
 KUBE: Mapping[str, str] = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "helm": "helm.sh/helm/v3/cmd/helm",
-    "jobset": "sigs.k8s.io/jobset",
     "kube-apiserver": f"{MODULE}/cmd/kube-apiserver",
     "kube-controller-manager": f"{MODULE}/cmd/kube-controller-manager",
     "kube-scheduler": f"{MODULE}/cmd/kube-scheduler",
@@ -32,30 +31,31 @@ KUBE: Mapping[str, str] = {
     "mpi-operator": "github.com/kubeflow/mpi-operator/cmd/mpi-operator",
     "trainer-controller-manager": "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager",
 }
+JOBSET: Mapping[str, str] = {"jobset": "sigs.k8s.io/jobset"}
 KWOK: Mapping[str, str] = {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}
 DNS: Mapping[str, str] = {"coredns": "github.com/stampworks/stampworks/tools/dns"}
 """Program -> the package of its command."""
-BUILT: Mapping[str, Mapping[str, str]] = {"kube": KUBE, "kwok": KWOK, "dns": DNS}
+BUILT: Mapping[str, Mapping[str, str]] = {"kube": KUBE, "jobset": JOBSET, "kwok": KWOK, "dns": DNS}
 """By the folder that pins them."""
 
-VERSIONS: Mapping[str, str] = {
-    "kubernetes": MODULE,
-    "kueue": "sigs.k8s.io/kueue",
-    "jobset": "sigs.k8s.io/jobset",
-    "trainer": "github.com/kubeflow/trainer/v2",
-    "mpi-operator": "github.com/kubeflow/mpi-operator",
+VERSIONS: Mapping[str, tuple[str, str]] = {
+    "kubernetes": ("kube", MODULE),
+    "kueue": ("kube", "sigs.k8s.io/kueue"),
+    "jobset": ("jobset", "sigs.k8s.io/jobset"),
+    "trainer": ("kube", "github.com/kubeflow/trainer/v2"),
+    "mpi-operator": ("kube", "github.com/kubeflow/mpi-operator"),
 }
-"""What a release says the version of -> whose it is."""
+"""What a release says the version of -> where it is pinned, and whose it is."""
 
 SHARED: Mapping[str, tuple[str, str, str]] = {
     "kueue": ("kube", "sigs.k8s.io/kueue", "config/components"),
-    "jobset": ("kube", "sigs.k8s.io/jobset", "config/components"),
+    "jobset": ("jobset", "sigs.k8s.io/jobset", "config/components"),
     "trainer": ("kube", "github.com/kubeflow/trainer/v2", "manifests/base"),
     "mpi-operator": ("kube", "github.com/kubeflow/mpi-operator", "manifests/base"),
     "kwok": ("kwok", "sigs.k8s.io/kwok", "kustomize/stage"),
     # For tests of what we tell them: the machine room installs neither.
     "charts/kueue": ("kube", "sigs.k8s.io/kueue", "charts/kueue"),
-    "charts/jobset": ("kube", "sigs.k8s.io/jobset", "charts/jobset"),
+    "charts/jobset": ("jobset", "sigs.k8s.io/jobset", "charts/jobset"),
 }
 """What comes with the programs, by the folder it is in here: of which module which folder."""
 
@@ -67,7 +67,7 @@ _INSTEAD = (
 
 def ensure_kubernetes(step: Step, root: Path, cache: Path) -> None:
     """.venv/kubernetes leads to a folder of the cache with the programs in bin, and what comes with them in share."""
-    version = _required(root, MODULE)
+    version = _required(root, *VERSIONS["kubernetes"])
     folder = cache / f"kubernetes-{version}-{_digest(root)}"
     if not folder.exists():
         _build(step, root, version, folder)
@@ -89,7 +89,7 @@ def _build(step: Step, root: Path, version: str, folder: Path) -> None:
                 Path(temporary, "built", _built_as(package)).rename(target / "bin" / program)
         for name, (pinned, module, inner) in SHARED.items():
             shutil.copytree(_folder(go, root / "tools" / pinned, module) / inner, target / "share" / name)
-        versions = {part: _required(root, module) for part, module in VERSIONS.items()}
+        versions = {part: _required(root, *pinned) for part, pinned in VERSIONS.items()}
         (target / "versions.json").write_text(json.dumps(versions))
         run(["chmod", "--recursive", "u+w", target])  # Go keeps modules read-only, and nobody could sweep the folder
         target.rename(folder)
@@ -115,12 +115,11 @@ def _folder(go: str, source: Path, module: str) -> Path:
     return Path(said[-1])
 
 
-def _required(root: Path, module: str) -> str:
-    found = re.search(
-        rf"^\s*{re.escape(module)} v([\d.]+)( // indirect)?$", (root / "tools/kube/go.mod").read_text(), re.MULTILINE
-    )
+def _required(root: Path, folder: str, module: str) -> str:
+    file = f"tools/{folder}/go.mod"
+    found = re.search(rf"^\s*{re.escape(module)} v([\d.]+)( // indirect)?$", (root / file).read_text(), re.MULTILINE)
     if not found:
-        raise StepError(f"tools/kube/go.mod does not require {module}")
+        raise StepError(f"{file} does not require {module}")
     return found[1]
 
 

@@ -26,10 +26,11 @@ _EFA = Module(
     "h1:ZgB85AeVHImIIK40RM7Hf2CGQzNeDkfAWAdpB61wL98=",
 )
 _FEATURES = Module("sigs.k8s.io/node-feature-discovery", "v0.18.3", "h1:q5/qpyxrasI/F6838lflFNGAUszpMNRuFwornPLYdxQ=")
-_JOBSET = Module("sigs.k8s.io/jobset", "v0.10.1", "h1:u8QKifNsrWVrlRFe6w2ofYTqFT9ma2DRHxfeB2m9xyU=")
+_JOBSET = Module("sigs.k8s.io/jobset", "v0.11.0", "h1:1r2uTNQmylnqG/WCSSDADgNkHryvyUaCNCOgvSPWpN8=")
+_LWS = Module("sigs.k8s.io/lws", "v0.8.0", "h1:DdhJ8QabwTfWgbgaHH2gdf8twliioHaoSfmDXRYEVU0=")
 _METRICS = Module("sigs.k8s.io/metrics-server", "v0.9.0", "h1:nlqqZ2H0Xfko8eJC/1qaNVVT17hu4rxndkOi22KTZ4w=")
-_MPI = Module("github.com/kubeflow/mpi-operator", "v0.7.0", "h1:ID1eyzAFOMofgynEvfy4//S3q7Ra1OSexrggb1VcC1o=")
-_TRAINER = Module("github.com/kubeflow/trainer/v2", "v2.1.0", "h1:jRABD9ZYToamNH2atHze3L/VC/v6KCAqUEqsOQOjVTg=")
+_MPI = Module("github.com/kubeflow/mpi-operator", "v0.8.0", "h1:22EccUiO4VDooG4TooesdE8o8euGVj89PIRhiP24SRE=")
+_TRAINER = Module("github.com/kubeflow/trainer/v2", "v2.2.0", "h1:whChZckEtycLo1UKH/M0hiNaCUozbLvf9JrgmMv+TAg=")
 
 PINNED = (
     ("schemas/trainer", _TRAINER, "manifests/base/crds/trainer.kubeflow.org_*.yaml"),
@@ -38,8 +39,9 @@ PINNED = (
     ("charts", _FEATURES, "deployment/helm/node-feature-discovery"),
     ("charts", _METRICS, "charts/metrics-server"),  # the chart of 0.8.1, which this version has beside its own program
     ("charts", _TRAINER, "charts/kubeflow-trainer"),
-    # of the version that the chart of Trainer names: Helm renders nothing without it, wanted or not
+    # of the versions that the chart of Trainer names: Helm renders nothing without them, wanted or not
     ("charts/kubeflow-trainer/charts", _JOBSET, "charts/jobset"),
+    ("charts/kubeflow-trainer/charts", _LWS, "charts/lws"),
 )
 """Into which folder, of which module, which files or folders."""
 

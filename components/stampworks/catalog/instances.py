@@ -57,7 +57,7 @@ class PublishedImage:
     read: str
 
     def of(self, machine: Machine, kubernetes: str = "") -> str:
-        """For nodes of a Kubernetes by its version: 1.34."""
+        """For nodes of a Kubernetes by its version: 1.35."""
         return _of(self, machine).replace("{kubernetes}", kubernetes)
 
 

@@ -17,6 +17,7 @@ from stampworks.plan import PROOF_NAMESPACE, Account, AddOn, Driven, Plan
 from stampworks.resources import KubernetesQueues
 from stampworks.schedulers import addons, kubernetes
 from stampworks.schedulers.kubernetes import Manifest
+from stampworks.schedulers.topology.kubernetes import KUEUE
 
 PLUGIN = "4.34.2"
 """The version of Pulumi's plugin for Kubernetes."""
@@ -146,12 +147,18 @@ def _objects(
         after = pulumi.ResourceOptions(depends_on=[made[one] for one in kubernetes.refers_to(manifest)])
         if kind == "LocalQueue":  # Kueue lets nobody change it, of which Pulumi's plugin knows nothing
             after.replace_on_changes, after.delete_before_replace = ["spec.clusterQueue"], True
+        if manifest["apiVersion"] == KUEUE:
+            after.aliases = [pulumi.Alias(type_=_token({**manifest, "apiVersion": _KUEUE_BEFORE}))]
         # Names are part of every stack's state: a change here makes the object anew, unless it carries an alias.
         name = "-".join(filter(None, [base, kind.lower(), within, metadata["name"]]))
         resource = pulumi.CustomResource(_token(manifest), name, manifest, pulumi.ResourceOptions.merge(opts, after))
         if not within:
             made[kind, metadata["name"]] = resource
     return made
+
+
+_KUEUE_BEFORE = "kueue.x-k8s.io/v1beta1"
+"""Of what states call an object that was made with Kueue 0.14. It is the same one, which nobody makes anew."""
 
 
 def _claim(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
@@ -198,7 +198,15 @@ def placed(workload: Manifest) -> tuple[str, ...]:
     for pods in maps_at(workload, "status", "admission", "podSetAssignments"):
         levels = texts_at(pods, "topologyAssignment", "levels")
         if HOSTNAME in levels:
-            index = levels.index(HOSTNAME)
-            for domain in maps_at(pods, "topologyAssignment", "domains"):
-                found += texts_at(domain, "values")[index : index + 1]
+            for slice_ in maps_at(pods, "topologyAssignment", "slices"):
+                found += _named(slice_, levels.index(HOSTNAME))
     return tuple(found)
+
+
+def _named(slice_: Manifest, level: int) -> Iterator[str]:
+    """What a part of the places has at a level: Kueue says once what the names of all of them have in common."""
+    for values in maps_at(slice_, "valuesPerLevel")[level : level + 1]:
+        if one := text_at(values, "universal"):
+            yield one
+        begin, end = (text_at(values, "individual", part) for part in ("prefix", "suffix"))
+        yield from (f"{begin}{root}{end}" for root in texts_at(values, "individual", "roots"))

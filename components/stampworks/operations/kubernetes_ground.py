@@ -64,7 +64,7 @@ _FETCHED_S = 900.0
 """So long a node may take to fetch the image: it has torch, and a new node has nothing of it."""
 _HOPELESS_S = 60.0
 """So long a kubelet may say that a pod cannot start, until it is believed: it has tried three times by then."""
-# What a kubelet goes on trying, and what does not come by trying (Kubernetes 1.34, pkg/kubelet/images/types.go and
+# What a kubelet goes on trying, and what does not come by trying (Kubernetes 1.35, pkg/kubelet/images/types.go and
 # kuberuntime/kuberuntime_container.go, read 2026-11-25). Of an image that it cannot fetch it says what the registry has
 # said, while it waits, too, from 1.32 on: that may be the network's fault, and another time it is there.
 _PULLS = ("ErrImagePull", "ImagePullBackOff")

@@ -216,7 +216,7 @@ def _team(
     return TeamStatus(
         name=team.name,
         own=kubernetes.own_accelerators(plan, team),
-        used=sum(_used(queue, flavors) for queue in queues if at(queue, "spec", "cohort") == owner),
+        used=sum(_used(queue, flavors) for queue in queues if at(queue, "spec", "cohortName") == owner),
         waiting=sum(gang.team == team.name and gang.state == "waiting" for gang in gangs),
     )
 
@@ -240,7 +240,7 @@ def _gang(workload: Manifest, domain_of: Mapping[str, str], called: Mapping[str,
         team=text_at(metadata, "namespace"),
         name=owner(metadata),
         queue=text_at(workload, "spec", "queueName"),
-        priority=text_at(workload, "spec", "priorityClassName") or text_at(metadata, "labels", PRIORITY_LABEL),
+        priority=text_at(workload, "spec", "priorityClassRef", "name") or text_at(metadata, "labels", PRIORITY_LABEL),
         state=state,
         pods=sum(count_at(each, "count") for each in maps_at(workload, "spec", "podSets")),
         nodes=names,

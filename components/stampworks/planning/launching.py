@@ -74,7 +74,7 @@ def elsewhere(release: Release) -> Iterator[tuple[Software, str]]:
 
 
 def minor(release: Release) -> str:
-    """The version of Kubernetes as clouds have it: 1.34. Nothing for another scheduler."""
+    """The version of Kubernetes as clouds have it: 1.35. Nothing for another scheduler."""
     return ".".join(dict(release.kubernetes).get("kubernetes", "").split(".")[:2])
 
 

@@ -39,10 +39,11 @@ def queueing(plan: Plan) -> Values:
     if "kueue" in there:
         others = tuple(kind for name, kind in _QUEUED_OF.items() if name in there)
     return {
-        "apiVersion": "config.kueue.x-k8s.io/v1beta1",
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
         "integrations": {"frameworks": [*_QUEUED, *others]},
-        "fairSharing": {"enable": True},  # of what is borrowed, by the weights of the teams
+        # of what is borrowed, by the weights of the teams
+        "fairSharing": {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]},
         # no job of theirs starts past its quota because it names no queue
         "manageJobsWithoutQueueName": True,
         "managedJobsNamespaceSelector": {"matchLabels": OURS},

@@ -1,6 +1,6 @@
 """A run as Kubeflow's operators take it: the pods are those of its JobSet, and what is around them is another kind.
 
-As Trainer 2.1 (trainer.kubeflow.org/v1alpha1) and the MPI operator 0.7 (kubeflow.org/v2beta1) have it.
+As Trainer 2.2 (trainer.kubeflow.org/v1alpha1) and the MPI operator 0.8 (kubeflow.org/v2beta1) have it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ An account of the plan is a team: a namespace, and a share of every pool that ot
 queues are LocalQueues in that namespace. What a team has at one time is counted by its Cohort, whichever queue it came
 through; a ClusterQueue has what the queues of one team with the same pools have in common.
 
-As Kueue 0.14 has it (kueue.x-k8s.io/v1beta1).
+As Kueue 0.17 has it (kueue.x-k8s.io/v1beta2).
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _team(plan: Plan, team: Account, named: Mapping[str, str]) -> Iterator[Manif
         name = f"{own}-{queues[0].name}"
         members = [pool for pool in pools(plan) if pool.name in among]
         spec = {
-            "cohort": own,
+            "cohortName": own,
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": team.name}},
             "queueingStrategy": "BestEffortFIFO",
             "preemption": _PREEMPTS[plan.scheduler.preemption],

@@ -105,7 +105,7 @@ def test_nobody_is_let_in_but_by_entries(cluster: Mapping[str, Any], rehearsed: 
 @pytest.mark.engine
 def test_nothing_changes_by_itself(cluster: Mapping[str, Any], rehearsed: Rehearsed) -> None:
     """Not its version, for which EKS would choose another one; and what it logs is kept for as long as all else."""
-    assert (cluster["version"], cluster["upgradePolicy"]) == ("1.34", {"supportType": "EXTENDED"})
+    assert (cluster["version"], cluster["upgradePolicy"]) == ("1.35", {"supportType": "EXTENDED"})
     assert set(cluster["enabledClusterLogTypes"]) == {
         *("api", "audit", "authenticator", "controllerManager", "scheduler"),
     }
@@ -401,9 +401,9 @@ def said(plan: Plan, rule: str, day: str | None = DAY) -> list[tuple[str, str, s
 @pytest.mark.parametrize(
     ("day", "outcome", "words"),
     [
-        ("2026-11-24", "pass", "in standard support until 2026-12-02"),
-        ("2026-12-02", "warn", "until 2027-12-02 in extended support, which costs more"),
-        ("2027-12-02", "fail", "supported Kubernetes 1.34 until 2027-12-02"),
+        ("2026-11-24", "pass", "in standard support until 2027-03-27"),
+        ("2027-03-27", "warn", "until 2028-03-27 in extended support, which costs more"),
+        ("2028-03-27", "fail", "supported Kubernetes 1.35 until 2028-03-27"),
         (None, "unknown", "nobody said what day it is"),
     ],
 )
@@ -492,7 +492,7 @@ def test_which_image_a_node_boots(machine: str, image: str) -> None:
     plan = declared(pool={"machine": machine})
     launch = plan.pools[0].launch
     assert launch
-    where = "/aws/service/eks/optimized-ami/1.34/amazon-linux-2023"
+    where = "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023"
     assert launch.published_image == f"{where}/{image}/recommended/image_id"
     assert (launch.prepared, launch.agent) == (True, "")
     assert (plan.release.packages, plan.release.base_packages, plan.release.boot) == ((), (), ())

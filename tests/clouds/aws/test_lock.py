@@ -92,7 +92,7 @@ VERSIONS = {
     "coredns": "v1.12.4-eksbuild.1",
     "eks-node-monitoring-agent": "v1.6.2-eksbuild.1",
     "eks-pod-identity-agent": "v1.3.10-eksbuild.1",
-    "kube-proxy": "v1.34.1-eksbuild.2",
+    "kube-proxy": "v1.35.1-eksbuild.2",
     "vpc-cni": "v1.20.4-eksbuild.2",
 }
 ON_EKS = (
@@ -106,10 +106,10 @@ def of_eks(aws: Simulated, declared: Path) -> dict[str, str]:
     """A declaration of a cluster of EKS, and what AWS publishes for it: the images by the groups that boot them."""
     declared.write_text(ON_EKS)
     for name, version in VERSIONS.items():
-        aws.addon(name, "v9.9.9-eksbuild.9", "1.34", "1.35", default=False)
-        aws.addon(name, version, "1.34", default=True)
+        aws.addon(name, "v9.9.9-eksbuild.9", "1.35", "1.36", default=False)
+        aws.addon(name, version, "1.35", default=True)
         aws.addon(name, "v8.8.8-eksbuild.8", "1.35", default=True)
-    where = "/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64"
+    where = "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64"
     day = datetime.datetime(2026, 11, 2, tzinfo=datetime.UTC)
     return {
         group: aws.publish(f"{where}/{kind}/recommended/image_id", name=kind, creation_date=day)
@@ -127,11 +127,11 @@ def test_what_eks_is_made_of(declared: Path, lock: Call, of_eks: dict[str, str])
     takes for this Kubernetes where nobody names one, which another day are others."""
     [_, parts] = not_locked(declared)
     named = ", ".join(VERSIONS)
-    told = f"which versions of {named} go with Kubernetes 1.34 was not looked up, and the cloud's own choice changes by"
+    told = f"which versions of {named} go with Kubernetes 1.35 was not looked up, and the cloud's own choice changes by"
     assert parts == f"{told} itself"
     code, said, _ = lock()
     assert code == 0
-    assert said.splitlines()[-6:] == [f"  1.34/{name}: none -> {version}" for name, version in VERSIONS.items()]
+    assert said.splitlines()[-6:] == [f"  1.35/{name}: none -> {version}" for name, version in VERSIONS.items()]
     plan = planning.plan(load_file(declared))
     assert {group.name: group.launch.image for group in plan.groups if group.launch} == of_eks
     assert {part.name: part.version for part in plan.scheduler.parts} == VERSIONS
@@ -144,12 +144,12 @@ def test_another_kubernetes_has_parts_of_other_versions(
     """Those of the old one do for nothing; what is newer is shown beside what was."""
     lock()
     file = declared.parent / "test.lock.json"
-    file.write_text(file.read_text().replace("1.34/vpc-cni", "1.33/vpc-cni").replace("v1.12.4", "v1.12.3"))
+    file.write_text(file.read_text().replace("1.35/vpc-cni", "1.34/vpc-cni").replace("v1.12.4", "v1.12.3"))
     [told] = not_locked(declared)
-    assert told.startswith("which versions of vpc-cni go with Kubernetes 1.34 was not looked up")
+    assert told.startswith("which versions of vpc-cni go with Kubernetes 1.35 was not looked up")
     assert json.loads(lock("--json")[1])["parts"][:2] == [
-        {"part": "1.33/vpc-cni", "before": VERSIONS["vpc-cni"], "after": None},
-        {"part": "1.34/aws-efs-csi-driver", **dict.fromkeys(("before", "after"), VERSIONS["aws-efs-csi-driver"])},
+        {"part": "1.34/vpc-cni", "before": VERSIONS["vpc-cni"], "after": None},
+        {"part": "1.35/aws-efs-csi-driver", **dict.fromkeys(("before", "after"), VERSIONS["aws-efs-csi-driver"])},
     ]
     assert "v1.12.4" in file.read_text()
     assert not not_locked(declared)
@@ -161,7 +161,7 @@ def test_a_part_that_a_region_lacks(aws: Simulated, declared: Path, lock: Call, 
     said = refused(aws, lock, 2)
     hint = "  hint: take another region, or a release of another Kubernetes"
     where = "test.yaml:4:9: region: us-west-2 has no"
-    assert said[4:-1] == [line for name in VERSIONS for line in (f"{where} {name} for Kubernetes 1.34", hint)]
+    assert said[4:-1] == [line for name in VERSIONS for line in (f"{where} {name} for Kubernetes 1.35", hint)]
     assert said[-1] == "8 problems in test.yaml: nothing was changed."
 
 

@@ -1,6 +1,6 @@
 """The topology as Kubernetes and the schedulers on it have it, as JSON that `kubectl apply -f -` takes.
 
-Kueue's are of the version that releases have (kueue.x-k8s.io/v1beta1, which 0.14 serves), and read by a real one in
+Kueue's are of the version that releases have (kueue.x-k8s.io/v1beta2, which 0.17 stores), and read by a real one in
 tests. Volcano's follow its published schema (topology.volcano.sh/v1alpha1) as it was on 2026-08-23; no control plane
 has read them here.
 """
@@ -19,7 +19,7 @@ POOL = "stampworks/pool"
 HOSTNAME = "kubernetes.io/hostname"
 WELL_KNOWN = {"region": "topology.kubernetes.io/region", "zone": "topology.kubernetes.io/zone"}
 """Levels for which Kubernetes itself has a label: kubernetes.io/docs/reference/labels-annotations-taints."""
-KUEUE, VOLCANO = "kueue.x-k8s.io/v1beta1", "topology.volcano.sh/v1alpha1"
+KUEUE, VOLCANO = "kueue.x-k8s.io/v1beta2", "topology.volcano.sh/v1alpha1"
 Manifest = dict[str, Any]
 
 

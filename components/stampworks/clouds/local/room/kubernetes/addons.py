@@ -183,7 +183,7 @@ def install(room: Room, folder: Path, asked: Kubectl, asked_for: Sequence[str]) 
     """
     there = [name for name in names(asked_for) if name in _DEFINITIONS]
     for name in there:
-        asked.apply_files(f"cannot install {name}", sorted(manifests(name).glob(_DEFINITIONS[name])))
+        asked.apply(f"cannot install {name}", _kinds(name, folder))
     # kubectl gives up at once where a kind is so new that the server has said nothing of it yet
     wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]
     asked.until(room, (), f"the server does not take the kinds of {' and '.join(there)}", wait)
@@ -213,9 +213,38 @@ def _hook(name: str, kind: str) -> str:
     return f"{name}-{kind.removesuffix('WebhookConfiguration').lower()}"
 
 
-def _webhooks(name: str, folder: Path, kinds_there: Set[str]) -> Iterator[dict[str, Any]]:
-    """As its developers publish them, but called at an address of the loopback: no pod runs what answers them."""
+def _kinds(name: str, folder: Path) -> Iterator[dict[str, Any]]:
+    """As its developers publish them. Those that are others in another version it makes of the one that is kept."""
+    published = manifests(name)
+    converted = {patch["metadata"]["name"]: patch["spec"]["conversion"] for patch in _conversions(name)}
+    for found in map(_read, sorted(published.glob(_DEFINITIONS[name]))):
+        if conversion := converted.get(found["metadata"]["name"]):
+            path = conversion["webhook"]["clientConfig"]["service"]["path"]
+            conversion["webhook"]["clientConfig"] = _client(name, folder, path)
+            found["spec"]["conversion"] = conversion
+        yield found
+
+
+def _conversions(name: str) -> Iterator[dict[str, Any]]:
+    if name == "kueue":  # of the others' kinds there is one version
+        kinds = manifests(name) / "crd"
+        for patch in _read(kinds / "kustomization.yaml")["patches"]:
+            yield _read(kinds / patch["path"])
+
+
+def _read(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.load(file.read_text(), yaml.CSafeLoader)  # megabytes of them
+    return found
+
+
+def _client(name: str, folder: Path, path: str) -> dict[str, str]:
+    """How the server calls it: at an address of the loopback, for no pod runs what answers."""
     authority = base64.b64encode((folder / "pki/ca.crt").read_bytes()).decode()
+    return {"url": f"https://127.0.0.1:{_PORTS[name]}{path}", "caBundle": authority}
+
+
+def _webhooks(name: str, folder: Path, kinds_there: Set[str]) -> Iterator[dict[str, Any]]:
+    """As its developers publish them, of kinds that are there."""
     for found in yaml.safe_load_all((manifests(name) / "webhook/manifests.yaml").read_text()):
         if not found or found["kind"] not in _WEBHOOKS:
             continue
@@ -224,15 +253,14 @@ def _webhooks(name: str, folder: Path, kinds_there: Set[str]) -> Iterator[dict[s
         for hook in found["webhooks"]:
             kinds = {each.partition("/")[0] for rule in hook["rules"] for each in rule["resources"]}
             if kinds <= kinds_there:
-                path = hook["clientConfig"]["service"]["path"]
-                url = f"https://127.0.0.1:{_PORTS[name]}{path}"
-                kept.append({**hook, "clientConfig": {"url": url, "caBundle": authority}})
+                client = _client(name, folder, hook["clientConfig"]["service"]["path"])
+                kept.append({**hook, "clientConfig": client})
         yield {**found, "webhooks": kept}
 
 
 def _await(room: Room, asked: Kubectl, there: Sequence[str]) -> None:
     """Until each that looks at objects has looked at one that is then not made."""
-    flavor = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ResourceFlavor", "metadata": {"name": "probe"}}
+    flavor = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "probe"}}
     probes = {"kueue": flavor, "jobset": _jobset(), "trainer": _runtime()}
     for name in there:
         if name in probes:

@@ -42,10 +42,6 @@ class Kubectl:
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
         self.said(what, [*_APPLY, "--filename=-"], text)
 
-    def apply_files(self, what: str, files: Iterable[Path]) -> None:
-        """The same with the objects in files."""
-        self.said(what, [*_APPLY, *(f"--filename={file}" for file in files)])
-
     def listed(self, what: str, *words: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(self.said(what, ["get", *words, "-o", "json"], limit_s=_LOOK_S))[
             "items"
