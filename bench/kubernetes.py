@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from stampworks.schedulers.topology.kubernetes import KUEUE
+
 from bench.memory import pss_mib
 from bench.rows import Row, compared, counted, measured
 from tests.cluster.kubernetes import KubernetesStack, gang
@@ -26,9 +28,9 @@ LIMIT_S, POLL_S, CLEARED_S = 900, 1.0, 10.0
 BARE = "bare"
 PLAIN: tuple[dict[str, Any], ...] = (
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": BARE}},
-    {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": BARE}},
+    {"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": BARE}},
     {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "apiVersion": KUEUE,
         "kind": "ClusterQueue",
         "metadata": {"name": BARE},
         "spec": {
@@ -42,7 +44,7 @@ PLAIN: tuple[dict[str, Any], ...] = (
         },
     },
     {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "apiVersion": KUEUE,
         "kind": "LocalQueue",
         "metadata": {"name": "main", "namespace": BARE},
         "spec": {"clusterQueue": BARE},

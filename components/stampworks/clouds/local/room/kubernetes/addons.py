@@ -182,8 +182,9 @@ def install(room: Room, folder: Path, asked: Kubectl, asked_for: Sequence[str]) 
     Says who answers. Of one that is no longer asked for its kinds stay, with the objects that somebody has of them.
     """
     there = [name for name in names(asked_for) if name in _DEFINITIONS]
+    authority = base64.b64encode((folder / "pki/ca.crt").read_bytes()).decode()
     for name in there:
-        asked.apply(f"cannot install {name}", _kinds(name, folder))
+        asked.apply(f"cannot install {name}", _kinds(name, authority))
     # kubectl gives up at once where a kind is so new that the server has said nothing of it yet
     wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]
     asked.until(room, (), f"the server does not take the kinds of {' and '.join(there)}", wait)
@@ -192,7 +193,7 @@ def install(room: Room, folder: Path, asked: Kubectl, asked_for: Sequence[str]) 
     kinds = _KINDS | {ASKED[name] for name in asked_for}
     for name in there:
         if name in _PORTS:
-            asked.apply(f"cannot install {name}", _webhooks(name, folder, kinds))
+            asked.apply(f"cannot install {name}", _webhooks(name, authority, kinds))
     _await(room, asked, there)
     *first, last = (_TITLES[name] for name in there)
     return f"{', '.join(first)} and {last}"
@@ -213,14 +214,14 @@ def _hook(name: str, kind: str) -> str:
     return f"{name}-{kind.removesuffix('WebhookConfiguration').lower()}"
 
 
-def _kinds(name: str, folder: Path) -> Iterator[dict[str, Any]]:
+def _kinds(name: str, authority: str) -> Iterator[dict[str, Any]]:
     """As its developers publish them. Those that are others in another version it makes of the one that is kept."""
     published = manifests(name)
     converted = {patch["metadata"]["name"]: patch["spec"]["conversion"] for patch in _conversions(name)}
     for found in map(_read, sorted(published.glob(_DEFINITIONS[name]))):
         if conversion := converted.get(found["metadata"]["name"]):
             path = conversion["webhook"]["clientConfig"]["service"]["path"]
-            conversion["webhook"]["clientConfig"] = _client(name, folder, path)
+            conversion["webhook"]["clientConfig"] = _client(name, authority, path)
             found["spec"]["conversion"] = conversion
         yield found
 
@@ -237,15 +238,14 @@ def _read(file: Path) -> dict[str, Any]:
     return found
 
 
-def _client(name: str, folder: Path, path: str) -> dict[str, str]:
+def _client(name: str, authority: str, path: str) -> dict[str, str]:
     """How the server calls it: at an address of the loopback, for no pod runs what answers."""
-    authority = base64.b64encode((folder / "pki/ca.crt").read_bytes()).decode()
     return {"url": f"https://127.0.0.1:{_PORTS[name]}{path}", "caBundle": authority}
 
 
-def _webhooks(name: str, folder: Path, kinds_there: Set[str]) -> Iterator[dict[str, Any]]:
+def _webhooks(name: str, authority: str, kinds_there: Set[str]) -> Iterator[dict[str, Any]]:
     """As its developers publish them, of kinds that are there."""
-    for found in yaml.safe_load_all((manifests(name) / "webhook/manifests.yaml").read_text()):
+    for found in yaml.load_all((manifests(name) / "webhook/manifests.yaml").read_text(), yaml.CSafeLoader):
         if not found or found["kind"] not in _WEBHOOKS:
             continue
         found["metadata"]["name"] = _hook(name, found["kind"])
@@ -253,7 +253,7 @@ def _webhooks(name: str, folder: Path, kinds_there: Set[str]) -> Iterator[dict[s
         for hook in found["webhooks"]:
             kinds = {each.partition("/")[0] for rule in hook["rules"] for each in rule["resources"]}
             if kinds <= kinds_there:
-                client = _client(name, folder, hook["clientConfig"]["service"]["path"])
+                client = _client(name, authority, hook["clientConfig"]["service"]["path"])
                 kept.append({**hook, "clientConfig": client})
         yield {**found, "webhooks": kept}
 
