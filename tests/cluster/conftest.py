@@ -90,6 +90,11 @@ class Stack(Project):
     def preview(self) -> str:
         return self.passes("preview")
 
+    def unchanged(self, *flags: str) -> None:
+        """The next `up` has nothing to do; else what it would do is told."""
+        shown = self.run("preview", *flags, "--expect-no-changes")
+        assert shown.returncode == 0, shown.stdout
+
     def destroy(self) -> str:
         return self.passes("destroy", "--yes", "--skip-preview")
 

@@ -163,7 +163,7 @@ def test_an_mpijob_past_the_quota_waits(stack: KubernetesStack) -> None:
 
 def test_switched_off_it_is_gone_and_what_runs_goes_on(stack: KubernetesStack) -> None:
     """Nobody is asked any more who would not answer, even after a reboot; the next `up` has nothing to do."""
-    assert stack.run("preview", "--refresh", "--expect-no-changes").returncode == 0
+    stack.unchanged("--refresh")
     stack.edit(WITH, "kind: kubernetes")
     stack.end_room()
     stack.up()
@@ -173,6 +173,6 @@ def test_switched_off_it_is_gone_and_what_runs_goes_on(stack: KubernetesStack) -
     assert not settings.exists()  # by which it is known, and no server asked, that there is nothing to take away
     found = asked(stack, "submit", "training", "afterwards", *TINY, "--set", "steps=5", "--wait")
     assert found["state"] == "finished", found
-    assert stack.run("preview", "--refresh", "--expect-no-changes").returncode == 0
+    stack.unchanged("--refresh")
     stack.edit("kind: kubernetes", WITH)
     stack.up()

@@ -53,11 +53,15 @@ class Daemon:
 def start(room: Room, daemons: Iterable[Daemon]) -> None:
     """Starts those that do not run as asked for; the caller holds the room's lock."""
     for daemon in daemons:
-        process, digest = _recorded(room, daemon.name)
-        if _works(process) and digest == daemon.digest:
-            continue
-        _end(room, process)
-        _start(room, daemon, ())
+        if not runs(room, daemon):
+            _end(room, _recorded(room, daemon.name)[0])
+            _start(room, daemon, ())
+
+
+def runs(room: Room, daemon: Daemon) -> bool:
+    """Whether it runs as asked for."""
+    process, digest = _recorded(room, daemon.name)
+    return _works(process) and digest == daemon.digest
 
 
 def end(room: Room, names: Iterable[str]) -> None:

@@ -40,6 +40,8 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
     "jobset": {"apiVersion": "config.jobset.x-k8s.io/v1alpha1", "internalCertManagement": {"enable": False}},
     "trainer": {"apiVersion": "config.trainer.kubeflow.org/v1alpha1", "certManagement": {"enable": False}},
 }
+_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+"""By which Kubernetes knows that a node is alive."""
 _QUIET = "--zap-log-level=error"
 """What they have to say of each renewed lease and each object would fill a disk."""
 _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
@@ -52,8 +54,8 @@ _KINDS = frozenset(
 """What is looked at here when it is made: webhooks of kinds that nobody has installed would only fail."""
 
 
-_ALWAYS = ("kueue", "jobset")
-NAMES = (*_ALWAYS, *ASKED, "kwok")
+_ALWAYS, _KWOK = ("kueue", "jobset"), "kwok"
+NAMES = (*_ALWAYS, *ASKED, _KWOK)
 """Of the daemons that there may be."""
 
 
@@ -89,7 +91,7 @@ def _always(folder: Path) -> list[Daemon]:
             reads=(folder / "jobset.yaml", *read),
         ),
         Daemon(
-            "kwok",
+            _KWOK,
             (
                 program("kwok"),
                 f"--kubeconfig={folder / 'addons.conf'}",
@@ -189,7 +191,10 @@ def install(room: Room, folder: Path, asked: Kubectl, asked_for: Sequence[str]) 
     wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]
     asked.until(room, (), f"the server does not take the kinds of {' and '.join(there)}", wait)
     _remove(room, folder, asked, [name for name in ASKED if name not in asked_for])
-    daemons.start(room, parts(folder, asked_for))
+    for daemon in parts(folder, asked_for):
+        if daemon.name == _KWOK and not daemons.runs(room, daemon):
+            _let_go(room, asked)
+        daemons.start(room, [daemon])
     kinds = _KINDS | {ASKED[name] for name in asked_for}
     for name in there:
         if name in _PORTS:
@@ -208,6 +213,13 @@ def _remove(room: Room, folder: Path, asked: Kubectl, left: Sequence[str]) -> No
             asked.said(f"cannot remove {name}", ["delete", "--ignore-not-found", *hooks])
             settings.unlink()
     daemons.end(room, left)
+
+
+def _let_go(room: Room, asked: Kubectl) -> None:
+    """Each kwok has another name, and takes a node over when the lease of the one before has ended: later than
+    Kubernetes gives the node up, and Kueue the gang on it. Kubelets take theirs again within seconds."""
+    daemons.end(room, [_KWOK])
+    asked.said("cannot have other hands take the simulated nodes", ["delete", "--raw", _LEASES])
 
 
 def _hook(name: str, kind: str) -> str:
