@@ -195,6 +195,8 @@ def _processors() -> float:
 def _program(made: Sequence[Mapping[str, Any]], values: Mapping[str, Mapping[str, Any]]) -> str:
     """As somebody would write it who knows what each resource got, and from which other one."""
     lines = ["import gc\ngc.disable()\nimport pulumi\nimport pulumi_aws as aws\n"]
+    whole: list[str] = []
+    """Says of each component that all is made that lies in it, as Pulumi's guide asks of whoever writes one."""
     variables: dict[str, str] = {}
     outputs: dict[str, str] = {}
     """What stands for a text that a resource made before puts out."""
@@ -204,6 +206,7 @@ def _program(made: Sequence[Mapping[str, Any]], values: Mapping[str, Mapping[str
         options = f"opts=pulumi.ResourceOptions({place})"
         if _grouping(each):
             lines.append(f"{variable} = pulumi.ComponentResource({each['type']!r}, {name!r}, None, {options})\n")
+            whole.append(f"{variable}.register_outputs({{}})\n")
         else:
             package, _, kind = each["type"].removeprefix("aws:").partition(":")
             given = "".join(f"{_snake(key)}={_written(value, outputs, key)}, " for key, value in values[urn].items())
@@ -214,7 +217,7 @@ def _program(made: Sequence[Mapping[str, Any]], values: Mapping[str, Mapping[str
                 if isinstance(value, str) and len(value) >= TEXT_MIN and not value.isdecimal():
                     outputs.setdefault(value, f"{variable}.{_snake(key)}")
         variables[urn] = variable
-    return "".join(lines)
+    return "".join([*lines, *whole])
 
 
 def _after(one: Mapping[str, Any], variables: Mapping[str, str]) -> str:

@@ -14,7 +14,21 @@ T = TypeVar("T")
 
 def to_dict(value: Any) -> dict[str, Any]:
     """Any of these types as plain data, in the order of its fields."""
-    return dataclasses.asdict(value)
+    return {name: _plain(getattr(value, name)) for name in _names(type(value))}
+
+
+def _plain(value: Any) -> Any:
+    """As `dataclasses.asdict` makes it, which takes three times as long: it copies what nobody can change."""
+    if isinstance(value, (tuple, list)):
+        return type(value)([_plain(each) for each in value])
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return to_dict(value) if dataclasses.is_dataclass(value) else value
+
+
+@functools.cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in dataclasses.fields(kind))
 
 
 def to_json(value: Any) -> str:

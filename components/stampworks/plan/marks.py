@@ -8,6 +8,8 @@ import typing
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
+from stampworks.plan.conversion import to_dict
+
 # What two stamps of one cluster may differ in says so beside the field: the fingerprint leaves it out, and what
 # compares plans does not count it. A field without a mark counts.
 IDENTITY: Final = {"apart": "identity"}
@@ -57,7 +59,7 @@ def _settled(of: dataclasses.Field[Any], value: Any) -> Any:
 
 
 def _sorted(entries: Iterable[Any]) -> list[Any]:
-    return sorted(entries, key=lambda each: json.dumps(each, sort_keys=True, default=dataclasses.asdict))
+    return sorted(entries, key=lambda each: json.dumps(each, sort_keys=True, default=to_dict))
 
 
 def common(value: Any) -> Any:
