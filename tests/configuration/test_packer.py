@@ -46,7 +46,7 @@ def test_the_template_has_a_value_for_every_variable(plan: Plan) -> None:
     """From the plan, by default or by hand; and each that is named is there, and each that is there is named."""
     declared = template()["variable"]
     defaults = {name for name, variable in declared.items() if "default" in variable}
-    assert {*configuration.packer_variables(plan)} | BY_HAND == {*declared} - defaults
+    assert {*configuration.packer_variables(plan, "")} | BY_HAND == {*declared} - defaults
     assert {*re.findall(r"\bvar\.(\w+)", TEMPLATE.read_text())} == {*declared}
 
 
@@ -71,7 +71,7 @@ def test_nobody_is_left_in_the_image() -> None:
 
 def test_the_builder_starts_from_what_is_published(plan: Plan) -> None:
     """Whatever nodes boot now: no image is made on top of one that was made."""
-    variables = configuration.packer_variables(plan)
+    variables = configuration.packer_variables(plan, "")
     assert variables["published_image"] == "/aws/service/debian/release/13/latest/amd64"
     assert IMAGE not in json.dumps(variables)
     [looked_up] = template()["data"]["amazon-parameterstore"].items()
@@ -82,7 +82,7 @@ def test_the_builder_starts_from_what_is_published(plan: Plan) -> None:
 
 def test_the_builder_gets_the_roles_of_the_release(plan: Plan) -> None:
     """Each that the image installs is on by its group, and what was installed is noted for the nodes that boot it."""
-    variables = configuration.packer_variables(plan)
+    variables = configuration.packer_variables(plan, "")
     tasks = yaml.safe_load((configuration.playbooks_dir() / "roles/image/tasks/main.yml").read_text())
     switches = {task["when"].split("'")[1] for task in tasks if "when" in task}
     [play] = yaml.safe_load((configuration.playbooks_dir() / "image.yml").read_text())
@@ -98,10 +98,10 @@ def test_the_builder_gets_the_roles_of_the_release(plan: Plan) -> None:
 
 def test_an_image_is_called_by_what_is_in_it(plan: Plan) -> None:
     """Another version is another image; another cluster is not."""
-    digest = configuration.packer_variables(plan)["digest"]
-    assert configuration.packer_variables(dataclasses.replace(plan, name="other"))["digest"] == digest
+    digest = configuration.packer_variables(plan, "")["digest"]
+    assert configuration.packer_variables(dataclasses.replace(plan, name="other"), "")["digest"] == digest
     newer = dataclasses.replace(plan, release=dataclasses.replace(plan.release, kernel="7.1"))
-    assert configuration.packer_variables(newer)["digest"] != digest
+    assert configuration.packer_variables(newer, "")["digest"] != digest
 
 
 def test_the_builder_of_a_release_with_a_kernel_of_its_own(case_of: Callable[..., Case]) -> None:
@@ -109,7 +109,7 @@ def test_the_builder_of_a_release_with_a_kernel_of_its_own(case_of: Callable[...
     storage = [{"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}]
     fields = {"release": "2026.11-ubuntu", "scheduler": {"accounting": True}, "storage": storage}
     made = case_of(cloud="aws", region="us-east-1", pools=POOLS, **fields)[0]
-    told = configuration.packer_variables(made)
+    told = configuration.packer_variables(made, "")
     assert (told["user"], told["root_device"]) == ("ubuntu", "/dev/sda1")
     assert {"kernel", "storage"} <= {*told["groups"]}
     assert told["variables"]["kernel_version"] == made.release.kernel
@@ -123,7 +123,7 @@ def test_the_builder_of_amazon_linux(case_of: Callable[..., Case], golden: Calla
     """All that it is told, as it was reviewed: what installs, what is built, and with what."""
     storage = [{"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}]
     fields = {"release": "2026.11-amazon", "scheduler": {"accounting": True}, "storage": storage}
-    told = configuration.packer_variables(case_of(cloud="aws", region="us-east-1", pools=POOLS, **fields)[0])
+    told = configuration.packer_variables(case_of(cloud="aws", region="us-east-1", pools=POOLS, **fields)[0], "")
     told["variables"].pop("image_content")  # of the playbooks, which change
     told.pop("digest")
     golden(GOLDEN / "amazon-image.yaml", yaml.safe_dump(told, sort_keys=False, width=100))
@@ -139,17 +139,36 @@ def test_writing_the_variables(plan: Plan, tmp_path: Path, capsys: pytest.Captur
     """With the command that takes them, and what has to be brought, for the builder finds it nowhere."""
     file = tmp_path / "image.json"
     assert image.for_packer(plan, file) == exits.FINE
-    assert json.loads(file.read_text()) == configuration.packer_variables(plan)
+    written = json.loads(file.read_text())
+    assert written == configuration.packer_variables(plan, written["user_data"])
     nvidia = "https://developer.download.nvidia.com/compute/cuda/repos/debian13/x86_64/"
     said = capsys.readouterr().out.splitlines()
     assert said[:4] == [
-        f"{file}: packer build -var-file={file} {TEMPLATE}",
+        f"{file}: packer init {TEMPLATE} && packer build -var-file={file} {TEMPLATE}",
         "packages_source has to have what the source image finds nowhere:",
         "  driver: nvidia-kernel-open-dkms 580.159.04, nvidia-driver-cuda 580.159.04",
         f"    from {nvidia}",
     ]
     brought = [line.split(":")[0].strip() for line in said[2::2]]
     assert brought == ["driver", "efa", "persistence", "fabric_manager", "containers"]
+
+
+@pytest.mark.parametrize(("release", "installs"), [("2026.11", True), ("2026.11-ubuntu", False)])
+def test_the_builder_can_be_reached(case_of: Callable[..., Case], tmp_path: Path, release: str, installs: bool) -> None:
+    """Through Systems Manager alone: where the published image lacks its agent, it installs that at its first boot. The
+    user that Packer logs in as stays what the image makes of it."""
+    fields = {"release": release, "scheduler": {"accounting": True}}
+    made, file = case_of(cloud="aws", region="us-east-1", pools=POOLS, **fields)[0], tmp_path / "image.json"
+    image.for_packer(made, file)
+    said = json.loads(file.read_text())["user_data"]
+    assert template()["source"]["amazon-ebs"]["node"]["user_data"] == "${var.user_data}"
+    assert (said != "") == installs
+    if installs:
+        told = yaml.safe_load(said)
+        assert said.startswith("#cloud-config\n")
+        assert {*told} == {"write_files", "runcmd"}
+        assert made.controller.launch is not None
+        assert told["runcmd"] == [[told["write_files"][0]["path"], made.controller.launch.agent]]
 
 
 def test_no_image_to_start_from(case_of: Callable[..., Case], tmp_path: Path) -> None:

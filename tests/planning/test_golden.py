@@ -48,6 +48,14 @@ def test_plan_as_text(plan: Plan, regenerate: bool) -> None:
     check(GOLDEN / f"{plan.name}.txt", plan_text(plan, cost(plan), findings), regenerate)
 
 
+def test_a_release_has_all_that_the_nodes_of_a_stack_need(plan: Plan) -> None:
+    """Whoever takes an example learns what it lacks when it is planned, not when its nodes run: nothing of this."""
+    asked = {"release.client", "release.accelerator", "release.torch", "elastic.boot"}
+    assert {
+        each.id: each.text for each in planning.rules(plan, None) if each.id in asked and each.verdict != "pass"
+    } == {}
+
+
 def test_a_plan_survives_being_written(plan: Plan) -> None:
     """A plan read back from its file is the same plan."""
     assert from_json(Plan, to_json(plan)) == plan

@@ -10,6 +10,7 @@ from stampworks import planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan
 from stampworks.planning.changes import Side, review
+from stampworks.planning.launching import elsewhere
 
 UBUNTU, AMAZON = "2026.11-ubuntu", "2026.11-amazon"
 DATA = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}
@@ -32,6 +33,25 @@ def test_fsx_is_mounted_by_the_release_that_has_its_client() -> None:
         ("pass", f"release {UBUNTU} has the Lustre client that mounts data (fsx-lustre)")
     ]
     assert [verdict for verdict, _ in verdicts(on_aws(), "release.client")] == ["unknown"]
+
+
+@pytest.mark.parametrize(("release", "verdict"), [("2026.11", "unknown"), (AMAZON, "unknown"), (UBUNTU, "pass")])
+def test_switches_of_b200_want_a_manager_that_one_suite_is_known_to_have(release: str, verdict: str) -> None:
+    """Without it no accelerator of such a node computes anything: a driver alone is not enough."""
+    pool = {"name": "gpu", "machine": "p6-b200", "count": 2, "zone": "us-east-1a"}
+    plan = on_aws(release=release, pools=[pool])
+    assert [said for said, _ in verdicts(plan, "release.accelerator")] == [verdict]
+    assert ("nvlsm" in str(plan.release.hardware)) == (verdict == "pass")
+
+
+@pytest.mark.parametrize("release", ["2026.11", UBUNTU, AMAZON])
+def test_every_release_mounts_buckets(release: str) -> None:
+    """What AWS publishes of no suite is named with its address, for an image has to bring it."""
+    bucket = {"name": "archive", "kind": "s3", "mount": "/archive"}
+    plan = on_aws(release=release, storage=[bucket])
+    assert [said for said, _ in verdicts(plan, "release.client")] == ["pass"]
+    where = {software.name: address for software, address in elsewhere(plan.release)}
+    assert (release == AMAZON) == ("fuse" not in where)
 
 
 def test_every_node_keeps_the_kernel_of_its_client() -> None:

@@ -116,6 +116,27 @@ def test_every_role_is_played() -> None:
     assert all(group in (role, "all", "slurm_controller") for role, group in played.items())
 
 
+@pytest.mark.parametrize(
+    ("first", "then", "why"),
+    [
+        ("kernel", "driver", "modules are built for the kernel that stays"),
+        ("driver", "reboot", "what takes a reboot is there before the only one"),
+        ("efa", "reboot", "the same"),
+        ("pci", "reboot", "the same"),
+        ("reboot", "persistence", "whatever wants the driver's module wants the one that is loaded then"),
+        ("reboot", "scratch", "a reboot would unmount it"),
+        ("fabric_manager", "dcgm", "it asks GPUs, which answer once their switches route"),
+        ("fabric_manager", "slurm_worker", "no job starts before GPUs reach each other"),
+        ("driver", "containers", "the toolkit writes down the driver that there is"),
+        ("nccl", "slurm_worker", "jobs find what they run on"),
+    ],
+)
+def test_who_comes_after_whom(first: str, then: str, why: str) -> None:
+    """Of hardware a stage needs the one before."""
+    order = [play["hosts"] for play in load(PLAYBOOKS / "site.yml")]
+    assert order.index(first) < order.index(then), why
+
+
 def test_the_image_enters_every_install_part() -> None:
     """What is slow happens once, in the image."""
     tasks = load(PLAYBOOKS / "roles/image/tasks/main.yml")

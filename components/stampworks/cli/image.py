@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import exits, stacks
+from stampworks.cli.accounts import asking
 
 if TYPE_CHECKING:
     from stampworks.plan import Plan
@@ -46,13 +47,14 @@ def for_packer(plan: Plan, file: Path) -> int:
     from stampworks import configuration
     from stampworks.planning.launching import elsewhere
 
-    variables = configuration.packer_variables(plan)
-    if not variables["published_image"]:
+    if (launch := plan.controller.launch) is None:
         what = f"{plan.cloud}: no image is published that this one could be made from"
         raise exits.CliError(what, "--packer is for a cloud that starts nodes from an image")
+    first_boot = asking(plan.cloud, "first_boot").builder_config(launch.agent)
+    variables = configuration.packer_variables(plan, first_boot)
     file.write_text(json.dumps(variables, indent=2) + "\n", encoding="utf-8")
     template = configuration.playbooks_dir() / "packer" / f"{plan.cloud}.pkr.json"
-    print(f"{file}: packer build -var-file={file} {template}")
+    print(f"{file}: packer init {template} && packer build -var-file={file} {template}")
     if missing := [*elsewhere(plan.release)]:
         print("packages_source has to have what the source image finds nowhere:")
         for software, repository in missing:

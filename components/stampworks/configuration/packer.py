@@ -14,9 +14,9 @@ BUILDER = Roster("image", "", (), "", "", ())
 """Packer itself knows the machine and how to get there."""
 
 
-def packer_variables(plan: Plan) -> dict[str, Any]:
-    """The builder's groups and variables, where the image is published that it starts from, and what the new one is
-    called by. What the lock has may be an image that was made of this one.
+def packer_variables(plan: Plan, first_boot: str) -> dict[str, Any]:
+    """The builder's groups and variables, the image that it starts from, what it does at its first boot, and what the
+    new one is called by. What the lock has may be an image that was made of this one.
 
     All of it follows from plan and playbooks: the same digest, and the same goes on top.
     """
@@ -32,6 +32,7 @@ def packer_variables(plan: Plan) -> dict[str, Any]:
         "published_image": launch.published_image if launch else "",
         "user": launch.user if launch else "",
         "root_device": launch.root_device if launch else "",
+        "user_data": first_boot,
         "groups": list(builder["children"]),
         "variables": told,
     }

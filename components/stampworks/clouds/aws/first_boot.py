@@ -53,10 +53,25 @@ def cloud_config(ssh_public_key: str, agent: str, joins: Sequence[str] = ()) -> 
         "preserve_hostname": True,
         "manage_etc_hosts": False,
     }
-    if programs:
-        content["write_files"] = [
-            {"path": f"{_ON_NODE}/{each}", "permissions": "0755", "content": (_PROGRAMS / each).read_text()}
-            for each in programs
-        ]
-        content["runcmd"] = [[f"{_ON_NODE}/{each}", *arguments] for each, arguments in programs.items()]
+    return _written({**content, **_started(programs)})
+
+
+def builder_config(agent: str) -> str:
+    """What an image is made on is reached through Systems Manager, too, as the user that its image has; nothing where
+    that brings the agent."""
+    return _written(_started({"install-agent": [agent]})) if agent else ""
+
+
+def _started(programs: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Programs of ours, each with what it is told."""
+    if not programs:
+        return {}
+    files = [
+        {"path": f"{_ON_NODE}/{each}", "permissions": "0755", "content": (_PROGRAMS / each).read_text()}
+        for each in programs
+    ]
+    return {"write_files": files, "runcmd": [[f"{_ON_NODE}/{each}", *told] for each, told in programs.items()]}
+
+
+def _written(content: Mapping[str, Any]) -> str:
     return "#cloud-config\n" + json.dumps(content, sort_keys=True)
