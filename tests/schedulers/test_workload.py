@@ -37,6 +37,14 @@ def on_aws() -> Plan:
     return planned(cloud="aws", region="us-east-1", pools=pools)
 
 
+def on_azure(network_operator: bool = True, **fields: Any) -> Plan:
+    """Whose fabric is InfiniBand."""
+    pools = [{"name": "gpu", "machine": "ND96isr_H100_v5", "count": 4}]
+    added = {"trainer": True, "mpi_operator": True, "network_operator": network_operator}
+    scheduler = {**SCHEDULER, "addons": added}
+    return planned(cloud="azure", region="eastus", pools=pools, scheduler=scheduler, **fields)
+
+
 def container(manifest: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = pods(manifest)["spec"]["containers"][0]
     return found
@@ -50,6 +58,7 @@ def pods(manifest: dict[str, Any]) -> dict[str, Any]:
 def good(nodes: int = 4) -> dict[str, Any]:
     made = copy.deepcopy(gang("mine", "research", nodes))
     container(made)["volumeMounts"] = [{"name": "shm", "mountPath": "/dev/shm"}]
+    pods(made)["spec"]["volumes"] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
     return made
 
 
@@ -62,13 +71,26 @@ def good_on_aws() -> dict[str, Any]:
     return made
 
 
+def good_on_azure() -> dict[str, Any]:
+    made = good()
+    del pods(made)["metadata"]["annotations"]  # nobody knows of places there
+    container(made)["resources"]["limits"]["rdma/shared"] = 1
+    container(made)["env"] = [{"name": "NCCL_NET", "value": "IB"}]
+    return made
+
+
 def said(remarks: list[Remark]) -> list[tuple[str, str, str]]:
     return [(one.id.removeprefix("workload."), one.severity, one.text) for one in remarks]
+
+
+FABRIC = ("topology", "device", "huge-pages", "environment", "environment")
+"""What is said of several pods with no word of theirs."""
 
 
 def test_what_fits_is_not_talked_about() -> None:
     assert not lint(planned(), good())
     assert not lint(on_aws(), good_on_aws())
+    assert not lint(on_azure(), good_on_azure())
 
 
 def test_names_that_are_none_are_named_with_those_there_are() -> None:
@@ -191,6 +213,30 @@ def test_more_than_a_node_has_runs_nowhere() -> None:
             "error",
             "NCCL_NET=Socket: NCCL goes over TCP, past 32 rails",
         ),
+        (
+            lambda one: one["env"][1].update({"value": "IB"}),
+            "environment",
+            "error",
+            "NCCL_NET=IB: the fabric is efa, where that network finds no device, and NCCL fails",
+        ),
+        (
+            lambda one: one["env"][0].update({"value": "tcp"}),
+            "environment",
+            "error",
+            "FI_PROVIDER=tcp: libfabric does not use EFA, past 32 rails",
+        ),
+        (
+            lambda one: one["env"].append({"name": "NCCL_NET_PLUGIN", "value": "none"}),
+            "environment",
+            "error",
+            "NCCL_NET_PLUGIN=none: NCCL is to have no network but AWS Libfabric, and fails",
+        ),
+        (
+            lambda one: one["resources"]["limits"].update({"vpc.amazonaws.com/efa": 64}),
+            "size",
+            "error",
+            "64 of vpc.amazonaws.com/efa, and no node that it may be on has more than 32",
+        ),
     ],
 )
 def test_nobody_falls_back_to_tcp_without_a_word(change: Any, id_: str, severity: str, text: str) -> None:
@@ -253,21 +299,110 @@ def test_pods_that_talk_to_nobody_need_no_fabric() -> None:
     assert not lint(on_aws(), good(nodes=1))
 
 
-def test_on_infiniband_a_device_is_asked_for() -> None:
-    pools = [{"name": "gpu", "machine": "ND96isr_H100_v5", "count": 4}]
-    plan = planned(cloud="azure", region="eastus", pools=pools)
-    made = good()
-    del pods(made)["metadata"]["annotations"]  # nobody knows of places there
-    container(made)["env"] = [{"name": "NCCL_NET", "value": "IB"}]
-    assert said(lint(plan, made)) == [
-        ("device", "error", "it asks for no RDMA device, and without one none of 8 rails is in the container")
+def test_more_devices_than_a_node_has_are_waited_for_by_one_pod_too() -> None:
+    made = good(nodes=1)
+    container(made)["resources"]["limits"]["vpc.amazonaws.com/efa"] = 33
+    text = "33 of vpc.amazonaws.com/efa, and no node that it may be on has more than 32"
+    assert said(lint(on_aws(), made)) == [("size", "error", text)]
+
+
+def leading(accelerators: int, nodes: int = 1) -> dict[str, Any]:
+    """A good JobSet of one pod, beside a template of some pods with no word of the fabric."""
+    made, other = good_on_aws(), good(nodes)
+    job = made["spec"]["replicatedJobs"][0]["template"]["spec"]
+    job |= {"parallelism": 1, "completions": 1}
+    leader = other["spec"]["replicatedJobs"][0]
+    leader["name"] = "leader"
+    container(other)["resources"]["limits"] = {"nvidia.com/gpu": accelerators} if accelerators else {"cpu": "1"}
+    del pods(other)["metadata"]["annotations"]
+    made["spec"]["replicatedJobs"].insert(0, leader)
+    return made
+
+
+def test_a_leader_and_its_worker_are_two_pods_that_talk_to_each_other() -> None:
+    """In two templates of one pod each, neither of which says so."""
+    made = leading(8)
+    assert said(lint(on_aws(), made)) == [
+        ("topology", "warning", "2 pods that may be anywhere in the fabric"),
+        ("device", "error", "it asks for 0 of 32 EFA devices: over those that are not in the container nothing goes"),
+        ("huge-pages", "warning", "it asks for no huge pages, of which EFA's provider wants some for each device"),
+        (
+            "environment",
+            "error",
+            "nothing says that libfabric has to use EFA: where it cannot, it would use TCP and say nothing",
+        ),
+        (
+            "environment",
+            "error",
+            "nothing says which network NCCL has to use: where that fails to load, it would use TCP",
+        ),
     ]
+    del made["spec"]["failurePolicy"]
+    assert "workload.restarts" in [one.id for one in lint(on_aws(), made)]
+
+
+@pytest.mark.parametrize(("accelerators", "nodes", "judged"), [(4, 1, False), (0, 1, False), (4, 2, True)])
+def test_who_takes_fewer_accelerators_need_not_talk_to_the_others(accelerators: int, nodes: int, judged: bool) -> None:
+    """An evaluator, or what starts the others; but several of them talk to each other."""
+    found = [one.id for one in lint(on_aws(), leading(accelerators, nodes))]
+    assert found == ([] if not judged else [f"workload.{each}" for each in FABRIC])
+
+
+@pytest.mark.parametrize(
+    ("operator", "hint"),
+    [
+        (True, "write rdma/shared: 1 in its limits"),
+        (False, "ask for what the cluster's RDMA device plug-in offers, as rdma/NAME: 1"),
+    ],
+)
+def test_on_infiniband_a_device_is_asked_for(operator: bool, hint: str) -> None:
+    """Whose name is known where our add-on offers it."""
+    plan, made = on_azure(network_operator=operator), good_on_azure()
+    del container(made)["resources"]["limits"]["rdma/shared"]
+    [found] = lint(plan, made)
+    text = "it asks for no RDMA device, and without one none of 8 rails is in the container"
+    assert (found.id, found.severity, found.text, found.hint) == ("workload.device", "error", text, hint)
     container(made)["resources"]["limits"]["rdma/hca"] = 1
     assert not lint(plan, made)
+
+
+def test_on_infiniband_nccl_is_told_its_own_network() -> None:
+    made = good_on_azure()
     container(made)["env"] = []
-    [found] = lint(plan, made)
+    [found] = lint(on_azure(), made)
     assert (found.id, found.severity) == ("workload.environment", "error")
     assert found.hint == "write NCCL_NET: IB, and NCCL fails instead"
+    container(made)["env"] = [{"name": "NCCL_NET", "value": "AWS Libfabric"}]
+    [found] = lint(on_azure(), made)
+    assert (found.text, found.hint) == (
+        "NCCL_NET=AWS Libfabric: the fabric is infiniband, where that network finds no device, and NCCL fails",
+        "write NCCL_NET: IB",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "efa", "infiniband"),
+    [
+        ("NCCL_IB_DISABLE", "1", "", "NCCL goes over TCP, past 8 rails"),
+        ("NCCL_NET_PLUGIN", "none", "NCCL goes over TCP, past 32 rails", ""),
+        ("NCCL_IB_DISABLE", "0", "", ""),
+        ("NCCL_NET_PLUGIN", "aws-ofi", "", ""),
+    ],
+)
+def test_each_fabric_is_left_alone_by_another_setting(name: str, value: str, efa: str, infiniband: str) -> None:
+    """EFA is a plug-in's, InfiniBand is NCCL's own: what switches one off is nothing to the other. Who also says which
+    network it has to be goes over no other one."""
+    for plan, made, text, net in (
+        (on_aws(), good_on_aws(), efa, "AWS Libfabric"),
+        (on_azure(), good_on_azure(), infiniband, "IB"),
+    ):
+        env = container(made)["env"]
+        env.append({"name": name, "value": value})
+        fails = f"{name}={value}: NCCL is to have no network but {net}, and fails"
+        assert said(lint(plan, made)) == ([("environment", "error", fails)] if text else [])
+        env.remove({"name": "NCCL_NET", "value": net})
+        found = [(one.id, one.text, one.hint) for one in lint(plan, made) if one.text.startswith(name)]
+        assert found == ([("workload.environment", f"{name}={value}: {text}", "take it out")] if text else [])
 
 
 def test_what_a_teams_namespace_refuses_is_said_before() -> None:
@@ -325,6 +460,26 @@ def test_what_makes_it_worse_than_it_could_be_is_a_warning() -> None:
     assert [(one.id, one.severity) for one in lint(planned(), made)] == [
         *(("workload.shm", "warning"), ("workload.topology", "warning"), ("workload.restarts", "warning"))
     ]
+
+
+@pytest.mark.parametrize(
+    ("volume", "memory"),
+    [
+        ({"emptyDir": {"medium": "Memory", "sizeLimit": "64Gi"}}, True),
+        ({"emptyDir": {}}, False),
+        ({"emptyDir": {"medium": "HugePages"}}, False),
+        ({"persistentVolumeClaim": {"claimName": "data"}}, False),
+    ],
+)
+def test_memory_to_share_is_memory(volume: dict[str, Any], memory: bool) -> None:
+    """Also of a pod with one accelerator, whose data loaders share some."""
+    made = good(nodes=1)
+    container(made)["resources"]["limits"]["nvidia.com/gpu"] = 1
+    pods(made)["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}, {"name": "shm", **volume}]
+    text = "what is mounted at /dev/shm is no memory: NCCL and data loaders would share theirs through a disk"
+    found = lint(planned(), made)
+    assert said(found) == ([] if memory else [("shm", "warning", text)])
+    assert [one.path[-2:] for one in found] == ([] if memory else [("volumes", 1)])
 
 
 def test_pods_are_found_in_whatever_has_them() -> None:
@@ -424,6 +579,72 @@ def test_a_trainjob_has_no_pods_and_is_judged_all_the_same() -> None:
     job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "main"}
     job["spec"]["trainer"]["resourcesPerNode"]["limits"]["nvidia.com/gpu"] = 8
     assert not lint(planned(), job)
+
+
+def trainjob(**trainer: Any) -> dict[str, Any]:
+    metadata = {"name": "mine", "namespace": "research", "labels": {"kueue.x-k8s.io/queue-name": "main"}}
+    return {"kind": "TrainJob", "metadata": metadata, "spec": {"runtimeRef": {"name": "torch"}, "trainer": trainer}}
+
+
+@pytest.mark.parametrize(
+    ("limits", "id_", "text"),
+    [
+        (
+            {"nvidia.com/gpu": 8},
+            "device",
+            "it asks for 0 of 32 EFA devices: over those that are not in the container nothing goes",
+        ),
+        (
+            {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 64},
+            "size",
+            "64 of vpc.amazonaws.com/efa, and no node that it may be on has more than 32",
+        ),
+        (
+            {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32, "hugepages-2Mi": "5120Mi"},
+            "huge-pages",
+            "it asks for huge pages, and for neither cores nor memory: the server refuses such a pod",
+        ),
+        (
+            {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32, "amd.com/gpu": 8},
+            "quota",
+            "no queue has any amd.com/gpu: it waits for ever",
+        ),
+        ({"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}, "", ""),
+        ({"cpu": 8}, "", ""),
+        ({}, "", ""),
+    ],
+)
+def test_what_a_trainjob_asks_for_is_all_that_its_pods_have(limits: dict[str, Any], id_: str, text: str) -> None:
+    """Whatever its runtime says: that is replaced. Where it says how a node is used, and not how many there are, they
+    are several. What it does not say of the environment its runtime may."""
+    for several in ({"numNodes": 4}, {}):
+        found = lint(on_aws(), trainjob(resourcesPerNode={"limits": limits}, **several))
+        place = ("spec", "trainer", "resourcesPerNode")
+        assert [(one.id, one.severity, one.path, one.text) for one in found] == (
+            [(f"workload.{id_}", "error", place, text)] if text else []
+        )
+    alone = lint(on_aws(), trainjob(resourcesPerNode={"limits": limits}, numNodes=1))
+    assert [one.text for one in alone] == ([text] if text and id_ != "device" else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("NCCL_NET", "Socket", "NCCL_NET=Socket: NCCL goes over TCP, past 32 rails"),
+        ("NCCL_NET", "IB", "NCCL_NET=IB: the fabric is efa, where that network finds no device, and NCCL fails"),
+        ("FI_PROVIDER", "tcp", "FI_PROVIDER=tcp: libfabric does not use EFA, past 32 rails"),
+        ("NCCL_NET", "AWS Libfabric", ""),
+        ("NCCL_DEBUG", "INFO", ""),
+    ],
+)
+def test_what_a_trainjob_sets_stands_before_what_its_runtime_does(name: str, value: str, text: str) -> None:
+    env = [{"name": name, "value": value}]
+    for several in ({"numNodes": 4}, {}):
+        found = lint(on_aws(), trainjob(env=env, **several))
+        assert [(one.id, one.severity, one.path, one.text) for one in found] == (
+            [("workload.environment", "error", ("spec", "trainer", "env"), text)] if text else []
+        )
+    assert not lint(on_aws(), trainjob(env=env, numNodes=1))
 
 
 def test_memory_is_not_locked_by_a_capability() -> None:

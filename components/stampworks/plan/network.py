@@ -19,6 +19,8 @@ answers to (aws-ofi-nccl, nccl_ofi_interface_nvidia.cpp, 8f2a23a3, read 2026-11-
 and says nothing. No huge pages, as AWS's samples train: with some a data loader's fork copies them, and fails when none
 is left (EFA cheat sheet of awsome-distributed-training, 0610db06, read 2026-11-24). What a job sets for itself
 stays."""
+OVER_VERBS: Mapping[str, str] = {"NCCL_NET": "IB"}
+"""The same on InfiniBand and RoCE, both of which NCCL has a network of its own for."""
 
 Egress = Literal["", "nat", "none"]
 

@@ -16,6 +16,7 @@ from stampworks.schedulers.topology.kubernetes import POOL
 
 Values = dict[str, Any]
 
+NETWORK_OPERATOR: Final = "network-operator"
 RDMA: Final = "shared"
 """The resource rdma/shared, of which each pod that asks for one has all NICs of the fabric."""
 VENDOR: Final = "15b3"
@@ -57,9 +58,15 @@ def chart(one: AddOn) -> tuple[str, str]:
     return (f"{one.repository}/{one.chart}", "") if oci else (one.chart, one.repository)
 
 
+def shared_nics(plan: Plan) -> str:
+    """By which name pods ask for the NICs of the fabric; empty where no add-on here offers them: whoever brings another
+    plug-in chooses its name."""
+    return f"rdma/{RDMA}" if NETWORK_OPERATOR in [each.name for each in plan.scheduler.addons] else ""
+
+
 def objects(one: AddOn) -> list[Manifest]:
     """What is made beside its chart, and after it: their kinds are its."""
-    return [_nics(one)] if one.name == "network-operator" else []
+    return [_nics(one)] if one.name == NETWORK_OPERATOR else []
 
 
 def _features(plan: Plan, one: AddOn) -> Values:
@@ -76,8 +83,7 @@ def _features(plan: Plan, one: AddOn) -> Values:
 def _accelerators(plan: Plan, one: AddOn) -> Values:
     driver: Values = {"enabled": bool(one.driver)}
     if one.driver:
-        rdma = "network-operator" in [each.name for each in plan.scheduler.addons]
-        driver |= {"version": one.driver, "rdma": {"enabled": rdma}}
+        driver |= {"version": one.driver, "rdma": {"enabled": bool(shared_nics(plan))}}
     parts = {image.part: {"version": _tag(image)} for image in one.images}
     return {
         **parts,
@@ -174,7 +180,7 @@ def _metrics(plan: Plan, one: AddOn) -> Values:
 _VALUES: Mapping[str, Callable[[Plan, AddOn], Values]] = {
     "node-feature-discovery": _features,
     "gpu-operator": _accelerators,
-    "network-operator": _network,
+    NETWORK_OPERATOR: _network,
     "efa-device-plugin": _interfaces,
     "kueue": _kueue,
     "jobset": _jobset,

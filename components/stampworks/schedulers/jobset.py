@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from stampworks.plan import ACCELERATOR, OVER_EFA
+from stampworks.plan import ACCELERATOR, OVER_EFA, OVER_VERBS
 from stampworks.schedulers.batch import EXIT, LOG, LOST, NOTICE_S
 from stampworks.schedulers.kubernetes import OURS, PRIORITY_LABEL, QUEUE_LABEL
 from stampworks.schedulers.topology.kubernetes import POOL
@@ -177,7 +177,7 @@ def mounted(claims: Mapping[str, str], read_only: Sequence[str] = ()) -> tuple[l
 
 def of_fabric(kind: str) -> dict[str, str]:
     """What libraries of a pod are told about the fabric whose devices it has."""
-    return dict(OVER_EFA) if kind == "efa" else {}
+    return dict({"efa": OVER_EFA, "infiniband": OVER_VERBS, "roce": OVER_VERBS}.get(kind, {}))
 
 
 def _environment(pods: Pods) -> list[dict[str, Any]]:

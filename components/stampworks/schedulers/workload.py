@@ -7,12 +7,12 @@ refuses it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from stampworks.amounts import quantity
-from stampworks.plan import ACCELERATOR, OVER_EFA, Group, Plan
-from stampworks.schedulers import kubernetes
+from stampworks.plan import ACCELERATOR, Group, Plan
+from stampworks.schedulers import addons, jobset, kubernetes
 from stampworks.schedulers.kubernetes import DEFAULT_QUEUE, PRIORITY_LABEL, QUEUE_LABEL
 from stampworks.schedulers.topology.kubernetes import HOSTNAME, POOL
 
@@ -20,18 +20,21 @@ Path = tuple[str | int, ...]
 EFA, HUGE_PAGES = "vpc.amazonaws.com/efa", "hugepages-2Mi"
 USE_HUGE_PAGES = "FI_EFA_USE_HUGE_PAGE"
 """Tells libfabric whether to take some."""
+NET, PROVIDER = "NCCL_NET", "FI_PROVIDER"
+"""Say which network NCCL has to use, and which provider libfabric."""
 RDMA = ("rdma/", "nvidia.com/")
 """How the names of devices begin that plug-ins of InfiniBand and RoCE offer; each cluster chooses the rest itself."""
 TOPOLOGY = {
     "kueue.x-k8s.io/podset-required-topology": "required",
     "kueue.x-k8s.io/podset-preferred-topology": "preferred",
 }
-OVER_TCP: Mapping[str, Sequence[str]] = {
-    "NCCL_NET": ("socket",),
-    "NCCL_IB_DISABLE": ("1",),
-    "NCCL_NET_PLUGIN": ("none",),
+OVER_TCP: Mapping[str, Mapping[str, str]] = {
+    "efa": {"NCCL_NET": "socket", "NCCL_NET_PLUGIN": "none"},
+    "infiniband": {"NCCL_NET": "socket", "NCCL_IB_DISABLE": "1"},
+    "roce": {"NCCL_NET": "socket", "NCCL_IB_DISABLE": "1"},
 }
-"""Settings of NCCL, and the values with which it leaves the fabric alone."""
+"""By the kind of fabric: settings of NCCL, and the values with which it leaves the fabric alone. EFA is a plug-in's,
+InfiniBand and RoCE are its own."""
 SHM = "/dev/shm"  # noqa: S108  (nothing of ours is written there)
 TRAINJOB, RUNTIMES = "TrainJob", ("TrainingRuntime", "ClusterTrainingRuntime")
 """Of Kubeflow's Trainer: a job has its pods from a runtime, which runs nothing until a job names it."""
@@ -51,7 +54,7 @@ _CAPABILITIES = frozenset(
 )
 """What the Pod Security level baseline lets containers add (kubernetes.io, Pod Security Standards, read 2026-11-24)."""
 _SIZED = {ACCELERATOR: (1, ""), "cpu": (1, ""), "memory": (1024**3, "Gi")}
-"""What is compared with the nodes, and in which unit that is said."""
+"""What queues count, and in which unit that is said."""
 _MEMLOCK = "how much memory may be locked is a limit of containerd on the node, and a proof measures the node's"
 _SHARED = ("hostNetwork", "hostPID", "hostIPC")
 
@@ -76,6 +79,12 @@ class _Pods:
     metadata: Mapping[str, Any]
     spec: Mapping[str, Any]
     count: int
+    """With those of other templates that they train with."""
+
+    @property
+    def accelerators(self) -> float:
+        """Of one of them."""
+        return sum(quantity(_asked(each).get(ACCELERATOR)) or 0 for _, each in self.containers)
 
     @property
     def containers(self) -> list[tuple[Path, Mapping[str, Any]]]:
@@ -96,7 +105,7 @@ def lint(plan: Plan, manifest: Any) -> list[Remark]:
     if not _is_map(manifest):
         return []
     kind = str(manifest.get("kind"))
-    pods = list(_templates(manifest, (), _SEVERAL if kind in RUNTIMES else 1))
+    pods = _together(list(_templates(manifest, (), _SEVERAL if kind in RUNTIMES else 1)))
     found = [*_kind(plan, kind)] if pods or kind == TRAINJOB else []
     found += _queue(plan, manifest) if (pods and kind not in RUNTIMES) or kind == TRAINJOB else []
     if kind == TRAINJOB:
@@ -125,6 +134,15 @@ def _templates(value: Any, path: Path, count: int) -> Iterator[_Pods]:
             return
         for name, item in value.items():
             yield from _templates(item, (*path, str(name)), count)
+
+
+def _together(pods: Sequence[_Pods]) -> list[_Pods]:
+    """A leader may have a template of its own beside that of its workers: those that ask for most accelerators train
+    together. One with fewer, as an evaluator, or with none, as a launcher of MPI, need not talk to them over the
+    fabric."""
+    most = max((each.accelerators for each in pods), default=0)
+    count = sum(each.count for each in pods if each.accelerators == most)
+    return [replace(each, count=count) if most and each.accelerators == most else each for each in pods]
 
 
 def _kind(plan: Plan, kind: str) -> Iterator[Remark]:
@@ -165,35 +183,58 @@ def _resources(plan: Plan, pods: _Pods) -> Iterator[Remark]:
     among = _among(plan, pods)
     for path, container in pods.containers:
         asked = _asked(container)
-        yield from _sizes(among, asked, (*path, "resources"))
-        if any(name.startswith("hugepages-") for name in asked) and not {"cpu", "memory"} & asked.keys():
-            text = "it asks for huge pages, and for neither cores nor memory: the server refuses such a pod"
-            yield _error("huge-pages", (*path, "resources"), text, "write memory in its limits, too")
-        for name in sorted(asked):
-            if name not in _SIZED and not name.startswith(kubernetes.UNCOUNTED):
-                text = f"no queue has any {name}: it waits for ever"
-                hint = f"take it out: there are {', '.join(_SIZED)}, and uncounted what begins with "
-                yield _error("quota", (*path, "resources"), text, hint + ", ".join(kubernetes.UNCOUNTED))
-        mounted = {str(each.get("mountPath")) for each in map(_map, _list(container.get("volumeMounts")))}
-        if (quantity(asked.get(ACCELERATOR)) or 0) > 1 and SHM not in mounted:
+        yield from _amounts(plan, among, asked, (*path, "resources"))
+        mounted = {
+            str(each.get("mountPath")): each.get("name") for each in map(_map, _list(container.get("volumeMounts")))
+        }
+        if SHM in mounted:
+            yield from _shm(pods, mounted[SHM])
+        elif (quantity(asked.get(ACCELERATOR)) or 0) > 1:
             text = f"several accelerators, and the {SHM} of a container is 64 MiB: NCCL and data loaders run out of it"
             yield _warning("shm", path, text, f"mount an emptyDir with medium: Memory at {SHM}")
 
 
-def _sizes(among: Sequence[Group], asked: Mapping[str, Any], path: Path) -> Iterator[Remark]:
-    for name, (unit, called) in _SIZED.items():
-        number, most = quantity(asked.get(name)), _most(among, name)
+def _amounts(plan: Plan, among: Sequence[Group], asked: Mapping[str, Any], path: Path) -> Iterator[Remark]:
+    """What no node has so much of, no server takes or no queue counts."""
+    sized = {**_SIZED, **({EFA: (1, "")} if plan.fabric.kind == "efa" else {})}
+    for name, (unit, called) in sized.items():
+        number, most = quantity(asked.get(name)), _rails(plan, among) if name == EFA else _most(among, name)
         if number is not None and most and number > most:
             wants, there = (f"{each / unit:g}{called}" for each in (number, most))
             text = f"{wants} of {name}, and no node that it may be on has more than {there}"
             yield _error("size", path, text, f"ask for {there} at most, and for more pods")
+    if any(name.startswith("hugepages-") for name in asked) and not {"cpu", "memory"} & asked.keys():
+        text = "it asks for huge pages, and for neither cores nor memory: the server refuses such a pod"
+        yield _error("huge-pages", path, text, "write memory in its limits, too")
+    for name in sorted(asked):
+        if name not in _SIZED and not name.startswith(kubernetes.UNCOUNTED):
+            text = f"no queue has any {name}: it waits for ever"
+            hint = f"take it out: there are {', '.join(_SIZED)}, and uncounted what begins with "
+            yield _error("quota", path, text, hint + ", ".join(kubernetes.UNCOUNTED))
+
+
+def _shm(pods: _Pods, name: Any) -> Iterator[Remark]:
+    """One that is a path of the node is refused whatever it is."""
+    for index, each in enumerate(map(_map, _list(pods.spec.get("volumes")))):
+        memory = _map(each.get("emptyDir")).get("medium") == "Memory"
+        if each.get("name") == name and not memory and "hostPath" not in each:
+            text = f"what is mounted at {SHM} is no memory: NCCL and data loaders would share theirs through a disk"
+            hint = f"make it an emptyDir with medium: Memory, and mount what it is now elsewhere than at {SHM}"
+            yield _warning("shm", (*pods.path, "volumes", index), text, hint)
 
 
 def _trainer(plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Remark]:
-    """What a TrainJob says of its pods itself: everything else is its runtime's."""
-    trainer = _map(_map(manifest.get("spec")).get("trainer"))
-    asked = _amounts_asked(_map(trainer.get("resourcesPerNode")))
-    yield from _sizes(kubernetes.pools(plan), asked, ("spec", "trainer", "resourcesPerNode"))
+    """What a TrainJob says of its pods itself: what they ask for, instead of what its runtime says, and settings beside
+    the runtime's. Everything else is the runtime's alone."""
+    trainer, path = _map(_map(manifest.get("spec")).get("trainer")), ("spec", "trainer")
+    asked, among = _amounts_asked(_map(trainer.get("resourcesPerNode"))), kubernetes.pools(plan)
+    yield from _amounts(plan, among, asked, (*path, "resourcesPerNode"))
+    rails = _rails(plan, among)
+    if trainer.get("numNodes") == 1 or not rails:
+        return
+    if quantity(asked.get(ACCELERATOR)):
+        yield from _devices(plan, rails, asked, (*path, "resourcesPerNode"))
+    yield from _settings(plan, rails, dict(_environment(trainer)), (*path, "env"))
 
 
 def _topology(plan: Plan, pods: _Pods) -> Iterator[Remark]:
@@ -213,46 +254,63 @@ def _topology(plan: Plan, pods: _Pods) -> Iterator[Remark]:
 
 def _fabric(plan: Plan, pods: _Pods) -> Iterator[Remark]:
     """Pods that talk to each other, and would do it over TCP without saying so."""
-    among = [pool for pool in _among(plan, pods) if pool.rails]
-    kind, rails = plan.fabric.kind, max((pool.rails or 0 for pool in among), default=0)
-    if kind not in ("efa", "infiniband", "roce") or not rails:
+    rails, told = _rails(plan, _among(plan, pods)), jobset.of_fabric(plan.fabric.kind)
+    if not rails:
         return
     for path, container in pods.containers:
-        asked, env = _asked(container), dict(_environment(container))
+        asked, env, place = _asked(container), dict(_environment(container)), (*path, "env")
         if not quantity(asked.get(ACCELERATOR)):
             continue
-        yield from _devices(kind, rails, path, asked, env)
-        for name, values in OVER_TCP.items():
-            if env.get(name, "").lower() in values:
-                text = f"{name}={env[name]}: NCCL goes over TCP, past {rails} rails"
-                yield _error("environment", (*path, "env"), text, "take it out")
-        if kind == "efa" and env.get("FI_PROVIDER") != OVER_EFA["FI_PROVIDER"]:
+        yield from _devices(plan, rails, asked, (*path, "resources"))
+        yield from _settings(plan, rails, env, place)
+        if USE_HUGE_PAGES in told and HUGE_PAGES not in asked and env.get(USE_HUGE_PAGES) != told[USE_HUGE_PAGES]:
+            text = "it asks for no huge pages, of which EFA's provider wants some for each device"
+            hint = f'write {USE_HUGE_PAGES}: "{told[USE_HUGE_PAGES]}" in its env, or '
+            hint += f"{HUGE_PAGES}: 5120Mi beside memory in its limits"
+            yield _warning("huge-pages", (*path, "resources"), text, hint)
+        if PROVIDER in told and not env.get(PROVIDER):
             text = "nothing says that libfabric has to use EFA: where it cannot, it would use TCP and say nothing"
-            yield _error("environment", (*path, "env"), text, f"write FI_PROVIDER: {OVER_EFA['FI_PROVIDER']}")
-        if "NCCL_NET" not in env:
+            yield _error("environment", place, text, f"write {PROVIDER}: {told[PROVIDER]}")
+        if NET not in env:
             text = "nothing says which network NCCL has to use: where that fails to load, it would use TCP"
-            name = OVER_EFA["NCCL_NET"] if kind == "efa" else "IB"
-            yield _error("environment", (*path, "env"), text, f"write NCCL_NET: {name}, and NCCL fails instead")
+            yield _error("environment", place, text, f"write {NET}: {told[NET]}, and NCCL fails instead")
 
 
-def _devices(kind: str, rails: int, path: Path, asked: Mapping[str, Any], env: Mapping[str, str]) -> Iterator[Remark]:
-    place = (*path, "resources")
-    if kind != "efa":
+def _rails(plan: Plan, among: Sequence[Group]) -> int:
+    """Of a node, where they are devices that a pod has to ask for; else none."""
+    return max((pool.rails or 0 for pool in among), default=0) if plan.fabric.kind in OVER_TCP else 0
+
+
+def _devices(plan: Plan, rails: int, asked: Mapping[str, Any], path: Path) -> Iterator[Remark]:
+    if plan.fabric.kind != "efa":
         if not any(name.startswith(RDMA) and name != ACCELERATOR for name in asked):
             text = f"it asks for no RDMA device, and without one none of {rails} rails is in the container"
-            yield _error(
-                "device", place, text, "ask for what the cluster's RDMA device plug-in offers, as rdma/NAME: 1"
-            )
+            name = addons.shared_nics(plan)
+            hint = "ask for what the cluster's RDMA device plug-in offers, as rdma/NAME: 1"
+            yield _error("device", path, text, f"write {name}: 1 in its limits" if name else hint)
         return
     number = quantity(asked.get(EFA)) or 0
     if number < rails:
         text = f"it asks for {number:g} of {rails} EFA devices: over those that are not in the container nothing goes"
-        yield (_warning if number else _error)("device", place, text, f"write {EFA}: {rails} in its limits")
-    if HUGE_PAGES not in asked and env.get(USE_HUGE_PAGES) != OVER_EFA[USE_HUGE_PAGES]:
-        text = "it asks for no huge pages, of which EFA's provider wants some for each device"
-        hint = f'write {USE_HUGE_PAGES}: "{OVER_EFA[USE_HUGE_PAGES]}" in its env, or '
-        hint += f"{HUGE_PAGES}: 5120Mi beside memory in its limits"
-        yield _warning("huge-pages", place, text, hint)
+        yield (_warning if number else _error)("device", path, text, f"write {EFA}: {rails} in its limits")
+
+
+def _settings(plan: Plan, rails: int, env: Mapping[str, str], path: Path) -> Iterator[Remark]:
+    """Those that lead past the fabric, whatever else is set."""
+    kind, told = plan.fabric.kind, jobset.of_fabric(plan.fabric.kind)
+    net, provider = env.get(NET, ""), env.get(PROVIDER, "")
+    for name, value in OVER_TCP[kind].items():
+        if env.get(name, "").lower() == value:
+            tcp = net.lower() in ("", OVER_TCP[kind][NET])
+            ends = f"goes over TCP, past {rails} rails" if tcp else f"is to have no network but {net}, and fails"
+            yield _error("environment", path, f"{name}={env[name]}: NCCL {ends}", "take it out")
+    if PROVIDER in told and provider not in ("", told[PROVIDER]):
+        text = f"{PROVIDER}={provider}: libfabric does not use EFA, past {rails} rails"
+        yield _error("environment", path, text, f"write {PROVIDER}: {told[PROVIDER]}")
+    others = {jobset.of_fabric(each)[NET].lower() for each in OVER_TCP} - {told[NET].lower()}
+    if net.lower() in others:
+        text = f"{NET}={net}: the fabric is {kind}, where that network finds no device, and NCCL fails"
+        yield _error("environment", path, text, f"write {NET}: {told[NET]}")
 
 
 def _admitted(pods: _Pods) -> Iterator[Remark]:
