@@ -19,6 +19,7 @@ from stampworks.schedulers import jobset
 
 from tests.operations.kubernetes_standin import StandIn
 from tests.operations.test_status import the_plan
+from tests.schedulers.test_workload import on_azure
 
 ROSTER = Roster("k", "local", (), "root", "", ())
 
@@ -109,6 +110,19 @@ def test_a_run_has_a_node_to_itself(teams: Plan) -> None:
     resources = told["spec"]["template"]["spec"]["containers"][0]["resources"]
     assert resources["requests"].keys() == {"memory"}
     assert "cpu" not in resources["limits"], "it would have one core of all"
+
+
+@pytest.mark.parametrize(
+    ("operator", "limits", "told"),
+    [(True, {"nvidia.com/gpu": 8, "rdma/shared": "1"}, ["IB"]), (False, {"nvidia.com/gpu": 8}, [])],
+)
+def test_on_infiniband_a_run_asks_for_what_the_network_operator_offers(
+    operator: bool, limits: dict[str, Any], told: list[str]
+) -> None:
+    """Of another plug-in nobody knows what it calls them, and without a device NCCL could not do as it is told."""
+    [pod] = spec_of(on_azure(network_operator=operator))["containers"]
+    assert pod["resources"]["limits"] == limits
+    assert [each["value"] for each in pod["env"] if each["name"] == "NCCL_NET"] == told
 
 
 @pytest.mark.parametrize(

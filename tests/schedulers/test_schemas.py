@@ -26,7 +26,7 @@ from stampworks.schedulers.workload import lint
 
 from tests.schedulers.conftest import STACKS
 from tests.schedulers.schemas import objects_in, wrong
-from tests.schedulers.test_workload import planned
+from tests.schedulers.test_workload import on_azure, planned
 
 GOLDEN = Path(__file__).parent / "golden-kubernetes"
 KEYS = ("id_rsa", "id_rsa.pub", "authorized_keys")
@@ -49,7 +49,15 @@ def on_eks() -> Plan:
     return replace(plan, scheduler=replace(plan.scheduler, workloads_image=""))
 
 
-PLANS: dict[str, Callable[[], Plan]] = {"local": local, "efa": on_efa}
+def on_infiniband() -> Plan:
+    """The network operator offers its NICs."""
+    storage = [
+        {"name": "data", "kind": "azure-managed-lustre", "mbps_per_tib": 500, "capacity": 16384, "mount": "/data"}
+    ]
+    return on_azure(storage=storage)
+
+
+PLANS: dict[str, Callable[[], Plan]] = {"local": local, "efa": on_efa, "infiniband": on_infiniband}
 
 
 def rendered(plan: str, kind: Kind, **more: Any) -> list[dict[str, Any]]:

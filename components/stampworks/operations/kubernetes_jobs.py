@@ -9,7 +9,7 @@ from stampworks.operations import kubernetes, kubernetes_nodes, kubernetes_statu
 from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.job import Job, State, Wanted
 from stampworks.plan import WORKLOADS_IMAGE, Machine, Plan, Roster, User
-from stampworks.schedulers import jobset
+from stampworks.schedulers import addons, jobset
 from stampworks.schedulers import kubernetes as scheduling
 from stampworks.schedulers.batch import NOTICE_S
 from stampworks.schedulers.workload import EFA
@@ -125,9 +125,13 @@ def _team(plan: Plan, user: User | None) -> str:
 
 
 def _devices(plan: Plan, wanted: Wanted) -> dict[str, str]:
-    """Of the fabric, where plug-ins hand them out under a name that everybody knows."""
+    """Of the fabric, where plug-ins hand them out under a name that everybody knows, or that the plan gives them: there
+    one is all of them."""
     rails = max((pool.rails or 0 for pool in plan.pools if pool.machine == wanted.machine), default=0)
-    return {EFA: str(rails)} if rails and plan.fabric.kind == "efa" else {}
+    if plan.fabric.kind == "efa":
+        return {EFA: str(rails)} if rails else {}
+    shared = addons.shared_nics(plan)
+    return {shared: "1"} if rails and shared else {}
 
 
 def _room(machine: Machine) -> dict[str, str]:
