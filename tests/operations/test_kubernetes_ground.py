@@ -270,10 +270,11 @@ def test_what_measures_from_an_image_has_what_jobs_have(of_image: KubernetesGrou
     assert not [each for each in spec["volumes"] if "hostPath" in each]
     assert "nsenter" not in " ".join(container["command"])
     env = {each["name"]: each.get("value") for each in container["env"]}
-    assert (env["NCCL_NET"], env["MASTER_ADDR"], env["NODE_NAME"]) == ("AWS Libfabric", "10.0.0.1", "b")
+    assert (env["NCCL_NET"], env["FI_PROVIDER"]) == ("AWS Libfabric", "efa")
+    assert (env["MASTER_ADDR"], env["NODE_NAME"]) == ("10.0.0.1", "b")
     [container] = of_image._pod("ask", 0, ["a"], 1, None, 10)["spec"]["containers"]
     assert container["resources"] == {"limits": {}}
-    assert "NCCL_NET" not in {each["name"] for each in container["env"]}
+    assert {"NCCL_NET", "FI_PROVIDER"}.isdisjoint({each["name"] for each in container["env"]})
 
 
 def test_a_node_that_offers_no_devices_is_waited_for_and_named(
