@@ -119,7 +119,7 @@ def _limit(machine: catalog.Machine) -> str:
 def accelerators() -> str:
     header = (
         *("accelerator", "memory, GiB", "memory, GB/s", "bf16, TFLOP/s", "fp8, TFLOP/s", "bf16 measured"),
-        *("links", "GB/s", "switch adds up", "source", "read"),
+        *("links", "GB/s", "switch adds up", "MIG", "source", "read"),
     )
     rows = [
         tuple(map(_shown, (getattr(row, field.name) for field in dataclasses.fields(row))))

@@ -216,6 +216,51 @@ def test_all_that_does_not_go_together_is_said_at_once() -> None:
     assert wrong["addons.mig gpu-operator"].severity == "warning"
 
 
+H100, L4, MI300X = "ND96isr_H100_v5", "g6.48xlarge", "ND96isr_MI300X_v5"
+HAVING = "a100, a100-80gb, h100, h200, b200, b300, gb200, gb300"
+NOBODY = "accelerators stay whole: gpu-operator, which divides them, is not part of the cluster: "
+NO_HARDWARE = "no node has accelerators that it is for; those of simulated machines are written onto their nodes"
+
+
+@pytest.mark.parametrize(
+    ("cloud", "machine", "declared", "text", "hint"),
+    [
+        ("azure", H100, {"gpu_operator": False}, f"{NOBODY}declared so", "take mig_profile out, or gpu_operator"),
+        ("local", "sim-h100", {}, f"{NOBODY}{NO_HARDWARE}", "take mig_profile out"),
+        (
+            "aws",
+            L4,
+            {},
+            "the accelerators of pool gpu (g6) are l4, which has no MIG",
+            f"take mig_profile out, or choose a machine with one of {HAVING}",
+        ),
+        (
+            "azure",
+            MI300X,
+            {"gpu_operator": True},
+            f"the accelerators of pool gpu ({MI300X}) are mi300x, which has no MIG",
+            f"take mig_profile out, or choose a machine with one of {HAVING}",
+        ),
+        (
+            "azure",
+            H100,
+            {"mig_profile": "1g.10gb"},
+            "'1g.10gb' is no profile of MIG",
+            "write all-disabled, or one like all-1g.10gb",
+        ),
+    ],
+)
+def test_a_profile_that_divides_nothing_is_refused_where_it_stands(
+    cloud: str, machine: str, declared: dict[str, Any], text: str, hint: str
+) -> None:
+    """The one that is none divides nothing either, and says so."""
+    with pytest.raises(DeclarationError) as caught:
+        planned(cloud, machine, **{"mig_profile": "all-1g.10gb", **declared})
+    [problem] = caught.value.problems
+    assert (problem.path, problem.message, problem.hint) == ("scheduler.addons.mig_profile", text, hint)
+    planned(cloud, machine, **{**declared, "mig_profile": "all-disabled"})
+
+
 def test_what_this_machine_cannot_run_is_refused() -> None:
     said = found(planned("local", metrics_server=True))["addons.installer metrics-server"]
     place, hint = "scheduler.addons.metrics_server", "write metrics_server: false"

@@ -50,6 +50,8 @@ class Accelerator:
     """All links of one accelerator together, in one direction."""
     switch_reduces: bool | Unknown
     """Whether the switch between the accelerators adds up what passes through it."""
+    mig: bool | Unknown
+    """Whether it has NVIDIA's MIG, by which one becomes several that know nothing of each other."""
     source: str
     read: str
     """When somebody looked: a month or a day."""

@@ -32,6 +32,8 @@ def build(
         needing = [each for each in there if there[each][0] and name in rows[each].needs]
         if row.wanted == "needed" and _said(declared, name) is None and needing:
             there[name] = True, f"for {' and '.join(needing)}"
+    if declared.mig_profile != WHOLE:
+        _expect_divisible(declared, groups, *there[GPU_OPERATOR], notes)
     made = []
     for name, row in rows.items():
         wanted, why = there[name]
@@ -45,6 +47,21 @@ def build(
         images = tuple(_image(part, image, declaration, choices) for part, image in row.images.items())
         made.append(_made(name, row, by, images, declared, release, choices, notes))
     return tuple(made)
+
+
+def _expect_divisible(declared: AddOns, groups: Sequence[Group], wanted: bool, why: str, notes: Notes) -> None:
+    """A profile that nobody goes by, or that nodes cannot have, would say what is not so."""
+    path, parts = "scheduler.addons.mig_profile", catalog.accelerators()
+    if not wanted:
+        text = f"accelerators stay whole: {GPU_OPERATOR}, which divides them, is not part of the cluster: {why}"
+        off = ", or gpu_operator" if declared.gpu_operator is False else ""
+        notes.problem(path, text, f"take mig_profile out{off}")
+    for group in _real(groups):
+        name = _accelerator(group)
+        if name and not isinstance(name, Unknown) and parts[name].mig is False:
+            text = f"the accelerators of pool {group.name} ({group.machine.name}) are {name}, which has no MIG"
+            having = ", ".join(each.name for each in parts.values() if each.mig is True)
+            notes.problem(path, text, f"take mig_profile out, or choose a machine with one of {having}")
 
 
 def _said(declared: AddOns, name: str) -> bool | None:
@@ -78,11 +95,14 @@ def _has_hardware(row: catalog.AddOn, fabric: Fabric, groups: Sequence[Group]) -
     if row.fabrics:
         kind = fabric.kind or "none"
         return fabric.kind in row.fabrics, f"the fabric is {kind}, and it is for {' and '.join(row.fabrics)}"
-    real = [group for group in groups if group.role == "worker" and not group.machine.simulated]
-    found = sorted({group.machine.name for group in real if _accelerator(group) in row.accelerators})
+    found = sorted({group.machine.name for group in _real(groups) if _accelerator(group) in row.accelerators})
     if found:
         return True, f"{', '.join(found)} has accelerators that it is for"
     return False, "no node has accelerators that it is for; those of simulated machines are written onto their nodes"
+
+
+def _real(groups: Sequence[Group]) -> list[Group]:
+    return [group for group in groups if group.role == "worker" and not group.machine.simulated]
 
 
 def _accelerator(group: Group) -> str | Unknown:
