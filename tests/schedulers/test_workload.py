@@ -495,28 +495,25 @@ def test_pods_are_found_in_whatever_has_them() -> None:
     assert not lint(planned(), {"kind": "ConfigMap", "data": {"spec": "containers"}})
 
 
+NAMES = (
+    *("spec", "containers", "metadata", "labels", "env", "resources", "limits", "name", "volumes", "volumeMounts"),
+    *("mountPath", "emptyDir", "trainer", "numNodes", "resourcesPerNode", "nvidia.com/gpu"),
+)
 ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["spec", "containers", "metadata", "labels", "env", "resources", "limits", "name", "volumes"]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just("/dev/shm"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
     max_leaves=30,
 )
+AMAZON = on_aws()
 
 
-@given(ANYTHING)
-def test_no_manifest_breaks_it(manifest: Any) -> None:
+@given(st.sampled_from(["JobSet", "TrainJob", "Job"]), ANYTHING, ANYTHING)
+def test_no_manifest_breaks_it(kind: str, spec: Any, whole: Any) -> None:
     """Whatever shape it has."""
-    for one in lint(planned(), manifest):
-        assert one.text
-        assert one.hint
+    for manifest in (whole, {"kind": kind, "spec": spec}, {"kind": kind, "spec": {"trainer": spec}}):
+        for one in lint(AMAZON, manifest):
+            assert one.text
+            assert one.hint
 
 
 def mpi(workers: int) -> dict[str, Any]:
