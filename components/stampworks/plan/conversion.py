@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 def to_dict(value: Any) -> dict[str, Any]:
     """Any of these types as plain data, in the order of its fields."""
-    return {name: _plain(getattr(value, name)) for name in _names(type(value))}
+    return {name: _plain(getattr(value, name)) for name in _names(value.__class__)}
 
 
 def _plain(value: Any) -> Any:
