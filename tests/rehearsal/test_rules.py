@@ -86,8 +86,8 @@ def test_a_package_without_rules_has_none() -> None:
 def test_durations_carry_their_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stampworks.rehearsal.rules.FOLDER", tmp_path)
     file = "read: 2026-11-22\nsources: https://x/\ntypes: {a:b:C: {takes: {seconds: 90, source: y}}, a:b:D: {}}\n"
-    (tmp_path / "made-up.yaml").write_text(file)
-    rules = rules_of("made-up")
+    (tmp_path / "with-durations.yaml").write_text(file)
+    rules = rules_of("with-durations")
     found = rules.types["a:b:C"]
     assert (found.seconds, found.seconds_source) == (90, Source("https://x/y", "2026-11-22"))
     assert rules.types["a:b:D"].seconds is None
