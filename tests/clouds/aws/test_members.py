@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,6 +15,8 @@ from stampworks.clouds.aws import members, session, tags
 from stampworks.clouds.aws.errors import AwsError
 from stampworks.clouds.aws.session import Api
 from stampworks.plan import Ending
+from stampworks.provider.handler import Call
+from stampworks.provider.handlers.roster import Roster
 
 from tests.clouds.aws import booting
 from tests.clouds.aws.booting import boot, key
@@ -97,6 +100,22 @@ def test_who_died_is_started_anew_under_its_name(aws: Simulated) -> None:
         ("gpu-002", before.members[1].target),
     ]
     assert len(ids(aws)) == 2
+
+
+def test_who_died_is_missed_by_a_refresh(aws: Simulated) -> None:
+    """As `pulumi refresh` asks: nothing while all are there, then in words, which the next `up` goes by."""
+    before = stamped(aws)
+    groups = [{"name": "gpu", "names": [*NAMES["gpu"]], "count": 2}]
+    inputs = {"cluster": CLUSTER, "cloud": "aws", "region": REGION, "groups": groups, "drainTimeoutMinutes": 1}
+
+    def drift() -> Mapping[str, Any]:
+        read = asyncio.run(Roster().read(Call("urn", f"aws/{CLUSTER}", inputs)))
+        assert read is not None
+        return Roster().drift({**inputs, **read})
+
+    assert drift() == {}
+    aws.client("ec2").terminate_instances(InstanceIds=[before.members[0].target])
+    assert drift() == {"members": ["cloud: gpu: 1 of 2 members"]}
 
 
 def test_of_two_with_one_name_the_first_keeps_it(aws: Simulated) -> None:
