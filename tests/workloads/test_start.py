@@ -43,7 +43,8 @@ def test_pairs_over_loopback(start: Starter) -> None:
         if value.unit == "%":
             assert 0 <= value.value < 100
         else:
-            assert 0 < value.low <= value.value <= value.high
+            assert 0 <= value.low <= value.value <= value.high  # in 30 ms of a busy machine nothing may come
+            assert value.value > 0
 
 
 def test_what_the_kernel_says_was_sent_again() -> None:
