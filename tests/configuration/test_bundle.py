@@ -6,7 +6,9 @@ import io
 import json
 import runpy
 import shutil
+import sys
 import tarfile
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -151,3 +153,24 @@ def test_a_node_that_is_not_well_takes_no_jobs(health: str, played: list[str], c
     main = runpy.run_path(str(bundle.CONFIGURE))["main"]
     main.__globals__.update(HOST_KEY=tmp_path / "key.pub", HEALTH=shutil.which(health), play=play)
     assert (main(tmp_path) == 0, found) == (health == "true", played)
+
+
+def test_an_older_ansible_plays_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the suite's own, on a machine whose image was made before there was another one in it."""
+    program = runpy.run_path(str(bundle.CONFIGURE))
+    for version in ("2.16.3", "2.9.27"):
+        monkeypatch.setattr("ansible.release.__version__", version)
+        assert program["main"](tmp_path) == 1
+        assert capsys.readouterr().out == (
+            f"stampworks: {sys.executable}: Ansible {version} is older than 2.19, which the roles are for: "
+            "make the node's image anew (`stampworks image --packer FILE`), which then brings one\n"
+        )
+    for version in ("2.19.0rc1", "2.100.0"):
+        monkeypatch.setattr("ansible.release.__version__", version)
+        assert program["refuse_older"]() == 0
+    pyproject = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert any(
+        each.startswith(f"ansible-core>={program['ANSIBLE_MIN']},") for each in pyproject["project"]["dependencies"]
+    )

@@ -119,6 +119,20 @@ def test_the_builder_of_a_release_with_a_kernel_of_its_own(case_of: Callable[...
     assert tasks[0]["when"] == "'kernel' in group_names"
 
 
+def test_the_builder_gets_what_nodes_configure_themselves_with(case_of: Callable[..., Case]) -> None:
+    """From the suite, or, where that has none that would do, from wheels. Any pool may let its nodes come and go."""
+    tasks = yaml.safe_load((configuration.playbooks_dir() / "roles/image/tasks/main.yml").read_text())
+    [when] = [task["when"] for task in tasks if task["name"] == "Install boot"]
+    assert when == "'boot' in group_names"
+    for release, wheels in (("2026.11", None), ("2026.11-ubuntu", {"ansible-core": "2.19.14"})):
+        fields = {"release": release, "scheduler": {"accounting": True}}
+        made = case_of(cloud="aws", region="us-east-1", pools=POOLS, **fields)[0]
+        told = configuration.packer_variables(made, "")
+        assert (told["variables"].get("boot_packages"), "boot" in told["groups"]) == (wheels, wheels is not None)
+        assert ("ansible-core" in told["variables"]["base_packages"]) == (wheels is None)
+        assert not [each for each in told["variables"]["base_packages"] if "=" in each]
+
+
 def test_the_builder_of_amazon_linux(case_of: Callable[..., Case], golden: Callable[[Path, str], None]) -> None:
     """All that it is told, as it was reviewed: what installs, what is built, and with what."""
     storage = [{"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}]

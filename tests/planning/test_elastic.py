@@ -132,9 +132,9 @@ def test_what_the_first_proof_covers(count_min: int, outcome: str) -> None:
     assert not found(planned({"count_min": count_min}, proof={"level": "none"}), "elastic.proof")
 
 
-@pytest.mark.parametrize("release", ["2026.11-ubuntu", "2026.11-amazon"])
-def test_nodes_that_could_not_configure_themselves(release: str) -> None:
+def test_nodes_that_could_not_configure_themselves() -> None:
     """They would cost money and take no job; where all of them always run, none has to."""
+    release = "2026.11-amazon"
     bare = {"release": release, "scheduler": {"accounting": True}}
     [finding] = found(planned({"count_min": 4}, **bare), "elastic.boot")
     assert (finding.outcome, finding.place) == ("fail", "pools[0].count_min")
@@ -143,6 +143,15 @@ def test_nodes_that_could_not_configure_themselves(release: str) -> None:
     )
     assert not found(planned({}, **bare), "elastic.boot")
     assert not found(elastic(4), "elastic.boot")
+
+
+def test_nodes_that_come_and_go_mount_lustre() -> None:
+    """By a release that has both its client and what nodes configure themselves with."""
+    data = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}
+    fields = {"release": "2026.11-ubuntu", "scheduler": {"accounting": True}, "storage": [data]}
+    plan = planned({"count_min": 4, "zone": "us-east-1a"}, **fields)
+    assert not found(plan, "elastic.boot")
+    assert [finding.verdict for finding in found(plan, "release.client")] == ["pass"]
 
 
 def test_nodes_without_a_fabric_are_proven_one_by_one() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import platform
 import shlex
 import subprocess
@@ -462,3 +463,32 @@ def test_a_module_that_is_not_loaded(equipped: Equipped) -> None:
     call = {"name": "driver", "module": "absent", "version": "1"}
     assert equipped.module("kernel_module", call, check=True)["drift"] == ["module absent is not loaded"]
     assert "modprobe" in equipped.module("kernel_module", call)["msg"]
+
+
+def test_what_nodes_configure_themselves_with_is_in_an_environment_by_itself(
+    equipped: Equipped, tmp_path: Path
+) -> None:
+    """The role boot, as it is played on the builder of an image: from wheels with the digests of the lock."""
+    lock, share = tmp_path / "boot.txt", equipped.cluster.share
+    lock.write_text(
+        "".join(wheel(share / "wheels", *each) for each in (("ansible_core", "2.19.14"), ("boto3", "1.44.5")))
+    )
+    role = {"name": "boot", "tasks_from": "install", "rolespec_validate": False}
+    task = {"name": "Bring it", "ansible.builtin.import_role": role}
+    playbook = tmp_path / "boot.yml"
+    playbook.write_text(json.dumps([{"name": "Boot", "hosts": "boot", "gather_facts": False, "tasks": [task]}]))
+
+    def alone(all_: dict[str, Any]) -> None:
+        all_["children"] = {"boot": {"hosts": {NODE: {}}}}
+        all_["vars"] |= {"boot_packages": {"ansible-core": "2.19.14"}, "boot_lock": str(lock)}
+
+    def play() -> int:
+        reach = equipped.cluster.roster.reach
+        run = configuration.play(str(playbook), equipped.inventory(alone), reach, SECRETS, print, 5)
+        return asyncio.run(run).changed
+
+    assert play() == 3
+    asked = "import importlib.metadata as of; print(of.version('ansible-core'), of.version('boto3'))"
+    assert equipped.shell(f'/usr/local/lib/stampworks/boot/bin/python3 -c "{asked}"') == "2.19.14 1.44.5"
+    assert "python3-venv" in equipped.shell("apt-mark showhold")
+    assert play() == 0

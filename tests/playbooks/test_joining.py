@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import functools
 import json
+import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -51,7 +54,7 @@ chmod 755 /usr/sbin/slurmd
 
 @dataclass
 class Scene:
-    """A head and a node that always runs, and a machine that is not a node yet."""
+    """A head and a node that always runs, and a machine that is not a node yet: for each test a new one."""
 
     plan: Plan
     machines: Cluster
@@ -84,7 +87,7 @@ def scene(whole: tuple[Scene, Path], monkeypatch: pytest.MonkeyPatch) -> Scene:
     return whole[0]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Path]]:
     folder, name = tmp_path_factory.mktemp("joining"), f"t{uuid.uuid4().hex[:8]}"
     local, plan = plan_of(name, count=2), plan_on_aws(name, count_min=1)
@@ -164,8 +167,31 @@ def prepare(aws: Simulated, plan: Plan, roster: Roster) -> None:
     )
 
 
-def test_a_node_starts_with_its_job(scene: Scene) -> None:
-    """The job waits until the node is one, and runs on both."""
+def bring(scene: Scene, folder: Path) -> None:
+    """What an image of Ubuntu has to configure a node with, from the real wheels, onto a machine without the suite's.
+
+    That has another Python than Ubuntu, and no way to an index.
+    """
+    [lock] = (configuration.playbooks_dir() / "roles/boot/files").iterdir()
+    share = scene.machines.share
+    shutil.copy(lock, share / "boot.txt")
+    subprocess.run([sys.executable, "-m", "venv", folder / "pip"], check=True, timeout=120)
+    download = [str(folder / "pip/bin/pip"), "download", "--quiet", "--no-deps", "--require-hashes"]
+    download += ["--only-binary=:all:", "--python-version=3.13", f"--requirement={lock}", f"--dest={share / 'wheels'}"]
+    download += [f"--platform=manylinux{each}_x86_64" for each in ("_2_28", "_2_17", "2014")]
+    subprocess.run(download, check=True, timeout=300)
+    shell = functools.partial(scene.machines.shell, scene.elastic.name)
+    shell("printf '[global]\nno-index = true\nfind-links = /exports/shared/wheels\n' >/etc/pip.conf")
+    call = {"directory": "/usr/local/lib/stampworks/boot", "lock": "/exports/shared/boot.txt"}
+    assert scene.machines.module(scene.elastic.name, "wheels", call | {"python": "/usr/bin/python3"})["changed"]
+    shell("rm /usr/bin/ansible-playbook")
+
+
+@pytest.mark.parametrize("wheels", [False, pytest.param(True, marks=pytest.mark.long)], ids=["suite", "wheels"])
+def test_a_node_starts_with_its_job(scene: Scene, wheels: bool, tmp_path: Path) -> None:
+    """The job waits until the node is one, and runs on both; whatever of both it configures itself with."""
+    if wheels:
+        bring(scene, tmp_path)
     ask = "runuser -u alice -- srun --chdir=/tmp -p main -N2 sh -c 'hostname; getent hosts gpu-002'"
     with ThreadPoolExecutor(1) as one:
         job = one.submit(scene.machines.shell, "head", ask, 150)

@@ -17,6 +17,8 @@ ROLES = sorted(path for path in (PLAYBOOKS / "roles").iterdir())
 MODULES = PLAYBOOKS / "collections/ansible_collections/stampworks/node/plugins"
 SHARED = {"cluster_name", "cluster_release", "cluster_members", "slurm_key", "kubernetes_bootstrap"}
 """Variables of the inventory and the secrets that belong to no role; those of a host begin with node_."""
+OF_IMAGES = {"boot"}
+"""Roles that no node is given once it runs: their install part is all that there is."""
 
 each_role = pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
 
@@ -112,7 +114,7 @@ def test_every_role_is_played() -> None:
     """No role is left over, and each play's group is its role."""
     plays = load(PLAYBOOKS / "site.yml")
     played = {play["tasks"][0]["ansible.builtin.import_role"]["name"]: play["hosts"] for play in plays}
-    assert set(played) == {role.name for role in ROLES}
+    assert set(played) == {role.name for role in ROLES} - OF_IMAGES
     assert all(group in (role, "all", "slurm_controller") for role, group in played.items())
 
 
@@ -142,6 +144,8 @@ def test_the_image_enters_every_install_part() -> None:
     tasks = load(PLAYBOOKS / "roles/image/tasks/main.yml")
     entered = {task["ansible.builtin.import_role"]["name"] for task in tasks if "ansible.builtin.import_role" in task}
     assert entered == {role.name for role in ROLES if (role / "tasks/install.yml").exists()}
+    configured = {role.name for role in ROLES if (role / "tasks/configure.yml").exists()}
+    assert entered - configured == OF_IMAGES
 
 
 def test_few_tasks_run_on_a_worker() -> None:

@@ -1,4 +1,5 @@
-"""The environment of Python that has torch: made with the real pip, of wheels without content and of the real ones."""
+"""Environments of Python, that of torch and the one that nodes configure themselves with: made with the real pip, of
+wheels without content and of the real ones."""
 
 from __future__ import annotations
 
@@ -14,9 +15,12 @@ from typing import Any
 import pytest
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused
 from ansible_collections.stampworks.node.plugins.modules import wheels
-from stampworks import catalog
+from stampworks import catalog, configuration
+from stampworks.configuration import bundle
 
-LOCKS = Path(__file__).parents[2] / "playbooks/roles/torch/files"
+ROLES = configuration.playbooks_dir() / "roles"
+LOCKS = ROLES / "torch/files"
+OF_BOOT = ROLES / "boot/files"
 
 
 def wheel(folder: Path, name: str, version: str) -> str:
@@ -135,3 +139,48 @@ print(json.dumps([torch.__version__, torch.version.cuda, list(torch.cuda.nccl.ve
     assert version.partition("+")[0] == locked["torch"]
     assert locked["cuda-toolkit"].startswith(cuda)
     assert (".".join(map(str, nccl)), product) == (locked["nvidia-nccl-cu13"], 64.0)
+
+
+def test_every_release_has_the_lock_of_its_ansible() -> None:
+    """And none is left over. The SDK is in it, by which a node gets what it configures itself with."""
+    named = {each for release in catalog.releases().values() for each in release.boot if "==" in each}
+    locked = {lock: dict(wheels.LOCKED.findall(lock.read_text())) for lock in OF_BOOT.iterdir()}
+    assert {f"ansible-core=={each['ansible-core']}" for each in locked.values()} == named
+    assert {lock.name for lock in locked} == {f"{each.replace('==', '-')}.txt" for each in named}
+    assert all("boto3" in each for each in locked.values())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lock", sorted(OF_BOOT.iterdir()), ids=lambda file: file.stem)
+def test_the_real_ansible(lock: Path, tmp_path: Path) -> None:
+    """It plays a module of ours as a node does that configures itself, and the module runs with the system's Python."""
+    own = tmp_path / "boot/bin/python3"
+    wheels.work(False, str(tmp_path / "boot"), str(lock), sys.executable)
+    said = subprocess.run([own.with_name("ansible-playbook"), "--version"], capture_output=True, text=True, check=True)
+    version = dict(wheels.LOCKED.findall(lock.read_text()))["ansible-core"]
+    assert said.stdout.startswith(f"ansible-playbook [core {version}]\n")
+    subprocess.run([own, "-sE", "-c", "import boto3"], check=True)
+    folder, python = tmp_path / "folder", tmp_path / "system/python3"
+    (folder / "pools").mkdir(parents=True)
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/ran\nexec /usr/bin/python3 "$@"\n')
+    python.chmod(0o755)
+    variables = {"ansible_connection": "local", "ansible_python_interpreter": str(python)}
+    (folder / "pools/gpu.yml").write_text(json.dumps({"all": {"vars": variables}}))
+    (folder / "secrets.json").write_text("{}")
+    (folder / "playbooks").mkdir()
+    (folder / "playbooks/collections").symlink_to(configuration.playbooks_dir() / "collections")
+    task = {"name": "Look", "check_mode": True, "stampworks.node.wheels": {"directory": "/nowhere", "lock": str(lock)}}
+    play = {"name": "It", "hosts": "some", "gather_facts": False, "tasks": [task]}
+    (folder / "playbooks/site.yml").write_text(json.dumps([play]))
+    program = f"""
+import pathlib, runpy, sys
+configure = runpy.run_path({str(bundle.CONFIGURE)!r})
+assert configure["refuse_older"]() == 0
+of = {{"name": "gpu-003", "pool": "gpu"}}
+sys.exit(configure["play"](pathlib.Path({str(folder)!r}), of, {{}}, ["some"]))
+"""
+    done = subprocess.run([own, "-sE", "-c", program], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "changed=1" in done.stdout
+    assert (tmp_path / "ran").read_text().startswith("-IS -c ")

@@ -324,7 +324,8 @@ class Release:
     jobs_need_accounting: bool
     """Whether its Slurm starts no job of which nothing keeps account."""
     boot: tuple[str, ...]
-    """Packages with which a node configures itself that starts later; none where the suite has none that would do."""
+    """Packages with which a node configures itself that starts later; one with its version, name==version, an image has
+    from wheels, for the suite has none that would do. None where nobody knows any."""
     hardware: Mapping[str, Software]
     """By role, in the order of the roles."""
     sources: Mapping[str, Source]

@@ -24,7 +24,11 @@ def packer_variables(plan: Plan, first_boot: str) -> dict[str, Any]:
     builder = image_inventory(release, BUILDER, "", content)["all"]
     launch = plan.controller.launch
     told = {name: value for name, value in builder["vars"].items() if name not in _PACKERS}
-    told["base_packages"] = sorted({*told["base_packages"], *release.boot})  # any pool may let its nodes come and go
+    # any pool may let its nodes come and go
+    wheels = dict(each.split("==") for each in release.boot if "==" in each)
+    told["base_packages"] = sorted({*told["base_packages"], *(each for each in release.boot if "==" not in each)})
+    if wheels:
+        told["boot_packages"] = wheels
     return {
         "release": release.name,
         "digest": hashlib.sha256(json.dumps([to_dict(release), content]).encode()).hexdigest()[:16],
@@ -33,7 +37,7 @@ def packer_variables(plan: Plan, first_boot: str) -> dict[str, Any]:
         "user": launch.user if launch else "",
         "root_device": launch.root_device if launch else "",
         "user_data": first_boot,
-        "groups": list(builder["children"]),
+        "groups": [*builder["children"], *(["boot"] if wheels else [])],
         "variables": told,
     }
 

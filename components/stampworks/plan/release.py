@@ -56,7 +56,8 @@ class Release:
     packages: tuple[tuple[str, tuple[str, ...]], ...]
     """(role, packages its install part needs), in the order of the roles."""
     boot: tuple[str, ...] = ()
-    """With what a node configures itself that starts later, where its image does not have it."""
+    """With what a node configures itself that starts later, where its image does not have it; but for name==version,
+    which only images have, from wheels."""
     kernel: str = ""
     """The beginning of the version of the kernel that drivers are built for; empty where nodes need none."""
     hardware: tuple[Software, ...] = ()

@@ -19,6 +19,7 @@ import yaml
 from stampworks import catalog
 from stampworks.clouds.aws import first_boot
 from stampworks.clouds.aws.first_boot import cloud_config
+from stampworks.configuration import playbooks_dir
 
 PROGRAM = Path(first_boot.__file__).parent / "tree" / "install-agent"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA stampworks"
@@ -234,6 +235,39 @@ who = lambda: {{"name": "gpu-003"}}
 
 
 def test_what_a_node_brings_to_join_is_of_the_release() -> None:
-    """It is installed where an image lacks it, and the release says in what."""
+    """It is installed where an image lacks it, and the release says in what: wheels are no packages of the suite."""
     brought = runpy.run_path(str(PROGRAM.with_name("join")))["PACKAGES"]
-    assert [release.boot for release in catalog.releases().values() if release.boot] == [tuple(brought)]
+    releases = [release.boot for release in catalog.releases().values()]
+    assert [boot for boot in releases if boot and "==" not in "".join(boot)] == [tuple(brought)]
+
+
+def test_a_node_runs_what_its_image_brings_by_itself(tmp_path: Path) -> None:
+    """Once, with the same words; what comes with the bundle is then started by the same Python."""
+    own = tmp_path / "boot/bin/python3"
+    own.parent.mkdir(parents=True)
+    own.symlink_to(sys.executable)
+    (tmp_path / "boot/pyvenv.cfg").write_text("include-system-site-packages = false\n")
+    (own.with_name("ansible-playbook")).touch()
+    (tmp_path / f"boot/lib/python3.{sys.version_info.minor}/site-packages/boto3").mkdir(parents=True)
+    folder = tmp_path / "folder"
+    found = f"""
+OWN = Path({str(own)!r})
+FOLDER = Path({str(folder)!r})
+fetch = lambda *_: (FOLDER / "configure").write_text("import sys; print(sys.executable, sys.prefix, *sys.argv[1:])")
+who = lambda: {{"name": "gpu-003"}}
+"""
+    program = tmp_path / "join"
+    program.write_text(PROGRAM.with_name("join").read_text().replace("\n\nif __name__", f"\n{found}\nif __name__"))
+    command = [sys.executable, "-sE", str(program), "one", "gpu", "eu-west-1", "bucket"]
+    nothing = {"PATH": str(tmp_path), "LIMIT_S": "0"}  # a mistake here would install packages on this machine
+    done = subprocess.run(command, env=nothing, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = ["stampworks: this is gpu-003 of one", f"{own} {tmp_path / 'boot'} {folder}"]
+    assert done.stdout.splitlines() == said
+
+
+def test_a_node_looks_where_the_role_puts_it() -> None:
+    """Its image has it there."""
+    own = runpy.run_path(str(PROGRAM.with_name("join")))["OWN"]
+    defaults = yaml.safe_load((playbooks_dir() / "roles/boot/defaults/main.yml").read_text())
+    assert own == Path(defaults["boot_directory"], "bin/python3")
