@@ -47,11 +47,12 @@ def for_packer(plan: Plan, file: Path) -> int:
     from stampworks import configuration
     from stampworks.planning.launching import elsewhere
 
-    if (launch := plan.controller.launch) is None:
+    launch = plan.controller.launch
+    first_boot = asking(plan.cloud, "first_boot").builder_config(launch.agent) if launch else ""
+    variables = configuration.packer_variables(plan, first_boot)
+    if not variables["published_image"]:
         what = f"{plan.cloud}: no image is published that this one could be made from"
         raise exits.CliError(what, "--packer is for a cloud that starts nodes from an image")
-    first_boot = asking(plan.cloud, "first_boot").builder_config(launch.agent)
-    variables = configuration.packer_variables(plan, first_boot)
     file.write_text(json.dumps(variables, indent=2) + "\n", encoding="utf-8")
     template = configuration.playbooks_dir() / "packer" / f"{plan.cloud}.pkr.json"
     print(f"{file}: packer init {template} && packer build -var-file={file} {template}")

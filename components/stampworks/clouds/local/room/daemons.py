@@ -54,7 +54,7 @@ def start(room: Room, daemons: Iterable[Daemon]) -> None:
     """Starts those that do not run as asked for; the caller holds the room's lock."""
     for daemon in daemons:
         if not runs(room, daemon):
-            _end(room, _recorded(room, daemon.name)[0])
+            end(room, [daemon.name])
             _start(room, daemon, ())
 
 
