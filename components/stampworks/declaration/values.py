@@ -60,7 +60,7 @@ OUR_ROLES = frozenset(
             "storage",
         ),
         *("slurm_accounting", "slurm_controller", "slurm_login", "slurm_worker", "validate", "workloads"),
-        *("containers", "dcgm", "driver", "efa", "fabric_manager", "infiniband", "kernel", "libjwt", "logs"),
+        *("boot", "containers", "dcgm", "driver", "efa", "fabric_manager", "infiniband", "kernel", "libjwt", "logs"),
         *("lustre_efa", "metadata", "nccl", "pci", "persistence", "power", "pyxis", "reboot", "scratch", "slurm_build"),
         *("torch", "volumes"),
     ]
