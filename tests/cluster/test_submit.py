@@ -86,12 +86,13 @@ def of_run(stack: Stack, name: str) -> dict[str, Any]:
 def soon(stack: Stack, name: str) -> None:
     """Slurm lets a job that was put back wait for two minutes: not here.
 
-    Only once its nodes are through with it: what a node says late about the attempt before would end the next one.
+    Only once its nodes are through with it: what a node says late about the attempt before would end the next one. And
+    not in the same second: a node takes no credential as old as the one it gave up, and the job would end without a word.
     """
     job = of_run(stack, name)["id"]
     wait_for(stack, name, lambda: "PENDING" in stack.shell("head", f"squeue --noheader --jobs={job} --format=%T"))
     wait_for(stack, name, lambda: not stack.shell("head", "squeue --noheader --states=completing").strip())
-    stack.shell("head", f"scontrol update jobid={job} starttime=now")
+    stack.shell("head", f"scontrol update jobid={job} starttime=now+2")
 
 
 def through(stack: Stack, name: str) -> dict[str, Any]:
