@@ -87,7 +87,7 @@ def soon(stack: Stack, name: str) -> None:
     """Slurm lets a job that was put back wait for two minutes: not here.
 
     Only once its nodes are through with it: what a node says late about the attempt before would end the next one. And
-    not in the same second: a node takes no credential as old as the one it gave up, and the job would end without a word.
+    not in the same second: a node takes no credential as old as the one it gave up, and the job ends without a word.
     """
     job = of_run(stack, name)["id"]
     wait_for(stack, name, lambda: "PENDING" in stack.shell("head", f"squeue --noheader --jobs={job} --format=%T"))
