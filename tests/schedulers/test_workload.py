@@ -13,9 +13,11 @@ from stampworks import planning
 from stampworks.declaration import load_stack, load_value
 from stampworks.plan import Plan
 from stampworks.schedulers import kubernetes
+from stampworks.schedulers.topology.kubernetes import POOL
 from stampworks.schedulers.workload import Remark, lint
 
 from tests.cluster.kubernetes import gang
+from tests.schedulers import schemas
 from tests.schedulers.conftest import STACKS
 
 SCHEDULER = {
@@ -498,6 +500,7 @@ def test_pods_are_found_in_whatever_has_them() -> None:
 NAMES = (
     *("spec", "containers", "metadata", "labels", "env", "resources", "limits", "name", "volumes", "volumeMounts"),
     *("mountPath", "emptyDir", "trainer", "numNodes", "resourcesPerNode", "nvidia.com/gpu"),
+    *("runtimePatches", "trainingRuntimeSpec", "template", "replicatedJobs"),
 )
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just("/dev/shm"),
@@ -510,7 +513,11 @@ AMAZON = on_aws()
 @given(st.sampled_from(["JobSet", "TrainJob", "Job"]), ANYTHING, ANYTHING)
 def test_no_manifest_breaks_it(kind: str, spec: Any, whole: Any) -> None:
     """Whatever shape it has."""
-    for manifest in (whole, {"kind": kind, "spec": spec}, {"kind": kind, "spec": {"trainer": spec}}):
+    for manifest in (
+        whole,
+        {"kind": kind, "spec": spec},
+        {"kind": kind, "spec": {"trainer": spec, "runtimePatches": whole}},
+    ):
         for one in lint(AMAZON, manifest):
             assert one.text
             assert one.hint
@@ -642,6 +649,60 @@ def test_what_a_trainjob_sets_stands_before_what_its_runtime_does(name: str, val
             [("workload.environment", "error", ("spec", "trainer", "env"), text)] if text else []
         )
     assert not lint(on_aws(), trainjob(env=env, numNodes=1))
+
+
+PATCHED = ("spec", "runtimePatches", 0, "trainingRuntimeSpec", "template", "spec", "replicatedJobs", 0)
+OF_PODS = (*PATCHED, "template", "spec", "template", "spec")
+
+
+@pytest.mark.parametrize(
+    ("patch", "path", "text"),
+    [
+        (
+            {"containers": [{"name": "node", "env": [{"name": "NCCL_NET", "value": "Socket"}]}]},
+            ("containers", 0, "env"),
+            "NCCL_NET=Socket: NCCL goes over TCP, past 32 rails",
+        ),
+        ({"tolerations": [{"operator": "Exists"}]}, ("tolerations", 0), kubernetes.TOLERATES),
+        (
+            {"volumes": [{"name": "host", "hostPath": {"path": "/"}}]},
+            ("volumes", 0, "hostPath"),
+            "hostPath: namespaces of teams have the Pod Security level baseline, which refuses it",
+        ),
+        (
+            {"initContainers": [{"name": "before", "securityContext": {"privileged": True}}]},
+            ("initContainers", 0, "securityContext", "privileged"),
+            "privileged: namespaces of teams have the Pod Security level baseline, which refuses it",
+        ),
+        ({"nodeSelector": {POOL: "gpu"}}, (), ""),
+    ],
+)
+def test_what_a_trainjob_patches_is_judged_as_pods_are(patch: dict[str, Any], path: Any, text: str) -> None:
+    """With or without containers: whatever else it is about."""
+    job = trainjob(numNodes=4)
+    pod = {"template": {"spec": patch}}
+    jobs = {"template": {"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": pod}}]}}}
+    job["spec"]["runtimePatches"] = [{"manager": "stampworks.dev/test", "trainingRuntimeSpec": jobs}]
+    made = {"apiVersion": "trainer.kubeflow.org/v1alpha1", **job}
+    assert not schemas.wrong(made)
+    found = lint(on_aws(), made)
+    assert [(one.severity, one.path, one.text) for one in found] == (
+        [("error", (*OF_PODS, *path), text)] if text else []
+    )
+
+
+def test_a_trainjob_is_held_to_the_nodes_that_its_patches_choose() -> None:
+    pools = [
+        {"name": "big", "machine": "p5.48xlarge", "count": 4},
+        {"name": "small", "machine": "g6.8xlarge", "count": 4},
+    ]
+    plan = planned(cloud="aws", region="us-east-1", pools=pools)
+    job = trainjob(resourcesPerNode={"limits": {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}}, numNodes=4)
+    assert not lint(plan, job)
+    pod = {"template": {"spec": {"nodeSelector": {POOL: "small"}}}}
+    jobs = {"template": {"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": pod}}]}}}
+    job["spec"]["runtimePatches"] = [{"manager": "stampworks.dev/test", "trainingRuntimeSpec": jobs}]
+    assert "8 of nvidia.com/gpu, and no node that it may be on has more than 1" in [one.text for one in lint(plan, job)]
 
 
 def test_memory_is_not_locked_by_a_capability() -> None:

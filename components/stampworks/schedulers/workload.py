@@ -105,11 +105,14 @@ def lint(plan: Plan, manifest: Any) -> list[Remark]:
     if not _is_map(manifest):
         return []
     kind = str(manifest.get("kind"))
-    pods = _together(list(_templates(manifest, (), _SEVERAL if kind in RUNTIMES else 1)))
+    if kind == TRAINJOB:
+        pods = list(_patches(manifest))
+    else:
+        pods = _together(list(_templates(manifest, (), _SEVERAL if kind in RUNTIMES else 1)))
     found = [*_kind(plan, kind)] if pods or kind == TRAINJOB else []
     found += _queue(plan, manifest) if (pods and kind not in RUNTIMES) or kind == TRAINJOB else []
     if kind == TRAINJOB:
-        found += _trainer(plan, manifest)
+        found += _trainer(plan, manifest, pods)
     for each in pods:
         found += [*_resources(plan, each), *_admitted(each), *_access(each)]
         if each.count > 1:
@@ -134,6 +137,16 @@ def _templates(value: Any, path: Path, count: int) -> Iterator[_Pods]:
             return
         for name, item in value.items():
             yield from _templates(item, (*path, str(name)), count)
+
+
+def _patches(manifest: Mapping[str, Any]) -> Iterator[_Pods]:
+    """What a TrainJob says anew of the pods that its runtime makes: never how many they are, nor what they ask for."""
+    for number, patch in enumerate(_list(_map(manifest.get("spec")).get("runtimePatches"))):
+        jobs = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
+        for index, job in enumerate(_list(_within(patch, *jobs))):
+            pod = ("template", "spec", "template")
+            path, made = ("spec", "runtimePatches", number, *jobs, index, *pod, "spec"), _map(_within(job, *pod))
+            yield _Pods(path, _map(made.get("metadata")), _map(made.get("spec")), 1)
 
 
 def _together(pods: Sequence[_Pods]) -> list[_Pods]:
@@ -223,11 +236,13 @@ def _shm(pods: _Pods, name: Any) -> Iterator[Remark]:
             yield _warning("shm", (*pods.path, "volumes", index), text, hint)
 
 
-def _trainer(plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Remark]:
+def _trainer(plan: Plan, manifest: Mapping[str, Any], patches: Sequence[_Pods]) -> Iterator[Remark]:
     """What a TrainJob says of its pods itself: what they ask for, instead of what its runtime says, and settings beside
     the runtime's. Everything else is the runtime's alone."""
     trainer, path = _map(_map(manifest.get("spec")).get("trainer")), ("spec", "trainer")
-    asked, among = _amounts_asked(_map(trainer.get("resourcesPerNode"))), kubernetes.pools(plan)
+    chosen = [each for each in patches if POOL in _map(each.spec.get("nodeSelector"))]
+    asked = _amounts_asked(_map(trainer.get("resourcesPerNode")))
+    among = _among(plan, chosen[-1]) if chosen else kubernetes.pools(plan)
     yield from _amounts(plan, among, asked, (*path, "resourcesPerNode"))
     rails = _rails(plan, among)
     if trainer.get("numNodes") == 1 or not rails:
@@ -235,6 +250,8 @@ def _trainer(plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Remark]:
     if quantity(asked.get(ACCELERATOR)):
         yield from _devices(plan, rails, asked, (*path, "resourcesPerNode"))
     yield from _settings(plan, rails, dict(_environment(trainer)), (*path, "env"))
+    for where, container in (found for each in patches for found in each.containers):
+        yield from _settings(plan, rails, dict(_environment(container)), (*where, "env"))
 
 
 def _topology(plan: Plan, pods: _Pods) -> Iterator[Remark]:
@@ -382,6 +399,12 @@ def _environment(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _is_map(value: Any) -> bool:
     return isinstance(value, Mapping)
+
+
+def _within(value: Any, *names: str) -> Any:
+    for name in names:
+        value = _map(value).get(name)
+    return value
 
 
 def _map(value: Any) -> Mapping[str, Any]:
