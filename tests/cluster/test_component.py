@@ -459,9 +459,11 @@ def test_the_roster_hangs_on_every_group(tmp_path: Path) -> None:
         ("head", "generation of local-head"),
         ("gpu", "generation of local-gpu"),
     ]
-    assert recorder.inputs("Roster", "local")["groups"] == [
-        {"name": "head", "names": ["head"], "count": 1, "generation": "rolled head"},
-        {"name": "gpu", "names": [f"gpu-00{n}" for n in range(1, 5)], "count": 4, "generation": "rolled gpu"},
+    roster = recorder.inputs("Roster", "local")
+    assert roster["generations"] == {"head": "rolled head", "gpu": "rolled gpu"}
+    assert roster["groups"] == [
+        {"name": "head", "names": ["head"], "count": 1},
+        {"name": "gpu", "names": [f"gpu-00{n}" for n in range(1, 5)], "count": 4},
     ]
 
 

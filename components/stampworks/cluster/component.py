@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -125,7 +125,7 @@ class Cluster(pulumi.ComponentResource):
         signing_key = self._signing_key()
         self._attached = self._found(storage, volumes, database)
         roll = self._roll(groups, self._secrets(keyring), signing_key)
-        roster = self._roster({group: roll.generations.apply(partial(_of_group, group.name)) for group in groups})
+        roster = self._roster(groups, roll)
         playbook = self._playbook(roster, self._secrets(keyring))
         if any(pool.elastic_nodes for pool in plan.pools):
             # After the head is what the bundle says of it. A node that is quicker waits for it.
@@ -225,8 +225,7 @@ class Cluster(pulumi.ComponentResource):
         groups = {group: self._group(group, network, [], None, depends_on=before) for group in plan.pools}
         signing_key, secrets = self._signing_key(), {"kubernetes_bootstrap": control_plane.bootstrap}
         roll = self._roll(groups, secrets, signing_key)
-        generations = {group: roll.generations.apply(partial(_of_group, group.name)) for group in groups}
-        roster = self._roster(generations)
+        roster = self._roster(groups, roll)
         playbook = self._playbook(roster, secrets)
         joined = [
             scheduler.create_joined(
@@ -234,14 +233,14 @@ class Cluster(pulumi.ComponentResource):
                 cluster=plan.name,
                 control_plane=control_plane,
                 group=group,
-                generation=generation,
+                generation=roll.generations.apply(partial(_of_group, group.name)),
                 labels=labels,
                 capacity=scheduling.capacity(group),
                 proven=signing_key is not None,
                 drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
                 opts=self._child(depends_on=[playbook]),
             )
-            for group, generation in generations.items()
+            for group in groups
         ]
         self._prove(roll.certificate, roster, [playbook, *joined], signing_key, *proofs)
 
@@ -355,7 +354,7 @@ class Cluster(pulumi.ComponentResource):
             opts=self._child(depends_on=list(groups.values())),
         )
 
-    def _roster(self, groups: Mapping[Group, Output[str]]) -> Roster:
+    def _roster(self, groups: Iterable[Group], roll: Roll) -> Roster:
         plan = self.plan
         return Roster(
             self._base,
@@ -363,14 +362,11 @@ class Cluster(pulumi.ComponentResource):
             cloud=plan.cloud,
             region=plan.region,
             groups=[
-                {
-                    "name": group.name,
-                    "names": [node.name for node in group.nodes],
-                    "count": group.count_min,
-                    "generation": generation,
-                }
-                for group, generation in groups.items()
+                {"name": group.name, "names": [node.name for node in group.nodes], "count": group.count_min}
+                for group in groups
             ],
+            # as a whole: Pulumi looks for a circle behind each output that is taken by itself
+            generations=roll.generations,
             tags=self._cloud.place.cost_tags(plan) or None,
             drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
             opts=self._child(),

@@ -74,7 +74,7 @@ def _source(directory: Path) -> Source:
 def _written(file: Path) -> Any:
     """What the stack's file says, or None when it says nothing that could be compared."""
     try:
-        content = yaml.safe_load(file.read_text())
+        content = yaml.load(file.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 (either is safe)
         return content["config"][f"{_NAMESPACE}:{_KEY}"]
     except (OSError, yaml.YAMLError, KeyError, TypeError):
         return None

@@ -111,6 +111,7 @@ class Roster(Resource):
     cloud: Output[str]
     region: Output[str]
     groups: Output[Any]
+    generations: Output[Any]
     tags: Output[Any]
     drain_timeout_minutes: Output[int]
     reach: Output[Any]
@@ -128,13 +129,22 @@ class Roster(Resource):
         cloud: Input[str],
         region: Input[str],
         groups: Input[Sequence[Input[Mapping[str, Any]]]],
+        generations: Input[Mapping[str, Input[str]] | None],
         tags: Input[Mapping[str, Input[str]] | None],
         drain_timeout_minutes: Input[int],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Each group is {name, names, count, generation}; another generation: members are others, or were restarted."""
-        inputs = {"cluster": cluster, "cloud": cloud, "region": region, "groups": groups, "tags": tags}
-        super().__init__(name, {**inputs, "drain_timeout_minutes": drain_timeout_minutes}, opts)
+        """Each group is {name, names, count}; another generation of one: its members are others, or were restarted."""
+        inputs = {
+            "cluster": cluster,
+            "cloud": cloud,
+            "region": region,
+            "groups": groups,
+            "generations": generations,
+            "tags": tags,
+            "drain_timeout_minutes": drain_timeout_minutes,
+        }
+        super().__init__(name, inputs, opts)
 
     @property
     def data(self) -> Output[plan.Roster]:

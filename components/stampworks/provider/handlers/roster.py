@@ -19,8 +19,9 @@ class Roster(Handler):
         "cluster": Property("string", "the cluster's name", replaces=True),
         "cloud": Property("string", "the cloud whose members they are", replaces=True),
         "region": Property("string", "where that cloud has them; may be empty"),
-        "groups": Property(
-            "array", "of each group its name, its members' names, how many of them always run, and its generation"
+        "groups": Property("array", "of each group its name, its members' names, and how many of them always run"),
+        "generations": Property(
+            "object", "of each group, another one when its members are others or were restarted", required=False
         ),
         "tags": Property("object", "what bills are read by, on machines that run, too", required=False),
         "drainTimeoutMinutes": Property("integer", "how long nodes that leave may go on with their jobs", silent=True),
