@@ -651,6 +651,14 @@ def test_what_a_trainjob_sets_stands_before_what_its_runtime_does(name: str, val
     assert not lint(on_aws(), trainjob(env=env, numNodes=1))
 
 
+def patched(job: dict[str, Any], pods: dict[str, Any]) -> dict[str, Any]:
+    """A TrainJob that says this anew of its pods' spec."""
+    pod = {"template": {"spec": pods}}
+    jobs = {"template": {"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": pod}}]}}}
+    patches = [{"manager": "stampworks.dev/test", "trainingRuntimeSpec": jobs}]
+    return {**job, "spec": {**job["spec"], "runtimePatches": patches}}
+
+
 PATCHED = ("spec", "runtimePatches", 0, "trainingRuntimeSpec", "template", "spec", "replicatedJobs", 0)
 OF_PODS = (*PATCHED, "template", "spec", "template", "spec")
 
@@ -679,10 +687,7 @@ OF_PODS = (*PATCHED, "template", "spec", "template", "spec")
 )
 def test_what_a_trainjob_patches_is_judged_as_pods_are(patch: dict[str, Any], path: Any, text: str) -> None:
     """With or without containers: whatever else it is about."""
-    job = trainjob(numNodes=4)
-    pod = {"template": {"spec": patch}}
-    jobs = {"template": {"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": pod}}]}}}
-    job["spec"]["runtimePatches"] = [{"manager": "stampworks.dev/test", "trainingRuntimeSpec": jobs}]
+    job = patched(trainjob(numNodes=4), patch)
     made = {"apiVersion": "trainer.kubeflow.org/v1alpha1", **job}
     assert not schemas.wrong(made)
     found = lint(on_aws(), made)
@@ -699,10 +704,8 @@ def test_a_trainjob_is_held_to_the_nodes_that_its_patches_choose() -> None:
     plan = planned(cloud="aws", region="us-east-1", pools=pools)
     job = trainjob(resourcesPerNode={"limits": {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}}, numNodes=4)
     assert not lint(plan, job)
-    pod = {"template": {"spec": {"nodeSelector": {POOL: "small"}}}}
-    jobs = {"template": {"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": pod}}]}}}
-    job["spec"]["runtimePatches"] = [{"manager": "stampworks.dev/test", "trainingRuntimeSpec": jobs}]
-    assert "8 of nvidia.com/gpu, and no node that it may be on has more than 1" in [one.text for one in lint(plan, job)]
+    found = lint(plan, patched(job, {"nodeSelector": {POOL: "small"}}))
+    assert "8 of nvidia.com/gpu, and no node that it may be on has more than 1" in [one.text for one in found]
 
 
 def test_memory_is_not_locked_by_a_capability() -> None:

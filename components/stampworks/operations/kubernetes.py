@@ -13,6 +13,7 @@ from typing import Any
 from stampworks.operations.errors import InputError, OperationError, UnknownError
 from stampworks.plan import Plan
 from stampworks.schedulers.kubernetes import OURS
+from stampworks.schedulers.objects import maps_at, text_at, texts_at
 from stampworks.schedulers.topology.kubernetes import HOSTNAME
 
 _TIMEOUT_S = 120
@@ -125,38 +126,6 @@ class Server:
         """What to do where nothing was heard for this reason: its cloud knows."""
         found: str = _access(self._place[0]).remedy(why)
         return found
-
-
-# Anybody of a team may make objects, and who reads them expects nothing of them.
-
-
-def at(each: Any, *path: str) -> Any:
-    """What stands there in an object; None where it has another shape."""
-    for key in path:
-        each = each.get(key) if isinstance(each, Mapping) else None
-    return each
-
-
-def text_at(each: Any, *path: str) -> str:
-    found = at(each, *path)
-    return found if isinstance(found, str) else ""
-
-
-def count_at(each: Any, *path: str, otherwise: int = 0) -> int:
-    found = at(each, *path)
-    return found if type(found) is int else otherwise
-
-
-def maps_at(each: Any, *path: str) -> list[Manifest]:
-    """What has parts of its own, of what is listed there."""
-    found = at(each, *path)
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
-
-
-def texts_at(each: Any, *path: str) -> list[str]:
-    """All that is listed there, or nothing: what is half known is not made up."""
-    found = at(each, *path)
-    return found if isinstance(found, list) and all(isinstance(one, str) for one in found) else []
 
 
 def name_of(each: Manifest) -> str:

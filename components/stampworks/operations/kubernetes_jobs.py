@@ -12,6 +12,7 @@ from stampworks.plan import WORKLOADS_IMAGE, Machine, Plan, Roster, User
 from stampworks.schedulers import addons, jobset
 from stampworks.schedulers import kubernetes as scheduling
 from stampworks.schedulers.batch import NOTICE_S
+from stampworks.schedulers.objects import count_at, maps_at, text_at
 from stampworks.schedulers.workload import EFA
 
 _KIND = "jobsets.jobset.x-k8s.io"
@@ -142,22 +143,22 @@ def _room(machine: Machine) -> dict[str, str]:
 
 
 def _of(each: Any, field: str) -> str:
-    return kubernetes.text_at(each, "metadata", field)
+    return text_at(each, "metadata", field)
 
 
 def _made_by(made: Any) -> tuple[str, str]:
     """The kind and the name of what a JobSet is there for: where nobody else makes it, of itself. Only of kinds that
     are known: whoever makes a JobSet can say that anything is its owner, and that would be deleted."""
-    for each in kubernetes.maps_at(made, "metadata", "ownerReferences"):
-        group = kubernetes.text_at(each, "apiVersion").partition("/")[0]
-        kind = f"{kubernetes.text_at(each, 'kind').lower()}.{group}"
+    for each in maps_at(made, "metadata", "ownerReferences"):
+        group = text_at(each, "apiVersion").partition("/")[0]
+        kind = f"{text_at(each, 'kind').lower()}.{group}"
         if each.get("controller") is True and kind in _BESIDE and each.get("name") == _of(made, "name"):
             return kind, _of(made, "name")
     return _KIND, _of(made, "name")
 
 
 def _owner(job: Any) -> tuple[str, str]:
-    return _of(job, "namespace"), kubernetes.text_at(job, "metadata", "labels", "jobset.sigs.k8s.io/jobset-name")
+    return _of(job, "namespace"), text_at(job, "metadata", "labels", "jobset.sigs.k8s.io/jobset-name")
 
 
 def _through(job: Any) -> bool:
@@ -167,7 +168,7 @@ def _through(job: Any) -> bool:
 
 def _job(found: Any, gang: kubernetes_status.Gang | None, through: bool) -> Job:
     """Whatever shape it has: anybody of a team may make a JobSet with our label."""
-    state: State = _ENDED.get(kubernetes.text_at(found, "status", "terminalState"), "waiting")
+    state: State = _ENDED.get(text_at(found, "status", "terminalState"), "waiting")
     if _of(found, "deletionTimestamp"):
         state = "ending"
     elif through:
@@ -176,12 +177,12 @@ def _job(found: Any, gang: kubernetes_status.Gang | None, through: bool) -> Job:
         state = "running" if gang.state == "running" else "waiting"
     return Job(
         name=_of(found, "name"),
-        workload=kubernetes.text_at(found, "metadata", "labels", jobset.WORKLOAD),
+        workload=text_at(found, "metadata", "labels", jobset.WORKLOAD),
         state=state,
         id=f"{_of(found, 'namespace')}/{_of(found, 'name')}",
-        user=kubernetes.text_at(found, "metadata", "annotations", jobset.USER),
+        user=text_at(found, "metadata", "annotations", jobset.USER),
         nodes=gang.nodes if gang and state == "running" else (),
-        wanted=sum(map(_pods, kubernetes.maps_at(found, "spec", "replicatedJobs"))),
+        wanted=sum(map(_pods, maps_at(found, "spec", "replicatedJobs"))),
         since=gang.since if gang and state == "running" else None,
         why=gang.why if gang and state == "waiting" else "" if state != "failed" else _why(found),
     )
@@ -189,12 +190,12 @@ def _job(found: Any, gang: kubernetes_status.Gang | None, through: bool) -> Job:
 
 def _pods(job: Any) -> int:
     """As many as are there at a time."""
-    at_a_time = kubernetes.count_at(job, "template", "spec", "parallelism", otherwise=1)
-    return kubernetes.count_at(job, "replicas", otherwise=1) * at_a_time
+    at_a_time = count_at(job, "template", "spec", "parallelism", otherwise=1)
+    return count_at(job, "replicas", otherwise=1) * at_a_time
 
 
 def _why(found: Any) -> str:
     failed = kubernetes.conditions(found).get("Failed", {})
     if failed.get("reason") == "FailJobSetFailurePolicyAction":
         return "a program ended with an error"
-    return kubernetes.text_at(failed, "message")
+    return text_at(failed, "message")

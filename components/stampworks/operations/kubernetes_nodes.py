@@ -18,6 +18,7 @@ from stampworks.operations.members import cloud, too_few, waiting
 from stampworks.plan import BUCKETS_NAMESPACE, PROOF_NAMESPACE, UNPROVEN_AGAIN, UNPROVEN_TAINT, Member, Plan, Roster
 from stampworks.reasons import STARTED_AGAIN, UNPROVEN, DrainReason, parsed, written
 from stampworks.schedulers.kubernetes import pools
+from stampworks.schedulers.objects import at, maps_at, text_at
 from stampworks.schedulers.topology.kubernetes import POOL
 
 HELD = "stampworks/held"
@@ -218,7 +219,7 @@ def _where(each: Manifest) -> tuple[str, str]:
 
 
 def _annotations(each: Manifest) -> Manifest:
-    found = kubernetes.at(each, "metadata", "annotations")
+    found = at(each, "metadata", "annotations")
     return found if isinstance(found, Mapping) else {}
 
 
@@ -245,7 +246,7 @@ def _out(node: Manifest, silent: bool, why: DrainReason | None) -> Iterator[str]
 
 def held(node: Manifest) -> DrainReason | None:
     """Who keeps pods from a node. Whoever cordons it with kubectl leaves no word."""
-    if not kubernetes.at(node, "spec", "unschedulable"):
+    if not at(node, "spec", "unschedulable"):
         taint = taints(node).get(UNPROVEN_TAINT)
         return None if taint is None else STARTED_AGAIN if taint.get("value") == UNPROVEN_AGAIN else UNPROVEN
     reason = parsed(str(_annotations(node).get(HELD, "")))
@@ -253,7 +254,7 @@ def held(node: Manifest) -> DrainReason | None:
 
 
 def taints(node: Manifest) -> dict[str, Manifest]:
-    return {kubernetes.text_at(taint, "key"): taint for taint in kubernetes.maps_at(node, "spec", "taints")}
+    return {text_at(taint, "key"): taint for taint in maps_at(node, "spec", "taints")}
 
 
 def hold(server: Server, reasons: Mapping[str, DrainReason]) -> None:

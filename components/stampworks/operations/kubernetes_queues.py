@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from stampworks.operations.drain import BusyError
-from stampworks.operations.kubernetes import (
-    Manifest,
-    RefusedError,
-    Server,
-    has_started,
-    is_true,
-    name_of,
-    owner,
-    text_at,
-)
+from stampworks.operations.kubernetes import Manifest, RefusedError, Server, has_started, is_true, name_of, owner
+from stampworks.schedulers.objects import text_at
 
 Queues = Mapping[str, Mapping[str, str]]
 """Of each team its LocalQueues, with the ClusterQueue that each leads to."""

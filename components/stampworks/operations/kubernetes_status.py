@@ -15,16 +15,12 @@ from stampworks.operations.kubernetes import (
     Manifest,
     RefusedError,
     Server,
-    at,
     conditions,
-    count_at,
     is_true,
-    maps_at,
     name_of,
     owner,
     placed,
     ready,
-    text_at,
 )
 from stampworks.operations.kubernetes_nodes import held
 from stampworks.operations.members import endings
@@ -33,6 +29,7 @@ from stampworks.plan import ACCELERATOR, Account, Ending, Group, Plan
 from stampworks.reasons import written
 from stampworks.schedulers import kubernetes
 from stampworks.schedulers.kubernetes import PRIORITY_LABEL
+from stampworks.schedulers.objects import at, count_at, maps_at, text_at
 from stampworks.schedulers.topology.kubernetes import POOL
 
 State = Literal["waiting", "running", "finished"]

@@ -14,6 +14,7 @@ from stampworks.amounts import quantity
 from stampworks.plan import ACCELERATOR, Group, Plan
 from stampworks.schedulers import addons, jobset, kubernetes
 from stampworks.schedulers.kubernetes import DEFAULT_QUEUE, PRIORITY_LABEL, QUEUE_LABEL
+from stampworks.schedulers.objects import at
 from stampworks.schedulers.topology.kubernetes import HOSTNAME, POOL
 
 Path = tuple[str | int, ...]
@@ -141,11 +142,11 @@ def _templates(value: Any, path: Path, count: int) -> Iterator[_Pods]:
 
 def _patches(manifest: Mapping[str, Any]) -> Iterator[_Pods]:
     """What a TrainJob says anew of the pods that its runtime makes: never how many they are, nor what they ask for."""
-    for number, patch in enumerate(_list(_map(manifest.get("spec")).get("runtimePatches"))):
+    for number, patch in enumerate(_list(at(manifest, "spec", "runtimePatches"))):
         jobs = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
-        for index, job in enumerate(_list(_within(patch, *jobs))):
+        for index, job in enumerate(_list(at(patch, *jobs))):
             pod = ("template", "spec", "template")
-            path, made = ("spec", "runtimePatches", number, *jobs, index, *pod, "spec"), _map(_within(job, *pod))
+            path, made = ("spec", "runtimePatches", number, *jobs, index, *pod, "spec"), _map(at(job, *pod))
             yield _Pods(path, _map(made.get("metadata")), _map(made.get("spec")), 1)
 
 
@@ -239,7 +240,7 @@ def _shm(pods: _Pods, name: Any) -> Iterator[Remark]:
 def _trainer(plan: Plan, manifest: Mapping[str, Any], patches: Sequence[_Pods]) -> Iterator[Remark]:
     """What a TrainJob says of its pods itself: what they ask for, instead of what its runtime says, and settings beside
     the runtime's. Everything else is the runtime's alone."""
-    trainer, path = _map(_map(manifest.get("spec")).get("trainer")), ("spec", "trainer")
+    trainer, path = _map(at(manifest, "spec", "trainer")), ("spec", "trainer")
     chosen = [each for each in patches if POOL in _map(each.spec.get("nodeSelector"))]
     asked = _amounts_asked(_map(trainer.get("resourcesPerNode")))
     among = _among(plan, chosen[-1]) if chosen else kubernetes.pools(plan)
@@ -399,12 +400,6 @@ def _environment(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _is_map(value: Any) -> bool:
     return isinstance(value, Mapping)
-
-
-def _within(value: Any, *names: str) -> Any:
-    for name in names:
-        value = _map(value).get(name)
-    return value
 
 
 def _map(value: Any) -> Mapping[str, Any]:

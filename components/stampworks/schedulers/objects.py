@@ -1,0 +1,35 @@
+"""What objects of Kubernetes say. Anybody of a team may make some, and who reads them expects nothing of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def at(each: Any, *path: str) -> Any:
+    """What stands there in an object; None where it has another shape."""
+    for key in path:
+        each = each.get(key) if isinstance(each, Mapping) else None
+    return each
+
+
+def text_at(each: Any, *path: str) -> str:
+    found = at(each, *path)
+    return found if isinstance(found, str) else ""
+
+
+def count_at(each: Any, *path: str, otherwise: int = 0) -> int:
+    found = at(each, *path)
+    return found if type(found) is int else otherwise
+
+
+def maps_at(each: Any, *path: str) -> list[Mapping[str, Any]]:
+    """What has parts of its own, of what is listed there."""
+    found = at(each, *path)
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+
+
+def texts_at(each: Any, *path: str) -> list[str]:
+    """All that is listed there, or nothing: what is half known is not made up."""
+    found = at(each, *path)
+    return found if isinstance(found, list) and all(isinstance(one, str) for one in found) else []
