@@ -147,7 +147,8 @@ def test_what_an_earlier_version_of_kueue_was_told_is_the_same(stack: Kubernetes
     assert "created" not in said, said
     assert "deleted" not in said, said
     assert made() == there
-    assert before not in str(stack.exported())
+    # not in what they have become: Pulumi's own plugin notes there for good as what it made a thing first
+    assert before not in str([(each["type"], each.get("inputs")) for each in stack.exported()])
     stack.unchanged()
     of_teams = {each["spec"]["cohort"] for each in stack.listed("clusterqueues.v1beta1.kueue.x-k8s.io")}
     assert of_teams == {f"{stack.cluster}-{team}" for team in ("research", "product")}
