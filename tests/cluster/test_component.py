@@ -74,7 +74,7 @@ class Recorder(mocks.Mocks):
         return args.name, {**args.inputs, **called, **outputs.get(args.typ.split(":")[-1], {})}
 
     def call(self, _: pulumi.runtime.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
-        return {"names": ["us-east-1a", "us-east-1b"]}, []
+        return {"names": ["us-east-1a", "us-east-1b"], "zoneIds": ["use1-az4", "use1-az6"]}, []
 
     def inputs(self, kind: str, name: str) -> dict[str, Any]:
         return dict(self.seen[(kind, name)].inputs)
@@ -383,7 +383,12 @@ def test_what_leads_to_nodes_is_here_before_they_are(monkeypatch: pytest.MonkeyP
         "this machine has no aws, without which nobody gets to the nodes of test.\n"
         "  hint: install the AWS CLI and its Session Manager plugin; nothing was changed"
     ]
-    check_programs(on_eks({}))
+    with pytest.raises(SystemExit):
+        check_programs(on_eks({}))
+    assert said[1:] == [
+        "this machine has no aws and no kubectl, without which nobody asks the Kubernetes of test.\n"
+        "  hint: install kubectl, and the AWS CLI, which it gets its token from; nothing was changed"
+    ]
     check_programs(planned(tmp_path))
     with monkeypatch.context() as patch:
         patch.setattr(pulumi.runtime, "is_dry_run", lambda: True)

@@ -65,6 +65,7 @@ def test_nobody_is_left_in_the_image() -> None:
     """Whoever the builder was reached as would have every right on the nodes, and the number of their first user."""
     *_, last = template()["build"]["provisioner"]
     assert last["shell"]["inline"][-1] == "userdel --force --remove '${var.user}'"
+    assert "truncate --size=0 /etc/machine-id" in last["shell"]["inline"]
     assert last["shell"]["execute_command"].startswith("sudo ")
     assert template()["source"]["amazon-ebs"]["node"]["ssh_username"] == "${var.user}"
 

@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from stampworks.configuration import playbooks_dir, player
+from stampworks.configuration.inventory import connection
+from stampworks.plan import Roster
 from stampworks.printable import masking
 
 HOST = {"ansible_host": "192.0.2.1", "node_host_key": "ssh-ed25519 AAAA"}
@@ -27,7 +30,7 @@ def test_host_keys_are_known_before_the_first_connection(tmp_path: Path) -> None
     """ssh refuses a host whose key is not the one its cloud reported."""
     player.prepare(tmp_path, inventory(), ["one"])
     assert (tmp_path / "known_hosts").read_text() == "192.0.2.1 ssh-ed25519 AAAA\n"
-    arguments = player.environment(tmp_path, tmp_path, False)["ANSIBLE_SSH_ARGS"]
+    arguments = player.environment(tmp_path, tmp_path, False, 3)["ANSIBLE_SSH_ARGS"]
     assert "StrictHostKeyChecking=yes" in arguments
     assert f"UserKnownHostsFile={tmp_path}/known_hosts" in arguments
 
@@ -66,7 +69,7 @@ def test_what_a_person_wrote_is_never_a_template(tmp_path: Path, text: str) -> N
 
 def test_everything_that_is_written_is_inside_the_folder(tmp_path: Path) -> None:
     """Neither the user's settings are read nor the user's folders written."""
-    environment = player.environment(tmp_path, Path("/playbooks"), False)
+    environment = player.environment(tmp_path, Path("/playbooks"), False, 3)
     inside = ("ANSIBLE_CONFIG", "ANSIBLE_HOME", "ANSIBLE_LOCAL_TEMP", "ANSIBLE_SSH_CONTROL_PATH_DIR")
     assert all(environment[name].startswith(str(tmp_path)) for name in inside)
     assert "-F none" in environment["ANSIBLE_SSH_ARGS"]
@@ -113,7 +116,7 @@ def test_own_roles_are_found_by_name_whatever_their_folder_is_called(tmp_path: P
     """Ansible would take braces in a path for a template, and a colon for the end of it."""
     player.with_own_roles(tmp_path, playbooks_dir() / "site.yml", ROLES)
     assert (tmp_path / "roles" / "late").readlink() == Path("/a {{ b }}/late")
-    assert player.environment(tmp_path, Path("/p"), False)["ANSIBLE_ROLES_PATH"] == f"/p/roles:{tmp_path}/roles"
+    assert player.environment(tmp_path, Path("/p"), False, 3)["ANSIBLE_ROLES_PATH"] == f"/p/roles:{tmp_path}/roles"
 
 
 def test_without_own_roles_the_playbook_is_ours(tmp_path: Path) -> None:
@@ -227,7 +230,7 @@ def test_what_a_role_rescues_is_no_failure(
     (tmp_path / "secrets.json").write_text('{"key": "s3cret-key"}')
     hosts = {name: {**HOST, "ansible_connection": "local"} for name in ("one", "two", "three")}
     player.prepare(tmp_path, {"all": {"vars": {"failing": failing}, "hosts": hosts}}, list(hosts))
-    player.run(tmp_path, tmp_path / "play.yml", ["Base"], check, sys.stdout)
+    player.run(tmp_path, tmp_path / "play.yml", ["Base"], check, 1, sys.stdout)
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert events[-1] == {"event": "end", "hosts": 3, "changed": 0, "finished": not failed, "failed": failed}
     said = {event["message"] for event in events if event["event"] == "failure"}
@@ -245,8 +248,16 @@ def test_a_secret_is_masked_before_a_message_is_cut() -> None:
 
 def test_only_a_change_stops_everybody(tmp_path: Path) -> None:
     """A host that cannot be looked at is no reason not to look at the others."""
-    assert player.environment(tmp_path, tmp_path, check=True)["ANSIBLE_ANY_ERRORS_FATAL"] == "False"
-    assert player.environment(tmp_path, tmp_path, check=False)["ANSIBLE_ANY_ERRORS_FATAL"] == "True"
+    assert player.environment(tmp_path, tmp_path, check=True, tries=1)["ANSIBLE_ANY_ERRORS_FATAL"] == "False"
+    assert player.environment(tmp_path, tmp_path, check=False, tries=3)["ANSIBLE_ANY_ERRORS_FATAL"] == "True"
+
+
+def test_a_tunnel_is_given_time(tmp_path: Path) -> None:
+    """A machine that has just booted is known before the end of its tunnel is. Who only looks waits for nobody."""
+    direct = Roster(cluster="one", cloud="aws", reach=(), user="root", identity_file="/key", members=())
+    tunnel = connection(replace(direct, proxy=("aws", "ssm")))
+    assert [player.tries(*each) for each in ((tunnel, False), (connection(direct), False), (tunnel, True))] == [8, 3, 1]
+    assert player.environment(tmp_path, tmp_path, False, 8)["ANSIBLE_SSH_RETRIES"] == "8"
 
 
 @pytest.mark.parametrize(

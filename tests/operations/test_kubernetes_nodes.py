@@ -379,7 +379,7 @@ def of_pool(name: str, ready: bool = True) -> Any:
 def test_who_is_there_where_nobody_names_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the pools that are meant, by what Kubernetes says; all are waited for, and who is missing is counted, with
     what the cloud says of it."""
-    refused: tuple[Refusal, ...] = (Refusal("gpu", "", "sold out", lasting=True, hint="buy some"),)
+    refused: tuple[Refusal, ...] = (Refusal("gpu", "", "sold out", lasting=False, hint="buy some"),)
     asked: list[tuple[Any, ...]] = []
 
     def refusals(*of: Any) -> tuple[Refusal, ...]:
@@ -404,6 +404,12 @@ def test_who_is_there_where_nobody_names_nodes(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(OperationError) as caught:
         kubernetes_nodes.gather("k", "aws", "us-west-2", {"gpu": 3}, told.append, 0)
     assert str(caught.value) == ("gpu: 2 of 3 nodes answer Kubernetes after 0 s\n  gpu: sold out\n  hint: buy some")
+    refused = (Refusal("gpu", "", "never made", lasting=True, hint="make another one"),)
+    with pytest.raises(OperationError) as caught:
+        kubernetes_nodes.gather("k", "aws", "us-west-2", {"gpu": 3}, told.append, 60)
+    assert str(caught.value) == (
+        "gpu: 2 of 3 nodes answer Kubernetes, and waiting does not help\n  gpu: never made\n  hint: make another one"
+    )
     refused = ()
     with pytest.raises(OperationError, match="hint: stampworks status, and what the cloud says of them"):
         kubernetes_nodes.gather("k", "aws", "us-west-2", {"gpu": 3}, told.append, 0)

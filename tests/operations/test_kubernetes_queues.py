@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from stampworks.operations import BusyError
+from stampworks.operations import BusyError, kubernetes
 from stampworks.operations.errors import UnknownError
 from stampworks.operations.kubernetes import RefusedError, Server
 from stampworks.operations.kubernetes_queues import in_what_goes, keep
@@ -112,7 +113,9 @@ def test_before_there_is_a_kueue_nothing_can_go(server: StandIn, monkeypatch: py
 
 
 def call(queues: Any) -> Call:
-    return Call("urn", "local/k", {"cluster": "k", "cloud": "local", "region": "", "queues": queues})
+    """Of one that is there already."""
+    of = {"cluster": "k", "cloud": "local", "region": "", "queues": queues}
+    return Call("urn", "local/k", of, of)
 
 
 def test_an_up_refuses_and_a_look_says_it(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,3 +143,38 @@ def test_whoever_cannot_ask_does_not_look(monkeypatch: pytest.MonkeyPatch) -> No
     assert said == ["nobody can be asked which gangs there are: the Kubernetes of cluster k does not answer"]
     with pytest.raises(UnknownError):
         asyncio.run(KubernetesQueues().ensure(look))
+
+
+def test_a_server_that_is_new_is_given_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cloud says that it is there before anybody hears it. What comes after asks once, and not again."""
+    monkeypatch.setattr(kubernetes, "reach", lambda *_: ("kubectl",))
+    now, answers_at, said = [0.0], 12.0, list[str]()
+
+    def asked(_: Server, words: Sequence[str], **__: Any) -> str:
+        assert words[1] == "--raw=/readyz"
+        if now[0] < answers_at:
+            raise UnknownError("the Kubernetes of cluster k does not answer", "wait")
+        return "ok"
+
+    monkeypatch.setattr(Server, "said", asked)
+    monkeypatch.setattr("stampworks.operations.kubernetes.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(
+        "stampworks.operations.kubernetes.time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds)
+    )
+    Server("k", "local", "").awaited(said.append)
+    assert said == ["waiting: the Kubernetes of cluster k does not answer"] * 3
+    answers_at = 10_000.0
+    with pytest.raises(UnknownError, match="does not answer"):
+        Server("k", "local", "").awaited(said.append)
+    assert 300 < now[0] < 400
+
+
+def test_only_the_first_up_waits_for_it(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one that was there before, to be silent is no way to begin."""
+    waited: list[Any] = []
+    monkeypatch.setattr(server, "awaited", waited.append)
+    monkeypatch.setattr(kubernetes_queues, "Server", lambda *_: server)
+    asyncio.run(KubernetesQueues().ensure(call(BOTH)))
+    assert not waited
+    asyncio.run(KubernetesQueues().ensure(Call("urn", "", call(BOTH).inputs)))
+    assert len(waited) == 1

@@ -122,12 +122,16 @@ class Cluster(pulumi.ComponentResource):
         groups = {plan.controller: controller}
         for group in (*plan.pools, *plan.login):
             groups[group] = self._group(group, network, [], controller, depends_on=[controller])
+        may: list[pulumi.Resource] = []
+        if elastic := [groups[pool] for pool in plan.pools if pool.elastic]:
+            opts = self._child()
+            may = [self._cloud.nodes.let_start(self._base, controller=controller, groups=elastic, opts=opts)]
         signing_key = self._signing_key()
         self._attached = self._found(storage, volumes, database)
         roll = self._roll(groups, self._secrets(keyring), signing_key)
         roster = self._roster(groups, roll)
-        playbook = self._playbook(roster, self._secrets(keyring))
-        if any(pool.elastic_nodes for pool in plan.pools):
+        playbook = self._playbook(roster, self._secrets(keyring), may)
+        if elastic:
             # After the head is what the bundle says of it. A node that is quicker waits for it.
             file = Output.all(roster.data, self._attached).apply(lambda both: self._bundle(*both))
             self._cloud.nodes.publish(self._base, place=place, file=file, opts=self._child(depends_on=[playbook]))
@@ -375,7 +379,9 @@ class Cluster(pulumi.ComponentResource):
     def _secrets(self, keyring: Keyring) -> dict[str, pulumi.Input[str]]:
         return {"slurm_key": keyring.slurm_key, "database_password": keyring.database_password}
 
-    def _playbook(self, roster: Roster, secrets: Mapping[str, pulumi.Input[str]]) -> Playbook:
+    def _playbook(
+        self, roster: Roster, secrets: Mapping[str, pulumi.Input[str]], after: Sequence[pulumi.Resource] = ()
+    ) -> Playbook:
         return Playbook(
             self._base,
             playbook=_PLAYBOOK,
@@ -386,7 +392,7 @@ class Cluster(pulumi.ComponentResource):
             secrets=secrets,
             timeout_minutes=_PLAYBOOK_MINUTES,
             drain_timeout_minutes=self.plan.scheduler.drain_timeout_minutes,
-            opts=self._child(),
+            opts=self._child(depends_on=[*after]),
         )
 
     def _inventory(self, *found: Any) -> str:

@@ -61,9 +61,6 @@ def assemble(
         # Without it another authority or port would mean another Kubernetes, and every object would be made anew.
         "clusterIdentifier": control_plane.identity,
     }
-    provider = pulumi.ProviderResource(
-        "kubernetes", base, settings, pulumi.ResourceOptions(parent=parent, version=PLUGIN)
-    )
     server, manifests = scheduler.server(control_plane), kubernetes.objects(plan)
     kept = KubernetesQueues(  # before any object is changed or goes
         base,
@@ -72,6 +69,11 @@ def assemble(
         region=plan.region,
         queues=kubernetes.queues(manifests),
         opts=pulumi.ResourceOptions(parent=parent, depends_on=[server]),
+    )
+    # After that, which waits for a server that is new: the plugin asks once, and a server that does not answer then is
+    # out of reach for all that it is given in the same `up` (pulumi-kubernetes 4.32, provider.go, clusterUnreachable).
+    provider = pulumi.ProviderResource(
+        "kubernetes", base, settings, pulumi.ResourceOptions(parent=parent, version=PLUGIN, depends_on=[kept])
     )
     opts = pulumi.ResourceOptions(parent=parent, provider=provider, depends_on=[kept], deleted_with=server)
     installed = releases(base, plan, opts)

@@ -45,15 +45,17 @@ def check_plugin() -> None:
 
 
 def check_programs(plan: Plan) -> None:
-    """Ends an `up` whose nodes nobody could log in to from here: that would be found out when all of them run, and
-    cost. A preview logs in to none."""
-    launches = CLOUDS[plan.cloud].launches
-    if launches is None or plan.managed or pulumi.runtime.is_dry_run() or _is_test() or _is_mocked():
+    """Ends an `up` whose nodes nobody could log in to from here, or whose Kubernetes nobody could ask: that would be
+    found out when they run, and cost. A preview does neither."""
+    cloud = CLOUDS[plan.cloud]
+    own = cloud.runs(plan.scheduler.kind)
+    needs, what = own or cloud.launches, "asks the Kubernetes of" if own else "gets to the nodes of"
+    if needs is None or pulumi.runtime.is_dry_run() or _is_test() or _is_mocked():
         return
-    if missing := [program for program in launches.programs if shutil.which(program) is None]:
+    if missing := [program for program in needs.programs if shutil.which(program) is None]:
         refuse(
-            f"this machine has no {' and no '.join(missing)}, without which nobody gets to the nodes of {plan.name}.\n"
-            f"  hint: {launches.programs_hint}; nothing was changed"
+            f"this machine has no {' and no '.join(missing)}, without which nobody {what} {plan.name}.\n"
+            f"  hint: {needs.programs_hint}; nothing was changed"
         )
 
 

@@ -49,7 +49,8 @@ def main(folder: Path) -> int:
         work = json.loads((folder / "work.json").read_text())
         prepare(folder, work["inventory"], work["hosts"])
         playbook, plays = with_own_roles(folder, Path(work["playbook"]), work["roles"])
-        run(folder, playbook, stages(plays, work["inventory"]), work["check"], output)
+        again = tries(work["inventory"]["all"]["vars"], work["check"])
+        run(folder, playbook, stages(plays, work["inventory"]), work["check"], again, output)
     finally:
         end_descendants()
         if leaving.is_set():  # what goes wrong in here now goes wrong because its processes were ended
@@ -157,7 +158,15 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
 _Dumper.add_representer(str, _text)
 
 
-def environment(folder: Path, playbooks: Path, check: bool) -> dict[str, str]:
+def tries(variables: Mapping[str, Any], check: bool) -> int:
+    """How often a node is tried again that does not answer. One that has just booted may be known, and the agent at the
+    other end of its tunnel not yet: with pauses that grow, this often is about two minutes."""
+    if check:
+        return 1
+    return 8 if "ansible_ssh_common_args" in variables else 3
+
+
+def environment(folder: Path, playbooks: Path, check: bool, tries: int) -> dict[str, str]:
     ssh = {
         "ControlMaster": "auto",
         "ControlPersist": "60s",
@@ -179,7 +188,7 @@ def environment(folder: Path, playbooks: Path, check: bool) -> dict[str, str]:
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(folder / "sockets"),
         "ANSIBLE_SSH_ARGS": " ".join(["-F none", *(f"-o {key}={value}" for key, value in ssh.items())]),
         "ANSIBLE_SSH_EXECUTABLE": str(Path(__file__).with_name("bounded-ssh")),
-        "ANSIBLE_SSH_RETRIES": "1" if check else "3",
+        "ANSIBLE_SSH_RETRIES": str(tries),
         # a host where something cannot be changed stops everybody; one that cannot be looked at stops only itself
         "ANSIBLE_ANY_ERRORS_FATAL": str(not check),
         "ANSIBLE_TASK_TIMEOUT": str(TASK_LIMIT_S),
@@ -191,7 +200,7 @@ def environment(folder: Path, playbooks: Path, check: bool) -> dict[str, str]:
     }
 
 
-def run(folder: Path, playbook: Path, names: list[str], check: bool, output: Any) -> None:
+def run(folder: Path, playbook: Path, names: list[str], check: bool, tries: int, output: Any) -> None:
     import ansible_runner  # type: ignore[import-untyped]  # as_yaml is used without it, in every preview
 
     ours, mask = playbooks_dir(), masking(json.loads((folder / "secrets.json").read_text()).values())
@@ -208,7 +217,7 @@ def run(folder: Path, playbook: Path, names: list[str], check: bool, output: Any
         playbook=str(playbook),
         inventory=str(folder / "inventory.yml"),
         cmdline=f"--extra-vars @{folder}/secrets.json --limit @{folder}/hosts" + (" --check" if check else ""),
-        envvars=environment(folder, ours, check),
+        envvars=environment(folder, ours, check, tries),
         event_handler=take,
         quiet=True,
         suppress_env_files=True,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
@@ -19,6 +20,8 @@ from stampworks.schedulers.topology.kubernetes import HOSTNAME
 _TIMEOUT_S = 120
 _SOON_S, _AT_MOST_S = 5, 20
 """Of one request, and of the several that kubectl makes of what it is asked."""
+_NEW_S, _AGAIN_S = 300.0, 5.0
+"""How long one that was just made may be silent."""
 _FAILED_THERE = "command terminated with exit code"
 _UNHEARD = {
     "The connection to the server": "does not answer",
@@ -90,6 +93,22 @@ class Server:
             what = f"the Kubernetes of cluster {self.cluster} answered something that is no list of {kinds}"
             raise UnknownError(what, f"look at it: stampworks kubectl -- get {kinds} --output=json")
         return [each for each in items if text_at(each, "kind") and text_at(each, "metadata", "name")]
+
+    def awaited(self, progress: Callable[[str], None]) -> None:
+        """Returns when it answers. A cloud says that a new one is there before its name is known everywhere, or before
+        it hears anybody; the program that asks it does not come by waiting."""
+        reach(self.cluster, *self._place)
+        until = time.monotonic() + _NEW_S
+        while True:
+            try:
+                self.said(["get", "--raw=/readyz", f"--request-timeout={_SOON_S}s"], limit_s=_AT_MOST_S)
+            except OperationError as error:
+                if time.monotonic() > until:
+                    raise
+                progress(f"waiting: {str(error).splitlines()[0]}")
+                time.sleep(_AGAIN_S)
+            else:
+                return
 
     def listed_soon(self, kinds: str, *more: str) -> list[dict[str, Any]]:
         """For who only looks: a server that cannot be reached from here is no reason to wait."""

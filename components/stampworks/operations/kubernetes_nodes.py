@@ -93,6 +93,8 @@ def gather(
             return roster(cluster, of, region, counts)
         what = f"{', '.join(f'{pool}: {answering[pool]} of {counts[pool]} nodes' for pool in short)} answer Kubernetes"
         refused = cloud(of).node_refusals(cluster, region, short)
+        if any(each.lasting for each in refused):
+            raise too_few(f"{what}, and waiting does not help", refused, _SEE)
         if time.monotonic() > until:
             raise too_few(f"{what} after {patience_s:.0f} s", refused, _SEE)
         progress(waiting(what, refused))

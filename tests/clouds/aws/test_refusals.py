@@ -176,6 +176,15 @@ def test_why_eks_starts_no_nodes_it_says_of_their_group(aws: Simulated) -> None:
     assert found.why.startswith("AccessDenied: so it \\u202eis, AccessDenied xxx")
     assert len(found.why) == 403
     assert found.hint == "pulumi up goes on from here", "what a launch was denied is another thing"
+    eks_backends[DEFAULT_ACCOUNT_ID][REGION].clusters[CLUSTER].nodegroups["c-gpu-1"].status = "CREATE_FAILED"
+    why, never = members.node_refusals(CLUSTER, REGION, ["gpu"])
+    assert why == found
+    assert never.lasting, "the engine goes on as if it were there"
+    assert never.words == "gpu: EKS could not make c-gpu-1, and does not try again"
+    assert never.hint == (
+        "when that is mended, have another one made: `pulumi stack --show-urns` has the URN of its "
+        "aws:eks/nodeGroup:NodeGroup, and pulumi up --replace URN makes it"
+    )
 
 
 def test_why_there_are_too_few_nobody_may_ask(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,13 @@ def test_another_image_is_another_disk_and_the_machine_stays(
     assert after.members[0] == before.members[0]
     assert after.members[1].host_key == key(101)
     assert after.members[1].instance != before.members[1].instance
+    disk = after.members[1].instance.partition("/")[2]
+    [volume] = aws.client("ec2").describe_volumes(VolumeIds=[disk])["Volumes"]
+    assert {each["Key"]: each["Value"] for each in volume["Tags"]} == {
+        **tags.cost_tags(plan),
+        tags.GROUP: "gpu",
+        "Name": f"{CLUSTER}-gpu",
+    }
     assert boots.said[0] == f"gpu-002: a new disk for {after.members[1].target}"
     assert "waiting for gpu-002" in boots.said
     assert list(renewal.outdated(new, CONTENT)) == ["gpu-001"]

@@ -7,15 +7,18 @@ import importlib
 import inspect
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import pulumi
 import pytest
 from stampworks import planning
 from stampworks.clouds.aws import alarms
-from stampworks.clouds.aws.nodes import interface_type
+from stampworks.clouds.aws.nodes import interface_type, may_start
+from stampworks.clouds.aws.place import zone_beside
 from stampworks.declaration import load_stack, load_value
-from stampworks.plan import Interface, Plan
+from stampworks.plan import Group, Interface, Plan
 from stampworks.planning.changes import Side, review
 from stampworks.rehearsal import load_scenario, read_stack
 from stampworks.rehearsal.own import NO_SECRET
@@ -391,10 +394,16 @@ def test_what_a_failure_leaves(failure: str, found: str, notes: list[str], rehea
     assert all(told.startswith(note) for told, note in zip(phase["notes"], notes, strict=True))
 
 
-ELASTIC = """\
+GROUP_OF_RESERVATIONS = "arn:aws:resource-groups:us-east-1:123456789012:group/ours"
+ELASTIC = f"""\
 changes:
-  - {name: elastic, path: pools.gpu.count_min, value: 1}
-  - {name: fall-backs, path: pools.gpu.fallbacks, value: [{purchase: reserved, reservation: cr-1}, {purchase: spot}]}
+  - {{name: elastic, path: pools.gpu.count_min, value: 1}}
+  - name: fall-backs
+    path: pools.gpu.fallbacks
+    value:
+      - {{purchase: reserved, reservation: cr-1}}
+      - {{purchase: reserved, reservation: "{GROUP_OF_RESERVATIONS}"}}
+      - {{purchase: spot}}
 """
 
 
@@ -405,11 +414,14 @@ def test_elastic_nodes_start_from_templates_of_their_own(rehearse: Rehearse) -> 
     assert [each["verdict"] for each in phases.values()] == ["pass", "pass"], phases
     assert rehearsed.found["types_without_rule"] == []
     made = {each["name"]: each for each in rehearsed.of("LaunchTemplate") if each.get("name")}
-    assert sorted(made) == [f"aws-dev-g6.gpu.{number}" for number in range(3)]
-    own, reserved, spot = (made[name] for name in sorted(made))
+    assert sorted(made) == [f"aws-dev-g6.gpu.{number}" for number in range(4)]
+    own, reserved, grouped, spot = (made[name] for name in sorted(made))
     assert [each.get("instanceMarketOptions") for each in (own, reserved, spot)] == [None, None, {"marketType": "spot"}]
-    target = reserved["capacityReservationSpecification"]["capacityReservationTarget"]
-    assert target == {"capacityReservationId": "cr-1"}
+    targets = [each["capacityReservationSpecification"]["capacityReservationTarget"] for each in (reserved, grouped)]
+    assert targets == [
+        {"capacityReservationId": "cr-1"},
+        {"capacityReservationResourceGroupArn": GROUP_OF_RESERVATIONS},
+    ]
     assert [bool(each.get("placement")) for each in (own, reserved, spot)] == [True, False, True]
     assert all(nic["subnetId"] for each in made.values() for nic in each["networkInterfaces"])
     reading = [
@@ -420,21 +432,45 @@ def test_elastic_nodes_start_from_templates_of_their_own(rehearse: Rehearse) -> 
     assert {"stampworks:cluster": "aws-dev-g6", "stampworks:group": "gpu", "stampworks:elastic": "spot"}.items() <= (
         tags.items()
     )
-    policies = [json.loads(each["policy"]) for each in rehearsed.of("RolePolicy") if "RunInstances" in each["policy"]]
-    actions = {one["Action"]: one for one in policies[0]["Statement"]}
+    [policy] = [json.loads(each["policy"]) for each in rehearsed.of("RolePolicy") if "RunInstances" in each["policy"]]
+    actions = {one["Action"]: one for one in policy["Statement"]}
     assert set(actions) == {
         *("ec2:RunInstances", "ec2:CreateTags", "ec2:TerminateInstances", "ec2:DescribeInstances", "iam:PassRole"),
     }
     assert actions["ec2:TerminateInstances"]["Condition"] == {
         "StringEquals": {
             "aws:ResourceTag/stampworks:cluster": "aws-dev-g6",
-            "aws:ResourceTag/stampworks:group": "gpu",
+            "aws:ResourceTag/stampworks:group": ["gpu"],
         },
         "Null": {"aws:ResourceTag/stampworks:elastic": "false"},
     }
     assert actions["ec2:RunInstances"]["Condition"]["Bool"] == {"ec2:IsLaunchTemplateResource": "true"}
     assert all(each["instanceInitiatedShutdownBehavior"] == "terminate" for each in made.values())
     assert "libexec/stampworks/join" in base64.b64decode(own["userData"]).decode()
+
+
+def pools_of(pools: Sequence[Mapping[str, Any]], **more: Any) -> Sequence[Group]:
+    of = {"version": 1, "name": "cluster", "cloud": "aws", "region": "us-west-2", "scheduler": {}}
+    declared = [{"machine": "g6-8xlarge", **pool, **more} for pool in pools]
+    return planning.plan(load_value({**of, "pools": declared}, "test")).pools
+
+
+def test_one_policy_is_for_all_that_starts_with_the_work() -> None:
+    """A role takes 10,240 characters of such. A group of reservations is in it by its own name: of all that a template
+    leads to, EC2 does not say that this comes from it."""
+    fallbacks = [{"purchase": "reserved", "reservation": GROUP_OF_RESERVATIONS}, {"purchase": "spot"}]
+    pools = [{"name": f"pool-{number:02}", "count": 2, "count_min": 0, "fallbacks": fallbacks} for number in range(20)]
+    groups = pools_of(pools)
+    role, template = "arn:aws:iam::123456789012:role/{}", "arn:aws:ec2:us-west-2:123456789012:launch-template/lt-{:017}"
+    roles = [role.format(f"stampworks-{each.name}-0123456") for each in groups]
+    templates = [template.format(number) for number in range(3 * len(groups))]
+    said = may_start("cluster", groups, roles, templates)
+    assert len(said) < 10_240 - 2_000
+    by_group = [one for one in json.loads(said)["Statement"] if one["Resource"] == [GROUP_OF_RESERVATIONS]]
+    assert by_group == [{"Effect": "Allow", "Action": "ec2:RunInstances", "Resource": [GROUP_OF_RESERVATIONS]}]
+    assert GROUP_OF_RESERVATIONS not in may_start(
+        "cluster", pools_of(pools[:1], fallbacks=[]), roles[:1], templates[:1]
+    )
 
 
 def test_what_elastic_nodes_configure_themselves_with(rehearse: Rehearse) -> None:
@@ -449,3 +485,40 @@ def test_what_elastic_nodes_configure_themselves_with(rehearse: Rehearse) -> Non
         ("s3:GetObject", "bundle.tar.gz"),
         ("ssm:GetParameter", "stampworks/aws-dev-g6/slurm-key"),
     }
+
+
+def test_where_aws_runs_no_kubernetes_none_is_asked_for() -> None:
+    """Which zone that is, only the account knows: its letters are its own."""
+    ids = {"us-east-1a": "use1-az2", "us-east-1b": "use1-az3", "us-east-1c": "use1-az4"}
+    assert zone_beside("us-east-1a", ids, ["use1-az3"], "c-control-plane") == "us-east-1c"
+    assert zone_beside("us-east-1b", ids, [], "c-database") == "us-east-1a"
+    with pytest.raises(pulumi.RunError) as caught:
+        zone_beside("us-east-1b", ids, ["use1-az3"], "c-control-plane")
+    assert str(caught.value) == (
+        "c-control-plane: AWS has none in zone us-east-1b, whose id is use1-az3, where the nodes are.\n"
+        "  hint: write another network.zone; aws ec2 describe-availability-zones says which zone has which id"
+    )
+
+
+def test_what_is_looked_at_when_something_is_made_is_there_before(rehearsed: Rehearsed) -> None:
+    """FSx refuses a file system whose group does not let Lustre through yet, and the name of an EFS leads nowhere
+    before its mount target is there: whoever mounts it comes after that."""
+    after = _after(json.loads(rehearsed.state)["deployment"]["resources"])
+    rules = {urn for urn in after if re.search(r"gressRule::[^:]*-(nodes|storage)-(nodes|storage)$", urn)}
+    assert len(rules) == 8
+    stored = [urn for urn in after if re.search(r"aws:(fsx/\w+FileSystem|efs/fileSystem):\w+::", urn)]
+    for urn in stored:
+        assert rules <= after[urn], urn
+    nodes = [urn for urn in after if re.search(r"aws:(ec2/instance|autoscaling/group|eks/nodeGroup):\w+::", urn)]
+    assert nodes
+    for urn in (each for each in nodes if not each.endswith("eks-head")):  # on which nothing mounts
+        assert {each for each in after if "aws:efs/mountTarget" in each}.union(stored) <= after[urn], urn
+
+
+def _after(resources: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
+    """Of each resource all those that are made before it. A state has each after what it depends on."""
+    found: dict[str, set[str]] = {}
+    for each in resources:
+        near = {*each.get("dependencies", ()), each.get("parent", "")}
+        found[each["urn"]] = near.union(*(found.get(urn, set()) for urn in near))
+    return found

@@ -14,12 +14,16 @@ from stampworks.plan import Network, Scheduler
 _BACKUP_DAYS = 7
 _PORT = 3306
 _USER = "slurm"
-_VERSION = "11.8"
-"""That of Debian 13, which the accounting on a head runs in; AWS chooses the newest of its minor versions."""
+_DATABASE = "slurm_acct_db"
+"""As slurmdbd calls it where nobody says another name."""
+_VERSION = "11.4"
+"""AWS chooses the newest of its minor versions. From 11.6 on a transaction that meets another one's change fails unless
+innodb_snapshot_isolation is off, and slurmdbd loses what it was to write (SchedMD/slurm d81a4e919f, 2026-07); whether
+RDS has that among the parameters of a later version, nothing public says."""
 _MACHINE, _DISK_GIB, _DISK_GIB_MAX = "db.m7g.large", 20, 1000
-# Slurm, "Accounting and Resource Limits": a purge of old records holds locks for long. From 11.8 on TLS is required by
-# default (Amazon RDS User Guide, "Requiring SSL/TLS for all connections to a MariaDB DB instance"; both read
-# 2026-11-23); it is said for whoever makes the version an earlier one.
+# Slurm, "Accounting and Resource Limits": a purge of old records holds locks for long. TLS is required by default from
+# 11.8 on alone (Amazon RDS User Guide, "Requiring SSL/TLS for all connections to a MariaDB DB instance"; both read
+# 2026-11-23).
 _SETTINGS = {"innodb_lock_wait_timeout": "900", "require_secure_transport": "1"}
 
 
@@ -74,6 +78,7 @@ def create(
         vpc_security_group_ids=[_for_head(name, place, within).id],
         parameter_group_name=settings.name,
         port=_PORT,
+        db_name=_DATABASE,  # slurmdbd makes its own, too, but only after a connection that fails for want of it
         username=_USER,
         password=password,
         publicly_accessible=False,

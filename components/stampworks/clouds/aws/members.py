@@ -30,6 +30,7 @@ _DEAD = ("stopped", "terminated")
 _NOT_STARTED = ("Failed", "Cancelled")
 _NOT_LAUNCHED = "AsgInstanceLaunchFailures"
 """EKS's own word for it."""
+_NEVER_MADE = "CREATE_FAILED"
 _LATE = re.compile(r"Invalid(?:InstanceID|Volume|NetworkInterfaceID)\.NotFound|Instance Id not found")
 """In what EC2 and Auto Scaling say of a machine that another part of AWS has just listed: here it is not known yet, or
 it is not known any more."""
@@ -215,11 +216,21 @@ def node_refusals(cluster: str, region: str, groups: Sequence[str]) -> tuple[Ref
     except UnansweredError as error:
         return tuple(Refusal(group, "", str(error), lasting=False, hint="") for group in groups)
     return tuple(
-        _of_health(group, issue)
+        refusal
         for each in known
         if (group := each.get("tags", {}).get(tags.GROUP, "")) in groups
-        for issue in each.get("health", {}).get("issues", ())
+        for refusal in (
+            *(_of_health(group, issue) for issue in each.get("health", {}).get("issues", ())),
+            *([_never_made(group, each["nodegroupName"])] if each.get("status") == _NEVER_MADE else []),
+        )
     )
+
+
+def _never_made(group: str, name: str) -> Refusal:
+    """It is one for ever that way, and the engine takes it for made (terraform-provider-aws 39904, read 2026-11-27)."""
+    hint = "when that is mended, have another one made: `pulumi stack --show-urns` has the URN of its "
+    hint += "aws:eks/nodeGroup:NodeGroup, and pulumi up --replace URN makes it"
+    return Refusal(group, "", f"EKS could not make {name}, and does not try again", lasting=True, hint=hint)
 
 
 def _of_health(group: str, issue: Mapping[str, Any]) -> Refusal:

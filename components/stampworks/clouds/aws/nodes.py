@@ -28,6 +28,9 @@ SESSIONS = (
 AWS's own policy for it would let every node read every parameter, the key that logs in to nodes among them (Systems
 Manager User Guide, "Create a custom IAM role for Session Manager"; read 2026-11-22).
 """
+_ENDS = pulumi.CustomTimeouts(delete="45m")
+"""Who says nothing has ten minutes for all members of a group to end (terraform-provider-aws, group.go, read
+2026-11-27), and a machine with many GPUs may take longer."""
 _LEFT_ALONE = ("AZRebalance", "InstanceRefresh", "ReplaceUnhealthy")
 """What a group would do to its members by itself. Which node goes, and when, somebody has to say."""
 
@@ -45,19 +48,19 @@ class NodeGroup(pulumi.ComponentResource):
         group: Group,
         made_from: str,
         volumes: Sequence[ebs.Volume],
-        controller: NodeGroup | None,
         opts: ResourceOptions,
     ) -> None:
-        place = network.place
+        self.place = place = network.place
         after = ResourceOptions(depends_on=[network])
         super().__init__("stampworks:aws:NodeGroup", name, None, ResourceOptions.merge(place.within(opts), after))
         if group.launch is None:
             raise ValueError(f"{name}: the plan does not say how a node of {group.name} starts")
-        self._name, self._network, self._group, self._launch = name, network, group, group.launch
+        self._name, self._network, self.group, self._launch = name, network, group, group.launch
         self._opts = place.within(ResourceOptions(parent=self))
         # By tags a node is found, and by tags it knows what it is.
         self._tags = {**place.tags(group.name), tags.GROUP: group.name}
         self._of_machine = {**self._tags, tags.TEMPLATE: made_from}
+        self.templates: list[ec2.LaunchTemplate] = []  # of elastic ones
         self.role = iam.Role(name, assume_role_policy=assumed_by("ec2.amazonaws.com"), tags=self._tags, opts=self._opts)
         profile = self._profile()
         if group.role == "controller":
@@ -65,8 +68,8 @@ class NodeGroup(pulumi.ComponentResource):
         else:
             together = self._together()
             self._several(profile, together)
-            if controller and group.elastic:
-                self._elastic(profile, together, controller)
+            if group.elastic:
+                self._elastic(profile, together)
         self.register_outputs({})
 
     def _profile(self) -> iam.InstanceProfile:
@@ -75,16 +78,16 @@ class NodeGroup(pulumi.ComponentResource):
         iam.RolePolicy(
             f"{name}-sessions", role=role.id, policy=allowed([{"Action": [*SESSIONS], "Resource": "*"}]), opts=opts
         )
-        if kept := self._network.place.logs:
+        if kept := self.place.logs:
             iam.RolePolicy(f"{name}-logs", role=role.id, policy=kept.arn.apply(logs.may_write), opts=opts)
-        if buckets := self._network.place.buckets:
+        if buckets := self.place.buckets:
             may = Output.all(*(each.arn for each in buckets)).apply(bucket.may_use)
             iam.RolePolicy(f"{name}-buckets", role=role.id, policy=may, opts=opts)
         return iam.InstanceProfile(name, role=role.name, tags=self._tags, opts=opts)
 
     def _one(self, profile: iam.InstanceProfile, volumes: Sequence[ebs.Volume]) -> None:
         """A node that its volumes outlive: they are attached to one instance at a time, so the old one goes first."""
-        place, launch = self._network.place, self._launch
+        place, launch = self.place, self._launch
         opts = ResourceOptions.merge(self._opts, ResourceOptions(delete_before_replace=True))
         node = ec2.Instance(
             self._name,
@@ -103,7 +106,7 @@ class NodeGroup(pulumi.ComponentResource):
             },
             user_data=self._network.ssh_public_key.apply(self._first_boot),
             user_data_replace_on_change=True,
-            tags={**self._of_machine, tags.NODE: self._group.nodes[0].name},
+            tags={**self._of_machine, tags.NODE: self.group.nodes[0].name},
             opts=opts,
         )
         for device, volume in zip(_VOLUMES, volumes, strict=False):
@@ -118,32 +121,30 @@ class NodeGroup(pulumi.ComponentResource):
 
     def _several(self, profile: iam.InstanceProfile, together: ec2.PlacementGroup | None) -> None:
         """As many as always run; those that start with jobs are not the group's."""
-        count, own = self._group.count_min, self._group.offers[0]
+        count, own = self.group.count_min, self.group.offers[0]
         template_ = self._template(self._name, profile, own, together, self._of_machine)
         autoscaling.Group(
             self._name,
             min_size=count,
             max_size=count,
             desired_capacity=count,
-            vpc_zone_identifiers=[self._network.place.subnets["nodes"].id],
+            vpc_zone_identifiers=[self.place.subnets["nodes"].id],
             launch_template={"id": template_.id, "version": template_.latest_version.apply(str)},
             protect_from_scale_in=True,
             suspended_processes=[*_LEFT_ALONE],
             wait_for_capacity_timeout="0",  # whether they come, and what to do if not, the roster says
             tags=[{"key": key, "value": value, "propagate_at_launch": True} for key, value in self._tags.items()],
-            opts=self._opts,
+            opts=ResourceOptions.merge(self._opts, ResourceOptions(custom_timeouts=_ENDS)),
         )
 
-    def _elastic(
-        self, profile: iam.InstanceProfile, together: ec2.PlacementGroup | None, controller: NodeGroup
-    ) -> None:
+    def _elastic(self, profile: iam.InstanceProfile, together: ec2.PlacementGroup | None) -> None:
         """What the controller starts elastic nodes from, complete for each way to buy one: it chooses between them, and
         can start nothing else."""
-        cluster, group, opts = self._network.place.cluster, self._group, self._opts
+        group, place = self.group, self.place
+        cluster = place.cluster
         names = {offer: template_name(cluster, group, offer) for offer in group.offers}
         # Before what they are in can go, and after nobody can start another one: templates go first, then they.
         within = ResourceOptions(depends_on=[profile, *([together] if together else [])])
-        place = self._network.place
         nodes = ElasticNodes(
             self._name,
             cluster=cluster,
@@ -152,7 +153,7 @@ class NodeGroup(pulumi.ComponentResource):
             group=group.name,
             opts=ResourceOptions.merge(ResourceOptions(parent=self), within),
         )
-        templates = [
+        self.templates = [
             self._template(
                 f"{self._name}.{name.rpartition('.')[2]}",
                 profile,
@@ -165,12 +166,8 @@ class NodeGroup(pulumi.ComponentResource):
             )
             for offer, name in names.items()
         ]
-        may = Output.all(self.role.arn, *(each.arn for each in templates)).apply(
-            lambda arns: _may_start(cluster, group, *arns)
-        )
-        iam.RolePolicy(self._name, role=controller.role.id, policy=may, opts=opts)
         reads = place.bundle.arn.apply(lambda arn: bundle.may_read(cluster, arn))
-        iam.RolePolicy(f"{self._name}-bundle", role=self.role.id, policy=reads, opts=opts)
+        iam.RolePolicy(f"{self._name}-bundle", role=self.role.id, policy=reads, opts=self._opts)
 
     def _template(
         self,
@@ -186,7 +183,7 @@ class NodeGroup(pulumi.ComponentResource):
         """An Auto Scaling group has a subnet of its own, and configures no node; whoever else starts something from it
         wants both said, and a machine that goes by itself gone."""
         first_boot = self._joining() if name else self._network.ssh_public_key.apply(self._first_boot)
-        launch, place = self._launch, self._network.place
+        launch, place = self._launch, self.place
         return ec2.LaunchTemplate(
             resource,
             name=name,
@@ -211,7 +208,7 @@ class NodeGroup(pulumi.ComponentResource):
 
     def _together(self) -> ec2.PlacementGroup | None:
         """One for the pool, in which whoever starts alone is close to those that run."""
-        if not any(offer.placed_together for offer in self._group.offers):
+        if not any(offer.placed_together for offer in self.group.offers):
             return None
         return ec2.PlacementGroup(self._name, strategy="cluster", tags=self._tags, opts=self._opts)
 
@@ -219,9 +216,9 @@ class NodeGroup(pulumi.ComponentResource):
         return cloud_config(ssh_public_key, self._launch.agent)
 
     def _joining(self) -> Output[str]:
-        place, agent = self._network.place, self._launch.agent
+        place, agent = self.place, self._launch.agent
         known = Output.all(self._network.ssh_public_key, place.provider.region, place.bundle.id)
-        joins = (place.cluster, self._group.name)
+        joins = (place.cluster, self.group.name)
         return known.apply(lambda all_: cloud_config(all_[0], agent, (*joins, *map(str, all_[1:]))))
 
 
@@ -289,7 +286,19 @@ def reserved(reservation: str) -> ec2.LaunchTemplateCapacityReservationSpecifica
     }
 
 
-def _may_start(cluster: str, group: Group, role: str, *templates: str) -> str:
+def let_start(
+    name: str, *, controller: NodeGroup, groups: Sequence[NodeGroup], opts: ResourceOptions
+) -> pulumi.Resource:
+    """What the controller may do with elastic nodes, said once for all groups: a role takes no more than 10,240
+    characters of such (IAM User Guide, "IAM and AWS STS quotas", read 2026-11-27)."""
+    cluster, known = controller.place.cluster, [each.group for each in groups]
+    roles = Output.all(*(each.role.arn for each in groups))
+    templates = Output.all(*(template.arn for each in groups for template in each.templates))
+    may = Output.all(roles, templates).apply(lambda arns: may_start(cluster, known, *map(sorted, arns)))
+    return iam.RolePolicy(f"{name}-elastic", role=controller.role.id, policy=may, opts=controller.place.within(opts))
+
+
+def may_start(cluster: str, groups: Sequence[Group], roles: Sequence[str], templates: Sequence[str]) -> str:
     """What the programs of the controller need: to start from these templates and nothing beside them, to name what
     has started, to end it, and to see what there is. Of nodes that always run they can end none.
 
@@ -297,19 +306,26 @@ def _may_start(cluster: str, group: Group, role: str, *templates: str) -> str:
     tags of a template need ec2:CreateTags: Amazon EC2 User Guide, "IAM permissions required for Amazon EC2 launch
     templates", read 2026-11-22. None of it has met AWS.
     """
-    machines = f"arn:{tags.partition(role)}:ec2:*:*"
+    machines = f"arn:{tags.partition(roles[0])}:ec2:*:*"
     instances = f"{machines}:instance/*"
-    own = {f"aws:ResourceTag/{key}": value for key, value in {tags.CLUSTER: cluster, tags.GROUP: group.name}.items()}
-    elastic = {"StringEquals": own, "Null": {f"aws:ResourceTag/{tags.ELASTIC}": "false"}}
+    own = {tags.CLUSTER: cluster, tags.GROUP: sorted(each.name for each in groups)}
+    elastic = {
+        "StringEquals": {f"aws:ResourceTag/{key}": value for key, value in own.items()},
+        "Null": {f"aws:ResourceTag/{tags.ELASTIC}": "false"},
+    }
+    # of all that a template names, a group of reservations alone is not said to come from it (Service Authorization
+    # Reference, "Actions, resources, and condition keys for Amazon EC2", read 2026-11-27)
+    reserved = {each.reservation for group in groups for each in group.offers if each.reservation.startswith("arn:")}
     statements: list[dict[str, Any]] = [
         {
             "Action": "ec2:RunInstances",
             "Resource": "*",
             "Condition": {
-                "ArnEquals": {"ec2:LaunchTemplate": list(templates)},
+                "ArnEquals": {"ec2:LaunchTemplate": templates},
                 "Bool": {"ec2:IsLaunchTemplateResource": "true"},
             },
         },
+        *([{"Action": "ec2:RunInstances", "Resource": sorted(reserved)}] if reserved else []),
         {
             "Action": "ec2:CreateTags",
             "Resource": [f"{machines}:{kind}/*" for kind in ("instance", "network-interface", "volume")],
@@ -324,7 +340,7 @@ def _may_start(cluster: str, group: Group, role: str, *templates: str) -> str:
         {"Action": "ec2:DescribeInstances", "Resource": "*"},
         {
             "Action": "iam:PassRole",
-            "Resource": role,
+            "Resource": roles,
             "Condition": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
         },
     ]
@@ -349,11 +365,11 @@ def create(
     release: Release,
     content: str,
     volumes: Sequence[ebs.Volume],
-    controller: NodeGroup | None,
+    controller: NodeGroup | None,  # noqa: ARG001  (it finds them by tags)
     drain_timeout_minutes: int,  # noqa: ARG001  (who takes nodes away waits for their jobs)
     opts: ResourceOptions,
 ) -> NodeGroup:
-    return NodeGroup(name, network, group, tags.template(group, release, content), volumes, controller, opts)
+    return NodeGroup(name, network, group, tags.template(group, release, content), volumes, opts)
 
 
 def publish(name: str, *, place: Place, file: Output[str], opts: ResourceOptions) -> None:

@@ -11,6 +11,7 @@ from pulumi import ResourceOptions
 from pulumi_aws import Provider, cloudwatch, ec2, get_availability_zones_output, vpc
 
 from stampworks.clouds.aws import alarms, bundle, logs, tags
+from stampworks.clouds.aws.tags import cost_tags
 from stampworks.plan import Network, Plan
 
 ANYWHERE = "0.0.0.0/0"
@@ -29,6 +30,8 @@ class Place(pulumi.ComponentResource):
     """By their names in the plan."""
     nodes: ec2.SecurityGroup
     storage: ec2.SecurityGroup
+    rules: Sequence[pulumi.Resource]
+    """What these two let through: FSx looks at it while it makes a file system, and refuses one that is too early."""
     of_head: Sequence[ec2.SecurityGroup]
     """Of the head alone, which lets it in where other nodes are not."""
     buckets: list[Any]
@@ -81,8 +84,12 @@ class Place(pulumi.ComponentResource):
         # EFA carries nothing between nodes unless their group allows everything to itself by its own id, both ways, and
         # what is reached over EFA wants the same (EC2 User Guide, "Get started with EFA"; FSx for Lustre User Guide,
         # "File system access control"; read 2026-11-22).
-        for one, other in (("nodes", "nodes"), ("nodes", "storage"), ("storage", "nodes"), ("storage", "storage")):
-            self.allow(f"{name}-{one}-{other}", getattr(self, one), getattr(self, other), within)
+        pairs = (("nodes", "nodes"), ("nodes", "storage"), ("storage", "nodes"), ("storage", "storage"))
+        self.rules = [
+            rule
+            for one, other in pairs
+            for rule in self.allow(f"{name}-{one}-{other}", getattr(self, one), getattr(self, other), within)
+        ]
         managed = plan.scheduler.database == "managed"
         self.of_head = [self.security_group(name, "head", "the head", within)] if managed else []
         self.buckets = []
@@ -101,12 +108,10 @@ class Place(pulumi.ComponentResource):
     def elsewhere(
         self, name: str, subnet: str, network: Network, opts: ResourceOptions, without: Sequence[str] = ()
     ) -> ec2.Subnet:
-        """A subnet of another zone, which is none of those `without` by their ids. That a zone opens later is no reason
-        to move."""
+        """A subnet of another zone. That a zone opens later is no reason to move."""
         there = get_availability_zones_output(
             state="available",
             filters=[{"name": "opt-in-status", "values": ["opt-in-not-required"]}],
-            exclude_zone_ids=[*without] or None,
             opts=pulumi.InvokeOutputOptions(provider=self.provider),
         )
         own = self.subnets["storage"].availability_zone
@@ -114,7 +119,9 @@ class Place(pulumi.ComponentResource):
             name,
             vpc_id=self.vpc.id,
             cidr_block=next(each.cidr for each in network.subnets if each.name == subnet),
-            availability_zone=pulumi.Output.all(there.names, own).apply(lambda both: min({*both[0]} - {both[1]})),
+            availability_zone=pulumi.Output.all(there.names, there.zone_ids, own).apply(
+                lambda of: zone_beside(of[2], dict(zip(of[0], of[1], strict=True)), without, f"{self.cluster}-{subnet}")
+            ),
             map_public_ip_on_launch=False,
             tags=self.tags(subnet),
             opts=ResourceOptions.merge(opts, ResourceOptions(ignore_changes=["availability_zone"])),
@@ -146,9 +153,14 @@ class Place(pulumi.ComponentResource):
         ]
 
 
-def cost_tags(plan: Plan) -> dict[str, str]:
-    """What is on all that is made, so that costs can be told apart by it."""
-    return {**{tag.name: tag.value for tag in plan.tags}, tags.CLUSTER: plan.name}
+def zone_beside(own: str, ids: Mapping[str, str], without: Sequence[str], what: str) -> str:
+    """Another zone than this one, where `what` is, too; AWS has no such thing in those `without`, by their ids."""
+    if ids.get(own) in without:
+        raise pulumi.RunError(
+            f"{what}: AWS has none in zone {own}, whose id is {ids[own]}, where the nodes are.\n"
+            "  hint: write another network.zone; aws ec2 describe-availability-zones says which zone has which id"
+        )
+    return min(name for name, id_ in ids.items() if name != own and id_ not in without)
 
 
 def create(name: str, *, plan: Plan, opts: ResourceOptions) -> Place:

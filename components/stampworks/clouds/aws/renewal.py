@@ -149,7 +149,7 @@ def _await(api: Api, plan: Plan, before: Mapping[str, Machine], disks: Mapping[s
         for name in [each for each in away if each in now and _is_another(now[each], away[each])]:
             del away[name]
             if name in disks:
-                _has_come(api, now[name], disks[name])
+                _has_come(api, plan, now[name], disks[name])
         lost |= _lost(api, away, disks)
         if not away.keys() - lost.keys():
             break
@@ -171,8 +171,11 @@ def _is_another(now: Machine, before: Machine) -> bool:
     return tags.was(now.host_key) != tags.was(before.host_key)
 
 
-def _has_come(api: Api, machine: Machine, disk: _Disk) -> None:
+def _has_come(api: Api, plan: Plan, machine: Machine, disk: _Disk) -> None:
+    """It is on the bill of its machine, whose tags AWS puts on the first disk alone."""
     what = f"cannot write on {machine.node} ({machine.id}) what its new disk was made from"
+    own = {tags.GROUP: machine.group, "Name": f"{plan.name}-{machine.group}"}
+    put_tags(api, what, [machine.disk], tags.cost_tags(plan) | own)
     put_tags(api, what, [machine.id], {tags.TEMPLATE: disk.made_from})
     api.need(what, "ec2:DeleteTags", Resources=[machine.id], Tags=[{"Key": tags.CONDEMNED}])
 

@@ -28,6 +28,8 @@ _NOT_KNOWN = {
     *("InvalidClientTokenId", "RequestExpired", "SignatureDoesNotMatch", "UnrecognizedClientException"),
 }
 _TOO_MANY = {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException"}
+_BUSY = {"ResourceContention", "ScalingActivityInProgress"}
+"""What Auto Scaling says while it is at work on the same group."""
 
 ALLOW = "docs/aws.md says what an `up` has to be allowed; `aws sts get-caller-identity` says who asks"
 PERMIT = "docs/aws-facts-policy.json is a policy that permits it"
@@ -86,7 +88,7 @@ class Api:
             try:
                 return self.ask(action, **parameters)
             except UnansweredError as error:
-                if error.code not in _TOO_MANY:
+                if error.code not in _TOO_MANY | _BUSY:
                     raise
             time.sleep(pause_s)
         return self.ask(action, **parameters)
@@ -115,6 +117,8 @@ def _refusal(action: str, error: sdk.ClientError) -> UnansweredError:
         return UnansweredError(action, f"AWS does not take the credentials ({code}: {message})", RENEW, code)
     if code in _TOO_MANY:
         return UnansweredError(action, f"AWS is asked too often ({code})", LATER, code)
+    if code in _BUSY:
+        return UnansweredError(action, f"AWS is at work on it ({code})", LATER, code)
     if code == str(status) or status >= 500:  # with no code of its own, an answer is no AWS's
         return UnansweredError(action, f"not available: HTTP {status}", LATER, code)
     return UnansweredError(action, f"{code}: {message}", LATER, code)

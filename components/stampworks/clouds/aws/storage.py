@@ -26,8 +26,8 @@ def create(
     repository: pulumi.Resource | None,
     opts: ResourceOptions,
 ) -> pulumi.Resource:
-    """One file system; data goes only after an explicit word, and stays when the stack forgets it."""
-    guard = ResourceOptions(protect=storage.protect, retain_on_delete=storage.protect)
+    """One file system, or the way to it; data goes only after an explicit word, and stays when the stack forgets it."""
+    guard = ResourceOptions(protect=storage.protect, retain_on_delete=storage.protect, depends_on=[*place.rules])
     made = _KINDS[storage.kind](name, place, storage, ResourceOptions.merge(place.within(opts), guard))
     if storage.repository:
         _show(name, place, storage, made, repository)
@@ -94,7 +94,8 @@ def _metadata(storage: Storage) -> fsx.LustreFileSystemMetadataConfigurationArgs
 _ROOT_SQUASH = fsx.LustreFileSystemRootSquashConfigurationArgs(root_squash="65534:65534")
 
 
-def _nfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> efs.FileSystem:
+def _nfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> efs.MountTarget:
+    """The way to it, which takes longer than itself: its name is that of both, and leads nowhere before."""
     one_zone = storage.tier == "one zone"
     made = efs.FileSystem(
         name,
@@ -104,7 +105,7 @@ def _nfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> ef
         tags=place.tags(storage.name),
         opts=opts,
     )
-    efs.MountTarget(
+    way = efs.MountTarget(
         name,
         file_system_id=made.id,
         subnet_id=place.subnets["storage"].id,
@@ -120,7 +121,7 @@ def _nfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> ef
         backup_policy={"status": "ENABLED" if "backups" in storage.features else "DISABLED"},
         opts=place.within(ResourceOptions(parent=made, retain_on_delete=storage.protect)),
     )
-    return made
+    return way
 
 
 def _zfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> fsx.OpenZfsFileSystem:
@@ -186,7 +187,7 @@ def driven(storage: Storage, made: Any, region: str) -> pulumi.Output[Driven]:
     driver = _DRIVERS[storage.kind]
     known: pulumi.Output[Any]
     if storage.kind == "efs":
-        known = made.id
+        known = made.file_system_id
         return known.apply(lambda handle: Driven(driver, handle))
     if storage.kind == "s3":
         known, options = made.bucket, (*_OF_EVERYBODY, f"region {region}")

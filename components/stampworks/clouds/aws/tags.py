@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 from typing import Final
 
-from stampworks.plan import Group, Release, to_dict
+from stampworks.plan import Group, Plan, Release, to_dict
 
 CLUSTER: Final = "stampworks:cluster"
 GROUP: Final = "stampworks:group"
@@ -26,6 +26,11 @@ CONDEMNED: Final = "stampworks:condemned"
 """Why it is made anew the next time, whatever it was made from."""
 MACHINE: Final = "another machine: "
 """What that begins with where a new disk is not enough."""
+
+
+def cost_tags(plan: Plan) -> dict[str, str]:
+    """What is on all that is made, so that costs can be told apart by it."""
+    return {**{tag.name: tag.value for tag in plan.tags}, CLUSTER: plan.name}
 
 
 def template(group: Group, release: Release, content: str) -> str:

@@ -152,6 +152,8 @@ MANAGED = Managed(
     scratch="/mnt/k8s-disks/0",
     scratch_why="images are on it, and what pods write into their own files and into volumes of kind emptyDir, which "
     "goes with them",
+    programs=("aws", "kubectl"),
+    programs_hint="install kubectl, and the AWS CLI, which it gets its token from",
     without_fabric="the image of EKS lacks the programs that give EFA interfaces to Lustre, and nothing of ours "
     "installs them there",
 )

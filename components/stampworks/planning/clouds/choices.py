@@ -115,6 +115,9 @@ class Managed:
     scratch: str
     """Where its nodes have the disks inside a machine, as one array."""
     scratch_why: str
+    programs: tuple[str, ...]
+    """What has to be on a machine that its server is asked from."""
+    programs_hint: str
     without_fabric: str
     """Why its nodes reach no file system over the fabric."""
 
