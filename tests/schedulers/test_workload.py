@@ -66,8 +66,9 @@ def good(nodes: int = 4) -> dict[str, Any]:
 
 def good_on_aws() -> dict[str, Any]:
     made = good()
-    container(made)["resources"]["limits"] |= {"vpc.amazonaws.com/efa": 32, "memory": "64Gi", "hugepages-2Mi": "5120Mi"}
-    container(made)["env"] = [{"name": "FI_PROVIDER", "value": "efa"}, {"name": "NCCL_NET", "value": "AWS Libfabric"}]
+    container(made)["resources"]["limits"] |= {"vpc.amazonaws.com/efa": 32}
+    told = {"FI_PROVIDER": "efa", "NCCL_NET": "AWS Libfabric", "FI_EFA_USE_HUGE_PAGE": "0"}
+    container(made)["env"] = [{"name": name, "value": value} for name, value in told.items()]
     layer = "topology.k8s.aws/network-node-layer-3"
     pods(made)["metadata"]["annotations"] = {"kueue.x-k8s.io/podset-preferred-topology": layer}
     return made
@@ -85,6 +86,7 @@ def said(remarks: list[Remark]) -> list[tuple[str, str, str]]:
     return [(one.id.removeprefix("workload."), one.severity, one.text) for one in remarks]
 
 
+HUGE = "it asks for huge pages, and nothing here sets any aside: where a node's image does not, it waits for ever"
 FABRIC = ("topology", "device", "huge-pages", "environment", "environment")
 """What is said of several pods with no word of theirs."""
 
@@ -192,10 +194,16 @@ def test_more_than_a_node_has_runs_nowhere() -> None:
             "it asks for 4 of 32 EFA devices: over those that are not in the container nothing goes",
         ),
         (
-            lambda one: one["resources"]["limits"].pop("hugepages-2Mi"),
+            lambda one: one["env"].pop(2),
             "huge-pages",
             "warning",
             "it asks for no huge pages, of which EFA's provider wants some for each device",
+        ),
+        (
+            lambda one: one["resources"]["limits"].update({"hugepages-2Mi": "5120Mi", "memory": "64Gi"}),
+            "huge-pages",
+            "warning",
+            HUGE,
         ),
         (
             lambda one: one["env"].pop(0),
@@ -247,15 +255,17 @@ def test_nobody_falls_back_to_tcp_without_a_word(change: Any, id_: str, severity
     assert said(lint(on_aws(), made)) == [(id_, severity, text)]
 
 
-def test_on_efa_nobody_needs_huge_pages_who_tells_libfabric_so() -> None:
+def test_nobody_is_told_to_ask_for_huge_pages() -> None:
+    """No node of ours sets any aside, nor does EKS's image: who asked for some would wait for them."""
     made = good_on_aws()
-    del container(made)["resources"]["limits"]["hugepages-2Mi"]
+    container(made)["env"].pop()
     [found] = lint(on_aws(), made)
-    assert found.hint == (
-        'write FI_EFA_USE_HUGE_PAGE: "0" in its env, or hugepages-2Mi: 5120Mi beside memory in its limits'
-    )
-    container(made)["env"].append({"name": "FI_EFA_USE_HUGE_PAGE", "value": "0"})
-    assert not lint(on_aws(), made)
+    assert found.hint == 'write FI_EFA_USE_HUGE_PAGE: "0" in its env'
+    limits = container(made)["resources"]["limits"]
+    limits |= {"hugepages-2Mi": "5120Mi", "memory": "64Gi"}
+    [found] = lint(on_aws(), made)
+    assert (found.text, found.severity) == (HUGE, "warning")
+    assert found.hint == 'take them out, and write FI_EFA_USE_HUGE_PAGE: "0" in its env'
 
 
 def test_where_nobody_knows_places_nobody_is_told_to_want_one() -> None:
@@ -272,12 +282,13 @@ def test_where_nobody_knows_places_nobody_is_told_to_want_one() -> None:
 
 def test_huge_pages_are_asked_for_beside_memory() -> None:
     """The server refuses the pod otherwise, long after it has taken what the pod is of."""
-    made = good_on_aws()
-    del container(made)["resources"]["limits"]["memory"]
-    [found] = lint(on_aws(), made)
+    made = good()
+    container(made)["resources"]["limits"]["hugepages-1Gi"] = "1Gi"
+    found, other = lint(planned(), made)
     assert (found.id, found.severity) == ("workload.huge-pages", "error")
     container(made)["resources"]["requests"] = {"cpu": "1"}
-    assert not lint(on_aws(), made)
+    assert lint(planned(), made) == [other]
+    assert (other.text, other.severity, other.hint) == (HUGE, "warning", "take them out")
 
 
 @pytest.mark.parametrize(
@@ -447,7 +458,7 @@ def test_what_no_queue_has_is_asked_for_in_vain() -> None:
     """But for what nobody counts."""
     made = good()
     limits = container(made)["resources"]["limits"]
-    limits |= {"ephemeral-storage": "1Ti", "hugepages-2Mi": "1Gi", "memory": "1Gi", "rdma/shared": "1"}
+    limits |= {"ephemeral-storage": "1Ti", "rdma/shared": "1"}
     assert not lint(planned(), made)
     limits |= {"nvidia.com/mig-1g.10gb": "1"}
     [found] = lint(planned(), made)
@@ -604,9 +615,9 @@ def trainjob(**trainer: Any) -> dict[str, Any]:
             "64 of vpc.amazonaws.com/efa, and no node that it may be on has more than 32",
         ),
         (
-            {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32, "hugepages-2Mi": "5120Mi"},
+            {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32, "hugepages-2Mi": "5120Mi", "memory": "1Gi"},
             "huge-pages",
-            "it asks for huge pages, and for neither cores nor memory: the server refuses such a pod",
+            HUGE,
         ),
         (
             {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32, "amd.com/gpu": 8},
@@ -625,7 +636,7 @@ def test_what_a_trainjob_asks_for_is_all_that_its_pods_have(limits: dict[str, An
         found = lint(on_aws(), trainjob(resourcesPerNode={"limits": limits}, **several))
         place = ("spec", "trainer", "resourcesPerNode")
         assert [(one.id, one.severity, one.path, one.text) for one in found] == (
-            [(f"workload.{id_}", "error", place, text)] if text else []
+            [(f"workload.{id_}", "warning" if text == HUGE else "error", place, text)] if text else []
         )
     alone = lint(on_aws(), trainjob(resourcesPerNode={"limits": limits}, numNodes=1))
     assert [one.text for one in alone] == ([text] if text and id_ != "device" else [])
@@ -716,8 +727,8 @@ def test_memory_is_not_locked_by_a_capability() -> None:
     assert (found.id, found.path[-2:]) == ("workload.security", ("add", 1))
     assert found.text.startswith("IPC_LOCK: namespaces of teams have the Pod Security level baseline")
     assert found.hint == (
-        "take it out: how much memory may be locked is a limit of containerd on the node, and a proof measures the "
-        "node's"
+        "take it out: how much memory a pod may lock its node says, and a proof measures it where pods start from an "
+        "image"
     )
 
 

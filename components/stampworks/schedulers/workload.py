@@ -56,7 +56,7 @@ _CAPABILITIES = frozenset(
 """What the Pod Security level baseline lets containers add (kubernetes.io, Pod Security Standards, read 2026-11-24)."""
 _SIZED = {ACCELERATOR: (1, ""), "cpu": (1, ""), "memory": (1024**3, "Gi")}
 """What queues count, and in which unit that is said."""
-_MEMLOCK = "how much memory may be locked is a limit of containerd on the node, and a proof measures the node's"
+_MEMLOCK = "how much memory a pod may lock its node says, and a proof measures it where pods start from an image"
 _SHARED = ("hostNetwork", "hostPID", "hostIPC")
 
 
@@ -217,9 +217,16 @@ def _amounts(plan: Plan, among: Sequence[Group], asked: Mapping[str, Any], path:
             wants, there = (f"{each / unit:g}{called}" for each in (number, most))
             text = f"{wants} of {name}, and no node that it may be on has more than {there}"
             yield _error("size", path, text, f"ask for {there} at most, and for more pods")
-    if any(name.startswith("hugepages-") for name in asked) and not {"cpu", "memory"} & asked.keys():
-        text = "it asks for huge pages, and for neither cores nor memory: the server refuses such a pod"
-        yield _error("huge-pages", path, text, "write memory in its limits, too")
+    if any(name.startswith("hugepages-") for name in asked):
+        if not {"cpu", "memory"} & asked.keys():
+            text = "it asks for huge pages, and for neither cores nor memory: the server refuses such a pod"
+            yield _error("huge-pages", path, text, "write memory in its limits, too")
+        text = (
+            "it asks for huge pages, and nothing here sets any aside: where a node's image does not, it waits for ever"
+        )
+        told = jobset.of_fabric(plan.fabric.kind).get(USE_HUGE_PAGES)
+        hint = "take them out" + (f', and write {USE_HUGE_PAGES}: "{told}" in its env' if told else "")
+        yield _warning("huge-pages", path, text, hint)
     for name in sorted(asked):
         if name not in _SIZED and not name.startswith(kubernetes.UNCOUNTED):
             text = f"no queue has any {name}: it waits for ever"
@@ -283,8 +290,7 @@ def _fabric(plan: Plan, pods: _Pods) -> Iterator[Remark]:
         yield from _settings(plan, rails, env, place)
         if USE_HUGE_PAGES in told and HUGE_PAGES not in asked and env.get(USE_HUGE_PAGES) != told[USE_HUGE_PAGES]:
             text = "it asks for no huge pages, of which EFA's provider wants some for each device"
-            hint = f'write {USE_HUGE_PAGES}: "{told[USE_HUGE_PAGES]}" in its env, or '
-            hint += f"{HUGE_PAGES}: 5120Mi beside memory in its limits"
+            hint = f'write {USE_HUGE_PAGES}: "{told[USE_HUGE_PAGES]}" in its env'
             yield _warning("huge-pages", (*path, "resources"), text, hint)
         if PROVIDER in told and not env.get(PROVIDER):
             text = "nothing says that libfabric has to use EFA: where it cannot, it would use TCP and say nothing"
