@@ -216,6 +216,16 @@ def test_all_that_does_not_go_together_is_said_at_once() -> None:
     assert wrong["addons.mig gpu-operator"].severity == "warning"
 
 
+def test_who_looks_at_accelerators_may_keep_them_from_being_divided() -> None:
+    """Where the cloud brings one that their operator does not know."""
+    what = "addons.mig node-monitoring-agent"
+    said = found(planned("aws", mig_profile="all-1g.10gb"))[what]
+    assert (said.verdict, said.severity, said.place) == ("unknown", "warning", "scheduler.addons.mig_profile")
+    assert said.hint == "write node_monitoring_agent: false, or take mig_profile out"
+    assert what not in found(planned("aws", mig_profile="all-1g.10gb", node_monitoring_agent=False))
+    assert what not in found(planned("aws")) | found(planned("azure", mig_profile="all-1g.10gb"))
+
+
 H100, L4, MI300X = "ND96isr_H100_v5", "g6.48xlarge", "ND96isr_MI300X_v5"
 HAVING = "a100, a100-80gb, h100, h200, b200, b300, gb200, gb300"
 NOBODY = "accelerators stay whole: gpu-operator, which divides them, is not part of the cluster: "

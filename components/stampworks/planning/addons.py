@@ -16,6 +16,8 @@ from stampworks.planning.notes import Notes
 
 GPU_OPERATOR, DRIVER, TOOLKIT = "gpu-operator", "driver", "toolkit"
 """The add-on, and two of its parts that an image of nodes may bring instead."""
+WATCH = "node-monitoring-agent"
+"""What looks at nodes between proofs, in programs of its own."""
 WHOLE = "all-disabled"
 """The profile of MIG that divides nothing."""
 
@@ -226,6 +228,14 @@ def _of_one(plan: Plan, one: AddOn) -> Iterator[Finding]:
         )
         hint = "take mig_profile out, or give what uses parts a cluster of its own and quotas by hand"
         yield _found("mig", "fail", text, hint, one.name, "mig_profile", severity="warning")
+        if WATCH in [each.name for each in plan.scheduler.addons]:
+            # aws/eks-node-monitoring-agent 0040fd7a, dcgm-daemonset.yaml; NVIDIA/mig-parted v0.14.2, reconfigure.go
+            text = (
+                f"a program of {WATCH} has all accelerators of a node open, and what divides them waits for those of "
+                f"{one.name} alone to let go: whether it comes through nobody has seen"
+            )
+            hint = f"write {field(WATCH)}: false, or take mig_profile out"
+            yield _found("mig", "unknown", text, hint, WATCH, "mig_profile", severity="warning")
 
 
 def _of_version(plan: Plan, one: AddOn, row: catalog.AddOn) -> Iterator[Finding]:
