@@ -84,6 +84,24 @@ def test_a_limit_among_peers_without_one() -> None:
     assert [*_limits(subject(4), heard)] == [("gpu-003", "lockable memory: 65536, where its peers have no limit")]
 
 
+@pytest.mark.parametrize(
+    ("kind", "rails", "few"), [("efa", 2, True), ("infiniband", 2, True), ("tcp", 2, False), ("efa", 0, False)]
+)
+def test_memory_that_no_peer_may_lock_either(kind: str, rails: int, few: bool) -> None:
+    """What RDMA wants does not follow from what peers have; where a node reaches no such fabric it wants nothing."""
+    memory, limits = 1 << 40, {"gpu-001": 8 << 20, "gpu-002": 8 << 20, "gpu-003": 1 << 62}
+    values = [number("memory", memory, name) for name in NAMES]
+    values += [number("memlock", limit, name) for name, limit in limits.items()]
+    heard = Heard((answer("limits", values, (Text("memlock", "gpu-004", "limit", "unlimited"),)),), ())
+    plain = subject(4)
+    pools = tuple(dataclasses.replace(pool, rails=rails) for pool in plain.pools)
+    asked = dataclasses.replace(plain, pools=pools, fabric=dataclasses.replace(plain.fabric, kind=kind))
+    why = "lockable memory: 8388608, where RDMA may want all of 1099511627776"
+    assert [each for each in _limits(asked, heard) if "RDMA" in each[1]] == [
+        (name, why) for name in ("gpu-001", "gpu-002") if few
+    ]
+
+
 def test_huge_pages_where_none_are_set_aside() -> None:
     """On nodes that get EFA from us; elsewhere whoever makes the image knows what for."""
     heard = Heard((answer("limits", [number("hugepages", 0, "gpu-001"), number("hugepages", 5128, "gpu-002")]),), ())

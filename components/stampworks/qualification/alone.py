@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stampworks import catalog
+from stampworks.plan import OVER_TCP
 from stampworks.qualification import hardware, peers
 from stampworks.qualification.asking import Ask, Campaign, Evidence
 from stampworks.qualification.concluding import Complaints, Looks, beside, conclude, left_out, measured, problems
@@ -100,6 +101,7 @@ def _matmul(subject: Subject, nodes: tuple[str, ...], options: Mapping[str, Any]
 
 
 def _limits(subject: Subject, heard: Heard) -> Complaints:
+    yield from _lockable(subject, heard)
     for quantity, what in (("memlock", "lockable memory"), ("open_files", "open files"), ("memory", "memory")):
         found = peers.limits(heard, quantity)
         low, median = peers.low(found)
@@ -120,6 +122,17 @@ def _limits(subject: Subject, heard: Heard) -> Complaints:
         if size and value.value < min(DISK_FREE_MIN * size, DISK_FREE_ENOUGH):
             shared = value.device in subject.mounts
             yield "" if shared else value.node, f"{value.device} has {100 * value.value / size:.1f} % free"
+
+
+def _lockable(subject: Subject, heard: Heard) -> Complaints:
+    """What a NIC with RDMA is given stays locked, which may be all that there is: of that no peer is a measure, for all
+    may have been given too little."""
+    if subject.fabric.kind in OVER_TCP:
+        return
+    memory = {value.node: value.value for value in peers.values(heard, "memory")}
+    for node, limit in peers.limits(heard, "memlock").items():
+        if subject.pool_of[node].rails and limit < memory.get(node, 0):
+            yield node, f"lockable memory: {limit:.0f}, where RDMA may want all of {memory[node]:.0f}"
 
 
 def _packets(subject: Subject, heard: Heard) -> Complaints:
