@@ -156,8 +156,22 @@ def test_the_gpu_operator_does_what_is_switched_on(
     assert policy["driver"]["version"] == (of(plan, "gpu-operator").driver or policy["driver"]["version"])
     assert policy["devicePlugin"]["enabled"] is policy["dcgmExporter"]["enabled"] is True
     assert policy["mig"]["strategy"] == mig
+    assert policy["cdi"]["enabled"] is True
+    assert policy["toolkit"]["env"][0]["value"] == "false", "what an image says of accelerators is not believed"
     names = {each["metadata"]["name"] for each in rendered(plan, of(plan, "gpu-operator"))}
     assert not [name for name in names if "node-feature-discovery" in name], "there is one already"
+
+
+@pytest.mark.parametrize("example", DECLARED)
+def test_a_pod_has_no_accelerators_but_those_that_it_asks_for(example: str) -> None:
+    """A variable of its own, or of its image, is not believed; what it asks for is then named in another way, without
+    which nothing of it would arrive. Where the cluster does not bring that, nobody else's is disturbed."""
+    plan = planned(example)
+    told = addons.values(plan, of(plan, "gpu-operator"))
+    believed = {each["name"]: each["value"] for each in told["toolkit"]["env"]}
+    assert believed == {"ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED": "false"}
+    assert told["cdi"]["enabled"] is addons.named_to_runtime(plan) is True
+    assert not addons.named_to_runtime(planned(example, gpu_operator=False, mig_profile="all-disabled"))
 
 
 def role(plan: Plan) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from stampworks.schedulers.topology.kubernetes import POOL
 
 Values = dict[str, Any]
 
+GPU_OPERATOR: Final = "gpu-operator"
 NETWORK_OPERATOR: Final = "network-operator"
 RDMA: Final = "shared"
 """The resource rdma/shared, of which each pod that asks for one has all NICs of the fabric."""
@@ -64,6 +65,13 @@ def shared_nics(plan: Plan) -> str:
     return f"rdma/{RDMA}" if NETWORK_OPERATOR in [each.name for each in plan.scheduler.addons] else ""
 
 
+def named_to_runtime(plan: Plan) -> bool:
+    """Whether the accelerators that a pod gets are named to its node's container runtime, so that a variable of the
+    pod, which its image may set as well, need not be believed. Whoever brings a device plugin of another kind may need
+    that variable."""
+    return GPU_OPERATOR in [each.name for each in plan.scheduler.addons]
+
+
 def objects(one: AddOn) -> list[Manifest]:
     """What is made beside its chart, and after it: their kinds are its."""
     return [_nics(one)] if one.name == NETWORK_OPERATOR else []
@@ -85,13 +93,17 @@ def _accelerators(plan: Plan, one: AddOn) -> Values:
     if one.driver:
         driver |= {"version": one.driver, "rdma": {"enabled": bool(shared_nics(plan))}}
     parts = {image.part: {"version": _tag(image)} for image in one.images}
+    # Else a pod has all of a node that it asks for none of: runtimeClassName: nvidia, and NVIDIA_VISIBLE_DEVICES=all.
+    # Those of the operator itself are privileged, or get theirs by the plugin, too (gpu-operator v26.3.3, assets).
+    believed = [{"name": "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED", "value": "false"}]
     return {
         **parts,
         "nfd": {"enabled": False},  # there is one already, and two would undo each other's labels
         "operator": _controller(plan),
         "daemonsets": {"tolerations": _anywhere()},
         "driver": driver,
-        "toolkit": {**parts["toolkit"], "enabled": bool(one.driver)},
+        "cdi": {"enabled": True},  # as in the chart: with it the plugin says nothing by variables
+        "toolkit": {**parts["toolkit"], "enabled": bool(one.driver), "env": believed},
         "mig": {"strategy": one.mig_strategy},  # the profile is a label of nodes: as its default no other one is taken
     }
 
@@ -179,7 +191,7 @@ def _metrics(plan: Plan, one: AddOn) -> Values:
 
 _VALUES: Mapping[str, Callable[[Plan, AddOn], Values]] = {
     "node-feature-discovery": _features,
-    "gpu-operator": _accelerators,
+    GPU_OPERATOR: _accelerators,
     NETWORK_OPERATOR: _network,
     "efa-device-plugin": _interfaces,
     "kueue": _kueue,

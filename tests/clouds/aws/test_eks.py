@@ -59,11 +59,16 @@ def cluster(rehearsed: Rehearsed) -> Mapping[str, Any]:
 
 def told(template: Mapping[str, Any]) -> dict[str, Any]:
     """What a node is told at its first boot."""
-    message: Any = email.message_from_string(base64.b64decode(template["userData"]).decode())
-    [part] = message.get_payload()
+    part, *_ = parts(template)
     assert part.get_content_type() == "application/node.eks.aws"
     found: dict[str, Any] = yaml.safe_load(part.get_payload())
     return found
+
+
+def parts(template: Mapping[str, Any]) -> list[Any]:
+    """What cloud-init sees of it, too."""
+    message: Any = email.message_from_string(base64.b64decode(template["userData"]).decode())
+    return [*message.get_payload()]
 
 
 @pytest.mark.engine
@@ -179,6 +184,17 @@ def test_a_node_of_a_pool_takes_no_pods_before_it_is_proven(rehearsed: Rehearsed
     flags = told(rehearsed.template())["spec"]["kubelet"]["flags"]
     assert flags == ["--node-labels=stampworks/pool=gpu", "--register-with-taints=stampworks/unproven=:NoSchedule"]
     assert not [each for each in rehearsed.of("NodeGroup") if each.get("taints")]
+
+
+@pytest.mark.engine
+def test_pods_of_a_pool_have_memory_for_the_fabric_and_accelerators_by_asking(rehearsed: Rehearsed) -> None:
+    """The nodes of the cluster's own pods have neither."""
+    limits = told(rehearsed.template())["spec"]["containerd"]["baseRuntimeSpec"]["process"]["rlimits"]
+    assert [each["type"] for each in limits] == ["RLIMIT_NOFILE", "RLIMIT_MEMLOCK"]
+    _, script = parts(rehearsed.template())
+    assert script.get_content_type() == "text/x-shellscript"
+    assert "containerd" not in told(rehearsed.template("head"))["spec"]
+    assert len(parts(rehearsed.template("head"))) == 1
 
 
 @pytest.mark.engine

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import email
 import http.server
+import itertools
 import os
 import runpy
 import socket
@@ -18,7 +20,7 @@ import pytest
 import yaml
 from stampworks import catalog
 from stampworks.clouds.aws import first_boot
-from stampworks.clouds.aws.first_boot import cloud_config
+from stampworks.clouds.aws.first_boot import cloud_config, node_config
 from stampworks.configuration import playbooks_dir
 
 PROGRAM = Path(first_boot.__file__).parent / "tree" / "install-agent"
@@ -75,6 +77,73 @@ def test_no_value_becomes_anything_else(text: str) -> None:
 def test_it_fits() -> None:
     """EC2 takes 16 KB of it."""
     assert len(cloud_config(KEY, "https://example.com/" + 200 * "x")) < 8192
+
+
+def node_data(**more: bool) -> str:
+    """What a node of EKS is told: a cluster's name at its longest, the address of its server and a certificate."""
+    name, server, certificate = 100 * "a", f"https://{32 * 'A'}.gr7.ap-southeast-2.eks.amazonaws.com", 500 * "QUJD"
+    return node_config("172.20.0.0/16", {"flags": [1000 * "b"]}, name, server, certificate, **more)
+
+
+def parts(**more: bool) -> dict[str, str]:
+    """The same, by the kinds of its parts."""
+    message: Any = email.message_from_string(node_data(**more))
+    return {each.get_content_type(): each.get_payload() for each in message.get_payload()}
+
+
+@pytest.mark.parametrize("said", list(itertools.product((False, True), repeat=3)))
+def test_what_a_node_of_eks_is_told_fits(said: tuple[bool, bool, bool]) -> None:
+    """EC2 takes 16 KB of it before it is encoded; each thing is said where it is wanted, and nowhere else."""
+    more = dict(zip(("array", "rdma", "as_asked"), said, strict=True))
+    assert len(node_data(**more)) < 8192
+    found = parts(**more)
+    spec = yaml.safe_load(found["application/node.eks.aws"])["spec"]
+    assert ["instance" in spec, "containerd" in spec, "text/x-shellscript" in found] == [*said]
+
+
+def test_pods_may_lock_all_memory_of_a_node() -> None:
+    """And open as many files as they could: the list replaces that of the image. A number may be no larger: nodeadm
+    makes a floating one of it, which is to be one of 64 bits again."""
+    spec = yaml.safe_load(parts(rdma=True)["application/node.eks.aws"])["spec"]
+    files, memory = spec["containerd"]["baseRuntimeSpec"]["process"]["rlimits"]
+    assert files == {"type": "RLIMIT_NOFILE", "soft": 65536, "hard": 1048576}
+    assert memory["type"] == "RLIMIT_MEMLOCK"
+    assert memory["soft"] == memory["hard"] == int(float(memory["hard"])) < 1 << 63
+    assert memory["hard"] > 1024 * max(
+        row.memory_mib << 20 for row in catalog.machines().values() if isinstance(row.memory_mib, int)
+    )
+
+
+@pytest.mark.parametrize(
+    ("there", "code", "ran"),
+    [
+        (True, 0, ["nvidia-ctk"]),
+        (True, 1, ["nvidia-ctk", "systemctl"]),
+        (False, 0, []),
+    ],
+)
+def test_pods_have_no_accelerators_that_they_did_not_ask_for(
+    tmp_path: Path, there: bool, code: int, ran: list[str]
+) -> None:
+    """Whatever their image says of it; a node on which that cannot be said does not join. Where no toolkit is, there is
+    nothing to say."""
+    log = tmp_path / "log"
+    log.touch()
+    for name in ("nvidia-ctk", "systemctl", *(["nvidia-container-runtime"] if there else [])):
+        (tmp_path / name).write_text(STAND_IN.format(log=log, code=code if name == "nvidia-ctk" else 0))
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(
+        ["/bin/sh", "-c", parts(as_asked=True)["text/x-shellscript"]],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    said = {
+        "nvidia-ctk": "nvidia-ctk <config> <--in-place> <--set> "
+        "<accept-nvidia-visible-devices-envvar-when-unprivileged=false>",
+        "systemctl": "systemctl <disable> <--now> <nodeadm-run>",
+    }
+    assert log.read_text().splitlines() == [said[name] for name in ran]
+    assert done.returncode == 0
+    assert ("stampworks: nvidia-ctk has failed" in done.stdout) == bool(code)
 
 
 class Bucket(http.server.BaseHTTPRequestHandler):

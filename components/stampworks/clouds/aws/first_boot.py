@@ -9,14 +9,39 @@ from typing import Any
 
 _PROGRAMS = Path(__file__).parent / "tree"
 _ON_NODE = "/usr/local/libexec/stampworks"
+_LOCKED = 1 << 62
+"""Bytes, which are more than any node has. What has no limit nodeadm cannot say: a number goes through floating point,
+and would come out as more than a limit can be (amazon-eks-ami 81fec2e8, nodeadm/internal/util/merge.go)."""
+_RLIMITS = (("RLIMIT_NOFILE", 65536, 1048576), ("RLIMIT_MEMLOCK", _LOCKED, _LOCKED))
+"""Of pods that reach the fabric: soft and hard. The first one is the image's own, whose list this one replaces (the
+same, base-runtime-spec.json). Without the second they have what systemd gives containerd, 8 MiB: a NIC is given no
+memory with that, and no capability that teams may have would change it."""
+_AS_ASKED = """#!/bin/sh
+# What hands accelerators to pods names them to containerd: what a variable of an image asks for, nobody has allowed.
+command -v nvidia-container-runtime || exit 0
+nvidia-ctk config --in-place --set accept-nvidia-visible-devices-envvar-when-unprivileged=false && exit 0
+echo "stampworks: nvidia-ctk has failed: pods could have accelerators that they did not ask for, and no node joins so"
+systemctl disable --now nodeadm-run
+"""
 
 
 def node_config(
-    services: str, kubelet: Mapping[str, Any], array: bool, cluster: str, server: str, certificate: str
+    services: str,
+    kubelet: Mapping[str, Any],
+    cluster: str,
+    server: str,
+    certificate: str,
+    *,
+    array: bool = False,
+    rdma: bool = False,
+    as_asked: bool = False,
 ) -> str:
     """What a node of EKS is told of its cluster, in the words of its image's own program (awslabs/amazon-eks-ami,
     nodeadm/doc/api.md, read 2026-11-24): with an image that is named, EKS adds nothing to it. With an `array` the disks
-    inside are one, which kubelet and containerd have what is theirs on."""
+    inside are one, which kubelet and containerd have what is theirs on. With `rdma` pods lock as much memory as they
+    want. `as_asked`: they have no accelerators but those that they ask for; the script is through before anything of
+    the node starts (the same, nodeadm-run.service; issue 1782)."""
+    limits = [{"type": name, "soft": soft, "hard": hard} for name, soft, hard in _RLIMITS]
     content = {
         "apiVersion": "node.eks.aws/v1alpha1",
         "kind": "NodeConfig",
@@ -28,11 +53,15 @@ def node_config(
                 "cidr": services,
             },
             "kubelet": kubelet,
+            **({"containerd": {"baseRuntimeSpec": {"process": {"rlimits": limits}}}} if rdma else {}),
             **({"instance": {"localStorage": {"strategy": "RAID0"}}} if array else {}),
         },
     }
-    head = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="//"\n\n--//\n'
-    return f"{head}Content-Type: application/node.eks.aws\n\n{json.dumps(content, sort_keys=True)}\n\n--//--\n"
+    parts = {"application/node.eks.aws": json.dumps(content, sort_keys=True) + "\n"}
+    if as_asked:
+        parts["text/x-shellscript"] = _AS_ASKED
+    head = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="//"\n\n'
+    return head + "".join(f"--//\nContent-Type: {kind}\n\n{each}\n" for kind, each in parts.items()) + "--//--\n"
 
 
 def cloud_config(ssh_public_key: str, agent: str, joins: Sequence[str] = ()) -> str:

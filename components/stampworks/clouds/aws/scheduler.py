@@ -15,7 +15,8 @@ from stampworks.clouds.aws.first_boot import node_config
 from stampworks.clouds.aws.network import Connections
 from stampworks.clouds.aws.nodes import MARKETS, METADATA, SESSIONS, allowed, disks, encoded, nics, reserved
 from stampworks.clouds.aws.place import assumed_by
-from stampworks.plan import PROOF_TAINT, UNPROVEN_TAINT, AddOn, Group, Plan, Pods
+from stampworks.plan import OVER_TCP, PROOF_TAINT, UNPROVEN_TAINT, AddOn, Group, Plan, Pods
+from stampworks.schedulers import addons
 from stampworks.schedulers.kubernetes import pool_labels
 from stampworks.schedulers.topology.kubernetes import POOL
 
@@ -90,8 +91,16 @@ class ControlPlane(pulumi.ComponentResource):
                 *([f"--register-with-taints={UNPROVEN_TAINT}=:NoSchedule"] if unproven else []),
             ],
         }
-        array = group.scratch is not None
-        return self._known().apply(lambda known: node_config(pods.services_cidr, kubelet, array, *known))
+        return self._known().apply(
+            lambda known: node_config(
+                pods.services_cidr,
+                kubelet,
+                *known,
+                array=group.scratch is not None,
+                rdma=bool(group.rails) and plan.fabric.kind not in OVER_TCP,
+                as_asked=bool(group.machine.accelerators) and addons.named_to_runtime(plan),
+            )
+        )
 
     def _known(self) -> Output[list[str]]:
         """Name, address and certificate."""
