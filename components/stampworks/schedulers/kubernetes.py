@@ -396,7 +396,12 @@ _UNCLASSED = (
     "(request.resource.resource == 'pods' && !pod.priorityClassName.startsWith('system-'))"
 )
 _BEFORE = "(request.operation == 'UPDATE' ? oldObject.metadata.?ownerReferences.orValue([]) : [])"
-_CONTROLLER = "(request.userInfo.username.startsWith('system:') || 'system:masters' in request.userInfo.groups)"
+# An administrator is who may change what refuses: that is `system:masters` on a control plane of ours, and on EKS
+# whoever has made it or has its policy, who is in no group.
+_CONTROLLER = (
+    "(request.userInfo.username.startsWith('system:') || authorizer.group('admissionregistration.k8s.io')"
+    ".resource('validatingadmissionpolicies').check('update').allowed())"
+)
 _ADMITTED = (
     ("variables.pods.all(pod, pod.?nodeName.orValue('') == '')", NAMES_NODE),
     (f"variables.pods.all(pod, !pod.?tolerations.orValue([]).exists(each, {_KEPT_AWAY}))", TOLERATES),
