@@ -54,6 +54,51 @@ VALUES = {
         "{cidr: 10.77.0.0/16, egress: NAT}",
         "5:39: network.egress: must be nat or none, not 'NAT'",
     ),
+    "range-no-range": (
+        "accounting: true",
+        "accounting: true\n  api_from: [office]",
+        "19:14: scheduler.api_from[0]: 'office' is not an IPv4 address range",
+    ),
+    "range-of-6": (
+        "accounting: true",
+        "accounting: true\n  api_from: ['::/0']",
+        "19:14: scheduler.api_from[0]: '::/0' is not an IPv4 address range",
+    ),
+    "range-of-the-world": (
+        "accounting: true",
+        "accounting: true\n  api_from: [203.0.113.0/24, 0.0.0.0/0]",
+        "19:30: scheduler.api_from[1]: '0.0.0.0/0' lets the world in",
+    ),
+    "range-of-half-the-world": (
+        "accounting: true",
+        "accounting: true\n  api_from: [128.0.0.0/1]",
+        "19:14: scheduler.api_from[0]: '128.0.0.0/1' lets the world in",
+    ),
+    "range-private": (
+        "accounting: true",
+        "accounting: true\n  api_from: [10.77.0.0/16]",
+        "19:14: scheduler.api_from[0]: '10.77.0.0/16' has addresses that nobody on the internet comes from",
+    ),
+    "range-around-private": (
+        "accounting: true",
+        "accounting: true\n  api_from: [172.0.0.0/8]",
+        "19:14: scheduler.api_from[0]: '172.0.0.0/8' has addresses that nobody on the internet comes from",
+    ),
+    "range-by-an-address-inside": (
+        "accounting: true",
+        "accounting: true\n  api_from: [203.0.113.7/24]",
+        "19:14: scheduler.api_from[0]: '203.0.113.7/24' is an address inside a range",
+    ),
+    "range-too-many": (
+        "accounting: true",
+        f"accounting: true\n  api_from: [{', '.join(f'203.0.113.{number}/32' for number in range(41))}]",
+        "19:3: scheduler.api_from: has 41 entries, and 40 at most",
+    ),
+    "admin-nobody": (
+        "accounting: true",
+        "accounting: true\n  admins: ['a b']",
+        "19:12: scheduler.admins[0]: 'a b' is not a role or user",
+    ),
     "long-list": (
         "version: 1",
         f"version: 1\nbudget: {{notify: [{', '.join(f'a{number}@example.com' for number in range(11))}]}}",
@@ -76,6 +121,16 @@ REFERENCES = {
         "version: 1",
         "version: 1\nbudget: {notify: [ops@example.com, ops@example.com]}",
         ["2:36: budget.notify[1]: 'ops@example.com' is named twice"],
+    ),
+    "range-twice": (
+        "accounting: true",
+        "accounting: true\n  api_from: [203.0.113.0/24, 203.0.113.0/24]",
+        ["19:30: scheduler.api_from[1]: '203.0.113.0/24' is named twice"],
+    ),
+    "admin-twice": (
+        "accounting: true",
+        "accounting: true\n  admins: [ops, ops]",
+        ["19:17: scheduler.admins[1]: 'ops' is named twice"],
     ),
     "feature-twice": (
         "mount: /data}",

@@ -168,9 +168,11 @@ def test_every_text_is_tried() -> None:
         "storage[].expire_folder",
         "pools[].fallbacks[].purchase",
         "pools[].fallbacks[].reservation",
-        "scheduler.workloads_image",
+        *("scheduler.workloads_image", "scheduler.api_from", "scheduler.admins"),
     }
-    where = "they are tried in test_files.py, planning/test_{storage,buying,expiry,fallbacks}, clouds/aws/test_eks"
+    where = (
+        "they are tried in test_files.py, planning/test_{access,storage,buying,expiry,fallbacks}, clouds/aws/test_eks"
+    )
     assert holding_text - tried == elsewhere, where
 
 

@@ -266,6 +266,8 @@ def _on_storage(directory: str, storage: Sequence[Entry]) -> Iterator[Finding]:
 def _twice(data: Entry) -> Iterator[Finding]:
     """Words that name no entry elsewhere: whoever is to be told twice would be two resources of one name."""
     yield from _references("address", data.get("budget", {}).get("notify", ()), None, ("budget", "notify"))
+    for name in ("api_from", "admins"):
+        yield from _references(name, data.get("scheduler", {}).get(name, ()), None, ("scheduler", name))
     for index, entry in enumerate(data.get("storage", ())):
         yield from _references("feature", entry.get("features", ()), None, ("storage", index, "features"))
 

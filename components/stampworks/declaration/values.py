@@ -28,6 +28,7 @@ ZONE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9:-]{0,63}$"
 FOLDER_PATTERN = r"^([A-Za-z0-9_=-][A-Za-z0-9._=-]*/)*$"
 TIER_PATTERN = r"^[A-Za-z][A-Za-z0-9_ -]{0,39}$"
 RESERVATION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}$"
+ADMIN_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9+=,.@_:/-]{0,1023}$"
 IMAGE_PATTERN = r"^$|^[a-z0-9][A-Za-z0-9._:/-]{0,500}(@sha256:[0-9a-f]{64})?$"
 # What AWS takes; clouds keep colons in names, and Name, for themselves and for us. To the roles of AWS large and small
 # letters are the same.
@@ -87,7 +88,14 @@ SYSTEM_DIRECTORIES = (
     *("/sys", "/tmp", "/usr", "/var"),  # noqa: S108
 )
 PRIVATE_RANGES = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
+NOWHERE_RANGES = (
+    *PRIVATE_RANGES,
+    *map(ipaddress.IPv4Network, ("0.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")),
+)
+"""What nothing on the internet comes from: private, shared, local and reserved (RFC 6890)."""
 PREFIX_MAX = 28
+WORLD_PREFIX_MAX = 7
+"""Nobody was ever given more than a /8: a larger range is meant for everybody."""
 COUNT_MAX = 10**18
 DIRECTORY = "directory"
 """A folder of the machine that the nodes run on."""
@@ -166,6 +174,26 @@ def cidr(value: str) -> str:
     return value
 
 
+def public_cidr(value: str) -> str:
+    """Refuse all but an IPv4 range of the internet that is somebody's, written by its first address."""
+    try:
+        network = ipaddress.IPv4Network(value, strict=False)
+    except ValueError:
+        network = None
+    if network is None or not re.fullmatch(CIDR_PATTERN, value):
+        hint = "write it like 203.0.113.0/24, or 203.0.113.7/32 for one address"
+        raise _wrong(f"{shown(value)} is not an IPv4 address range", hint)
+    if network.prefixlen <= WORLD_PREFIX_MAX:
+        hint = "name the ranges of your office, VPN or runners, like 203.0.113.0/24"
+        raise _wrong(f"{shown(value)} lets the world in", hint)
+    if any(network.overlaps(nowhere) for nowhere in NOWHERE_RANGES):
+        hint = "name the public address that they go out with; who is joined with the cluster's network needs none"
+        raise _wrong(f"{shown(value)} has addresses that nobody on the internet comes from", hint)
+    if value != str(network):
+        raise _wrong(f"{shown(value)} is an address inside a range", f"write the range as {network}")
+    return value
+
+
 def mount(value: str) -> str:
     """Refuse a place that is relative, hard to quote, or one that the node itself needs."""
     if not value.startswith("/"):
@@ -223,6 +251,11 @@ def zone(value: str) -> str:
 def reservation(value: str) -> str:
     """Refuse what no cloud calls capacity that was bought before."""
     return _of_a_cloud(value, RESERVATION_PATTERN, "reservation", "cr-0123456789abcdef0")
+
+
+def admin(value: str) -> str:
+    """Refuse what no cloud calls somebody; who may be named, planning says."""
+    return _of_a_cloud(value, ADMIN_PATTERN, "role or user", "arn:aws:iam::123456789012:role/ops")
 
 
 def tag_name(value: str) -> str:
@@ -446,12 +479,14 @@ QueueName = Annotated[str, _Form(queue_name, NAME_PATTERN)]
 AccountName = Annotated[str, _Form(account_name, NAME_PATTERN)]
 UserName = Annotated[str, _Form(user_name, USER_PATTERN)]
 Cidr = Annotated[str, _Form(cidr, CIDR_PATTERN)]
+PublicCidr = Annotated[str, _Form(public_cidr, CIDR_PATTERN)]
 Mount = Annotated[str, _Form(mount, MOUNT_PATTERN)]
 Directory = Annotated[str, _Form(directory, MOUNT_PATTERN)]
 Url = Annotated[str, _Form(url, URL_PATTERN)]
 Region = Annotated[str, _Form(region, REGION_PATTERN)]
 Zone = Annotated[str, _Form(zone, ZONE_PATTERN)]
 Reservation = Annotated[str, _Form(reservation, RESERVATION_PATTERN)]
+Admin = Annotated[str, _Form(admin, ADMIN_PATTERN)]
 TagName = Annotated[str, _Form(tag_name, TAG_PATTERN)]
 TagValue = Annotated[str, _Form(tag_value, TAG_VALUE_PATTERN)]
 Email = Annotated[str, _Form(email, EMAIL_PATTERN)]

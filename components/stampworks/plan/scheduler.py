@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from stampworks.plan.marks import FIRST, RELEASE, UNORDERED, WORDS
+from stampworks.plan.marks import FIRST, IDENTITY, RELEASE, UNORDERED, WORDS
 
 STATE_DIRECTORY = "/var/lib/stampworks/state"
 """Where the controller has the volume with what only the scheduler knows."""
@@ -159,6 +159,11 @@ class Scheduler:
     """Of a Kubernetes that a cloud runs, by name."""
     workloads_image: str = field(default="", metadata=RELEASE)
     """What proofs and runs start from; empty where nodes have the programs themselves."""
+    api_from: tuple[str, ...] = field(default=(), metadata=UNORDERED | IDENTITY)
+    """The ranges of the internet from which the server of a cloud's Kubernetes answers; without any it has no public
+    address."""
+    admins: tuple[str, ...] = field(default=(), metadata=UNORDERED | IDENTITY)
+    """Who may do everything in it beside whoever has made it, as the cloud calls them."""
 
     @property
     def queue_directory(self) -> str:

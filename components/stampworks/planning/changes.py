@@ -18,6 +18,7 @@ from stampworks.plan import EVERYBODY, KEPT, Group, Plan, Storage
 from stampworks.planning import file_systems, order, stateful
 from stampworks.planning.cost import cost
 from stampworks.planning.findings import Finding
+from stampworks.planning.managed import public
 from stampworks.planning.storage import EXPIRY, expiring, options
 from stampworks.review import Change, Cost, Operation, Policy, Reach, Review, Ruling, Sibling, Verdict
 
@@ -42,6 +43,9 @@ LOCKED: Mapping[str, Policy] = {"groups[].launch.image": "roll", "scheduler.part
 
 _LOGIN = "scheduler.login_nodes"
 """Decides all that is planned of login nodes."""
+
+_API = "scheduler.api_from"
+"""Of a stack that comes said, too: it is what the world may see of it."""
 
 RECABLING = ("fabric.leaf_nodes", "fabric.oversubscription")
 """Fields that say how many nodes a leaf has."""
@@ -217,6 +221,8 @@ def _change(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Cha
         policy, why = ruled
     elif gone := _of_gangs(each, a, b):
         why = gone
+    elif field == _API:
+        why = public(each.b)
     elif kept := [one for one in stateful.anew(each.way, a, b) if one.protect]:
         policy, why = "refuse", _of_protected(kept)
     elif field in RECABLING and a.fabric.leaf_nodes != b.fabric.leaf_nodes and b.fabric.kind != "simulated":
@@ -278,6 +284,8 @@ def _whole(plan: Plan | None, created: bool) -> Iterable[Difference]:
         for entry in entries:
             way = (*map(Step, names[:-1]), Step(names[-1], entry.name))
             yield Difference(way, "difference", None if created else entry, entry if created else None)
+    if created and (ranges := plan.scheduler.api_from):
+        yield Difference((Step("scheduler"), Step("api_from")), "identity", (), ranges)
 
 
 def _of_whole(each: Difference, base: Plan | None) -> Change:
@@ -285,7 +293,7 @@ def _of_whole(each: Difference, base: Plan | None) -> Change:
     field = _LOGIN if isinstance(group, Group) and group.role == "login" else declared(each.way)
     written = spelled(field, each) or each.path
     if base is None:
-        return Change(each, field, written, "create", 0)
+        return Change(each, field, written, "create", 0, public(each.b) if field == _API else "")
     if isinstance(each.a, Storage) and each.a.protect:
         return Change(each, field, written, "refuse", 0, "it is protected: write protect: false and stamp that first")
     head = isinstance(each.a, Group) and each.a.role == "controller"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from stampworks.plan import UNPROVEN_TAINT, Plan, Storage
 from stampworks.planning.clouds import CLOUDS
@@ -14,10 +14,12 @@ BESIDES = "what Kueue and other programs of the cluster run as comes from regist
 
 
 def managed(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """Whether it has the version, what proofs and runs start from, and where images come from."""
+    """Whether it has the version, who reaches its server, what proofs and runs start from, and where images come
+    from."""
     if (own := CLOUDS[plan.cloud].runs(plan.scheduler.kind)) is None:
         return
     yield from _version(plan, own, facts.as_of)
+    yield _api(plan, own)
     if plan.pools:
         yield _proof(plan, own)
     for index, one in enumerate(plan.storage):
@@ -26,6 +28,30 @@ def managed(plan: Plan, facts: Facts) -> Iterator[Finding]:
         text = f"whether pods find their images without a way out: {BESIDES}, and nodes reach {own.registries} alone"
         hint = "copy them into a registry of the account, or write egress: nat"
         yield Finding("kubernetes.images", "unknown", text, hint, "network.egress")
+
+
+def _api(plan: Plan, own: Managed) -> Finding:
+    """Whether whoever runs an `up` reaches the server, which it gives objects to: its network is made by the same
+    `up`."""
+    id_, place, ranges = "kubernetes.api", "scheduler.api_from", plan.scheduler.api_from
+    if ranges:
+        return Finding(id_, "pass", public(ranges), "", place)
+    text = (
+        f"whether whoever runs an `up` reaches the server of {own.what}: it has no public address, and the network "
+        "that reaches it is made by the first `up`"
+    )
+    hint = (
+        "write the ranges of the internet that you come from, as in api_from: [203.0.113.0/24]; docs/aws.md (EKS) says "
+        "how to do without"
+    )
+    return Finding(id_, "unknown", text, hint, place)
+
+
+def public(ranges: Sequence[str]) -> str:
+    """What such ranges mean."""
+    if not ranges:
+        return "its server has no public address, and only the cluster's network reaches it"
+    return f"its server has a public address, which answers {' and '.join(ranges)} and nobody else"
 
 
 def _storage(one: Storage, place: str, own: Managed) -> Iterator[Finding]:

@@ -37,6 +37,7 @@ def build(
     if declared.workloads_image and not choices.runs(declared.kind):
         problem = "nodes have the programs of proofs and runs themselves, and start them from no image"
         notes.problem("scheduler.workloads_image", problem, "take it out")
+    _access(declaration, choices, notes)
     topology, block_nodes = _topology(declaration, fabric, groups, notes)
     _preemption(declaration, notes)
     built = addons.build(declaration, release, fabric, groups, choices, notes)
@@ -68,7 +69,25 @@ def build(
         addons=built,
         parts=_parts(built, source, release, choices.runs(declared.kind)),
         workloads_image=declared.workloads_image,
+        api_from=declared.api_from,
+        admins=declared.admins,
     )
+
+
+def _access(declaration: Declaration, choices: Choices, notes: Notes) -> None:
+    """Who may ask the server of a cloud's own Kubernetes, and from where; any other one says it in other ways."""
+    declared, managed = declaration.scheduler, choices.runs(declaration.scheduler.kind)
+    if managed is None:
+        for name in ("api_from", "admins"):
+            if getattr(declared, name):
+                problem = "it is for a Kubernetes that the cloud runs, and this cluster has none"
+                notes.problem(f"scheduler.{name}", problem, "take it out")
+        return
+    of_users = [f"{declaration.name}-{user.name}" for user in declaration.users]
+    for index, admin in enumerate(declared.admins):
+        problem, hint = managed.admin_refused(admin, declaration.region, of_users)
+        if problem:
+            notes.problem(f"scheduler.admins[{index}]", problem, hint)
 
 
 def _parts(built: Iterable[AddOn], source: Source, release: Release, managed: Managed | None) -> tuple[Part, ...]:

@@ -284,7 +284,20 @@ def _scheduler(plan: Plan, width: int) -> list[str]:
         )
         for queue in scheduler.queues
     ]
-    return [*paragraph(title, width, ""), *sparse(("queue", "pools", "time limit", "priority"), rows, width)]
+    table_ = sparse(("queue", "pools", "time limit", "priority"), rows, width)
+    return [*paragraph(title, width, ""), *table_, *_access(plan, width)]
+
+
+def _access(plan: Plan, width: int) -> list[str]:
+    """Who may ask the server of a Kubernetes that a cloud runs, and from where."""
+    if not plan.managed:
+        return []
+    reached = ", ".join(("the cluster's network", *plan.scheduler.api_from))
+    admins = ", ".join(("whoever makes it", *plan.scheduler.admins))
+    return [
+        *paragraph(f"Its server is reached from: {reached}", width, ""),
+        *paragraph(f"Its administrators: {admins}", width, ""),
+    ]
 
 
 def _priorities(plan: Plan, width: int) -> list[str]:

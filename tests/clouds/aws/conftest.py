@@ -40,6 +40,8 @@ class Rehearsed:
     """What was asked of AWS to be made in the first `up`: type, name, values."""
     added: tuple[Mapping[str, Any], ...]
     """What changes made beside that, or anew."""
+    updated: tuple[Mapping[str, Any], ...]
+    """What changes made of what was there, one after the other."""
     objects: tuple[Mapping[str, Any], ...]
     """What a Kubernetes was given to have, by the first `up` or by a change."""
     state: str
@@ -51,6 +53,10 @@ class Rehearsed:
     def of(self, kind: str) -> list[Mapping[str, Any]]:
         """The values of all of one type, by the end of its name."""
         return [each["values"] for each in self.made if each["type"].endswith(f":{kind}")]
+
+    def updates(self, kind: str) -> list[Mapping[str, Any]]:
+        """What those of one type became, each time that one was changed."""
+        return [each["values"] for each in self.updated if each["type"].endswith(f":{kind}")]
 
     def with_changes(self) -> Rehearsed:
         """The same, of what there is when all changes are made."""
@@ -88,12 +94,15 @@ def rehearse(tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
         first = {(each["type"], each["name"]) for each in up["steps"]}
         made: dict[tuple[str, str], Any] = {}
         added: dict[tuple[str, str], Any] = {}
+        updated: list[Any] = []
         for each in map(json.loads, record.read_text().splitlines()):
+            if each["call"] == "Update" and not each["preview"]:
+                updated.append(each)
             if each["call"] == "Create" and not each["preview"]:
                 key = each["type"], each["name"]
                 (made if key in first and key not in made else added)[key] = each
         objects = [each["values"] for key, each in (made | added).items() if key[0].startswith("kubernetes:core/")]
-        return Rehearsed(stack, found, _of_aws(made), _of_aws(added), tuple(objects), states[0])
+        return Rehearsed(stack, found, _of_aws(made), _of_aws(added), tuple(updated), tuple(objects), states[0])
 
     return call
 

@@ -28,6 +28,7 @@ from stampworks.qualification import subject_of
 from stampworks.rehearsal import read_stack
 from stampworks.rehearsal.engine import Engine
 from stampworks.rehearsal.recording import Recording
+from stampworks.rehearsal.scenario import Failure
 from stampworks.rehearsal.servers import Servers
 from stampworks.schedulers import kubernetes
 
@@ -291,6 +292,53 @@ def test_what_a_change_does(rehearse: Rehearse) -> None:
     assert any(EKS in note and "protect" in note for note in refused["notes"])
 
 
+SSO = "arn:aws:iam::123456789012:role/aws-reserved/sso.amazonaws.com/us-west-2/AWSReservedSSO_Ops_0123456789abcdef"
+CI = "arn:aws:iam::123456789012:user/ci"
+
+
+def changed(rehearsed: Rehearsed, change: str) -> set[tuple[str, str]]:
+    """Without the components, which only say what they are given."""
+    return {(op, f"{kind} {name}".strip()) for op, kind, name in steps(rehearsed, change)}
+
+
+@pytest.mark.engine
+def test_its_server_is_public_for_declared_ranges_alone(rehearse: Rehearse) -> None:
+    """Before, between and after, its server and all else stay as they are."""
+    rehearsed = rehearse(EKS)
+    for change in ("from the office", "from the office alone", "from nowhere"):
+        assert changed(rehearsed, change) == {("update", "Cluster")}, change
+    access = ("endpointPublicAccess", "endpointPrivateAccess", "publicAccessCidrs")
+    found = [[each["vpcConfig"].get(name) for name in access] for each in rehearsed.updates("Cluster")]
+    assert found == [
+        [True, True, ["198.51.100.7/32", "203.0.113.0/24"]],
+        [True, True, ["203.0.113.0/24"]],
+        [False, True, None],
+    ]
+
+
+@pytest.mark.engine
+def test_administrators_come_and_go_alone(rehearse: Rehearse) -> None:
+    """Whoever else is in the list, and in which order. A role keeps its path, by which EKS knows it."""
+    rehearsed = rehearse(EKS)
+    sso, ci = "admin-AWSReservedSSO_Ops_0123456789abcdef-de7a9c43", "admin-ci-754edac8"
+    kinds = ("AccessEntry", "AccessPolicyAssociation")
+    assert changed(rehearsed, "administrators") == {
+        ("create", f"{kind} {name}") for kind in kinds for name in (sso, ci)
+    }
+    assert not changed(rehearsed, "in another order")
+    assert changed(rehearsed, "one administrator less") == {("delete", f"{kind} {sso}") for kind in kinds}
+    later = rehearsed.with_changes()
+    entries = {each["principalArn"]: each for each in later.of("AccessEntry") if "userName" not in each}
+    assert set(entries) == {SSO, CI}
+    assert not [each for each in entries.values() if each.get("kubernetesGroups")]
+    assert [
+        (each["principalArn"], each["policyArn"], each["accessScope"]) for each in later.of("AccessPolicyAssociation")
+    ] == [
+        (arn, "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy", {"type": "cluster"})
+        for arn in (SSO, CI)
+    ]
+
+
 @pytest.mark.engine
 def test_an_up_that_cannot_ask_its_server_is_finished_by_the_next_one(rehearsed: Rehearsed) -> None:
     """What comes after the objects, nodes among it, was not begun."""
@@ -299,6 +347,24 @@ def test_an_up_that_cannot_ask_its_server_is_finished_by_the_next_one(rehearsed:
     finished = {(each["op"], each["type"].rpartition(":")[2]) for each in failed["steps"]}
     assert {("create", "Release"), ("create", "NodeGroup"), ("create", "KubernetesNodes")} <= finished
     assert ("create", "Cluster") not in finished
+
+
+@pytest.mark.engine
+def test_there_is_a_head_to_go_through_where_nobody_reaches_the_server(tmp_path: Path) -> None:
+    """With --continue-on-error, and pools as well: neither waits for an object."""
+    with Servers() as servers, servers.serving(recording := Recording({}, lambda: None, io.StringIO())) as ports:
+        engine = Engine(tmp_path, read_stack(EKS, ROOT, ROOT / "stacks", {}), ports)
+        try:
+            recording.begin(Failure("quota", type="stampworks:cluster:KubernetesQueues"))  # the first that asks
+            ran = engine.run("up", "--yes", "--skip-preview", "--continue-on-error")
+            made = [each["urn"].split("::")[-2:] for each in engine.state().resources]
+        finally:
+            engine.end()
+    assert ran.code
+    kinds = {kind.rpartition(":")[2] for kind, _ in made}
+    assert not kinds & {"KubernetesQueues", "Release", "Namespace", "Qualification"}
+    groups = {name for kind, name in made if kind.endswith(":NodeGroup")}
+    assert groups == {f"{EKS}-head", f"{EKS}-gpu"}
 
 
 @pytest.mark.engine

@@ -10,13 +10,19 @@ from stampworks.operations.errors import UnknownError
 from stampworks.paths import state_dir, write_whole
 
 _INSTALL = "install kubectl, and the AWS CLI, which it gets its token from"
-_ENTER = "it lets in who has made it, and the roles of declared users: `aws sts get-caller-identity` says who asks"
-_REACH = "ask from where the cluster's network is reached: docs/aws.md says from where (EKS)"
+_ENTER = (
+    "it lets in who has made it, scheduler.admins, and the roles of declared users: `aws sts get-caller-identity` says "
+    "who asks"
+)
+_REACH = (
+    "ask from where the cluster's network is reached, or write where you come from into scheduler.api_from: "
+    "docs/aws.md says how (EKS)"
+)
 _REMEDIES = {
     "getting credentials": SIGN_IN,
     "You must be logged in": _ENTER,
     "(Forbidden)": _ENTER,
-    "have a resource type": "`pulumi up` makes what is missing, from where the cluster's network is reached",
+    "have a resource type": "`pulumi up` makes what is missing, from where its server is reached",
 }
 """By what kubectl says."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -43,7 +44,8 @@ class ControlPlane(pulumi.ComponentResource):
 
     id: Output[str]
     address: Output[str]
-    """Of its server: known in the cluster's network alone."""
+    """Of its server: a name that leads into the cluster's network there, and from outside to a public address where it
+    has one."""
     kubeconfig: Output[str]
     """Of whoever has made it, who asks AWS for a token each time: no secret is in it."""
     identity: Output[str]
@@ -70,6 +72,8 @@ class ControlPlane(pulumi.ComponentResource):
                 self._watch(one, system)
         for user in plan.users:
             self._let_in(user.name)
+        for admin in plan.scheduler.admins:
+            self._let_do_everything(admin)
         self.id, self.address = self.cluster.id, self.cluster.endpoint
         self.identity = self.address
         self.kubeconfig = self._known().apply(lambda known: tags.kubeconfig(plan.region, *known))
@@ -108,7 +112,7 @@ class ControlPlane(pulumi.ComponentResource):
         return Output.all(made.name, made.endpoint, made.certificate_authority.apply(lambda one: one["data"]))
 
     def _reached(self) -> list[pulumi.Resource]:
-        """Nodes reach the server, and it reaches them; nobody else does."""
+        """In the cluster's network nodes reach the server, and it reaches them; nobody else does."""
         name, place = self._name, self.place
         self._group = place.security_group(name, "control-plane", "the server of Kubernetes", self._opts)
         there = place.allow(f"{name}-nodes-control-plane", place.nodes, self._group, self._opts)
@@ -129,6 +133,7 @@ class ControlPlane(pulumi.ComponentResource):
             f"{name}-control-plane", "control-plane", plan.network, self._opts, without=_WITHOUT_EKS
         )
         versions, pods = dict(plan.release.kubernetes), plan.network.pods
+        ranges = plan.scheduler.api_from
         return eks.Cluster(
             name,
             name=plan.name,
@@ -137,8 +142,9 @@ class ControlPlane(pulumi.ComponentResource):
             vpc_config={
                 "subnet_ids": [place.subnets["nodes"].id, elsewhere.id],
                 "security_group_ids": [self._group.id],
-                "endpoint_private_access": True,
-                "endpoint_public_access": False,
+                "endpoint_private_access": True,  # nodes ask it in their network, whoever else may from where
+                "endpoint_public_access": bool(ranges),
+                "public_access_cidrs": [*ranges] or None,
             },
             kubernetes_network_config={"service_ipv4_cidr": pods.services_cidr if pods else None},
             access_config={"authentication_mode": "API", "bootstrap_cluster_creator_admin_permissions": True},
@@ -221,6 +227,27 @@ class ControlPlane(pulumi.ComponentResource):
             principal_arn=role.arn,
             user_name=user,
             tags=own,
+            opts=self._opts,
+        )
+
+    def _let_do_everything(self, arn: str) -> None:
+        """By EKS's own policy, which no object of Kubernetes can take away. It is named by who it is, whatever else is
+        in the list, and by what is after the path, for whoever reads a preview."""
+        digest = hashlib.sha256(arn.encode()).hexdigest()[:8]
+        name = f"{self._name}-admin-{arn.rpartition('/')[2]}-{digest}"
+        entry = eks.AccessEntry(
+            name,
+            cluster_name=self.cluster.name,
+            principal_arn=arn,
+            tags=self.place.tags("admins"),
+            opts=self._opts,
+        )
+        eks.AccessPolicyAssociation(
+            name,
+            cluster_name=self.cluster.name,
+            principal_arn=entry.principal_arn,
+            policy_arn=f"arn:{tags.partition(arn)}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
+            access_scope={"type": "cluster"},
             opts=self._opts,
         )
 

@@ -8,7 +8,16 @@ from pydantic import Field
 
 from stampworks.declaration.models.addons import AddOns
 from stampworks.declaration.models.section import IN_PLACE, REFUSE, REPLACE, ROLL, FromList, Section
-from stampworks.declaration.values import AccountName, ContainerImage, Name, PoolName, QueueName, UserName
+from stampworks.declaration.values import (
+    AccountName,
+    Admin,
+    ContainerImage,
+    Name,
+    PoolName,
+    PublicCidr,
+    QueueName,
+    UserName,
+)
 
 
 class User(Section):
@@ -136,6 +145,21 @@ class Scheduler(Section):
         default="",
         description="On Kubernetes of a cloud: the image of `workloads/Containerfile` in a registry that nodes reach, "
         "by its digest; proofs and runs start from it.",
+        json_schema_extra=IN_PLACE,
+    )
+    # As many ranges as EKS takes (Amazon EKS User Guide, "View and manage Amazon EKS and Fargate service quotas": not
+    # adjustable; read 2026-11-27).
+    api_from: Annotated[tuple[PublicCidr, ...], FromList] = Field(
+        default=(),
+        max_length=40,
+        description="On Kubernetes of a cloud: the ranges of the internet from which its server can be asked, like "
+        "203.0.113.0/24; without any it has no public address, and only the cluster's network reaches it.",
+        json_schema_extra=IN_PLACE,
+    )
+    admins: Annotated[tuple[Admin, ...], FromList] = Field(
+        default=(),
+        description="On Kubernetes of a cloud: who may do everything in it, beside whoever has made it; on aws the "
+        "ARNs of roles and users.",
         json_schema_extra=IN_PLACE,
     )
     drain_timeout_minutes: int = Field(

@@ -1,6 +1,7 @@
 """What AWS chooses."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from stampworks import catalog
 from stampworks.plan import Interface
@@ -115,6 +116,37 @@ def _registries() -> Iterator[tuple[str, str]]:
         yield region, f"{account}.dkr.ecr.{region}.{_DOMAINS.get(region.partition('-')[0], 'amazonaws.com')}"
 
 
+# Amazon EKS User Guide, "Create access entries": roles, with their path, and users, of any account, each in one entry;
+# no service's own role. EKS API Reference, CreateAccessEntry: no session. What is made for declared users has seven
+# digits behind its name (Pulumi's "Autonaming"). All read 2026-11-27.
+_ADMIN = re.compile(
+    r"arn:(?P<partition>aws[a-z-]*):iam::[0-9]{12}:(role|user)(?P<path>(/[A-Za-z0-9+=,.@_-]+)*)/"
+    r"(?P<name>[A-Za-z0-9+=,.@_-]{1,64})"
+)
+_SESSION = re.compile(r"arn:aws[a-z-]*:sts::[0-9]{12}:assumed-role/(?P<name>[A-Za-z0-9+=,.@_-]{1,64})/.+")
+_WHOLE = "write its whole ARN, with its path: `aws iam get-role --role-name {} --query Role.Arn` says it"
+
+
+def _admin_refused(arn: str, region: str, of_users: Sequence[str]) -> tuple[str, str]:
+    if session := _SESSION.fullmatch(arn):
+        return f"{arn} is a session of role {session['name']}, and ends", _WHOLE.format(session["name"])
+    if (found := _ADMIN.fullmatch(arn)) is None:
+        example = "write it like arn:aws:iam::123456789012:role/ops"
+        return f"{arn} is not the ARN of a role or user", example
+    partition, name = "aws-us-gov" if region.startswith("us-gov-") else "aws", found["name"]
+    if found["partition"] != partition:
+        hint = f"name somebody there: its ARNs begin with arn:{partition}:"
+        return f"{arn} is of another part of AWS than {region}", hint
+    if found["path"].startswith("/aws-service-role"):
+        return f"{name} is the role of one of AWS's services, which EKS lets nobody ask it as", "name another role"
+    if name.startswith("AWSReservedSSO_") and not found["path"]:
+        return f"{name} is a role of IAM Identity Center, and those have a path", _WHOLE.format(name)
+    if any(re.fullmatch(f"{re.escape(each)}-[0-9a-f]{{7}}", name) for each in of_users):
+        hint = "name the role that this person comes with otherwise"
+        return f"{name} is the role of a declared user, and nobody is let in twice", hint
+    return "", ""
+
+
 # Drivers: Amazon EKS User Guide, "AWS add-ons". They run on nodes with taints, too: aws-fsx-csi-driver 5b227125,
 # docs/install.md; aws-efs-csi-driver a4fc6760, values.yaml; mountpoint-s3-csi-driver 57c6bedb, CONFIGURATION.md.
 # Scratch: amazon-eks-ami 81fec2e8, setup-local-disks, where the array is, and what is on it. Fabric: the kernel of
@@ -156,6 +188,7 @@ MANAGED = Managed(
     programs_hint="install kubectl, and the AWS CLI, which it gets its token from",
     without_fabric="the image of EKS lacks the programs that give EFA interfaces to Lustre, and nothing of ours "
     "installs them there",
+    admin_refused=_admin_refused,
 )
 
 # What a log group's retention can be: service description of CloudWatch Logs in botocore 1.44.5, read 2026-11-24.

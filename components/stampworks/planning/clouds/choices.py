@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -120,6 +120,9 @@ class Managed:
     programs_hint: str
     without_fabric: str
     """Why its nodes reach no file system over the fabric."""
+    admin_refused: Callable[[str, str, Sequence[str]], tuple[str, str]]
+    """Why it takes somebody for no administrator, and what to do about it; two empty texts where it does. By the
+    region, and by how the roles begin that declared users act in."""
 
 
 @dataclass(frozen=True)
