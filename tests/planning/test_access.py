@@ -118,7 +118,7 @@ def test_siblings_may_have_others() -> None:
 def test_whether_an_up_reaches_the_server_is_said() -> None:
     [(outcome, place, text)] = said(declared())
     assert (outcome, place) == ("unknown", "scheduler.api_from")
-    assert "the network that reaches it is made by the first `up`" in text
+    assert "the first `up` makes the network that reaches it" in text
     public = "its server has a public address, which answers 203.0.113.0/24 and 198.51.100.7/32 and nobody else"
     assert said(declared(api_from=RANGES)) == [("pass", "scheduler.api_from", public)]
 

@@ -18,14 +18,17 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 SERVER = "gpu-001"
 """A node that runs the database as well, for want of another machine."""
+PUBLISHED, KNOWN = "/run/authorities.pem", "/etc/slurm/database-authorities.pem"
+"""On the head, for want of the world: who vouches for the database, and where slurmdbd looks."""
 SCHEDULER = {"accounting": True, "accounts": [{"name": "research"}]}
 USERS = [{"name": "alice", "uid": 2001, "accounts": ["research"]}]
-# As RDS has it: who uses it is nobody's superuser, and what is saved all the time is a log of changes.
+# As RDS has it: the database is there, who uses it is nobody's superuser, and what is saved all the time is a log of changes.
 START = f"""
 install -d -o mysql -g mysql /run/managed /var/lib/managed
 cd /run/managed
 openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={SERVER} -keyout key -out certificate 2>/dev/null
 cat > users.sql <<END
+CREATE DATABASE IF NOT EXISTS slurm_acct_db;
 CREATE USER 'slurm'@'%' IDENTIFIED BY '{SECRETS["database_password"]}';
 GRANT ALL ON slurm_acct_db.* TO 'slurm'@'%';
 END
@@ -42,7 +45,10 @@ class WithDatabase(Cluster):
     """As on a cloud that runs a database."""
 
     def inventory(self, edit: Edit = lambda _: None) -> dict[str, Any]:
-        roster, found = self.roster, replace(attached(self.plan), database=SERVER)
+        roster, found = (
+            self.roster,
+            replace(attached(self.plan), database=SERVER, database_authorities=f"file://{PUBLISHED}"),
+        )
         files, content = slurm.files(self.plan, roster), configuration.install_digest()
         inventory = configuration.inventory(self.plan, roster, files, content=content, attached=found)
         edit(inventory["all"])
@@ -55,6 +61,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WithDatabase]:
     with booted(plan, tmp_path_factory.mktemp("managed")) as nodes:
         made = WithDatabase(plan, nodes.key, nodes.image)
         made.shell(SERVER, START)
+        made.shell("head", f"echo '{made.shell(SERVER, 'cat /run/managed/certificate')}' > {PUBLISHED}")
         made.play()
         yield made
 
@@ -75,6 +82,18 @@ def test_a_job_is_recorded_there_over_tls(cluster: WithDatabase) -> None:
 def test_a_second_run_changes_nothing(cluster: WithDatabase) -> None:
     assert cluster.drift() == []
     assert cluster.play().changed == 0
+
+
+def test_who_shows_another_certificate_is_not_believed(cluster: WithDatabase) -> None:
+    """Whoever could stand in for the database would get the password."""
+    other = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={SERVER} -keyout /dev/null"
+    cluster.shell("head", f"{other} -out {KNOWN} 2>/dev/null")
+    with pytest.raises(Exception, match="TLS/SSL error") as refused:
+        cluster.play()
+    assert "service slurmdbd" in str(refused.value)
+    cluster.shell("head", f"rm {KNOWN}")
+    cluster.play()
+    assert cluster.drift() == []
 
 
 def test_a_wrong_password_is_said(cluster: WithDatabase, monkeypatch: pytest.MonkeyPatch) -> None:

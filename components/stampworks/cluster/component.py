@@ -292,6 +292,7 @@ class Cluster(pulumi.ComponentResource):
                 tuple(found[0]),
                 tuple(Disk(serial, path) for serial, path in zip(found[1], paths, strict=True) if serial),
                 "".join(found[2]),
+                clouds.database(plan).authorities(plan.region) if databases else "",
             )
         )
 

@@ -80,6 +80,7 @@ def inventory(
     variables |= storage_variables(plan.release, attached)
     if attached.database:  # its password comes with the secrets, as that of our own
         variables["slurm_accounting_database"] = attached.database
+        variables["slurm_accounting_authorities"] = attached.database_authorities
     variables |= check_programs(plan.extras, check_texts)
     variables["slurm_controller_ready_nodes"] = [] if partial else roles.get("slurm_worker", [])
     return {

@@ -95,3 +95,5 @@ class Attached:
     """Of the controller."""
     database: str = ""
     """The machine that has the database of the accounting; empty where that is the controller."""
+    database_authorities: str = ""
+    """Where those are published that vouch for it; empty where there is none."""

@@ -37,8 +37,8 @@ def _api(plan: Plan, own: Managed) -> Finding:
     if ranges:
         return Finding(id_, "pass", public(ranges), "", place)
     text = (
-        f"whether whoever runs an `up` reaches the server of {own.what}: it has no public address, and the network "
-        "that reaches it is made by the first `up`"
+        f"whether whoever runs an `up` reaches the server of {own.what}: it has no public address, and the first "
+        "`up` makes the network that reaches it"
     )
     hint = (
         "write the ranges of the internet that you come from, as in api_from: [203.0.113.0/24]; docs/aws.md (EKS) says "

@@ -78,7 +78,9 @@ def create(
         vpc_security_group_ids=[_for_head(name, place, within).id],
         parameter_group_name=settings.name,
         port=_PORT,
-        db_name=_DATABASE,  # slurmdbd makes its own, too, but only after a connection that fails for want of it
+        # slurmdbd makes its own, too, but after a connection that fails for want of it, with which MariaDB's client
+        # library 3.4.10 is through (playbooks/roles/database)
+        db_name=_DATABASE,
         username=_USER,
         password=password,
         publicly_accessible=False,
@@ -91,6 +93,13 @@ def create(
         tags=tags,
         opts=ResourceOptions.merge(within, guard),
     )
+
+
+def authorities(region: str) -> str:
+    """Who vouches for its certificate, which no distribution knows (Amazon RDS User Guide, "Using SSL/TLS to encrypt a
+    connection to a DB instance or cluster", read 2026-11-27)."""
+    world = "us-gov-west-1." if region.startswith("us-gov-") else ""
+    return f"https://truststore.pki.{world}rds.amazonaws.com/{region}/{region}-bundle.pem"
 
 
 def _for_head(name: str, place: Place, opts: ResourceOptions) -> ec2.SecurityGroup:
