@@ -22,7 +22,8 @@ PUBLISHED, KNOWN = "/run/authorities.pem", "/etc/slurm/database-authorities.pem"
 """On the head, for want of the world: who vouches for the database, and where slurmdbd looks."""
 SCHEDULER = {"accounting": True, "accounts": [{"name": "research"}]}
 USERS = [{"name": "alice", "uid": 2001, "accounts": ["research"]}]
-# As RDS has it: the database is there, who uses it is nobody's superuser, and what is saved all the time is a log of changes.
+# As RDS has it: the database is there, who uses it is nobody's superuser, and what is saved all the time is a log of
+# changes.
 START = f"""
 install -d -o mysql -g mysql /run/managed /var/lib/managed
 cd /run/managed
