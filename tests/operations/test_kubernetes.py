@@ -15,9 +15,15 @@ from tests.operations.test_kubernetes_nodes import on_eks
 
 LOCAL = "pulumi up repairs it"
 SIGN_IN = "`aws configure`, `aws sso login` or AWS_PROFILE says who you are; docs/aws.md says what is needed"
-ENTER = "it lets in who has made it, and the roles of declared users: `aws sts get-caller-identity` says who asks"
-REACH = "ask from where the cluster's network is reached: docs/aws.md says from where (EKS)"
-MAKE = "`pulumi up` makes what is missing, from where the cluster's network is reached"
+ENTER = (
+    "it lets in who has made it, scheduler.admins, and the roles of declared users: `aws sts get-caller-identity` says "
+    "who asks"
+)
+REACH = (
+    "ask from where the cluster's network is reached, or write where you come from into scheduler.api_from: "
+    "docs/aws.md says how (EKS)"
+)
+MAKE = "`pulumi up` makes what is missing, from where its server is reached"
 
 
 class Kubectl:

@@ -12,7 +12,7 @@ from stampworks.operations.errors import UnknownError
 from stampworks.operations.kubernetes import RefusedError, Server
 from stampworks.operations.kubernetes_queues import in_what_goes, keep
 from stampworks.provider.handler import Call
-from stampworks.provider.handlers import kubernetes_queues
+from stampworks.provider.handlers import kubernetes_queues, kubernetes_server
 from stampworks.provider.handlers.kubernetes_queues import KubernetesQueues
 
 from tests.operations.kubernetes_standin import StandIn
@@ -113,9 +113,7 @@ def test_before_there_is_a_kueue_nothing_can_go(server: StandIn, monkeypatch: py
 
 
 def call(queues: Any) -> Call:
-    """Of one that is there already."""
-    of = {"cluster": "k", "cloud": "local", "region": "", "queues": queues}
-    return Call("urn", "local/k", of, of)
+    return Call("urn", "local/k", {"cluster": "k", "cloud": "local", "region": "", "queues": queues})
 
 
 def test_an_up_refuses_and_a_look_says_it(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,12 +167,15 @@ def test_a_server_that_is_new_is_given_time(monkeypatch: pytest.MonkeyPatch) -> 
     assert 300 < now[0] < 400
 
 
-def test_only_the_first_up_waits_for_it(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of one that was there before, to be silent is no way to begin."""
-    waited: list[Any] = []
-    monkeypatch.setattr(server, "awaited", waited.append)
-    monkeypatch.setattr(kubernetes_queues, "Server", lambda *_: server)
-    asyncio.run(KubernetesQueues().ensure(call(BOTH)))
-    assert not waited
-    asyncio.run(KubernetesQueues().ensure(Call("urn", "", call(BOTH).inputs)))
-    assert len(waited) == 1
+def test_a_server_that_is_not_heard_fails_nothing(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What needs no server is made all the same, as nodes through which it is reached; who asks it next says why."""
+
+    def awaited(_: Any) -> None:
+        raise UnknownError("the Kubernetes of cluster k does not answer", "ask from elsewhere")
+
+    monkeypatch.setattr(server, "awaited", awaited)
+    monkeypatch.setattr(kubernetes_server, "Server", lambda *_: server)
+    said: list[str] = []
+    of = {"cluster": "k", "cloud": "local", "region": "", "server": "one"}
+    assert asyncio.run(kubernetes_server.KubernetesServer().ensure(Call("urn", "", of, say=said.append))) == {}
+    assert said == ["the Kubernetes of cluster k does not answer"]

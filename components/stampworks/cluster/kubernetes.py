@@ -14,7 +14,7 @@ import pulumi
 from pulumi import Output
 
 from stampworks.plan import PROOF_NAMESPACE, Account, AddOn, Driven, Plan
-from stampworks.resources import KubernetesQueues
+from stampworks.resources import KubernetesQueues, KubernetesServer
 from stampworks.schedulers import addons, kubernetes
 from stampworks.schedulers.kubernetes import Manifest
 from stampworks.schedulers.topology.kubernetes import KUEUE
@@ -62,18 +62,20 @@ def assemble(
         "clusterIdentifier": control_plane.identity,
     }
     server, manifests = scheduler.server(control_plane), kubernetes.objects(plan)
+    where: dict[str, Any] = {"cluster": plan.name, "cloud": plan.cloud, "region": plan.region}
+    # The plugin asks once, and a server that does not answer then is out of reach for all that it is given in the same
+    # `up` (pulumi-kubernetes 4.32, provider.go, clusterUnreachable).
+    heard = KubernetesServer(
+        base, **where, server=control_plane.identity, opts=pulumi.ResourceOptions(parent=parent, depends_on=[server])
+    )
+    provider = pulumi.ProviderResource(
+        "kubernetes", base, settings, pulumi.ResourceOptions(parent=parent, version=PLUGIN, depends_on=[heard])
+    )
     kept = KubernetesQueues(  # before any object is changed or goes
         base,
-        cluster=plan.name,
-        cloud=plan.cloud,
-        region=plan.region,
+        **where,
         queues=kubernetes.queues(manifests),
-        opts=pulumi.ResourceOptions(parent=parent, depends_on=[server]),
-    )
-    # After that, which waits for a server that is new: the plugin asks once, and a server that does not answer then is
-    # out of reach for all that it is given in the same `up` (pulumi-kubernetes 4.32, provider.go, clusterUnreachable).
-    provider = pulumi.ProviderResource(
-        "kubernetes", base, settings, pulumi.ResourceOptions(parent=parent, version=PLUGIN, depends_on=[kept])
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=[heard]),
     )
     opts = pulumi.ResourceOptions(parent=parent, provider=provider, depends_on=[kept], deleted_with=server)
     installed = releases(base, plan, opts)

@@ -223,6 +223,30 @@ class KubernetesQueues(Resource):
         super().__init__(name, {"cluster": cluster, "cloud": cloud, "region": region, "queues": queues}, opts)
 
 
+class KubernetesServer(Resource):
+    """Is there when a new server answers, or when nobody has heard it for long: whoever asks it next says why."""
+
+    token = "stampworks:cluster:KubernetesServer"  # noqa: S105
+
+    cluster: Output[str]
+    cloud: Output[str]
+    region: Output[str]
+    server: Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        cluster: Input[str],
+        cloud: Input[str],
+        region: Input[str],
+        server: Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """The server is what no other one has."""
+        super().__init__(name, {"cluster": cluster, "cloud": cloud, "region": region, "server": server}, opts)
+
+
 class Playbook(Resource):
     """Runs a playbook on the members of a roster, again whenever anything it depends on has changed."""
 

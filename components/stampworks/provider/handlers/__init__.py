@@ -11,6 +11,7 @@ from stampworks.provider.handlers.elastic_nodes import ElasticNodes
 from stampworks.provider.handlers.keyring import Keyring
 from stampworks.provider.handlers.kubernetes_nodes import KubernetesNodes
 from stampworks.provider.handlers.kubernetes_queues import KubernetesQueues
+from stampworks.provider.handlers.kubernetes_server import KubernetesServer
 from stampworks.provider.handlers.local_folders import LocalVolume, SharedDirectory
 from stampworks.provider.handlers.local_group import LocalGroup
 from stampworks.provider.handlers.local_kubernetes import JoinedPool, LocalControlPlane, SimulatedPool
@@ -31,6 +32,7 @@ PACKAGE = Package(
         Keyring(),
         KubernetesNodes(),
         KubernetesQueues(),
+        KubernetesServer(),
         LocalRoom(),
         LocalVolume(),
         SharedDirectory(),

@@ -12,7 +12,7 @@ from stampworks.provider.handler import Call, Handler, Property
 
 
 class KubernetesQueues(Handler):
-    """Refuses to have a team or a queue go while gangs are in it. It comes first: it waits for a new server."""
+    """Refuses to have a team or a queue go while gangs are in it."""
 
     token = "stampworks:cluster:KubernetesQueues"  # noqa: S105
     refresh = True
@@ -30,10 +30,7 @@ class KubernetesQueues(Handler):
         return f"{inputs['cloud']}/{inputs['cluster']}"
 
     async def ensure(self, call: Call) -> dict[str, Any]:
-        server = _server(call)
-        if not call.old_inputs:
-            await call.thread(server.awaited, call.progress)
-        await call.thread(kubernetes_queues.keep, server, call.inputs["queues"])
+        await call.thread(kubernetes_queues.keep, _server(call), call.inputs["queues"])
         return {"drift": []}
 
     async def read(self, call: Call) -> dict[str, Any] | None:
