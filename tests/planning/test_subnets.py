@@ -46,6 +46,18 @@ def test_a_managed_database_has_a_subnet_in_another_zone() -> None:
         planned(declared(catalog.machines()["a3-ultragpu-8g"]) | managed)
 
 
+def test_who_vouches_for_a_database_is_fetched_from_the_world() -> None:
+    managed = {"scheduler": {"accounting": True, "database": "managed"}}
+    assert not found(on_aws(gpu(), **managed), "scheduler.database")
+    assert not found(on_aws(gpu(), network={"egress": "none"}), "scheduler.database")
+    [finding] = found(on_aws(gpu(), network={"egress": "none"}, **managed), "scheduler.database")
+    assert (finding.outcome, finding.place) == ("unknown", "scheduler.database")
+    assert (finding.text, finding.hint) == (
+        "whether slurmdbd believes its database: who vouches for it is published where no node gets to",
+        "have a role of your own write /etc/slurm/database-authorities.pem, or write egress: nat",
+    )
+
+
 @pytest.mark.parametrize(
     ("cidr", "more", "left", "enough"),
     [

@@ -500,6 +500,14 @@ def kept(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
             yield Finding("storage.checkpoints", "fail", text, hint, "training.checkpoints.directory")
 
 
+def vouched(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
+    """Whether the head learns whose certificate its database may show; where it does, the rule says nothing."""
+    if plan.scheduler.database == "managed" and plan.network.egress == "none":
+        text = "whether slurmdbd believes its database: who vouches for it is published where no node gets to"
+        hint = "have a role of your own write /etc/slurm/database-authorities.pem, or write egress: nat"
+        yield Finding("scheduler.database", "unknown", text, hint, "scheduler.database")
+
+
 def _zone_of(plan: Plan, one: Storage) -> Iterator[Finding]:
     row, named = file_systems.resolve(storage.options(one)), {pool.zone for pool in plan.pools}
     if row is None or row.zone != "zone" or len(named) < 2:
@@ -664,6 +672,7 @@ RULES: tuple[Rule, ...] = (
     file_systems_of,
     runs,
     kept,
+    vouched,
     prices,
     budget,
     told,
