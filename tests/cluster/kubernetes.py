@@ -74,10 +74,10 @@ class KubernetesStack(Stack):
         return found
 
     def gangs(self) -> dict[str, dict[str, Any]]:
-        """By name, as `status` has them."""
+        """By name, as `status` has them; none while the server is not heard, as for a moment after etcd was killed."""
         done = self.stampworks("status", "--json")
         found: dict[str, Any] = json.loads(done.stdout)
-        return {gang["name"]: gang for gang in found["gangs"]}
+        return {gang["name"]: gang for gang in found.get("gangs", ())}
 
     def submit(self, *gangs: dict[str, Any]) -> None:
         self.kubectl("create", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(gangs)}))
@@ -85,12 +85,14 @@ class KubernetesStack(Stack):
     def seen(self, name: str, state: str) -> dict[str, Any]:
         """The gang, as soon as it is in a state; of one that waits, as soon as somebody has looked at it."""
 
+        found: dict[str, Any] = {}
+
         def there() -> bool:
-            gang = self.gangs().get(name)
-            return gang is not None and gang["state"] == state and gang["why"] != "nobody has looked yet"
+            found.update(self.gangs().get(name, {}))
+            return bool(found) and found["state"] == state and found["why"] != "nobody has looked yet"
 
         wait_for(there, SEEN_S)
-        return self.gangs()[name]
+        return found
 
     def clear(self) -> None:
         """Ends all gangs, and returns when nothing of them is left."""
