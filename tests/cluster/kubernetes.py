@@ -88,8 +88,9 @@ class KubernetesStack(Stack):
         found: dict[str, Any] = {}
 
         def there() -> bool:
-            found.update(self.gangs().get(name, {}))
-            return bool(found) and found["state"] == state and found["why"] != "nobody has looked yet"
+            nonlocal found
+            found = self.gangs().get(name, {})
+            return found.get("state") == state and found["why"] != "nobody has looked yet"
 
         wait_for(there, SEEN_S)
         return found

@@ -12,7 +12,7 @@ from stampworks.operations.errors import UnknownError
 from stampworks.operations.kubernetes import RefusedError, Server
 from stampworks.operations.kubernetes_queues import in_what_goes, keep
 from stampworks.provider.handler import Call
-from stampworks.provider.handlers import kubernetes_queues, kubernetes_server
+from stampworks.provider.handlers import kubernetes_server
 from stampworks.provider.handlers.kubernetes_queues import KubernetesQueues
 
 from tests.operations.kubernetes_standin import StandIn
@@ -118,7 +118,7 @@ def call(queues: Any) -> Call:
 
 def test_an_up_refuses_and_a_look_says_it(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """An `up` that failed after it was let go on has removed nothing yet: the next one looks again."""
-    monkeypatch.setattr(kubernetes_queues, "Server", lambda *_: server)
+    monkeypatch.setattr(kubernetes_server, "Server", lambda *_: server)
     assert asyncio.run(KubernetesQueues().ensure(call(BOTH))) == {"drift": []}
     with pytest.raises(BusyError, match="run product/e"):
         asyncio.run(KubernetesQueues().ensure(call({"research": MAIN})))

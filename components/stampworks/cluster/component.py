@@ -118,10 +118,10 @@ class Cluster(pulumi.ComponentResource):
         database = self._database(place, keyring)
         # All others come after it: whatever happens to them, draining for one, wants a scheduler that answers.
         before = [*storage.values(), *database]
-        controller = self._group(plan.controller, network, volumes, None, depends_on=before)
+        controller = self._group(plan.controller, network, volumes, depends_on=before)
         groups = {plan.controller: controller}
         for group in (*plan.pools, *plan.login):
-            groups[group] = self._group(group, network, [], controller, depends_on=[controller])
+            groups[group] = self._group(group, network, [], depends_on=[controller])
         may: list[pulumi.Resource] = []
         if elastic := [groups[pool] for pool in plan.pools if pool.elastic]:
             opts = self._child()
@@ -226,7 +226,7 @@ class Cluster(pulumi.ComponentResource):
         """Nodes that run pods: started, configured, known to the control plane as what they are, and proven."""
         plan, labels = self.plan, scheduling.node_labels(self.plan)
         before = [*storage.values(), control_plane]
-        groups = {group: self._group(group, network, [], None, depends_on=before) for group in plan.pools}
+        groups = {group: self._group(group, network, [], depends_on=before) for group in plan.pools}
         signing_key, secrets = self._signing_key(), {"kubernetes_bootstrap": control_plane.bootstrap}
         roll = self._roll(groups, secrets, signing_key)
         roster = self._roster(groups, roll)
@@ -310,9 +310,7 @@ class Cluster(pulumi.ComponentResource):
             for volume in group.volumes
         ]
 
-    def _group(
-        self, group: Group, network: Any, volumes: Sequence[pulumi.Resource], controller: Any, **more: Any
-    ) -> Any:
+    def _group(self, group: Group, network: Any, volumes: Sequence[pulumi.Resource], **more: Any) -> Any:
         plan = self.plan
         return self._cloud.nodes.create(
             f"{self._base}-{group.name}",
@@ -323,7 +321,6 @@ class Cluster(pulumi.ComponentResource):
             release=plan.release,
             content=self._content,
             volumes=volumes,
-            controller=controller,
             drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
             opts=self._child(**more),
         )

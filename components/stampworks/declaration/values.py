@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import posixpath
 import re
@@ -155,12 +156,7 @@ def user_name(value: str) -> str:
 
 def cidr(value: str) -> str:
     """Refuse all but a private IPv4 range that is written by its first address and has room for a cluster."""
-    try:
-        network = ipaddress.IPv4Network(value, strict=False)
-    except ValueError:
-        network = None
-    if network is None or not re.fullmatch(CIDR_PATTERN, value):
-        raise _wrong(f"{shown(value)} is not an IPv4 address range", "write it like 10.77.0.0/16")
+    network = _network(value, "write it like 10.77.0.0/16")
     if not any(network.subnet_of(private) for private in PRIVATE_RANGES):
         ranges = ", ".join(map(str, PRIVATE_RANGES))
         raise _wrong(f"{shown(value)} is not a private range", f"take a part of one of {ranges}")
@@ -169,26 +165,29 @@ def cidr(value: str) -> str:
             f"{shown(value)} has only {network.num_addresses} addresses",
             f"the smallest range a cluster can have is a /{PREFIX_MAX}; a usual one is a /16",
         )
-    if value != str(network):
-        raise _wrong(f"{shown(value)} is an address inside a range", f"write the range as {network}")
-    return value
+    return _from_its_first(value, network)
 
 
 def public_cidr(value: str) -> str:
     """Refuse all but an IPv4 range of the internet that is somebody's, written by its first address."""
-    try:
-        network = ipaddress.IPv4Network(value, strict=False)
-    except ValueError:
-        network = None
-    if network is None or not re.fullmatch(CIDR_PATTERN, value):
-        hint = "write it like 203.0.113.0/24, or 203.0.113.7/32 for one address"
-        raise _wrong(f"{shown(value)} is not an IPv4 address range", hint)
+    network = _network(value, "write it like 203.0.113.0/24, or 203.0.113.7/32 for one address")
     if network.prefixlen <= WORLD_PREFIX_MAX:
         hint = "name the ranges of your office, VPN or runners, like 203.0.113.0/24"
         raise _wrong(f"{shown(value)} lets the world in", hint)
     if any(network.overlaps(nowhere) for nowhere in NOWHERE_RANGES):
         hint = "name the public address that they go out with; who is joined with the cluster's network needs none"
         raise _wrong(f"{shown(value)} has addresses that nobody on the internet comes from", hint)
+    return _from_its_first(value, network)
+
+
+def _network(value: str, hint: str) -> ipaddress.IPv4Network:
+    with contextlib.suppress(ValueError):
+        if re.fullmatch(CIDR_PATTERN, value):
+            return ipaddress.IPv4Network(value, strict=False)
+    raise _wrong(f"{shown(value)} is not an IPv4 address range", hint)
+
+
+def _from_its_first(value: str, network: ipaddress.IPv4Network) -> str:
     if value != str(network):
         raise _wrong(f"{shown(value)} is an address inside a range", f"write the range as {network}")
     return value

@@ -96,8 +96,8 @@ class Server:
 
     def awaited(self, progress: Callable[[str], None]) -> None:
         """Returns when it answers. A cloud says that a new one is there before its name is known everywhere, or before
-        it hears anybody; the program that asks it does not come by waiting."""
-        reach(self.cluster, *self._place)
+        it hears anybody."""
+        _ = self._kubectl  # which does not come by waiting
         until = time.monotonic() + _NEW_S
         while True:
             try:

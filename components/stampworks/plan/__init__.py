@@ -56,6 +56,7 @@ from stampworks.plan.running import (
 )
 from stampworks.plan.scheduler import (
     ACCELERATOR,
+    ACCOUNTING_DATABASE,
     BUCKETS_NAMESPACE,
     EVERYBODY,
     KEPT,
@@ -83,6 +84,7 @@ from stampworks.plan.whole import PLAN_VERSION, Expectation, Plan, Reason, finge
 
 __all__ = [
     "ACCELERATOR",
+    "ACCOUNTING_DATABASE",
     "BUCKETS_NAMESPACE",
     "BUDGET_MINUTES",
     "CLIENTS",

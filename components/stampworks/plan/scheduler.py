@@ -11,6 +11,9 @@ from stampworks.plan.marks import FIRST, IDENTITY, RELEASE, UNORDERED, WORDS
 STATE_DIRECTORY = "/var/lib/stampworks/state"
 """Where the controller has the volume with what only the scheduler knows."""
 
+ACCOUNTING_DATABASE = "slurm_acct_db"
+"""Where slurmdbd has its tables."""
+
 KEPT: Mapping[str, str] = {"slurm": "queue and accounting", "kubernetes": "the state of Kubernetes"}
 """What is in that volume, by the kind of the scheduler."""
 

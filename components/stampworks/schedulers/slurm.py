@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from stampworks.names import fold
-from stampworks.plan import Group, Machine, Member, Plan, Queue, Roster
+from stampworks.plan import ACCOUNTING_DATABASE, Group, Machine, Member, Plan, Queue, Roster
 from stampworks.schedulers import topology
 from stampworks.schedulers.topology.places import of_ways
 from stampworks.schedulers.topology.slurm import block, tree
@@ -380,7 +380,7 @@ def slurmdbd_conf(plan: Plan) -> str:
             ("PidFile", "/run/slurmdbd.pid"),
             ("StorageType", "accounting_storage/mysql"),
             ("StoragePort", 3306),
-            ("StorageLoc", "slurm_acct_db"),
+            ("StorageLoc", ACCOUNTING_DATABASE),
             ("StorageUser", "slurm"),
         ],
     )

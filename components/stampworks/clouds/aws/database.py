@@ -9,13 +9,11 @@ from pulumi import ResourceOptions
 from pulumi_aws import ec2, rds, vpc
 
 from stampworks.clouds.aws.place import Place
-from stampworks.plan import Network, Scheduler
+from stampworks.plan import ACCOUNTING_DATABASE, Network, Scheduler
 
 _BACKUP_DAYS = 7
 _PORT = 3306
 _USER = "slurm"
-_DATABASE = "slurm_acct_db"
-"""As slurmdbd calls it where nobody says another name."""
 _VERSION = "11.4"
 """AWS chooses the newest of its minor versions. From 11.6 on a transaction that meets another one's change fails unless
 innodb_snapshot_isolation is off, and slurmdbd loses what it was to write (SchedMD/slurm d81a4e919f, 2026-07); whether
@@ -80,7 +78,7 @@ def create(
         port=_PORT,
         # slurmdbd makes its own, too, but after a connection that fails for want of it, with which MariaDB's client
         # library 3.4.10 is through (playbooks/roles/database)
-        db_name=_DATABASE,
+        db_name=ACCOUNTING_DATABASE,
         username=_USER,
         password=password,
         publicly_accessible=False,

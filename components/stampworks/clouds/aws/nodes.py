@@ -315,7 +315,7 @@ def may_start(cluster: str, groups: Sequence[Group], roles: Sequence[str], templ
     }
     # of all that a template names, a group of reservations alone is not said to come from it (Service Authorization
     # Reference, "Actions, resources, and condition keys for Amazon EC2", read 2026-11-27)
-    reserved = {each.reservation for group in groups for each in group.offers if each.reservation.startswith("arn:")}
+    by_group = {each.reservation for group in groups for each in group.offers if each.reservation.startswith("arn:")}
     statements: list[dict[str, Any]] = [
         {
             "Action": "ec2:RunInstances",
@@ -325,7 +325,7 @@ def may_start(cluster: str, groups: Sequence[Group], roles: Sequence[str], templ
                 "Bool": {"ec2:IsLaunchTemplateResource": "true"},
             },
         },
-        *([{"Action": "ec2:RunInstances", "Resource": sorted(reserved)}] if reserved else []),
+        *([{"Action": "ec2:RunInstances", "Resource": sorted(by_group)}] if by_group else []),
         {
             "Action": "ec2:CreateTags",
             "Resource": [f"{machines}:{kind}/*" for kind in ("instance", "network-interface", "volume")],
@@ -365,7 +365,6 @@ def create(
     release: Release,
     content: str,
     volumes: Sequence[ebs.Volume],
-    controller: NodeGroup | None,  # noqa: ARG001  (it finds them by tags)
     drain_timeout_minutes: int,  # noqa: ARG001  (who takes nodes away waits for their jobs)
     opts: ResourceOptions,
 ) -> NodeGroup:

@@ -22,7 +22,6 @@ def create(
     release: Release,
     content: str,
     volumes: Sequence[LocalVolume],
-    controller: LocalGroup | None,  # noqa: ARG001  (nothing starts nodes here by itself)
     drain_timeout_minutes: int,
     opts: pulumi.ResourceOptions,
 ) -> LocalGroup:

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from stampworks.operations import kubernetes_queues
 from stampworks.operations.errors import OperationError
-from stampworks.operations.kubernetes import Server
 from stampworks.provider.handler import Call, Handler, Property
+from stampworks.provider.handlers.kubernetes_server import server
 
 
 class KubernetesQueues(Handler):
@@ -30,7 +30,7 @@ class KubernetesQueues(Handler):
         return f"{inputs['cloud']}/{inputs['cluster']}"
 
     async def ensure(self, call: Call) -> dict[str, Any]:
-        await call.thread(kubernetes_queues.keep, _server(call), call.inputs["queues"])
+        await call.thread(kubernetes_queues.keep, server(call), call.inputs["queues"])
         return {"drift": []}
 
     async def read(self, call: Call) -> dict[str, Any] | None:
@@ -38,7 +38,7 @@ class KubernetesQueues(Handler):
         if not call.inputs:
             return {"drift": []}
         try:
-            found = await call.thread(kubernetes_queues.in_what_goes, _server(call), call.inputs["queues"])
+            found = await call.thread(kubernetes_queues.in_what_goes, server(call), call.inputs["queues"])
         except OperationError as error:
             call.progress(f"nobody can be asked which gangs there are: {str(error).splitlines()[0]}")
             return {"drift": []}
@@ -46,7 +46,3 @@ class KubernetesQueues(Handler):
 
     async def delete(self, call: Call) -> None:
         pass  # it has made nothing
-
-
-def _server(call: Call) -> Server:
-    return Server(call.inputs["cluster"], call.inputs["cloud"], call.inputs["region"])

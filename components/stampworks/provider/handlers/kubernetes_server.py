@@ -23,9 +23,8 @@ class KubernetesServer(Handler):
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         """No failure: what does not need it, as nodes to reach it through, may not have to wait for who does."""
-        server = Server(call.inputs["cluster"], call.inputs["cloud"], call.inputs["region"])
         try:
-            await call.thread(server.awaited, call.progress)
+            await call.thread(server(call).awaited, call.progress)
         except OperationError as error:
             call.progress(str(error).splitlines()[0])
         return {}
@@ -35,3 +34,8 @@ class KubernetesServer(Handler):
 
     async def delete(self, call: Call) -> None:
         pass  # its cloud ends it
+
+
+def server(call: Call) -> Server:
+    """That of the cluster that a resource is about."""
+    return Server(call.inputs["cluster"], call.inputs["cloud"], call.inputs["region"])
