@@ -17,10 +17,11 @@ from typing import Any, ClassVar, Self
 import pytest
 from stampworks.clouds.local import room
 
-from tests.project import Project
+from tests.project import Project, wait_for
 
 ROOT = Path(__file__).parents[2]
 SHELL_LIMIT_S, COMMAND_LIMIT_S = 60, 300
+SETTLED_S = 60
 PROJECT = """\
 name: test
 runtime: {{name: python, options: {{virtualenv: {environment}}}}}
@@ -124,6 +125,18 @@ class Stack(Project):
             done = room.run_in_node(self.cluster, node, ["sh", "-c", f"cd /tmp; {command}"], SHELL_LIMIT_S)
         assert done.returncode == 0, f"{node}: {command}: {done.stdout}{done.stderr}"
         return done.stdout.strip()
+
+    def node_states(self) -> dict[str, str]:
+        """What Slurm says of each node, and why, once it has let go of what has just ended on them."""
+        said: dict[str, str] = {}
+
+        def settled() -> bool:
+            lines = self.shell("head", "sinfo --noheader --Node --format '%N %T %E'").splitlines()
+            said.update(dict(line.split(" ", 1) for line in lines))
+            return not any(words.startswith(("completing", "draining")) for words in said.values())
+
+        wait_for(settled, SETTLED_S)
+        return said
 
     def stampworks(self, *argv: str, text: str = "") -> subprocess.CompletedProcess[str]:
         """The command line, as its user runs it in this project."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.project import wait_for
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import Stack
@@ -35,15 +36,12 @@ def test_a_job_never_starts_on_a_node_that_just_broke(stack: Stack) -> None:
     stack.shell("gpu-001", "prlimit --pid $(pgrep -x slurmd | head -1) --memlock=65536:")
     wrapped = "--wrap='hostname >>/shared/ran'"
     job = stack.shell("head", f"cd /tmp; sbatch --parsable --exclusive --output=/dev/null {wrapped}")
-    until = time.monotonic() + WAIT_S
-    while not state(stack).startswith("drained proof: ") and time.monotonic() < until:
-        time.sleep(0.5)
-    assert state(stack).startswith("drained proof: lockable memory: 65536, where this node can give ")
+    broken = "drained proof: lockable memory: 65536, where this node can give "
+    wait_for(lambda: stack.node_states()["gpu-001"].startswith(broken), WAIT_S)
     stack.shell("head", f"scontrol update jobid={job} starttime=now")  # which Slurm puts off for two minutes
-    while not (ran := stack.shell("head", "cat /shared/ran 2>/dev/null || true")) and time.monotonic() < until:
-        time.sleep(0.5)
-    assert ran == "gpu-002"
-    assert state(stack).startswith("drained proof: ")  # the health check does not return what a proof holds
+    wait_for(lambda: stack.shell("head", "cat /shared/ran 2>/dev/null || true"), WAIT_S)
+    assert stack.shell("head", "cat /shared/ran") == "gpu-002"
+    assert stack.node_states()["gpu-001"].startswith(broken)  # the health check does not return what a proof holds
 
 
 def test_a_proof_that_passes_returns_it(stack: Stack) -> None:
@@ -54,8 +52,4 @@ def test_a_proof_that_passes_returns_it(stack: Stack) -> None:
     stack.shell("gpu-001", "sv restart /etc/stampworks/services/slurmd")
     passed = stack.stampworks("qualify", "-s", "test", "--level", "quick")
     assert passed.returncode == 0, passed.stdout
-    assert state(stack).startswith("idle")
-
-
-def state(stack: Stack) -> str:
-    return stack.shell("head", "sinfo -h -N -n gpu-001 -o '%T %E' | head -1")
+    assert stack.node_states()["gpu-001"].startswith("idle")

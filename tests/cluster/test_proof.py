@@ -36,10 +36,6 @@ def certificate(stack: Stack) -> dict[str, Any]:
     return dict(json.loads(stack.resources()[f"Qualification {stack.cluster}"]["outputs"]["certificate"]))
 
 
-def state_of(stack: Stack, node: str) -> str:
-    return stack.shell("head", f"sinfo -h -N -n {node} -o '%T %E' | head -1")
-
-
 def test_a_node_that_is_not_as_planned_fails_the_up(stack: Stack) -> None:
     """Which, and why; it takes no jobs, and what was measured is kept."""
     tasks = stack.folder / "stacks" / "roles" / "shm" / "tasks"
@@ -50,7 +46,7 @@ def test_a_node_that_is_not_as_planned_fails_the_up(stack: Stack) -> None:
     assert failed.returncode != 0
     assert f"cluster {stack.cluster} is not proven: fail" in failed.stdout
     assert "gpu-002 (fail, held back): /dev/shm has 16 MiB, where its peers have" in failed.stdout
-    assert state_of(stack, "gpu-002").startswith("drained proof: /dev/shm has 16 MiB, where its peers have")
+    assert stack.node_states()["gpu-002"].startswith("drained proof: /dev/shm has 16 MiB, where its peers have")
     assert [node["verdict"] for node in certificate(stack)["certificate"]["nodes"]] == ["pass", "fail", "pass"]
 
 
@@ -58,7 +54,7 @@ def test_fewer_nodes_than_declared_may_do(stack: Stack) -> None:
     """Where the declaration says so, the rest is a cluster; the node stays held back and stays named."""
     stack.edit("failed_nodes_max: 0", "failed_nodes_max: 1")
     assert '"pass"' in stack.up()
-    assert state_of(stack, "gpu-002").startswith("drained proof:")
+    assert stack.node_states()["gpu-002"].startswith("drained proof:")
     said = stack.preview()
     assert "proof: gpu-002 (fail, held back): /dev/shm has 16 MiB, where its peers have" in said
 
@@ -67,7 +63,7 @@ def test_who_passes_takes_jobs_again(stack: Stack) -> None:
     """The next `up` after the repair measures it, and others beside it."""
     stack.edit("shm_size: 16m", "shm_size: 50%")
     stack.up()
-    assert state_of(stack, "gpu-002").startswith("idle")
+    assert stack.node_states()["gpu-002"].startswith("idle")
     assert [node["verdict"] for node in certificate(stack)["certificate"]["nodes"]] == ["pass"] * 3
     said = stack.preview()
     assert "proof:" not in said

@@ -67,11 +67,6 @@ def disks(stack: Stack) -> dict[str, str]:
     return {name: node["host_key"] for name, node in stack.nodes().items()}
 
 
-def node_states(stack: Stack) -> dict[str, str]:
-    said = stack.shell("head", "sinfo --noheader --Node --format '%N %T %E'")
-    return dict(line.split(" ", 1) for line in sorted(set(said.splitlines())))
-
-
 def certificate(stack: Stack) -> dict[str, Any]:
     return dict(json.loads(stack.resources()[f"Qualification {stack.cluster}"]["outputs"]["certificate"]))
 
@@ -140,7 +135,7 @@ def test_a_wave_that_fails_stops_the_roll(stamped: Stack) -> None:
         in failed.stdout
     )
     assert {name for name, key in disks(stamped).items() if key != before[name]} == {"gpu-001"}
-    states = node_states(stamped)
+    states = stamped.node_states()
     assert states["gpu-001"].startswith("drained proof: /dev/shm has 16 MiB")
     assert states["gpu-002"].startswith("idle")
 
@@ -152,7 +147,7 @@ def test_the_next_up_goes_on(stamped: Stack) -> None:
     stamped.shell("gpu-001", "mount -o remount,size=50% /dev/shm")
     stamped.up()
     assert {name for name, key in disks(stamped).items() if key != before[name]} == {"gpu-002"}
-    assert all(words.startswith("idle") for words in node_states(stamped).values())
+    assert all(words.startswith("idle") for words in stamped.node_states().values())
     assert "updated" not in stamped.up()
 
 
