@@ -40,7 +40,7 @@ def the_plan(count: int = 2, named: bool = True) -> plan.Plan:
         fabric=plan.Fabric("simulated", 1, 2, (), ()),
         groups=(head, group("gpu", "worker", count, nodes if named else ())),
         storage=(),
-        scheduler=plan.Scheduler("slurm", False, "off", "flat", 0, 10, False, "/state", (), (), ()),
+        scheduler=plan.Scheduler("slurm", False, "off", "flat", 0, 10, 10, False, "/state", (), (), ()),
         users=(),
         tags=(),
         budget=plan.Budget(0, ()),

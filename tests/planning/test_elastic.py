@@ -89,6 +89,23 @@ def test_what_cannot_be(pool: dict[str, Any], said: str) -> None:
     assert said in refusal(pool)
 
 
+def test_how_long_nodes_wait_for_work() -> None:
+    """Ten minutes, or as declared, which changes in place; where all nodes always run it is for nobody."""
+    longer = planned({"count_min": 4}, scheduler={"idle_minutes": 525_600})
+    assert (elastic().scheduler.idle_minutes, longer.scheduler.idle_minutes) == (10, 525_600)
+    assert fingerprint(longer) != fingerprint(elastic())
+    [change] = (it := review(elastic(), longer)).changes
+    assert (change.written, change.policy) == ("scheduler.idle_minutes", "in place")
+    assert (it.join, it.leave, it.restart) == ((), (), ())
+    said = (
+        "scheduler.idle_minutes: it is for nodes that start with the work, and all nodes of this cluster always run\n"
+        "  hint: write how many nodes of a pool always run, as count_min: 0, or take it out"
+    )
+    for pool in ({}, {"count_min": 16}):
+        assert said in refusal(pool, scheduler={"idle_minutes": 10})
+    assert "scheduler.idle_minutes: must be from 1 to 525600, not 0" in refusal({}, scheduler={"idle_minutes": 0})
+
+
 @pytest.mark.parametrize(("cloud", "machine"), [("local", "sim-h100"), ("hosts", "dgx-h100")])
 def test_where_nothing_starts_nodes(cloud: str, machine: str) -> None:
     """A machine that is there is there; and there is no component that would start one of the local cloud."""

@@ -165,7 +165,7 @@ REFUSED_BY_THE_PLANNER = {
     *("cloud", "fabric.kind", "pools[].count_min", "pools[].purchase", "pools[].reservation"),
     *("pools[].fallbacks[].purchase", "pools[].fallbacks[].reservation"),
     *("network.egress", "network.card_addresses", "scheduler.database", "logs.days", "scheduler.workloads_image"),
-    *("scheduler.api_from", "scheduler.admins"),
+    *("scheduler.api_from", "scheduler.admins", "scheduler.idle_minutes"),
     *OF_FILE_SYSTEMS,
 }
 """On the local cloud, where each has one value; test_storage.py has them on others."""

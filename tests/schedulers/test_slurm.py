@@ -246,6 +246,16 @@ def test_elastic_nodes_come_with_the_work(case_of: Callable[..., Case]) -> None:
     assert slurm.files(plan, dataclasses.replace(roster, members=stopped)) == files
 
 
+def test_who_has_no_work_ends_when_it_is_declared(case_of: Callable[..., Case]) -> None:
+    """A queue of nodes that always run has no such time: none of them would be switched off by it."""
+    pools = [{"name": "gpu", "machine": "sim-h100", "count": 2}, {"name": "cpu", "machine": "sim-cpu", "count": 1}]
+    queues = [{"name": "train", "pools": ["gpu"], "default": True}, {"name": "small", "pools": ["cpu"]}]
+    plan, roster = elastic(case_of(pools=pools, scheduler={"queues": queues}), 1)
+    plan = dataclasses.replace(plan, scheduler=dataclasses.replace(plan.scheduler, idle_minutes=525_600))
+    conf = slurm.files(plan, roster)["slurm.conf"]
+    assert re.findall(r"PartitionName=(\S+) .*SuspendTime=(\S+) ", conf) == [("train", "31536000")]
+
+
 def test_elastic_nodes_beside_nodes_for_scheduling_only(case_of: Callable[..., Case]) -> None:
     """The latter have times of their own, for whoever wants one is told at once."""
     pools = [

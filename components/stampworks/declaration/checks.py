@@ -35,6 +35,7 @@ def check(data: Entry) -> Iterator[Finding]:
     yield from _tags(data.get("tags", ()))
     yield from _machines(data.get("cloud"), data.get("pools", ()))
     yield from _elastic(data.get("pools", ()))
+    yield from _idle(data.get("pools", ()), scheduler)
     yield from _fallbacks(data.get("pools", ()))
     yield from _uids(data.get("users", ()))
     yield from _mounts(data.get("storage", ()))
@@ -100,6 +101,15 @@ def _elastic(pools: Sequence[Entry]) -> Iterator[Finding]:
         elif least < count and pool.get("scheduling_only") is True:
             hint = "take it out, or take scheduling_only out of the pool"
             yield Finding(path, "a pool for scheduling only has no nodes that run", hint)
+
+
+def _idle(pools: Sequence[Entry], scheduler: Entry) -> Iterator[Finding]:
+    """A pool that cannot be judged may be one whose nodes start with the work."""
+    always = all("count_min" in pool and pool["count_min"] in (None, pool.get("count")) for pool in pools)
+    if pools and always and scheduler.get("idle_minutes") is not None:
+        message = "it is for nodes that start with the work, and all nodes of this cluster always run"
+        hint = "write how many nodes of a pool always run, as count_min: 0, or take it out"
+        yield Finding(("scheduler", "idle_minutes"), message, hint)
 
 
 def _fallbacks(pools: Sequence[Entry]) -> Iterator[Finding]:

@@ -147,6 +147,8 @@ class Scheduler:
     block_nodes: int
     """Nodes in a base block when topology is block, else 0."""
     drain_timeout_minutes: int
+    idle_minutes: int
+    """After how long without a job a node ends that has started with the work."""
     protect: bool
     """Whether what it keeps may only be deleted after an explicit word."""
     state_directory: str

@@ -17,6 +17,8 @@ from stampworks.planning.notes import Notes
 Topology = Literal["flat", "tree", "block"]
 POOL_NODES_MAX = 4096
 """What the declaration allows."""
+IDLE_MINUTES = 10
+"""A job that somebody hands in after the last one finds a machine, and a night is not paid for."""
 SCHEDULING_ONLY = "scheduling-only"
 """The queue of pools for scheduling only, where no queue is declared."""
 
@@ -52,6 +54,7 @@ def build(
         topology=topology,
         block_nodes=block_nodes,
         drain_timeout_minutes=declared.drain_timeout_minutes,
+        idle_minutes=IDLE_MINUTES if declared.idle_minutes is None else declared.idle_minutes,
         protect=declared.protect,
         database=declared.database,
         state_directory=STATE.mount,

@@ -24,9 +24,8 @@ DATABASE_PORT = 6819
 TOPOLOGY_PLUGINS = {"flat": "default", "tree": "tree", "block": "block"}
 IMAGINED_S = 30
 """After how long a node for scheduling only counts as not started, and as idle: Slurm wants numbers."""
-START_S, END_S, IDLE_S = 1800, 120, 600
-"""Elastic nodes: a machine with eight GPUs boots and proves itself for minutes; it ends its programs when it goes; and
-it is kept for a while after its last job, for the next one."""
+START_S, END_S = 1800, 120
+"""Elastic nodes: a machine with eight GPUs boots and proves itself for minutes; it ends its programs when it goes."""
 MEMORY_PERCENT = 90
 """Firmware and kernel keep 2 to 5 % of what a machine is sold with. Slurm drains a node that has less than it was told
 of, and only those of a cloud may have 90 % by themselves (its slurm.conf(5), read 2026-11-26). Nor has a job more."""
@@ -289,6 +288,7 @@ def gres_of(machine: Machine) -> str:
 def queue_line(plan: Plan, queue: Queue, members: Members) -> str:
     scheduler = plan.scheduler
     imagined = {pool.name for pool in plan.scheduling_only}.issuperset(queue.pools)
+    starting = {pool.name for pool in elastic(plan)}
     tiers = scheduler.priorities and not scheduler.accounting
     safe = not any(queue.priority in priority.preempts for priority in scheduler.priorities)
     settings: list[Setting] = [
@@ -301,7 +301,7 @@ def queue_line(plan: Plan, queue: Queue, members: Members) -> str:
         # without a time of its own no queue's node is ever switched off
         *([("SuspendTime", IMAGINED_S)] if imagined else []),
         *([("ResumeTimeout", IMAGINED_S), ("SuspendTimeout", 1)] if imagined and elastic(plan) else []),
-        *([("SuspendTime", IDLE_S)] if {pool.name for pool in elastic(plan)}.intersection(queue.pools) else []),
+        *([("SuspendTime", scheduler.idle_minutes * 60)] if starting.intersection(queue.pools) else []),
         *([("PreemptMode", "OFF")] if tiers and safe and scheduler.preemption != "off" else []),
         ("State", "UP"),
     ]

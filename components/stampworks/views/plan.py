@@ -275,6 +275,8 @@ def _scheduler(plan: Plan, width: int) -> list[str]:
         f"Scheduler {scheduler.kind}: topology {scheduler.topology}{blocks}, preemption {scheduler.preemption}, "
         f"accounting {'on' if scheduler.accounting else 'off'}, drains wait {scheduler.drain_timeout_minutes} min"
     )
+    if any(pool.elastic for pool in plan.pools):
+        title += f", nodes without work end after {scheduler.idle_minutes} min"
     rows = [
         (
             queue.name + (" (default)" if queue.default else ""),

@@ -169,6 +169,14 @@ class Scheduler(Section):
         description="How long a change waits for the jobs of a node it needs, in minutes.",
         json_schema_extra=IN_PLACE,
     )
+    idle_minutes: int | None = Field(
+        default=None,
+        ge=1,
+        le=525_600,
+        description="How long a node that has started with the work waits for more of it, in minutes, before its "
+        "machine ends; without it, 10.",
+        json_schema_extra=IN_PLACE,
+    )
     protect: bool = Field(
         default=True,
         description="Whether removal of the queue, the accounting and the keys is refused until this says false.",
