@@ -27,6 +27,7 @@ config:
       - {{name: shared, kind: directory, mount: /shared, protect: false}}
     users:
       - {{name: alice, uid: 2001}}
+      - {{name: bob, uid: 2002}}
     scheduler: {{login_nodes: 1, drain_timeout_minutes: 1, protect: false}}
     proof: {{level: none}}
 """
@@ -73,6 +74,25 @@ def test_it_takes_no_job(folder: Stack) -> None:
 def test_a_user_cannot_read_the_key(folder: Stack) -> None:
     """Who has it can be anybody to Slurm."""
     assert "denied" in as_alice(folder, "cat /etc/slurm/slurm.key 2>&1 || true")
+
+
+def to_node(stack: Stack, user: str, command: str) -> str:
+    """What ssh says as this user, from where people log in."""
+    return stack.shell("login-001", f"runuser -u {user} -- ssh -o BatchMode=yes gpu-001 {command} 2>&1; echo rc $?")
+
+
+def test_nobody_is_on_a_node_without_a_job(folder: Stack) -> None:
+    """Who has one there is in it, with what it has; another user is not, and neither is he when it has ended."""
+    denied = "Access denied by pam_slurm_adopt: you have no active jobs on this node"
+    assert denied in (said := to_node(folder, "alice", "hostname"))
+    assert said.endswith("rc 255")
+    job = as_alice(folder, "sbatch --parsable --output=/dev/null --wrap='sleep 300'")
+    wait_for(lambda: to_node(folder, "alice", "printenv SLURM_JOB_ID").splitlines()[-2:] == [job, "rc 0"], WAIT_S)
+    assert denied in (said := to_node(folder, "bob", "hostname"))
+    assert said.endswith("rc 255")
+    as_alice(folder, f"scancel {job}")
+    wait_for(lambda: to_node(folder, "alice", "hostname").endswith("rc 255"), WAIT_S)
+    assert folder.stampworks("ssh", "-s", "test", "gpu-001", "--", "hostname").stdout.strip() == "gpu-001"
 
 
 def test_it_is_part_of_the_status(stamped: Stack) -> None:

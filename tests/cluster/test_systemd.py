@@ -203,6 +203,11 @@ def marks(stack: Machines, pattern: str) -> list[str]:
     return stack.shell("gpu-001", f"find /shared/alice -name '{pattern}'").splitlines()
 
 
+def logged_in(stack: Machines) -> str:
+    """Who one is on a node that one logs in to, or what ssh says last."""
+    return as_alice(stack, "ssh -o BatchMode=yes gpu-001 id --user --name 2>&1 || true").splitlines()[-1]
+
+
 def ended_well(stack: Machines, job: str) -> None:
     """Both processes of its one step were there to hear that it is over, and it was never started anew."""
     assert "Restarts=0" in as_alice(stack, f"scontrol show job {job}")
@@ -240,10 +245,13 @@ def test_a_second_up_changes_nothing(stamped: Machines) -> None:
 def test_jobs_outlive_slurmd(stamped: Machines) -> None:
     """However often it is started anew or killed, one time after the other."""
     job = begun(stamped)
+    assert logged_in(stamped) == "alice"
     for how in (RESTARTED, KILLED):
         stamped.shell("gpu-001", how)
         assert "slurmd" in runs(stamped, "gpu-001")
+    assert logged_in(stamped) == "alice"
     ended_well(stamped, job)
+    wait_for(lambda: logged_in(stamped).startswith("Connection closed by"), WAIT_S)
 
 
 def test_jobs_outlive_slurmctld(stamped: Machines) -> None:

@@ -89,8 +89,9 @@ def test_a_job_spans_the_nodes_and_sees_its_accelerators(cluster: Cluster) -> No
 
 
 def test_users_go_from_node_to_node(cluster: Cluster) -> None:
-    """Without a key of their own and without a question."""
-    assert cluster.shell("gpu-001", "su alice -c 'ssh -o BatchMode=yes gpu-002 hostname'") == "gpu-002"
+    """Within their job, without a key of their own and without a question."""
+    within = "salloc --quiet --nodes=2 ssh -o BatchMode=yes gpu-002 hostname"
+    assert cluster.shell("gpu-001", f"su alice -c '{within}'") == "gpu-002"
 
 
 def test_nodes_get_packages_from_the_head(cluster: Cluster) -> None:

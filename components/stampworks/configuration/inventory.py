@@ -254,7 +254,11 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         **container_variables(plan),
         "collectives_environment": collectives_environment(plan),
         **({"logs_group": log_group(plan.name), "logs_region": plan.region} if plan.logs.days else {}),
-        **(slurm_variables(plan, scheduler_files) if plan.scheduler.kind == "slurm" else kubernetes_variables(plan)),
+        **(
+            slurm_variables(plan, roster, scheduler_files)
+            if plan.scheduler.kind == "slurm"
+            else kubernetes_variables(plan)
+        ),
     }
 
 
@@ -282,13 +286,14 @@ def kubernetes_variables(plan: Plan) -> dict[str, Any]:
     }
 
 
-def slurm_variables(plan: Plan, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
+def slurm_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
     controller_files = {name: text for name, text in scheduler_files.items() if name != "slurmdbd.conf"}
     variables: dict[str, Any] = {
         "slurm_controller_files": controller_files,
         "slurm_controller_own_reason": prefix("stampworks"),
         "slurm_controller_new_reason": "" if plan.proof.level == "none" else written(UNPROVEN),
         "slurm_controller_state": plan.scheduler.queue_directory,
+        "slurm_worker_administrator": roster.user,
         **power_variables(plan),
         **({"base_names_follow": True} if any(pool.elastic_nodes for pool in plan.pools) else {}),
     }

@@ -184,6 +184,8 @@ def care(plan: Plan) -> list[Setting]:
         ("HealthCheckProgram", HEALTH),
         ("HealthCheckInterval", look_s),
         ("HealthCheckNodeState", "ANY,CYCLE"),
+        # before a job starts, on all of its nodes; and there is a step that whoever logs in to one of them belongs to
+        ("PrologFlags", "Contain"),
         ("Prolog", f"{HELPERS}/prolog"),
         ("Epilog", f"{HELPERS}/epilog"),
         ("TaskProlog", f"{HELPERS}/task-prolog"),

@@ -1,0 +1,115 @@
+"""A job has what it asked for and nothing else, and so has who logs in to its node: with control groups for real.
+
+Simulated nodes do without any. One of them is given those of this machine here, and its Slurm the settings that
+machines get, but for the plugin, which is that of the groups' first version: the second one's wants a systemd.
+Accelerators are consoles.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from stampworks import planning
+from stampworks.declaration import load_file
+from stampworks.plan import Plan
+from stampworks.schedulers import slurm
+
+from tests.project import wait_for
+
+if TYPE_CHECKING:
+    from tests.cluster.conftest import Stack
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.cluster,
+    pytest.mark.skipif(
+        "devices" not in Path("/proc/self/cgroup").read_text(), reason="no control groups of the first version here"
+    ),
+]
+
+DECLARATION = """\
+config:
+  stampworks:cluster:
+    version: 1
+    name: {cluster}
+    cloud: local
+    pools:
+      - {{name: gpu, machine: sim-h100, count: 1}}
+    storage:
+      - {{name: shared, kind: directory, mount: /shared, protect: false}}
+    users:
+      - {{name: alice, uid: 2001}}
+    scheduler: {{login_nodes: 1, drain_timeout_minutes: 1, protect: false}}
+    proof: {{level: none}}
+"""
+WAIT_S = 60
+GROUPS = ("devices", "freezer", "memory", "cpuset", "cpuacct")
+OPENED = "for i in 0 1 2 3 4 5 6 7; do (exec 3</accelerators/$i) 2>/dev/null && printf $i; done; echo"
+
+
+@pytest.fixture(scope="module")
+def confined(stack: Stack) -> Iterator[Stack]:
+    stack.declare(DECLARATION.format(cluster=stack.cluster))
+    stack.up()
+    plan = on_a_machine(planning.plan(load_file(stack.file)))
+    stack.shell("head", f"cat >/etc/slurm/cgroup.conf <<'END'\n{slurm.cgroup_conf(plan).replace('/v2', '/v1')}\nEND")
+    for name, value in slurm.confinement(plan):
+        stack.shell("head", f"sed -i '/^{name}=/d' /etc/slurm/slurm.conf; echo {name}={value} >>/etc/slurm/slurm.conf")
+    stack.shell("gpu-001", f"mount -t tmpfs none /sys/fs/cgroup; cd /sys/fs/cgroup; mkdir {' '.join(GROUPS)}")
+    for name in GROUPS:
+        stack.shell("gpu-001", f"mount -t cgroup -o {name} none /sys/fs/cgroup/{name}")
+    stack.shell(
+        "gpu-001", "mkdir /accelerators; for i in 0 1 2 3 4 5 6 7; do mknod -m 666 /accelerators/$i c 4 $i; done"
+    )
+    stack.shell("login-001", "install -d -o alice -g alice /shared/alice")
+    stack.shell("head", "sv restart /etc/stampworks/services/slurmctld")
+    stack.shell("gpu-001", "sv restart /etc/stampworks/services/slurmd")
+    yield stack
+    stack.shell("head", "scancel --user=alice")
+    wait_for(lambda: not stack.shell("head", "squeue --noheader"), WAIT_S)
+    stack.shell("gpu-001", "sv stop /etc/stampworks/services/slurmd")
+    stack.shell("gpu-001", "find /sys/fs/cgroup/*/slurm* -depth -type d -exec rmdir {} +")
+
+
+def on_a_machine(plan: Plan) -> Plan:
+    """Of which nobody has published how many cores it has: simulated ones say that they have more than their host."""
+    groups = [
+        dataclasses.replace(each, machine=dataclasses.replace(each.machine, simulated=False, cores=0))
+        for each in plan.groups
+    ]
+    return dataclasses.replace(plan, groups=tuple(groups))
+
+
+def as_alice(stack: Stack, command: str) -> str:
+    return stack.shell("login-001", f"cd /shared/alice; runuser -u alice -- {command}")
+
+
+def on_the_node(stack: Stack, command: str) -> list[str]:
+    """What a login says, and how it ended."""
+    said = stack.shell("login-001", f"runuser -u alice -- ssh -o BatchMode=yes gpu-001 '{command}' 2>&1; echo rc $?")
+    return said.splitlines()
+
+
+def test_a_job_opens_the_accelerators_that_it_got(confined: Stack) -> None:
+    """As many as it asked for, of the eight that the node has, and none where it asked for none."""
+    found = [as_alice(confined, f"srun {asked} sh -c '{OPENED}'") for asked in ("--gres=gpu:2", "--gres=gpu:8", "")]
+    assert [len(each) for each in found] == [2, 8, 0]
+
+
+def test_who_logs_in_is_in_the_job(confined: Stack) -> None:
+    """It opens what the job may, is one of its processes, and ends with it."""
+    job = as_alice(confined, "sbatch --parsable --gres=gpu:1 --output=/dev/null --wrap='sleep 300'")
+    wait_for(lambda: on_the_node(confined, "true") == ["rc 0"], WAIT_S)
+    opened, ended = on_the_node(confined, OPENED.replace("'", ""))
+    assert (len(opened), ended) == (1, "rc 0")
+    confined.shell("login-001", "(setsid runuser -u alice -- ssh -o BatchMode=yes gpu-001 sleep 299 >/dev/null 2>&1 &)")
+    wait_for(lambda: confined.shell("gpu-001", "pgrep -fx 'sleep 299' || true"), WAIT_S)
+    pid = confined.shell("gpu-001", "pgrep -fx 'sleep 299'")
+    assert f"/job_{job}/step_extern" in confined.shell("gpu-001", f"grep devices /proc/{pid}/cgroup")
+    as_alice(confined, f"scancel {job}")
+    wait_for(lambda: confined.shell("gpu-001", "pgrep -fx 'sleep 299' || echo none") == "none", WAIT_S)
+    assert on_the_node(confined, "true")[-1] == "rc 255"
