@@ -8,6 +8,7 @@ Accelerators are consoles.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.engine,
     pytest.mark.cluster,
+    pytest.mark.skipif(os.geteuid() != 0, reason="control groups are root's to divide"),
     pytest.mark.skipif(
         "devices" not in Path("/proc/self/cgroup").read_text(), reason="no control groups of the first version here"
     ),
