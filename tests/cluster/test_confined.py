@@ -19,6 +19,7 @@ from stampworks.declaration import load_file
 from stampworks.plan import Plan
 from stampworks.schedulers import slurm
 
+from tests.cluster.test_login import DECLARATION, WAIT_S, as_alice
 from tests.project import wait_for
 
 if TYPE_CHECKING:
@@ -33,22 +34,6 @@ pytestmark = [
     ),
 ]
 
-DECLARATION = """\
-config:
-  stampworks:cluster:
-    version: 1
-    name: {cluster}
-    cloud: local
-    pools:
-      - {{name: gpu, machine: sim-h100, count: 1}}
-    storage:
-      - {{name: shared, kind: directory, mount: /shared, protect: false}}
-    users:
-      - {{name: alice, uid: 2001}}
-    scheduler: {{login_nodes: 1, drain_timeout_minutes: 1, protect: false}}
-    proof: {{level: none}}
-"""
-WAIT_S = 60
 GROUPS = ("devices", "freezer", "memory", "cpuset", "cpuacct")
 OPENED = "for i in 0 1 2 3 4 5 6 7; do (exec 3</accelerators/$i) 2>/dev/null && printf $i; done; echo"
 
@@ -84,10 +69,6 @@ def on_a_machine(plan: Plan) -> Plan:
         for each in plan.groups
     ]
     return dataclasses.replace(plan, groups=tuple(groups))
-
-
-def as_alice(stack: Stack, command: str) -> str:
-    return stack.shell("login-001", f"cd /shared/alice; runuser -u alice -- {command}")
 
 
 def on_the_node(stack: Stack, command: str) -> list[str]:
