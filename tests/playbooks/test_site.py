@@ -90,8 +90,9 @@ def test_a_job_spans_the_nodes_and_sees_its_accelerators(cluster: Cluster) -> No
 
 def test_users_go_from_node_to_node(cluster: Cluster) -> None:
     """Within their job, without a key of their own and without a question."""
-    within = "salloc --quiet --nodes=2 ssh -o BatchMode=yes gpu-002 hostname"
-    assert cluster.shell("gpu-001", f"su alice -c '{within}'") == "gpu-002"
+    step = "test $SLURM_PROCID = 1 || ssh -o BatchMode=yes gpu-002 hostname"
+    within = f"srun --nodelist=gpu-[001-002] sh -c '{step}'"
+    cluster.until("gpu-001", f"su alice -c {shlex.quote(within)} 2>&1 || true", "gpu-002")
 
 
 def test_nodes_get_packages_from_the_head(cluster: Cluster) -> None:
@@ -173,11 +174,12 @@ def test_a_node_comes_back_by_itself(cluster: Cluster) -> None:
 
 def test_the_head_comes_back_by_itself(cluster: Cluster) -> None:
     """With its jobs, since slurmctld keeps its state on disk; then nothing is left to configure anywhere."""
-    job = cluster.shell("head", "sbatch --parsable -N1 --output=/dev/null --wrap 'sleep 600'; touch /tmp/submitted")
+    job = cluster.shell("head", "sbatch --parsable -N1 --output=/dev/null --wrap 'sleep 600'")
     cluster.until("head", f"squeue -h -j {job} -o %T", "RUNNING")
-    # slurmctld writes its state every few seconds
+    # slurmctld writes its state every few seconds: one in which the job still waits would not do
+    cluster.shell("head", "sleep 1; touch /tmp/running")
     cluster.until(
-        "head", "find /var/lib/stampworks/state/slurmctld/job_state -newer /tmp/submitted -printf saved", "saved"
+        "head", "find /var/lib/stampworks/state/slurmctld/job_state -newer /tmp/running -printf saved", "saved"
     )
     cluster.power_cycle("head")
     cluster.until("head", f"squeue -h -j {job} -o %T 2>/dev/null || true", "RUNNING")
