@@ -132,6 +132,7 @@ class Stack(Project):
 
         def settled() -> bool:
             lines = self.shell("head", "sinfo --noheader --Node --format '%N %T %E'").splitlines()
+            said.clear()
             said.update(dict(line.split(" ", 1) for line in lines))
             return not any(words.startswith(("completing", "draining")) for words in said.values())
 

@@ -19,7 +19,7 @@ from stampworks.declaration import load_file
 from stampworks.plan import Plan
 from stampworks.schedulers import slurm
 
-from tests.cluster.test_login import DECLARATION, WAIT_S, as_alice
+from tests.cluster.test_login import DECLARATION, WAIT_S, as_alice, to_node
 from tests.project import wait_for
 
 if TYPE_CHECKING:
@@ -71,12 +71,6 @@ def on_a_machine(plan: Plan) -> Plan:
     return dataclasses.replace(plan, groups=tuple(groups))
 
 
-def on_the_node(stack: Stack, command: str) -> list[str]:
-    """What a login says, and how it ended."""
-    said = stack.shell("login-001", f"runuser -u alice -- ssh -o BatchMode=yes gpu-001 '{command}' 2>&1; echo rc $?")
-    return said.splitlines()
-
-
 def test_a_job_opens_the_accelerators_that_it_got(confined: Stack) -> None:
     """As many as it asked for, of the eight that the node has, and none where it asked for none."""
     found = [as_alice(confined, f"srun {asked} sh -c '{OPENED}'") for asked in ("--gres=gpu:2", "--gres=gpu:8", "")]
@@ -86,8 +80,8 @@ def test_a_job_opens_the_accelerators_that_it_got(confined: Stack) -> None:
 def test_who_logs_in_is_in_the_job(confined: Stack) -> None:
     """It opens what the job may, is one of its processes, and ends with it."""
     job = as_alice(confined, "sbatch --parsable --gres=gpu:1 --output=/dev/null --wrap='sleep 300'")
-    wait_for(lambda: on_the_node(confined, "true") == ["rc 0"], WAIT_S)
-    opened, ended = on_the_node(confined, OPENED.replace("'", ""))
+    wait_for(lambda: to_node(confined, "alice", "true") == ["rc 0"], WAIT_S)
+    opened, ended = to_node(confined, "alice", OPENED)
     assert (len(opened), ended) == (1, "rc 0")
     confined.shell("login-001", "(setsid runuser -u alice -- ssh -o BatchMode=yes gpu-001 sleep 299 >/dev/null 2>&1 &)")
     wait_for(lambda: confined.shell("gpu-001", "pgrep -fx 'sleep 299' || true"), WAIT_S)
@@ -95,4 +89,4 @@ def test_who_logs_in_is_in_the_job(confined: Stack) -> None:
     assert f"/job_{job}/step_extern" in confined.shell("gpu-001", f"grep devices /proc/{pid}/cgroup")
     as_alice(confined, f"scancel {job}")
     wait_for(lambda: confined.shell("gpu-001", "pgrep -fx 'sleep 299' || echo none") == "none", WAIT_S)
-    assert on_the_node(confined, "true")[-1] == "rc 255"
+    assert to_node(confined, "alice", "true")[-1] == "rc 255"

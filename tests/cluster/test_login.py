@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
@@ -76,22 +77,23 @@ def test_a_user_cannot_read_the_key(folder: Stack) -> None:
     assert "denied" in as_alice(folder, "cat /etc/slurm/slurm.key 2>&1 || true")
 
 
-def to_node(stack: Stack, user: str, command: str) -> str:
-    """What ssh says as this user, from where people log in."""
-    return stack.shell("login-001", f"runuser -u {user} -- ssh -o BatchMode=yes gpu-001 {command} 2>&1; echo rc $?")
+def to_node(stack: Stack, user: str, command: str) -> list[str]:
+    """What a login as this user says, from where people log in, and how it ended."""
+    ssh = f"runuser -u {user} -- ssh -o BatchMode=yes gpu-001 {shlex.quote(command)}"
+    return stack.shell("login-001", f"{ssh} 2>&1; echo rc $?").splitlines()
 
 
 def test_nobody_is_on_a_node_without_a_job(folder: Stack) -> None:
     """Who has one there is in it, with what it has; another user is not, and neither is he when it has ended."""
     denied = "Access denied by pam_slurm_adopt: you have no active jobs on this node"
     assert denied in (said := to_node(folder, "alice", "hostname"))
-    assert said.endswith("rc 255")
+    assert said[-1] == "rc 255"
     job = as_alice(folder, "sbatch --parsable --output=/dev/null --wrap='sleep 300'")
-    wait_for(lambda: to_node(folder, "alice", "printenv SLURM_JOB_ID").splitlines()[-2:] == [job, "rc 0"], WAIT_S)
+    wait_for(lambda: to_node(folder, "alice", "printenv SLURM_JOB_ID")[-2:] == [job, "rc 0"], WAIT_S)
     assert denied in (said := to_node(folder, "bob", "hostname"))
-    assert said.endswith("rc 255")
+    assert said[-1] == "rc 255"
     as_alice(folder, f"scancel {job}")
-    wait_for(lambda: to_node(folder, "alice", "hostname").endswith("rc 255"), WAIT_S)
+    wait_for(lambda: to_node(folder, "alice", "hostname")[-1] == "rc 255", WAIT_S)
     assert folder.stampworks("ssh", "-s", "test", "gpu-001", "--", "hostname").stdout.strip() == "gpu-001"
 
 

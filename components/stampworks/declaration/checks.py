@@ -105,8 +105,7 @@ def _elastic(pools: Sequence[Entry]) -> Iterator[Finding]:
 
 def _idle(pools: Sequence[Entry], scheduler: Entry) -> Iterator[Finding]:
     """A pool that cannot be judged may be one whose nodes start with the work."""
-    always = all("count_min" in pool and pool["count_min"] in (None, pool.get("count")) for pool in pools)
-    if pools and always and scheduler.get("idle_minutes") is not None:
+    if pools and all(map(_all_run, pools)) and scheduler.get("idle_minutes") is not None:
         message = "it is for nodes that start with the work, and all nodes of this cluster always run"
         hint = "write how many nodes of a pool always run, as count_min: 0, or take it out"
         yield Finding(("scheduler", "idle_minutes"), message, hint)
@@ -116,11 +115,16 @@ def _fallbacks(pools: Sequence[Entry]) -> Iterator[Finding]:
     for index, pool in enumerate(pools):
         path: Path = ("pools", index, "fallbacks")
         fallbacks = pool.get("fallbacks", ())
-        count, least = pool.get("count"), pool.get("count_min")
-        if fallbacks and count is not None and "count_min" in pool and least in (None, count):
+        if fallbacks and _all_run(pool):
             message = "they are for nodes that start with the work, and all nodes of this pool always run"
             yield Finding(path, message, "write how many of them always run, as count_min: 0, or take them out")
         yield from _bought(path, fallbacks)
+
+
+def _all_run(pool: Entry) -> bool:
+    """Whether all of its nodes always do, as far as it can be judged."""
+    count = pool.get("count")
+    return count is not None and "count_min" in pool and pool["count_min"] in (None, count)
 
 
 def _bought(path: Path, fallbacks: Sequence[Entry]) -> Iterator[Finding]:

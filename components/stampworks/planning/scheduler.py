@@ -54,7 +54,7 @@ def build(
         topology=topology,
         block_nodes=block_nodes,
         drain_timeout_minutes=declared.drain_timeout_minutes,
-        idle_minutes=IDLE_MINUTES if declared.idle_minutes is None else declared.idle_minutes,
+        idle_minutes=declared.idle_minutes or IDLE_MINUTES,
         protect=declared.protect,
         database=declared.database,
         state_directory=STATE.mount,
