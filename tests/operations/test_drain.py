@@ -104,6 +104,9 @@ def test_a_node_that_slurm_does_not_know_runs_nothing(cluster: StandIn) -> None:
     assert cluster.updates == []
 
 
+KEEPER = "'770 /usr/sbin/slurmstepd infinity'"
+
+
 def without_scheduler(cluster: StandIn, steps: str) -> None:
     cluster.program("scontrol", "#!/bin/sh\nexit 1\n")
     cluster.program("find", "#!/bin/sh\nexit 0\n")
@@ -111,14 +114,16 @@ def without_scheduler(cluster: StandIn, steps: str) -> None:
 
 
 def test_a_head_without_slurm_schedules_nothing(cluster: StandIn) -> None:
-    """An `up` that failed before Slurm was configured can still shrink, and one that renews all nodes goes on."""
-    without_scheduler(cluster, "exit 1")
-    vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002", "gpu-009"], LEAVES), 1, print)
+    """An `up` that failed before Slurm was configured can still shrink, and one that renews all nodes goes on. What
+    keeps the control groups of all jobs is none."""
+    for steps in ("exit 1", f"echo {KEEPER}"):
+        without_scheduler(cluster, steps)
+        vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002", "gpu-009"], LEAVES), 1, print)
 
 
 def test_jobs_go_on_without_a_head(cluster: StandIn) -> None:
     """A head that lost its disk knows of no job; the nodes do."""
-    without_scheduler(cluster, "echo 12")
+    without_scheduler(cluster, f"echo {KEEPER}; echo '12 slurmstepd: [7.batch]'")
     with pytest.raises(UnknownError) as caught:
         vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, print)
     assert str(caught.value) == (

@@ -387,17 +387,20 @@ def test_another_kernel_is_refused(equipped: Equipped) -> None:
 
 
 def test_a_node_that_runs_a_job_is_not_started_anew(equipped: Equipped) -> None:
-    """Another driver is loaded than installed: the node is noted, and who runs a job there is not disturbed."""
+    """Another driver is loaded than installed: the node is noted, and who runs a job there is not disturbed. What keeps
+    the control groups of jobs is none."""
     equipped.shell("cp /sys/module/nvidia/version /tmp/right; echo 570.1 >/sys/module/nvidia/version")
     equipped.shell("cp /usr/bin/sleep /tmp/slurmstepd; nohup /tmp/slurmstepd 1000 >/dev/null 2>&1 & echo $! >/tmp/step")
+    equipped.shell("nohup /tmp/slurmstepd infinity >/dev/null 2>&1 & echo $! >/tmp/keeper")
     why = "driver: module nvidia 570.1 is loaded, the release says 580.159.04"
     said = equipped.refused()
     assert f"must be started anew ({why}), and runs 1 step of jobs, which that would end: drain it" in said
     found = equipped.module("pending_reboot", {}, check=True)
     assert found["drift"] == [f"must be started anew: {why}"]
     equipped.shell("kill $(cat /tmp/step)")
-    equipped.cluster.until(NODE, "cat /proc/[0-9]*/comm | grep -c slurmstepd; true", "0")
+    equipped.cluster.until(NODE, "cat /proc/[0-9]*/comm | grep -c slurmstepd; true", "1")
     found = equipped.module("pending_reboot", {})
+    equipped.shell("kill $(cat /tmp/keeper)")
     assert found["ansible_facts"]["pending_reboot"] == {"needed": True, "why": why}
     equipped.shell("cp /tmp/right /sys/module/nvidia/version")
     assert equipped.play().changed == 1  # the note goes, and nothing else
