@@ -340,16 +340,17 @@ def test_nodes_that_slurm_has_not_heard_of(monkeypatch: pytest.MonkeyPatch) -> N
     )
 
 
-def test_a_node_that_was_silent_twice_takes_jobs_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slurm does not recognise its own reason then; whoever is silent still, or has another reason, stays down."""
+def test_a_node_that_came_back_takes_jobs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two silences Slurm does not recognise its own reason, and one that has started again it gives back never;
+    whoever is silent still, or has another reason, stays down."""
     twice = "Not responding : Not responding"
     states = {"a": ("down", twice), "b": ("down", "Not responding"), "c": ("drained", twice), "d": ("down", "new fans")}
-    states["e"] = ("down", f"{twice} : new fans")
+    states |= {"e": ("down", f"{twice} : new fans"), "f": ("down", "Node unexpectedly rebooted")}
     commands: list[list[str]] = []
     monkeypatch.setattr(slurm_ready, "look", lambda: states)
     monkeypatch.setattr(slurm_ready, "run", commands.append)
-    result = ready([*"abcde"])
-    assert commands == [["scontrol", "update", "nodename=a,b", "state=resume"]]
+    result = ready([*"abcdef"])
+    assert commands == [["scontrol", "update", "nodename=a,b,f", "state=resume"]]
     assert result["drift"][0] == f"Slurm still holds a: {twice}"
     assert sorted(result["held"]) == ["c", "d", "e"]
-    assert ready([*"abcde"], check=True)["drift"] == [], "a look has Slurm's own words for it"
+    assert ready([*"abcdef"], check=True)["drift"] == [], "a look has Slurm's own words for it"

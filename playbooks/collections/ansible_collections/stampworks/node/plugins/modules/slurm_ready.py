@@ -1,7 +1,7 @@
 """Waits until Slurm has heard of every node, and says which ones it has not heard of.
 
 A node that an `up` drained, because it had to go or to get a new disk, and that is here, takes jobs again; and one that
-Slurm set down because it was silent. What anybody else drained is left alone.
+Slurm set down because it was silent or has started again. What anybody else drained is left alone.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ options:
 SILENT = "Not responding"
 """Slurm's reason. It gives such a node back itself, but for one that falls silent again before the reason is forgotten:
 that has the reason twice, which Slurm does not recognise."""
+STARTED_AGAIN = "Node unexpectedly rebooted"
+"""The same: whoever started it anew, an `up` among them. Slurm gives it back never."""
 
 
 def work(check: bool, nodes: Sequence[str], own_reason: str, limit_s: float) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def work(check: bool, nodes: Sequence[str], own_reason: str, limit_s: float) -> 
     held = {node: states[node] for node in nodes if states[node][0].startswith(("down", "drain"))}
     back = [node for node, (_, reason) in held.items() if reason.startswith(own_reason)]
     if not check:  # who only looks hears of it from Slurm's own words
-        back += [node for node, seen in held.items() if was_silent(*seen)]
+        back += [node for node, seen in held.items() if came_back(*seen)]
     if back and not check:
         run(["scontrol", "update", f"nodename={','.join(back)}", "state=resume"])
     drift = [f"Slurm still holds {node}: {states[node][1]}" for node in back]
@@ -60,8 +62,8 @@ def work(check: bool, nodes: Sequence[str], own_reason: str, limit_s: float) -> 
     return {"changed": bool(back), "drift": drift, "held": left}
 
 
-def was_silent(state: str, reason: str) -> bool:
-    return state == "down" and set(reason.split(" : ")) == {SILENT}
+def came_back(state: str, reason: str) -> bool:
+    return state == "down" and set(reason.split(" : ")) <= {SILENT, STARTED_AGAIN}
 
 
 def look() -> dict[str, tuple[str, str]]:
