@@ -173,8 +173,9 @@ class Systemd:
             new = not path.exists()
             write(path, text.encode())
             run(["systemctl", "daemon-reload"])
-            if new:  # its package may have started one of this name
+            if new:  # its package may have started one of this name, which has failed without what it needs
                 run(["systemctl", "disable", "--now", "--quiet", service.name])
+                run(["systemctl", "reset-failed", service.name], check=False)
         return True
 
     @staticmethod
