@@ -7,6 +7,7 @@ AWS and its metadata service are simulated, and a machine that AWS has started i
 from __future__ import annotations
 
 import asyncio
+import base64
 import ctypes
 import functools
 import json
@@ -99,7 +100,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Pat
         patch.setattr(Instance, "private_ip_address", property(lambda _: elastic.address))
         roster = replace(here, members=tuple(each for each in here.members if each != elastic))
         made = Scene(plan, machines, aws, elastic)
-        made.instances |= {each.address: "i-static" for each in roster.members}
         gateway = local.network.gateway
         also_here = [*here.reach, "ip", "address", "add", f"{METADATA}/32", "dev", "lo"]
         subprocess.run(also_here, check=True, timeout=30)
@@ -143,8 +143,8 @@ def listening(reach: tuple[str, ...], address: str, port: int) -> socket.socket:
     return made[0]
 
 
-def prepare(aws: Simulated, plan: Plan, roster: Roster) -> None:
-    """What an `up` makes in AWS for nodes that start later."""
+def prepare(aws: Simulated, plan: Plan, roster: Roster, user_data: str = "") -> None:
+    """What an `up` makes in AWS for nodes that start later, and what they are told at their first boot."""
     s3, ec2 = aws.client("s3"), aws.client("ec2")
     content = configuration.bundle_file(
         plan, roster, slurm.files(plan, roster), {}, configuration.install_digest(), Attached(), Path.cwd()
@@ -160,6 +160,7 @@ def prepare(aws: Simulated, plan: Plan, roster: Roster) -> None:
         LaunchTemplateData={
             "ImageId": aws.publish("/test/image"),
             "InstanceType": "m7i.xlarge",
+            "UserData": base64.b64encode(user_data.encode()).decode(),
             "TagSpecifications": [
                 {"ResourceType": "instance", "Tags": [{"Key": name, "Value": value} for name, value in of.items()]}
             ],

@@ -152,15 +152,18 @@ def test_root_gets_missing_programs_installed(
 
 def test_programs_of_long_tests_are_installed_or_asked_for(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As root they are fetched; anybody else is told the command, and what works without."""
+    firmware = programs / "firmware.fd"
+    needed = (("runc", "runc", "to start it"), ("mcopy", "mtools", "to make disks"), (f"{firmware}", "ovmf", "to boot"))
+    monkeypatch.setattr(system, "OF_LONG_TESTS", needed)
     provide(programs, "runc")
     with pytest.raises(StepError) as raised:
         system.ensure_programs_of_long_tests(quiet())
     assert str(raised.value) == (
-        "not on PATH, and each is needed by a long test:\n"
-        "    chromium, to look at a report\n"
-        "    buildah, to build the image of the programs\n"
+        "not found, and each is needed by a long test:\n"
+        "    mcopy, to make disks\n"
+        f"    {firmware}, to boot\n"
         "Install them with\n"
-        "    sudo apt-get install -y chromium buildah\n"
+        "    sudo apt-get install -y mtools ovmf\n"
         "Without them make test works, and every other long test."
     )
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -168,9 +171,9 @@ def test_programs_of_long_tests_are_installed_or_asked_for(programs: Path, monke
     system.ensure_programs_of_long_tests(quiet())
     assert (
         programs / "called"
-    ).read_text() == "update -q\ninstall -o DPkg::Lock::Timeout=300 -q -y --no-install-recommends chromium buildah\n"
-    for name in system.OF_LONG_TESTS:
-        provide(programs, name)
+    ).read_text() == "update -q\ninstall -o DPkg::Lock::Timeout=300 -q -y --no-install-recommends mtools ovmf\n"
+    provide(programs, "mcopy")
+    firmware.touch()
     system.ensure_programs_of_long_tests(quiet())
     assert len((programs / "called").read_text().splitlines()) == 2
 

@@ -12,8 +12,18 @@ from stampworks.clouds.local.room.commands import ENVIRONMENT, HOST_PROGRAMS
 from .progress import Step, StepError, run
 
 BROWSER = "chromium"
-OF_LONG_TESTS = {BROWSER: "to look at a report", "buildah": "to build the image of the programs", "runc": "to start it"}
-"""Program, called as the Debian package that has it -> what a long test has it for."""
+_EMULATED = "to boot machines whose every instruction is emulated"
+OF_LONG_TESTS = (
+    (BROWSER, BROWSER, "to look at a report"),
+    ("buildah", "buildah", "to build the image of the programs"),
+    ("runc", "runc", "to start it"),
+    ("qemu-system-x86_64", "qemu-system-x86", _EMULATED),
+    ("/usr/share/OVMF/OVMF_CODE_4M.fd", "ovmf", _EMULATED),
+    ("sfdisk", "fdisk", _EMULATED),
+    ("mcopy", "mtools", _EMULATED),
+    ("dnsmasq", "dnsmasq-base", _EMULATED),
+)
+"""Program, or a file, with the Debian package that has it and what a long test has it for."""
 
 
 def ensure_programs(step: Step) -> None:
@@ -34,18 +44,20 @@ def ensure_programs(step: Step) -> None:
 
 
 def ensure_programs_of_long_tests(step: Step) -> None:
-    """Half a gigabyte that only a few tests need."""
-    absent = [name for name in OF_LONG_TESTS if not shutil.which(name, path=ENVIRONMENT["PATH"])]
+    """Most of a gigabyte that only a few tests need."""
+    mode, path = os.F_OK, ENVIRONMENT["PATH"]  # a file need not be one that can be run
+    absent = [each for each in OF_LONG_TESTS if not shutil.which(each[0], mode, path)]
     if not absent:
         return
+    packages = [package for _, package, _ in absent]
     if not can_install():
-        needed = "".join(f"    {name}, {OF_LONG_TESTS[name]}\n" for name in absent)
+        needed = "".join(f"    {name}, {purpose}\n" for name, _, purpose in absent)
         raise StepError(
-            f"not on PATH, and each is needed by a long test:\n{needed}Install them with\n"
-            f"    {install_command(absent)}\n"
+            f"not found, and each is needed by a long test:\n{needed}Install them with\n"
+            f"    {install_command(packages)}\n"
             "Without them make test works, and every other long test."
         )
-    install(step, absent)
+    install(step, packages)
 
 
 def ensure_namespaces() -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import ipaddress
 import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .simulated import Simulated
+from .simulated import REGION, Simulated
 
 TOKEN = "a-token"
-_MAC = "02:00:00:00:00:01"
 
 
 def service(aws: Simulated, instances: Mapping[str, str]) -> Callable[..., Iterable[bytes]]:
@@ -22,16 +23,30 @@ def service(aws: Simulated, instances: Mapping[str, str]) -> Callable[..., Itera
         elif environ.get("HTTP_X_AWS_EC2_METADATA_TOKEN") != TOKEN:
             start_response("401 Unauthorized", [])
             return []
-        else:
-            said = _said(aws, instances.get(address, ""), address, path.removeprefix("/latest/meta-data/"))
+        else:  # whatever the version, which comes first
+            said = _said(_known(aws, instances.get(address, ""), address), path.lstrip("/").partition("/")[2])
         start_response("404 Not Found" if said is None else "200 OK", [("Content-Type", "text/plain")])
         return [(said or "").encode()]
 
     return answer
 
 
-def _said(aws: Simulated, instance: str, address: str, what: str) -> str | None:
-    nic = f"network/interfaces/macs/{_MAC}"
+def mac_of(address: str) -> str:
+    """What the one interface of a machine with this address is called."""
+    return ":".join(f"{byte:02x}" for byte in (2, 0, *ipaddress.ip_address(address).packed))
+
+
+def _said(known: Mapping[str, str], path: str) -> str | None:
+    """A value, or what lies below: folders end with a slash."""
+    if path in known:
+        return known[path]
+    folder = path.rstrip("/") + "/"
+    below = [each.removeprefix(folder).partition("/") for each in known if each.startswith(folder)]
+    return "\n".join(sorted({name + slash for name, slash, _ in below})) or None
+
+
+def _known(aws: Simulated, instance: str, address: str) -> dict[str, str]:
+    nic = f"meta-data/network/interfaces/macs/{mac_of(address)}"
     credentials = {
         "Code": "Success",
         "Type": "AWS-HMAC",
@@ -42,22 +57,24 @@ def _said(aws: Simulated, instance: str, address: str, what: str) -> str | None:
         "Expiration": "2099-01-01T00:00:00Z",
     }
     known = {
-        "instance-id": instance,
-        "local-ipv4": address,
-        "network/interfaces/macs/": f"{_MAC}/\n",
+        "meta-data/instance-id": instance,
+        "meta-data/local-ipv4": address,
+        "meta-data/mac": mac_of(address),
         f"{nic}/network-card": "0",
         f"{nic}/device-number": "0",
         f"{nic}/local-ipv4s": address,
-        "iam/security-credentials/": "node",
-        "iam/security-credentials/node": json.dumps(credentials),
+        "meta-data/iam/security-credentials/node": json.dumps(credentials),
+        "dynamic/instance-identity/document": json.dumps({"instanceId": instance, "region": REGION}),
     }
-    if what.startswith("tags/instance/"):
-        return _tags(aws, instance).get(what.removeprefix("tags/instance/"))
-    return known.get(what)
-
-
-def _tags(aws: Simulated, instance: str) -> dict[str, str]:
     if not instance:
-        return {}
-    rows = aws.client("ec2").describe_tags(Filters=[{"Name": "resource-id", "Values": [instance]}])["Tags"]
-    return {each["Key"]: each["Value"] for each in rows}
+        return known
+    ec2 = aws.client("ec2")
+    [[one]] = [each["Instances"] for each in ec2.describe_instances(InstanceIds=[instance])["Reservations"]]
+    known |= {f"meta-data/tags/instance/{each['Key']}": each["Value"] for each in one.get("Tags", ())}
+    if name := one.get("KeyName"):
+        [pair] = ec2.describe_key_pairs(KeyNames=[name], IncludePublicKey=True)["KeyPairs"]
+        known |= {"meta-data/public-keys/": f"0={name}", "meta-data/public-keys/0/openssh-key": pair["PublicKey"]}
+    told = ec2.describe_instance_attribute(InstanceId=instance, Attribute="userData")["UserData"].get("Value", "")
+    if told:
+        known["user-data"] = base64.b64decode(told).decode()
+    return known

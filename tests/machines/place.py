@@ -1,0 +1,108 @@
+"""What is around machines in a cluster on AWS: a network that hands out addresses, a metadata service, the calls that
+they make, and packages. AWS itself is simulated, and the network is a room's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stampworks.clouds.local import room
+from stampworks.clouds.local.room.network import MANAGEMENT
+from stampworks.plan import Plan
+
+from tests.clouds.aws import metadata
+from tests.clouds.aws.simulated import Simulated, served
+from tests.machines.emulated import Disk, Emulated
+from tests.playbooks import tunnel
+from tests.playbooks.conftest import CLAIM
+from tests.playbooks.test_handover import METADATA
+from tests.playbooks.test_joining import listening
+
+PACKAGES_PORT, AWS_PORT = 8001, 5000
+
+
+@dataclass
+class Place:
+    folder: Path
+    reach: tuple[str, ...]
+    gateway: str
+    aws: Simulated
+    stack: contextlib.ExitStack
+    instances: dict[str, str] = field(default_factory=dict)
+    """By address."""
+
+    @property
+    def packages(self) -> str:
+        """A stanza of apt's sources."""
+        return f"Types: deb\nTrusted: yes\nSuites: ./\nURIs: http://{self.gateway}:{PACKAGES_PORT}\n"
+
+    def boot(self, name: str, instance: str, address: str, disks: Sequence[Disk], *devices: str) -> Emulated:
+        """The machine that an instance is; it goes with the place."""
+        self.instances[address] = instance
+        told = {"reach": self.reach, "addresses": {id_: where for where, id_ in self.instances.items()}}
+        (self.folder / "tunnels.json").write_text(json.dumps(told))
+        made = Emulated(name, self.folder, self.reach, metadata.mac_of(address), disks, devices)
+        made.plug_in()
+        made.switch_on()
+        self.stack.callback(made.lose_power)
+        return made
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For whoever talks to AWS and to its machines."""
+        return {**self.aws.environment, "TUNNELS": str(self.folder / "tunnels.json")}
+
+    def program(self, name: str) -> Path:
+        """A file for whoever looks for the AWS CLI."""
+        file = self.folder / "bin" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f'#!/bin/sh\nexec {sys.executable} -IS {tunnel.__file__} "$@"\n')
+        file.chmod(0o755)
+        return file
+
+
+@contextlib.contextmanager
+def placed(local: Plan, folder: Path, aws: Simulated, key: Path, addresses: Sequence[str]) -> Iterator[Place]:
+    """In the network of a local plan; the packages are those in the folder `packages`."""
+    identity = (key.read_text(), key.with_suffix(".pub").read_text())
+    with contextlib.ExitStack() as stack:
+        stack.callback(room.remove_room, local.name, CLAIM)
+        room.ensure_room(local.name, CLAIM, local.network, (), *identity, print)
+        made = Place(folder, room.reach(local.name), local.network.gateway, aws, stack)
+        also_here = [*made.reach, "ip", "address", "add", f"{METADATA}/32", "dev", "lo"]
+        subprocess.run(also_here, check=True, timeout=30)
+        for address, port, application in (
+            (METADATA, 80, metadata.service(aws, made.instances)),
+            (made.gateway, AWS_PORT, aws.application),
+        ):
+            stack.enter_context(served(application, stack.enter_context(listening(made.reach, address, port))))
+        serve = [sys.executable, "-IS", "-m", "http.server", "--directory", str(folder / "packages")]
+        for argv in ([*serve, "--bind", made.gateway, f"{PACKAGES_PORT}"], _dhcp(made.gateway, addresses, folder)):
+            stack.enter_context(_running([*made.reach, *argv], folder))
+        yield made
+
+
+def _dhcp(gateway: str, addresses: Sequence[str], folder: Path) -> list[str]:
+    """To each interface the address that it was made with, as a VPC does it."""
+    argv = ["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--user=root", "--pid-file="]
+    argv += [f"--interface={MANAGEMENT}", "--bind-interfaces", f"--dhcp-leasefile={folder / 'leases'}"]
+    argv += [f"--dhcp-range={gateway},static", f"--dhcp-option=option:router,{gateway}"]
+    return argv + [f"--dhcp-host={metadata.mac_of(each)},{each}" for each in addresses]
+
+
+@contextlib.contextmanager
+def _running(argv: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[Any]]:
+    with (folder / "servers.said").open("ab") as said:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(30)
