@@ -200,9 +200,11 @@ class Dnf:
         self._write([*kept, *([begin, *pins, end] if pins else [])])
 
     @staticmethod
-    def pins(packages: Mapping[str, str], along: Sequence[str]) -> list[str]:
-        """The lines that are a role's; one without a version is the suite's affair."""
-        return [f"{name}-{v}*" if "-" in v else f"{name}-{v}*-*" for name, v in versioned(packages, along)]
+    def pins(packages: Mapping[str, str], along: Sequence[str]) -> list[str]:  # noqa: ARG004 (as it says)
+        """The lines that are a role's; one without a version is the suite's affair. What comes along has no line: its
+        pattern would keep away all else that it fits, parts of CUDA and of the container toolkit, and the driver's
+        packages ask for each other in one version (nvidia-driver.spec of NVIDIA's yum-packaging-nvidia-driver)."""
+        return [f"{name}-{v}*" if "-" in v else f"{name}-{v}*-*" for name, v in versioned(packages, ())]
 
     @staticmethod
     def _marks(role: str) -> tuple[str, str]:
