@@ -19,6 +19,8 @@ from tests.attached import attached
 Case = tuple[Plan, Roster]
 GOLDEN = Path(__file__).parent / "golden"
 ROLES = configuration.playbooks_dir() / "roles"
+OF_PROGRAMS = ("dcgm", "nccl", "torch", "containers", "pyxis")
+"""Of nodes with accelerators, those of what uses them and looks after them."""
 
 
 def inventory_of(case: Case) -> dict[str, Any]:
@@ -81,10 +83,10 @@ def test_devices_are_set_where_no_hypervisor_does(case_of: Callable[..., Case]) 
 @pytest.mark.parametrize(
     ("machine", "roles"),
     [
-        ("p5", ["driver", "efa", "scratch", "persistence", "fabric_manager", "torch", "containers", "pyxis"]),
+        ("p5", ["driver", "efa", "scratch", "persistence", "fabric_manager", *OF_PROGRAMS]),
         ("p6-b300", ["efa", "scratch"]),  # of its accelerator the release has no driver
         # one accelerator, so no switch
-        ("g6-8xlarge", ["driver", "efa", "scratch", "persistence", "torch", "containers", "pyxis"]),
+        ("g6-8xlarge", ["driver", "efa", "scratch", "persistence", *OF_PROGRAMS]),
     ],
 )
 def test_nodes_get_what_their_hardware_needs(machine: str, roles: list[str], case_of: Callable[..., Case]) -> None:

@@ -165,7 +165,7 @@ def test_writing_the_variables(plan: Plan, tmp_path: Path, capsys: pytest.Captur
         f"    from {nvidia}",
     ]
     brought = [line.split(":")[0].strip() for line in said[2::2]]
-    assert brought == ["driver", "efa", "persistence", "fabric_manager", "containers"]
+    assert brought == ["driver", "efa", "persistence", "fabric_manager", "dcgm", "nccl", "containers"]
 
 
 @pytest.mark.parametrize(("release", "installs"), [("2026.11", True), ("2026.11-ubuntu", False)])

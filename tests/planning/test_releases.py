@@ -35,13 +35,23 @@ def test_fsx_is_mounted_by_the_release_that_has_its_client() -> None:
     assert [verdict for verdict, _ in verdicts(on_aws(), "release.client")] == ["unknown"]
 
 
-@pytest.mark.parametrize(("release", "verdict"), [("2026.11", "unknown"), (AMAZON, "unknown"), (UBUNTU, "pass")])
-def test_switches_of_b200_want_a_manager_that_one_suite_is_known_to_have(release: str, verdict: str) -> None:
+@pytest.mark.parametrize("release", ["2026.11", UBUNTU, AMAZON])
+def test_switches_of_b200_have_their_manager(release: str) -> None:
     """Without it no accelerator of such a node computes anything: a driver alone is not enough."""
     pool = {"name": "gpu", "machine": "p6-b200", "count": 2, "zone": "us-east-1a"}
     plan = on_aws(release=release, pools=[pool])
-    assert [said for said, _ in verdicts(plan, "release.accelerator")] == [verdict]
-    assert ("nvlsm" in str(plan.release.hardware)) == (verdict == "pass")
+    assert [said for said, _ in verdicts(plan, "release.accelerator")] == ["pass"]
+    assert "nvlsm" in str(plan.release.hardware)
+
+
+@pytest.mark.parametrize("release", ["2026.11", UBUNTU, AMAZON])
+def test_every_release_looks_after_gpus_and_brings_nccl(release: str) -> None:
+    """What has no package is built: nccl-tests for all of them, the exporter of DCGM where nobody has one."""
+    brought = {each.name: each for each in on_aws(release=release).release.hardware}
+    assert "datacenter-gpu-manager-4-core" in dict(brought["dcgm"].packages)
+    packaged = "datacenter-gpu-manager-exporter" in dict(brought["dcgm"].packages)
+    assert packaged != bool(brought["dcgm"].source)
+    assert brought["nccl"].source
 
 
 @pytest.mark.parametrize("release", ["2026.11", UBUNTU, AMAZON])
@@ -114,7 +124,7 @@ def test_what_the_distributions_image_does_for() -> None:
 
     text = f"release {UBUNTU} has a kernel of its own, and nodes boot the distribution's image"
     assert unprepared(on_aws(release=UBUNTU)) == [("fail", text)]
-    missing = "driver, efa, persistence, fabric_manager, containers"
+    missing = "driver, efa, persistence, fabric_manager, dcgm, nccl, containers"
     text = f"nodes boot the distribution's image, which knows no repository with the packages of {missing}"
     assert unprepared(on_aws()) == [("fail", text)]
     assert unprepared(on_aws(pools=[{"name": "cpu", "machine": "m7i", "count": 2}])) == []
@@ -144,6 +154,8 @@ def test_a_release_that_builds_its_slurm_builds_it_into_an_image() -> None:
     assert [(name, source.tag) for name, source in built.items()] == [
         ("libjwt", "v1.17.2"),
         ("slurm_build", "slurm-24-11-7-1"),
+        ("dcgm", "4.5.2-4.8.1"),
+        ("nccl", "v2.19.6"),
         ("pyxis", "v0.24.0"),
     ]
     assert verdicts(plan, "image.prepared") == [

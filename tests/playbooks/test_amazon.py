@@ -22,7 +22,7 @@ from stampworks.plan import Attached, Plan
 from stampworks.schedulers import slurm
 
 from tests.playbooks.conftest import SECRETS, Cluster, Edit, booted, plan_of
-from tests.playbooks.sources import PLUGIN, source
+from tests.playbooks.sources import PLUGIN, TOOL, source
 
 pytestmark = pytest.mark.cluster
 
@@ -31,8 +31,18 @@ NODE = "gpu-001"
 KERNEL = "6.12.77-99.140.amzn2023"
 RUNS = f"{KERNEL}.x86_64"
 NEWER = "999.1-1"
-SERVICES = {"nvidia-persistenced": "nvidia-persistenced", "nvidia-fabricmanager": "nvidia-fabricmanager"}
+SERVICES = {
+    "nvidia-persistenced": "nvidia-persistenced",
+    "nvidia-fabricmanager": "nvidia-fabricmanager",
+    "datacenter-gpu-manager-4-core": "nvidia-dcgm",
+}
 """By the package that brings it."""
+NEEDS = {
+    "nvidia-driver-cuda": ("libnvidia-ml", "3:580.126.20"),
+    "libnvidia-container-tools": ("libnvidia-container1", "1.19.1"),
+    "cuda-nvcc-13-0": ("libnvvm-13-0", "13.0.88"),
+}
+"""What comes along in one version: the driver's, and others' whose names are much the same."""
 DATA = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}
 RENTED = {
     "version": 1,
@@ -66,6 +76,15 @@ DAEMONS = {
     "daemon.c": "#include <jwt.h>\nint slurm = JWT;\n",
 }
 """As Slurm: with the library before, and what pyxis is built with."""
+EXPORTER = {
+    "Makefile": (
+        "install:\n\tinstall -D exporter made/usr/bin/dcgm-exporter\n"
+        "\tinstall -D exporter made/etc/stampworks/services/nvidia-dcgm-exporter/run\n"
+    ),
+    "exporter": "#!/bin/sh\nexec sleep 100000\n",
+}
+"""As DCGM's: with the definition of its service."""
+PERF = ["build/all_reduce_perf"]
 
 
 @dataclasses.dataclass
@@ -79,6 +98,8 @@ class Amazon:
         self.sources = {
             "libjwt_source": source("libjwt", self.cluster.share, LIBRARY, ["make", "install"], ["made/"]),
             "slurm_build_source": source("slurm", self.cluster.share, DAEMONS, ["make", "install"], ["made/"]),
+            "dcgm_source": source("dcgm-exporter", self.cluster.share, EXPORTER, ["make", "install"], ["made/"]),
+            "nccl_source": source("nccl-tests", self.cluster.share, TOOL, ["make", *PERF], PERF),
             "pyxis_source": source("pyxis", self.cluster.share, PLUGIN, ["make"], ["spank_pyxis.so"]),
         }
 
@@ -149,12 +170,11 @@ def repository(node: Callable[[str, float], str], share: Path, plan: Plan) -> No
     brought = [*plan.release.hardware, *plan.release.clients]
     wanted = {name: version for each in brought for name, version in each.packages}
     wanted |= {name: "" for _, names in plan.release.packages for name in names}
-    driver = wanted["nvidia-driver-cuda"]
-    wanted["libnvidia-ml"] = driver
+    wanted |= {name: version.rpartition(":")[2] for name, version in NEEDS.values()}
     wanted |= {f"kernel6.12{each}": KERNEL for each in ("", "-devel", "-modules-extra")}
     for name, version in wanted.items():
-        needs = f"libnvidia-ml >= 3:{driver}" if name == "nvidia-driver-cuda" else ""
-        epoch = 3 if "nvidia" in name else 0
+        needs = " = ".join(NEEDS.get(name, ()))
+        epoch = 3 if "nvidia" in name and version.startswith("580.") else 0
         for has in (version or "1", NEWER) if version else ("1",):
             (folder / f"{name}-{has}.spec").write_text(spec(name, has, epoch, needs))
     build = "rpmbuild --quiet -bb --define '_rpmdir /exports/shared/rpms' --define '_topdir /tmp/rpmbuild'"
@@ -191,17 +211,18 @@ def test_packages_come_in_the_versions_of_the_release(amazon: Amazon) -> None:
     """Although a newer one of each is there; what comes along is the driver's, and what the kernel needs is its own."""
     found = amazon.installed()
     for software in (*amazon.plan.release.hardware, *amazon.plan.release.clients):
-        wanted = {name: f"{version}-1" for name, version in software.packages if version}
+        wanted = {name: v if "-" in v else f"{v}-1" for name, v in software.packages if v}
         assert {name: found[name] for name in wanted} == wanted
-    assert found["libnvidia-ml"] == found["nvidia-driver-cuda"]
+    assert all(found[along] == found[name] for name, (along, _) in NEEDS.items())
     assert found["kernel6.12-devel"] == found["kernel6.12-modules-extra"] == KERNEL
     for _, names in amazon.plan.release.packages:
         assert set(names) <= set(found)
 
 
 def test_no_upgrade_brings_another_version(amazon: Amazon, golden: Callable[[Path, str], None]) -> None:
-    """Neither of what a release names nor of the kernel that its modules are built for."""
-    assert "Nothing to do." in amazon.shell("dnf -y upgrade")
+    """Neither of what a release names nor of the kernel that its modules are built for. What comes along has newer ones
+    that it does not fit, and so stays, too."""
+    assert "Nothing to do." in amazon.shell("dnf -y upgrade --nobest")
     assert "Unable to find a match" in amazon.shell("dnf -y install nvidia-driver-cuda-999.1 2>&1 || true")
     golden(GOLDEN / "amazon.txt", amazon.shell("cat /etc/dnf/plugins/versionlock.list") + "\n")
 
@@ -212,6 +233,13 @@ def test_a_second_run_changes_nothing(amazon: Amazon) -> None:
     assert amazon.look().drift == ()
     assert amazon.shell("/usr/sbin/a-daemon; readlink /usr/lib64/libslurm.so") == "root\nlibslurm.so.42.0.0"
     assert amazon.shell(f"stat -c %U {slurm.PYXIS}; id -u slurm") == "root\n64030"
+
+
+def test_what_has_no_package_is_built_and_runs(amazon: Amazon) -> None:
+    """The exporter of DCGM with its service, beside those that packages bring; and nccl-tests."""
+    for service in (*SERVICES.values(), "nvidia-dcgm-exporter"):
+        assert amazon.shell(f"sv status /etc/stampworks/services/{service}").startswith("run:")
+    assert amazon.shell("all_reduce_perf") == "first, built by nobody"
 
 
 def test_another_driver_is_refused_before_anything_is_changed(amazon: Amazon) -> None:

@@ -41,11 +41,8 @@ SERVICES = {
     "datacenter-gpu-manager-exporter": "nvidia-dcgm-exporter",
 }
 """By the package that brings it."""
-BESIDE = tuple(
-    Software(role, tuple(catalog.releases()[release].hardware[role].packages.items()))
-    for release, role in (("2026.11-ubuntu", "dcgm"), ("2026.11-ubuntu", "nccl"), ("2026.11", "pci"))
-)
-"""What the release's suite has no packages of, and another one's has; and what the machine's cloud has the say of."""
+BESIDE = Software("pci", tuple(catalog.releases()["2026.11"].hardware["pci"].packages.items()))
+"""What the machine's cloud has the say of."""
 TORCH = {"torch": "2.11.0"}
 ROOT, SWITCH, GPU, NIC = "0000:00:01.0", "0000:01:00.0", "0000:02:00.0", "0000:03:00.0"
 DEVICES = {
@@ -71,7 +68,7 @@ def rented() -> Plan:
     """A machine with all the hardware that a release can know, but for the disks inside (test_scratch.py) and torch."""
     made = planning.plan(load_value(RENTED, "test"))
     brought = tuple(each for each in made.release.hardware if each.name not in ("scratch", "torch"))
-    brought += tuple(each for each in BESIDE if each.name not in {software.name for software in brought})
+    brought += (BESIDE,)
     roles = tuple(software.name for software in brought)
     groups = (made.groups[0], *(dataclasses.replace(group, hardware=roles) for group in made.groups[1:]))
     return dataclasses.replace(made, groups=groups, release=dataclasses.replace(made.release, hardware=brought))
@@ -167,7 +164,7 @@ def repository(folder: Path, plan: Plan) -> None:
         epoch = version[: version.find(":") + 1]
         for has in (f"{version}-1", epoch + NEWER):
             package(folder, name, has, f"libcuda1 (>= {driver})" if name == "nvidia-driver-cuda" else "")
-    for name in (f"linux-headers-{KERNEL}", "efa-profile"):
+    for name in (f"linux-headers-{KERNEL}", "efa-profile", "nvlsm"):
         package(folder, name, "1")
     package(folder, "linux-image-cloud-amd64", "1")
     listed = subprocess.run(["dpkg-scanpackages", "--multiversion", "."], cwd=folder, capture_output=True, check=True)
@@ -191,7 +188,8 @@ def pci_device(folder: Path, kind: str, control: int | None) -> None:
 def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Equipped]:
     """A node with a repository, and with what its kernel says of its modules in the test's hands."""
     folder, plan, local = tmp_path_factory.mktemp("hardware"), rented(), plan_of(f"t{uuid.uuid4().hex[:8]}", 1)
-    with booted(local, folder, (*plan.release.boot, *BUILT_WITH, "libslurm-dev", "pciutils")) as cluster:
+    suite = (*BUILT_WITH, "libslurm-dev", "pciutils", "infiniband-diags", "libibumad3")
+    with booted(local, folder, (*plan.release.boot, *suite)) as cluster:
         share = cluster.share
         repository(share / "repository", plan)
         lock = folder / "lock.txt"
@@ -276,7 +274,8 @@ def test_what_nobody_packages_is_built(equipped: Equipped) -> None:
     for node in ("head", NODE):
         assert equipped.cluster.shell(node, f"stat -c '%U %a' {slurm.PYXIS}") == "root 755"
     assert equipped.shell("ls /var/tmp") == ""
-    assert equipped.built(packages=tuple(dict(BESIDE[1].packages))) == {"changed": False, "drift": []}
+    [nccl] = [each for each in equipped.plan.release.hardware if each.name == "nccl"]
+    assert equipped.built(packages=tuple(dict(nccl.packages))) == {"changed": False, "drift": []}
 
 
 def test_another_commit_is_built_and_what_it_no_longer_makes_goes(equipped: Equipped) -> None:
