@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from typing import Any
+import json
+from collections.abc import Mapping
+from typing import Any, cast
 
 import pytest
 from stampworks import operations, plan, qualification
 from stampworks.provider.handler import Call
+from stampworks.provider.handlers import PACKAGE
 from stampworks.provider.handlers.qualification import NotProvenError, Qualification
+from stampworks.provider.server import Context, Server
 from stampworks.qualification import Certificate, Finding
+from stampworks.wire.protocol import provider_pb2 as pb
+from stampworks.wire.values import encode
 
 from tests.qualification.conftest import subject
 from tests.qualification.test_certificate import CERTIFICATE, PRIVATE, PUBLIC
@@ -25,7 +31,7 @@ PASSED = dataclasses.replace(
 def call(**old: Any) -> Call:
     roster = plan.Roster("one", "local", (), "root", "/key", ())
     inputs = {
-        "subject": plan.to_dict(SUBJECT),
+        "subject": json.dumps(plan.to_dict(SUBJECT)),
         "roster": plan.to_dict(roster),
         "programs": "p",
         "rolled": "",
@@ -48,6 +54,21 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(operations, "qualify", qualify)
     return answers
+
+
+def test_what_an_earlier_version_said_in_plain_data_is_the_same_as_text() -> None:
+    """An upgrade of the toolkit proves nothing again; of a subject that is another one the preview says so."""
+    earlier = {**call().inputs, "subject": plan.to_dict(SUBJECT)}
+    another = {**call().inputs, "subject": json.dumps(plan.to_dict(subject(3)))}
+
+    async def differing(news: Mapping[str, Any]) -> dict[str, pb.PropertyDiff]:
+        urn = f"urn:pulumi:test::test::{Qualification.token}::one"
+        olds = encode({"certificate": qualification.signed(PASSED, PRIVATE)})
+        request = pb.DiffRequest(urn=urn, old_inputs=encode(earlier), olds=olds, news=encode(news))
+        return dict((await Server(PACKAGE, "").Diff(request, cast(Context, None))).detailedDiff)
+
+    assert asyncio.run(differing(call().inputs)) == {}
+    assert list(asyncio.run(differing(another))) == ["subject"]
 
 
 def test_a_pass_is_signed(found: list[Any]) -> None:

@@ -425,7 +425,7 @@ class Cluster(pulumi.ComponentResource):
             return
         proof = Qualification(
             self._base,
-            subject=to_dict(qualification.subject_of(plan, scheduling.claims(plan))),
+            subject=json.dumps(to_dict(qualification.subject_of(plan, scheduling.claims(plan)))),
             roster=roster.data.apply(to_dict),
             programs=configuration.programs_digest(),
             rolled=rolled,

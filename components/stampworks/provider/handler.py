@@ -31,6 +31,9 @@ class Property:
     """Told along: another value alone is no change."""
     settled: bool = False
     """An input that its own operation settles: another value is one that differs from what that left."""
+    told_as_text: bool = False
+    """JSON, of which the engine takes up each value on every way when it is plain data: another value is one that says
+    something else, and an earlier version may have said the same in plain data."""
     stable: bool = False
     """An output that an update does not change, so that a preview can show it."""
 

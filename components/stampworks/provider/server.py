@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import traceback
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn, TypeVar
 
@@ -26,7 +26,7 @@ from stampworks.provider.schema import schema
 from stampworks.wire.plugin import Plugin
 from stampworks.wire.protocol import plugin_pb2, provider_pb2_grpc, status_pb2
 from stampworks.wire.protocol import provider_pb2 as pb
-from stampworks.wire.values import UNKNOWN, Change, changes, decode, encode, secret_names
+from stampworks.wire.values import UNKNOWN, Change, changes, decode, encode, said, secret_names
 
 R = TypeVar("R")
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -87,9 +87,12 @@ class Server(Plugin):
     async def Diff(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
         handler = await self._handler(request.urn, context)
         silent = {name for name, row in handler.inputs.items() if row.silent}
-        olds, before = decode(request.olds), decode(request.old_inputs)
+        texts = {name for name, row in handler.inputs.items() if row.told_as_text}
+        olds, before, after = decode(request.olds), decode(request.old_inputs), decode(request.news)
         before |= {name: olds[name] for name, row in handler.inputs.items() if row.settled and name in olds}
-        inputs = [one for one in changes(before, decode(request.news)) if _top(one.path) not in silent]
+        for values in (before, after):
+            values |= {name: said(values[name]) for name in texts & values.keys()}
+        inputs = [_whole(one, texts) for one in changes(before, after) if _top(one.path) not in silent]
         drifted = [Change(path, "update") for path in handler.drift(olds)]
         # an input of an earlier version may be one that the table no longer has
         replaces = [one.path for one in inputs if (row := handler.inputs.get(_top(one.path))) and row.replaces]
@@ -267,6 +270,12 @@ def _texts(value: Any) -> list[str]:
 
 def _top(path: str) -> str:
     return path.replace("[", ".").split(".")[0]
+
+
+def _whole(change: Change, texts: Collection[str]) -> Change:
+    """What differs, as the engine knows it: a text has no parts."""
+    top = _top(change.path)
+    return Change(top, "update") if top in texts and top != change.path else change
 
 
 def _difference(change: Change, replaces: list[str], of_input: bool) -> pb.PropertyDiff:

@@ -313,7 +313,7 @@ class Qualification(Resource):
 
     token = "stampworks:cluster:Qualification"  # noqa: S105
 
-    subject: Output[Any]
+    subject: Output[str]
     roster: Output[Any]
     programs: Output[str]
     rolled: Output[str]
@@ -327,7 +327,7 @@ class Qualification(Resource):
         self,
         name: str,
         *,
-        subject: Input[Mapping[str, Any]],
+        subject: Input[str],
         roster: Input[Mapping[str, Any]],
         programs: Input[str],
         rolled: Input[str],
@@ -335,7 +335,7 @@ class Qualification(Resource):
         signing_key: Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """The subject is what a proof depends on, `programs` stands for the content of what measures."""
+        """The subject is what a proof depends on, as JSON text, `programs` stands for the content of what measures."""
         inputs = {
             "subject": subject,
             "roster": roster,

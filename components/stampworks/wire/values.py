@@ -7,7 +7,8 @@ a property is secret is told by its name, so that code which works with values n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from google.protobuf.struct_pb2 import Struct, Value
@@ -29,8 +30,7 @@ UNKNOWN: Final = Unknown()
 
 def decode(struct: Struct) -> dict[str, Any]:
     """The struct as plain data: whole numbers as int, members without a value left out, secrets unwrapped."""
-    plain = {name: _decode(value) for name, value in struct.fields.items()}
-    return {name: value for name, value in plain.items() if value is not None}
+    return _valued((name, _decode(value)) for name, value in struct.fields.items())
 
 
 def secret_names(struct: Struct) -> frozenset[str]:
@@ -46,6 +46,14 @@ def encode(values: Mapping[str, Any], secrets: Collection[str] = ()) -> Struct:
     struct = Struct()
     struct.update(plain)
     return struct
+
+
+def said(value: Any) -> Any:
+    """What JSON text says, as decode would have it if it had come as plain data; any other value as it is."""
+    try:
+        return json.loads(value, object_pairs_hook=_valued, parse_float=_number) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def is_known(value: Any) -> bool:
@@ -84,6 +92,15 @@ def _change(old: Mapping[Any, Any], new: Mapping[Any, Any], key: Any, path: str)
         yield from changes(old[key], new[key], path)
 
 
+def _number(value: float | str) -> int | float:
+    number = float(value)
+    return int(number) if number.is_integer() else number
+
+
+def _valued(members: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in members if value is not None}
+
+
 def _member(path: str, key: str) -> str:
     if not key.replace("_", "a").isalnum():
         return f'{path}["{key}"]'
@@ -99,7 +116,7 @@ def _decode(value: Value) -> Any:
     if kind == "list_value":
         return [_decode(item) for item in value.list_value.values]
     if kind == "number_value":
-        return int(value.number_value) if value.number_value.is_integer() else value.number_value
+        return _number(value.number_value)
     if kind == "string_value":
         return UNKNOWN if value.string_value == _UNKNOWN_TEXT else value.string_value
     return value.bool_value if kind == "bool_value" else None

@@ -9,6 +9,7 @@ from stampworks import operations, plan, qualification
 from stampworks.names import fold
 from stampworks.provider.handler import Call, Handler, Property
 from stampworks.qualification import Certificate, Subject
+from stampworks.wire.values import said
 
 
 class NotProvenError(Exception):
@@ -20,7 +21,9 @@ class Qualification(Handler):
 
     token = "stampworks:cluster:Qualification"  # noqa: S105
     inputs: ClassVar[Mapping[str, Property]] = {
-        "subject": Property("object", "what is proven: the part of the plan that a proof depends on"),
+        "subject": Property(
+            "string", "what is proven: the part of the plan that a proof depends on, as JSON text", told_as_text=True
+        ),
         "roster": Property("object", "who is in the cluster"),
         "programs": Property("string", "a digest of the programs that measure"),
         "rolled": Property("string", "the certificate of the last roll: of nodes that have jobs again", silent=True),
@@ -41,7 +44,7 @@ class Qualification(Handler):
         return {"verdict": [f"proof: {line}" for line in lines], **since} if lines else since
 
     async def ensure(self, call: Call) -> dict[str, Any]:
-        subject = plan.from_dict(Subject, call.inputs["subject"])
+        subject = plan.from_dict(Subject, said(call.inputs["subject"]))
         roster = plan.from_dict(plan.Roster, call.inputs["roster"])
         public_key = qualification.public_key(call.inputs["signingKey"])
         earlier = read_certificate(call.old_outputs, public_key)
@@ -83,7 +86,7 @@ class Qualification(Handler):
 
 async def _held_since(call: Call) -> list[str]:
     """Who has passed and takes no jobs all the same: a node that finds itself changed before a job says so."""
-    subject = plan.from_dict(Subject, call.inputs["subject"])
+    subject = plan.from_dict(Subject, said(call.inputs["subject"]))
     roster = plan.from_dict(plan.Roster, call.inputs["roster"])
     certificate = read_certificate(call.old_outputs)
     passed = {node.name for node in certificate.nodes if node.verdict == "pass"} if certificate else set()
