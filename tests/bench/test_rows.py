@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from bench.rows import compared, counted, interval, measured, wilson
+from bench.rows import compared, counted, interval, measured, of_means, wilson
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,16 @@ def test_the_interval_holds_the_median_as_often_as_it_says() -> None:
         low, high = interval([chance.expovariate(1) for _ in range(20)])
         hits += low <= 0.6931 <= high
     assert hits / 2000 > 0.95
+
+
+def test_the_interval_of_means_holds_their_ratio_as_often_as_it_says() -> None:
+    """Of pairs of which one alone tells nothing."""
+    chance = random.Random(1)  # noqa: S311
+    pairs = [[(chance.gauss(1.05, 0.3), chance.gauss(1.0, 0.3)) for _ in range(24)] for _ in range(2000)]
+    rows = [of_means("x", "s", each, 1.2) for each in pairs]
+    assert statistics.median(row.ratio or 0.0 for row in rows) == pytest.approx(1.05, abs=0.01)
+    assert sum((row.low or 0.0) <= 1.05 <= (row.high or 0.0) for row in rows) / 2000 == pytest.approx(0.95, abs=0.015)
+    assert {row.met == ((row.high or 0.0) <= 1.2) for row in rows} == {True}
 
 
 def test_pairs_are_measured_in_turns() -> None:
