@@ -374,6 +374,20 @@ def test_a_node_that_lost_power_waits_for_an_up(instances: Instances) -> None:
     assert instances.play(telling_slurm(instances)).changed == 0, instances.said
 
 
+def test_what_was_inside_a_machine_is_gone_after_a_stop(instances: Instances) -> None:
+    """It boots without, and nobody fills its own disk meanwhile; the next run makes the file system anew."""
+    machine = instances.machines["gpu-001"]
+    machine.lose_power()
+    for each in machine.disks:
+        if each.inside:
+            blank(each.file)
+    boot_again(instances, "gpu-001")
+    assert instances.shell("gpu-001", f"runuser -u alice -- touch {SCRATCH}/x 2>&1 || true").endswith("denied")
+    instances.play(telling_slurm(instances))
+    wait_for(lambda: is_idle(instances, "gpu-001"), WAIT_S)
+    assert as_alice(instances, f"srun --nodes=1 sh -c 'touch {SCRATCH}/x; ls {SCRATCH}'").split() == ["lost+found", "x"]
+
+
 def test_devices_reach_each_other(instances: Instances) -> None:
     """The kernel was told so by its boot loader, and what it switches on at each boot is off."""
     assert "iommu=pt" in instances.shell("gpu-001", "cat /proc/cmdline").split()
