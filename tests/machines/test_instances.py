@@ -7,6 +7,7 @@ consoles, and become a cluster by the playbooks, or by themselves when a job wan
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import shutil
 import subprocess
@@ -38,7 +39,11 @@ from tests.playbooks.test_handover import plan_on_aws
 from tests.playbooks.test_joining import BUCKET, ENDPOINT, prepare
 from tests.project import wait_for
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.long,
+    pytest.mark.skipif(os.geteuid() != 0, reason="what machines are plugged into is root's to make"),
+]
 
 FAILED = "systemctl --failed --no-legend --plain"
 ELASTIC = "gpu-002"
@@ -46,13 +51,13 @@ STATE, SCRATCH = "/var/lib/stampworks/state", "/scratch"
 VOLUME = "vol-0123456789abcdef0"
 DISKS, DISK_MIB, MEMORY_MIB = 2, 256, 1500
 ACCELERATORS = 2
-DEVICES = {
+FILES = {
     "/etc/cloud/cloud.cfg.d/10_user.cfg": "system_info: {default_user: {name: admin}}\n",
     "/etc/tmpfiles.d/accelerators.conf": "".join(
         f"c /dev/nvidia{number} 0666 - - - 4:{number}\n" for number in range(ACCELERATORS)
     ),
 }
-"""Who one is on AWS's images of Debian; consoles in the place of accelerators."""
+"""On the published disk: who one is on AWS's images of Debian, and consoles in the place of accelerators."""
 OPENED = f"for i in $(seq 0 {ACCELERATORS - 1}); do (exec 3</dev/nvidia$i) 2>/dev/null && printf $i; done; echo"
 DIRECT = ("-device", "intel-iommu", "-device", "pcie-root-port,id=switch,chassis=1", "-device", "e1000e,bus=switch")
 """What no hypervisor shows, and a machine in one's own racks has: an IOMMU, and a switch before a NIC."""
@@ -196,7 +201,7 @@ def image(place: tuple[Place, Plan, Path]) -> Path:
     here, plan, key = place
     endpoint = f"import os; os.environ.setdefault('AWS_ENDPOINT_URL', 'http://{here.gateway}:{AWS_PORT}')\n"
     packages = dict(plan.release.packages)
-    published = disk.publish(here.folder, plan.release.suite, packages["workloads"], DEVICES | {ENDPOINT: endpoint})
+    published = disk.publish(here.folder, plan.release.suite, packages["workloads"], FILES | {ENDPOINT: endpoint})
     wanted = {name for names in packages.values() for name in names} | {*plan.release.boot}
     wanted |= {name for each in plan.release.hardware for name, _ in each.packages}
     sources, tree = apt.sources_of(plan.release.suite), here.folder / "tree"
