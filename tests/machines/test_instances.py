@@ -36,7 +36,7 @@ from tests.machines import disk, emulated, packer
 from tests.machines.emulated import Emulated
 from tests.machines.place import AWS_PORT, Place, placed
 from tests.playbooks.conftest import SECRETS, Edit, plan_of
-from tests.playbooks.test_handover import plan_on_aws
+from tests.playbooks.test_handover import METADATA, plan_on_aws
 from tests.playbooks.test_joining import BUCKET, ENDPOINT, prepare
 from tests.project import wait_for
 
@@ -265,6 +265,14 @@ def test_disks_are_found_by_what_they_call_themselves(instances: Instances) -> N
     as_alice(instances, f"srun --nodes=1 touch {SCRATCH}/mine")
     assert instances.shell("head", f"findmnt --noheadings --output=SOURCE {STATE}") == "/dev/vdb"
     assert instances.shell("head", f"ls {STATE}/slurmctld/job_state")
+
+
+def test_users_get_nothing_from_the_metadata_service(instances: Instances) -> None:
+    """Nor their jobs, where programs of the system do."""
+    asks = f"python3 -c 'import socket; socket.create_connection((\"{METADATA}\", 80), timeout=20)' 2>&1 | tail -n 1"
+    assert instances.shell("gpu-001", asks) == ""
+    assert "PermissionError" in instances.shell("gpu-001", f"runuser -u alice -- {asks}")
+    assert "PermissionError" in as_alice(instances, f"srun --nodes=1 sh -c {shlex.quote(asks)}")
 
 
 def test_a_node_starts_with_its_job(instances: Instances, monkeypatch: pytest.MonkeyPatch) -> None:
