@@ -127,18 +127,23 @@ def test_a_service_that_runs_once_stays_down() -> None:
 
 
 def test_a_new_unit_is_stopped_and_off_at_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Debian's packages start what they bring, under the same name; one that was there before is left as it is."""
+    """Debian's packages start what they bring, under the same name, and that may have failed; one that was there before
+    is left as it is."""
     ran: list[list[str]] = []
     monkeypatch.setattr(services, "SYSTEMD", tmp_path)
-    monkeypatch.setattr(services, "run", ran.append)
+    monkeypatch.setattr(services, "run", lambda argv, **_: ran.append(argv))
     assert Systemd().define(SERVICE, check=True)
     assert ran == []
     assert Systemd().define(SERVICE, check=False)
-    assert ran == [["systemctl", "daemon-reload"], ["systemctl", "disable", "--now", "--quiet", SERVICE.name]]
+    assert ran == [
+        ["systemctl", "daemon-reload"],
+        ["systemctl", "disable", "--now", "--quiet", SERVICE.name],
+        ["systemctl", "reset-failed", SERVICE.name],
+    ]
     assert not Systemd().define(SERVICE, check=False)
     (tmp_path / f"{SERVICE.name}.service").write_text("# Written by Stampworks.\n")
     assert Systemd().define(SERVICE, check=False)
-    assert ran[2:] == [["systemctl", "daemon-reload"]]
+    assert ran[3:] == [["systemctl", "daemon-reload"]]
 
 
 @pytest.mark.parametrize(
