@@ -77,7 +77,7 @@ def test_a_blank_disk_is_made_once(node: Node) -> None:
     assert (kind(disk), kind(node.disks / "nvme1n1"), node.mounted) == ("ext4", "", ["/var/lib/stampworks/state"])
     table = node.fstab.read_text()
     assert table.startswith("UUID=1 / ext4 defaults 0 1\n# Stampworks: begin, written by the volumes role\nUUID=")
-    assert " /var/lib/stampworks/state ext4 defaults,nofail 0 2\n" in table
+    assert " /var/lib/stampworks/state ext4 defaults,nofail,nodelalloc 0 2\n" in table
     assert node.work() == {"changed": False, "drift": [], "made": [], "mounted": []}
     assert node.fstab.read_text() == table
 

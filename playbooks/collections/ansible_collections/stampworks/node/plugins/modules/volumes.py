@@ -34,6 +34,9 @@ POINTS = Path("/")
 FSTAB = Path("/etc/fstab")
 MOUNTINFO = Path("/proc/self/mountinfo")
 KIND = "ext4"
+OPTIONS = "defaults,nofail,nodelalloc"
+"""ext4 gives a new file its blocks half a minute late, while others that speak of it are on the disk. Slurm writes the
+scripts of jobs so: after a loss of power they were empty, and slurmctld ended at each start, over the first of them."""
 OURS = Block("# Stampworks: begin, written by the volumes role\n", "# Stampworks: end of volumes\n")
 
 
@@ -89,7 +92,7 @@ def uuid(disk: Path) -> str:
 
 
 def fstab_line(of: str, path: str) -> str:
-    return f"UUID={of} {escaped(path)} {KIND} defaults,nofail 0 2\n"
+    return f"UUID={of} {escaped(path)} {KIND} {OPTIONS} 0 2\n"
 
 
 answer = answering(work)
