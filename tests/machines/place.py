@@ -5,7 +5,6 @@ they make, and packages. AWS itself is simulated, and the network is a room's.
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,14 +17,13 @@ from stampworks.clouds.local.room.network import MANAGEMENT
 from stampworks.plan import Plan
 
 from tests.clouds.aws import metadata
-from tests.clouds.aws.simulated import Simulated, served
+from tests.clouds.aws.simulated import Simulated
 from tests.machines.emulated import Disk, Emulated
 from tests.playbooks import tunnel
 from tests.playbooks.conftest import CLAIM
-from tests.playbooks.test_handover import METADATA
-from tests.playbooks.test_joining import listening
+from tests.playbooks.test_joining import surrounded
 
-PACKAGES_PORT, AWS_PORT = 8001, 5000
+PACKAGES_PORT = 8001
 
 
 @dataclass
@@ -46,8 +44,7 @@ class Place:
     def boot(self, name: str, instance: str, address: str, disks: Sequence[Disk], *devices: str) -> Emulated:
         """The machine that an instance is; it goes with the place."""
         self.instances[address] = instance
-        told = {"reach": self.reach, "addresses": {id_: where for where, id_ in self.instances.items()}}
-        (self.folder / "tunnels.json").write_text(json.dumps(told))
+        self.tunnels()
         made = Emulated(name, self.folder, self.reach, metadata.mac_of(address), disks, devices)
         made.plug_in()
         made.switch_on()
@@ -57,15 +54,10 @@ class Place:
     @property
     def environment(self) -> dict[str, str]:
         """For whoever talks to AWS and to its machines."""
-        return {**self.aws.environment, "TUNNELS": str(self.folder / "tunnels.json")}
+        return {**self.aws.environment, **self.tunnels()}
 
-    def program(self, name: str) -> Path:
-        """A file for whoever looks for the AWS CLI."""
-        file = self.folder / "bin" / name
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(f'#!/bin/sh\nexec {sys.executable} -IS {tunnel.__file__} "$@"\n')
-        file.chmod(0o755)
-        return file
+    def tunnels(self) -> dict[str, str]:
+        return tunnel.put_into(self.folder, self.reach, {id_: where for where, id_ in self.instances.items()})
 
 
 @contextlib.contextmanager
@@ -76,13 +68,7 @@ def placed(local: Plan, folder: Path, aws: Simulated, key: Path, addresses: Sequ
         stack.callback(room.remove_room, local.name, CLAIM)
         room.ensure_room(local.name, CLAIM, local.network, (), *identity, print)
         made = Place(folder, room.reach(local.name), local.network.gateway, aws, stack)
-        also_here = [*made.reach, "ip", "address", "add", f"{METADATA}/32", "dev", "lo"]
-        subprocess.run(also_here, check=True, timeout=30)
-        for address, port, application in (
-            (METADATA, 80, metadata.service(aws, made.instances)),
-            (made.gateway, AWS_PORT, aws.application),
-        ):
-            stack.enter_context(served(application, stack.enter_context(listening(made.reach, address, port))))
+        stack.enter_context(surrounded(made.reach, made.gateway, aws, made.instances))
         serve = [sys.executable, "-IS", "-m", "http.server", "--directory", str(folder / "packages")]
         for argv in ([*serve, "--bind", made.gateway, f"{PACKAGES_PORT}"], _dhcp(made.gateway, addresses, folder)):
             stack.enter_context(_running([*made.reach, *argv], folder))

@@ -34,10 +34,10 @@ from tests.clouds.aws import booting
 from tests.clouds.aws.simulated import REGION, Simulated, simulated_aws
 from tests.machines import disk, emulated, packer
 from tests.machines.emulated import Emulated
-from tests.machines.place import AWS_PORT, Place, placed
+from tests.machines.place import Place, placed
 from tests.playbooks.conftest import SECRETS, Edit, plan_of
 from tests.playbooks.test_handover import METADATA, plan_on_aws
-from tests.playbooks.test_joining import BUCKET, ENDPOINT, prepare
+from tests.playbooks.test_joining import BUCKET, ENDPOINT, endpoint, prepare
 from tests.project import wait_for
 
 pytestmark = [
@@ -192,7 +192,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, Pla
         made = stack.enter_context(placed(local, folder, aws, key, [*addresses, BUILDER]))
         for variable, value in made.environment.items():
             patch.setenv(variable, value)
-        patch.setenv("PATH", str(made.program("aws").parent), prepend=":")
         yield made, plan, key
 
 
@@ -200,9 +199,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, Pla
 def image(place: tuple[Place, Plan, Path]) -> Path:
     """Of the release, from what the distribution publishes, by what Packer's template says."""
     here, plan, key = place
-    endpoint = f"import os; os.environ.setdefault('AWS_ENDPOINT_URL', 'http://{here.gateway}:{AWS_PORT}')\n"
     packages = dict(plan.release.packages)
-    published = disk.publish(here.folder, plan.release.suite, packages["workloads"], FILES | {ENDPOINT: endpoint})
+    published = disk.publish(
+        here.folder, plan.release.suite, packages["workloads"], FILES | {ENDPOINT: endpoint(here.gateway)}
+    )
     wanted = {name for names in packages.values() for name in names} | {*plan.release.boot}
     wanted |= {name for each in plan.release.hardware for name, _ in each.packages}
     sources, tree = apt.sources_of(plan.release.suite), here.folder / "tree"

@@ -7,9 +7,7 @@ tunnel to a machine that it knows by its id, and the playbooks run on what the r
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -79,11 +77,8 @@ def handed_over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Plan
         addresses = started(aws, plan, here)
         parameter = tags.identity_parameter(name)
         aws.client("ssm").put_parameter(Name=parameter, Value=machines.key.read_text(), Type="SecureString")
-        (folder / "tunnels.json").write_text(json.dumps({"reach": here.reach, "addresses": addresses}))
-        (folder / "aws").write_text(f'#!/bin/sh\nexec {sys.executable} -IS {tunnel.__file__} "$@"\n')
-        (folder / "aws").chmod(0o755)
-        patch.setenv("PATH", str(folder), prepend=":")
-        patch.setenv("TUNNELS", str(folder / "tunnels.json"))
+        for variable, value in tunnel.put_into(folder, here.reach, addresses).items():
+            patch.setenv(variable, value)
         members.join(name, REGION, {"gpu": ("gpu-001", "gpu-002")})
         yield plan, members.members(name, REGION)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import ctypes
 import functools
 import json
@@ -18,7 +19,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,7 @@ from tests.playbooks.test_handover import METADATA, plan_on_aws
 
 CLONE_NEWNET = 0x40000000
 BUCKET = "the-bundle"
+AWS_PORT = 5000
 JOIN = Path(first_boot.__file__).parent / "tree/join"
 ENDPOINT = "/etc/python3.13/sitecustomize.py"
 """What every Python on a node reads first: there the SDK is told where the simulated AWS is."""
@@ -101,16 +103,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Pat
         roster = replace(here, members=tuple(each for each in here.members if each != elastic))
         made = Scene(plan, machines, aws, elastic)
         gateway = local.network.gateway
-        also_here = [*here.reach, "ip", "address", "add", f"{METADATA}/32", "dev", "lo"]
-        subprocess.run(also_here, check=True, timeout=30)
-        for address, port, application in (
-            (METADATA, 80, metadata.service(aws, made.instances)),
-            (gateway, 5000, aws.application),
-        ):
-            stack.enter_context(served(application, stack.enter_context(listening(here.reach, address, port))))
+        stack.enter_context(surrounded(here.reach, gateway, aws, made.instances))
         for member in here.members:
             machines.shell(member.name, f"ip route replace {METADATA}/32 via {gateway}")
-            told = f"import os; os.environ.setdefault('AWS_ENDPOINT_URL', 'http://{gateway}:5000')"
+            told = endpoint(gateway)
             machines.shell(member.name, f'echo "{told}" >>{ENDPOINT}')
         prepare(aws, plan, roster)
         program = JOIN.read_text().replace("'", "'\\''")
@@ -119,6 +115,25 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Pat
         inventory = configuration.inventory(plan, roster, slurm.files(plan, roster))
         asyncio.run(configuration.play("site.yml", inventory, roster.reach, SECRETS, machines.said.append, 5))
         yield made, folder / "state"
+
+
+@contextlib.contextmanager
+def surrounded(reach: tuple[str, ...], gateway: str, aws: Simulated, instances: Mapping[str, str]) -> Iterator[None]:
+    """A room has what AWS has around its machines: the metadata service, and what answers their calls."""
+    also_here = [*reach, "ip", "address", "add", f"{METADATA}/32", "dev", "lo"]
+    subprocess.run(also_here, check=True, timeout=30)
+    with ExitStack() as stack:
+        for address, port, application in (
+            (METADATA, 80, metadata.service(aws, instances)),
+            (gateway, AWS_PORT, aws.application),
+        ):
+            stack.enter_context(served(application, stack.enter_context(listening(reach, address, port))))
+        yield
+
+
+def endpoint(gateway: str) -> str:
+    """What every Python on a machine there is told."""
+    return f"import os; os.environ.setdefault('AWS_ENDPOINT_URL', 'http://{gateway}:{AWS_PORT}')"
 
 
 def listening(reach: tuple[str, ...], address: str, port: int) -> socket.socket:

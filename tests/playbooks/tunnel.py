@@ -12,7 +12,18 @@ import os
 import socket
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+
+def put_into(folder: Path, reach: Sequence[str], addresses: Mapping[str, str]) -> dict[str, str]:
+    """What leads through it to machines with these addresses, by their ids, for an environment with a PATH."""
+    told, program = folder / "tunnels.json", folder / "tunnel" / "aws"
+    told.write_text(json.dumps({"reach": list(reach), "addresses": dict(addresses)}))
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -IS {__file__} "$@"\n')
+    program.chmod(0o755)
+    return {"TUNNELS": str(told), "PATH": f"{program.parent}:{os.environ['PATH']}"}
 
 
 def main(words: list[str]) -> None:

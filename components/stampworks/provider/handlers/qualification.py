@@ -44,8 +44,7 @@ class Qualification(Handler):
         return {"verdict": [f"proof: {line}" for line in lines], **since} if lines else since
 
     async def ensure(self, call: Call) -> dict[str, Any]:
-        subject = plan.from_dict(Subject, said(call.inputs["subject"]))
-        roster = plan.from_dict(plan.Roster, call.inputs["roster"])
+        subject, roster = _subject(call), plan.from_dict(plan.Roster, call.inputs["roster"])
         public_key = qualification.public_key(call.inputs["signingKey"])
         earlier = read_certificate(call.old_outputs, public_key)
         programs = call.inputs["programs"]
@@ -84,10 +83,13 @@ class Qualification(Handler):
         pass  # the nodes go, and with them whatever was measured
 
 
+def _subject(call: Call) -> Subject:
+    return plan.from_dict(Subject, said(call.inputs["subject"]))
+
+
 async def _held_since(call: Call) -> list[str]:
     """Who has passed and takes no jobs all the same: a node that finds itself changed before a job says so."""
-    subject = plan.from_dict(Subject, said(call.inputs["subject"]))
-    roster = plan.from_dict(plan.Roster, call.inputs["roster"])
+    subject, roster = _subject(call), plan.from_dict(plan.Roster, call.inputs["roster"])
     certificate = read_certificate(call.old_outputs)
     passed = {node.name for node in certificate.nodes if node.verdict == "pass"} if certificate else set()
     reasons: dict[str, list[str]] = {}
