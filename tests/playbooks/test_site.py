@@ -176,14 +176,13 @@ def test_the_head_comes_back_by_itself(cluster: Cluster) -> None:
     """With its jobs, since slurmctld keeps its state on disk; then nothing is left to configure anywhere."""
     job = cluster.shell("head", "sbatch --parsable -N1 --output=/dev/null --wrap 'sleep 600'")
     cluster.until("head", f"squeue -h -j {job} -o %T", "RUNNING")
-    # slurmctld writes its state every few seconds: one in which the job still waits would not do
-    cluster.shell("head", "sleep 1; touch /tmp/running")
-    cluster.until(
-        "head", "find /var/lib/stampworks/state/slurmctld/job_state -newer /tmp/running -printf saved", "saved"
-    )
+    # slurmctld writes down all jobs at once, late: with one that came after, that this one runs is there
+    after = cluster.shell("head", "sbatch --parsable --hold --job-name=came-after --output=/dev/null --wrap true")
+    state = "/var/lib/stampworks/state/slurmctld/job_state"
+    cluster.until("head", f"if grep --quiet came-after {state}; then echo saved; fi", "saved")
     cluster.power_cycle("head")
     cluster.until("head", f"squeue -h -j {job} -o %T 2>/dev/null || true", "RUNNING")
-    cluster.shell("head", f"scancel {job}")
+    cluster.shell("head", f"scancel {job} {after}")
     assert cluster.play().changed == 0
 
 
