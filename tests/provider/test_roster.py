@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from types import ModuleType
 
 import pytest
@@ -22,7 +23,8 @@ def members(*names: str) -> plan.Roster:
 
 def call() -> Call:
     groups = [{"name": "gpu", "names": ["gpu-001", "gpu-002", "gpu-003"], "count": 2}]
-    inputs = {"cluster": "c", "cloud": "local", "region": "", "groups": groups, "drainTimeoutMinutes": 1}
+    told = json.dumps(groups)
+    inputs = {"cluster": "c", "cloud": "local", "region": "", "groups": told, "drainTimeoutMinutes": 1}
     return Call("urn", "local/c", inputs)
 
 
@@ -110,10 +112,11 @@ def test_who_is_not_wanted_leaves_when_its_jobs_are_through(monkeypatch: pytest.
 
 
 def test_who_is_to_run_always_takes_no_jobs_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At every look, as long as its machine is waited for: a job would start another one of that name."""
+    """At every look, as long as its machine is waited for: a job would start another one of that name. An earlier
+    version of the toolkit has kept the groups in plain data."""
     world = World(monkeypatch, members("gpu-001"), members("gpu-001"), members("gpu-001", "gpu-002"))
     update = call()
-    [group] = update.inputs["groups"]
+    [group] = json.loads(update.inputs["groups"])
     update.old_inputs = {**update.inputs, "groups": [{**group, "count": 1}]}
     asyncio.run(Roster().ensure(update))
     assert world.vacated == [("gpu-002", "gets another machine")] * 2

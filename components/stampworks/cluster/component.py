@@ -363,10 +363,12 @@ class Cluster(pulumi.ComponentResource):
             cluster=plan.name,
             cloud=plan.cloud,
             region=plan.region,
-            groups=[
-                {"name": group.name, "names": [node.name for node in group.nodes], "count": group.count_min}
-                for group in groups
-            ],
+            groups=json.dumps(
+                [
+                    {"name": group.name, "names": [node.name for node in group.nodes], "count": group.count_min}
+                    for group in groups
+                ]
+            ),
             # as a whole: Pulumi looks for a circle behind each output that is taken by itself
             generations=roll.generations,
             tags=self._cloud.place.cost_tags(plan) or None,

@@ -11,6 +11,7 @@ from typing import Any, cast
 from stampworks import plan
 from stampworks.provider.handler import Call, Handler, Package
 from stampworks.provider.handlers import PACKAGE
+from stampworks.wire.values import said
 
 NO_KEY = "rehearsed: no key"
 NO_SECRET = "rehearsed: no secret"  # noqa: S105
@@ -115,7 +116,7 @@ class _Roll(Rehearsed):
 
 class _Roster(Rehearsed):
     def answers(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        members = [dataclasses.asdict(one) for one in self.nodes.members(inputs["groups"])]
+        members = [dataclasses.asdict(one) for one in self.nodes.members(said(inputs["groups"]))]
         for one in members:
             one["rail_addresses"] = list(one["rail_addresses"])
         way = {"reach": ["false", "rehearsed"], "proxy": [], "user": "rehearsed", "identityFile": "/rehearsed"}

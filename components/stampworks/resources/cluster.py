@@ -110,7 +110,7 @@ class Roster(Resource):
     cluster: Output[str]
     cloud: Output[str]
     region: Output[str]
-    groups: Output[Any]
+    groups: Output[str]
     generations: Output[Any]
     tags: Output[Any]
     drain_timeout_minutes: Output[int]
@@ -128,13 +128,16 @@ class Roster(Resource):
         cluster: Input[str],
         cloud: Input[str],
         region: Input[str],
-        groups: Input[Sequence[Input[Mapping[str, Any]]]],
+        groups: Input[str],
         generations: Input[Mapping[str, Input[str]] | None],
         tags: Input[Mapping[str, Input[str]] | None],
         drain_timeout_minutes: Input[int],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Each group is {name, names, count}; another generation of one: its members are others, or were restarted."""
+        """The groups are JSON text, each {name, names, count}.
+
+        Another generation of one: its members are others, or were restarted.
+        """
         inputs = {
             "cluster": cluster,
             "cloud": cloud,

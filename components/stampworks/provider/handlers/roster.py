@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from stampworks import operations, plan
 from stampworks.operations import Wanted
 from stampworks.provider.handler import Call, Handler, Property
+from stampworks.wire.values import said
 
 
 class Roster(Handler):
@@ -19,7 +20,11 @@ class Roster(Handler):
         "cluster": Property("string", "the cluster's name", replaces=True),
         "cloud": Property("string", "the cloud whose members they are", replaces=True),
         "region": Property("string", "where that cloud has them; may be empty"),
-        "groups": Property("array", "of each group its name, its members' names, and how many of them always run"),
+        "groups": Property(
+            "string",
+            "of each group its name, its members' names, and how many of them always run, as JSON text",
+            told_as_text=True,
+        ),
         "generations": Property(
             "object", "of each group, another one when its members are others or were restarted", required=False
         ),
@@ -72,7 +77,7 @@ class Roster(Handler):
 
 def wanted(inputs: Mapping[str, Any]) -> list[Wanted]:
     """Who is to be in each group; of one that an earlier version of the toolkit declared, nobody knows the names."""
-    groups = [each for each in inputs.get("groups", ()) if "names" in each]
+    groups = [each for each in said(inputs.get("groups", [])) if "names" in each]
     return [Wanted(each["name"], tuple(each["names"]), int(each["count"])) for each in groups]
 
 
