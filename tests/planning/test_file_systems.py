@@ -389,23 +389,24 @@ CHANGES: list[tuple[Options, dict[str, Any], Any]] = [
     (FSX, {"capacity": 2400}, "replace"),
     (FSX, {"mbps_per_tib": 500}, "in place"),
     (FSX, {"mbps_per_tib": 125}, "in place"),
-    (EFA, {"mbps_per_tib": 500}, "replace"),
-    (HDD, {"mbps_per_tib": 40, "capacity": 9000}, "replace"),
+    (EFA, {"mbps_per_tib": 500}, "refused"),
+    (HDD, {"mbps_per_tib": 40, "capacity": 9000}, "refused"),
     (HDD, {"capacity": 12000}, "in place"),
     (FSX, {"tier": "PERSISTENT_1 SSD", "mbps_per_tib": 200}, "replace"),
     (FSX, {"kind": "s3", "tier": None, "mbps_per_tib": None, "capacity": None}, "replace"),
     (Options("fsx-lustre", "SCRATCH_1", capacity=1200), {"capacity": 2400}, "replace"),
     (EFA, {"metadata_iops": 24000}, "in place"),
-    (EFA, {"metadata_iops": 6000}, "refused"),
+    (EFA, {"metadata_iops": 6000}, "replace"),
     (EFA, {"metadata_iops": "automatic"}, UNKNOWN),
     (dataclasses.replace(EFA, metadata_iops="automatic"), {"metadata_iops": 24000}, UNKNOWN),
     (FSX, {"metadata_iops": 1500}, "refused"),
     (EFA, {"efa": False}, "replace"),
     (TIERING, {"throughput_mbps": 12000}, "in place"),
-    (TIERING, {"throughput_mbps": 4000}, "replace"),
+    (TIERING, {"throughput_mbps": 4000}, "refused"),
     (TIERING, {"read_cache_gib": 128}, "in place"),
     (FSX, {"features": ("compression", "root-squash")}, "in place"),
-    (dataclasses.replace(FSX, features=("compression",)), {"features": ()}, "in place"),
+    (dataclasses.replace(FSX, features=("compression", "backups")), {"features": ()}, "in place"),
+    (dataclasses.replace(FSX, features=("root-squash",)), {"features": ()}, "refused"),
     (HDD, {"features": ("hdd-read-cache",)}, "replace"),
     (dataclasses.replace(HDD, features=("hdd-read-cache",)), {"features": ()}, "replace"),
     (ZFS, {"capacity": 2048, "throughput_mbps": 160, "features": ("compression",)}, "in place"),
@@ -436,9 +437,9 @@ def test_what_a_change_does(before: Options, changed: dict[str, Any], effect: st
 
 
 def test_a_replacement_settles_what_would_be_refused() -> None:
-    """A new file system may have fewer metadata IOPS than the old one: nothing is left to refuse."""
-    found = change(EFA, dataclasses.replace(EFA, capacity=4800, metadata_iops=6000))
-    assert [each.effect for each in found.options] == ["replace", "refused"]
+    """A new file system may have less throughput than the old one: nothing is left to refuse."""
+    found = change(EFA, dataclasses.replace(EFA, capacity=4800, mbps_per_tib=500))
+    assert [each.effect for each in found.options] == ["refused", "replace"]
     assert found.effect == "replace"
 
 

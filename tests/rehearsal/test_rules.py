@@ -63,6 +63,11 @@ def test_a_unique_name_is_the_programs_or_made_up() -> None:
         ("capacity", {"capacity": 2}, {"capacity": 3}, False),
         ("capacity", {"capacity": 3}, {"capacity": 2}, True),
         ("capacity", {"capacity": 3}, {}, True),
+        ("capacity", {"capacity": 2}, {"capacity": 3, "tier": "fixed"}, True),
+        ("scale.rate", {"scale": {"rate": 2}}, {"scale": {"rate": 3}}, False),
+        ("scale.rate", {"scale": {"rate": 3}}, {"scale": {"rate": 2}}, True),
+        ("version", {"version": "2.12"}, {"version": "2.15"}, False),
+        ("version", {"version": "2.15"}, {"version": "2.12"}, True),
         ("boot", {"boot": "a"}, {"boot": "b"}, False),
         ("boot", {"boot": "a"}, {"boot": "b", "renews": False}, False),
         ("boot", {"boot": "a"}, {"boot": "b", "renews": True}, True),
@@ -73,8 +78,8 @@ def test_a_unique_name_is_the_programs_or_made_up() -> None:
 def test_what_replaces(path: str, old: Mapping[str, Any], new: Mapping[str, Any], replaced: bool) -> None:
     rule = Rule(
         replaces=frozenset({"zone", "cpu", "disks.sealed"}),
-        replaces_when={"boot": "renews"},
-        replaces_when_smaller=frozenset({"capacity"}),
+        replaces_when={"boot": {"renews": True}, "capacity": {"tier": "fixed"}},
+        replaces_when_smaller=frozenset({"capacity", "scale.rate", "version"}),
     )
     assert rule.replacing(path, old, new) is replaced
 
@@ -109,10 +114,11 @@ def test_rules_name_what_the_sdk_has(package: str) -> None:
     code = {_token(text): text for text in _modules(Path(spec.origin).parent)}
     wrong = []
     for token, rule in rules_of(package).types.items():
-        assert rule.source or not (rule.replaces or rule.replaces_when), f"{token} replaces, and no source says so"
+        conditions = {name for each in rule.replaces_when.values() for name in each}
+        replacing = {key.split(".")[0] for key in (*rule.replaces, *rule.replaces_when, *rule.replaces_when_smaller)}
+        assert rule.source or not replacing, f"{token} replaces, and no source says so"
         known = {name or same for name, same in GETTER.findall(code.get(token, ""))}
-        named = {key.split(".")[0] for key in rule.replaces} | rule.replaces_when_smaller | set(rule.outputs)
-        named |= {*rule.counts, *rule.replaces_when, *rule.replaces_when.values(), rule.unique} - {""}
+        named = {*replacing, *conditions, *rule.outputs, *rule.counts, rule.unique} - {""}
         wrong += [f"{token}: {name}" for name in sorted(named - known)]
     assert not wrong
 

@@ -261,13 +261,14 @@ def _of_file_system(each: Difference, a: Plan, b: Plan) -> tuple[Policy | None, 
     before, after = ({one.name: one for one in plan.storage}.get(each.way[0].key) for plan in (a, b))
     if before is None or after is None or DIRECTORY in (before.kind, after.kind):
         return None
-    found = file_systems.change(options(before), options(after)).options
-    option = next((one for one in found if one.option == each.way[-1].field), None)
-    if option is None:
-        return None
-    if isinstance(option.effect, catalog.Unknown):
-        return None, option.rule
-    return ("in place", "") if option.effect == "in place" else ("refuse", option.rule)
+    field = each.way[-1].field
+    names = {*before.features, *after.features} if field == "features" else {field}
+    found = [one for one in file_systems.change(options(before), options(after)).options if one.option in names]
+    if lost := [one.rule for one in found if one.effect in ("replace", "refused")]:
+        return "refuse", "; ".join(lost)
+    if unclear := [one.rule for one in found if isinstance(one.effect, catalog.Unknown)]:
+        return None, "; ".join(dict.fromkeys(unclear))
+    return ("in place", "") if found else None
 
 
 def _whole(plan: Plan | None, created: bool) -> Iterable[Difference]:

@@ -374,10 +374,10 @@ def _rule(was: Options, option: str) -> FileSystemChange | None:
 
 def _effect(rule: FileSystemChange, before: object, after: object) -> Effect | Unknown:
     if None in (before, after):
-        return rule.down  # declared only now, or no longer
+        return "in place" if rule.down == "in place" else "refused"  # declared only now, or no longer
     if "automatic" in (before, after):
         return UNKNOWN  # it depends on the number that the cloud has chosen, or would choose
-    if isinstance(before, int) and isinstance(after, int) and not isinstance(before, bool):
+    if isinstance(before, int) and isinstance(after, int):
         return rule.up if after > before else rule.down
     return rule.up
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from stampworks.wire.values import UNKNOWN
+
 FOLDER = Path(__file__).with_name("rules")
 _PLACE = re.compile(r"\{(\w+)\}")
 
@@ -39,10 +41,10 @@ class Rule:
     """The input that is a name which nothing else of the type may have; made up where the program gives none."""
     replaces: frozenset[str] = frozenset()
     """Inputs of which another value means another resource."""
-    replaces_when: Mapping[str, str] = field(default_factory=dict)
-    """Inputs of which another value means another resource where a second input says so."""
+    replaces_when: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Inputs of which another value means another resource where other inputs have certain values."""
     replaces_when_smaller: frozenset[str] = frozenset()
-    """Numbers that can grow in place, and not shrink."""
+    """Numbers and versions that can grow in place, and not shrink."""
     counts: tuple[str, ...] = ()
     """Outputs that are one more after each update."""
     source: Source | None = None
@@ -53,11 +55,12 @@ class Rule:
 
     def replacing(self, path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
         """Whether a change at this path is one that replaces; inputs that are not known yet may be anything."""
-        if path in self.replaces_when_smaller:
-            before, after = old.get(path), new.get(path)
-            return not (isinstance(before, (int, float)) and isinstance(after, (int, float)) and after > before)
-        if path in self.replaces_when and new.get(self.replaces_when[path]):
+        if any(new.get(name) in (value, UNKNOWN) for name, value in self.replaces_when.get(path, {}).items()):
             return True
+        if path in self.replaces_when_smaller:
+            before, after = _at(old, path), _at(new, path)
+            alike = any(isinstance(before, kind) and isinstance(after, kind) for kind in ((int, float), str))
+            return not (alike and after > before)
         plain = re.sub(r"\[[^\]]*\]", "", path)
         below = {key.removeprefix(f"{plain}.") for key in self.replaces if key.startswith(f"{plain}.")}
         return any(f"{plain}.".startswith(f"{key}.") for key in self.replaces) or any(
@@ -141,7 +144,8 @@ def _rule(said: Mapping[str, Any], file: Mapping[str, Any]) -> Rule:
 
 
 def _source(said: Mapping[str, Any], file: Mapping[str, Any]) -> Source | None:
-    return Source(f"{file['sources']}{said['source']}", str(file["read"])) if "source" in said else None
+    read = said.get("read", file["read"])
+    return Source(f"{file['sources']}{said['source']}", str(read)) if "source" in said else None
 
 
 def without_sdk() -> dict[str, str]:

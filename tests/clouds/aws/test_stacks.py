@@ -275,11 +275,16 @@ def test_what_is_reviewed_is_what_is_done(rehearsed: Rehearsed) -> None:
         steps = {(each["op"], each["type"].rpartition(":")[2]) for each in phase["steps"]}
         if "refuse" in said:
             assert (phase["verdict"] == "fail") is guarded, name
+            assert guarded or lost(steps), name
             continue
         assert phase["verdict"] == "pass", (name, phase)
-        assert not {(op, kind) for op, kind in steps if op in ("replace", "delete") and kind in HOLDS_DATA}, name
+        assert not lost(steps), name
         if said & {"roll", "replace"}:
             assert {kind for op, kind in steps if op != "delete"} & {"LaunchTemplate", "NodeGroup"}, name
+
+
+def lost(steps: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    return {(op, kind) for op, kind in steps if op in ("replace", "delete") and kind in HOLDS_DATA}
 
 
 def test_what_a_change_does(rehearse: Rehearse) -> None:
@@ -299,11 +304,35 @@ def test_what_a_change_does(rehearse: Rehearse) -> None:
     assert {op for op, _ in done["login nodes"]} == {"create"}, "nothing else is touched"
     assert done["another machine"] == {("update", "LaunchTemplate"), ("update", "Group")}
     assert done["an address on each card"] == {("update", "LaunchTemplate"), ("update", "Group")}
-    assert done["more file systems"] == {("create", "LustreFileSystem"), ("create", "OpenZfsFileSystem")}
+    kinds = ("LustreFileSystem", "OpenZfsFileSystem", "FileSystem", "MountTarget", "BackupPolicy")
+    assert done["more file systems"] == {("create", kind) for kind in kinds}
+    assert done["models are saved"] == done["models are not saved"] == {("update", "LustreFileSystem")}
     assert done["larger and faster homes"] == {("update", "OpenZfsFileSystem")}
     assert done["homes without a standby"] == {("replace", "OpenZfsFileSystem")}
     assert done["a larger file system"] == {("update", "LustreFileSystem")}
     assert done["another file system"] == {("replace", "LustreFileSystem")}
+
+
+def test_each_kind_of_lustre_is_told_what_it_has(rehearse: Rehearse) -> None:
+    """And nothing that it has not: FSx refuses a whole file system for it. What can be switched on later is off."""
+    keys = (
+        *("storageType", "storageCapacity", "perUnitStorageThroughput", "throughputCapacity", "driveCacheType"),
+        *("dataReadCacheConfiguration", "metadataConfiguration", "rootSquashConfiguration"),
+        *("automaticBackupRetentionDays", "copyTagsToBackups"),
+    )
+    made = rehearse("aws-dev-g6").with_changes().of("LustreFileSystem")
+    found = {each["deploymentType"]: {key: each[key] for key in keys if key in each} for each in made}
+    assert found == {
+        "SCRATCH_1": {"storageType": "SSD", "storageCapacity": 2400},
+        "PERSISTENT_1": {
+            "storageType": "HDD",
+            "storageCapacity": 6000,
+            "perUnitStorageThroughput": 12,
+            "driveCacheType": "READ",
+            "automaticBackupRetentionDays": 0,
+            "copyTagsToBackups": True,
+        },
+    }
 
 
 def test_homes_on_openzfs(rehearse: Rehearse) -> None:

@@ -54,7 +54,9 @@ def _show(name: str, place: Place, storage: Storage, made: Any, bucket: Any) -> 
 
 def _lustre(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> fsx.LustreFileSystem:
     deployment, _, media = storage.tier.partition(" ")
-    tiered = media == "INTELLIGENT_TIERING"
+    tiered, backups = media == "INTELLIGENT_TIERING", "backups" in storage.features
+    # Of scratch file systems there are none; whether there are of tiered ones is nowhere said.
+    may_be_saved = backups or (deployment.startswith("PERSISTENT") and not tiered)
     cached = "hdd-read-cache" in storage.features
     return fsx.LustreFileSystem(
         name,
@@ -72,10 +74,11 @@ def _lustre(name: str, place: Place, storage: Storage, opts: ResourceOptions) ->
         efa_enabled=storage.efa or None,
         data_compression_type="LZ4" if "compression" in storage.features else "NONE",
         root_squash_configuration=_ROOT_SQUASH if "root-squash" in storage.features else None,
-        automatic_backup_retention_days=_BACKUP_DAYS if "backups" in storage.features else None,
-        copy_tags_to_backups=True if "backups" in storage.features else None,
+        automatic_backup_retention_days=(_BACKUP_DAYS if backups else 0) if may_be_saved else None,
+        copy_tags_to_backups=may_be_saved or None,
         tags=place.tags(storage.name),
-        opts=opts,
+        # Fixed when it is made, whether anything is saved then or not: another value would make it anew, empty.
+        opts=ResourceOptions.merge(opts, ResourceOptions(ignore_changes=["copyTagsToBackups"])),
     )
 
 
