@@ -16,7 +16,8 @@ BUILDER = Roster("image", "", (), "", "", ())
 
 def packer_variables(plan: Plan, first_boot: str) -> dict[str, Any]:
     """The builder's groups and variables, the image that it starts from, what it does at its first boot, and what the
-    new one is called by. What the lock has may be an image that was made of this one.
+    new one is called by. What the lock has may be an image that was made of this one. Its disk is as large as those of
+    nodes: none gets a new one that is smaller.
 
     All of it follows from plan and playbooks: the same digest, and the same goes on top.
     """
@@ -36,6 +37,7 @@ def packer_variables(plan: Plan, first_boot: str) -> dict[str, Any]:
         "published_image": launch.published_image if launch else "",
         "user": launch.user if launch else "",
         "root_device": launch.root_device if launch else "",
+        "disk_gib": max((group.launch.disk_gib for group in plan.stamped if group.launch), default=0),
         "user_data": first_boot,
         "groups": [*builder["children"], *(["boot"] if wheels else [])],
         "variables": told,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import stat
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -106,7 +107,8 @@ def test_who_died_is_missed_by_a_refresh(aws: Simulated) -> None:
     """As `pulumi refresh` asks: nothing while all are there, then in words, which the next `up` goes by."""
     before = stamped(aws)
     groups = [{"name": "gpu", "names": [*NAMES["gpu"]], "count": 2}]
-    inputs = {"cluster": CLUSTER, "cloud": "aws", "region": REGION, "groups": groups, "drainTimeoutMinutes": 1}
+    told = json.dumps(groups)
+    inputs = {"cluster": CLUSTER, "cloud": "aws", "region": REGION, "groups": told, "drainTimeoutMinutes": 1}
 
     def drift() -> Mapping[str, Any]:
         read = asyncio.run(Roster().read(Call("urn", f"aws/{CLUSTER}", inputs)))
@@ -201,6 +203,22 @@ def test_machines_that_are_shown_and_not_known_yet(aws: Simulated, monkeypatch: 
     assert all(each.places for each in found)
 
 
+def test_a_place_is_asked_for_until_aws_has_time(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has a key is never asked about again: where AWS has none for long, the next `up` asks."""
+    monkeypatch.setattr("stampworks.clouds.aws.session.PAUSES_S", (0.0, 0.0))
+    start(aws, count=1)
+    boot(ids(aws)[0], 1)
+    topology = "ec2:DescribeInstanceTopology"
+    aws.fail(topology, "RequestLimitExceeded", times=99)
+    with pytest.raises(AwsError, match=r"cannot say where machines are in its network: .* AWS is asked too often"):
+        join()
+    assert members.members(CLUSTER, REGION).members == ()
+    aws.mend()
+    aws.fail(topology, "RequestLimitExceeded", times=4)
+    [found] = join().members
+    assert found.places
+
+
 def test_who_died_is_replaced_once_however_long_aws_shows_it(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its group has let it go, and both who list machines say otherwise for a while."""
     gone = stamped(aws).members[0].target
@@ -241,11 +259,12 @@ def test_a_key_in_its_tag_that_is_none_makes_no_member(aws: Simulated) -> None:
     assert members.members(CLUSTER, REGION).members == ()
 
 
-def test_what_may_not_be_asked_is_said(aws: Simulated) -> None:
+@pytest.mark.parametrize("why", ["UnauthorizedOperation", "InvalidAction"])
+def test_what_may_not_be_asked_is_said(aws: Simulated, why: str) -> None:
     """With whom to ask; and where machines are in the network is only not known."""
     start(aws, count=1)
     boot(ids(aws)[0], 1)
-    aws.fail("ec2:DescribeInstanceTopology", "UnauthorizedOperation")
+    aws.fail("ec2:DescribeInstanceTopology", why)
     [found] = join().members
     assert found.places is None
     aws.fail("ec2:DescribeInstances", "UnauthorizedOperation", "You are not authorized")

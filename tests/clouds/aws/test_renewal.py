@@ -33,6 +33,7 @@ from tests.clouds.aws.machines import (
     stamped,
     start,
     start_head,
+    tag,
     there,
     with_launch,
 )
@@ -270,6 +271,57 @@ def test_a_machine_that_is_broken_itself_goes(aws: Simulated, plan: Plan, monkey
     assert after[0].target != before.members[0].target
     assert after[1] == before.members[1]
     assert renewal.outdated(plan, CONTENT) == {}
+
+
+def test_who_is_gone_is_not_taken_for_who_has_its_name_now(aws: Simulated, plan: Plan) -> None:
+    """EC2 shows an elastic machine for an hour after its end, and is asked nothing about one that it may have
+    forgotten."""
+    stamped(aws, plan)
+    [alone] = aws.client("ec2").run_instances(ImageId=aws.publish("/test/gone"), MinCount=1, MaxCount=1)["Instances"]
+    gone = alone["InstanceId"]
+    ALONE.add(gone)
+    tag(aws, gone, CLUSTER=CLUSTER, GROUP="gpu", NODE="gpu-001", ELASTIC="1")
+    aws.client("ec2").terminate_instances(InstanceIds=[gone])
+    renewal.condemn(plan, ["gpu-001"], "alice says: a dead GPU", machine=True)
+    assert renewal.outdated(plan, CONTENT) == {"gpu-001": "another machine: alice says: a dead GPU"}
+    [listed] = aws.client("ec2").describe_instances(InstanceIds=[gone])["Reservations"][0]["Instances"]
+    assert tags.CONDEMNED not in {each["Key"] for each in listed["Tags"]}
+
+
+def test_who_can_have_no_new_disk_keeps_the_old_one_until_somebody_says_what_goes(
+    aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AWS makes none that is smaller, and such machines nobody may get again."""
+    before, boots = stamped(aws, plan), Boots(aws, monkeypatch)
+    new = with_launch(plan, image=aws.publish("/test/small"))
+    with pytest.raises(AwsError) as caught:
+        renewal.renew(new, CONTENT, ["gpu-001", "gpu-002"], boots.said.append)
+    why = f"the disk of {new.pools[0].launch.image} has 15 GiB, its own 200"
+    assert str(caught.value) == (
+        f"AWS us-east-1: cannot give gpu-001, gpu-002 a new disk: gpu-001: {why}\n  gpu-002: {why}\n"
+        "  hint: make the image anew, with a disk as large as stampworks image --packer says; or let them have other "
+        "machines: stampworks roll gpu-001 gpu-002 --machine"
+    )
+    assert members.members(CLUSTER, REGION) == before
+    renewal.condemn(new, ["gpu-001"], "alice says: take it", machine=True)
+    renewal.renew(new, CONTENT, ["gpu-001"], boots.said.append)
+    after = members.members(CLUSTER, REGION).members
+    assert [after[0].target != before.members[0].target, after[1]] == [True, before.members[1]]
+
+
+def test_a_login_node_whose_new_disk_would_be_smaller_gets_another_machine(
+    aws: Simulated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = planned(login_nodes=1)
+    start(aws, plan, count=1, group="login")
+    boot(ids(aws)[0], 1)
+    [before] = join({"login": ("login-001",)}).members
+    new, boots = with_launch(plan, image=aws.publish("/test/small")), Boots(aws, monkeypatch)
+    renewal.renew(new, CONTENT, ["login-001"], boots.said.append)
+    [after] = members.members(CLUSTER, REGION).members
+    assert after.target != before.target
+    why = f"the disk of {new.pools[0].launch.image} has 15 GiB, its own 200"
+    assert boots.said[0] == f"login-001: another machine for {before.target}: {why}"
 
 
 def test_the_head_gets_a_new_disk_where_somebody_says_so(

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from stampworks import paths
 from stampworks.clouds.aws import tags
 from stampworks.clouds.aws.errors import AwsError
-from stampworks.clouds.aws.session import Api, UnansweredError, shortened
+from stampworks.clouds.aws.session import NOT_PERMITTED, Api, UnansweredError, shortened
 from stampworks.plan import CONTROLLER, Ending, Member, Refusal, Roster
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ T = TypeVar("T")
 PATIENCE_S, POLL_S = 1200.0, 10.0
 """A machine with many NICs and much memory takes minutes until its console says anything."""
 USER = "root"
-_THERE = ("pending", "running")
+THERE = ("pending", "running")
 _DEAD = ("stopped", "terminated")
 _NOT_STARTED = ("Failed", "Cancelled")
 _NOT_LAUNCHED = "AsgInstanceLaunchFailures"
@@ -34,6 +34,8 @@ _NEVER_MADE = "CREATE_FAILED"
 _LATE = re.compile(r"Invalid(?:InstanceID|Volume|NetworkInterfaceID)\.NotFound|Instance Id not found")
 """In what EC2 and Auto Scaling say of a machine that another part of AWS has just listed: here it is not known yet, or
 it is not known any more."""
+_NOT_OFFERED = {"InvalidAction", "UnsupportedOperation"}
+"""What a region says of a call that it lacks."""
 _ASKED_AT_ONCE = 50
 """What AWS allows."""
 _GROUPS = "autoscaling:DescribeAutoScalingGroups"
@@ -145,7 +147,7 @@ def members(cluster: str, region: str) -> Roster:
 def endings(cluster: str, region: str) -> tuple[Ending, ...]:
     """When capacity ends that nodes run in; what has no end is left out, and that nobody may ask is said."""
     api = Api(region)
-    running = [each for each in machines(api, cluster) if each.reservation and each.state in _THERE]
+    running = [each for each in machines(api, cluster) if each.reservation and each.state in THERE]
     held = sorted({(each.group, each.reservation) for each in running})
     if not held:
         return ()
@@ -194,7 +196,7 @@ def _suspended(group: str, known: Mapping[str, Any], region: str) -> Iterator[Re
 def _without_head(found: Sequence[Machine], region: str) -> Iterator[Refusal]:
     """It is the engine's, which takes it for what it was when it last looked, and no group starts another one."""
     own = [each for each in found if each.group == CONTROLLER]
-    if any(each.state in _THERE for each in own):
+    if any(each.state in THERE for each in own):
         return
     hint = "pulumi up --refresh finds that out and makes another one; what the head keeps is on its volume"
     if stopped := [each.id for each in own if each.state.startswith("stop")]:
@@ -277,7 +279,7 @@ def join(cluster: str, region: str, names: Mapping[str, Sequence[str]]) -> None:
     found = machines(api, cluster)
     with _later():
         _start_anew(api, cluster, found)
-    there = sorted((each for each in found if each.state in _THERE), key=_age)
+    there = sorted((each for each in found if each.state in THERE), key=_age)
     with _later():
         for group, wanted in names.items():
             for machine, name in _unnamed([each for each in there if each.group == group], wanted):
@@ -292,7 +294,7 @@ def retag(cluster: str, region: str, wanted: Mapping[str, str], gone: Collection
     The volumes and NICs of one are asked for with it, so that its own tags say what is left to do.
     """
     api = Api(region)
-    for each in (each for each in machines(api, cluster) if each.state in _THERE):
+    for each in (each for each in machines(api, cluster) if each.state in THERE):
         what, all_ = f"cannot write on {each.id} of {each.group} what its bill is read by", [*each.parts, each.id]
         with _later():  # of one that has just ended
             if left := [{"Key": name} for name, _ in each.tags if name in gone]:
@@ -339,7 +341,7 @@ def dismiss(cluster: str, region: str, always: Mapping[str, Sequence[str]], name
 
 def _misplaced(api: Api, cluster: str, always: Mapping[str, Sequence[str]]) -> list[Machine]:
     """Of the groups that are wanted. An elastic one that nobody wants ends when Slurm has forgotten it."""
-    there = [each for each in machines(api, cluster) if each.node and each.state in _THERE and each.group in always]
+    there = [each for each in machines(api, cluster) if each.node and each.state in THERE and each.group in always]
     return [each for each in there if each.elastic == (each.node in always[each.group])]
 
 
@@ -392,12 +394,12 @@ def shown_key(api: Api, instance: str) -> str:
 
 def _places(api: Api, ids: Sequence[str]) -> dict[str, str]:
     """Where AWS says that machines are in its network: nothing of small ones, and nothing to whoever may not ask."""
-    found: list[Mapping[str, Any]] = []
+    what, found = "cannot say where machines are in its network", list[Mapping[str, Any]]()
     for some in batched(ids, _ASKED_AT_ONCE):
         try:
-            found += api.ask("ec2:DescribeInstanceTopology", InstanceIds=list(some))["Instances"]
-        except UnansweredError as error:
-            if _is_late(error):  # what is written now stays, and they do have a place
+            found += api.need(what, "ec2:DescribeInstanceTopology", InstanceIds=list(some))["Instances"]
+        except AwsError as error:
+            if error.code not in NOT_PERMITTED | _NOT_OFFERED:  # what is written now stays, and they do have a place
                 raise
     return {each["InstanceId"]: " ".join(each["NetworkNodes"]) for each in found}
 

@@ -16,6 +16,7 @@ from stampworks.clouds.aws import tags
 from stampworks.clouds.aws.errors import LOOK, AwsError
 from stampworks.clouds.aws.members import (
     PATIENCE_S,
+    THERE,
     Machine,
     batched,
     end,
@@ -25,7 +26,7 @@ from stampworks.clouds.aws.members import (
     refusals,
     shown_key,
 )
-from stampworks.clouds.aws.session import Api
+from stampworks.clouds.aws.session import Api, UnansweredError
 from stampworks.plan import Plan, remedies
 
 Failure = AwsError
@@ -50,9 +51,13 @@ def renew(plan: Plan, content: str, names: Collection[str], progress: Progress) 
     api = Api(plan.region)
     known = {each.node: (each, wanted) for each, wanted in _wanted(api, plan, content) if each.node in names}
     disks: dict[str, _Disk] = {}
+    small = _small(api, plan, [machine for machine, wanted in known.values() if _stays(machine, wanted)])
     for name in sorted(known):
         machine, wanted = known[name]
-        if _stays(machine, wanted):
+        if name in small:
+            progress(f"{name}: another machine for {machine.id}: {small[name]}")
+            end(api, [machine])
+        elif _stays(machine, wanted):
             progress(f"{name}: a new disk for {machine.id}")
             disks[name] = _Disk(_new_disk(api, plan, machine), wanted)
         else:
@@ -65,7 +70,7 @@ def condemn(plan: Plan, names: Collection[str], why: str, machine: bool = False)
     """Has nodes count as outdated; without a reason, no longer."""
     api = Api(plan.region)
     what = f"cannot write on {', '.join(sorted(names))} that they are to be made anew"
-    found = [each for each in machines(api, plan.name) if each.node in names]
+    found = [each for each in machines(api, plan.name) if each.node in names and each.state in THERE]
     if machine and (alone := ", ".join(each.node for each in found if not each.in_group)):
         hint = "`pulumi stack --show-urns` has the URN of its aws:ec2/instance:Instance: pulumi up --replace URN"
         raise AwsError(plan.region, what, f"no group starts another machine for {alone}", hint)
@@ -106,6 +111,45 @@ def _stays(machine: Machine, wanted: str) -> bool:
         return True
     same = tags.of_machine(machine.template) == tags.of_machine(wanted)
     return same and not machine.condemned.startswith(tags.MACHINE)
+
+
+def _small(api: Api, plan: Plan, kept: Sequence[Machine]) -> dict[str, str]:
+    """Who can have no new disk, by name, and why: AWS makes none that is smaller than the one before (EC2 User Guide,
+    "Replace the root volume for an Amazon EC2 instance", read 2026-11-27).
+
+    Another machine is as good where machines are not rare. Of those that are, and of the head, a person has to say so.
+    """
+    launches = {group.name: group.launch for group in plan.stamped if group.launch}
+    sizes = _sizes(api, {launches[each.group].image for each in kept})
+    small: dict[str, str] = {}
+    for each in kept:
+        image, own = launches[each.group].image, launches[each.group].disk_gib
+        if sizes.get(image, own) < own:
+            small[each.node] = f"the disk of {image} has {sizes[image]} GiB, its own {own}"
+    rare = {group.name for group in plan.stamped if group.machine.accelerators}
+    if stuck := [each for each in kept if each.node in small and (each.group in rare or not each.in_group)]:
+        what = f"cannot give {', '.join(each.node for each in stuck)} a new disk"
+        hint = "make the image anew, with a disk as large as stampworks image --packer says"
+        if of_groups := " ".join(each.node for each in stuck if each.in_group):
+            hint += f"; or let them have other machines: stampworks roll {of_groups} --machine"
+        raise AwsError(plan.region, what, "\n".join(f"{each.node}: {small[each.node]}" for each in stuck), hint)
+    return small
+
+
+def _sizes(api: Api, images: Collection[str]) -> dict[str, int]:
+    """Of their disks, in GiB. Whoever may not ask finds out by the disk that does not come."""
+    if not images:
+        return {}
+    try:
+        found = api.ask("ec2:DescribeImages", ImageIds=sorted(images))["Images"]
+    except UnansweredError:
+        return {}
+    return {
+        each["ImageId"]: disk["Ebs"]["VolumeSize"]
+        for each in found
+        for disk in each["BlockDeviceMappings"]
+        if disk["DeviceName"] == each["RootDeviceName"] and "VolumeSize" in disk.get("Ebs", {})
+    }
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ _SERVICES = {"servicequotas": "service-quotas"}
 """What the SDK calls a service that policies call otherwise."""
 _REASON_CHARACTERS_MAX = 160
 
-_NOT_PERMITTED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedException"}
+NOT_PERMITTED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedException"}
 _NOT_KNOWN = {
     *("AuthFailure", "ExpiredToken", "ExpiredTokenException", "IncompleteSignature", "InvalidAccessKeyId"),
     *("InvalidClientTokenId", "RequestExpired", "SignatureDoesNotMatch", "UnrecognizedClientException"),
@@ -111,7 +111,7 @@ def _refusal(action: str, error: sdk.ClientError) -> UnansweredError:
     said = error.response.get("Error", {})
     code, status = said.get("Code", ""), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     message = shortened(said.get("Message", ""), _REASON_CHARACTERS_MAX)
-    if code in _NOT_PERMITTED:
+    if code in NOT_PERMITTED:
         return UnansweredError(action, f"not permitted ({code}: {message})", PERMIT, code)
     if code in _NOT_KNOWN:
         return UnansweredError(action, f"AWS does not take the credentials ({code}: {message})", RENEW, code)
