@@ -495,6 +495,8 @@ def test_one_policy_is_for_all_that_starts_with_the_work() -> None:
     templates = [template.format(number) for number in range(3 * len(groups))]
     said = may_start("cluster", groups, roles, templates)
     assert len(said) < 10_240 - 2_000
+    starts = json.loads(said)["Statement"][0]["Condition"]
+    assert starts["StringEqualsIfExists"] == {"ec2:InstanceType": ["g6.8xlarge"]}
     by_group = [one for one in json.loads(said)["Statement"] if one["Resource"] == [GROUP_OF_RESERVATIONS]]
     assert by_group == [{"Effect": "Allow", "Action": "ec2:RunInstances", "Resource": [GROUP_OF_RESERVATIONS]}]
     assert GROUP_OF_RESERVATIONS not in may_start(

@@ -236,13 +236,14 @@ def disks(launch: Launch) -> list[ec2.LaunchTemplateBlockDeviceMappingArgsDict]:
 def nics(
     launch: Launch, place: Place, subnet_id: Output[str] | None = None
 ) -> list[ec2.LaunchTemplateNetworkInterfaceArgsDict]:
+    where: ec2.LaunchTemplateNetworkInterfaceArgsDict = {"subnet_id": subnet_id} if subnet_id else {}
     return [
         {
+            **where,
             "network_card_index": each.card,
             "device_index": each.device,
             "interface_type": interface_type(each),
             "security_groups": [place.nodes.id],
-            "subnet_id": subnet_id,
             "delete_on_termination": "true",
         }
         for each in launch.interfaces
@@ -256,6 +257,8 @@ def interface_type(interface: Interface) -> str:
     return "efa" if interface.address else "efa-only"
 
 
+_OF_KEYS = ("Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncrypt*")
+"""With which EC2 encrypts a disk for somebody."""
 METADATA: Any = {  # of two types, an instance's and a template's, that are spelled alike
     "http_endpoint": "enabled",
     "http_tokens": "required",
@@ -316,6 +319,8 @@ def may_start(cluster: str, groups: Sequence[Group], roles: Sequence[str], templ
     # of all that a template names, a group of reservations alone is not said to come from it (Service Authorization
     # Reference, "Actions, resources, and condition keys for Amazon EC2", read 2026-11-27)
     by_group = {each.reservation for group in groups for each in group.offers if each.reservation.startswith("arn:")}
+    kinds = sorted({each.launch.instance_type for each in groups if each.launch})
+    by_ec2 = {"StringLike": {"kms:ViaService": "ec2.*"}}
     statements: list[dict[str, Any]] = [
         {
             "Action": "ec2:RunInstances",
@@ -323,6 +328,7 @@ def may_start(cluster: str, groups: Sequence[Group], roles: Sequence[str], templ
             "Condition": {
                 "ArnEquals": {"ec2:LaunchTemplate": templates},
                 "Bool": {"ec2:IsLaunchTemplateResource": "true"},
+                "StringEqualsIfExists": {"ec2:InstanceType": kinds},  # of an instance alone; a call may say another
             },
         },
         *([{"Action": "ec2:RunInstances", "Resource": sorted(by_group)}] if by_group else []),
@@ -342,6 +348,14 @@ def may_start(cluster: str, groups: Sequence[Group], roles: Sequence[str], templ
             "Action": "iam:PassRole",
             "Resource": roles,
             "Condition": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
+        },
+        # Where the account encrypts disks with a key of its own (Amazon EBS User Guide, "Requirements for Amazon EBS
+        # encryption", read 2026-11-27)
+        {"Action": [f"kms:{each}" for each in _OF_KEYS], "Resource": "*", "Condition": by_ec2},
+        {
+            "Action": "kms:CreateGrant",
+            "Resource": "*",
+            "Condition": {**by_ec2, "Bool": {"kms:GrantIsForAWSResource": "true"}},
         },
     ]
     return allowed(statements)

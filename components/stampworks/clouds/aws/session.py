@@ -22,7 +22,10 @@ _SERVICES = {"servicequotas": "service-quotas"}
 """What the SDK calls a service that policies call otherwise."""
 _REASON_CHARACTERS_MAX = 160
 
-NOT_PERMITTED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedException"}
+NOT_PERMITTED = {
+    *("AccessDenied", "AccessDeniedException", "ForbiddenException"),
+    *("UnauthorizedException", "UnauthorizedOperation"),
+}
 _NOT_KNOWN = {
     *("AuthFailure", "ExpiredToken", "ExpiredTokenException", "IncompleteSignature", "InvalidAccessKeyId"),
     *("InvalidClientTokenId", "RequestExpired", "SignatureDoesNotMatch", "UnrecognizedClientException"),

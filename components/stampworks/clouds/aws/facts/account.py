@@ -93,10 +93,15 @@ def actions() -> list[str]:
     return sorted({WHO, parts.VERSIONS, *(action for fact in FACTS for action in fact.actions)})
 
 
+BEHIND = ("cloudformation:DescribeStacks", "cloudformation:ListStackResources", "tag:GetResources")
+"""What a group is listed by, in the name of whoever asks (AWS Resource Groups API, ListGroupResources, "Minimum
+permissions", read 2026-11-27)."""
+
+
 def policy() -> dict[str, Any]:
     """What permits it, and nothing else. Of parameters those that are published: an account's own have keys in them. No
     other of these actions can be held to single resources."""
-    others = [each for each in actions() if each != PARAMETER]
+    others = sorted({*(each for each in actions() if each != PARAMETER), *BEHIND})
     statements = [
         {"Sid": "ReadFacts", "Effect": "Allow", "Action": others, "Resource": "*"},
         {"Sid": "ReadPublished", "Effect": "Allow", "Action": PARAMETER, "Resource": PUBLISHED},
@@ -238,7 +243,7 @@ def _file_systems(asked: Asked) -> list[dict[str, Any]]:
     found = asked.api.ask("fsx:DescribeFileSystems")["FileSystems"]
     others = [one for one in found if _tags(one).get(CLUSTER) != asked.plan.name]
     kinds = [(one.get("LustreConfiguration", {}).get("DeploymentType", one["FileSystemType"]), one) for one in others]
-    return [{"kind": kind, "gib": one["StorageCapacity"]} for kind, one in kinds]
+    return [{"kind": kind, "gib": one.get("StorageCapacity", 0)} for kind, one in kinds]  # some grow by themselves
 
 
 def _images(asked: Asked) -> list[dict[str, Any]]:
