@@ -15,13 +15,25 @@ from stampworks import operations
 from stampworks.clouds.aws import members, session, tags
 from stampworks.clouds.aws.errors import AwsError
 from stampworks.clouds.aws.session import Api
-from stampworks.plan import Ending
+from stampworks.plan import Ending, Plan
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers.roster import Roster
 
 from tests.clouds.aws import booting
 from tests.clouds.aws.booting import boot, key
-from tests.clouds.aws.machines import ALONE, CLUSTER, NAMES, gathered, ids, join, stamped, start, tag, there
+from tests.clouds.aws.machines import (
+    ALONE,
+    CLUSTER,
+    NAMES,
+    gathered,
+    ids,
+    join,
+    stamped,
+    start,
+    start_head,
+    tag,
+    there,
+)
 from tests.clouds.aws.simulated import REGION, Simulated
 
 pytestmark = pytest.mark.usefixtures("groups")
@@ -167,6 +179,23 @@ def test_what_bills_are_read_by_is_on_machines_that_run(aws: Simulated) -> None:
     members.retag(CLUSTER, REGION, {"owner": "research"}, ("cost-centre",))
     assert aws.calls == ["ec2:DescribeInstances"]
     assert members.members(CLUSTER, REGION) == before
+
+
+def test_the_nic_of_the_head_has_its_tags(aws: Simulated, plan: Plan) -> None:
+    """The engine puts them on the machine and its disk alone."""
+    head = start_head(aws, plan)
+    aws.client("ec2").create_tags(Resources=[head], Tags=[{"Key": "owner", "Value": "platform"}])
+    boot(head, 7)
+    join()
+    [machine] = there(aws)
+    [nic] = machine["NetworkInterfaces"]
+    found = aws.client("ec2").describe_network_interfaces(NetworkInterfaceIds=[nic["NetworkInterfaceId"]])
+    [tagged] = found["NetworkInterfaces"]
+    assert {each["Key"]: each["Value"] for each in tagged["TagSet"]} == {
+        "owner": "platform",
+        tags.CLUSTER: CLUSTER,
+        tags.GROUP: "head",
+    }
 
 
 def test_a_machine_that_ends_while_others_get_a_tag(aws: Simulated) -> None:

@@ -27,6 +27,7 @@ PATIENCE_S, POLL_S = 1200.0, 10.0
 USER = "root"
 THERE = ("pending", "running")
 _DEAD = ("stopped", "terminated")
+_EVERYWHERE = (tags.CLUSTER, tags.GROUP)
 _NOT_STARTED = ("Failed", "Cancelled")
 _NOT_LAUNCHED = "AsgInstanceLaunchFailures"
 """EKS's own word for it."""
@@ -310,7 +311,15 @@ def _show_keys(api: Api, there: Sequence[Machine]) -> None:
     booted = [(each, key) for each, key in shown if key and tags.was(key) != each.host_key]
     places = _places(api, [each.id for each, _ in booted])
     for machine, key in booted:
+        if not (machine.in_group or machine.elastic):  # whose template has tags for its NICs, which an instance has not
+            put_tags(api, f"cannot write on the NICs of {machine.id} whose they are", machine.parts, _lasting(machine))
         _tag(api, machine, {tags.PLACES: places.get(machine.id, ""), tags.HOST_KEY: key})
+
+
+def _lasting(machine: Machine) -> dict[str, str]:
+    """Of its tags those that all have that belongs to its cluster."""
+    foreign = ("aws:", "stampworks:")
+    return {key: value for key, value in machine.tags if key in _EVERYWHERE or not key.startswith(foreign)}
 
 
 @contextlib.contextmanager
