@@ -70,6 +70,19 @@ def test_login_nodes_have_what_submits_jobs_and_nothing_that_runs_them(case_of: 
 RENTED = {"cloud": "aws", "region": "us-east-1"}
 
 
+def test_what_asks_a_cloud_is_stopped_where_it_is_off(case_of: Callable[..., Case]) -> None:
+    """An earlier `up` may have started it: its role is played, and told nothing. Elsewhere it never ran."""
+    pools = [{"name": "gpu", "machine": "g6-8xlarge", "count": 2, "zone": "us-east-1a"}]
+    inventory = inventory_of(case_of(pools=pools, logs={"days": 0}, **RENTED))
+    found, told = groups(inventory), inventory["all"]["vars"]
+    assert (found["power"], found["logs"]) == (["head"], ["head", "gpu-001", "gpu-002"])
+    assert {"power_settings", "logs_group"}.isdisjoint(told)
+    told = inventory_of(case_of(pools=[pools[0] | {"count_min": 1}], **RENTED))["all"]["vars"]
+    assert told["power_settings"]["pools"]["gpu"]["nodes"] == ["gpu-002"]
+    assert told["logs_group"] == "/stampworks/test/nodes"
+    assert {"power", "logs"}.isdisjoint(groups(inventory_of(case_of())))
+
+
 def test_devices_are_set_where_no_hypervisor_does(case_of: Callable[..., Case]) -> None:
     """On machines with accelerators and a fabric, not on one without; on a virtual machine neither can be set."""
     pools = [{"name": "gpu", "machine": "dgx-h100", "count": 1}, {"name": "plain", "machine": "server", "count": 1}]

@@ -126,6 +126,27 @@ def loaded(program: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+# --- logs
+
+
+def test_what_is_handed_over_together_is_of_one_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CloudWatch Logs refuses a call whose entries are more than 24 hours apart, and a clock that is set goes back as
+    well as ahead."""
+    at_h = [24, 46, 2, 3, 26, 30]
+    said = [{"__CURSOR": f"c{h}", "__REALTIME_TIMESTAMP": f"{h * 3_600_000_000}", "MESSAGE": "x"} for h in at_h]
+    (tmp_path / "said").write_text("".join(json.dumps(each) + "\n" for each in said))
+    (tmp_path / "journalctl").write_text(f"#!/bin/sh\ncat {tmp_path}/said\nexec sleep 10\n")
+    (tmp_path / "journalctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    module = loaded(ROLES / "logs/files/ship-logs", monkeypatch)
+    journal = module.Journal("")
+    with journal._process as process:
+        batches = journal.batches()
+        found = [[each.at_ms // 3_600_000 for each in next(batches)] for _ in range(3)]
+        process.kill()
+    assert found == [[24, 46], [2, 3], [26, 30]]
+
+
 # --- health
 
 

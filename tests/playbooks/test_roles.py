@@ -180,6 +180,29 @@ def test_a_service_is_defined_once(role: Path) -> None:
     assert (defining, importing) in [(set(), set()), ({"service"}, {"install", "configure"} & tasks.keys())]
 
 
+@pytest.mark.parametrize(
+    ("role", "service", "told"),
+    [
+        ("logs", "ship-logs", {"logs_group": "/stampworks/one/nodes"}),
+        ("power", "power", {"power_settings": {"directory": "/var/lib/stampworks/power"}}),
+    ],
+)
+def test_a_role_that_is_told_nothing_stops_its_service(role: str, service: str, told: dict[str, Any]) -> None:
+    """And brings nothing: what ran until its role was switched off would ask for ever what has gone."""
+    folder = PLAYBOOKS / "roles" / role
+    tasks = [task for part in ("configure", "service") for task in load(folder / f"tasks/{part}.yml")]
+
+    def done(variables: dict[str, Any]) -> list[tuple[str, str, Any, Any]]:
+        variables = load(folder / "defaults/main.yml") | variables
+        played = [task for task in tasks if Environment().compile_expression(task.get("when", "true"))(**variables)]  # noqa: S701
+        found = [(name, of) for task in played for name, of in task.items() if name.startswith("stampworks.node.")]
+        return [(name.rpartition(".")[2], of["name"], of.get("state"), of.get("enabled")) for name, of in found]
+
+    assert done({}) == [("service_unit", service, "stopped", False)]
+    assert done(told)[-1] == ("service_unit", service, "started", True)
+    assert ("files", role, None, None) in done(told)
+
+
 def test_checks_are_there_before_they_are_named() -> None:
     """A look in between finds no check that is missing."""
     [task] = load(PLAYBOOKS / "roles/health/tasks/configure.yml")

@@ -166,6 +166,30 @@ def test_the_verb_that_is_needed(state: str, runs: bool, outdated: bool, redefin
     assert service_unit.needed(state, runs, outdated, redefined) == verb
 
 
+def test_a_service_that_is_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It starts at no boot either; of one that never was, nothing has to be done."""
+    stopped: list[tuple[str, str]] = []
+    monkeypatch.setattr(services, "RUNIT", tmp_path)
+    monkeypatch.setattr(service_unit, "LOGS", tmp_path / "logs")
+    monkeypatch.setattr(service_unit, "supervisor", Runit)
+    monkeypatch.setattr(Runit, "running", lambda _, name: str(((tmp_path / name).exists() and not stopped) or ""))
+    monkeypatch.setattr(Runit, "control", lambda _, name, verb: stopped.append((name, verb)))
+
+    def stop(check: bool = False) -> list[str]:
+        nothing: Any = {"command": [], "awaits": [], "limits": {}, "directories": {}, "configuration": []}
+        others: Any = {"once": False, "before_mounts": False, "answers": "", "settle_s": 0}
+        found = service_unit.work(check, "test", state="stopped", enabled=False, **nothing, **others)["drift"]
+        return list(found)
+
+    assert stop() == []
+    (tmp_path / "test").mkdir()
+    assert stop(check=True) == ["test starts at boot", "test runs"]
+    assert stopped == []
+    assert stop() == ["test starts at boot", "test runs"]
+    assert stopped == [("test", "stop")]
+    assert stop() == []
+
+
 @pytest.mark.parametrize("clock", [0, 4_000_000_000])
 def test_a_clock_that_was_set_hides_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: int) -> None:
     """What a service was started with is compared, and not when: files may come from the past or the future."""

@@ -1,6 +1,7 @@
 """What Ansible is told about a cluster: a pure function of plan, roster and scheduler files.
 
-A group has the name of a role, and the role is on when the group has hosts. Variables that several roles read are named
+A group has the name of a role, and the role is on when the group has hosts; power and logs are played wherever they
+could be on, and stop what ran before where they are told nothing. Variables that several roles read are named
 cluster_... or node_..., all others after their one role; each is set in this file and nowhere else.
 """
 
@@ -214,11 +215,13 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
     rebooting = {name for role in REBOOTING for name in equipped.get(role, [])}
     rebooting |= {name for each in plan.release.clients if each.name == "lustre" for name in everyone}
     over_efa = [member.name for member in roster.members if groups[member.group].storage_interfaces]
+    # what asks their cloud with their rights runs nowhere else; its role stops it where it is off
+    with_rights = everyone if plan.cloud in ANSWERING else []
     own = {role.name: [each.name for each in roster.members if each.group in role.groups] for role in plan.extras.roles}
     return {
         "packages": head if served(plan) else [],
         "base": everyone,
-        "metadata": everyone if plan.cloud in ANSWERING else [],
+        "metadata": with_rights,
         **equipped,
         "reboot": [name for name in everyone if name in rebooting],
         "accelerator": simulated,
@@ -231,13 +234,13 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
         **own,
         "database": [] if attached.database else accounting,
         "slurm_accounting": accounting,
-        "power": head if any(pool.elastic_nodes for pool in plan.pools) else [],
+        "power": head if with_rights else [],
         "slurm_controller": head,
         "slurm_worker": workers if by_slurm else [],
         "slurm_login": logins,
         "kubernetes_node": [] if by_slurm else workers,
         "metrics": everyone,
-        "logs": everyone if plan.logs.days else [],
+        "logs": with_rights,
         "health": workers,
     }
 

@@ -71,9 +71,13 @@ class Cloud:
 
     def switched_off(self, id_: str) -> None:
         """By itself, where that is its end."""
+        self.ended(id_, "Client.InstanceInitiatedShutdown", "Instance initiated shutdown")
+
+    def ended(self, id_: str, code: str, message: str) -> None:
+        """By whom, and for what, the code says."""
         self.ec2.terminate_instances(InstanceIds=[id_])
         machine: Any = ec2_backends[DEFAULT_ACCOUNT_ID][REGION].get_instance(id_)
-        machine.state_reason.message = "Client.InstanceInitiatedShutdown: Instance initiated shutdown"
+        machine.state_reason.code, machine.state_reason.message = code, f"{code}: {message}"
 
     def instances(self, cluster: str = "one") -> dict[str, str]:
         """Those that are paid for: their names by their ids."""

@@ -163,7 +163,9 @@ def test_nothing_is_to_be_had(head: Head, cloud: Cloud) -> None:
 
 
 def test_a_pause_grows(head: Head, cloud: Cloud) -> None:
-    """Up to a quarter of an hour; one success ends it."""
+    """Up to a quarter of an hour; a machine that was started after it and becomes its node ends it."""
+    head.resume("gpu-004")
+    head.slurm("gpu-004", state="ALLOCATED+CLOUD")
     cloud.capacity = {"one-gpu": 0}
     for pause_s in (60, 120, 240, 480, 900, 900):
         head.resume("gpu-003")
@@ -173,6 +175,10 @@ def test_a_pause_grows(head: Head, cloud: Cloud) -> None:
         head.later(pause_s)
     cloud.capacity = {}
     head.resume("gpu-003")
+    head.watch()
+    assert list(json.loads(head.book.read_text())["pauses"]) == ["one-gpu"]
+    head.slurm("gpu-003", state="ALLOCATED+CLOUD")
+    head.watch()
     assert json.loads(head.book.read_text())["pauses"] == {}
 
 
@@ -432,6 +438,84 @@ def test_a_machine_that_could_not_become_a_node(head: Head, cloud: Cloud) -> Non
     assert nodes_of(cloud) == ["gpu-003"]
 
 
+NO_VOLUME = ("Client.VolumeLimitExceeded", "Volume limit exceeded")
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        NO_VOLUME,
+        ("Client.InternalError", "Client error on launch"),  # a key for disks that may not be used
+        ("Server.InternalError", "Internal error on launch"),
+        ("Server.InsufficientInstanceCapacity", "Insufficient capacity to satisfy instance request"),
+    ],
+)
+def test_machines_that_aws_ends_while_they_start(
+    head: Head, cloud: Cloud, capsys: pytest.CaptureFixture[str], code: str, message: str
+) -> None:
+    """It has taken the call, and has no room for them then: as where it refuses the call, the next way is tried, and
+    the reason is said."""
+    head.resume("gpu-003", "gpu-004")
+    ids = {name: id_ for id_, name in cloud.instances().items() if name in ELASTIC}
+    for id_ in ids.values():
+        cloud.ended(id_, code, message)
+    head.watch()
+    whys = {name: f"its instance {id_} is gone. {code}: {message}" for name, id_ in ids.items()}
+    assert head.returned() == whys
+    said = capsys.readouterr().err.splitlines()
+    assert set(said) == {f"{name} is given back: {why}" for name, why in whys.items()}
+    [(template, pause)] = json.loads(head.book.read_text())["pauses"].items()
+    assert (template, pause["pause_s"]) == ("one-gpu", 60), "once, however many went"
+    assert pause["why"] == f"started {ids['gpu-004']}, which ended before it was gpu-004: {code}: {message}"
+    head.resume("gpu-003")
+    assert templates(cloud)[-1] == "one-gpu-spot"
+
+
+def test_a_way_whose_machines_never_become_nodes_is_asked_ever_less(head: Head, cloud: Cloud) -> None:
+    """Although AWS takes each call: that is no success yet."""
+    for pause_s in (60, 120, 240):
+        head.resume("gpu-003")
+        [id_] = [id_ for id_, name in cloud.instances().items() if name == "gpu-003"]
+        cloud.ended(id_, *NO_VOLUME)
+        head.watch()
+        assert json.loads(head.book.read_text())["pauses"]["one-gpu"]["pause_s"] == pause_s
+        head.later(pause_s)
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        (UP, "Client.UserInitiatedShutdown"),
+        (UP, "Server.SpotInstanceTermination"),
+        (UP, "Server.SpotInstanceShutdown"),
+        ("ALLOCATED+CLOUD", "Server.InternalError"),
+    ],
+)
+def test_an_end_that_says_nothing_of_the_next_machine(head: Head, cloud: Cloud, state: str, code: str) -> None:
+    """Somebody ended it, AWS took it back, or it was a node before it broke: another one is started at once."""
+    head.resume("gpu-003")
+    head.slurm("gpu-003", state=state)
+    [id_] = [id_ for id_, name in cloud.instances().items() if name == "gpu-003"]
+    cloud.ended(id_, code, "so it is")
+    head.watch()
+    assert list(head.returned()) == ["gpu-003"]
+    assert json.loads(head.book.read_text())["pauses"] == {}
+
+
+def test_a_machine_that_nobody_wrote_down_and_aws_ends(head: Head, cloud: Cloud) -> None:
+    """What it was started from is known by its token."""
+    head.slurm("gpu-003", state=UP)
+    asked = {"names": ["gpu-003"], "template": "one-gpu-spot", "since": time.time()}
+    head.book.write_text(json.dumps({"launches": {"t-1": asked}}))
+    what = {"LaunchTemplateName": "one-gpu-spot"}
+    cloud.ec2.run_instances(LaunchTemplate=what, MinCount=1, MaxCount=1, ClientToken="t-1")
+    head.watch()
+    [id_] = [id_ for id_, name in cloud.instances().items() if name == "gpu-003"]
+    cloud.ended(id_, *NO_VOLUME)
+    head.watch()
+    assert list(json.loads(head.book.read_text())["pauses"]) == ["one-gpu-spot"]
+
+
 @pytest.mark.parametrize(
     ("state", "by", "returned"),
     [
@@ -516,6 +600,44 @@ def test_an_end_that_aws_does_not_take(head: Head, cloud: Cloud) -> None:
     head.book.write_text(json.dumps(data))
     assert head.suspend("gpu-003", "gpu-004") == 1
     assert nodes_of(cloud) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [
+        ("UnauthorizedOperation", "take away what protects it from ending, or what keeps the head's role from"),
+        ("OperationNotPermitted", "take away what protects it from ending, or what keeps the head's role from"),
+        ("InvalidInstanceID.NotFound", "It is gone, or AWS shows it later"),
+    ],
+)
+def test_one_machine_that_may_not_end_keeps_no_other(
+    head: Head, cloud: Cloud, capsys: pytest.CaptureFixture[str], code: str, hint: str
+) -> None:
+    """Which one, why, and what to do is said, by whoever tried: a call that names it ends nobody."""
+    head.resume("gpu-003", "gpu-004", "gpu-005")
+    ids = {name: id_ for id_, name in cloud.instances().items()}
+    cloud.aws.fail("ec2:TerminateInstances", code, "so it is", where=ids["gpu-004"])
+    assert head.suspend("gpu-003", "gpu-004") == 1
+    assert nodes_of(cloud) == ["gpu-004", "gpu-005"]
+    said = capsys.readouterr().err
+    assert said.startswith(f"{ids['gpu-004']} cannot be ended: {code}: so it is. ")
+    assert hint in said
+    head.slurm("gpu-005", state=DOWN)
+    head.watch()
+    assert nodes_of(cloud) == ["gpu-004"]
+    assert capsys.readouterr().err == said
+
+
+def test_where_aws_has_no_time_to_end_machines_it_is_not_asked_for_each(
+    head: Head, cloud: Cloud, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever ends them holds the book."""
+    head.resume("gpu-003", "gpu-004")
+    cloud.aws.fail("ec2:TerminateInstances", "RequestLimitExceeded", "slowly", status=503)
+    tried = cloud.aws.calls.count("ec2:TerminateInstances")
+    assert head.suspend("gpu-003", "gpu-004") == 1
+    assert cloud.aws.calls.count("ec2:TerminateInstances") - tried == 6
+    assert capsys.readouterr().err.endswith("RequestLimitExceeded: slowly. It is tried again with the next look\n")
 
 
 def test_a_node_that_is_wanted_again_is_not_switched_off(head: Head, cloud: Cloud) -> None:

@@ -24,24 +24,25 @@ class Book:
         self._path = path
         data = json.loads(path.read_text()) if path.exists() else {}
         self.machines: dict[str, dict[str, Any]] = data.get("machines", {})
-        """Of each node its instance, and since when."""
+        """Of each node its instance, since when, and the template that it was started from, as far as that is known."""
         self.launches: dict[str, dict[str, Any]] = data.get("launches", {})
-        """By token what was asked for, and no answer is known: nodes, and since when."""
+        """By token what was asked for, and no answer is known: nodes, the template, and since when."""
         self.pauses: dict[str, dict[str, Any]] = data.get("pauses", {})
         """By template until when it is not asked for, and why."""
 
-    def asked(self, names: list[str]) -> str:
+    def asked(self, names: list[str], template: str) -> str:
         """Written down before it is asked for, so that nobody forgets it."""
         token = uuid.uuid4().hex
-        self.launches[token] = {"names": names, "since": time.time()}
+        self.launches[token] = {"names": names, "template": template, "since": time.time()}
         self.save()
         return token
 
     def answered(self, token: str, instances: list[str]) -> dict[str, str]:
         """The nodes that got an instance each."""
-        names = self.launches.pop(token)["names"]
-        got = dict(zip(names, instances))  # noqa: B905 (Amazon Linux's own Python is 3.9)
-        self.machines |= {name: {"instance": id_, "since": time.time()} for name, id_ in got.items()}
+        asked = self.launches.pop(token)
+        got = dict(zip(asked["names"], instances))  # noqa: B905 (Amazon Linux's own Python is 3.9)
+        for name, id_ in got.items():
+            self.machines[name] = {"instance": id_, "template": asked["template"], "since": time.time()}
         self.save()
         return got
 
@@ -49,6 +50,13 @@ class Book:
         """Longer each time that there was nothing again."""
         pause_s = min(self.pauses.get(template, {"pause_s": first_s / 2})["pause_s"] * 2, PAUSE_S_MAX)
         self.pauses[template] = {"until": time.time() + pause_s, "pause_s": pause_s, "why": why}
+
+    def became(self, name: str) -> None:
+        """The machine is the node now: what its template was paused for before it was started is over."""
+        row = self.machines[name]
+        found = self.pauses.get(row.get("template", ""))
+        if found and row["since"] > found["until"] - found["pause_s"]:
+            del self.pauses[row["template"]]
 
     def paused(self, template: str) -> str:
         """Why it is not asked for now; empty when it is. A clock that was set makes no pause longer."""

@@ -22,6 +22,8 @@ PASSING = {
 THROTTLED = {each for each in PASSING if each.startswith(("Request", "Throttling", "EC2"))}
 ALIVE = {"pending", "running", "stopping", "stopped"}
 GONE_BY_ITSELF = "Client.InstanceInitiatedShutdown"
+ENDED_BY_OTHERS = ("Client.UserInitiatedShutdown", "Server.Spot")
+"""How it begins why one has ended that somebody ended, or that AWS took back: another one may well become a node."""
 ELASTIC = "stampworks:elastic"
 """The tag that no node has which always runs: those are their group's."""
 
@@ -54,6 +56,11 @@ class Instance:
     @property
     def alive(self) -> bool:
         return self.state in ALIVE
+
+    @property
+    def failed(self) -> bool:
+        """Whether AWS has ended it for a fault: a limit, a key, a disk or room that it had none of."""
+        return not self.alive and not self.ended_why.startswith((GONE_BY_ITSELF, *ENDED_BY_OTHERS))
 
 
 class Machines:
@@ -106,17 +113,30 @@ class Machines:
         return sorted(map(_instance, rows), key=lambda each: (each.since, each.id))
 
     def end(self, ids: Iterable[str]) -> set[str]:
-        """Those that are about to be gone, or already were; a call that names an unknown one ends none of them."""
+        """Those that are about to be gone, or already were. A call that names one that may not end ends none of them:
+        then each has a call of its own. What stays is said."""
         ids = sorted(ids)
         if not ids:
             return set()
         try:
             _patiently(self._ec2.terminate_instances, InstanceIds=ids)
         except RefusedError as error:
-            if "InvalidInstanceID" not in str(error) or len(ids) == 1:
-                return set()
-            return {id_ for one in ids for id_ in self.end([one])}
+            if len(ids) > 1 and not isinstance(error, BusyError):
+                return {id_ for one in ids for id_ in self.end([one])}
+            print(f"{', '.join(ids)} cannot be ended: {error}. {_remedy(error)}", file=sys.stderr, flush=True)
+            return set()
         return set(ids)
+
+
+def _remedy(error: RefusedError) -> str:
+    if "InvalidInstanceID" in str(error):
+        return "It is gone, or AWS shows it later: then it ends with the next look"
+    if isinstance(error, BusyError):
+        return "It is tried again with the next look"
+    return (
+        "Until then it costs, and each look tries again: take away what protects it from ending, or what keeps the "
+        "head's role from ec2:TerminateInstances, as a policy of the organization does; or end it by hand"
+    )
 
 
 def _patiently(call: Callable[..., Any], **arguments: Any) -> Any:
@@ -141,10 +161,16 @@ def _instance(row: dict[str, Any]) -> Instance:
         node=_tags(row).get("stampworks:node", ""),
         address=row.get("PrivateIpAddress") or "",
         state=row["State"]["Name"],
-        ended_why=row.get("StateReason", {}).get("Message", ""),
+        ended_why=_reason(row.get("StateReason", {})),
         token=row.get("ClientToken", ""),
         since=row["LaunchTime"].timestamp(),
     )
+
+
+def _reason(said: dict[str, Any]) -> str:
+    """Most messages of AWS begin with the code."""
+    code, message = said.get("Code", ""), said.get("Message", "")
+    return message if message.startswith(code) else f"{code}: {message}"
 
 
 def _tags(row: dict[str, Any]) -> dict[str, str]:

@@ -35,7 +35,17 @@ class Node:
     @property
     def off(self) -> bool:
         """Whether Slurm has it without a machine; one that it wants again is not."""
-        return bool(self.flags & OFF) and not self.flags & WANTED
+        return bool(self.flags & OFF) and not self.starts
+
+    @property
+    def starts(self) -> bool:
+        """Whether its machine has not become it yet, for which Slurm waits."""
+        return bool(self.flags & WANTED)
+
+    @property
+    def well(self) -> bool:
+        """Whether its machine has become it."""
+        return not self.off and not self.starts and "down" not in self.flags
 
     @property
     def lost(self) -> bool:

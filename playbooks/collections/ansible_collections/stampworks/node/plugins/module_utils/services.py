@@ -133,7 +133,7 @@ class Runit:
         return (started + pid).hex() if any(pid) and state == RUNIT_RUNS else ""
 
     def enabled(self, name: str) -> bool:
-        return not (RUNIT / name / "down").exists()
+        return (RUNIT / name).exists() and not (RUNIT / name / "down").exists()
 
     def enable(self, name: str, on: bool) -> None:
         down = RUNIT / name / "down"
