@@ -50,10 +50,10 @@ def test_groups_are_roles(stack: Case) -> None:
 
 
 def test_a_feature_is_off_when_nobody_has_it(case_of: Callable[..., Case]) -> None:
-    """No accelerators, no rails, no storage, no accounting: none of their roles."""
+    """No accelerators, no rails, no accounting: none of their roles."""
     pools = [{"name": "cpu", "machine": "sim-cpu", "count": 2}]
     found = groups(inventory_of(case_of(pools=pools)))
-    assert {"accelerator", "fabric", "collectives", "storage", "database", "slurm_accounting"}.isdisjoint(found)
+    assert {"accelerator", "fabric", "collectives", "database", "slurm_accounting"}.isdisjoint(found)
     assert found["slurm_worker"] == ["cpu-001", "cpu-002"]
 
 
@@ -81,6 +81,27 @@ def test_what_asks_a_cloud_is_stopped_where_it_is_off(case_of: Callable[..., Cas
     assert told["power_settings"]["pools"]["gpu"]["nodes"] == ["gpu-002"]
     assert told["logs_group"] == "/stampworks/test/nodes"
     assert {"power", "logs"}.isdisjoint(groups(inventory_of(case_of())))
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"pools": [{"name": "gpu", "machine": "sim-h100", "count": 1}]},
+        {
+            "pools": [{"name": "gpu", "machine": "server", "count": 1}],
+            "cloud": "hosts",
+            "network": {"cidr": "10.0.0.0/8"},
+        },
+        {"pools": [{"name": "gpu", "machine": "p5", "count": 1, "zone": "us-east-1a"}], **RENTED},
+    ],
+    ids=["local", "hosts", "aws"],
+)
+def test_what_the_last_file_system_left_is_looked_for(where: dict[str, Any], case_of: Callable[..., Case]) -> None:
+    """It is deleted once no node mounts it any more. Nothing is installed for what is not there."""
+    found = inventory_of(case_of(storage=[], **where))
+    assert groups(found)["storage"] == ["head", "gpu-001"]
+    told = {name: value for name, value in found["all"]["vars"].items() if name.startswith("storage_")}
+    assert told == {"storage_packages": {}, "storage_lustre": "", "storage_mounts": []}
 
 
 def test_devices_are_set_where_no_hypervisor_does(case_of: Callable[..., Case]) -> None:
@@ -156,6 +177,7 @@ def test_the_head_takes_no_jobs(case_of: Callable[..., Case]) -> None:
     assert [name for name, hosts in found.items() if "head" in hosts] == [
         "packages",
         "base",
+        "storage",
         "slurm_controller",
         "metrics",
     ]

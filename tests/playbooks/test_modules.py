@@ -148,6 +148,29 @@ def test_a_busy_mount_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.Monke
     assert umount.commands == [f"umount {tmp_path}/here"] * 2
 
 
+def test_what_is_no_longer_declared_is_unmounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one, too; where nothing of ours is left, nothing changes and no command is run."""
+    (tmp_path / "fstab").write_text(OTHERS)
+    mount(tmp_path, monkeypatch, f"/ {tmp_path}/here")
+    umount = Umount()
+    monkeypatch.setattr(mounts, "run", umount)
+    looked = mounts.answer({"mounts": []}, True)
+    assert looked["drift"] == [f"{tmp_path}/fstab differs", f"{tmp_path}/here is mounted"]
+    assert umount.commands == []
+    assert mounts.answer({"mounts": []}, False)["unmounted"] == [f"{tmp_path}/here"]
+    assert umount.commands == [f"umount {tmp_path}/here"]
+    assert (tmp_path / "fstab").read_text() == OTHERS
+    assert not mounts.answer({"mounts": []}, False)["changed"]
+    assert len(umount.commands) == 1
+
+
+def test_nothing_to_mount_makes_no_fstab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a node that never had any storage."""
+    monkeypatch.setattr(mounts, "FSTAB", tmp_path / "fstab")
+    assert not mounts.answer({"mounts": []}, False)["changed"]
+    assert not mounts.FSTAB.exists()
+
+
 def replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umount: Umount, check: bool = False) -> dict[str, Any]:
     """Of a node whose mount comes from another file system than an earlier run has mounted there."""
     (tmp_path / "new").mkdir(exist_ok=True)
@@ -203,21 +226,21 @@ for name in ("old", "new"):
     (here / name / "which").write_text(name)
 mounts.FSTAB = here / "fstab"
 said = []
-for name in ("old", "old", "new", "new"):
+for name in ("old", "old", "new", "new", "", ""):
     wanted = {"source": str(here / name), "path": str(here / "at"), "type": "none", "options": "bind"}
-    said.append(mounts.answer({"mounts": [wanted]}, False)["changed"])
-    said.append((here / "at" / "which").read_text())
+    said.append(mounts.answer({"mounts": [wanted] if name else []}, False)["changed"])
+    said.append("".join(each.read_text() for each in (here / "at").iterdir()))
 print(json.dumps(said))
 """
 
 
-def test_a_replaced_mount_on_a_node(tmp_path: Path) -> None:
+def test_a_mount_that_is_replaced_and_goes_on_a_node(tmp_path: Path) -> None:
     """With mount and umount themselves, in mounts of the test's own."""
     command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c", ON_A_NODE, str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(COLLECTIONS), "LIBMOUNT_FSTAB": str(tmp_path / "fstab")}
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [True, "old", False, "old", True, "new", False, "new"]
+    assert json.loads(done.stdout) == [True, "old", False, "old", True, "new", False, "new", True, "", False, ""]
 
 
 # --- accounts

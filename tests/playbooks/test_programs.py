@@ -6,6 +6,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -581,7 +582,40 @@ def ask(port: int) -> str:
         return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
 
 
-# --- task prolog
+# --- prolog, task prolog, epilog
+
+
+def around_a_job(folder: Path, program: str) -> str:
+    """What one says that Slurm runs around job 7, with its paths below a folder, on a node that is well."""
+    text = (ROLES / "slurm_worker/files" / program).read_text()
+    script = folder / program
+    script.write_text(re.sub(r"/(?=(tmp|run|usr/local|etc)/)", f"{folder}/", text))
+    environment = {"SLURM_JOB_ID": "7", "SLURM_JOB_UID": str(os.getuid()), "SLURM_JOB_GID": str(os.getgid())}
+    return subprocess.check_output(["sh", str(script)], text=True, timeout=10, env=os.environ | environment)
+
+
+@pytest.mark.parametrize("plant", ["touch tmp/job-7", "mkdir tmp/job-7", "ln -s ../elsewhere tmp/job-7"])
+def test_nobody_can_put_something_where_a_job_will_have_its_files(plant: str, tmp_path: Path) -> None:
+    """Under a name that is only the job's number it would keep the node from taking it, or be what the job reads."""
+    for program in ("sbin/stampworks-health", "libexec/stampworks/names"):
+        stub = tmp_path / "usr/local" / program
+        stub.parent.mkdir(parents=True)
+        stub.symlink_to("/bin/true")
+    for name in ("tmp", "run", "elsewhere"):
+        (tmp_path / name).mkdir()
+    subprocess.run(plant.split(), cwd=tmp_path, timeout=10, check=True)
+    theirs = tmp_path / "tmp/job-7"
+    around_a_job(tmp_path, "prolog")
+    [name, value] = around_a_job(tmp_path, "task-prolog").rstrip().split("=")
+    folder = Path(value)
+    assert (name, folder.parent, folder.stat().st_mode & 0o7777) == ("export TMPDIR", theirs.parent, 0o700)
+    assert folder != theirs
+    assert [*folder.iterdir()] == []
+    (folder / "file").touch()
+    around_a_job(tmp_path, "epilog")
+    assert [*theirs.parent.iterdir()] == [theirs]
+    assert [*(tmp_path / "run/stampworks-jobs").iterdir()] == []
+    assert around_a_job(tmp_path, "task-prolog") == ""
 
 
 def test_the_task_prolog_hands_the_environment_on(tmp_path: Path) -> None:

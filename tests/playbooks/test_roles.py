@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,29 @@ def test_who_logs_out_leaves_what_their_job_shares() -> None:
     sources = {each["path"]: each.get("source") for each in task["vars"]["_base_files"]}
     settings = role / "files" / sources["/etc/systemd/logind.conf.d/60-stampworks.conf"]
     assert settings.read_text().splitlines()[1:] == ["[Login]", "RemoveIPC=no"]
+
+
+SSHD = """
+mount -t tmpfs none /run
+export CHANGED="/etc/hosts $1"
+shift
+"$@" || exit 1
+trap 'echo heard' HUP
+echo $$ >/run/sshd.pid
+"$@"
+"""
+
+
+@pytest.mark.parametrize(("role", "settings"), [("base", "60-stampworks"), ("slurm_worker", "50-stampworks-jobs")])
+def test_sshd_is_told_of_its_settings_where_one_runs(role: str, settings: str) -> None:
+    """Where systemd listens, none does before somebody connects, and to a node that configures itself nobody has."""
+    tasks = load(PLAYBOOKS / "roles" / role / "tasks/configure.yml")
+    commands = [argv for task in tasks for argv in task.get("stampworks.node.files", {}).get("then", ())]
+    [told] = [argv for argv in commands if "sshd" in argv[-1]]
+    changed = f"/etc/ssh/sshd_config.d/{settings}.conf"
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", SSHD, "sh", changed, *told]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "heard\n", "")
 
 
 @each_role

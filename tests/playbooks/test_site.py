@@ -78,14 +78,15 @@ def test_check_mode_says_what_would_change(cluster: Cluster) -> None:
 
 
 def test_a_job_spans_the_nodes_and_sees_its_accelerators(cluster: Cluster) -> None:
-    """As an ordinary user, with its accelerators, its NICs and a folder of its own."""
+    """As an ordinary user, with its accelerators, its NICs and a folder of its own, whatever else is in /tmp."""
+    cluster.shell("gpu-001", "su alice -c 'seq -f /tmp/job-%g 999 | xargs touch'")
     assert cluster.shell("head", "srun -N3 hostname | sort").split() == list(GPUS)
     job = (
         "echo \\$CUDA_VISIBLE_DEVICES \\$GLOO_SOCKET_IFNAME \\$NCCL_SOCKET_IFNAME \\$(stat -c %U \\$TMPDIR) \\$(id -un)"
     )
     said = cluster.shell("head", f"su alice -c \"srun -N1 --gres=gpu:2 sh -c '{job}'\"")
     assert said == "0,1 rail0 rail0,rail1 alice alice"
-    cluster.until("gpu-001", "ls -d /tmp/job-* 2>/dev/null || true", "")  # the epilog runs after srun has ended
+    cluster.until("gpu-001", "ls -d /tmp/job-*-* 2>/dev/null || true", "")  # the epilog runs after srun has ended
 
 
 def test_users_go_from_node_to_node(cluster: Cluster) -> None:

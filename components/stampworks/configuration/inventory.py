@@ -229,7 +229,7 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
         "collectives": on_fabric,
         "volumes": head if attached.disks else [],
         "lustre_efa": over_efa if any(each.type == "lustre" for each in attached.mounts) else [],
-        "storage": everyone if attached.mounts else [],
+        "storage": everyone,  # with nothing to mount, too: what is no longer declared goes from where it is mounted
         "workloads": workers,
         **own,
         "database": [] if attached.database else accounting,
