@@ -429,3 +429,20 @@ def test_features_in_another_order_are_no_change() -> None:
     names = ["backups", "compression"]
     one, other = (stored(mbps_per_tib=500, features=order) for order in (names, names[::-1]))
     assert reviewed(one, other).changes == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "policy", "why"),
+    [
+        (["compression"], ["backups", "root-squash"], "in place", ""),
+        (["root-squash"], ["backups"], "refuse", "its provider sends nothing when root squash goes, and with AWS's own"),
+    ],
+)
+def test_each_feature_of_a_file_system_is_ruled_by_its_vendor(
+    before: list[str], after: list[str], policy: str, why: str
+) -> None:
+    """One that would be lost, or that is not done, is refused with the reason, whatever else changes."""
+    [change] = reviewed(*(stored(mbps_per_tib=500, features=each) for each in (before, after))).changes
+    assert (change.field, change.policy) == ("storage[].features", policy)
+    assert change.why.startswith(why)
+    assert bool(change.why) == bool(why)
