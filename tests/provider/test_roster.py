@@ -122,6 +122,19 @@ def test_who_is_to_run_always_takes_no_jobs_until_then(monkeypatch: pytest.Monke
     assert world.vacated == [("gpu-002", "gets another machine")] * 2
 
 
+def test_capacity_that_ends_is_an_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a look at the members finds it, and as each `up` does."""
+    World(monkeypatch, members("gpu-001", "gpu-002"))
+    block = plan.Ending("gpu", "cr-1", "2026-12-01T11:30Z", "")
+    monkeypatch.setattr(operations, "endings", lambda *_: (block,))
+    monkeypatch.setattr(operations, "members", lambda *_: members("gpu-001", "gpu-002"))
+    told = [{"group": "gpu", "reservation": "cr-1", "at": "2026-12-01T11:30Z", "why": ""}]
+    assert asyncio.run(Roster().ensure(call()))["endings"] == told
+    read = asyncio.run(Roster().read(call()))
+    assert read
+    assert read["endings"] == told
+
+
 def test_what_bills_are_read_by_comes_to_machines_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what was taken out since; where there is none, and was none, nobody asks."""
     World(monkeypatch, members("gpu-001", "gpu-002"))
