@@ -125,7 +125,8 @@ def test_the_builder_gets_what_nodes_configure_themselves_with(case_of: Callable
     tasks = yaml.safe_load((configuration.playbooks_dir() / "roles/image/tasks/main.yml").read_text())
     [when] = [task["when"] for task in tasks if task["name"] == "Install boot"]
     assert when == "'boot' in group_names"
-    for release, wheels in (("2026.11", None), ("2026.11-ubuntu", {"ansible-core": "2.19.14"})):
+    wheels_of = {"ansible-core": "2.19.14"}
+    for release, wheels in (("2026.11", None), ("2026.11-ubuntu", wheels_of), ("2026.11-amazon", wheels_of)):
         fields = {"release": release, "scheduler": {"accounting": True}}
         made = case_of(cloud="aws", region="us-east-1", pools=POOLS, **fields)[0]
         told = configuration.packer_variables(made, "")

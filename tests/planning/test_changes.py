@@ -435,7 +435,12 @@ def test_features_in_another_order_are_no_change() -> None:
     ("before", "after", "policy", "why"),
     [
         (["compression"], ["backups", "root-squash"], "in place", ""),
-        (["root-squash"], ["backups"], "refuse", "its provider sends nothing when root squash goes, and with AWS's own"),
+        (
+            ["root-squash"],
+            ["backups"],
+            "refuse",
+            "its provider sends nothing when root squash goes",
+        ),
     ],
 )
 def test_each_feature_of_a_file_system_is_ruled_by_its_vendor(

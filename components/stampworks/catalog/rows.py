@@ -325,7 +325,8 @@ class Release:
     """Whether its Slurm starts no job of which nothing keeps account."""
     boot: tuple[str, ...]
     """Packages with which a node configures itself that starts later; one with its version, name==version, an image has
-    from wheels, for the suite has none that would do. None where nobody knows any."""
+    from wheels, for the suite has none that would do, with the Python beside it where they are for another one. None
+    where nobody knows any."""
     hardware: Mapping[str, Software]
     """By role, in the order of the roles."""
     sources: Mapping[str, Source]

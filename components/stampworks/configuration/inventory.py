@@ -328,14 +328,16 @@ def hardware_variables(release: Release) -> dict[str, Any]:
     variables: dict[str, Any] = {f"{role}_packages": packages for role, packages in brought.items()}
     variables |= {f"{each.name}_source": source_variable(each.source) for each in release.hardware if each.source}
     variables |= {f"{role}_kernel": release.kernel for role in MODULES if role in brought}
-    variables |= python_of_torch(brought.get("torch", {}))
+    others = {name: version for name, version in brought.get("torch", {}).items() if name != "torch"}
+    variables |= python_of("torch", others)
     return variables | ({"kernel_version": release.kernel} if "kernel" in brought else {})
 
 
-def python_of_torch(packages: Mapping[str, str]) -> dict[str, Any]:
-    """With what its environment is made, where the suite's own Python is not what it is for."""
-    others = {name: version for name, version in packages.items() if name != "torch"}
-    return {"torch_python": f"/usr/bin/{next(iter(others))}", "torch_python_packages": others} if others else {}
+def python_of(role: str, packages: Mapping[str, str]) -> dict[str, Any]:
+    """With what its environment is made, where the suite's own Python is not what it is for: that one comes first."""
+    if not packages:
+        return {}
+    return {f"{role}_python": f"/usr/bin/{next(iter(packages))}", f"{role}_python_packages": dict(packages)}
 
 
 def source_variable(source: Source) -> dict[str, Any]:

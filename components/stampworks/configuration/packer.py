@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from stampworks.configuration.inventory import image_inventory
+from stampworks.configuration.inventory import image_inventory, python_of
 from stampworks.configuration.sources import install_digest
 from stampworks.plan import Plan, Roster, to_dict
 
@@ -27,9 +27,11 @@ def packer_variables(plan: Plan, first_boot: str) -> dict[str, Any]:
     told = {name: value for name, value in builder["vars"].items() if name not in _PACKERS}
     # any pool may let its nodes come and go
     wheels = dict(each.split("==") for each in release.boot if "==" in each)
-    told["base_packages"] = sorted({*told["base_packages"], *(each for each in release.boot if "==" not in each)})
+    packages = [each for each in release.boot if "==" not in each]
     if wheels:
-        told["boot_packages"] = wheels
+        told |= {"boot_packages": wheels, **python_of("boot", dict.fromkeys(packages, ""))}
+    else:
+        told["base_packages"] = sorted({*told["base_packages"], *packages})
     return {
         "release": release.name,
         "digest": hashlib.sha256(json.dumps([to_dict(release), content]).encode()).hexdigest()[:16],
