@@ -414,7 +414,7 @@ def test_devices_reach_each_other(instances: Instances) -> None:
 
 def test_a_node_is_started_anew_for_what_only_that_can_do(instances: Instances) -> None:
     """Once, and not while a job runs there: somebody has taken out what its kernel was told."""
-    instances.shell("gpu-001", f"rm {TOLD}; update-grub")
+    instances.shell("gpu-001", f"rm {TOLD}; update-grub; sync")
     boot_again(instances, "gpu-001")
     assert "DMA" in instances.shell("gpu-001", DIRECTLY)
     instances.shell("head", "scontrol update nodename=gpu-001 state=resume")
