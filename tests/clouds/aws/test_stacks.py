@@ -30,6 +30,7 @@ pytestmark = pytest.mark.engine
 GOLDEN = Path(__file__).parent / "golden"
 MADE_FROM = re.compile(r"\b[0-9a-f]{12}-[0-9a-f]{12}\b")
 SECRET = "4dabf18193072939515e22adb298388d"  # by which the engine's format marks a value of its own
+BY_EC2 = {"kms:ViaService": "ec2.*"}
 HOLDS_DATA = {"Bucket", "FileSystem", "Keyring", "LustreFileSystem", "OpenZfsFileSystem", "Volume"}
 with_slurm = pytest.mark.parametrize("rehearsed", [stack for stack in STACKS if stack != EKS], indirect=True)
 
@@ -478,7 +479,9 @@ def test_elastic_nodes_start_from_templates_of_their_own(rehearse: Rehearse) -> 
     actions = {one["Action"]: one for one in policy["Statement"] if isinstance(one["Action"], str)}
     assert set(actions) == {
         *("ec2:RunInstances", "ec2:CreateTags", "ec2:TerminateInstances", "ec2:DescribeInstances", "iam:PassRole"),
+        "kms:CreateGrant",
     }
+    assert all(one["Condition"]["StringLike"] == BY_EC2 for one in policy["Statement"] if "kms:" in str(one["Action"]))
     assert actions["ec2:TerminateInstances"]["Condition"] == {
         "StringEquals": {
             "aws:ResourceTag/stampworks:cluster": "aws-dev-g6",
