@@ -195,7 +195,7 @@ def test_nodes_that_run_pods_are_configured_before_they_are_known(tmp_path: Path
     assert made.network.pods
     assert (control_plane["podsCidr"], control_plane["podsOfNode"]) == (made.network.pods.cidr, 256)
     names = [node.name for pool in made.pools for node in pool.nodes]
-    assert [group["name"] for group in recorder.inputs("Roster", "local")["groups"]] == ["gpu"]
+    assert [group["name"] for group in json.loads(recorder.inputs("Roster", "local")["groups"])] == ["gpu"]
     playbook = recorder.inputs("Playbook", "local")
     assert playbook["secrets"]["value"] == {"kubernetes_bootstrap": "of nodes to be"}
     roles = json.loads(playbook["inventory"])["all"]["children"]
@@ -466,7 +466,7 @@ def test_the_roster_hangs_on_every_group(tmp_path: Path) -> None:
     ]
     roster = recorder.inputs("Roster", "local")
     assert roster["generations"] == {"head": "rolled head", "gpu": "rolled gpu"}
-    assert roster["groups"] == [
+    assert json.loads(roster["groups"]) == [
         {"name": "head", "names": ["head"], "count": 1},
         {"name": "gpu", "names": [f"gpu-00{n}" for n in range(1, 5)], "count": 4},
     ]
