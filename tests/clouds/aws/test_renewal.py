@@ -29,6 +29,7 @@ from tests.clouds.aws.machines import (
     STOCK_OUT,
     ids,
     join,
+    launch,
     planned,
     stamped,
     start,
@@ -296,7 +297,7 @@ def test_who_can_have_no_new_disk_keeps_the_old_one_until_somebody_says_what_goe
     new = with_launch(plan, image=aws.publish("/test/small"))
     with pytest.raises(AwsError) as caught:
         renewal.renew(new, CONTENT, ["gpu-001", "gpu-002"], boots.said.append)
-    why = f"the disk of {new.pools[0].launch.image} has 15 GiB, its own 200"
+    why = f"the disk of {launch(new.pools[0].launch).image} has 15 GiB, its own 200"
     assert str(caught.value) == (
         f"AWS us-east-1: cannot give gpu-001, gpu-002 a new disk: gpu-001: {why}\n  gpu-002: {why}\n"
         "  hint: make the image anew, with a disk as large as stampworks image --packer says; or let them have other "
@@ -320,7 +321,7 @@ def test_a_login_node_whose_new_disk_would_be_smaller_gets_another_machine(
     renewal.renew(new, CONTENT, ["login-001"], boots.said.append)
     [after] = members.members(CLUSTER, REGION).members
     assert after.target != before.target
-    why = f"the disk of {new.pools[0].launch.image} has 15 GiB, its own 200"
+    why = f"the disk of {launch(new.pools[0].launch).image} has 15 GiB, its own 200"
     assert boots.said[0] == f"login-001: another machine for {before.target}: {why}"
 
 
