@@ -51,7 +51,7 @@ def renew(plan: Plan, content: str, names: Collection[str], progress: Progress) 
     api = Api(plan.region)
     known = {each.node: (each, wanted) for each, wanted in _wanted(api, plan, content) if each.node in names}
     disks: dict[str, _Disk] = {}
-    small = _small(api, plan, [machine for machine, wanted in known.values() if _stays(machine, wanted)])
+    small = _small(api, plan, [known[name][0] for name in sorted(known) if _stays(*known[name])])
     for name in sorted(known):
         machine, wanted = known[name]
         if name in small:
