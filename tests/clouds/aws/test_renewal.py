@@ -280,7 +280,6 @@ def test_who_is_gone_is_not_taken_for_who_has_its_name_now(aws: Simulated, plan:
     stamped(aws, plan)
     [alone] = aws.client("ec2").run_instances(ImageId=aws.publish("/test/gone"), MinCount=1, MaxCount=1)["Instances"]
     gone = alone["InstanceId"]
-    ALONE.add(gone)
     tag(aws, gone, CLUSTER=CLUSTER, GROUP="gpu", NODE="gpu-001", ELASTIC="1")
     aws.client("ec2").terminate_instances(InstanceIds=[gone])
     renewal.condemn(plan, ["gpu-001"], "alice says: a dead GPU", machine=True)
