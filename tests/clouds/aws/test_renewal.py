@@ -324,6 +324,20 @@ def test_a_login_node_whose_new_disk_would_be_smaller_gets_another_machine(
     assert boots.said[0] == f"login-001: another machine for {before.target}: {why}"
 
 
+def test_an_image_that_is_gone_hides_nothing_of_another(
+    aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AWS, asked for both by their ids, would say nothing of either."""
+    stamped(aws, plan)
+    small = aws.publish("/test/small")
+    [first, *others] = with_launch(plan, image=small).groups
+    new = replace(plan, groups=(replace(first, launch=replace(launch(first.launch), image="ami-gone")), *others))
+    boot(start_head(aws, new), 7)
+    renewal.condemn(new, ["head"], "alice says: full disk")
+    with pytest.raises(AwsError, match=f"cannot give gpu-001 a new disk: gpu-001: the disk of {small} has 15 GiB"):
+        renewal.renew(new, CONTENT, ["gpu-001", "head"], Boots(aws, monkeypatch).said.append)
+
+
 def test_the_head_gets_a_new_disk_where_somebody_says_so(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,14 +54,11 @@ def renew(plan: Plan, content: str, names: Collection[str], progress: Progress) 
     small = _small(api, plan, [known[name][0] for name in sorted(known) if _stays(*known[name])])
     for name in sorted(known):
         machine, wanted = known[name]
-        if name in small:
-            progress(f"{name}: another machine for {machine.id}: {small[name]}")
-            end(api, [machine])
-        elif _stays(machine, wanted):
+        if name not in small and _stays(machine, wanted):
             progress(f"{name}: a new disk for {machine.id}")
             disks[name] = _Disk(_new_disk(api, plan, machine), wanted)
         else:
-            progress(f"{name}: another machine for {machine.id}")
+            progress(": ".join(filter(None, (f"{name}: another machine for {machine.id}", small.get(name)))))
             end(api, [machine])
     _await(api, plan, {name: known[name][0] for name in sorted(known)}, disks, progress)
 
@@ -140,15 +137,15 @@ def _sizes(api: Api, images: Collection[str]) -> dict[str, int]:
     """Of their disks, in GiB. Whoever may not ask finds out by the disk that does not come."""
     if not images:
         return {}
-    try:
-        found = api.ask("ec2:DescribeImages", ImageIds=sorted(images))["Images"]
+    try:  # by a filter: by their ids, AWS describes none when one is gone
+        found = api.ask("ec2:DescribeImages", Filters=[{"Name": "image-id", "Values": sorted(images)}])["Images"]
     except UnansweredError:
         return {}
     return {
         each["ImageId"]: disk["Ebs"]["VolumeSize"]
         for each in found
-        for disk in each["BlockDeviceMappings"]
-        if disk["DeviceName"] == each["RootDeviceName"] and "VolumeSize" in disk.get("Ebs", {})
+        for disk in each.get("BlockDeviceMappings", ())
+        if disk["DeviceName"] == each.get("RootDeviceName") and "VolumeSize" in disk.get("Ebs", {})
     }
 
 
