@@ -327,7 +327,8 @@ def test_a_login_node_whose_new_disk_would_be_smaller_gets_another_machine(
 def test_an_image_that_is_gone_hides_nothing_of_another(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """AWS, asked for both by their ids, would say nothing of either."""
+    """AWS, asked for both by their ids, says nothing of either, where moto does."""
+    aws.fail("ec2:DescribeImages", "InvalidAMIID.NotFound", "The image id does not exist", where="ImageId.2")
     stamped(aws, plan)
     small = aws.publish("/test/small")
     [first, *others] = with_launch(plan, image=small).groups
