@@ -188,7 +188,7 @@ def test_of_a_wrong_region_no_zone_is_right() -> None:
     assert [problem.path for problem in error.value.problems] == ["region"]
 
 
-@pytest.mark.parametrize("machine", ["ct5p-hightpu-4t", "trn2", "mi300x", "p6-b300"])
+@pytest.mark.parametrize("machine", ["ct5p-hightpu-4t", "trn2", "mi300x", "p6e-gb200"])
 def test_a_release_without_a_driver_says_so(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of every real accelerator; with one it passes."""
     plan = planned(declared(catalog.machines()[machine]))

@@ -35,10 +35,11 @@ def test_fsx_is_mounted_by_the_release_that_has_its_client() -> None:
     assert [verdict for verdict, _ in verdicts(on_aws(), "release.client")] == ["unknown"]
 
 
+@pytest.mark.parametrize("machine", ["p6-b200", "p6-b300"])
 @pytest.mark.parametrize("release", ["2026.11", UBUNTU, AMAZON])
-def test_switches_of_b200_have_their_manager(release: str) -> None:
+def test_switches_of_blackwell_have_their_manager(release: str, machine: str) -> None:
     """Without it no accelerator of such a node computes anything: a driver alone is not enough."""
-    pool = {"name": "gpu", "machine": "p6-b200", "count": 2, "zone": "us-east-1a"}
+    pool = {"name": "gpu", "machine": machine, "count": 2, "zone": "us-east-1a"}
     plan = on_aws(release=release, pools=[pool])
     assert [said for said, _ in verdicts(plan, "release.accelerator")] == ["pass"]
     assert "nvlsm" in str(plan.release.hardware)
