@@ -166,6 +166,18 @@ def test_what_a_lock_says_is_a_change_like_any_other() -> None:
     assert found.verdict == "pass"
 
 
+@pytest.mark.parametrize("before", [[], [{"name": "cost-centre", "value": "b"}]], ids=["one more", "another value"])
+def test_of_other_tags_a_cloud_makes_its_nodes_anew(before: list[dict[str, str]]) -> None:
+    """Where it makes them from a template: machines that playbooks configure are given theirs while they run."""
+    after = [{"name": "cost-centre", "value": "a"}]
+    [change] = (found := reviewed(locked("ami-1", "v1", tags=before), locked("ami-1", "v1", tags=after))).changes
+    assert (change.policy, change.restarts) == ("roll", 18)
+    assert [each.stage for each in found.order] == ["roll", "roll", "proof"]
+    slurm = [locked("ami-1", "v1", tags=each, scheduler={"kind": "slurm"}) for each in (before, after)]
+    [change] = reviewed(*slurm).changes
+    assert (change.policy, change.restarts) == ("in place", 0)
+
+
 def test_a_first_lock_restarts_nobody() -> None:
     """Without one no cluster was made."""
     found = reviewed(locked("", ""), locked("ami-1", "v1"))

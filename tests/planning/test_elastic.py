@@ -262,3 +262,23 @@ def test_how_it_is_read() -> None:
     assert "  gpu    gpu-[001-016], 4 to 16 run  p5 " in text
     least, most = charge(plan)
     assert f"  pool gpu        {least:,.2f} to {most:,.2f}\n      4 to 16 x p5, on-demand in us-east-1; " in text
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (elastic(4), ["gpu-[005-016] end when their jobs are through, and start with the work from then on"]),
+        (elastic(15), ["gpu-016 ends when its jobs are through, and starts with the work from then on"]),
+        (
+            elastic(2, count=6),
+            [
+                "gpu-[007-016] take no new jobs, and go when their jobs are through, now",
+                "gpu-[003-006] end when their jobs are through, and start with the work from then on",
+            ],
+        ),
+    ],
+    ids=["more of them", "one", "fewer in all, too"],
+)
+def test_who_always_ran_and_need_not_is_named(after: Plan, said: list[str]) -> None:
+    """They end with that `up`, as docs/aws.md says: who reviews has to see it."""
+    assert [each.text for each in review(planned({}), after).order if each.stage == "nodes"] == said

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from stampworks.differences import differences
 from stampworks.plan import Plan, fingerprint, from_dict, to_dict
-from stampworks.views.comparison import Side, comparison_data, comparison_text, sentences, verdict
+from stampworks.views.comparison import Side, comparison_data, comparison_text, sentences, shown, verdict
 
 from tests.planning.test_fingerprint import IDENTITY, ON_KUBERNETES, OTHERS, PLAN, changed, mutations, planned
 
@@ -53,6 +53,13 @@ def test_storage_is_as_fast_as_its_bytes(one: dict[str, Any], other: dict[str, A
     on_aws = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": pools}
     a, b = (planned({**on_aws, "storage": [it]}) for it in (one, other))
     assert said in counted(a, b)
+
+
+def test_lists_in_lists_are_words() -> None:
+    """What roles bring, each with its packages: no brackets of the language that the program is written in."""
+    packages = (("base", ()), ("fabric", ("ethtool", "iperf3")), ("slurm", ("slurmd",)))
+    assert shown(packages, "packages", "") == "base, fabric ethtool iperf3, slurm slurmd"
+    assert shown((), "packages", "") == "none"
 
 
 WORDS = {

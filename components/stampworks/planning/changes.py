@@ -223,6 +223,8 @@ def _change(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Cha
         why = gone
     elif field == _API:
         why = public(each.b)
+    elif each.way[0].field == "tags" and b.managed:
+        policy, why = "roll", "the cloud makes its nodes from a template that has them"
     elif kept := [one for one in stateful.anew(each.way, a, b) if one.protect]:
         policy, why = "refuse", _of_protected(kept)
     elif field in RECABLING and a.fabric.leaf_nodes != b.fabric.leaf_nodes and b.fabric.kind != "simulated":

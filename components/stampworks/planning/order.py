@@ -71,6 +71,14 @@ def _only_in(here: Plan | None, there: Plan | None, run: Callable[[Group], int])
     return tuple(found)
 
 
+def idling(a: Plan, b: Plan) -> tuple[Nodes, ...]:
+    """The nodes that always ran, and start and stop with the work from then on."""
+    after = {group.name: group for group in _real(b)}
+    both = [(group, after[group.name]) for group in _real(a) if group.name in after]
+    found = [(one.name, _names(other)[other.count_min : one.count_min]) for one, other in both]
+    return tuple(Nodes(name, len(names), names) for name, names in found if names)
+
+
 def operations(changes: Sequence[Change], a: Plan, b: Plan) -> tuple[Operation, ...]:
     """The steps of the `up` that makes the changes; none when one of them is refused, for then nothing is made."""
     if any(each.policy == "refuse" for each in changes):
@@ -151,6 +159,9 @@ def _nodes(changes: Sequence[Change], gone: set[str], a: Plan, b: Plan) -> Itera
         when = "with their pool, at the end" if each.group in gone else "now"
         through = "takes no new jobs, and goes when its" if each.count == 1 else "take no new jobs, and go when their"
         yield f"{_words(each)} {through} jobs are through, {when}"
+    for each in idling(a, b):
+        ends, start = ("ends when its", "starts") if each.count == 1 else ("end when their", "start")
+        yield f"{_words(each)} {ends} jobs are through, and {start} with the work from then on"
 
 
 def _roll(rolled: Sequence[Change], a: Plan, b: Plan) -> Iterator[str]:

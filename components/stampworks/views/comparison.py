@@ -175,11 +175,15 @@ def shown(value: Any, field: str, unit: str) -> str:
     if isinstance(value, tuple) and any(map(dataclasses.is_dataclass, value)):
         return fold(each.name for each in value)
     if isinstance(value, tuple):
-        return ", ".join(" ".join(map(str, each)) if isinstance(each, tuple) else str(each) for each in value) or "none"
+        return ", ".join(map(_entry, value)) or "none"
     if field in UNLIMITED and value == 0:
         return "no limit"
     unit = next((unit for suffix, unit in UNITS.items() if field.endswith(suffix)), f" {unit}" if unit else "")
     return f"{value:g}{unit}" if isinstance(value, float) else f"{value}{unit}" if value != "" else "none"
+
+
+def _entry(value: Any) -> str:
+    return " ".join(filter(None, map(_entry, value))) if isinstance(value, tuple) else str(value)
 
 
 def summary(entry: Any) -> str:
