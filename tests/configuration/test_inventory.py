@@ -118,7 +118,7 @@ def test_devices_are_set_where_no_hypervisor_does(case_of: Callable[..., Case]) 
     ("machine", "roles"),
     [
         ("p5", ["driver", "efa", "scratch", "persistence", "fabric_manager", *OF_PROGRAMS]),
-        ("p6-b300", ["efa", "scratch"]),  # of its accelerator the release has no driver
+        ("p6e-gb200", ["efa"]),  # of its accelerator the release has no driver, and of its disks nothing is known
         # one accelerator, so no switch
         ("g6-8xlarge", ["driver", "efa", "scratch", "persistence", *OF_PROGRAMS]),
     ],

@@ -207,9 +207,7 @@ def _follows(each: Difference, names: Iterable[tuple[Step, ...]], a: Plan, b: Pl
 
 
 def _change(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Change:
-    policy: Policy | None = change(fields()[field]) if field else _looked_up(each)
-    if field == "pools" and each.way[-1].field in ("order", "zone"):
-        policy = "replace"  # addresses follow the order, and the head the first pool
+    policy = _policy(each, field)
     why, loses = "", tuple(one.name for one in stateful.anew(each.way, a, b) if not one.protect)
     if isinstance(each.a, Storage) and each.b is None and each.a.protect:
         policy, why = "refuse", "it is protected: write protect: false and stamp that first"
@@ -232,6 +230,12 @@ def _change(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Cha
         why = f"a leaf has {b.fabric.leaf_nodes} nodes instead of {a.fabric.leaf_nodes}: nodes are cabled anew"
     restarts = sum(nodes.count for nodes in order.staying(order.restarting(each, policy, a, b), a, b))
     return Change(each, field, written, policy, restarts, why, () if policy == "refuse" else loses)
+
+
+def _policy(each: Difference, field: str) -> Policy | None:
+    if field == "pools" and each.way[-1].field in ("order", "zone"):
+        return "replace"  # addresses follow the order, and the head the first pool
+    return change(fields()[field]) if field else _looked_up(each)
 
 
 def _of_gangs(each: Difference, a: Plan, b: Plan) -> str:
