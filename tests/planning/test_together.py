@@ -117,7 +117,7 @@ def test_all_at_once(plan_text_of: PlanText) -> None:
         "name: 'Test' is not a legal name",
         "network.cidr: '10.0.0.0/99' is not an IPv4 address range",
         "pools[0].purchase: machines of aws are not bought as owned",
-        "pools[0].zone: eu-west-1a is no zone of us-east-1, where the cluster is: there they begin like it, and go on",
+        "pools[0].zone: eu-west-1a is no zone of us-east-1, where the cluster is: the name of a zone begins with that",
         "fabric.oversubscription: the fabric is aws's own, and nobody chooses that",
         "storage[0].capacity: 1300 GiB is no capacity of Amazon FSx for Lustre SCRATCH_2: legal are 1200, 2400 and on "
         "in steps of 2400",

@@ -108,7 +108,7 @@ def _check_zone(path: str, pool: Pool, declaration: Declaration, choices: Choice
     if not zone.startswith(region) or not re.fullmatch(ZONE_OF_REGION, zone.removeprefix(region)):
         notes.problem(
             f"{path}.zone",
-            f"{zone} is no zone of {region}, where the cluster is: there they begin like it, and go on",
+            f"{zone} is no zone of {region}, where the cluster is: the name of a zone begins with that",
             "write a zone of the region, or the region that the zone is in",
         )
 
