@@ -30,8 +30,7 @@ def _lines(found: Rehearsal) -> Iterator[str]:
         for note in phase.notes:
             yield from (f"     {line}" for line in note.splitlines())
     path = found.critical_path
-    unknown = f", and {len(path.unknown)} of unknown duration" if path.unknown else ""
-    yield f"critical path: {path.seconds:g} s{unknown}, over {len(path.resources)} creations:"
+    yield f"critical path: {_takes(path)}:"
     yield from (f"     {each}{' (unknown)' if each in path.unknown else ''}" for each in path.resources)
     for name, value in found.outputs.items():
         yield f"output {name}: {value if isinstance(value, str) else json.dumps(value)}"
@@ -46,6 +45,22 @@ def _mark(phase: Phase) -> str:
 
 def _reasons(step: Step) -> Iterator[str]:
     """Each once: where it is the same of many entries, it is of the list."""
+def _takes(path: CriticalPath) -> str:
+    number, unknown = len(path.resources), len(path.unknown)
+    if number and number == unknown:
+        return f"{number} creations, one after the other; durations: of a scenario say how long they take"
+    more = f", and {unknown} of unknown duration" if unknown else ""
+    return f"{path.seconds:g} s{more}, over {number} creations"
+
+
+def _met(phase: Phase) -> str:
+    """Of what matches a failure, the first one is enough."""
+    if not phase.met:
+        return ""
+    more = f" and {len(phase.met) - 1} more" if phase.met[1:] else ""
+    return f" ({phase.met[0]}{more})"
+
+
     alike = Counter(_ENTRY.sub("[]", why.path) for why in step.why)
     shown = {
         (folded := _ENTRY.sub("[]", why.path)): (why, why.path if alike[folded] == 1 else folded) for why in step.why
