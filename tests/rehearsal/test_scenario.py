@@ -113,8 +113,9 @@ def test_whatever_a_scenario_holds_it_is_read_or_refused(tmp_path: Path, text: s
 
 def test_which_creation_is_meant() -> None:
     urn = "urn:pulumi:s::p::a:b:Parent$aws:ec2/vpc:Vpc::net"
-    assert Failure("quota", at=2).hits(2, urn)
-    assert not Failure("quota", at=2).hits(1, urn)
-    assert Failure("quota", type="aws:ec2/vpc:Vpc").hits(7, urn)
-    assert Failure("quota", name="net").hits(7, urn)
-    assert not Failure("quota", type="aws:ec2/vpc:Vpc", name="other").hits(7, urn)
+    assert Failure("quota", at=2).numbered(["another", urn]).hits(urn)
+    assert not Failure("quota", at=1).numbered(["another", urn]).hits(urn)
+    assert not Failure("quota", at=3).numbered(["another", urn]).hits(urn)
+    assert Failure("quota", type="aws:ec2/vpc:Vpc").hits(urn)
+    assert Failure("quota", name="net").hits(urn)
+    assert not Failure("quota", type="aws:ec2/vpc:Vpc", name="other").hits(urn)

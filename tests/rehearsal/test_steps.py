@@ -6,7 +6,7 @@ from typing import Any
 
 from stampworks.rehearsal.engine import Ran
 from stampworks.rehearsal.result import CriticalPath, Phase, Rehearsal, Step, Why
-from stampworks.rehearsal.steps import changes, critical_path, outputs, steps, unruled
+from stampworks.rehearsal.steps import changes, creations, critical_path, kinds, outputs, steps, unruled
 from stampworks.rehearsal.text import rehearsal_text
 
 A, B, C, D = (f"urn:pulumi:dev::trial::x:y:{kind}::{kind.lower()}" for kind in "ABCD")
@@ -29,6 +29,7 @@ def test_the_longest_chain_counts_seconds_first_and_then_creations() -> None:
 def event(op: str, urn: str, **detailed: str) -> dict[str, Any]:
     diff = {path: {"diffKind": kind} for path, kind in detailed.items()}
     metadata = {"op": op, "urn": urn, "type": urn.split("::")[2].split("$")[-1], "detailedDiff": diff or None}
+    metadata["new"] = {"custom": "component" not in urn}
     return {"resOutputsEvent": {"metadata": metadata}}
 
 
@@ -53,6 +54,39 @@ def test_steps_are_told_once_with_their_reasons() -> None:
     assert [(why.path, why.replaces) for why in replaced.why] == [("cidrBlock", True), ("tags", False)]
     assert "as documented, not observed: https://github.com/hashicorp/" in replaced.why[0].source
     assert changes(ran) == 3
+
+
+def test_components_and_what_is_looked_up_are_no_creations() -> None:
+    """The k-th creation is the one that has this number in the list."""
+    events = [event("create", f"{A}-component"), event("read", C), event("create", B), event("create", D)]
+    ran = Ran(0, events, "")
+    assert creations(ran) == (B, D)
+    assert [step.name for step in steps(ran) if step.counted] == ["b", "d"]
+    phase = Phase("up", "pass", "2 created", steps(ran))
+    lines = rehearsal_text(Rehearsal("dev", {}, (phase,), CriticalPath((), 0, ()), ())).splitlines()
+    assert [line.removeprefix("rehearsed: ").split() for line in lines if "x:y:" in line] == [
+        ["create", "x:y:A", "a-component"],
+        ["read", "x:y:C", "c"],
+        ["1", "create", "x:y:B", "b"],
+        ["2", "create", "x:y:D", "d"],
+    ]
+
+
+def test_a_failure_names_what_it_met() -> None:
+    phases = tuple(
+        Phase("failure: quota at x", "pass", "fine", met=met) for met in ((), ("a:B c",), ("a:B c", "d", "e"))
+    )
+    lines = rehearsal_text(Rehearsal("dev", {}, phases, CriticalPath((), 0, ()), ())).splitlines()
+    assert lines[2:5] == [
+        "rehearsed: PASS failure: quota at x: fine",
+        "rehearsed: PASS failure: quota at x (a:B c): fine",
+        "rehearsed: PASS failure: quota at x (a:B c and 2 more): fine",
+    ]
+
+
+def test_what_went_is_told_by_kind_and_what_needed_most_comes_first() -> None:
+    state = [resource(A), resource(f"{A}2", A), resource(B, A), resource(C, B), resource(D)]
+    assert kinds(state, [state[0], state[4], state[1], state[3]]) == "1 C, 2 A, 1 D"
 
 
 def test_secret_outputs_are_left_out() -> None:

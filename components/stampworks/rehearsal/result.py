@@ -27,6 +27,8 @@ class Step:
     type: str
     name: str
     why: tuple[Why, ...] = ()
+    counted: bool = True
+    """Neither a component nor something that is only read: what a scenario's `at` counts, and a list numbers."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Phase:
     steps: tuple[Step, ...] = ()
     """In the order in which they were done."""
     notes: tuple[str, ...] = ()
+    met: tuple[str, ...] = ()
+    """The resources that a failure of the scenario met."""
 
 
 @dataclass(frozen=True)

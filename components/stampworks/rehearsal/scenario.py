@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +36,26 @@ class Change:
 
 @dataclass(frozen=True)
 class Failure:
-    """Something that goes wrong in an `up` that begins with nothing: at the k-th creation, or at what matches."""
+    """Something that goes wrong in an `up` that begins with nothing: at one creation, or at what matches."""
 
     kind: str
     at: int | None = None
+    """The number of the creation in the list of the first `up`."""
     type: str = ""
     name: str = ""
     times: int = 1
     """How many attempts at a throttled creation are answered with "later"."""
 
-    def hits(self, number: int, urn: str) -> bool:
+    urn: str = ""
+    """What has that number; an `up` that begins with nothing need not create in the same order."""
+
+    def numbered(self, creations: Sequence[str]) -> Failure:
+        """Of the first `up`."""
+        return self if self.at is None else replace(self, urn="".join(creations[self.at - 1 : self.at]))
+
+    def hits(self, urn: str) -> bool:
         if self.at is not None:
-            return number == self.at
+            return urn == self.urn
         return self.type in ("", token_of(urn)) and self.name in ("", name_of(urn))
 
     def __str__(self) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections import Counter
 from collections.abc import Iterator
 
 from stampworks.printable import printable
-from stampworks.rehearsal.result import Phase, Rehearsal, Step, Why
+from stampworks.rehearsal.result import CriticalPath, Phase, Rehearsal, Step, Why
 
 _SIGN = "rehearsed: "
 
@@ -22,10 +23,11 @@ def _lines(found: Rehearsal) -> Iterator[str]:
     yield f"stack {found.stack} in the real engine; no account was asked, nothing was created"
     yield f"providers: stampworks{f', {packages}' if packages else ''}"
     for phase in found.phases:
-        yield f"{_mark(phase)} {phase.name}: {phase.found}"
+        yield f"{_mark(phase)} {phase.name}{_met(phase)}: {phase.found}"
         if phase.name != "preview" and phase.name != "destroy":
-            for number, step in enumerate(phase.steps, 1):
-                yield f"  {number:3}  {step.op:8} {step.type} {step.name}"
+            numbers = itertools.count(1)
+            for step in phase.steps:
+                yield f"  {next(numbers) if step.counted else '':3}  {step.op:8} {step.type} {step.name}"
                 yield from _reasons(step)
         for note in phase.notes:
             yield from (f"     {line}" for line in note.splitlines())
@@ -43,8 +45,6 @@ def _mark(phase: Phase) -> str:
     return {"pass": "PASS", "fail": "FAIL", "unknown": "UNKNOWN"}[phase.verdict]
 
 
-def _reasons(step: Step) -> Iterator[str]:
-    """Each once: where it is the same of many entries, it is of the list."""
 def _takes(path: CriticalPath) -> str:
     number, unknown = len(path.resources), len(path.unknown)
     if number and number == unknown:
@@ -61,6 +61,8 @@ def _met(phase: Phase) -> str:
     return f" ({phase.met[0]}{more})"
 
 
+def _reasons(step: Step) -> Iterator[str]:
+    """Each once: where it is the same of many entries, it is of the list."""
     alike = Counter(_ENTRY.sub("[]", why.path) for why in step.why)
     shown = {
         (folded := _ENTRY.sub("[]", why.path)): (why, why.path if alike[folded] == 1 else folded) for why in step.why
