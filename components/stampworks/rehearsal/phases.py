@@ -115,7 +115,7 @@ def _changes(stage: Stage, stack: Stack, scenario: Scenario, say: Callable[[str]
         ran = stage.engine.run("up", "--yes")  # with its preview: what that refuses is not half done
         done = steps.steps(ran)
         if ran.code:
-            yield Phase(name, "fail", "refused by the engine", done, ran.errors)
+            yield Phase(name, "fail", f"refused by {ran.refused_by}", done, ran.errors)
             stage.engine.configure(config)
         else:
             config = after
