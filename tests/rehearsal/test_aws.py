@@ -26,6 +26,7 @@ SCENARIO = """\
 changes:
   - {name: another token, config: "trial:token", value: other}
   - {name: more room, config: "trial:capacity", value: 3600}
+  - {name: a number that is none, config: "trial:nodes", value: many}
   - {name: another subnet, config: "trial:cidr", value: 10.0.2.0/24}
 failures:
   - {fail: throttle, type: "aws:ec2/vpc:Vpc", times: 3}
@@ -34,6 +35,7 @@ failures:
   - {fail: quota, at: 4}
   - {fail: quota, name: nobody}
 durations:
+  "aws:sns/topic:Topic": 60
   "aws:fsx/lustreFileSystem:LustreFileSystem": 900
 secrets:
   "trial:token": "not the token"
@@ -101,6 +103,16 @@ def test_a_change_that_would_replace_what_is_protected_is_refused(found: Mapping
     refused = phase(found, "change: another subnet")
     assert (refused["verdict"], refused["found"]) == ("fail", "refused by the engine")
     assert any("scratch" in note and "protect" in note for note in refused["notes"])
+
+
+def test_what_the_program_refuses_is_not_the_engines_word(found: Mapping[str, Any]) -> None:
+    refused = phase(found, "change: a number that is none")
+    assert (refused["verdict"], refused["found"]) == ("fail", "refused by the stack's own program")
+
+
+def test_a_duration_of_what_is_never_met_is_told(found: Mapping[str, Any]) -> None:
+    assert found["types_never_met"] == ["aws:sns/topic:Topic"]
+    assert found["rules_passed_over"] == [], "the stack declares no cluster"
 
 
 def test_what_is_protected_refuses_to_be_destroyed(found: Mapping[str, Any]) -> None:

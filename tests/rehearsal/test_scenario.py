@@ -21,7 +21,7 @@ def loaded(tmp_path: Path, text: str) -> Scenario:
 
 def refused(tmp_path: Path, text: str) -> str:
     with pytest.raises(DeclarationError) as error:
-        loaded(tmp_path, text)
+        raise DeclarationError(loaded(tmp_path, text).problems)
     return str(error.value).replace(f"{tmp_path}/", "")
 
 
@@ -95,6 +95,13 @@ durations: {"a:b:C": 86401, "a:b:D": .inf, "a:b:E": -1}
 )
 def test_what_is_no_scenario(tmp_path: Path, text: str, said: str) -> None:
     assert said in refused(tmp_path, text)
+
+
+def test_what_is_sound_is_read_all_the_same(tmp_path: Path) -> None:
+    """So that what the stack says of it is told together with what is wrong by itself."""
+    found = loaded(tmp_path, "changes: [{path: a}, {path: b, value: 1}]\nfailures: [{fail: fire, at: 1}]\n")
+    assert [change.path for change in found.changes] == ["b"]
+    assert (found.failures, len(found.problems)) == ((), 2)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from stampworks.rehearsal.engine import Ran
 from stampworks.rehearsal.result import CriticalPath, Phase, Rehearsal, Step, Why
 from stampworks.rehearsal.steps import changes, creations, critical_path, kinds, outputs, steps, unruled
@@ -28,7 +29,12 @@ def test_the_longest_chain_counts_seconds_first_and_then_creations() -> None:
 
 def event(op: str, urn: str, **detailed: str) -> dict[str, Any]:
     diff = {path: {"diffKind": kind} for path, kind in detailed.items()}
-    metadata = {"op": op, "urn": urn, "type": urn.split("::")[2].split("$")[-1], "detailedDiff": diff or None}
+    metadata: dict[str, Any] = {
+        "op": op,
+        "urn": urn,
+        "type": urn.split("::")[2].split("$")[-1],
+        "detailedDiff": diff or None,
+    }
     metadata["new"] = {"custom": "component" not in urn}
     return {"resOutputsEvent": {"metadata": metadata}}
 
@@ -87,6 +93,33 @@ def test_a_failure_names_what_it_met() -> None:
 def test_what_went_is_told_by_kind_and_what_needed_most_comes_first() -> None:
     state = [resource(A), resource(f"{A}2", A), resource(B, A), resource(C, B), resource(D)]
     assert kinds(state, [state[0], state[4], state[1], state[3]]) == "1 C, 2 A, 1 D"
+
+
+@pytest.mark.parametrize(
+    ("urns", "who"),
+    [
+        ([None], "the stack's own program"),
+        ([A], "the engine"),
+        ([A, None], "the engine"),
+        ([], "the engine"),
+    ],
+)
+def test_who_refused_is_told_by_what_the_error_is_about(urns: list[str | None], who: str) -> None:
+    errors = [
+        {"diagnosticEvent": {"severity": "error", "message": "no", **({"urn": urn} if urn else {})}} for urn in urns
+    ]
+    assert Ran(1, errors, "").refused_by == who
+
+
+def test_what_a_reader_could_overlook_is_told_before_the_verdict() -> None:
+    path, rules = CriticalPath((), 0, ()), ("image.locked", "image.prepared")
+    found = Rehearsal("dev", {}, (), path, (), types_never_met=("x:y:Z",), rules_passed_over=rules)
+    assert rehearsal_text(found).splitlines()[-3:] == [
+        "rehearsed: never met: x:y:Z: the stack has none, so that what the scenario says of it counts nowhere",
+        "rehearsed: an `up` of this stack would stop now at image.locked, image.prepared: "
+        "`stampworks plan -s dev` says what to do",
+        "rehearsed: verdict: pass",
+    ]
 
 
 def test_secret_outputs_are_left_out() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from stampworks.rehearsal import steps
+from stampworks.rehearsal.checks import refuse_wrong
 from stampworks.rehearsal.engine import Engine, EngineError, Ran, State
 from stampworks.rehearsal.recording import Recording
 from stampworks.rehearsal.result import Phase, Rehearsal, Step
@@ -45,11 +46,9 @@ class Stage:
 
 
 def rehearse(stack: Stack, scenario: Scenario, say: Callable[[str], None], record: TextIO | None = None) -> Rehearsal:
-    """EngineError when the engine does not even do what every stack must be able to."""
-    config = stack.config  # a change that leads nowhere is told before anything is run
-    for change in scenario.changes:
-        config = changed(stack, config, change)
-
+    """DeclarationError with what is wrong in the scenario; EngineError when the engine does not even do what every
+    stack must be able to."""
+    refuse_wrong(stack, scenario)
     with Servers() as servers:
         with _stage(servers, stack, scenario, record) as stage:
             found, creations = _life(stage, stack, scenario, say)
@@ -95,8 +94,17 @@ def _life(
     last = stage.engine.state()
     phases.append(_destroy(stage, last))
     path = steps.critical_path(first, {**scenario.latency, **scenario.durations})
-    without = steps.unruled([*first, *last.resources])
-    return Rehearsal(stack.name, packages(), tuple(phases), path, without, steps.outputs(first)), creations
+    there = [*first, *last.resources]
+    unmet = {*scenario.latency, *scenario.durations} - {each["type"] for each in there}
+    return Rehearsal(
+        stack.name,
+        packages(),
+        tuple(phases),
+        path,
+        steps.unruled(there),
+        steps.outputs(first),
+        types_never_met=tuple(sorted(unmet)),
+    ), creations
 
 
 def _unchanged(name: str, ran: Ran) -> Phase:

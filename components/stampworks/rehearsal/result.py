@@ -68,6 +68,10 @@ class Rehearsal:
     """Of these nothing beyond their inputs was known, nor what replaces them."""
     outputs: Mapping[str, Any] = field(default_factory=dict)
     """Of the stack, after its first `up`; without what is secret."""
+    types_never_met: tuple[str, ...] = ()
+    """Types with a latency or a duration in the scenario, of which the stack has no resource."""
+    rules_passed_over: tuple[str, ...] = ()
+    """Rules that say no to the stack: an `up` of it would stop at them now, and a rehearsal goes on."""
 
     @property
     def verdict(self) -> Verdict:

@@ -38,6 +38,11 @@ def _lines(found: Rehearsal) -> Iterator[str]:
         yield f"output {name}: {value if isinstance(value, str) else json.dumps(value)}"
     for token in found.types_without_rule:
         yield f"no rule: {token}: what it computes, what replaces it and how long it takes is not known"
+    for token in found.types_never_met:
+        yield f"never met: {token}: the stack has none, so that what the scenario says of it counts nowhere"
+    if found.rules_passed_over:
+        rules = ", ".join(found.rules_passed_over)
+        yield f"an `up` of this stack would stop now at {rules}: `stampworks plan -s {found.stack}` says what to do"
     yield f"verdict: {found.verdict}"
 
 
