@@ -67,6 +67,14 @@ def test_an_encrypted_value_wants_a_stand_in(trial: Trial) -> None:
     assert "hint: say in the scenario what stands for it: secrets: {'trial:token': anything}" in said
 
 
+def test_what_is_wrong_in_scenario_and_stack_is_told_together(trial: Trial) -> None:
+    (trial.folder / "wrong.yaml").write_text("changes: [{path: a}]\n")
+    code, _, said = trial.rehearse("--scenario", "wrong.yaml")
+    assert code == 2
+    assert "wrong.yaml:1:11: changes[0]: has no value:" in said
+    assert "config.trial:token: is encrypted" in said
+
+
 def test_all_is_created_and_stays_as_it_is(found: Mapping[str, Any]) -> None:
     assert sorted(ops(phase(found, "up"))) == [
         "create Group",
