@@ -26,6 +26,7 @@ SCENARIO = """\
 changes:
   - {name: another token, config: "trial:token", value: other}
   - {name: more room, config: "trial:capacity", value: 3600}
+  - {name: a number that is none, config: "trial:nodes", value: many}
   - {name: another subnet, config: "trial:cidr", value: 10.0.2.0/24}
 failures:
   - {fail: throttle, type: "aws:ec2/vpc:Vpc", times: 3}
@@ -34,6 +35,7 @@ failures:
   - {fail: quota, at: 4}
   - {fail: quota, name: nobody}
 durations:
+  "aws:sns/topic:Topic": 60
   "aws:fsx/lustreFileSystem:LustreFileSystem": 900
 secrets:
   "trial:token": "not the token"
@@ -63,6 +65,14 @@ def test_an_encrypted_value_wants_a_stand_in(trial: Trial) -> None:
     assert code == 2
     assert "stacks/Pulumi.dev.yaml:6:1: config.trial:token: is encrypted, and a rehearsal decrypts nothing" in said
     assert "hint: say in the scenario what stands for it: secrets: {'trial:token': anything}" in said
+
+
+def test_what_is_wrong_in_scenario_and_stack_is_told_together(trial: Trial) -> None:
+    (trial.folder / "wrong.yaml").write_text("changes: [{path: a}]\n")
+    code, _, said = trial.rehearse("--scenario", "wrong.yaml")
+    assert code == 2
+    assert "wrong.yaml:1:11: changes[0]: has no value:" in said
+    assert "config.trial:token: is encrypted" in said
 
 
 def test_all_is_created_and_stays_as_it_is(found: Mapping[str, Any]) -> None:
@@ -103,12 +113,23 @@ def test_a_change_that_would_replace_what_is_protected_is_refused(found: Mapping
     assert any("scratch" in note and "protect" in note for note in refused["notes"])
 
 
+def test_what_the_program_refuses_is_not_the_engines_word(found: Mapping[str, Any]) -> None:
+    refused = phase(found, "change: a number that is none")
+    assert (refused["verdict"], refused["found"]) == ("fail", "refused by the stack's own program")
+
+
+def test_a_duration_of_what_is_never_met_is_told(found: Mapping[str, Any]) -> None:
+    assert found["types_never_met"] == ["aws:sns/topic:Topic"]
+    assert found["rules_passed_over"] == [], "the stack declares no cluster"
+
+
 def test_what_is_protected_refuses_to_be_destroyed(found: Mapping[str, Any]) -> None:
     destroyed = phase(found, "destroy")
     assert destroyed["verdict"] == "pass"
     assert destroyed["found"] == "6 deleted"
-    assert destroyed["notes"][-2:] == [
-        "refused, for these are protected: aws:fsx/lustreFileSystem:LustreFileSystem scratch",
+    assert destroyed["notes"] == [
+        "refused by its preview, for these are protected: aws:fsx/lustreFileSystem:LustreFileSystem scratch",
+        "with --skip-preview 3 others were deleted before the engine refused: 1 Group, 1 Instance, 1 LaunchTemplate",
         "they were unprotected in this rehearsal's own state, and destroyed",
     ]
 
@@ -145,12 +166,13 @@ def test_a_provider_gives_up_after_its_last_attempt(found: Mapping[str, Any]) ->
 
 
 def test_what_a_quota_refuses_is_made_by_the_next_up(found: Mapping[str, Any]) -> None:
-    """The fourth creation and what would have come after it; the three before are in the state, with the stack."""
+    """The fourth creation of the list, and what would have come after it."""
     refused = phase(found, "failure: quota at creation 4")
     assert (refused["verdict"], refused["found"]) == ("pass", "the next up finishes, with nothing twice")
     assert any("rehearsed quota: the account may have no more of these" in note for note in refused["notes"])
-    assert "left in the state: 4 resources" in refused["notes"]
-    assert len(ops(refused)) == 3
+    fourth = phase(found, "up")["steps"][3]
+    assert refused["met"] == [f"{fourth['type']} {fourth['name']}"]
+    assert f"create {fourth['type'].split(':')[-1]}" in ops(refused)
 
 
 def test_a_failure_that_never_happens_is_not_passed(found: Mapping[str, Any]) -> None:

@@ -85,6 +85,7 @@ def test_creations_come_in_the_order_of_the_design(rehearsed: Rehearsed) -> None
     chain += ["Playbook local", "Qualification local"]
     assert [each for each in order if each in chain] == chain
     assert len(order) == 13
+    assert phase(rehearsed.found, "up")["found"] == "12 created"  # and a component
 
 
 def test_a_change_says_what_it_does_and_why(rehearsed: Rehearsed) -> None:

@@ -21,7 +21,7 @@ def loaded(tmp_path: Path, text: str) -> Scenario:
 
 def refused(tmp_path: Path, text: str) -> str:
     with pytest.raises(DeclarationError) as error:
-        loaded(tmp_path, text)
+        raise DeclarationError(loaded(tmp_path, text).problems)
     return str(error.value).replace(f"{tmp_path}/", "")
 
 
@@ -97,6 +97,13 @@ def test_what_is_no_scenario(tmp_path: Path, text: str, said: str) -> None:
     assert said in refused(tmp_path, text)
 
 
+def test_what_is_sound_is_read_all_the_same(tmp_path: Path) -> None:
+    """So that what the stack says of it is told together with what is wrong by itself."""
+    found = loaded(tmp_path, "changes: [{path: a}, {path: b, value: 1}]\nfailures: [{fail: fire, at: 1}]\n")
+    assert [change.path for change in found.changes] == ["b"]
+    assert (found.failures, len(found.problems)) == ((), 2)
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(DeclarationError, match="nowhere: cannot be read: No such file or directory"):
         load_scenario(tmp_path / "nowhere")
@@ -113,8 +120,9 @@ def test_whatever_a_scenario_holds_it_is_read_or_refused(tmp_path: Path, text: s
 
 def test_which_creation_is_meant() -> None:
     urn = "urn:pulumi:s::p::a:b:Parent$aws:ec2/vpc:Vpc::net"
-    assert Failure("quota", at=2).hits(2, urn)
-    assert not Failure("quota", at=2).hits(1, urn)
-    assert Failure("quota", type="aws:ec2/vpc:Vpc").hits(7, urn)
-    assert Failure("quota", name="net").hits(7, urn)
-    assert not Failure("quota", type="aws:ec2/vpc:Vpc", name="other").hits(7, urn)
+    assert Failure("quota", at=2).numbered(["another", urn]).hits(urn)
+    assert not Failure("quota", at=1).numbered(["another", urn]).hits(urn)
+    assert not Failure("quota", at=3).numbered(["another", urn]).hits(urn)
+    assert Failure("quota", type="aws:ec2/vpc:Vpc").hits(urn)
+    assert Failure("quota", name="net").hits(urn)
+    assert not Failure("quota", type="aws:ec2/vpc:Vpc", name="other").hits(urn)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from stampworks.cli import rehearse
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.rehearsal import Stack, read_stack
 from stampworks.rehearsal.scenario import Change
 from stampworks.rehearsal.stack import DECLARED, changed
+
+from tests.rehearsal.conftest import ROOT
 
 BASE = "version: 1\nname: dev\ncloud: local\npools:\n  - {name: gpu, machine: sim-h100, count: 2}\n"
 FILE = "config:\n  a:b: text\n  stampworks:cluster:\n    extends: base.yaml\n    name: mine\n"
@@ -70,6 +75,17 @@ def test_a_path_that_leads_nowhere(stack: Stack, path: str, said: str) -> None:
     with pytest.raises(DeclarationError) as error:
         after(stack, path, 1)
     assert said in str(error.value)
+
+
+def test_rules_that_a_rehearsal_passes_over_are_those_at_which_an_up_stops(tmp_path: Path) -> None:
+    """Nobody looked up what this stack's nodes boot."""
+    folder = tmp_path / "stacks"
+    shutil.copytree(ROOT / "stacks" / "base", folder / "base")
+    shutil.copy(ROOT / "stacks" / "Pulumi.aws-p5.yaml", folder)
+    (tmp_path / "Pulumi.yaml").write_text("name: trial\nruntime: python\nstackConfigDir: stacks\n")
+    with contextlib.chdir(tmp_path):
+        found = read_stack("aws-p5", tmp_path, folder, {})
+        assert rehearse.rules_passed_over(found, "aws-p5") == ("image.locked", "image.prepared")
 
 
 def test_a_stack_that_is_not_there(stack: Stack) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from stampworks.rehearsal.engine import Ran
 from stampworks.rehearsal.result import CriticalPath, Phase, Rehearsal, Step, Why
-from stampworks.rehearsal.steps import changes, critical_path, outputs, steps, unruled
+from stampworks.rehearsal.steps import changes, creations, critical_path, kinds, outputs, steps, unruled
 from stampworks.rehearsal.text import rehearsal_text
 
 A, B, C, D = (f"urn:pulumi:dev::trial::x:y:{kind}::{kind.lower()}" for kind in "ABCD")
@@ -28,7 +29,13 @@ def test_the_longest_chain_counts_seconds_first_and_then_creations() -> None:
 
 def event(op: str, urn: str, **detailed: str) -> dict[str, Any]:
     diff = {path: {"diffKind": kind} for path, kind in detailed.items()}
-    metadata = {"op": op, "urn": urn, "type": urn.split("::")[2].split("$")[-1], "detailedDiff": diff or None}
+    metadata: dict[str, Any] = {
+        "op": op,
+        "urn": urn,
+        "type": urn.split("::")[2].split("$")[-1],
+        "detailedDiff": diff or None,
+    }
+    metadata["new"] = {"custom": "component" not in urn}
     return {"resOutputsEvent": {"metadata": metadata}}
 
 
@@ -53,6 +60,66 @@ def test_steps_are_told_once_with_their_reasons() -> None:
     assert [(why.path, why.replaces) for why in replaced.why] == [("cidrBlock", True), ("tags", False)]
     assert "as documented, not observed: https://github.com/hashicorp/" in replaced.why[0].source
     assert changes(ran) == 3
+
+
+def test_components_and_what_is_looked_up_are_no_creations() -> None:
+    """The k-th creation is the one that has this number in the list."""
+    events = [event("create", f"{A}-component"), event("read", C), event("create", B), event("create", D)]
+    ran = Ran(0, events, "")
+    assert creations(ran) == (B, D)
+    assert [step.name for step in steps(ran) if step.counted] == ["b", "d"]
+    phase = Phase("up", "pass", "2 created", steps(ran))
+    lines = rehearsal_text(Rehearsal("dev", {}, (phase,), CriticalPath((), 0, ()), ())).splitlines()
+    assert [line.removeprefix("rehearsed: ").split() for line in lines if "x:y:" in line] == [
+        ["create", "x:y:A", "a-component"],
+        ["read", "x:y:C", "c"],
+        ["1", "create", "x:y:B", "b"],
+        ["2", "create", "x:y:D", "d"],
+    ]
+
+
+def test_a_failure_names_what_it_met() -> None:
+    phases = tuple(
+        Phase("failure: quota at x", "pass", "fine", met=met) for met in ((), ("a:B c",), ("a:B c", "d", "e"))
+    )
+    lines = rehearsal_text(Rehearsal("dev", {}, phases, CriticalPath((), 0, ()), ())).splitlines()
+    assert lines[2:5] == [
+        "rehearsed: PASS failure: quota at x: fine",
+        "rehearsed: PASS failure: quota at x (a:B c): fine",
+        "rehearsed: PASS failure: quota at x (a:B c and 2 more): fine",
+    ]
+
+
+def test_what_went_is_told_by_kind_and_what_needed_most_comes_first() -> None:
+    state = [resource(A), resource(f"{A}2", A), resource(B, A), resource(C, B), resource(D)]
+    assert kinds(state, [state[0], state[4], state[1], state[3]]) == "1 C, 2 A, 1 D"
+
+
+@pytest.mark.parametrize(
+    ("urns", "who"),
+    [
+        ([None], "the stack's own program"),
+        ([A], "the engine"),
+        ([A, None], "the engine"),
+        ([], "the engine"),
+    ],
+)
+def test_who_refused_is_told_by_what_the_error_is_about(urns: list[str | None], who: str) -> None:
+    errors = [
+        {"diagnosticEvent": {"severity": "error", "message": "no", **({"urn": urn} if urn else {})}} for urn in urns
+    ]
+    assert Ran(1, errors, "").refused_by == who
+
+
+def test_what_a_reader_could_overlook_is_told_before_the_verdict() -> None:
+    path, rules = CriticalPath((), 0, ()), ("image.locked", "image.prepared")
+    found = Rehearsal("dev", {}, (), path, (), types_never_met=("x:y:Z",), rules_passed_over=rules)
+    assert rehearsal_text(found).splitlines()[-3:] == [
+        "rehearsed: never met: x:y:Z: the stack has none, so that what the scenario says of it counts nowhere",
+        "rehearsed: an `up` of this stack would stop now at image.locked, image.prepared: "
+        "`stampworks plan -s dev` says what to do",
+        "rehearsed: verdict: pass",
+    ]
 
 
 def test_secret_outputs_are_left_out() -> None:
@@ -80,7 +147,8 @@ def test_every_line_says_that_it_was_rehearsed_and_none_moves_the_cursor() -> No
     assert "rehearsed: FAIL change: \\x1b[2J: refused" in lines
     assert "rehearsed:        replaced because of size, as documented, not observed: url" in lines
     assert "rehearsed:        because of b; no rule says whether that replaces" in lines
-    assert "rehearsed: critical path: 0 s, and 1 of unknown duration, over 1 creations:" in lines
+    unknown = "1 creations, one after the other; durations: of a scenario say how long they take:"
+    assert f"rehearsed: critical path: {unknown}" in lines
     said = [line.removeprefix("rehearsed: output ") for line in lines if " output " in line]
     assert said == ["use: run \\x1b[2J", "nodes: 2", 'mounts: {"/data": "fs-1:/"}']
     assert lines[-1] == "rehearsed: verdict: fail"

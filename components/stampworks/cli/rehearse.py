@@ -8,9 +8,12 @@ import dataclasses
 import json
 import signal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import exits, stacks
+
+if TYPE_CHECKING:
+    from stampworks.rehearsal import Stack
 
 
 def add_verbs(verbs: Any) -> None:
@@ -28,21 +31,41 @@ def rehearse_stack(arguments: argparse.Namespace) -> int:
     """Fine when every phase went as it must; the answer no when one did not."""
     from stampworks import rehearsal
     from stampworks.cli.output import Progress
+    from stampworks.declaration import DeclarationError
 
     if arguments.stack.endswith(".json"):
         raise exits.CliError("a plan's file is no stack: a rehearsal runs a program", "name a stack of a project")
     scenario = rehearsal.Scenario()
     if arguments.scenario:
         scenario = rehearsal.load_scenario(Path(arguments.scenario))
-    stack = rehearsal.read_stack(arguments.stack, stacks.project(), stacks.folder(), scenario.secrets)
+    try:
+        stack = rehearsal.read_stack(arguments.stack, stacks.project(), stacks.folder(), scenario.secrets)
+    except DeclarationError as error:
+        raise DeclarationError([*scenario.problems, *error.problems]) from None
+    passed_over = rules_passed_over(stack, arguments.stack)
     with contextlib.ExitStack() as opened:
         opened.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, exits.terminated))
         record = opened.enter_context(Path(arguments.record).open("w")) if arguments.record else None
         with Progress(f"rehearsing {stack.name}") as progress:
             found = rehearsal.rehearse(stack, scenario, progress, record)
+    found = dataclasses.replace(found, rules_passed_over=passed_over)
     if arguments.json:
         whole = {"rehearsal": True, "verdict": found.verdict, **dataclasses.asdict(found)}
         print(json.dumps(whole, indent=2, ensure_ascii=False))
     else:
         print(rehearsal.rehearsal_text(found), end="")
     return exits.OF_VERDICT[found.verdict]
+
+
+def rules_passed_over(stack: Stack, name: str) -> tuple[str, ...]:
+    """The rules at which an `up` would stop, of those that a rehearsal leaves out, for nothing boots in it."""
+    if stack.declared is None:
+        return ()
+    from stampworks.declaration import stack_file
+    from stampworks.facts import known_facts, today
+    from stampworks.planning import judged
+    from stampworks.planning.launching import OF_LOCK
+
+    facts = known_facts(stack_file(name, stack.folder))
+    _, findings = judged(stacks.source_of(name), facts, today(), OF_LOCK)
+    return tuple(dict.fromkeys(each.id for each in findings if each.outcome == "fail"))

@@ -41,6 +41,14 @@ class Ran:
         said = [str(each["message"]).strip() for each in self.of("diagnosticEvent") if each.get("severity") == "error"]
         return tuple(dict.fromkeys(each for each in said if each not in ("preview failed", "update failed")))
 
+    @property
+    def refused_by(self) -> str:
+        """What is wrong with a resource the engine says of that; what a program says of itself is of none."""
+        of_resources = [
+            each for each in self.of("diagnosticEvent") if each.get("severity") == "error" and each.get("urn")
+        ]
+        return "the stack's own program" if self.errors and not of_resources else "the engine"
+
 
 @dataclass(frozen=True)
 class State:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from stampworks.rehearsal import steps
+from stampworks.rehearsal.checks import refuse_wrong
 from stampworks.rehearsal.engine import Engine, EngineError, Ran, State
 from stampworks.rehearsal.recording import Recording
-from stampworks.rehearsal.result import CriticalPath, Phase, Rehearsal, Step
+from stampworks.rehearsal.result import Phase, Rehearsal, Step
 from stampworks.rehearsal.rules import rules_of, token_of
 from stampworks.rehearsal.scenario import Failure, Scenario
 from stampworks.rehearsal.servers import Servers, packages
@@ -45,19 +46,18 @@ class Stage:
 
 
 def rehearse(stack: Stack, scenario: Scenario, say: Callable[[str], None], record: TextIO | None = None) -> Rehearsal:
-    """EngineError when the engine does not even do what every stack must be able to."""
-    config = stack.config  # a change that leads nowhere is told before anything is run
-    for change in scenario.changes:
-        config = changed(stack, config, change)
-
+    """DeclarationError with what is wrong in the scenario; EngineError when the engine does not even do what every
+    stack must be able to."""
+    refuse_wrong(stack, scenario)
     with Servers() as servers:
         with _stage(servers, stack, scenario, record) as stage:
-            phases, path, without, outputs = _life(stage, stack, scenario, say)
+            found, creations = _life(stage, stack, scenario, say)
+        phases = [*found.phases]
         for failure in scenario.failures:
             say(str(failure))
             with _stage(servers, stack, scenario, record) as stage:
-                phases.append(_failed(stage, failure))
-    return Rehearsal(stack.name, packages(), tuple(phases), path, without, outputs)
+                phases.append(_failed(stage, failure.numbered(creations)))
+    return replace(found, phases=tuple(phases))
 
 
 @contextlib.contextmanager
@@ -75,14 +75,15 @@ def _stage(servers: Servers, stack: Stack, scenario: Scenario, record: TextIO | 
 
 def _life(
     stage: Stage, stack: Stack, scenario: Scenario, say: Callable[[str], None]
-) -> tuple[list[Phase], CriticalPath, tuple[str, ...], Mapping[str, Any]]:
-    """From nothing to nothing."""
+) -> tuple[Rehearsal, Sequence[str]]:
+    """From nothing to nothing; and what its first `up` created."""
     say("preview")
-    previewed = steps.steps(_must(stage.engine.run("preview"), "preview"))
-    phases = [Phase("preview", "pass", f"{len(previewed)} to create", previewed)]
+    ran = _must(stage.engine.run("preview"), "preview")
+    phases = [Phase("preview", "pass", f"{len(steps.creations(ran))} to create", steps.steps(ran))]
     say("up")
-    made = steps.steps(stage.up())
-    phases.append(Phase("up", "pass", f"{len(made)} created", made))
+    ran = stage.up()
+    made, creations = steps.steps(ran), steps.creations(ran)
+    phases.append(Phase("up", "pass", f"{len(creations)} created", made))
     first = stage.engine.state().resources
     say("up again")
     phases.append(_unchanged("up again", stage.up()))
@@ -93,7 +94,17 @@ def _life(
     last = stage.engine.state()
     phases.append(_destroy(stage, last))
     path = steps.critical_path(first, {**scenario.latency, **scenario.durations})
-    return phases, path, steps.unruled([*first, *last.resources]), steps.outputs(first)
+    there = [*first, *last.resources]
+    unmet = {*scenario.latency, *scenario.durations} - {each["type"] for each in there}
+    return Rehearsal(
+        stack.name,
+        packages(),
+        tuple(phases),
+        path,
+        steps.unruled(there),
+        steps.outputs(first),
+        types_never_met=tuple(sorted(unmet)),
+    ), creations
 
 
 def _unchanged(name: str, ran: Ran) -> Phase:
@@ -112,7 +123,7 @@ def _changes(stage: Stage, stack: Stack, scenario: Scenario, say: Callable[[str]
         ran = stage.engine.run("up", "--yes")  # with its preview: what that refuses is not half done
         done = steps.steps(ran)
         if ran.code:
-            yield Phase(name, "fail", "refused by the engine", done, ran.errors)
+            yield Phase(name, "fail", f"refused by {ran.refused_by}", done, ran.errors)
             stage.engine.configure(config)
         else:
             config = after
@@ -125,14 +136,18 @@ def _destroy(stage: Stage, last: State) -> Phase:
     done: tuple[Step, ...] = ()
     notes: list[str] = []
     if guarded:
-        refused = stage.engine.run(*_DESTROY)
-        done = steps.steps(refused)
-        kept = {steps.shown(each["urn"]) for each in stage.engine.state().resources}
-        if not refused.code or not kept.issuperset(guarded):
+        refused = stage.engine.run("destroy", "--yes")  # as everybody does it: with its preview
+        if not refused.code or len(stage.engine.state().resources) < len(last.resources):
+            return Phase("destroy", "fail", "deletes something in spite of what is protected", steps.steps(refused))
+        notes.append(f"refused by its preview, for these are protected: {', '.join(guarded)}")
+        unseen = stage.engine.run(*_DESTROY)
+        done = steps.steps(unseen)
+        kept = {each["urn"] for each in stage.engine.state().resources}
+        if not unseen.code or not {steps.shown(urn) for urn in kept}.issuperset(guarded):
             return Phase("destroy", "fail", "deleted what is protected", done)
-        if done:
-            notes.append(f"{len(done)} others were deleted before the engine refused")
-        notes.append(f"refused, for these are protected: {', '.join(guarded)}")
+        if gone := [each for each in last.resources if each["urn"] not in kept and each.get("custom")]:
+            lost = steps.kinds(last.resources, gone)
+            notes.append(f"with --skip-preview {len(gone)} others were deleted before the engine refused: {lost}")
         notes.append("they were unprotected in this rehearsal's own state, and destroyed")
         stage.engine.aside("state", "unprotect", "--all", "--yes")
     done += steps.steps(_must(stage.engine.run(*_DESTROY), "destroy"))
@@ -140,25 +155,26 @@ def _destroy(stage: Stage, last: State) -> Phase:
     if left.resources:
         names = ", ".join(steps.shown(each["urn"]) for each in left.resources)
         return Phase("destroy", "fail", f"left in the state: {names}", done, tuple(notes))
-    gone = [each["urn"] for each in last.resources if each.get("deletedWith")]
-    notes += [f"gone with what they were in: {len(gone)}"] if gone else []
-    notes += [f"kept by the cloud, and in no state: {orphan}" for orphan in stage.orphans(left, gone)]
-    return Phase("destroy", "pass", f"{len(done)} deleted", done, tuple(notes))
+    inside = [each["urn"] for each in last.resources if each.get("deletedWith")]
+    notes += [f"gone with what they were in: {len(inside)}"] if inside else []
+    notes += [f"kept by the cloud, and in no state: {orphan}" for orphan in stage.orphans(left, inside)]
+    return Phase("destroy", "pass", f"{sum(each.counted for each in done)} deleted", done, tuple(notes))
 
 
 def _failed(stage: Stage, failure: Failure) -> Phase:
     """An `up` that fails, and the next one, which has to finish what the first one left."""
     name = f"failure: {failure}"
     stage.recording.begin(failure)
-    # one at a time, so that the k-th creation is the same one in every rehearsal
+    # one at a time, so that nothing else is on its way
     first = stage.engine.run(*_UP, "--parallel", "1")
     world = stage.recording.world
     if not world.hit:
         _must(first, "up")
         return Phase(name, "unknown", f"never happened: none of {world.creates} creations is meant")
+    met = tuple(map(steps.shown, dict.fromkeys(world.hit)))
     refused = tuple(_refused(*each) for each in Counter(world.hit).items()) if failure.kind == "throttle" else ()
     if refused and not first.code:
-        return Phase(name, "pass", "the provider tried again, and went on", (), refused)
+        return Phase(name, "pass", "the provider tried again, and went on", (), refused, met)
     state = stage.engine.state()
     left = (
         *refused,
@@ -172,11 +188,11 @@ def _failed(stage: Stage, failure: Failure) -> Phase:
     second = stage.engine.run(*_UP)
     done = steps.steps(second)
     if second.code:
-        return Phase(name, "fail", "the next up does not finish", done, (*left, *second.errors))
+        return Phase(name, "fail", "the next up does not finish", done, (*left, *second.errors), met)
     if orphans := stage.orphans(stage.engine.state()):
         over = (f"there, and in no state: {orphan}" for orphan in orphans)
-        return Phase(name, "fail", "the next up finishes, and leaves something over", done, (*left, *over))
-    return Phase(name, "pass", "the next up finishes, with nothing twice", done, left)
+        return Phase(name, "fail", "the next up finishes, and leaves something over", done, (*left, *over), met)
+    return Phase(name, "pass", "the next up finishes, with nothing twice", done, left, met)
 
 
 def _refused(urn: str, times: int) -> str:
@@ -186,7 +202,7 @@ def _refused(urn: str, times: int) -> str:
 
 
 def _counted(done: tuple[Step, ...]) -> str:
-    ops = [each.op for each in done]
+    ops = [each.op for each in done if each.counted]
     return ", ".join(f"{ops.count(op)} {op}" for op in dict.fromkeys(ops))
 
 

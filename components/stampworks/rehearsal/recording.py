@@ -43,7 +43,7 @@ class Recording(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # at run
         self._failure: Failure | None = None
 
     def begin(self, failure: Failure | None) -> None:
-        """From now on this goes wrong, counted from the next creation."""
+        """From now on this goes wrong."""
         self._failure, self.world.creates, self.world.hit = failure, 0, []
 
     async def intercept_service(
@@ -73,7 +73,7 @@ class Recording(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # at run
     async def _create(self, request: Any, context: Any, create: Callable[[Any, Any], Awaitable[Any]]) -> Any:
         self.world.creates += 1
         token = token_of(request.urn)
-        failure = self._failure if self._failure and self._failure.hits(self.world.creates, request.urn) else None
+        failure = self._failure if self._failure and self._failure.hits(request.urn) else None
         if failure and failure.kind == "throttle":
             await self._throttled(failure.times, request.urn, context)
         elif failure:

@@ -27,6 +27,8 @@ class Step:
     type: str
     name: str
     why: tuple[Why, ...] = ()
+    counted: bool = True
+    """Neither a component nor something that is only read: what a scenario's `at` counts, and a list numbers."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Phase:
     steps: tuple[Step, ...] = ()
     """In the order in which they were done."""
     notes: tuple[str, ...] = ()
+    met: tuple[str, ...] = ()
+    """The resources that a failure of the scenario met."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,10 @@ class Rehearsal:
     """Of these nothing beyond their inputs was known, nor what replaces them."""
     outputs: Mapping[str, Any] = field(default_factory=dict)
     """Of the stack, after its first `up`; without what is secret."""
+    types_never_met: tuple[str, ...] = ()
+    """Types with a latency or a duration in the scenario, of which the stack has no resource."""
+    rules_passed_over: tuple[str, ...] = ()
+    """Rules that say no to the stack: an `up` of it would stop at them now, and a rehearsal goes on."""
 
     @property
     def verdict(self) -> Verdict:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from stampworks.declaration.errors import DeclarationError, Problem
 from stampworks.declaration.nodes import Node, Unread, plain, spelled, walk
@@ -13,9 +14,12 @@ from stampworks.declaration.reading import read
 from stampworks.declaration.wording import alternatives, did_you_mean, shown
 from stampworks.rehearsal.rules import name_of, token_of
 
+T = TypeVar("T")
 SIZE_MAX_KIB = 64
 LATENCY_MAX_S = 60
 DURATION_MAX_S = 86400
+Wrong = Callable[[str, str], Problem]
+"""From a message and a hint to a problem where it belongs."""
 KINDS = ("stock-out", "quota", "throttle", "crash")
 
 
@@ -28,26 +32,32 @@ class Change:
     value: Any
     config: bool = False
     """The path is a key of the stack's configuration."""
-    problem: Callable[[str, str], Problem] = field(
-        default=lambda message, hint: Problem("", 0, 0, "", message, hint, ""), compare=False
-    )
+    problem: Wrong = field(default=lambda message, hint: Problem("", 0, 0, "", message, hint, ""), compare=False)
     """What is wrong with it, at its line."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Something that goes wrong in an `up` that begins with nothing: at the k-th creation, or at what matches."""
+    """Something that goes wrong in an `up` that begins with nothing: at one creation, or at what matches."""
 
     kind: str
     at: int | None = None
+    """The number of the creation in the list of the first `up`."""
     type: str = ""
     name: str = ""
     times: int = 1
     """How many attempts at a throttled creation are answered with "later"."""
 
-    def hits(self, number: int, urn: str) -> bool:
+    urn: str = ""
+    """What has that number; an `up` that begins with nothing need not create in the same order."""
+
+    def numbered(self, creations: Sequence[str]) -> Failure:
+        """Of the first `up`."""
+        return self if self.at is None else replace(self, urn="".join(creations[self.at - 1 : self.at]))
+
+    def hits(self, urn: str) -> bool:
         if self.at is not None:
-            return number == self.at
+            return urn == self.urn
         return self.type in ("", token_of(urn)) and self.name in ("", name_of(urn))
 
     def __str__(self) -> str:
@@ -66,10 +76,14 @@ class Scenario:
     """The same, counted and never waited for; they go before a latency and before what rules say."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """What stands for encrypted values of the stack's configuration, by key."""
+    types: Sequence[tuple[str, Wrong]] = field(default=(), compare=False)
+    """Every type that it names, and what is wrong with that, at its line."""
+    problems: Sequence[Problem] = field(default=(), compare=False)
+    """What is wrong in it by itself; the rest of it is sound."""
 
 
 def load_scenario(path: Path) -> Scenario:
-    """DeclarationError with all that is wrong, each at its line."""
+    """DeclarationError when it cannot be read at all; what is wrong in it is with the scenario, each at its line."""
     file = str(path)
     try:
         with path.open("rb") as opened:
@@ -85,14 +99,11 @@ def load_scenario(path: Path) -> Scenario:
     if root is None:
         raise DeclarationError([Problem(file, 0, 0, "", "is empty", "it has changes:, failures:, durations:", "")])
     reader = _Reader(root)
-    scenario = reader.scenario()
-    if reader.problems:
-        raise DeclarationError(reader.problems)
-    return scenario
+    return replace(reader.scenario(), types=reader.types, problems=reader.problems)
 
 
 class _Reader:
-    """Reads on past a problem, so that all are told at once; what it returns counts only when there are none."""
+    """Reads on past a problem, so that all are told at once, and leaves out what has one."""
 
     def __init__(self, root: Node) -> None:
         self._root = root
@@ -101,18 +112,26 @@ class _Reader:
             for path, node in walk(root)
             for defect in node.defects
         ]
+        self.types: list[tuple[str, Wrong]] = []
 
     def scenario(self) -> Scenario:
         parts = self._members(self._root, "", ("changes", "failures", "latency", "durations", "secrets"))
         return Scenario(
-            changes=tuple(self._change(*each) for each in self._items(parts.get("changes"), "changes")),
-            failures=tuple(self._failure(*each) for each in self._items(parts.get("failures"), "failures")),
+            changes=tuple(self._sound(self._change, parts, "changes")),
+            failures=tuple(self._sound(self._failure, parts, "failures")),
             latency=self._seconds(
                 parts, "latency", LATENCY_MAX_S, "a rehearsal really waits; durations: are counted only"
             ),
             durations=self._seconds(parts, "durations", DURATION_MAX_S, "nothing takes more than a day"),
             secrets={key: self._text(*at) for key, at in self._pairs(parts.get("secrets"), "secrets")},
         )
+
+    def _sound(self, read: Callable[[Node, str], T], parts: Mapping[str, Node], part: str) -> Iterator[T]:
+        for node, where in self._items(parts.get(part), part):
+            before = len(self.problems)
+            entry = read(node, where)
+            if len(self.problems) == before:
+                yield entry
 
     def _change(self, node: Node, where: str) -> Change:
         said = self._members(node, where, ("name", "path", "config", "value"))
@@ -145,7 +164,7 @@ class _Reader:
         return Failure(
             kind=kind,
             at=self._count(said["at"], f"{where}.at") if "at" in said else None,
-            type=self._text(said["type"], f"{where}.type") if "type" in said else "",
+            type=self._type(said["type"], f"{where}.type") if "type" in said else "",
             name=self._text(said["name"], f"{where}.name") if "name" in said else "",
             times=self._count(said["times"], f"{where}.times") if "times" in said else 1,
         )
@@ -182,6 +201,12 @@ class _Reader:
             self._wrong(node, where, "must be a text", "put it in quotes")
         return ""
 
+    def _type(self, node: Node, where: str) -> str:
+        text = self._text(node, where)
+        if text:
+            self.types.append((text, functools.partial(node.place.problem, where)))
+        return text
+
     def _count(self, node: Node, where: str) -> int:
         if isinstance(node.value, int) and not isinstance(node.value, bool) and 1 <= node.value <= 10**6:
             return node.value
@@ -192,6 +217,7 @@ class _Reader:
         found: dict[str, float] = {}
         for key, (node, where) in self._pairs(parts.get(part), part):
             value = node.value
+            self.types.append((key, functools.partial(node.entry.problem, part)))
             if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most:
                 found[key] = value
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import sys
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
@@ -28,14 +29,29 @@ _GRACE_S = 1.0
 
 def installed() -> dict[str, str]:
     """The packages whose SDK is installed beside this code, with the version that each asks of its plugin."""
-    found: dict[str, str] = {}
+    return {name: version for name, (version, _) in _sdks().items()}
+
+
+def _sdks() -> dict[str, tuple[str, Path]]:
+    """The version of each, and the folder with its code."""
+    found: dict[str, tuple[str, Path]] = {}
     for folder in sys.path:
         for file in sorted(Path(folder).glob("pulumi_*/pulumi-plugin.json")):
             with contextlib.suppress(OSError, ValueError):
                 said = json.loads(file.read_text())
                 if said.get("resource") and said.get("name"):
-                    found.setdefault(str(said["name"]), str(said.get("version", "")))
+                    found.setdefault(str(said["name"]), (str(said.get("version", "")), file.parent))
     return found
+
+
+def types_of(package: str) -> frozenset[str]:
+    """All types that there are of a package whose SDK is installed, which registers them; none where nobody says."""
+    if package not in (sdks := _sdks()):
+        return frozenset()
+    with contextlib.suppress(OSError, ValueError):
+        registered = re.findall(rf'"({re.escape(package)}:[^"]+)": *"', (sdks[package][1] / "__init__.py").read_text())
+        return frozenset(registered)
+    return frozenset()
 
 
 def packages() -> dict[str, str]:

@@ -14,7 +14,7 @@ from stampworks.declaration.errors import DeclarationError, Problem
 from stampworks.declaration.files import displayed, stack_file
 from stampworks.declaration.loader import load_stack
 from stampworks.declaration.nodes import parsed, plain
-from stampworks.declaration.wording import shown
+from stampworks.declaration.wording import did_you_mean, shown
 from stampworks.rehearsal.scenario import Change
 
 DECLARED = "stampworks:cluster"
@@ -26,6 +26,8 @@ class Stack:
     name: str
     project: Path
     """The folder with Pulumi.yaml."""
+    folder: Path
+    """That with the files of its stacks."""
     project_name: str
     config: Mapping[str, Any]
     declared: Any
@@ -63,7 +65,7 @@ def read_stack(name: str, project: Path, folder: Path, secrets: Mapping[str, str
         declared.pop("extends", None)  # what it names is in here
     project_name = _read(project / "Pulumi.yaml")[1].get("name")
     # Pulumi's full names are organization/project/stack
-    return Stack(name.rpartition("/")[2], project, str(project_name), config, declared)
+    return Stack(name.rpartition("/")[2], project, folder, str(project_name), config, declared)
 
 
 def changed(stack: Stack, config: Mapping[str, Any], change: Change) -> dict[str, Any]:
@@ -97,7 +99,8 @@ def _step(place: Any, step: str | int, change: Change, new: bool = False) -> Any
     if isinstance(place, list):
         names = [entry["name"] for entry in place if isinstance(entry, Mapping) and "name" in entry]
     message = f"the declaration has no {shown(str(step))} on the way to {change.path}"
-    raise DeclarationError([change.problem(message, f"there is {', '.join(map(str, names)) or 'nothing'}")])
+    hint = did_you_mean(str(step), map(str, names)) or "there is nothing"
+    raise DeclarationError([change.problem(message, hint)])
 
 
 def _read(file: Path) -> tuple[yaml.MappingNode, dict[str, Any]]:

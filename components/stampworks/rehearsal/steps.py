@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from stampworks.rehearsal.result import CriticalPath, Step, Why
 from stampworks.rehearsal.rules import Rule, name_of, rules_of, token_of
 
 _TOLD = frozenset({"create", "update", "replace", "delete", "import", "read"})
+_LOOKED_UP = frozenset({"import", "read"})
 _ENGINES_OWN = "pulumi:"
 _STACK = "pulumi:pulumi:Stack"
 _SECRET = "4dabf18193072939515e22adb298388d"  # noqa: S105  # by which the engine's own format marks a value of its own
@@ -28,8 +30,22 @@ def shown(urn: str) -> str:
 
 def steps(ran: Ran) -> tuple[Step, ...]:
     """What was done, in its order; the engine's own resources and what stays as it is are left out."""
+    return tuple(map(_step, _done(ran)))
+
+
+def creations(ran: Ran) -> tuple[str, ...]:
+    """The URNs of what was created, in its order, so that the k-th one is that with number k in the list of steps."""
+    return tuple(each["urn"] for each in _done(ran) if each["op"] == "create" and _counted(each))
+
+
+def _done(ran: Ran) -> Iterable[Mapping[str, Any]]:
     done = {(each["op"], each["urn"]): each for each in _metadata(ran, "resOutputsEvent") if each["op"] in _TOLD}
-    return tuple(map(_step, done.values()))  # of a component its outputs are told once more
+    return done.values()  # of a component its outputs are told once more
+
+
+def _counted(metadata: Mapping[str, Any]) -> bool:
+    state = metadata.get("new") or metadata.get("old") or {}
+    return bool(state.get("custom")) and metadata["op"] not in _LOOKED_UP
 
 
 def changes(ran: Ran) -> int:
@@ -58,7 +74,7 @@ def _step(metadata: Mapping[str, Any]) -> Step:
     why = tuple(
         Why(path, said["diffKind"].endswith("-replace"), _source(token)) for path, said in sorted(detailed.items())
     )
-    return Step(metadata["op"], token, name_of(urn), why)
+    return Step(metadata["op"], token, name_of(urn), why, _counted(metadata))
 
 
 def _source(token: str) -> str:
@@ -80,6 +96,17 @@ def critical_path(resources: Sequence[Mapping[str, Any]], said: Mapping[str, flo
     seconds, _, chain = max(longest.values(), default=(0.0, 0, ()), key=lambda one: one[:2])
     unknown = tuple(shown(urn) for urn in chain if takes[urn] is None)
     return CriticalPath(tuple(map(shown, chain)), seconds, unknown)
+
+
+def kinds(resources: Sequence[Mapping[str, Any]], meant: Sequence[Mapping[str, Any]]) -> str:
+    """How many there are of each type among these; first those before which most has to be there, such as nodes."""
+    before: dict[str, set[str]] = {}
+    for each in resources:  # a state has each resource after what it depends on
+        direct = _dependencies(each)
+        before[each["urn"]] = direct.union(*(before.get(urn, ()) for urn in direct))
+    most_first = sorted(meant, key=lambda each: (-len(before[each["urn"]]), each["type"]))
+    names = [each["type"].rpartition(":")[2] for each in most_first]
+    return ", ".join(f"{number} {name}" for name, number in Counter(names).items())
 
 
 def _seconds(token: str, said: Mapping[str, float]) -> float | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections import Counter
 from collections.abc import Iterator
 
 from stampworks.printable import printable
-from stampworks.rehearsal.result import Phase, Rehearsal, Step, Why
+from stampworks.rehearsal.result import CriticalPath, Phase, Rehearsal, Step, Why
 
 _SIGN = "rehearsed: "
 
@@ -22,26 +23,47 @@ def _lines(found: Rehearsal) -> Iterator[str]:
     yield f"stack {found.stack} in the real engine; no account was asked, nothing was created"
     yield f"providers: stampworks{f', {packages}' if packages else ''}"
     for phase in found.phases:
-        yield f"{_mark(phase)} {phase.name}: {phase.found}"
+        yield f"{_mark(phase)} {phase.name}{_met(phase)}: {phase.found}"
         if phase.name != "preview" and phase.name != "destroy":
-            for number, step in enumerate(phase.steps, 1):
-                yield f"  {number:3}  {step.op:8} {step.type} {step.name}"
+            numbers = itertools.count(1)
+            for step in phase.steps:
+                yield f"  {next(numbers) if step.counted else '':3}  {step.op:8} {step.type} {step.name}"
                 yield from _reasons(step)
         for note in phase.notes:
             yield from (f"     {line}" for line in note.splitlines())
     path = found.critical_path
-    unknown = f", and {len(path.unknown)} of unknown duration" if path.unknown else ""
-    yield f"critical path: {path.seconds:g} s{unknown}, over {len(path.resources)} creations:"
+    yield f"critical path: {_takes(path)}:"
     yield from (f"     {each}{' (unknown)' if each in path.unknown else ''}" for each in path.resources)
     for name, value in found.outputs.items():
         yield f"output {name}: {value if isinstance(value, str) else json.dumps(value)}"
     for token in found.types_without_rule:
         yield f"no rule: {token}: what it computes, what replaces it and how long it takes is not known"
+    for token in found.types_never_met:
+        yield f"never met: {token}: the stack has none, so that what the scenario says of it counts nowhere"
+    if found.rules_passed_over:
+        rules = ", ".join(found.rules_passed_over)
+        yield f"an `up` of this stack would stop now at {rules}: `stampworks plan -s {found.stack}` says what to do"
     yield f"verdict: {found.verdict}"
 
 
 def _mark(phase: Phase) -> str:
     return {"pass": "PASS", "fail": "FAIL", "unknown": "UNKNOWN"}[phase.verdict]
+
+
+def _takes(path: CriticalPath) -> str:
+    number, unknown = len(path.resources), len(path.unknown)
+    if number and number == unknown:
+        return f"{number} creations, one after the other; durations: of a scenario say how long they take"
+    more = f", and {unknown} of unknown duration" if unknown else ""
+    return f"{path.seconds:g} s{more}, over {number} creations"
+
+
+def _met(phase: Phase) -> str:
+    """Of what matches a failure, the first one is enough."""
+    if not phase.met:
+        return ""
+    more = f" and {len(phase.met) - 1} more" if phase.met[1:] else ""
+    return f" ({phase.met[0]}{more})"
 
 
 def _reasons(step: Step) -> Iterator[str]:

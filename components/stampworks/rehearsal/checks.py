@@ -1,0 +1,59 @@
+"""What is wrong in a scenario by what the stack and the providers say: told at once, before anything is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from stampworks.declaration.errors import DeclarationError, Problem
+from stampworks.declaration.loader import load_value
+from stampworks.declaration.wording import did_you_mean, shown, similar
+from stampworks.provider.handlers import PACKAGE
+from stampworks.rehearsal.rules import rules_of
+from stampworks.rehearsal.scenario import Change, Scenario
+from stampworks.rehearsal.servers import packages, types_of
+from stampworks.rehearsal.stack import DECLARED, Stack, changed
+
+
+def refuse_wrong(stack: Stack, scenario: Scenario) -> None:
+    """DeclarationError with all that is wrong, each at its line."""
+    problems = [*scenario.problems, *_types(scenario), *_changes(stack, scenario)]
+    if problems:
+        raise DeclarationError(problems)
+
+
+def _types(scenario: Scenario) -> Iterator[Problem]:
+    """Where nobody lists a package's types, the end of the rehearsal says which were never met."""
+    known = {PACKAGE.name: frozenset(handler.token for handler in PACKAGE.handlers)}
+    known |= {package: types_of(package) for package in packages()}
+    for token, wrong in scenario.types:
+        package = token.partition(":")[0]
+        if package not in known and similar(package, known):
+            yield wrong(f"there is no package of the type {shown(token)}", did_you_mean(package, known))
+        elif token not in (types := known.get(package, frozenset())) and types:
+            near = similar(token, rules_of(package).types or types)
+            hint = f"did you mean '{near}'?" if near else "the list of the first `up` has the types of the stack"
+            yield wrong(f"{package} has no resource of the type {shown(token)}", hint)
+
+
+def _changes(stack: Stack, scenario: Scenario) -> Iterator[Problem]:
+    config = stack.config
+    for change in scenario.changes:
+        try:
+            after = changed(stack, config, change)
+        except DeclarationError as error:
+            yield from error.problems
+            continue
+        if problems := [] if change.config else list(_declared(stack, after, change)):
+            yield from problems
+        else:
+            config = after
+
+
+def _declared(stack: Stack, config: Mapping[str, Any], change: Change) -> Iterator[Problem]:
+    """What is wrong by itself in what is declared after a change; what rules say of it is the program's answer."""
+    try:
+        problems = load_value(config[DECLARED], "", stack.folder).problems
+    except DeclarationError as error:
+        problems = error.problems
+    yield from (change.problem(f"{each.path}: {each.message}", each.hint) for each in problems)
