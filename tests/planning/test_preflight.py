@@ -192,6 +192,17 @@ def test_a_service_that_has_no_endpoint() -> None:
     assert told[4] == "write zone: us-east-1b, or egress: nat"
     [told] = said("network.endpoints", plan_of(network=PRIVATE), unknown={"offers": WHY}, services=elsewhere)
     assert told[4] == "write egress: nat"
+    facts["services"] = [one for one in elsewhere if one["name"] != "s3"]  # a route is missing in every zone
+    [told] = said("network.endpoints", plan_of(network=PRIVATE), **facts)
+    assert told[4] == "write egress: nat"
+
+
+@pytest.mark.parametrize("egress", ["nat", "none"])
+def test_whoever_lists_no_service_has_not_told(egress: str) -> None:
+    """As a simulated AWS does: no zone, and no other way out, is the answer to that."""
+    [told] = said("network.endpoints", plan_of(network={"egress": egress}), services=[])
+    assert told[1] == "unknown" and told[3].endswith(": the answer lists none of them for us-east-1")
+    assert told[4] == "see to that, and `stampworks facts -s STACK` reads the account again"
 
 
 SUBNETS = [

@@ -442,13 +442,15 @@ def services(plan: Plan, facts: Facts) -> Iterator[Finding]:
         return
     try:
         offered = {one.name: one.zones for one in _known(facts, "services")}
+        if not offered:  # every region has some of them: whoever lists none has not told
+            raise Unread(f"the answer lists none of them for {plan.region}", AGAIN)
         there, subnets = _known(facts, "endpoints"), _known(facts, "subnets")
     except Unread as unread:
         text = f"whether {', '.join(wanted)} can be reached from {plan.region}'s private subnets: {unread}"
         yield Finding(id_, "unknown", text, unread.hint, "network.egress")
         return
     zone = plan.network.zone
-    zones = {service: offered.get(service, ()) for service in wanted if service not in launches.routed}
+    zones = {each: offered.get(each, ()) for each in wanted if each not in launches.routed or each not in offered}
     lacking = [each for each in wanted if each not in offered or (zone and zone not in zones.get(each, (zone,)))]
     gone = [each for each in wanted if subnets and each not in there and each not in lacking]
     if lacking:
