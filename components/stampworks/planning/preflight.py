@@ -49,7 +49,13 @@ def account(plan: Plan, facts: Facts) -> Iterator[Finding]:
         yield Finding("account", "unknown", text, READ)
         return
     days = min(each.at for each in facts.account.readings)[:10]
-    yield Finding("account", "pass", f"account {facts.account.account} in {plan.region}, as it was on {days}", "")
+    text = f"account {facts.account.account} in {plan.region}, as it was on {days}"
+    if facts.account.elsewhere:
+        text += f" at {facts.account.elsewhere}, which is not the cloud itself"
+        hint = f"unset AWS_ENDPOINT_URL, and {READ}, unless that is where the cluster is to be"
+        yield Finding("account", "fail", text, hint, severity="warning")
+        return
+    yield Finding("account", "pass", text, "")
 
 
 def _can_be_read(plan: Plan) -> bool:
