@@ -381,7 +381,7 @@ def elastic(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
             text = f"{all_}, and none that starts can configure itself: release {plan.release.name} has no Ansible"
             hint = "take count_min out, or another release"
             yield Finding("elastic.boot", "fail", text, hint, place, "error", pool.name)
-        if pool.purchase in BOUGHT_BEFORE:
+        if pool.purchase in BOUGHT_BEFORE and not pool.fallbacks:  # which only pools with a count_min can have
             text = f"{all_}, and {pool.purchase} capacity is paid for whether it runs or not: all {pool.count} are"
             hint = "take count_min out, or buy them as they run"
             yield Finding("elastic.purchase", "fail", text, hint, place, "warning", pool.name)
