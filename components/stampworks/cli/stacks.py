@@ -22,12 +22,14 @@ PROJECT_MAX_KIB = 64
 """Of a Pulumi.yaml. It may be anybody's, and reading YAML takes its time."""
 
 
-def add_stack_option(parser: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup) -> None:
+def add_stack_option(
+    parser: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup, default: str | None = None
+) -> None:
     parser.add_argument(
         "-s",
         "--stack",
         metavar="STACK",
-        default=os.environ.get("STAMPWORKS_STACK") or DEFAULT_STACK,
+        default=default or os.environ.get("STAMPWORKS_STACK") or DEFAULT_STACK,
         help="which environment: its Pulumi.STACK.yaml, or a plan's JSON file (default: $STAMPWORKS_STACK, else "
         f"{DEFAULT_STACK})",
     )
