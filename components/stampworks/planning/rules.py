@@ -217,6 +217,16 @@ def _running(plan: Plan) -> Iterator[tuple[str, Group]]:
     return ((f"pools[{index}]", pool) for index, pool in declared if pool.role == "worker")
 
 
+def without_queue(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
+    """Whoever declares queues says which pools they have, and a pool that none has says nothing by itself."""
+    queued = {name for queue in plan.scheduler.queues for name in queue.pools}
+    for index, pool in enumerate(declared_pools(plan.groups)):
+        if pool.name not in queued:
+            text = f"pool {pool.name} is in no queue: its {counted(pool.count, 'node')} will run no jobs"
+            hint = f"write it into the pools of a queue: {', '.join(each.name for each in plan.scheduler.queues)}"
+            yield Finding("pools.queue", "fail", text, hint, f"pools[{index}]", "warning", pool.name)
+
+
 _BOUGHT_BEFORE = {"block": "a block of capacity", "reserved": "capacity that was reserved"}
 
 
@@ -650,6 +660,7 @@ RULES: tuple[Rule, ...] = (
     storage_addresses,
     pods,
     queues,
+    without_queue,
     managed,
     addons,
     region,
@@ -658,7 +669,6 @@ RULES: tuple[Rule, ...] = (
     purchases,
     shapes,
     group_sizes,
-    launching.lookups,
     drivers,
     clients,
     provable,
@@ -676,4 +686,5 @@ RULES: tuple[Rule, ...] = (
     prices,
     budget,
     told,
+    launching.lookups,  # what is no mistake of whoever declares comes after what is
 )
