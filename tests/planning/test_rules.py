@@ -77,7 +77,7 @@ def test_a_pool_in_no_queue(plan_of: Any) -> None:
     assert one == Finding(
         "pools.queue",
         "fail",
-        "pool prep is in no queue: its 2 nodes will run no jobs",
+        "pool prep is in no queue: its nodes take no jobs",
         "write it into the pools of a queue: main",
         "pools[1]",
         "warning",

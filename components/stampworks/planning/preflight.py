@@ -529,7 +529,7 @@ def nearness(plan: Plan, facts: Facts) -> Iterator[Finding]:
         if one.switches[0] == 1:
             yield Finding("placement.near", "pass", text, "", pools[one.group], "warning", one.group)
         else:
-            hint = "let jobs be ordered by topology, or `stampworks roll --machine` those that are apart"
+            hint = "let jobs be ordered by topology, or `stampworks roll --machine --reason TEXT` those that are apart"
             text += ": a job over all of them passes the top of the network"
             yield Finding("placement.near", "fail", text, hint, pools[one.group], "warning", one.group)
 

@@ -222,7 +222,7 @@ def without_queue(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG00
     queued = {name for queue in plan.scheduler.queues for name in queue.pools}
     for index, pool in enumerate(declared_pools(plan.groups)):
         if pool.name not in queued:
-            text = f"pool {pool.name} is in no queue: its {counted(pool.count, 'node')} will run no jobs"
+            text = f"pool {pool.name} is in no queue: its nodes take no jobs"
             hint = f"write it into the pools of a queue: {', '.join(each.name for each in plan.scheduler.queues)}"
             yield Finding("pools.queue", "fail", text, hint, f"pools[{index}]", "warning", pool.name)
 
