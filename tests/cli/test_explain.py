@@ -55,6 +55,16 @@ def test_a_default(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+def test_a_value_with_a_reason_for_all_groups(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It names none of them."""
+    Path(file).write_text(TEXT.replace("local", "aws\nregion: us-east-1").replace("sim-h100", "p5"))
+    Path(file).write_text(Path(file).read_text().replace("sim-cpu", "m7i"))
+    why = "because groups.launch.disk_gib: for system, containers and logs"
+    for path in ("groups.gpu.launch.disk_gib", "groups.gpu.launch"):
+        assert why in said(capsys, path, file)
+    assert why not in said(capsys, "groups.gpu", file)
+
+
 def test_a_derived_value(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     """With the reason of what it is part of, and the arithmetic of an expectation."""
     assert "because fabric.rails: 2: sim-h100 of pool gpu has that many NICs" in said(

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from stampworks.cli import exits
+from stampworks.cli import exits, stacks
 from stampworks.cli.main import main
 from stampworks.clouds.local import faults
 from stampworks.faults import Injected
@@ -128,6 +128,17 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert [each["name"] for each in found["faults"]] == list(faults.FAULTS)
     assert found["injected"] == []
+
+
+@pytest.mark.parametrize(
+    "argv", [["-s", "test", "list"], ["list", "-s", "test"], ["-s", "other", "list", "-s", "test"]]
+)
+def test_the_stack_stands_before_the_action_or_behind_it(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    planned = stacks.plan_of
+    monkeypatch.setattr("stampworks.cli.fault.stacks.plan_of", lambda stack: asked.append(stack) or planned("local"))
+    assert main(["fault", *argv]) == exits.FINE
+    assert asked == ["test"]
 
 
 def test_clearing_what_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:

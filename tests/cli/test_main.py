@@ -156,7 +156,9 @@ def test_the_stack_comes_from_the_environment(
 def test_no_cluster_is_running(verb: list[str], project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The answer is no, and how to change that."""
     assert main(verb) == exits.NO
-    assert capsys.readouterr().err == "no cluster of stack 'local' is running\n  hint: start it: pulumi up -s local\n"
+    assert capsys.readouterr().err == (
+        "no cluster of stack 'local' is running\n  hint: start it: pulumi stack select --create local && pulumi up\n"
+    )
 
 
 def test_stacks_are_where_pulumi_looks_for_them(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

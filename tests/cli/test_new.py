@@ -21,6 +21,24 @@ def stacks(project: Path) -> Path:
     return folder
 
 
+def test_a_sibling_of_what_was_bought(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two clusters would want one reservation. A cloud whose images are looked up wants a lock."""
+    (stacks / "Pulumi.bought.yaml").write_text(
+        "config:\n  stampworks:cluster:\n    version: 1\n    name: bought\n    cloud: aws\n    region: us-east-1\n"
+        "    network: {cidr: 10.90.0.0/16}\n"
+        "    pools: [{name: gpu, machine: p5, count: 2, purchase: reserved, reservation: cr-1}]\n"
+    )
+    assert main(["new", "canary", "--from", "bought"]) == exits.FINE
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "pool gpu is to start in cr-1, as that of bought is: write another reservation",
+        "next:",
+        "  stampworks lock -s canary",
+        "  stampworks plan -s canary",
+        "  pulumi stack init canary",
+        "  pulumi up -s canary",
+    ]
+
+
 def test_a_sibling(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is there, it is the same, and what to do next is said."""
     assert main(NEW) == exits.FINE

@@ -316,7 +316,7 @@ def test_a_room_that_ended_comes_back_with_all_that_was_known(stack: KubernetesS
     assert said.returncode == 1
     assert said.stderr.splitlines() == [
         f"no Kubernetes of cluster {stack.cluster} is running",
-        "  hint: start it: pulumi up",
+        "  hint: start it: pulumi stack select --create STACK && pulumi up",
     ]
     stack.up()
     assert stack.seen("asleep", "running")["nodes"]

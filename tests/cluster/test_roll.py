@@ -131,8 +131,8 @@ def test_a_wave_that_fails_stops_the_roll(stamped: Stack) -> None:
     assert "gpu-001 (fail): /dev/shm has 16 MiB, where its peers have" in failed.stdout
     assert "as before: gpu-002" in failed.stdout
     assert (
-        "stampworks roll gpu-001 (--machine: another machine); to go back, undo the change and run pulumi up"
-        in failed.stdout
+        "stampworks roll gpu-001 --reason TEXT (--machine: another machine); to go back, undo the change and run "
+        "pulumi up" in failed.stdout
     )
     assert {name for name, key in disks(stamped).items() if key != before[name]} == {"gpu-001"}
     states = stamped.node_states()

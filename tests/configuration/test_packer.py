@@ -159,13 +159,16 @@ def test_writing_the_variables(plan: Plan, tmp_path: Path, capsys: pytest.Captur
     assert written == configuration.packer_variables(plan, written["user_data"])
     nvidia = "https://developer.download.nvidia.com/compute/cuda/repos/debian13/x86_64/"
     said = capsys.readouterr().out.splitlines()
-    assert said[:4] == [
-        f"{file}: packer init {TEMPLATE} && packer build -var-file={file} {TEMPLATE}",
+    more = "-var packages_source=... -var subnet=... -var instance_profile=..."
+    assert said[:6] == [
+        f"{file} is written. What it cannot know, you say:",
+        f"  packer init {TEMPLATE}",
+        f"  packer build -var-file={file} {more} {TEMPLATE}",
         "packages_source has to have what the source image finds nowhere:",
         "  driver: nvidia-kernel-open-dkms 580.159.04, nvidia-driver-cuda 580.159.04",
         f"    from {nvidia}",
     ]
-    brought = [line.split(":")[0].strip() for line in said[2::2]]
+    brought = [line.split(":")[0].strip() for line in said[4::2]]
     assert brought == ["driver", "efa", "persistence", "fabric_manager", "dcgm", "nccl", "containers"]
 
 

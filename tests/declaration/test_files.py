@@ -233,6 +233,15 @@ def test_problems_of_a_base() -> None:
     )
 
 
+def test_a_list_of_a_base_that_does_not_fit() -> None:
+    """Others stand on the base: the hint says where one of one's own goes."""
+    write(base=EXAMPLE, over="extends: base.yaml\npools: [{name: train, machine: sim-h100, count: 4}]\n")
+    said = refused("over.yaml")
+    assert "base.yaml:23:28: scheduler.queues[0].pools[0]: no pool is called 'gpu'\n" in said
+    own = "(a list scheduler.queues in over.yaml takes the place of the one in the base)"
+    assert f"  hint: there is only train {own}\n" in said
+
+
 def test_what_is_not_read_in_either() -> None:
     """What the reader refuses is reported from both files."""
     write(base=EXAMPLE + "cloud: local\n", over="extends: base.yaml\nname: a\nname: b\n")

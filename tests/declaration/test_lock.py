@@ -55,7 +55,7 @@ def refused(file: Path) -> list[tuple[str, str]]:
     """What keeps nodes from booting, as `stampworks plan` shows it, which is what an `up` refuses."""
     plan = planning.plan(load_file(file))
     found = [each for each in planning.rules(plan, None) if each.id in OF_LOCK and each.outcome == "fail"]
-    told = [(place, what) for place, what, _ in clouds.refusals(plan, found)]
+    told = [(place, what) for place, what, *_ in clouds.refusals(plan, found)]
     assert told == [(each.place, f"{each.text} ({each.id})") for each in found]
     return told
 

@@ -233,7 +233,8 @@ def test_a_node_that_fails_stops_it(world: World) -> None:
         "  gpu-001 (fail): rail1 is slow\n"
         "  as before: gpu-002\n"
         "  hint: repair what is named and run pulumi up, which proves gpu-001 again and goes on; for another new disk: "
-        "stampworks roll gpu-001 (--machine: another machine); to go back, undo the change and run pulumi up"
+        "stampworks roll gpu-001 --reason TEXT (--machine: another machine); to go back, undo the change and run "
+        "pulumi up"
     )
     assert "renew gpu-002" not in world.happened
     assert [each.verdict for each in world.kept[-1].nodes] == ["fail"]

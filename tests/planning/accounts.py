@@ -82,6 +82,7 @@ def written(unknown: dict[str, str] | None = None, at: str = TODAY, **facts: Any
     why = unknown or {}
     readings = [{"fact": name, "at": f"{at}T12:00Z", "why": why.get(name, "")} for name in FACTS]
     of = {"version": VERSION, "cloud": "aws", "account": "123456789012", "region": "us-east-1", "cluster": "test"}
+    of |= {"elsewhere": ""}
     return {**of, "readings": readings, **KNOWN, **facts, **dict.fromkeys(why)}
 
 

@@ -172,6 +172,21 @@ def test_a_machine_that_takes_fewer_interfaces() -> None:
     assert more[1] == "warn"
 
 
+def test_facts_of_something_else_than_the_cloud() -> None:
+    """A simulated AWS has the same account as the real one, and says what a test has arranged."""
+    assert said("account", plan_of(), elsewhere="http://127.0.0.1:5000") == [
+        (
+            "",
+            "warn",
+            "",
+            "account 123456789012 in us-east-1, as it was on 2026-11-22 at http://127.0.0.1:5000, which is not the "
+            "cloud itself",
+            "unset AWS_ENDPOINT_URL, and `stampworks facts -s STACK` reads the account, unless that is where the "
+            "cluster is to be",
+        )
+    ]
+
+
 PRIVATE = {"egress": "none"}
 
 
@@ -192,6 +207,18 @@ def test_a_service_that_has_no_endpoint() -> None:
     assert told[4] == "write zone: us-east-1b, or egress: nat"
     [told] = said("network.endpoints", plan_of(network=PRIVATE), unknown={"offers": WHY}, services=elsewhere)
     assert told[4] == "write egress: nat"
+    facts["services"] = [one for one in elsewhere if one["name"] != "s3"]  # a route is missing in every zone
+    [told] = said("network.endpoints", plan_of(network=PRIVATE), **facts)
+    assert told[4] == "write egress: nat"
+
+
+@pytest.mark.parametrize("egress", ["nat", "none"])
+def test_whoever_lists_no_service_has_not_told(egress: str) -> None:
+    """As a simulated AWS does: no zone, and no other way out, is the answer to that."""
+    [told] = said("network.endpoints", plan_of(network={"egress": egress}), services=[])
+    assert told[1] == "unknown"
+    assert told[3].endswith(": the answer lists none of them for us-east-1")
+    assert told[4] == "see to that, and `stampworks facts -s STACK` reads the account again"
 
 
 SUBNETS = [
@@ -369,7 +396,7 @@ def test_every_fact_is_asked_for_by_a_rule() -> None:
 @pytest.mark.parametrize(
     ("change", "said_"),
     [
-        ({"version": 1}, "its version is not 3"),
+        ({"version": 1}, "its version is not 4"),
         ({"offers": None}, "offers is either known, or there is a reason why not"),
         ({"readings": []}, "it does not say when offers was read"),
         ({"node_addresses": "many"}, "Account.node_addresses: expected int, got 'many'"),

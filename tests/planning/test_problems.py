@@ -75,6 +75,7 @@ def test_another_name_of_a_machine(plan_text_of: PlanText, monkeypatch: pytest.M
          "a3-highgpu-8g (google), BM.GPU.H100.8 (oracle) and 11 more"),
         ("P5.4xlage", "aws", "did you mean 'p5-4xlarge'? h100 is in p5 (aws), ND96isr_H100_v5 (azure), "
          "a3-highgpu-8g (google), BM.GPU.H100.8 (oracle) and 11 more"),
+        ("g5.xlarge", "aws", "on aws there are g6, g6-8xlarge, g6e, "),
         ("gb300", "runpod", "on runpod there are runpod-b200, runpod-h100-sxm and runpod-h200-sxm; gb300 is in "
          "ND128isr_GB300_v6 (azure), BM.GPU.GB300.4 (oracle) and gb300-4x (coreweave)"),
         ("nope", "", "there are 3 of local, "),

@@ -67,6 +67,25 @@ def test_loopback_that_nobody_measured(plan_of: Any, facts: Facts | None) -> Non
     )
 
 
+def test_a_pool_in_no_queue(plan_of: Any) -> None:
+    """It has nodes, and whoever declares queues has not said that they are for nothing."""
+    pools = [{**GPU, "name": "gpu", "count": 4}, {"name": "prep", "machine": "sim-cpu", "count": 2}]
+    queues = [{"name": "main", "pools": ["gpu"], "default": True}]
+    [one] = [
+        each for each in rules(plan_of(pools=pools, scheduler={"queues": queues}), None) if each.id == "pools.queue"
+    ]
+    assert one == Finding(
+        "pools.queue",
+        "fail",
+        "pool prep is in no queue: its nodes take no jobs",
+        "write it into the pools of a queue: main",
+        "pools[1]",
+        "warning",
+        "prep",
+    )
+    assert not [each for each in rules(plan_of(pools=pools), None) if each.id == "pools.queue"]
+
+
 def test_loopback_of_a_cluster_without_rails(plan_of: Any) -> None:
     """Nothing to carry fits everywhere, measured or not."""
     (finding,) = loopback(plan_of(pools=[{"name": "prep", "machine": "sim-cpu", "count": 4}]), None)

@@ -194,6 +194,8 @@ def test_rules_come_along() -> None:
     assert said[1] == UNLOCKED
     assert [each.rpartition(" ")[2] for each in said[2:-1]] == ["(kubernetes.locked)"]
     assert said[-1].startswith("storage[1].capacity: 1300 GiB is no capacity of ")
+    in_order = [each.message.rpartition(" ")[2] for each in error.value.problems]
+    assert in_order[-2:] == ["(image.locked)", "(kubernetes.locked)"]  # what is no mistake, at whatever line
     with pytest.raises(DeclarationError) as error:
         planning.judged(load_value(data, "test"), None, DAY, OF_LOCK)
     assert {each.path for each in error.value.problems} == {"pools[0].purchase", "storage[1].capacity"}

@@ -178,7 +178,14 @@ def suggestions(name: str, cloud: str = "") -> Suggestions:
 
 
 def _nearest(name: str, cloud: str = "") -> Machine | None:
-    spelled = {_plain(each): row for each, row in machine_names().items() if cloud in ("", row.cloud)}
+    """Where a name has a family, as g5.xlarge has, none of another family, however much of the rest is alike."""
+    named = {each: row for each, row in machine_names().items() if cloud in ("", row.cloud)}
+    family, dot, _ = name[:_COMPARED_MAX].lower().partition(".")
+    if dot:
+        families = {each.lower().partition(".")[0] for each in named}
+        alike = {*get_close_matches(family, families, n=len(families) + 1, cutoff=_ALIKE)}
+        named = {each: row for each, row in named.items() if each.lower().partition(".")[0] in alike}
+    spelled = {_plain(each): row for each, row in named.items()}
     found = get_close_matches(_plain(name[:_COMPARED_MAX]), spelled, n=1, cutoff=_ALIKE)
     return spelled[found[0]] if found else None
 

@@ -20,12 +20,13 @@ _SAID = {True: "yes", False: "no, repaired", None: "cannot tell"}
 
 def add_verbs(verbs: Any) -> None:
     fault = verbs.add_parser("fault", help="break a local cluster on purpose", allow_abbrev=False)
+    stacks.add_stack_option(fault)
     actions = fault.add_subparsers(dest="action", metavar="ACTION", required=True)
     listed = actions.add_parser("list", help="what can be broken, and what is", allow_abbrev=False)
     inject = actions.add_parser("inject", help="break something", allow_abbrev=False)
     clear = actions.add_parser("clear", help="put right what was injected", allow_abbrev=False)
     for action, call in ((listed, list_faults), (inject, inject_fault), (clear, clear_faults)):
-        stacks.add_stack_option(action)
+        stacks.add_stack_option(action, default=argparse.SUPPRESS)  # what stands before the action is not forgotten
         action.add_argument("--json", action="store_true", help="print it as JSON")
         action.set_defaults(call=call)
     inject.add_argument("name", metavar="NAME", help="a fault from `stampworks fault list`")

@@ -55,7 +55,11 @@ def for_packer(plan: Plan, file: Path) -> int:
         raise exits.CliError(what, "--packer is for a cloud that starts nodes from an image")
     file.write_text(json.dumps(variables, indent=2) + "\n", encoding="utf-8")
     template = configuration.playbooks_dir() / "packer" / f"{plan.cloud}.pkr.json"
-    print(f"{file}: packer init {template} && packer build -var-file={file} {template}")
+    declared = json.loads(template.read_text(encoding="utf-8"))["variable"]
+    asked = [name for name, told in declared.items() if "default" not in told and name not in variables]
+    print(f"{file} is written. What it cannot know, you say:")
+    print(f"  packer init {template}")
+    print(" ".join([f"  packer build -var-file={file}", *(f"-var {name}=..." for name in asked), str(template)]))
     if missing := [*elsewhere(plan.release)]:
         print("packages_source has to have what the source image finds nowhere:")
         for software, repository in missing:

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,15 +134,26 @@ def _write(file: Path, text: str, source: Source, of: str, cidr: str) -> Plan:
 
 
 def _told(file: str, of: str, plan: Plan, made: Mapping[str, Any]) -> str:
+    from stampworks.planning.clouds import CLOUDS
+
     left = [f"not copied, for it may be secret: {', '.join(made['not_copied'])}"] if made["not_copied"] else []
     return "\n".join(
         [
             f"{file} is a sibling of {of}: cluster {plan.name}, addresses {plan.network.cidr}, "
             f"fingerprint {made['fingerprint']}",
             *left,
+            *_shared(of, plan),
             "next:",
+            *([f"  stampworks lock -s {plan.name}"] if CLOUDS[plan.cloud].launches else []),
             f"  stampworks plan -s {plan.name}",
             f"  pulumi stack init {plan.name}",
             f"  pulumi up -s {plan.name}",
         ]
     )
+
+
+def _shared(of: str, plan: Plan) -> Iterator[str]:
+    """What was bought is there once, and two clusters want it now."""
+    for pool in plan.pools:
+        if bought := dict.fromkeys(each.reservation for each in pool.offers if each.reservation):
+            yield f"pool {pool.name} is to start in {', '.join(bought)}, as that of {of} is: write another reservation"

@@ -22,12 +22,14 @@ PROJECT_MAX_KIB = 64
 """Of a Pulumi.yaml. It may be anybody's, and reading YAML takes its time."""
 
 
-def add_stack_option(parser: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup) -> None:
+def add_stack_option(
+    parser: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup, default: str | None = None
+) -> None:
     parser.add_argument(
         "-s",
         "--stack",
         metavar="STACK",
-        default=os.environ.get("STAMPWORKS_STACK") or DEFAULT_STACK,
+        default=default or os.environ.get("STAMPWORKS_STACK") or DEFAULT_STACK,
         help="which environment: its Pulumi.STACK.yaml, or a plan's JSON file (default: $STAMPWORKS_STACK, else "
         f"{DEFAULT_STACK})",
     )
@@ -141,6 +143,7 @@ def slurm_of(stack: str) -> tuple[Plan, Roster]:
 def members_of(plan: Plan, stack: str) -> Roster:
     """Who is in the cluster of a plan now; an error when no cluster runs."""
     from stampworks.operations import members
+    from stampworks.operations.errors import start
 
     if plan.scheduler.kind == "kubernetes" and not plan.pools:
         what = f"all nodes of cluster {plan.name} are for scheduling only, and nothing runs on them"
@@ -151,8 +154,8 @@ def members_of(plan: Plan, stack: str) -> Roster:
         raise exits.CliError(what, hint)
     roster = members(plan.cloud, plan.name, plan.region)
     if not roster.members:
-        start = "pulumi up" if stack.endswith(".json") else f"pulumi up -s {stack}"
-        raise exits.CliError(f"no cluster of stack {stack!r} is running", f"start it: {start}", code=exits.NO)
+        hint = start() if stack.endswith(".json") else start(stack)
+        raise exits.CliError(f"no cluster of stack {stack!r} is running", hint, code=exits.NO)
     return roster
 
 

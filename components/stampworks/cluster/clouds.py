@@ -44,8 +44,9 @@ def left_out() -> tuple[str, ...]:
     return OF_LOCK if os.environ.get(REHEARSAL) else ()
 
 
-def refusals(plan: Plan, findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
-    """Why no cluster is made of a plan that can be read and reviewed: the field, what about it, and what to do."""
+def refusals(plan: Plan, findings: Iterable[Finding]) -> list[tuple[str, str, str, bool]]:
+    """Why no cluster is made of a plan that can be read and reviewed: the field, what about it, and what to do. And
+    whether that is no mistake in the declaration."""
     found = []
     rehearsing = bool(os.environ.get(REHEARSAL))
     if plan.cloud not in (rehearsed() if rehearsing else stamped()):
@@ -57,7 +58,8 @@ def refusals(plan: Plan, findings: Iterable[Finding]) -> list[tuple[str, str, st
     if plan.scheduler.kind == "kubernetes":
         found.extend(_of_kubernetes(plan))
     failed = [one for one in findings if one.outcome == "fail" and one.id not in left_out()]
-    return [*found, *((one.place, one.refusal, one.hint) for one in failed)]
+    ruled = [(one.place, one.refusal, one.hint, one.id in OF_LOCK) for one in failed]
+    return [*((*each, False) for each in found), *ruled]
 
 
 def _of_kubernetes(plan: Plan) -> Iterator[tuple[str, str, str]]:
@@ -83,7 +85,7 @@ def with_kubernetes() -> tuple[str, ...]:
 def load(plan: Plan) -> Cloud:
     """The components of the plan's cloud. Only that cloud's SDK gets imported. Refuses what can be planned only."""
     if found := refusals(plan, lookups(plan, Facts())):
-        refuse("\n\n".join(f"{path}: {what}\n  hint: {hint}" for path, what, hint in found))
+        refuse("\n\n".join(f"{path}: {what}\n  hint: {hint}" for path, what, hint, _ in found))
     return Cloud(*(importlib.import_module(f"stampworks.clouds.{plan.cloud}.{part}") for part in Cloud._fields))
 
 

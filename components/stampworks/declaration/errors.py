@@ -34,6 +34,8 @@ class Problem:
     hint: str
     source: str
     """The line of text that holds the place."""
+    last: bool = False
+    """Whether it is no mistake of whoever declares, as a lock that is not written yet: it is said after those."""
 
     @property
     def where(self) -> str:
@@ -62,10 +64,12 @@ class AbsentError(Exception):
 
 
 def in_reading_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """File by file as they first appear, each from top to bottom."""
+    """File by file as they first appear, each from top to bottom; what is no mistake after all of them."""
     problems = tuple(problems)
     files = list(dict.fromkeys(problem.file for problem in problems))
-    return tuple(sorted(problems, key=lambda problem: (files.index(problem.file), problem.line, problem.column)))
+    return tuple(
+        sorted(problems, key=lambda each: (each.last, files.index(each.file), each.line, each.column)),
+    )
 
 
 def render(problems: Sequence[Problem], colour: bool = False) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -56,10 +57,10 @@ class Source:
             return False
         return True
 
-    def problem(self, path: str, message: str, hint: str = "") -> Problem:
+    def problem(self, path: str, message: str, hint: str = "", last: bool = False) -> Problem:
         """A problem at the line of a field; when the field is not written, at what it would stand in."""
         node, _ = find(self.root, parsed(path))
-        return node.place.problem(path, message, hint)
+        return replace(node.place.problem(path, message, hint), last=last)
 
 
 def load_file(path: Path, locked: bool = True) -> Source:
@@ -99,11 +100,19 @@ def _load(root: Node, directory: Path) -> Source:
     known = sound(data, frozenset(wrong))
     for path, message, hint in islice(chain(check(known), check_paths(known, directory)), ENOUGH):
         node, _ = find(root, path)
-        problems.append(node.place.problem(spelled(path), message, hint))
+        problems.append(node.place.problem(spelled(path), message, hint + _over(path, node.place.file, root)))
         wrong.add(path)
     if declaration is None or problems:
         declaration = part(data, frozenset(wrong))
     return Source(declaration, root, tuple(problems))
+
+
+def _over(path: Sequence[str | int], file: str, root: Node) -> str:
+    """Of a list in a base, on which others stand, too: where a declaration has one of its own."""
+    lists = [index for index, step in enumerate(path) if isinstance(step, int)]
+    if file == root.place.file or not lists:
+        return ""
+    return f" (a list {spelled(tuple(path[: lists[0]]))} in {root.place.file} takes the place of the one in the base)"
 
 
 def _defects(root: Node) -> list[Problem]:

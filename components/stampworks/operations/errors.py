@@ -21,6 +21,11 @@ class UnknownError(OperationError):
     """The cluster did not answer, so nothing is known and nothing was done."""
 
 
+def start(stack: str = "STACK") -> str:
+    """A hint that starts a cluster, also one whose stack Pulumi has never heard of."""
+    return f"start it: pulumi stack select --create {stack} && pulumi up"
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """A hint that offers the names most like the given one, or all of them where none is close."""
     known = sorted(set(names))

@@ -11,7 +11,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
 
-from stampworks.operations.errors import InputError, OperationError, UnknownError
+from stampworks.operations.errors import InputError, OperationError, UnknownError, start
 from stampworks.plan import Plan
 from stampworks.schedulers.kubernetes import OURS
 from stampworks.schedulers.objects import maps_at, text_at, texts_at
@@ -54,7 +54,7 @@ def reach(cluster: str, cloud: str, region: str) -> tuple[str, ...]:
     access = _access(cloud)
     command: tuple[str, ...] = access.kubectl(cluster, region) if access else ()
     if not command:
-        raise NotRunningError(f"no Kubernetes of cluster {cluster} is running", "start it: pulumi up")
+        raise NotRunningError(f"no Kubernetes of cluster {cluster} is running", start())
     return command
 
 

@@ -236,7 +236,7 @@ def _next_wave(work: _Work) -> list[str]:
     if wave := next_wave(work.plan, work.pending, out, {name for name, node in known.items() if node.busy}):
         return wave
     lines = [f"{name}: {why}" for name, why in sorted(out.items())]
-    hint = "return or repair them, make them anew as well (stampworks roll NODE), or allow more by "
+    hint = "return or repair them, make them anew as well (stampworks roll NODE --reason TEXT), or allow more by "
     hint += "roll.max_unavailable_percent; then run pulumi up"
     raise _stopped(work, "as many nodes are out of service as may be at once", lines, hint)
 
@@ -333,7 +333,7 @@ def _not_passed(work: _Work, bad: Sequence[NodeVerdict], wave: Sequence[str]) ->
     names = fold([each.name for each in bad])
     work.done += [name for name in wave if name not in {each.name for each in bad}]
     hint = f"repair what is named and run pulumi up, which proves {names} again and goes on; for another new disk: "
-    hint += f"stampworks roll {' '.join(each.name for each in bad)} (--machine: another machine); {_BACK}"
+    hint += f"stampworks roll {' '.join(each.name for each in bad)} --reason TEXT (--machine: another machine); {_BACK}"
     return _stopped(work, f"{names} did not pass after the new disk and takes no jobs", lines, hint)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from stampworks.plan import from_dict
 
-VERSION: Final = 3
+VERSION: Final = 4
 DAYS_MAX: Final = 7
 """Others in an account start and stop nodes every day, and what was reserved ends: a week is about as long as a change
 waits for its review, and after it what was read says little."""
@@ -152,6 +152,8 @@ class Account:
     account: str
     region: str
     cluster: str
+    elsewhere: str
+    """Who answered in the place of the cloud, as a simulated one does; empty for the cloud itself."""
     readings: tuple[Reading, ...]
     offers: tuple[Offer, ...] | None
     reservations: tuple[Reservation, ...] | None
@@ -186,7 +188,7 @@ class Account:
         return said or "it was not asked for"
 
 
-FACTS: Final = tuple(each.name for each in fields(Account))[6:]
+FACTS: Final = tuple(each.name for each in fields(Account))[7:]
 """The names of what may be unknown."""
 
 

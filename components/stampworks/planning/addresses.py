@@ -121,8 +121,8 @@ def subnets(
     end = f"; {small[0]} is the end of the last one" if small else ""
     notes.reason(
         "network.subnets",
-        f"{cidr} is cut into {parts} equal subnets, of which {len(needs)} are used, so that growth of one moves no "
-        f"other{end}; {rules.reserved_why}",
+        f"{cidr} is cut into {parts} equal parts, of which {len(needs)} are used "
+        f"({', '.join(each for each, _ in needs)}), so that growth of one moves no other{end}; {rules.reserved_why}",
     )
     cut_ = [each for each, _ in zip(range_.subnets(prefixlen_diff=parts.bit_length() - 1), needs, strict=False)]
     found = [

@@ -68,7 +68,7 @@ def explain(plan: Plan, source: Source | None, path: str, findings: Sequence[Fin
     return Explanation(
         path=_spelled(way),
         value=_shown(value),
-        reasons=tuple(_reasons(plan, _spelled(way))),
+        reasons=tuple(_reasons(plan, way)),
         field=field,
         description=(described.description or "") if described else "",
         change=change(described) if described else "",
@@ -247,11 +247,14 @@ def _spelled(way: Sequence[Step]) -> str:
     return ".".join(".".join(filter(None, (step.field, step.key))) for step in way)
 
 
-def _reasons(plan: Plan, path: str) -> Iterator[Reason]:
-    """Of the value itself first, then of what it is part of, then of its parts."""
-    about = [each for each in plan.reasons if each.path == path]
-    around = [each for each in plan.reasons if path.startswith(f"{each.path}.")]
-    within = [each for each in plan.reasons if each.path.startswith(f"{path}.")]
+def _reasons(plan: Plan, way: Sequence[Step]) -> Iterator[Reason]:
+    """Of the value itself first, then of what it is part of, then of its parts. Also those that hold for all entries of
+    a list, and name none: groups.launch.disk_gib."""
+    path, of_all = _spelled(way), ".".join(step.field for step in way)
+    about = [each for each in plan.reasons if each.path in (path, of_all)]
+    around = [each for each in plan.reasons if f"{path}.".startswith(f"{each.path}.") and each not in about]
+    of_parts = (f"{path}.",) if way and way[-1].key else (f"{path}.", f"{of_all}.")
+    within = [each for each in plan.reasons if each.path.startswith(of_parts)]
     yield from (*about, *reversed(around), *within)
     for each in plan.expectations:
         if path == "expectations":

@@ -8,6 +8,7 @@ from stampworks.declaration import Source
 from stampworks.declaration.nodes import parsed
 from stampworks.plan import Plan
 from stampworks.planning.findings import Facts, Finding
+from stampworks.planning.launching import OF_LOCK
 from stampworks.planning.planner import completed, draft
 from stampworks.planning.rules import RULES, known_of, rules
 
@@ -24,7 +25,7 @@ def judged(
     for one in _refused(made, facts, as_of) if wrong else ():
         place = parsed(one.place)
         if one.id not in left_out and not any(place[: len(each)] == each[: len(place)] for each in wrong):
-            notes.problem(one.place, one.refusal, one.hint)
+            notes.problem(one.place, one.refusal, one.hint, one.id in OF_LOCK)
     whole = completed(made, notes)
     return whole, rules(whole, facts, as_of)
 

@@ -131,6 +131,7 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
     addressed = {"endpoints": len({*endpoints} - {*how.routed}), "database": int(managed)}
     more = sum(addressed.values())
     if egress == "nat":
+        notes.reason(f"network.subnets.{EGRESS}", _BESIDE_STORAGE)
         notes.reason(f"network.subnets.{EGRESS}.needed", "1 x 1 (gateway) = 1")
     known = all(subnet.needed is not None for subnet in network.subnets)
     if more and known:
@@ -142,6 +143,7 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
     if egress == "nat":
         subnets = tuple(_beside_storage(subnets, EGRESS, public=True))
     if managed:
+        notes.reason(f"network.subnets.{DATABASE}", _BESIDE_STORAGE)
         notes.reason(f"network.subnets.{DATABASE}.needed", "1 x 1 (database) = 1")
         subnets = tuple(_beside_storage(subnets, DATABASE, public=False))
     if choices.subnets:
@@ -160,6 +162,9 @@ def _endpoints(egress: Egress, declaration: Declaration, how: Launches, choices:
     own = choices.runs(declaration.scheduler.kind)
     more = own.endpoints if own and egress == "none" else ()
     return (*how.endpoints[egress], *more)
+
+
+_BESIDE_STORAGE = f"half of what {STORAGE} had, which takes few addresses"
 
 
 def _beside_storage(subnets: Sequence[Subnet], name: str, *, public: bool) -> Iterator[Subnet]:

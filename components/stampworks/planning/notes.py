@@ -24,10 +24,10 @@ class Notes:
         self._problems = [*source.problems]
         self._reasons: list[Reason] = []
 
-    def problem(self, path: str, message: str, hint: str = "") -> None:
+    def problem(self, path: str, message: str, hint: str = "", last: bool = False) -> None:
         """Of a value that is wrong by itself nothing more is said: planning has seen another in its place, or none."""
         if self._source.knows(path):
-            self._problems.append(self._source.problem(path, message, hint))
+            self._problems.append(self._source.problem(path, message, hint, last))
 
     def reason(self, path: str, why: str) -> None:
         self._reasons.append(Reason(path, why))

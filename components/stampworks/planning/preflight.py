@@ -49,7 +49,13 @@ def account(plan: Plan, facts: Facts) -> Iterator[Finding]:
         yield Finding("account", "unknown", text, READ)
         return
     days = min(each.at for each in facts.account.readings)[:10]
-    yield Finding("account", "pass", f"account {facts.account.account} in {plan.region}, as it was on {days}", "")
+    text = f"account {facts.account.account} in {plan.region}, as it was on {days}"
+    if facts.account.elsewhere:
+        text += f" at {facts.account.elsewhere}, which is not the cloud itself"
+        hint = f"unset AWS_ENDPOINT_URL, and {READ}, unless that is where the cluster is to be"
+        yield Finding("account", "fail", text, hint, severity="warning")
+        return
+    yield Finding("account", "pass", text, "")
 
 
 def _can_be_read(plan: Plan) -> bool:
@@ -442,13 +448,15 @@ def services(plan: Plan, facts: Facts) -> Iterator[Finding]:
         return
     try:
         offered = {one.name: one.zones for one in _known(facts, "services")}
+        if not offered:  # every region has some of them: whoever lists none has not told
+            raise Unread(f"the answer lists none of them for {plan.region}", AGAIN)
         there, subnets = _known(facts, "endpoints"), _known(facts, "subnets")
     except Unread as unread:
         text = f"whether {', '.join(wanted)} can be reached from {plan.region}'s private subnets: {unread}"
         yield Finding(id_, "unknown", text, unread.hint, "network.egress")
         return
     zone = plan.network.zone
-    zones = {service: offered.get(service, ()) for service in wanted if service not in launches.routed}
+    zones = {each: offered.get(each, ()) for each in wanted if each not in launches.routed or each not in offered}
     lacking = [each for each in wanted if each not in offered or (zone and zone not in zones.get(each, (zone,)))]
     gone = [each for each in wanted if subnets and each not in there and each not in lacking]
     if lacking:
@@ -521,7 +529,7 @@ def nearness(plan: Plan, facts: Facts) -> Iterator[Finding]:
         if one.switches[0] == 1:
             yield Finding("placement.near", "pass", text, "", pools[one.group], "warning", one.group)
         else:
-            hint = "let jobs be ordered by topology, or `stampworks roll --machine` those that are apart"
+            hint = "let jobs be ordered by topology, or `stampworks roll --machine --reason TEXT` those that are apart"
             text += ": a job over all of them passes the top of the network"
             yield Finding("placement.near", "fail", text, hint, pools[one.group], "warning", one.group)
 

@@ -217,6 +217,16 @@ def _running(plan: Plan) -> Iterator[tuple[str, Group]]:
     return ((f"pools[{index}]", pool) for index, pool in declared if pool.role == "worker")
 
 
+def without_queue(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
+    """Whoever declares queues says which pools they have, and a pool that none has says nothing by itself."""
+    queued = {name for queue in plan.scheduler.queues for name in queue.pools}
+    for index, pool in enumerate(declared_pools(plan.groups)):
+        if pool.name not in queued:
+            text = f"pool {pool.name} is in no queue: its nodes take no jobs"
+            hint = f"write it into the pools of a queue: {', '.join(each.name for each in plan.scheduler.queues)}"
+            yield Finding("pools.queue", "fail", text, hint, f"pools[{index}]", "warning", pool.name)
+
+
 _BOUGHT_BEFORE = {"block": "a block of capacity", "reserved": "capacity that was reserved"}
 
 
@@ -381,7 +391,7 @@ def elastic(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
             text = f"{all_}, and none that starts can configure itself: release {plan.release.name} has no Ansible"
             hint = "take count_min out, or another release"
             yield Finding("elastic.boot", "fail", text, hint, place, "error", pool.name)
-        if pool.purchase in BOUGHT_BEFORE:
+        if pool.purchase in BOUGHT_BEFORE and not pool.fallbacks:  # which only pools with a count_min can have
             text = f"{all_}, and {pool.purchase} capacity is paid for whether it runs or not: all {pool.count} are"
             hint = "take count_min out, or buy them as they run"
             yield Finding("elastic.purchase", "fail", text, hint, place, "warning", pool.name)
@@ -650,6 +660,7 @@ RULES: tuple[Rule, ...] = (
     storage_addresses,
     pods,
     queues,
+    without_queue,
     managed,
     addons,
     region,
@@ -658,7 +669,6 @@ RULES: tuple[Rule, ...] = (
     purchases,
     shapes,
     group_sizes,
-    launching.lookups,
     drivers,
     clients,
     provable,
@@ -676,4 +686,5 @@ RULES: tuple[Rule, ...] = (
     prices,
     budget,
     told,
+    launching.lookups,  # what is no mistake of whoever declares comes after what is
 )

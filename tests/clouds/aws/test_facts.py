@@ -100,6 +100,7 @@ def test_an_account(full: Simulated, declared: Path, facts: Call) -> None:
     assert said.splitlines()[0] == "test.facts.json: account 123456789012 in us-east-1, 22 of 22 facts"
     found = account(declared)
     assert (found.cluster, {each.fact for each in found.readings}) == ("test", {*FACTS})
+    assert found.elsewhere == full.url
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     assert {each.at[:10] for each in found.readings} == {today}
     offers = {one.instance_type: one.zones for one in found.offers or ()}
@@ -115,13 +116,29 @@ def test_an_account(full: Simulated, declared: Path, facts: Call) -> None:
     assert {one.name for one in found.services or ()} >= {"s3", "ec2", "sts"}
 
 
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        ("https://key:secret@aws.test:4566/path?token=secret", "https://aws.test:4566"),
+        ("https://vpce-1.ec2.us-east-1.vpce.amazonaws.com", ""),
+        ("https://ec2.us-east-1.amazonaws.com.test", "https://ec2.us-east-1.amazonaws.com.test"),
+    ],
+)
+def test_who_answers_in_the_place_of_aws(url: str, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its address without what may be secret."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+    api = Api("us-east-1")
+    api._client("ec2")
+    assert api.elsewhere == kept
+
+
 def test_the_plan_is_held_against_it(full: Simulated, declared: Path, facts: Call) -> None:
     """What was read is what rules go by."""
     facts()
     plan = planning.plan(load_file(declared))
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     findings = {(each.id, each.subject): each.outcome for each in planning.rules(plan, known_facts(declared), today)}
-    assert findings["account", ""] == "pass"
+    assert findings["account", ""] == "warn"  # for it was no AWS that answered
     assert findings["placement.offers", "gpu"] == "pass"
     assert findings["purchase.reservation", "gpu"] == "pass"
     assert findings["machine.interfaces", "gpu"] == "pass"
@@ -387,7 +404,7 @@ def test_a_file_that_holds_no_facts(declared: Path, capsys: pytest.CaptureFixtur
     (declared.parent / "test.facts.json").write_text("{}")
     assert main(["plan", "test.yaml"]) == 2
     assert capsys.readouterr().err.splitlines()[:2] == [
-        "test.facts.json: holds no facts: Account: lacks version, cloud, account, region, cluster, readings",
+        "test.facts.json: holds no facts: Account: lacks version, cloud, account, region, cluster, elsewhere, readings",
         "  hint: `stampworks facts -s STACK` reads the account again",
     ]
 

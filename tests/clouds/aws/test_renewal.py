@@ -237,7 +237,7 @@ def test_a_disk_that_aws_does_not_make_is_said(aws: Simulated, plan: Plan, monke
     assert str(caught.value) == (
         f"AWS us-east-1: gpu-001 got no new disk: gpu-001: AWS says of {task}, which was to replace it: failed\n"
         "  hint: see whether the image is there and of the machine's kind, and run pulumi up, which tries again; for "
-        "another machine first: stampworks roll gpu-001 --machine"
+        "another machine first: stampworks roll gpu-001 --machine --reason TEXT"
     )
     assert renewal.outdated(plan, CONTENT) == {"gpu-001": "its new disk has not come"}
     renewal.renew(plan, CONTENT, ["gpu-001"], boots.said.append)
@@ -300,7 +300,7 @@ def test_who_can_have_no_new_disk_keeps_the_old_one_until_somebody_says_what_goe
     assert str(caught.value) == (
         f"AWS us-east-1: cannot give gpu-001, gpu-002 a new disk: gpu-001: {why}\n  gpu-002: {why}\n"
         "  hint: make the image anew, with a disk as large as stampworks image --packer says; or let them have other "
-        "machines: stampworks roll gpu-001 gpu-002 --machine"
+        "machines: stampworks roll gpu-001 gpu-002 --machine --reason TEXT"
     )
     assert members.members(CLUSTER, REGION) == before
     renewal.condemn(new, ["gpu-001"], "alice says: take it", machine=True)

@@ -128,7 +128,7 @@ def _small(api: Api, plan: Plan, kept: Sequence[Machine]) -> dict[str, str]:
         what = f"cannot give {', '.join(each.node for each in stuck)} a new disk"
         hint = "make the image anew, with a disk as large as stampworks image --packer says"
         if of_groups := " ".join(each.node for each in stuck if each.in_group):
-            hint += f"; or let them have other machines: stampworks roll {of_groups} --machine"
+            hint += f"; or let them have other machines: stampworks roll {of_groups} --machine --reason TEXT"
         raise AwsError(plan.region, what, "\n".join(f"{each.node}: {small[each.node]}" for each in stuck), hint)
     return small
 
@@ -203,7 +203,7 @@ def _await(api: Api, plan: Plan, before: Mapping[str, Machine], disks: Mapping[s
         time.sleep(_POLL_S)
     if lost:
         hint = "see whether the image is there and of the machine's kind, and run pulumi up, which tries again; for "
-        hint += f"another machine first: stampworks roll {' '.join(lost)} --machine"
+        hint += f"another machine first: stampworks roll {' '.join(lost)} --machine --reason TEXT"
         raise AwsError(plan.region, f"{', '.join(lost)} got no new disk", "\n".join(lost.values()), hint)
 
 

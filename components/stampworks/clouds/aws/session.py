@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 from botocore import exceptions as sdk
@@ -16,6 +17,8 @@ from stampworks.printable import printable
 
 # Whoever asks waits for the answer: three attempts tell a hiccup from an outage, and the last one ends within a minute.
 _CONFIG = Config(connect_timeout=5, read_timeout=15, retries={"mode": "standard", "total_max_attempts": 3})
+_OWN = (".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws")
+"""How the names of AWS's own addresses end."""
 PAUSES_S = (5.0, 15.0, 30.0)
 """Before AWS is asked again that was asked too often."""
 _SERVICES = {"servicequotas": "service-quotas"}
@@ -76,6 +79,15 @@ class Api:
             raise  # what was asked was wrong, which is a fault of ours
         except (sdk.BotoCoreError, ResponseParserError, ValueError) as error:  # ValueError: an address that is none
             raise _silence(action, error) from None
+
+    @property
+    def elsewhere(self) -> str:
+        """Who was asked in the place of AWS, without what of an address may be secret; empty where nobody was."""
+        for client in self._clients.values():
+            url = urlsplit(client.meta.endpoint_url)
+            if not (url.hostname or "").endswith(_OWN):
+                return f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
+        return ""
 
     def need(self, what: str, action: str, **parameters: Any) -> dict[str, Any]:
         """The same where nothing goes on without the answer: AwsError, which says what does not work."""

@@ -42,7 +42,9 @@ class Queue(Section):
 
     name: QueueName = Field(description="What the queue is called.", json_schema_extra=REPLACE)
     pools: Annotated[tuple[PoolName, ...], FromList] = Field(
-        min_length=1, description="The pools whose nodes run its jobs.", json_schema_extra=IN_PLACE
+        min_length=1,
+        description="The pools whose nodes run its jobs; those of a pool in no queue run none.",
+        json_schema_extra=IN_PLACE,
     )
     default: bool = Field(
         default=False,
