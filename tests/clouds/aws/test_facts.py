@@ -178,9 +178,6 @@ def test_an_up_is_refused_at_the_lines_that_are_wrong(
     )
     zone = "us-east-1b has no p5en.48xlarge for gpu; in us-east-1 it is in us-east-1a, us-east-1c"
     assert lines == [
-        "Pulumi.test.yaml:7:23: network.egress: without a way out nodes can install nothing, and the image that they "
-        "boot is the distribution's (image.prepared)",
-        "  hint: write egress: nat, or make an image that has the release, and lock that, as docs/aws.md says",
         f"Pulumi.test.yaml:8:5: pools: {quota} (quota)",
         "  hint: ask the cloud for 384 more, or take nodes out",
         f"Pulumi.test.yaml:8:56: pools[0].zone: {zone} (placement.offers)",
@@ -188,6 +185,9 @@ def test_an_up_is_refused_at_the_lines_that_are_wrong(
         "Pulumi.test.yaml:8:101: pools[0].reservation: us-east-1 has no reservation cr-2 for this account "
         "(purchase.reservation)",
         "  hint: write one that there is, as the console of EC2 lists them",
+        "Pulumi.test.yaml:7:23: network.egress: without a way out nodes can install nothing, and the image that they "
+        "boot is the distribution's (image.prepared)",
+        "  hint: write egress: nat, or make an image that has the release, and lock that, as docs/aws.md says",
         "4 problems in Pulumi.test.yaml: nothing was changed.",
     ]
 

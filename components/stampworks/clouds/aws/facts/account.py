@@ -259,13 +259,12 @@ def _newest(asked: Asked) -> list[dict[str, Any]]:
 
 
 def _services(asked: Asked) -> list[dict[str, Any]]:
-    """Of those that the plan has in its network, the ones that there are."""
-    names = {f"com.amazonaws.{asked.plan.region}.{each}": each for each in asked.plan.network.endpoints}
-    found = asked.api.ask("ec2:DescribeVpcEndpointServices")["ServiceDetails"]
+    """All of AWS in the region, and not only what the plan has in its network now: another way out wants others."""
+    prefix = f"com.amazonaws.{asked.plan.region}."
     zones: dict[str, set[str]] = {}
-    for one in found:
-        if one["ServiceName"] in names:
-            zones.setdefault(names[one["ServiceName"]], set()).update(one.get("AvailabilityZones", ()))
+    for one in asked.api.ask("ec2:DescribeVpcEndpointServices")["ServiceDetails"]:
+        if one["ServiceName"].startswith(prefix):
+            zones.setdefault(one["ServiceName"].removeprefix(prefix), set()).update(one.get("AvailabilityZones", ()))
     return [{"name": name, "zones": sorted(zones[name])} for name in sorted(zones)]
 
 
