@@ -139,7 +139,7 @@ def _pair(servers: Servers, engine: Callable[..., Engine], stack: Stack, folder:
     project.mkdir()
     (project / "Pulumi.yaml").write_text(PROJECT)
     (project / "__main__.py").write_text(_program(made, values))
-    by_hand = engine(Stack("bench", project, "bench", {"aws:region": "us-east-1"}, None))
+    by_hand = engine(Stack("bench", project, project, "bench", {"aws:region": "us-east-1"}, None))
     _same(made, _previewed(by_hand))
     return Pair(engine(stack), by_hand, len(made))
 

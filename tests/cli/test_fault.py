@@ -10,6 +10,7 @@ from stampworks.cli import exits, stacks
 from stampworks.cli.main import main
 from stampworks.clouds.local import faults
 from stampworks.faults import Injected
+from stampworks.plan import Plan
 
 from tests.operations.standin import StandIn
 
@@ -136,7 +137,12 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_stack_stands_before_the_action_or_behind_it(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     planned = stacks.plan_of
-    monkeypatch.setattr("stampworks.cli.fault.stacks.plan_of", lambda stack: asked.append(stack) or planned("local"))
+
+    def plan_of(stack: str) -> Plan:
+        asked.append(stack)
+        return planned("local")
+
+    monkeypatch.setattr("stampworks.cli.fault.stacks.plan_of", plan_of)
     assert main(["fault", *argv]) == exits.FINE
     assert asked == ["test"]
 

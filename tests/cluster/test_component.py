@@ -278,6 +278,7 @@ def test_nodes_that_eks_cannot_have_are_refused() -> None:
             "pools[1].scheduling_only",
             "pool many is for scheduling only, and nothing on aws simulates nodes",
             "take the pool out; `local` simulates as many as you like",
+            False,
         )
     ]
 
