@@ -171,7 +171,7 @@ def test_how_machines_are_paid_for(rehearsed: Rehearsed, plan: Plan) -> None:
 def test_what_is_guarded_is_refused(rehearsed: Rehearsed, plan: Plan) -> None:
     """`destroy` stops at what holds data, where the declaration does not say otherwise."""
     notes = rehearsed.phase("destroy").get("notes", ())
-    said = next((note for note in notes if note.startswith("refused, for these are protected: ")), "")
+    said = next((note for note in notes if note.startswith("refused by its preview, for these are protected: ")), "")
     refused = {each.rpartition(" ")[2] for each in said.partition(": ")[2].split(", ")} - {""}
     kept = {f"{plan.name}-{each.name}" for each in plan.storage if each.protect}
     assert refused >= kept
