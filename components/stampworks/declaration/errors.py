@@ -67,9 +67,7 @@ def in_reading_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """File by file as they first appear, each from top to bottom; what is no mistake after all of them."""
     problems = tuple(problems)
     files = list(dict.fromkeys(problem.file for problem in problems))
-    return tuple(
-        sorted(problems, key=lambda each: (each.last, files.index(each.file), each.line, each.column)),
-    )
+    return tuple(sorted(problems, key=lambda each: (each.last, files.index(each.file), each.line, each.column)))
 
 
 def render(problems: Sequence[Problem], colour: bool = False) -> str:

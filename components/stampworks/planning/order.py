@@ -35,10 +35,10 @@ def _recables(each: Difference, plan: Plan) -> bool:
 
 def staying(groups: frozenset[str], a: Plan, b: Plan) -> tuple[Nodes, ...]:
     """The nodes of these groups that are there before and after."""
-    after = {group.name: group for group in _real(b)}
-    both = [(group, after[group.name]) for group in _real(a) if group.name in groups & after.keys()]
     return tuple(
-        Nodes(one.name, min(one.count, other.count), min(_names(one), _names(other), key=len)) for one, other in both
+        Nodes(one.name, min(one.count, other.count), min(_names(one), _names(other), key=len))
+        for one, other in _in_both(a, b)
+        if one.name in groups
     )
 
 
@@ -73,9 +73,7 @@ def _only_in(here: Plan | None, there: Plan | None, run: Callable[[Group], int])
 
 def idling(a: Plan, b: Plan) -> tuple[Nodes, ...]:
     """The nodes that always ran, and start and stop with the work from then on."""
-    after = {group.name: group for group in _real(b)}
-    both = [(group, after[group.name]) for group in _real(a) if group.name in after]
-    found = [(one.name, _names(other)[other.count_min : one.count_min]) for one, other in both]
+    found = [(one.name, _names(other)[other.count_min : one.count_min]) for one, other in _in_both(a, b)]
     return tuple(Nodes(name, len(names), names) for name, names in found if names)
 
 
@@ -221,6 +219,12 @@ def _logins(group: str, plan: Plan) -> bool:
 
 def _words(nodes: Nodes) -> str:
     return fold(nodes.names) or f"{nodes.count} of {nodes.group}"
+
+
+def _in_both(a: Plan, b: Plan) -> list[tuple[Group, Group]]:
+    """The groups that are there before and after."""
+    after = {group.name: group for group in _real(b)}
+    return [(group, after[group.name]) for group in _real(a) if group.name in after]
 
 
 def _real(plan: Plan | None) -> list[Group]:

@@ -24,12 +24,13 @@ def refuse_wrong(stack: Stack, scenario: Scenario) -> None:
 
 def _types(scenario: Scenario) -> Iterator[Problem]:
     """Where nobody lists a package's types, the end of the rehearsal says which were never met."""
-    known = {PACKAGE.name: frozenset(handler.token for handler in PACKAGE.handlers)}
-    known |= {package: types_of(package) for package in packages()}
+    names, asked = [PACKAGE.name, *packages()], {token.partition(":")[0] for token, _ in scenario.types}
+    known = {package: types_of(package) for package in names if package in asked}  # reads a large file for each
+    known[PACKAGE.name] = frozenset(handler.token for handler in PACKAGE.handlers)
     for token, wrong in scenario.types:
         package = token.partition(":")[0]
-        if package not in known and similar(package, known):
-            yield wrong(f"there is no package of the type {shown(token)}", did_you_mean(package, known))
+        if package not in names and similar(package, names):
+            yield wrong(f"there is no package of the type {shown(token)}", did_you_mean(package, names))
         elif token not in (types := known.get(package, frozenset())) and types:
             near = similar(token, rules_of(package).types or types)
             hint = f"did you mean '{near}'?" if near else "the list of the first `up` has the types of the stack"

@@ -84,8 +84,8 @@ def read_account(plan: Plan, say: Callable[[str], None] = lambda _: None) -> dic
             except (KeyError, TypeError, ValueError, IndexError) as error:
                 why = f"{', '.join(fact.actions)}: the answer is not understood: {type(error).__name__} {error}"
         readings.append({"fact": fact.name, "at": at, "why": why})
-    told = {"cloud": "aws", "account": asked.account, "region": plan.region, "cluster": plan.name}
-    told |= {"elsewhere": api.elsewhere}
+    of = {"account": asked.account, "region": plan.region, "cluster": plan.name}
+    told = {"cloud": "aws", **of, "elsewhere": api.elsewhere}
     return {**told, "readings": readings, **{fact.name: asked.found.get(fact.name) for fact in FACTS}}
 
 
