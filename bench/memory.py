@@ -11,7 +11,7 @@ from bench.stack import NAME, Stack, stack
 
 PIDS = f"""
 import json
-from stampworks.clouds.local.room import read_nodes
+from stampworks.machine_room import read_nodes
 print(json.dumps({{node.name: node.pid for node in read_nodes({NAME!r})}}))
 """
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stampworks.amounts import AMOUNT_PATTERN, amount, counted, many, quantity
+from stampworks.text.amounts import AMOUNT_PATTERN, amount, counted, many, quantity
 
 
 @pytest.mark.parametrize(

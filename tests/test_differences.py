@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from stampworks.differences import differences
+from stampworks.changes.differences import differences
 from stampworks.plan import Plan, fingerprint, settled
 
 from tests.planning.test_fingerprint import DECLARED, planned

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from stampworks.layouts import fitting, misfit
+from stampworks.physics.layouts import fitting, misfit
 
 
 @pytest.mark.parametrize(

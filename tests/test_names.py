@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stampworks.names import fold
+from stampworks.text.names import fold
 
 relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
 

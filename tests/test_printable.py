@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stampworks.printable import printable, printable_lines
+from stampworks.text.printable import printable, printable_lines
 
 
 @pytest.mark.parametrize(

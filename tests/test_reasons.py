@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stampworks.configuration import playbooks_dir
-from stampworks.reasons import DrainReason, parsed, prefix, written
+from stampworks.text.reasons import DrainReason, parsed, prefix, written
 
 relaxed = settings(deadline=None)
 

@@ -26,7 +26,7 @@ for _stampworks_folder in "$STAMPWORKS_ROOT/.venv/engine" "$STAMPWORKS_ROOT/.ven
 done
 export PATH
 
-# As components/stampworks/paths.py has it.
+# As components/stampworks/state/paths.py has it.
 case "${XDG_STATE_HOME:-}" in
 /*) _stampworks_state=${STAMPWORKS_STATE:-$XDG_STATE_HOME/stampworks} ;;
 *) _stampworks_state=${STAMPWORKS_STATE:-$HOME/.local/state/stampworks} ;;

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from stampworks.cli import exits, stacks
 from stampworks.cli.main import main
-from stampworks.facts import facts_file
+from stampworks.state.facts import facts_file
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 

@@ -12,7 +12,7 @@ import pytest
 from stampworks import catalog
 from stampworks.cli import exits
 from stampworks.cli.main import main
-from stampworks.planning.fat_tree import design
+from stampworks.planning.fat_tree.tree import design
 
 from tests.planning.cabling_dumps import ibnetdiscover, links_of, lldp
 

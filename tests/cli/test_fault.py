@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from stampworks.cli import exits, stacks
 from stampworks.cli.main import main
+from stampworks.clouds.faults import Injected
 from stampworks.clouds.local import faults
-from stampworks.faults import Injected
 from stampworks.plan import Plan
 
 from tests.operations.standin import StandIn

@@ -67,7 +67,7 @@ def stack(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     git(folder, "commit", "--quiet", "--message", "head")
     git(folder, "tag", "head")
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("stampworks.facts.today", lambda: "2026-11-22")  # prices age, what was recorded does not
+    monkeypatch.setattr("stampworks.state.facts.today", lambda: "2026-11-22")  # prices age, what was recorded does not
     return name
 
 

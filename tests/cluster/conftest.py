@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pytest
-from stampworks.clouds.local import room
+from stampworks import machine_room as room
 
 from tests.project import Project, wait_for
 

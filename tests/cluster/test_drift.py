@@ -9,8 +9,8 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from stampworks.clouds.local import room
-from stampworks.clouds.local.room import network
+from stampworks import machine_room as room
+from stampworks.machine_room import network
 
 from tests.project import wait_for
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from stampworks.clouds.local.faults import FAULTS
-from stampworks.clouds.local.room.network import port, trunk_ends
+from stampworks.machine_room.network import port, trunk_ends
 
 from bench.campaign import judged
 from tests.project import wait_for
@@ -47,8 +47,8 @@ SWITCH = (
     "subprocess.run([*room.reach(sys.argv[1]), 'sh', '-c', sys.argv[2]], check=True)"
 )
 RECORD = (
-    "import sys; from stampworks.clouds.local.faults import record; from stampworks.faults import Injected; "
-    "from stampworks.clouds.local.room.room import of_cluster; "
+    "import sys; from stampworks.clouds.local.faults import record; from stampworks.clouds.faults import Injected; "
+    "from stampworks.machine_room.room import of_cluster; "
     "record.add(of_cluster(sys.argv[1]), Injected('bit-flip', 'gpu-002', '', None))"
 )
 JOB = "srun --nodelist={where} --nodes=1 --chdir=/ --input=none "

@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 import pytest
-from stampworks.clouds.local import room
+from stampworks import machine_room as room
 
 from tests.project import wait_for
 

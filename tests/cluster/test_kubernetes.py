@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stampworks.clouds.local.room import daemons
-from stampworks.clouds.local.room.room import of_cluster
+from stampworks.machine_room import daemons
+from stampworks.machine_room.room import of_cluster
 
 from tests.cluster.kubernetes import OWN, STAND_IN, KubernetesStack, gang
 from tests.project import wait_for

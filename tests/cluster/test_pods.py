@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stampworks.clouds.local import room
+from stampworks import machine_room as room
 
 from tests.cluster.kubernetes import KubernetesStack, gang
 from tests.cluster.pods import NODES, RUNS, TINY, asked, of_run, running, soon, through, told, until

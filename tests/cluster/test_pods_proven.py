@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from stampworks.clouds.local.room.kubernetes import certificates, control_plane
-from stampworks.clouds.local.room.kubernetes.kubectl import Kubectl
+from stampworks.machine_room.kubernetes import certificates, control_plane
+from stampworks.machine_room.kubernetes.kubectl import Kubectl
 from stampworks.plan import PROOF_NAMESPACE, Plan, from_dict
 from stampworks.schedulers import kubernetes
 

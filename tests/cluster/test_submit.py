@@ -9,10 +9,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from stampworks.clouds.faults import Injected
 from stampworks.clouds.local import faults
-from stampworks.clouds.local.room.nodes import power_on
-from stampworks.clouds.local.room.room import of_cluster
-from stampworks.faults import Injected
+from stampworks.machine_room.nodes import power_on
+from stampworks.machine_room.room import of_cluster
 from stampworks.plan import Plan
 
 from tests.cluster.conftest import Stack

@@ -53,7 +53,7 @@ SERVICES = {
     "login-001": {"boot-settings", "metrics", "sackd"},
 }
 """Of what the roles define on every node, what runs there."""
-ROOM = "clouds/local/room"
+ROOM = "machine_room"
 CHANGES = (
     ("catalog/releases.yaml", "    - runit\n", "    - dbus\n    - systemd-sysv\n"),
     (f"{ROOM}/image.py", '"openssh-server", "runit")', '"openssh-server")'),
@@ -73,8 +73,8 @@ exec env container=stampworks /sbin/init
 """
 OFF_AND_ON = """\
 import sys
-from stampworks.clouds.local.room import disks, nodes
-from stampworks.clouds.local.room.room import of_cluster
+from stampworks.machine_room import disks, nodes
+from stampworks.machine_room.room import of_cluster
 
 room, name = of_cluster(sys.argv[1]), sys.argv[2]
 with room.locked():

@@ -17,7 +17,7 @@ import yaml
 from stampworks.configuration import playbooks_dir, player
 from stampworks.configuration.inventory import connection
 from stampworks.plan import Roster
-from stampworks.printable import masking
+from stampworks.text.printable import masking
 
 HOST = {"ansible_host": "192.0.2.1", "node_host_key": "ssh-ed25519 AAAA"}
 

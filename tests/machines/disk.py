@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stampworks.clouds.local.room import apt
+from stampworks.machine_room import apt
 
 PUBLISHED = (
     *("ca-certificates", "cloud-guest-utils", "cloud-init", "dbus", "dhcpcd-base", "e2fsprogs", "fdisk"),

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stampworks.clouds.local.room.network import MANAGEMENT
+from stampworks.machine_room.network import MANAGEMENT
 
 FIRMWARE = Path("/usr/share/OVMF")
 CORES, MEMORY_MIB = 2, 2048

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stampworks.clouds.local import room
-from stampworks.clouds.local.room.network import MANAGEMENT
+from stampworks import machine_room as room
+from stampworks.machine_room.network import MANAGEMENT
 from stampworks.plan import Plan
 
 from tests.clouds.aws import metadata

@@ -23,12 +23,12 @@ import pytest
 from moto.ec2.models.instances import Instance
 from stampworks import configuration
 from stampworks.clouds.aws import first_boot, members, tags
-from stampworks.clouds.local.room import apt
 from stampworks.configuration import PlaybookFailed, Recap
+from stampworks.machine_room import apt
 from stampworks.operations import remote
 from stampworks.plan import Attached, Disk, Group, Machine, Plan, Roster, Scratch, Software
-from stampworks.reasons import DrainReason, written
 from stampworks.schedulers import slurm
+from stampworks.text.reasons import DrainReason, written
 
 from tests.clouds.aws import booting
 from tests.clouds.aws.simulated import REGION, Simulated, simulated_aws

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from stampworks.operations.kubernetes import RefusedError, Server
+from stampworks.operations.kubernetes.client import RefusedError, Server
 
 
 def node(name: str = "n1", ready: bool = True, out: bool = False, held: str = "", taints: Sequence[str] = ()) -> Any:

@@ -15,12 +15,12 @@ from stampworks.operations import (
     drain,
     give_back,
     said_by,
-    slurm,
     vacate,
     wait_until_free,
 )
 from stampworks.operations.drain import LEAVES, RENEWED
-from stampworks.reasons import DrainReason, written
+from stampworks.operations.slurm import client as slurm
+from stampworks.text.reasons import DrainReason, written
 
 from tests.operations.standin import StandIn, job, node
 from tests.operations.test_status import the_plan, with_login

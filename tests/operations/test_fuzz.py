@@ -14,10 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stampworks.cli.status import kubernetes_text
-from stampworks.operations import UnknownError, kubernetes_status, remote, slurm
+from stampworks.operations import UnknownError, remote
 from stampworks.operations.job import Job
-from stampworks.operations.kubernetes import Server
-from stampworks.operations.kubernetes_jobs import KubernetesJobs
+from stampworks.operations.kubernetes import status as kubernetes_status
+from stampworks.operations.kubernetes.client import Server
+from stampworks.operations.kubernetes.jobs import KubernetesJobs
+from stampworks.operations.slurm import client as slurm
 from stampworks.plan import Member, Roster
 
 from tests.operations.kubernetes_standin import gang

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stampworks.operations import kubernetes, kubernetes_status
 from stampworks.operations.errors import UnknownError
-from stampworks.operations.kubernetes import RefusedError, Server
+from stampworks.operations.kubernetes import client as kubernetes
+from stampworks.operations.kubernetes import status as kubernetes_status
+from stampworks.operations.kubernetes.client import RefusedError, Server
 
 from tests.operations.test_kubernetes_nodes import on_eks
 

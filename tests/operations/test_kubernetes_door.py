@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from stampworks import planning
 from stampworks.declaration import load_value
-from stampworks.operations import kubernetes_door, runs
+from stampworks.operations import runs
 from stampworks.operations.errors import InputError, OperationError
-from stampworks.operations.kubernetes import RefusedError, Server
+from stampworks.operations.kubernetes import door as kubernetes_door
+from stampworks.operations.kubernetes.client import RefusedError, Server
 from stampworks.plan import Plan
 
 DATA = {"name": "data", "kind": "efs", "tier": "regional", "mount": "/data"}

@@ -15,11 +15,11 @@ from stampworks.declaration import load_value
 from stampworks.operations import holder, remote
 from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import HeldError, Standing
-from stampworks.operations.kubernetes import RefusedError
-from stampworks.operations.kubernetes_ground import KubernetesGround, _how, _standing
+from stampworks.operations.kubernetes.client import RefusedError
+from stampworks.operations.kubernetes.ground import KubernetesGround, _how, _standing
 from stampworks.plan import Member, Roster
 from stampworks.qualification import subject_of
-from stampworks.reasons import STARTED_AGAIN, UNPROVEN, DrainReason
+from stampworks.text.reasons import STARTED_AGAIN, UNPROVEN, DrainReason
 
 from tests.operations.kubernetes_standin import StandIn, gang, node, pod
 
@@ -135,7 +135,7 @@ def test_who_is_held_is_asked_of_the_nodes_alone(ground: KubernetesGround, serve
 
 def test_a_proof_waits_for_another_one(ground: KubernetesGround, server: StandIn, monkeypatch: Any) -> None:
     """It says whose that is, touches nothing of it, and ends when that does not end."""
-    monkeypatch.setattr(sys.modules["stampworks.operations.kubernetes_ground"].time, "sleep", lambda _: None)
+    monkeypatch.setattr(sys.modules["stampworks.operations.kubernetes.ground"].time, "sleep", lambda _: None)
     server.lease = lease(ALICE)
     told: list[str] = []
 
@@ -147,7 +147,7 @@ def test_a_proof_waits_for_another_one(ground: KubernetesGround, server: StandIn
     ground.await_turn(600, progress)
     assert told == ["waiting for another proof of alice@laptop since 2026-11-21T23:00:00Z"] * 2
     clock = itertools.count(step=400)
-    monkeypatch.setattr(sys.modules["stampworks.operations.kubernetes_ground"].time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(sys.modules["stampworks.operations.kubernetes.ground"].time, "monotonic", lambda: next(clock))
     server.lease = lease(ALICE)
     with pytest.raises(HeldError) as caught:
         ground.await_turn(600, print)
@@ -282,7 +282,7 @@ def test_a_node_that_offers_no_devices_is_waited_for_and_named(
 ) -> None:
     """What hands them out starts after the node has joined; where it never does, no pod of anybody gets any."""
     clock = itertools.count(step=200)
-    ticks = sys.modules["stampworks.operations.kubernetes_ground"].time
+    ticks = sys.modules["stampworks.operations.kubernetes.ground"].time
     monkeypatch.setattr(ticks, "monotonic", lambda: next(clock))
     monkeypatch.setattr(ticks, "sleep", lambda _: None)
     there = {"nvidia.com/gpu": "7", "vpc.amazonaws.com/efa": "16"}
@@ -319,7 +319,7 @@ class Kubelets(StandIn):
     def __init__(self, monkeypatch: pytest.MonkeyPatch, looks: Iterable[Sequence[Any]]) -> None:
         super().__init__(node("a"), node("b"))
         self.looks, self.now = iter(looks), 0.0
-        ticks = sys.modules["stampworks.operations.kubernetes_ground"].time
+        ticks = sys.modules["stampworks.operations.kubernetes.ground"].time
         monkeypatch.setattr(ticks, "monotonic", lambda: self.now)
         monkeypatch.setattr(ticks, "sleep", self._sleep)
 

@@ -12,8 +12,8 @@ from stampworks.declaration import load_value
 from stampworks.operations import jobs
 from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.job import Job, Wanted
-from stampworks.operations.kubernetes import RefusedError, Server
-from stampworks.operations.kubernetes_jobs import KubernetesJobs, pods_of
+from stampworks.operations.kubernetes.client import RefusedError, Server
+from stampworks.operations.kubernetes.jobs import KubernetesJobs, pods_of
 from stampworks.plan import Account, Member, Plan, Queue, Roster, User
 from stampworks.schedulers import jobset
 

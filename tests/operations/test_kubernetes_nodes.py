@@ -12,12 +12,14 @@ from stampworks.cli import exits, stacks
 from stampworks.cli.main import main
 from stampworks.cli.status import kubernetes_text
 from stampworks.declaration import load_value
-from stampworks.operations import BusyError, HeldError, InputError, OperationError, kubernetes_nodes, kubernetes_status
+from stampworks.operations import BusyError, HeldError, InputError, OperationError
 from stampworks.operations.drain import LEAVES
-from stampworks.operations.kubernetes import Server
+from stampworks.operations.kubernetes import nodes as kubernetes_nodes
+from stampworks.operations.kubernetes import status as kubernetes_status
+from stampworks.operations.kubernetes.client import Server
 from stampworks.operations.service import KubernetesService, vacate
 from stampworks.plan import Ending, Plan, Refusal
-from stampworks.reasons import DrainReason
+from stampworks.text.reasons import DrainReason
 
 from tests.operations.kubernetes_standin import StandIn, gang, node, pod
 from tests.operations.test_status import the_plan
@@ -394,7 +396,7 @@ def test_who_is_there_where_nobody_names_nodes(monkeypatch: pytest.MonkeyPatch) 
     def starts(_: float) -> None:
         server.there[1] = of_pool("a")
 
-    monkeypatch.setattr("stampworks.operations.kubernetes_nodes.time.sleep", starts)
+    monkeypatch.setattr("stampworks.operations.kubernetes.nodes.time.sleep", starts)
     found = kubernetes_nodes.gather("k", "aws", "us-west-2", {"gpu": 2}, told.append, 60)
     assert told == ["gpu: 1 of 2 nodes answer Kubernetes; gpu: sold out"]
     assert asked == [("k", "us-west-2", ["gpu"])]

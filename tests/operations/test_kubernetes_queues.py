@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from stampworks.operations import BusyError, kubernetes
+from stampworks.operations import BusyError
 from stampworks.operations.errors import UnknownError
-from stampworks.operations.kubernetes import RefusedError, Server
-from stampworks.operations.kubernetes_queues import in_what_goes, keep
+from stampworks.operations.kubernetes import client as kubernetes
+from stampworks.operations.kubernetes.client import RefusedError, Server
+from stampworks.operations.kubernetes.queues import in_what_goes, keep
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers import kubernetes_server
 from stampworks.provider.handlers.kubernetes_queues import KubernetesQueues
@@ -155,9 +156,9 @@ def test_a_server_that_is_new_is_given_time(monkeypatch: pytest.MonkeyPatch) -> 
         return "ok"
 
     monkeypatch.setattr(Server, "said", asked)
-    monkeypatch.setattr("stampworks.operations.kubernetes.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("stampworks.operations.kubernetes.client.time.monotonic", lambda: now[0])
     monkeypatch.setattr(
-        "stampworks.operations.kubernetes.time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds)
+        "stampworks.operations.kubernetes.client.time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds)
     )
     Server("k", "local", "").awaited(said.append)
     assert said == ["waiting: the Kubernetes of cluster k does not answer"] * 3

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from stampworks import planning
 from stampworks.declaration import load_value
-from stampworks.operations import kubernetes_status
-from stampworks.operations.kubernetes import Server
-from stampworks.operations.kubernetes_status import KubernetesStatus
+from stampworks.operations.kubernetes import status as kubernetes_status
+from stampworks.operations.kubernetes.client import Server
+from stampworks.operations.kubernetes.status import KubernetesStatus
 from stampworks.plan import Domain, Plan
 from stampworks.schedulers import kubernetes
 

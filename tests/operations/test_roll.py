@@ -19,7 +19,7 @@ from stampworks.operations.errors import InputError
 from stampworks.operations.roll import next_wave
 from stampworks.plan import Plan, Roster
 from stampworks.qualification import Certificate, NodeVerdict, proven_digest, subject_of
-from stampworks.reasons import STARTED_AGAIN, UNPROVEN, DrainReason, written
+from stampworks.text.reasons import STARTED_AGAIN, UNPROVEN, DrainReason, written
 
 from tests.operations.standin import StandIn, job, node
 

@@ -12,7 +12,7 @@ from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import Standing
 from stampworks.operations.service import KubernetesService, vacate, vacate_for_good
 from stampworks.plan import Group, Plan
-from stampworks.reasons import UNPROVEN, DrainReason
+from stampworks.text.reasons import UNPROVEN, DrainReason
 
 from tests.operations.kubernetes_standin import StandIn, gang, node
 from tests.operations.test_status import the_plan

@@ -8,8 +8,9 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stampworks.operations import UnknownError, slurm
-from stampworks.reasons import DrainReason
+from stampworks.operations import UnknownError
+from stampworks.operations.slurm import client as slurm
+from stampworks.text.reasons import DrainReason
 
 from tests.operations.standin import StandIn, job, node
 

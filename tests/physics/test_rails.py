@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stampworks import catalog
-from stampworks.clouds.local.room.network import shape
+from stampworks.machine_room.network import shape
 from stampworks.physics import links
 from stampworks.physics.collectives import Operation
 from stampworks.physics.links import LeafLoad

@@ -8,7 +8,7 @@ from stampworks import planning
 from stampworks.declaration import Lock, LockedImage, Source, load_value
 from stampworks.plan import Plan
 from stampworks.planning import Facts
-from stampworks.planning.account import FACTS, VERSION, Account, account_of
+from stampworks.planning.rules.account import FACTS, VERSION, Account, account_of
 
 TODAY = "2026-11-22"
 P = "Running On-Demand P instances"

@@ -8,8 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from stampworks.planning.cabling import Link
-from stampworks.planning.fat_tree import Cable, End, FatTree
+from stampworks.planning.fat_tree.cabling import Link
+from stampworks.planning.fat_tree.tree import Cable, End, FatTree
 
 LANES = {2.5: "SDR", 25: "EDR", 50: "HDR", 100: "NDR", 200: "XDR"}
 

@@ -10,9 +10,9 @@ import pytest
 from stampworks import catalog, planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan, fingerprint
-from stampworks.planning.addons import addons
+from stampworks.planning.build.addons import addons
 from stampworks.planning.clouds import CLOUDS
-from stampworks.planning.findings import Facts, Finding
+from stampworks.planning.rules.findings import Facts, Finding
 
 MACHINES = {"aws": ("p5", "us-east-1"), "azure": ("ND96isr_H100_v5", "eastus"), "local": ("sim-h100", "")}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stampworks.plan import Group, Plan, from_json, to_json
-from stampworks.planning.addresses import MANAGEMENT, SLOTS, AddressMap
+from stampworks.planning.build.addresses import MANAGEMENT, SLOTS, AddressMap
 
 relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stampworks import catalog
-from stampworks.planning.cabling import Comparison, DumpError, Link, Seen, compare
-from stampworks.planning.dumps import Names, read_ibnetdiscover, read_lldp, read_names
-from stampworks.planning.fat_tree import End, FatTree, design
+from stampworks.planning.fat_tree.cabling import Comparison, DumpError, Link, Seen, compare
+from stampworks.planning.fat_tree.dumps import Names, read_ibnetdiscover, read_lldp, read_names
+from stampworks.planning.fat_tree.tree import End, FatTree, design
 
 from tests.planning.cabling_dumps import Mistakes, ibnetdiscover, links_of, lldp
 

@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 import pytest
 from stampworks import catalog, planning
+from stampworks.changes.review import Charge, Cost, Review
 from stampworks.declaration import Lock, LockedImage, change_of, load_value
 from stampworks.plan import Account, Plan, Queue, from_dict, to_dict
-from stampworks.planning import launching
-from stampworks.planning.changes import Side, review
+from stampworks.planning.build import launching
+from stampworks.planning.changes.changes import Side, review
 from stampworks.planning.cost import cost
-from stampworks.planning.findings import Finding
-from stampworks.review import Charge, Cost, Review
+from stampworks.planning.rules.findings import Finding
 
 from tests.planning.test_fingerprint import IDENTITY, OTHERS, PLAN, changed, planned
 
@@ -32,7 +32,7 @@ def of(path: str, value: Any) -> Review:
 
 @pytest.mark.parametrize(("path", "value"), (OTHERS | IDENTITY).items())
 def test_every_declared_field_has_its_change(path: str, value: Any) -> None:
-    """A new field that nobody told planning/changes.py about is missing here."""
+    """A new field that nobody told planning/changes/changes.py about is missing here."""
     wanted = path.rpartition("[]")[0] if path in RENAMED else path
     found = {each.field: each.policy for each in of(path, value).changes}
     assert wanted in found

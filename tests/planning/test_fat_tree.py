@@ -12,8 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from stampworks import catalog
 from stampworks.catalog.switches import switches
-from stampworks.planning.fat_tree import EVEN, Cable, FabricError, FatTree, NoFatTreeError, design
-from stampworks.planning.fat_tree_notes import REPRODUCED, notes
+from stampworks.planning.fat_tree.notes import REPRODUCED, notes
+from stampworks.planning.fat_tree.tree import EVEN, Cable, FabricError, FatTree, NoFatTreeError, design
 
 from tests.planning.published_fabrics import CANNOT_BE_RIGHT, PUBLISHED, Design, Row
 

@@ -13,7 +13,7 @@ from stampworks.catalog import UNKNOWN, FileSystemTier, Ranges
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.physics.bounds import Bound
 from stampworks.plan import Plan, fingerprint
-from stampworks.planning.file_systems import Options, change, check, client, client_most, delivered, nearest
+from stampworks.planning.build.file_systems import Options, change, check, client, client_most, delivered, nearest
 
 FSX = Options("fsx-lustre", "PERSISTENT_2 SSD", 250, 4800)
 EFA = Options("fsx-lustre", "PERSISTENT_2 SSD", 1000, 9600, metadata_iops=12000, efa=True)

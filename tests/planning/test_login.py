@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from stampworks import planning
+from stampworks.changes.review import Review
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan
-from stampworks.planning import changes
+from stampworks.planning.changes import changes
 from stampworks.planning.cost import cost
-from stampworks.review import Review
 
 LOCAL = {"cloud": "local", "pools": [{"name": "gpu", "machine": "sim-h100", "count": 2}]}
 AWS = {

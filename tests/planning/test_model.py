@@ -9,7 +9,8 @@ import pytest
 from stampworks.declaration import DeclarationError
 from stampworks.physics.transformer import flops_per_token
 from stampworks.plan import Expectation, Plan, Precision
-from stampworks.planning import Finding, model, rules
+from stampworks.planning import Finding, rules
+from stampworks.planning.build import model
 from training.settings import PRECISIONS
 
 LLAMA_8B = {

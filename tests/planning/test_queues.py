@@ -9,8 +9,8 @@ import pytest
 from stampworks import planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan
-from stampworks.planning.findings import Facts, Finding
-from stampworks.planning.queues import queues
+from stampworks.planning.rules.findings import Facts, Finding
+from stampworks.planning.rules.queues import queues
 
 POOL = {"name": "gpu", "machine": "sim-h100", "count": 16, "scheduling_only": True}
 LEVELS = ("low", "high")

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 from stampworks import planning
+from stampworks.changes.review import Change, Review
 from stampworks.declaration import load_value
-from stampworks.facts import known_facts, today
 from stampworks.plan import fingerprint
-from stampworks.planning.changes import Side, review
-from stampworks.review import Change, Review
+from stampworks.planning.changes.changes import Side, review
+from stampworks.state.facts import known_facts, today
 from stampworks.views.review import review_json, review_markdown
 
 from tests.planning.places import REGIONS

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from stampworks import catalog
-from stampworks.planning.fat_tree import FabricError, design
-from stampworks.planning.tenants import Tenant, neighbours, tenants
+from stampworks.planning.fat_tree.tenants import Tenant, neighbours, tenants
+from stampworks.planning.fat_tree.tree import FabricError, design
 
 INFINIBAND = design(catalog.machines()["ND96isr_H100_v5"], 64)
 ETHERNET = design(catalog.machines()["a4-highgpu-8g"], 64)

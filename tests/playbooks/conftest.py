@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from ansible_collections.stampworks.node.plugins.plugin_utils import on_node
 from stampworks import configuration, planning
-from stampworks.clouds.local import members, room
+from stampworks import machine_room as room
+from stampworks.clouds.local import members
 from stampworks.configuration import Look, Recap, drift
 from stampworks.declaration import load_value
 from stampworks.plan import Plan, Roster

@@ -8,9 +8,9 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from stampworks import machine_room as room
 from stampworks import operations
-from stampworks.clouds.local import room
-from stampworks.clouds.local.room.room import of_cluster
+from stampworks.machine_room.room import of_cluster
 
 from tests.playbooks.conftest import Cluster, plan_of, stamped
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from stampworks.qualification import hardware
-from stampworks.reasons import prefix
+from stampworks.text.reasons import prefix
 
 from tests.playbooks.test_programs import ROLES, loaded
 

@@ -28,8 +28,8 @@ from pathlib import Path
 import pytest
 from moto.ec2.models.instances import Instance
 from stampworks import configuration
+from stampworks import machine_room as room
 from stampworks.clouds.aws import first_boot, tags
-from stampworks.clouds.local import room
 from stampworks.plan import Attached, Member, Plan, Roster, template_name
 from stampworks.schedulers import slurm
 

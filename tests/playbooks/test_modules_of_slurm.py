@@ -17,7 +17,7 @@ from ansible_collections.stampworks.node.plugins.modules import (
     slurm_ready,
 )
 from stampworks.operations.drain import LEAVES, RENEWED
-from stampworks.reasons import prefix, written
+from stampworks.text.reasons import prefix, written
 
 # --- slurm_cached
 

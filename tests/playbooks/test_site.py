@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from stampworks import configuration
-from stampworks.clouds.local import room
+from stampworks import machine_room as room
 from stampworks.configuration import PlaybookFailed, drift
 
 from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, plan_of

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from stampworks import operations, plan
 from stampworks.clouds.aws.errors import AwsError
-from stampworks.operations import kubernetes_door, kubernetes_nodes
+from stampworks.operations.kubernetes import door as kubernetes_door
+from stampworks.operations.kubernetes import nodes as kubernetes_nodes
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers.kubernetes_nodes import KubernetesNodes
 

@@ -7,9 +7,9 @@ import dataclasses
 from typing import Any
 
 import pytest
+from stampworks import machine_room as room
 from stampworks import operations, plan
-from stampworks.clouds.local import room
-from stampworks.clouds.local.room.kubernetes import joined, nodes
+from stampworks.machine_room.kubernetes import joined, nodes
 from stampworks.operations.drain import BusyError
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers import local_group

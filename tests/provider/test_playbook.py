@@ -12,7 +12,7 @@ from stampworks import configuration, operations, plan
 from stampworks.configuration import Look
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers.playbook import Playbook
-from stampworks.reasons import DrainReason
+from stampworks.text.reasons import DrainReason
 
 INVENTORY: dict[str, Any] = {"all": {"vars": {}, "hosts": {"head": {}, "gpu-001": {}}, "children": {}}}
 OLD = {"changed": 3, "hosts": 2, "drift": ["system: head: /etc/old differs"]}

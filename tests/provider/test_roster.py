@@ -13,7 +13,7 @@ from stampworks.operations import gathering
 from stampworks.operations.members import MembersMissingError
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers.roster import Roster
-from stampworks.reasons import DrainReason
+from stampworks.text.reasons import DrainReason
 
 
 def members(*names: str) -> plan.Roster:

@@ -6,7 +6,7 @@ import pytest
 from stampworks import catalog
 from stampworks.physics.bounds import UnknownFactError
 from stampworks.physics.machines import collective_on_machines
-from stampworks.planning.expectations import OPERATIONS
+from stampworks.planning.build.expectations import OPERATIONS
 from stampworks.qualification.audit import COLLECTIVES, audit
 from stampworks.qualification.thresholds import Threshold
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from stampworks import configuration, planning
-from stampworks.clouds.local.room.commands import CONTAINED
 from stampworks.cluster.clouds import stamped
 from stampworks.declaration import load_stack, load_value
+from stampworks.machine_room.commands import CONTAINED
 from stampworks.plan import Member, Plan, Roster
 from stampworks.provider.node_image import ensure_node_image
 

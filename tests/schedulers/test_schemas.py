@@ -18,7 +18,7 @@ from stampworks import planning
 from stampworks.declaration import load_stack
 from stampworks.operations.errors import InputError
 from stampworks.operations.jobs import Asked
-from stampworks.operations.manifests import written_down
+from stampworks.operations.kubernetes.manifests import written_down
 from stampworks.plan import Plan
 from stampworks.schedulers import addons, kubernetes
 from stampworks.schedulers.kubeflow import KINDS, Kind

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import pytest
-from stampworks.names import fold
 from stampworks.schedulers import topology
 from stampworks.schedulers.topology import Topology, ranks, slurm
+from stampworks.text.names import fold
 
 pytestmark = pytest.mark.cluster
 

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from stampworks import paths
+from stampworks.state import paths
 
 from tests.tools.projects import ROOT, sourced
 
@@ -28,7 +28,7 @@ def test_every_shell_gets_the_same(shell: str, tmp_path: Path) -> None:
 
 
 def test_state_lies_where_the_project_puts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shell's answer and the one of stampworks.paths are the same."""
+    """The shell's answer and the one of stampworks.state.paths are the same."""
     monkeypatch.delenv("STAMPWORKS_STATE")
     for variables in ({}, {"XDG_STATE_HOME": str(tmp_path / "xdg")}, {"XDG_STATE_HOME": "relative"}):
         variables["HOME"] = str(tmp_path)

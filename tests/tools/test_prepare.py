@@ -16,8 +16,8 @@ from types import SimpleNamespace
 
 import pytest
 from stampworks import catalog
-from stampworks.clouds.local.room import commands, privileges
-from stampworks.clouds.local.room.kubernetes import addons
+from stampworks.machine_room import commands, privileges
+from stampworks.machine_room.kubernetes import addons
 
 from tools.prepare import ROOT, engine, golang, kubernetes, plugin, published, python_packages, shared, system, training
 from tools.prepare.__main__ import prepare

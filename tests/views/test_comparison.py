@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from stampworks.differences import differences
+from stampworks.changes.differences import differences
 from stampworks.plan import Plan, fingerprint, from_dict, to_dict
 from stampworks.views.comparison import Side, comparison_data, comparison_text, sentences, shown, verdict
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stampworks.printable import printable
+from stampworks.text.printable import printable
 from stampworks.views.table import explained, paragraph, table
 
 relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code

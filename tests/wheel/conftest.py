@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from stampworks.paths import cache_dir
+from stampworks.state.paths import cache_dir
 
 from tools.prepare.progress import step
 from tools.prepare.python_packages import SYSTEM_CERTIFICATES, ensure_uv

@@ -13,7 +13,7 @@ import fcntl
 from collections.abc import Iterator
 from pathlib import Path
 
-from stampworks.paths import cache_dir
+from stampworks.state.paths import cache_dir
 
 from . import ROOT, engine, image, kubernetes, plugin, published, python_packages, system, training
 from .progress import StepError, step

@@ -6,8 +6,8 @@ import os
 import shutil
 from collections.abc import Sequence
 
-from stampworks.clouds.local.room import RoomError, commands, privileges
-from stampworks.clouds.local.room.commands import ENVIRONMENT, HOST_PROGRAMS
+from stampworks.machine_room import RoomError, commands, privileges
+from stampworks.machine_room.commands import ENVIRONMENT, HOST_PROGRAMS
 
 from .progress import Step, StepError, run
 

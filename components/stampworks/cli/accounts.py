@@ -40,7 +40,7 @@ def declared_file(arguments: argparse.Namespace) -> Path:
 
 def asked_facts(arguments: argparse.Namespace) -> Facts:
     """What is known for what these options name."""
-    from stampworks.facts import known_facts
+    from stampworks.state.facts import known_facts
 
     is_plan = not arguments.file and arguments.stack.endswith(".json")
     return known_facts(None if is_plan else declared_file(arguments))

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stampworks.amounts import counted
 from stampworks.cli import exits
+from stampworks.text.amounts import counted
 
 if TYPE_CHECKING:
     from stampworks.qualification import Judgement, NoThreshold, Threshold
@@ -54,7 +54,7 @@ def _data(judgement: Judgement) -> dict[str, Any]:
 
 def _text(file: str, judgements: Sequence[Judgement]) -> list[str]:
     """Two lines for each, and how many there are of each verdict."""
-    from stampworks.printable import printable
+    from stampworks.text.printable import printable
 
     lines = []
     for each in judgements:

@@ -24,8 +24,8 @@ def add_verbs(verbs: Any) -> None:
 def show_plan(arguments: argparse.Namespace) -> int:
     """Fine when no rule says no; what no rule could judge is shown as unknown."""
     from stampworks import planning
-    from stampworks.facts import today
     from stampworks.plan import to_dict
+    from stampworks.state.facts import today
 
     facts, source = accounts.asked_facts(arguments), stacks.asked_source(arguments)
     if source:

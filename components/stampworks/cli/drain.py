@@ -38,7 +38,8 @@ def drain_nodes(arguments: argparse.Namespace) -> int:
     with Progress(f"draining {len(arguments.nodes)} of the nodes of stack {arguments.stack}") as progress:
         limit_minutes = plan.scheduler.drain_timeout_minutes
         if plan.scheduler.kind == "kubernetes":
-            from stampworks.operations import kubernetes, kubernetes_nodes
+            from stampworks.operations.kubernetes import client as kubernetes
+            from stampworks.operations.kubernetes import nodes as kubernetes_nodes
 
             kubernetes_nodes.drain(plan, arguments.nodes, reason)
             if arguments.wait:
@@ -70,7 +71,7 @@ def return_nodes(arguments: argparse.Namespace) -> int:
     plan = stacks.plan_of(arguments.stack)
     with Progress(f"returning {len(arguments.nodes)} of the nodes of stack {arguments.stack}"):
         if plan.scheduler.kind == "kubernetes":
-            from stampworks.operations import kubernetes_nodes
+            from stampworks.operations.kubernetes import nodes as kubernetes_nodes
 
             kubernetes_nodes.give_back(plan, arguments.nodes, arguments.force)
         else:
@@ -85,7 +86,7 @@ def _show(plan: Plan, arguments: argparse.Namespace) -> int:
     from stampworks.cli import status
 
     if plan.scheduler.kind == "kubernetes":
-        from stampworks.operations import kubernetes_nodes
+        from stampworks.operations.kubernetes import nodes as kubernetes_nodes
 
         states = kubernetes_nodes.states(plan, arguments.nodes)
         status.print_kubernetes_nodes(states, arguments.json)

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from stampworks.printable import printable, printable_lines
+from stampworks.text.printable import printable, printable_lines
 
 FIELDS = ("file", "line", "column", "path", "message", "hint")
 

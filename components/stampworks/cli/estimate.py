@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stampworks import catalog
     from stampworks.physics.estimates import Question
     from stampworks.plan import Plan
-    from stampworks.planning.model import Place
+    from stampworks.planning.build.model import Place
 
 COUNT_MAX = 10**21
 GPUS_MAX = 10**8
@@ -111,7 +111,7 @@ def _question(arguments: argparse.Namespace) -> Question:
 def _declared(arguments: argparse.Namespace) -> Question:
     """The model and the nodes of a declaration; as many checkpoints as it keeps."""
     from stampworks.physics.estimates import Question
-    from stampworks.planning.model import as_it_fits, places, precision, transformer
+    from stampworks.planning.build.model import as_it_fits, places, precision, transformer
 
     plan = _plan(arguments)
     model = plan.training.model
@@ -178,7 +178,7 @@ def _price(plan: Plan, pool: str) -> catalog.Price | None:
 
 def _count(most: int) -> Callable[[str], int]:
     def parsed(text: str) -> int:
-        from stampworks.amounts import HOW, amount, many
+        from stampworks.text.amounts import HOW, amount, many
 
         try:
             value = amount(text)

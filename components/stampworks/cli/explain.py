@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import accounts, exits, stacks
-from stampworks.names import fold
+from stampworks.text.names import fold
 
 if TYPE_CHECKING:
     from stampworks.declaration import Source
@@ -28,8 +28,8 @@ def add_verbs(verbs: Any) -> None:
 def show_explanation(arguments: argparse.Namespace) -> int:
     """A path that leads to nothing is wrong input."""
     from stampworks import planning
-    from stampworks.facts import today
     from stampworks.planning.explained import NoSuchValueError, explain
+    from stampworks.state.facts import today
 
     plan, source = _planned(arguments)
     try:

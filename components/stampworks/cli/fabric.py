@@ -15,8 +15,8 @@ from stampworks.cli.machines import machine_named
 
 if TYPE_CHECKING:
     from stampworks import catalog
-    from stampworks.planning.fat_tree import FatTree
-    from stampworks.planning.tenants import Tenant
+    from stampworks.planning.fat_tree.tenants import Tenant
+    from stampworks.planning.fat_tree.tree import FatTree
 
 
 DUMP_BYTES_MAX = 256 << 20
@@ -53,9 +53,9 @@ def add_verbs(verbs: Any) -> None:
 
 def show_fabric(arguments: argparse.Namespace) -> int:
     """Could not tell where no fat tree can be said to be what the machine takes."""
-    from stampworks.planning.fat_tree import NoFatTreeError, design
-    from stampworks.planning.fat_tree_notes import notes
-    from stampworks.planning.tenants import neighbours, tenants
+    from stampworks.planning.fat_tree.notes import notes
+    from stampworks.planning.fat_tree.tenants import neighbours, tenants
+    from stampworks.planning.fat_tree.tree import NoFatTreeError, design
 
     machine = machine_named(arguments.machine)
     try:
@@ -163,8 +163,8 @@ def _write_cables(tree: FatTree, file: Path) -> None:
 
 def _compared(tree: FatTree, dump: Path, names_file: str | None) -> dict[str, Any]:
     """InfiniBand has one dump of the whole subnet, Ethernet one of each device, in files that are called like them."""
-    from stampworks.planning.cabling import compare
-    from stampworks.planning.dumps import read_ibnetdiscover, read_lldp, read_names
+    from stampworks.planning.fat_tree.cabling import compare
+    from stampworks.planning.fat_tree.dumps import read_ibnetdiscover, read_lldp, read_names
 
     names = read_names(_read(Path(names_file)) if names_file else "", names_file or "")
     if tree.switch.kind == "infiniband":

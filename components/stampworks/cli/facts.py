@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stampworks.cli import accounts, exits
 
 if TYPE_CHECKING:
-    from stampworks.planning.account import Account
+    from stampworks.planning.rules.account import Account
 
 
 def add_verbs(verbs: Any) -> None:
@@ -30,7 +30,7 @@ def keep_facts(arguments: argparse.Namespace) -> int:
 def _measure(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
     from stampworks.clouds.local.facts import measure_loopback
-    from stampworks.facts import boot_id, facts_file
+    from stampworks.state.facts import boot_id, facts_file
 
     with Progress("measuring what one link between two network namespaces carries"):
         mbps = measure_loopback()
@@ -46,9 +46,9 @@ def _read_account(arguments: argparse.Namespace) -> int:
     """Unknown when one of the facts is; what could be read is kept all the same."""
     from stampworks.cli.output import Progress
     from stampworks.declaration import displayed, load_file
-    from stampworks.facts import account_file, write_account
     from stampworks.planning import plan
     from stampworks.planning.clouds import CLOUDS
+    from stampworks.state.facts import account_file, write_account
 
     declared = accounts.declared_file(arguments)
     source = load_file(declared)
@@ -70,7 +70,7 @@ def _read_account(arguments: argparse.Namespace) -> int:
 
 
 def _told(file: str, account: Account) -> Iterator[str]:
-    from stampworks.printable import printable
+    from stampworks.text.printable import printable
 
     known = [each for each in account.readings if not each.why]
     yield f"{file}: account {account.account} in {account.region}, {len(known)} of {len(account.readings)} facts"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stampworks.cli import exits, stacks
 
 if TYPE_CHECKING:
-    from stampworks.faults import Fault, Injected
+    from stampworks.clouds.faults import Fault, Injected
 
 _KINDS = ("fault", "kind", "caught by", "severity", "what it does")
 _NOW = ("injected", "where", "severity", "still there")

@@ -45,7 +45,7 @@ def build_image(arguments: argparse.Namespace) -> int:
 
 def for_packer(plan: Plan, file: Path) -> int:
     from stampworks import configuration
-    from stampworks.planning.launching import elsewhere
+    from stampworks.planning.build.launching import elsewhere
 
     launch = plan.controller.launch
     first_boot = asking(plan.cloud, "first_boot").builder_config(launch.agent) if launch else ""

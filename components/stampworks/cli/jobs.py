@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stampworks.amounts import counted
 from stampworks.cli import exits, stacks
 from stampworks.cli.reach import count
+from stampworks.text.amounts import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +69,7 @@ def submit_run(arguments: argparse.Namespace) -> int:
     """Fine when it waits or runs; with --wait, when it has finished."""
     from stampworks.cli.output import Progress
     from stampworks.operations import jobs
-    from stampworks.printable import printable
+    from stampworks.text.printable import printable
 
     file = _content(arguments.options) if arguments.options else ""
     of = (arguments.workload, arguments.name, arguments.nodes, arguments.pool, arguments.user)
@@ -107,7 +107,7 @@ def _print_manifests(arguments: argparse.Namespace, asked: Asked) -> int:
     """Fine whenever there is something to print."""
     import yaml
 
-    from stampworks.operations.manifests import written_down
+    from stampworks.operations.kubernetes.manifests import written_down
 
     objects = written_down(stacks.plan_of(arguments.stack), arguments.kind, arguments.image, asked)
     if arguments.json:
@@ -206,7 +206,7 @@ def _watch(pieces: Iterator[Piece], name: str, show: bool) -> Job:
 
 
 def _print(lines: list[str], progress: Progress) -> None:
-    from stampworks.printable import printable
+    from stampworks.text.printable import printable
 
     if lines:
         progress.clear()
@@ -214,13 +214,13 @@ def _print(lines: list[str], progress: Progress) -> None:
 
 
 def _ended(job: Job) -> str:
-    from stampworks.printable import printable
+    from stampworks.text.printable import printable
 
     return printable(f"run {job.name}: {job.state}" + (f": {job.why}" if job.why else ""))
 
 
 def _cells(job: Job) -> tuple[object, ...]:
-    from stampworks.names import fold
+    from stampworks.text.names import fold
 
     since = "-" if job.since is None else f"{datetime.fromtimestamp(job.since, UTC):%Y-%m-%dT%H:%M:%SZ}"
     nodes = fold(job.nodes) if job.nodes else job.wanted

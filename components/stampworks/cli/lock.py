@@ -33,9 +33,9 @@ def add_verbs(verbs: Any) -> None:
 def write_lock(arguments: argparse.Namespace) -> int:
     """Fine also when nothing is newer; writes nothing unless every image is there and fits its machines."""
     from stampworks.declaration import Lock, LockedImage, displayed, load_file, lock_file, lock_text, read_lock
-    from stampworks.paths import write_whole
     from stampworks.planning import plan
-    from stampworks.planning.launching import MAKE_IMAGE
+    from stampworks.planning.build.launching import MAKE_IMAGE
+    from stampworks.state.paths import write_whole
 
     declared = accounts.declared_file(arguments)
     source = load_file(declared, locked=False)
@@ -101,7 +101,7 @@ def _looked_up(source: Source, plan: Plan, users: Mapping[str, list[Group]]) -> 
 
 def _default(api: Api, source: Source, plan: Plan, part: str) -> tuple[dict[str, str], list[Problem]]:
     """The version that the cloud takes where nobody names one, by what a lock calls the part."""
-    from stampworks.planning.launching import locked, minor
+    from stampworks.planning.build.launching import locked, minor
 
     kubernetes = minor(plan.release)
     version = accounts.asking(plan.cloud, "facts.parts").default_version(api, part, kubernetes)
@@ -132,8 +132,8 @@ def _newest(
 
 def _unfit(image: Image, plan: Plan, groups: list[Group]) -> Iterator[tuple[str, str, str]]:
     from stampworks import catalog
-    from stampworks.facts import today
     from stampworks.plan import declared_pools
+    from stampworks.state.facts import today
 
     named = f"{image.id} ({image.name}, of {image.created})"
     again = "look again when its publisher names another one"

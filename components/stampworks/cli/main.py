@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from stampworks.cli import errors, exits
-from stampworks.printable import printable
+from stampworks.text.printable import printable
 
 VERBS = {
     "plan": "declared",

@@ -9,7 +9,7 @@ import time
 from types import TracebackType
 from typing import TextIO
 
-from stampworks.printable import printable
+from stampworks.text.printable import printable
 
 SHOWN_AFTER_S = 1.0
 _REWRITE = "\r\x1b[K"

@@ -57,7 +57,7 @@ def add_verbs(verbs: Any) -> None:
 
 def ask_kubernetes(arguments: argparse.Namespace) -> NoReturn:
     """Becomes kubectl, so that the terminal, signals and the exit code are its own."""
-    from stampworks.operations import kubernetes
+    from stampworks.operations.kubernetes import client as kubernetes
 
     command = [*kubernetes.kubectl(stacks.plan_of(arguments.stack)), *arguments.command]
     sys.stdout.flush()

@@ -62,9 +62,9 @@ def rules_passed_over(stack: Stack, name: str) -> tuple[str, ...]:
     if stack.declared is None:
         return ()
     from stampworks.declaration import stack_file
-    from stampworks.facts import known_facts, today
     from stampworks.planning import judged
-    from stampworks.planning.launching import OF_LOCK
+    from stampworks.planning.build.launching import OF_LOCK
+    from stampworks.state.facts import known_facts, today
 
     facts = known_facts(stack_file(name, stack.folder))
     _, findings = judged(stacks.source_of(name), facts, today(), OF_LOCK)

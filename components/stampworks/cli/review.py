@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import errors, exits, revisions, stacks
 from stampworks.cli.named import Named, beside
-from stampworks.printable import printable
+from stampworks.text.printable import printable
 
 if TYPE_CHECKING:
+    from stampworks.changes.review import Review, Sibling
     from stampworks.declaration import Source
     from stampworks.planning import Facts
-    from stampworks.planning.changes import Side
-    from stampworks.review import Review, Sibling
+    from stampworks.planning.changes.changes import Side
 
 FORMATS = ("markdown", "json")
 SIBLINGS_S = 20
@@ -155,7 +155,7 @@ def _folder(side: str, name: str, path: Path) -> Opened:
 
 
 def _review(stack: str, base: Opened, head: Opened) -> Review:
-    from stampworks.planning import changes
+    from stampworks.planning.changes import changes
 
     before, after = _side(base, stack), _side(head, stack)
     if not (before.plan or after.plan):
@@ -174,7 +174,7 @@ def _stacks_hint(opened: Opened) -> str:
 
 def _side(opened: Opened, stack: str) -> Side:
     from stampworks import planning
-    from stampworks.facts import today
+    from stampworks.state.facts import today
 
     side = _loaded(opened, stack)
     if not side.plan:
@@ -185,7 +185,7 @@ def _side(opened: Opened, stack: str) -> Side:
 def _facts(opened: Opened, stack: str) -> Facts:
     """Those of the side: a revision has what was read until then."""
     from stampworks.declaration import DeclarationError
-    from stampworks.facts import known_facts
+    from stampworks.state.facts import known_facts
 
     declared = opened.file or _stack_file(opened.stacks or Path(), stack)
     try:
@@ -198,7 +198,7 @@ def _loaded(opened: Opened, stack: str) -> Side:
     """All but what rules say of it."""
     from stampworks import planning
     from stampworks.declaration import DeclarationError, load_file, load_stack
-    from stampworks.planning.changes import Side
+    from stampworks.planning.changes.changes import Side
 
     folder = opened.stacks or Path()
     try:
@@ -275,8 +275,8 @@ def _digest(top: Path) -> str:
 
 def _siblings(stack: str, base: Opened, head: Opened) -> tuple[list[Sibling], list[str]]:
     """The stacks that stand on one of the same base files and change as well; and those that do not load."""
-    from stampworks.planning import changes
-    from stampworks.review import Sibling
+    from stampworks.changes.review import Sibling
+    from stampworks.planning.changes import changes
 
     if not (base.stacks and head.stacks):
         return [], []

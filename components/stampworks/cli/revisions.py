@@ -73,7 +73,7 @@ class _Object:
 def write_project(of: Revision, project: Path, into: Path, named: Named) -> Written:
     """Writes what declares the stacks of a project as it was."""
     from stampworks.declaration import BASES_MAX, lock_file
-    from stampworks.facts import account_file
+    from stampworks.state.facts import account_file
 
     top, here = of.repository.resolve(), project.resolve()
     if not here.is_relative_to(top):

@@ -41,8 +41,8 @@ def roll_nodes(arguments: argparse.Namespace) -> int:
 
 
 def _words(found: Mapping[str, str], stack: str) -> str:
-    from stampworks.names import fold
-    from stampworks.printable import printable
+    from stampworks.text.names import fold
+    from stampworks.text.printable import printable
 
     if not found:
         return "the next up makes no node anew"

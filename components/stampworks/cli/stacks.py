@@ -120,7 +120,7 @@ def cluster_of(stack: str) -> tuple[Plan, Roster]:
 
 def workers_of(stack: str) -> tuple[Plan, Roster]:
     """The same for what needs no ssh: also of a cluster whose nodes are the cloud's own, which Kubernetes knows."""
-    from stampworks.operations import kubernetes_nodes
+    from stampworks.operations.kubernetes import nodes as kubernetes_nodes
 
     plan = plan_of(stack)
     if not plan.managed:

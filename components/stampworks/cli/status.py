@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from stampworks.cli import exits, stacks
 
 if TYPE_CHECKING:
-    from stampworks.operations.kubernetes_nodes import NodeState
-    from stampworks.operations.kubernetes_status import KubernetesStatus
+    from stampworks.operations.kubernetes.nodes import NodeState
+    from stampworks.operations.kubernetes.status import KubernetesStatus
     from stampworks.operations.status import NodeStatus, Status
 
 _HEADER = ("node", "pool", "address", "state", "jobs", "GPUs used", "rails", "held by", "reason")
@@ -37,7 +37,7 @@ def show_status(arguments: argparse.Namespace) -> int:
     with Progress(f"asking the scheduler of stack {arguments.stack}"):
         plan = stacks.plan_of(arguments.stack)
         if plan.scheduler.kind == "kubernetes":
-            from stampworks.operations import kubernetes_status
+            from stampworks.operations.kubernetes import status as kubernetes_status
 
             found = kubernetes_status.status(plan)
             lines = kubernetes_text(found)
@@ -52,9 +52,9 @@ def show_status(arguments: argparse.Namespace) -> int:
 
 def kubernetes_text(found: KubernetesStatus) -> list[str]:
     """A headline with the verdict, a line a pool, a team and a gang, and what is wrong."""
-    from stampworks.names import fold
     from stampworks.operations.status import ending_sentence
-    from stampworks.printable import printable
+    from stampworks.text.names import fold
+    from stampworks.text.printable import printable
 
     pools = [
         (each.name, f"{each.ready} of {each.nodes}", f"{each.used} of {each.accelerators}") for each in found.pools
@@ -81,7 +81,7 @@ def kubernetes_text(found: KubernetesStatus) -> list[str]:
 def print_nodes(nodes: Sequence[NodeStatus], as_json: bool) -> None:
     """Some nodes of a cluster, and what is the matter with them."""
     from stampworks.operations.status import sentence
-    from stampworks.printable import printable
+    from stampworks.text.printable import printable
 
     if as_json:
         print(json.dumps({"nodes": [dataclasses.asdict(node) for node in nodes]}, indent=2))
@@ -108,7 +108,7 @@ def print_kubernetes_nodes(nodes: Sequence[NodeState], as_json: bool) -> None:
 def text(status: Status) -> list[str]:
     """A headline with the verdict, a line a node, and what is wrong."""
     from stampworks.operations.status import ending_sentence
-    from stampworks.printable import printable
+    from stampworks.text.printable import printable
 
     lines = [f"cluster {printable(status.cluster)} on {status.cloud}: {status.verdict}"]
     ends = [ending_sentence(each, datetime.now(UTC)) for each in status.endings]

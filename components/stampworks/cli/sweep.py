@@ -24,8 +24,8 @@ def add_verbs(verbs: Any) -> None:
 
 def sweep_rooms(arguments: argparse.Namespace) -> int:
     """Without --yes nothing is removed, and what would be is the answer no."""
+    from stampworks import machine_room as room
     from stampworks.cli.output import Progress
-    from stampworks.clouds.local import room
     from stampworks.operations.errors import nearest
 
     if arguments.yes and not arguments.cluster:

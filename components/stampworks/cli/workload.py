@@ -31,8 +31,8 @@ def add_verbs(verbs: Any) -> None:
 
 def lint_workload(arguments: argparse.Namespace) -> int:
     """No where something cannot run, or would run without the fabric; warnings alone are fine."""
-    from stampworks.printable import printable
     from stampworks.schedulers.workload import lint
+    from stampworks.text.printable import printable
 
     plan = stacks.plan_of(arguments.stack)
     if plan.scheduler.kind != "kubernetes":

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import stampworks.clouds
 from stampworks.cluster.refusal import refuse
 from stampworks.plan import Plan, declared_pools
-from stampworks.planning.findings import Facts, Finding
-from stampworks.planning.launching import OF_LOCK, lookups
+from stampworks.planning.build.launching import OF_LOCK, lookups
+from stampworks.planning.rules.findings import Facts, Finding
 
 
 class Cloud(NamedTuple):

@@ -14,9 +14,9 @@ import yaml
 from stampworks.cluster.clouds import left_out, refusals
 from stampworks.cluster.refusal import refuse
 from stampworks.declaration import Declaration, DeclarationError, Source, load_stack, load_value, read_lock
-from stampworks.facts import known_facts, today
 from stampworks.plan import Extras, Plan
 from stampworks.planning import judged
+from stampworks.state.facts import known_facts, today
 
 _NAMESPACE, _KEY = "stampworks", "cluster"
 

@@ -18,12 +18,12 @@ from typing import Any
 
 import yaml
 
-from stampworks import paths
 from stampworks.configuration.inventory import host, inventory
 from stampworks.configuration.own import own_roles
 from stampworks.configuration.player import as_yaml, with_own_plays
 from stampworks.configuration.sources import PROGRAMS, playbooks_dir
 from stampworks.plan import Attached, Group, Interface, Member, Plan, Roster
+from stampworks.state import paths
 
 CONFIGURE = Path(__file__).with_name("configure-node")
 _OWN = frozenset(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from stampworks.configuration.run import Failure, Look
-from stampworks.names import fold
+from stampworks.text.names import fold
 
 WORDS_MAX = 240
 """How much one finding may say: its text may come from a node."""

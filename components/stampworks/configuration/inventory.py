@@ -31,7 +31,7 @@ from stampworks.plan import (
     template_name,
     to_dict,
 )
-from stampworks.reasons import UNPROVEN, prefix, written
+from stampworks.text.reasons import UNPROVEN, prefix, written
 
 PACKAGES_PORT = 8000
 PACKAGES_DIRECTORY = "/exports/.packages"

@@ -23,7 +23,7 @@ from typing import Any
 import yaml
 
 from stampworks.configuration.sources import playbooks_dir
-from stampworks.printable import masking
+from stampworks.text.printable import masking
 
 Mask = Callable[[str], str]
 PR_SET_CHILD_SUBREAPER = 36

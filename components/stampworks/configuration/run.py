@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stampworks.amounts import counted
 from stampworks.configuration.sources import playbooks_dir
-from stampworks.names import fold
-from stampworks.printable import masking, printable, printable_lines
+from stampworks.text.amounts import counted
+from stampworks.text.names import fold
+from stampworks.text.printable import masking, printable, printable_lines
 
 OnProgress = Callable[[str], Awaitable[None] | None]
 SOCKET_FOLDER_MAX = 40

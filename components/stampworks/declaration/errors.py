@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from stampworks.declaration.wording import alternatives
-from stampworks.printable import printable, visible
+from stampworks.text.printable import printable, visible
 
 LINE_WIDTH_MAX = 100
 CARET_COLUMN_MAX = 60

@@ -15,8 +15,8 @@ from pydantic import BeforeValidator, Field, GetCoreSchemaHandler
 from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
 
 from stampworks import catalog
-from stampworks.amounts import AMOUNT_PATTERN, HOW, amount
 from stampworks.declaration.wording import alternatives, brief, did_you_mean, only, shown, similar
+from stampworks.text.amounts import AMOUNT_PATTERN, HOW, amount
 
 NAME_LENGTH_MAX = 20
 NAME_PATTERN = rf"^[a-z]([a-z0-9-]{{0,{NAME_LENGTH_MAX - 2}}}[a-z0-9])?$"

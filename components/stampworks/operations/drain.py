@@ -7,10 +7,11 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from stampworks.operations import remote, slurm
+from stampworks.operations import remote
 from stampworks.operations.errors import InputError, OperationError, UnknownError, nearest
+from stampworks.operations.slurm import client as slurm
 from stampworks.plan import Plan, Roster
-from stampworks.reasons import BYTES_MAX, DrainReason, written
+from stampworks.text.reasons import BYTES_MAX, DrainReason, written
 
 LEAVES = DrainReason("stampworks", "", "leaves the cluster")
 REPLACED = DrainReason("stampworks", "", "gets another machine")

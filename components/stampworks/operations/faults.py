@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stampworks.faults import ON_RAILS, Fault, Injected, chosen
+from stampworks.clouds.faults import ON_RAILS, Fault, Injected, chosen
 from stampworks.operations.errors import InputError, nearest
 from stampworks.plan import Plan, Roster
 

@@ -11,8 +11,8 @@ from typing import Protocol
 from stampworks.operations import remote
 from stampworks.operations.errors import OperationError, UnknownError
 from stampworks.plan import Roster
-from stampworks.reasons import DrainReason
 from stampworks.schedulers.slurm import HEALTH
+from stampworks.text.reasons import DrainReason
 
 _LOOK_S = 30.0
 _LOOKS = 16

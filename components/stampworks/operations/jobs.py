@@ -10,19 +10,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from stampworks.layouts import fitting, misfit
-from stampworks.names import fold
 from stampworks.operations import run_options, runs
 from stampworks.operations.errors import InputError, OperationError, nearest
 from stampworks.operations.job import AT_WORK, Job, JobScheduler, State, Wanted
-from stampworks.operations.kubernetes_jobs import KubernetesJobs
+from stampworks.operations.kubernetes.jobs import KubernetesJobs
 from stampworks.operations.on_head import RUN
 from stampworks.operations.qualify import PROGRAMS, PYTHON, PYTHON_OF_IMAGE
 from stampworks.operations.run import queue_of
-from stampworks.operations.slurm_jobs import SlurmJobs
+from stampworks.operations.slurm.jobs import SlurmJobs
+from stampworks.physics.layouts import fitting, misfit
 from stampworks.plan import Group, Plan, Queue, Roster, SchedulerKind
 from stampworks.schedulers.batch import NOTICE_MAX_S
 from stampworks.schedulers.kubeflow import OPTIONS
+from stampworks.text.names import fold
 
 Workload = Literal["training", "validation"]
 WORKLOADS: tuple[Workload, ...] = ("training", "validation")

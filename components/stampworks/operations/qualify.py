@@ -20,11 +20,11 @@ from typing import Any
 from stampworks import qualification
 from stampworks.operations.errors import InputError, nearest
 from stampworks.operations.ground import Ended, Progress, ProvingGround, Standing
-from stampworks.operations.kubernetes_ground import KubernetesGround
-from stampworks.operations.slurm_ground import SlurmGround
+from stampworks.operations.kubernetes.ground import KubernetesGround
+from stampworks.operations.slurm.ground import SlurmGround
 from stampworks.plan import Level, Member, Roster, SchedulerKind
 from stampworks.qualification import Ask, Certificate, Evidence, Finding, Heard, Measured, NodeVerdict, Subject, Verdict
-from stampworks.reasons import BYTES_MAX, DrainReason, written
+from stampworks.text.reasons import BYTES_MAX, DrainReason, written
 
 _GROUNDS: Mapping[SchedulerKind, Callable[[Subject, Roster], ProvingGround]] = {
     "kubernetes": KubernetesGround,

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stampworks import configuration, qualification
-from stampworks.names import fold
 from stampworks.operations.drain import LEAVES, RENEWED
 from stampworks.operations.errors import InputError, OperationError, nearest
 from stampworks.operations.gathering import complete, wanted
@@ -24,8 +23,9 @@ from stampworks.operations.qualify import qualify
 from stampworks.operations.service import Service, service_of, vacate
 from stampworks.plan import Attached, Member, Plan, Roster
 from stampworks.qualification import Certificate, NodeVerdict
-from stampworks.reasons import UNPROVEN, DrainReason
 from stampworks.schedulers import slurm as slurm_files
+from stampworks.text.names import fold
+from stampworks.text.reasons import UNPROVEN, DrainReason
 
 Progress = Callable[[str], None]
 Play = Callable[[Roster, Collection[str]], None]

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from stampworks import catalog
-from stampworks.operations import kubernetes_door, on_head, remote
+from stampworks.operations import on_head, remote
 from stampworks.operations.errors import InputError, UnknownError
+from stampworks.operations.kubernetes import door as kubernetes_door
 from stampworks.plan import Plan, Roster
 from stampworks.schedulers.kubernetes import claims
 

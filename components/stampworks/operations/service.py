@@ -6,16 +6,17 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from stampworks.operations import kubernetes_nodes, slurm
 from stampworks.operations.drain import AS_BEFORE, give_back_own, held, hold, requeue, wait_until_free
 from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import Standing
-from stampworks.operations.kubernetes import Server
+from stampworks.operations.kubernetes import nodes as kubernetes_nodes
+from stampworks.operations.kubernetes.client import Server
 from stampworks.operations.members import renewal
-from stampworks.operations.slurm_ground import busy_nodes, standing
+from stampworks.operations.slurm import client as slurm
+from stampworks.operations.slurm.ground import busy_nodes, standing
 from stampworks.plan import Plan, Roster
-from stampworks.reasons import DrainReason
 from stampworks.schedulers import kubernetes as scheduling
+from stampworks.text.reasons import DrainReason
 
 Progress = Callable[[str], None]
 _TIMES = 5

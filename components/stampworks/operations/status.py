@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from stampworks.amounts import counted
-from stampworks.operations import slurm
 from stampworks.operations.errors import OperationError
 from stampworks.operations.members import endings
+from stampworks.operations.slurm import client as slurm
 from stampworks.plan import ENDS_SOON_DAYS, Ending, Group, Member, Node, Plan, Roster
-from stampworks.reasons import DrainReason
+from stampworks.text.amounts import counted
+from stampworks.text.reasons import DrainReason
 
 Verdict = Literal["pass", "fail", "unknown"]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stampworks import catalog
-from stampworks.amounts import many
 from stampworks.physics.bounds import Bound, UnknownFactError, figure
+from stampworks.text.amounts import many
 
 
 @dataclass(frozen=True)

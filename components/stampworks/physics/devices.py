@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stampworks import catalog
-from stampworks.amounts import counted
 from stampworks.physics.bounds import Bound, Bounds, UnknownFactError, figure, known
 from stampworks.physics.machines import BROKEN_SHARE, WIRE_SHARE, nics_on_fabric
+from stampworks.text.amounts import counted
 
 UNTRIED_SHARE = 1.05
 """A better shape or a newer library may beat the best matmul that was published by this much."""

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from math import ceil
 
 from stampworks import catalog
-from stampworks.amounts import many
 from stampworks.physics import memory, training
 from stampworks.physics.bounds import Bound, UnknownFactError, figure
 from stampworks.physics.checkpoints import OURS, checkpoint_bytes
 from stampworks.physics.failures import mtbf_range_hours
 from stampworks.physics.memory import Need
 from stampworks.physics.transformer import Transformer, flops_per_token
+from stampworks.text.amounts import many
 
 DAY_S = 86_400
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import ceil, log2, sqrt
 
 from stampworks import catalog
-from stampworks.amounts import counted
 from stampworks.physics.bounds import Bound, Bounds, UnknownFactError, figure, known
 from stampworks.physics.collectives import Operation, bus_factor, size
 from stampworks.physics.links import LeafLoad
+from stampworks.text.amounts import counted
 
 WIRE_SHARE = 0.99
 """Packets have headers: no link carries more than this as data."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Literal
 
-from stampworks.amounts import many
 from stampworks.physics.bounds import Bound, UnknownFactError, figure
 from stampworks.physics.checkpoints import OURS, Recipe
 from stampworks.physics.transformer import Transformer, known_shape, layer_parameters, widths
+from stampworks.text.amounts import many
 
 Zero = Literal[0, 1, 2, 3]
 GIB = 2**30

@@ -13,12 +13,12 @@ from statistics import median
 from typing import Literal
 
 from stampworks import catalog
-from stampworks.amounts import many
 from stampworks.physics.bounds import Bound, UnknownFactError, figure, known
 from stampworks.physics.collectives import Operation, bus_factor
 from stampworks.physics.machines import collective_on_machines
 from stampworks.physics.memory import NARROW, Layout
 from stampworks.physics.transformer import Transformer, flops_per_token, known_shape, widths
+from stampworks.text.amounts import many
 
 Precision = Literal["float32", "bfloat16", "float8"]
 """What most of the arithmetic is done in: with float8 what lies between the products stays bfloat16."""

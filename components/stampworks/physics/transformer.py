@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
-from stampworks.amounts import many
 from stampworks.physics.bounds import Bound, UnknownFactError
+from stampworks.text.amounts import many
 
 WIDENING = 8 / 3
 """Of a gated layer: with three matrices as many weights as two of four times the width."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from stampworks import catalog
+from stampworks.changes.review import Charge, Cost
 from stampworks.declaration.values import DIRECTORY
 from stampworks.plan import Group, Offer, Plan, Storage
-from stampworks.planning import file_systems
+from stampworks.planning.build import file_systems
+from stampworks.planning.build.storage import options
 from stampworks.planning.clouds import CLOUDS
-from stampworks.planning.storage import options
-from stampworks.review import Charge, Cost
 
 MONTH_HOURS = 730
 """Of a year's 8,760."""

@@ -9,17 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from stampworks.changes.differences import KEYS, Step
 from stampworks.declaration import Source, check_name, role_name
 from stampworks.declaration.fields import change, fields, pattern
 from stampworks.declaration.models import Section
 from stampworks.declaration.nodes import Path, find, parsed
 from stampworks.declaration.wording import alternatives, shown
-from stampworks.differences import KEYS, Step
-from stampworks.names import unfold
 from stampworks.plan import Expectation, Plan, Reason, declared_pools
-from stampworks.planning.changes import DECLARED, field_of
+from stampworks.planning.changes.changes import DECLARED, field_of
 from stampworks.planning.cost import cost
-from stampworks.planning.findings import Finding
+from stampworks.planning.rules.findings import Finding
+from stampworks.text.names import unfold
 
 
 class NoSuchValueError(ValueError):

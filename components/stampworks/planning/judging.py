@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator
 from stampworks.declaration import Source
 from stampworks.declaration.nodes import parsed
 from stampworks.plan import Plan
-from stampworks.planning.findings import Facts, Finding
-from stampworks.planning.launching import OF_LOCK
-from stampworks.planning.planner import completed, draft
-from stampworks.planning.rules import RULES, known_of, rules
+from stampworks.planning.build.launching import OF_LOCK
+from stampworks.planning.build.planner import completed, draft
+from stampworks.planning.rules.findings import Facts, Finding
+from stampworks.planning.rules.rules import RULES, known_of, rules
 
 
 def judged(

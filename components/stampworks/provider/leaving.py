@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stampworks import operations
-from stampworks.operations import kubernetes
 from stampworks.operations.drain import LEAVES
+from stampworks.operations.kubernetes import client as kubernetes
 from stampworks.provider.handler import Call
 
 

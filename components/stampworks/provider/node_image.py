@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from stampworks import configuration
-from stampworks.clouds.local import room
+from stampworks import machine_room as room
 from stampworks.plan import Release
 
 

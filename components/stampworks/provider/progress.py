@@ -9,8 +9,8 @@ from typing import Any
 
 import grpc
 
-from stampworks.printable import printable_lines
 from stampworks.provider.handler import Progress
+from stampworks.text.printable import printable_lines
 from stampworks.wire.protocol import engine_pb2, engine_pb2_grpc
 
 _BETWEEN_LINES_S = 0.3  # without a terminal each one is a line of output

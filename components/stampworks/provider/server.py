@@ -18,11 +18,11 @@ import grpc
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.struct_pb2 import Struct
 
-from stampworks.printable import masking, printable_lines
 from stampworks.provider.checks import failures
 from stampworks.provider.handler import Call, Failure, Handler, Package
 from stampworks.provider.progress import Engine
 from stampworks.provider.schema import schema
+from stampworks.text.printable import masking, printable_lines
 from stampworks.wire.plugin import Plugin
 from stampworks.wire.protocol import plugin_pb2, provider_pb2_grpc, status_pb2
 from stampworks.wire.protocol import provider_pb2 as pb

@@ -9,12 +9,12 @@ from math import log
 from typing import Final, Literal
 
 from stampworks import catalog
-from stampworks.amounts import counted
 from stampworks.physics import devices
 from stampworks.physics.bounds import Bound, Bounds, UnknownFactError, figure
 from stampworks.physics.collectives import Operation
 from stampworks.physics.machines import NEARLY_ALL, collective_on_machines, share_nvlink
 from stampworks.qualification.thresholds import NoThreshold, Threshold, nearest
+from stampworks.text.amounts import counted
 
 Verdict = Literal["ok", "refused", "cannot-tell"]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from stampworks.names import fold
 from stampworks.physics.bounds import Bound
 from stampworks.physics.collectives import all_reduce_moves, bus_factor, size
 from stampworks.plan import OVER_TCP
@@ -19,6 +18,7 @@ from stampworks.qualification.certificate import Finding, Measured, Verdict, fin
 from stampworks.qualification.concluding import problems
 from stampworks.qualification.results import Heard
 from stampworks.qualification.subject import Subject
+from stampworks.text.names import fold
 
 CHECK, UNIT = "fabric", "bytes"
 FABRIC, MANAGEMENT = ("fabric_sent", "fabric_received"), ("management_sent", "management_received")

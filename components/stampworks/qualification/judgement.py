@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from stampworks.names import fold
 from stampworks.qualification.asking import Evidence
 from stampworks.qualification.certificate import Certificate, Finding, NodeVerdict, RailVerdict, Verdict, worst
 from stampworks.qualification.subject import Subject
+from stampworks.text.names import fold
 
 
 def rail_verdicts(subject: Subject, evidence: Evidence) -> tuple[RailVerdict, ...]:

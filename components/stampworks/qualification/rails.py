@@ -7,7 +7,6 @@ from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stampworks import catalog
-from stampworks.names import fold
 from stampworks.physics import links
 from stampworks.plan import Rail
 from stampworks.qualification.asking import Ask, Campaign, Evidence
@@ -15,6 +14,7 @@ from stampworks.qualification.certificate import Finding, Measured, Verdict
 from stampworks.qualification.localise import Located, Pair, Round, localise
 from stampworks.qualification.results import BUSY, Heard, Problem, Value, in_spite_of_the_host
 from stampworks.qualification.subject import Subject
+from stampworks.text.names import fold
 
 QUANTITY = "pair_bandwidth"
 UNIT = "Gb/s"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from stampworks.printable import printable
+from stampworks.text.printable import printable
 
 HEADER: Final = ("machine", "nodes", "quantity", "bytes", "unit", "value")
 QUANTITIES: Final = (

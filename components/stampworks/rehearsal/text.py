@@ -8,8 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from stampworks.printable import printable
 from stampworks.rehearsal.result import CriticalPath, Phase, Rehearsal, Step, Why
+from stampworks.text.printable import printable
 
 _SIGN = "rehearsed: "
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from stampworks.names import fold
 from stampworks.plan import ACCOUNTING_DATABASE, Group, Machine, Member, Plan, Queue, Roster
 from stampworks.schedulers import topology
 from stampworks.schedulers.topology.places import of_ways
 from stampworks.schedulers.topology.slurm import block, tree
+from stampworks.text.names import fold
 
 NODES_MAX = 16_384
 """What the tables of slurmctld are laid out for: it dies of one node more. All that can be declared fits in."""

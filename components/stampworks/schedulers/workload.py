@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from stampworks.amounts import quantity
 from stampworks.plan import ACCELERATOR, Group, Plan
 from stampworks.schedulers import addons, jobset, kubernetes
 from stampworks.schedulers.kubernetes import DEFAULT_QUEUE, PRIORITY_LABEL, QUEUE_LABEL
 from stampworks.schedulers.objects import at
 from stampworks.schedulers.topology.kubernetes import HOSTNAME, POOL
+from stampworks.text.amounts import quantity
 
 Path = tuple[str | int, ...]
 EFA, HUGE_PAGES = "vpc.amazonaws.com/efa", "hugepages-2Mi"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from stampworks.amounts import counted
-from stampworks.names import fold
 from stampworks.physics.collectives import size
-from stampworks.printable import printable
 from stampworks.qualification import Certificate, Finding
+from stampworks.text.amounts import counted
+from stampworks.text.names import fold
+from stampworks.text.printable import printable
 from stampworks.views.report import curves
 from stampworks.views.report.marks import number, percent
 from stampworks.views.table import paragraph, table

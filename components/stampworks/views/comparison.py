@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stampworks import catalog
-from stampworks.differences import Difference, Step, differences
-from stampworks.names import fold
+from stampworks.changes.differences import Difference, Step, differences
 from stampworks.plan import Group, Plan, Queue, Storage, User, fingerprint, to_dict
-from stampworks.printable import printable
+from stampworks.text.names import fold
+from stampworks.text.printable import printable
 from stampworks.views.table import INDENT
 
 Verdict = Literal["equal", "different", "unknown"]

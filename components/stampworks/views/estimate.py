@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from stampworks.amounts import many
 from stampworks.physics.bounds import Bound, figure
 from stampworks.physics.estimates import Estimate, Question
 from stampworks.physics.memory import GIB, Need, fits
-from stampworks.printable import printable
+from stampworks.text.amounts import many
+from stampworks.text.printable import printable
 from stampworks.views.table import paragraph, table
 
 WIDTH = 100

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stampworks.amounts import counted
-from stampworks.printable import printable
+from stampworks.text.amounts import counted
+from stampworks.text.printable import printable
 from stampworks.views.table import INDENT, paragraph
 
 KINDS = ("exchanged", "wrong", "swapped", "missing", "surplus", "slow")

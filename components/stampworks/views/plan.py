@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import Protocol, get_args
 
 from stampworks import catalog
-from stampworks.amounts import counted
-from stampworks.names import fold
+from stampworks.changes.review import Cost, Outcome
 from stampworks.plan import SPINE, Expectation, Group, Launch, Leaf, Machine, Plan, Rail, fingerprint, log_group
-from stampworks.printable import printable
-from stampworks.review import Cost, Outcome
+from stampworks.text.amounts import counted
+from stampworks.text.names import fold
+from stampworks.text.printable import printable
 from stampworks.views.money import uncounted, usd
 from stampworks.views.table import INDENT, explained, paragraph, sparse, table
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from stampworks.printable import printable
+from stampworks.text.printable import printable
 
 LENGTH_MAX = 160
 """A longer value is cut: a page has room for many, and nobody reads one that fills it."""

@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stampworks.amounts import counted
-from stampworks.names import fold
+from stampworks.changes.review import Change, Charge, Cost, Policy, Reach, Review, Ruling
 from stampworks.plan import to_dict
-from stampworks.review import Change, Charge, Cost, Policy, Reach, Review, Ruling
+from stampworks.text.amounts import counted
+from stampworks.text.names import fold
 from stampworks.views.comparison import sentences, shown, summary
 from stampworks.views.money import uncounted, usd
 from stampworks.views.quoted import prose, quoted

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from stampworks.printable import printable
+from stampworks.text.printable import printable
 
 GAP = "  "
 INDENT = "  "

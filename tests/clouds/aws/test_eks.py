@@ -19,7 +19,7 @@ from stampworks import planning
 from stampworks.clouds.aws.session import PERMIT, Api, UnansweredError
 from stampworks.declaration import DeclarationError, load_stack, load_value
 from stampworks.operations import UnknownError
-from stampworks.operations.kubernetes import NotRunningError, reach
+from stampworks.operations.kubernetes.client import NotRunningError, reach
 from stampworks.plan import Member, Plan, Roster
 from stampworks.planning import Facts
 from stampworks.provider.handler import Call

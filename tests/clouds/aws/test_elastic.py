@@ -11,7 +11,7 @@ from stampworks.clouds.aws.session import Api
 from stampworks.operations import gathering
 from stampworks.operations.drain import REPLACED
 from stampworks.plan import Plan, Roster
-from stampworks.reasons import DrainReason
+from stampworks.text.reasons import DrainReason
 
 from tests.clouds.aws.booting import boot, key
 from tests.clouds.aws.machines import ALONE, CLUSTER, CONTENT, NAMES, ids, join, stamped, tag

@@ -22,10 +22,10 @@ from stampworks.clouds.aws.session import Api
 from stampworks.clouds.aws.tags import identity_parameter, key_parameter
 from stampworks.cluster import plan_of_stack
 from stampworks.declaration import Lock, LockedImage, load_file, lock_file, lock_text
-from stampworks.facts import known_facts
 from stampworks.planning import Facts
-from stampworks.planning.account import FACTS, Account
 from stampworks.planning.clouds.aws import PODS
+from stampworks.planning.rules.account import FACTS, Account
+from stampworks.state.facts import known_facts
 
 from tests.clouds.aws.simulated import Simulated
 

@@ -16,7 +16,7 @@ from stampworks.clouds.aws.errors import AwsError
 from stampworks.clouds.aws.session import Api
 from stampworks.operations.ground import Standing
 from stampworks.plan import Plan, Roster
-from stampworks.reasons import DrainReason
+from stampworks.text.reasons import DrainReason
 
 from tests.clouds.aws import booting
 from tests.clouds.aws.booting import boot, key

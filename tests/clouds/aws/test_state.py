@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 from stampworks import planning
 from stampworks.declaration import Lock, LockedImage, load_value, lock_text
-from stampworks.paths import cache_dir
-from stampworks.planning.launching import locked
+from stampworks.planning.build.launching import locked
 from stampworks.rehearsal import read_stack, steps
 from stampworks.rehearsal.engine import Engine
 from stampworks.rehearsal.recording import Recording
 from stampworks.rehearsal.scenario import Change
 from stampworks.rehearsal.servers import Servers
 from stampworks.rehearsal.stack import DECLARED, Stack, changed
+from stampworks.state.paths import cache_dir
 
 from tools.prepare.progress import run, step
 from tools.prepare.python_packages import SYSTEM_CERTIFICATES, ensure_uv

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from stampworks import catalog
-from stampworks.clouds.local import room
+from stampworks import machine_room as room
 from stampworks.plan import Release
 
 from tests.clouds.local.stamping import Stamp

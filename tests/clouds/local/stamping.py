@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stampworks.clouds.local import room
+from stampworks import machine_room as room
 from stampworks.plan import CORE, Group, Machine, Network, Node, Rail, Trunk, Volume
 
 NETWORK = Network("10.77.0.0/16", "10.77.0.0/20", "10.77.0.1", ())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from stampworks.clouds.local.room import RoomError
-from stampworks.clouds.local.room.apt import KEYRING, sources_of
+from stampworks.machine_room import RoomError
+from stampworks.machine_room.apt import KEYRING, sources_of
 
 DEB822 = """\
 Types: deb deb-src

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from stampworks.clouds.local.room.kubernetes import certificates
-from stampworks.clouds.local.room.kubernetes.certificates import Party
+from stampworks.machine_room.kubernetes import certificates
+from stampworks.machine_room.kubernetes.certificates import Party
 
 SERVER = Party("server", "server", hosts=("localhost", "127.0.0.1"))
 CLIENT = Party("client", "somebody", "system:masters")

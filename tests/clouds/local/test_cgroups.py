@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from stampworks.clouds.local.room import RoomError, cgroups
+from stampworks.machine_room import RoomError, cgroups
 
 BOOT = """
 import json, sys
-from stampworks.clouds.local.room import inside
+from stampworks.machine_room import inside
 made = json.loads(sys.argv[1])
 inside.enter_cgroups(made)
 inside.check(inside.libc.unshare(inside.NEW_CGROUPS), "unshare")

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stampworks.clouds.local.room import RoomError, daemons
-from stampworks.clouds.local.room.kubernetes import addons, control_plane
-from stampworks.clouds.local.room.kubernetes.control_plane import Addresses, ControlPlane
-from stampworks.clouds.local.room.kubernetes.kubectl import Kubectl
-from stampworks.clouds.local.room.room import Room, of_cluster
+from stampworks.machine_room import RoomError, daemons
+from stampworks.machine_room.kubernetes import addons, control_plane
+from stampworks.machine_room.kubernetes.control_plane import Addresses, ControlPlane
+from stampworks.machine_room.kubernetes.kubectl import Kubectl
+from stampworks.machine_room.room import Room, of_cluster
 
 PODS = Addresses("10.0.0.1", "10.1.0.0/16", "10.2.0.0/16", 256)
 NO_PODS = Addresses("10.0.0.1", "10.1.0.0/16")

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stampworks.clouds.local.room import daemons
-from stampworks.clouds.local.room.daemons import Daemon
-from stampworks.clouds.local.room.processes import identify
-from stampworks.clouds.local.room.room import Room, of_cluster
+from stampworks.machine_room import daemons
+from stampworks.machine_room.daemons import Daemon
+from stampworks.machine_room.processes import identify
+from stampworks.machine_room.room import Room, of_cluster
 
 from tests.project import listening, wait_for
 

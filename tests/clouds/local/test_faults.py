@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from stampworks.clouds.faults import Injected
 from stampworks.clouds.local import faults
 from stampworks.clouds.local.faults import catalogue, record
 from stampworks.clouds.local.faults.site import Means
-from stampworks.clouds.local.room import RoomError
-from stampworks.clouds.local.room.room import Room, of_cluster
-from stampworks.faults import Injected
+from stampworks.machine_room import RoomError
+from stampworks.machine_room.room import Room, of_cluster
 from stampworks.plan import Plan
 
 from tests.operations.test_status import the_plan

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from stampworks.clouds.local import room
-from stampworks.clouds.local.room.commands import CONTAINED
+from stampworks import machine_room as room
+from stampworks.machine_room.commands import CONTAINED
 from stampworks.plan import to_json
 
 pytestmark = pytest.mark.cluster
@@ -19,7 +19,7 @@ MOUNT = 'mount -t tmpfs -o size=8m none "$0" && exec "$@"'
 PROGRAM = """
 import os, sys
 from pathlib import Path
-from stampworks.clouds.local.room import Image, RoomError, read_nodes
+from stampworks.machine_room import Image, RoomError, read_nodes
 from stampworks.plan import from_json
 from tests.clouds.local.stamping import Stamp
 
@@ -82,7 +82,7 @@ def test_a_full_state_folder_is_named(
 SHARED = """
 import os, subprocess
 from pathlib import Path
-from stampworks.clouds.local.room import Image, RoomError
+from stampworks.machine_room import Image, RoomError
 from tests.clouds.local.stamping import Stamp
 
 exports, stamp = Path(os.environ["STAMPWORKS_STATE"]) / "rooms/full/exports", Stamp("full", Image("", (), ""), "", "")

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from stampworks import catalog
-from stampworks.clouds.local import room
-from stampworks.clouds.local.room.commands import CONTAINED
+from stampworks import machine_room as room
+from stampworks.machine_room.commands import CONTAINED
 from stampworks.plan import Release
 
 from tests.project import wait_for
@@ -98,7 +98,7 @@ def test_a_failed_installation_leaves_no_image(cache: Path, release: Release) ->
 def test_a_killed_build_leaves_no_builder_and_no_image(cache: Path, release: Release) -> None:
     """The builder ends with the command that made it, and the next command starts afresh."""
     program = (
-        "import time; from stampworks.clouds.local.room import ensure_image; from stampworks.plan import Release\n"
+        "import time; from stampworks.machine_room import ensure_image; from stampworks.plan import Release\n"
         "def install(builder):\n    print(builder.roster.members[0].instance, flush=True)\n    time.sleep(60)\n"
         f"ensure_image({release!r}, install, 'content', lambda text: None)"
     )
@@ -140,7 +140,7 @@ def test_the_base_system_holds_nothing_of_this_host(image: room.Image) -> None:
 
 BUILD = """
 import sys
-from stampworks.clouds.local.room import ensure_image
+from stampworks.machine_room import ensure_image
 from stampworks.plan import Release
 release = {release!r}
 image = ensure_image(release, lambda builder: None, "content", lambda text: print(text, flush=True))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from stampworks.clouds.local.room.kubernetes import control_plane, joined
+from stampworks.machine_room.kubernetes import control_plane, joined
 
 TAINT = "stampworks/unproven"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from stampworks.clouds.local.room import RoomError
-from stampworks.clouds.local.room.kubernetes import kubectl
+from stampworks.machine_room import RoomError
+from stampworks.machine_room.kubernetes import kubectl
 
 
 def test_a_server_that_says_nothing_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stampworks.clouds.local import room
+from stampworks import machine_room as room
 from stampworks.plan import to_json
 
 from tests.clouds.local.ordinary import ordinary
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.cluster
 PROGRAM = """
 import sys
 from pathlib import Path
-from stampworks.clouds.local.room import Image, RoomError
+from stampworks.machine_room import Image, RoomError
 from stampworks.plan import from_json
 from tests.clouds.local.stamping import Stamp
 
@@ -42,7 +42,7 @@ stamp.remove()
 
 ROOM = """
 import sys
-from stampworks.clouds.local.room import Image, RoomError
+from stampworks.machine_room import Image, RoomError
 from tests.clouds.local.stamping import Stamp
 
 stamp = Stamp("limited", Image("", (), ""), "private", "public")

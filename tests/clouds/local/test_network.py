@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from stampworks.clouds.local.room import RoomState, TrunkState, room_drift
-from stampworks.clouds.local.room.network import (
+from stampworks.machine_room import RoomState, TrunkState, room_drift
+from stampworks.machine_room.network import (
     Link,
     interfaces,
     port,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from stampworks.clouds.local.room import outer
-from stampworks.clouds.local.room.processes import Process
+from stampworks.machine_room import outer
+from stampworks.machine_room.processes import Process
 
 
 @pytest.mark.cluster

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from stampworks.clouds.local.room import privileges
+from stampworks.machine_room import privileges
 
 UID, GID = ["alice:100000:65536"], ["alice:100000:65536"]
 RANGES = {"/etc/subuid": UID, "/etc/subgid": GID}
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[3]
 STACK = ROOT / "stacks/Pulumi.local.yaml"
 
 START = """
-from stampworks.clouds.local.room import RoomError, outer
+from stampworks.machine_room import RoomError, outer
 try:
     outer.start("cluster demo", "demo", lambda process: None, leashed=True).close()
 except RoomError as error:

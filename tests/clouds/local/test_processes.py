@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stampworks.clouds.local.room import RoomError, commands, files
-from stampworks.clouds.local.room.commands import run, watch
-from stampworks.clouds.local.room.processes import Process, from_instance, identify
+from stampworks.machine_room import RoomError, commands, files
+from stampworks.machine_room.commands import run, watch
+from stampworks.machine_room.processes import Process, from_instance, identify
 
 from tests.project import wait_for
 
@@ -145,7 +145,7 @@ def test_a_lock_that_does_not_come_free_says_who_to_ask(tmp_path: Path) -> None:
 def test_a_lock_ends_with_its_holder(tmp_path: Path) -> None:
     """However that ends."""
     program = (
-        "import sys, time; from pathlib import Path; from stampworks.clouds.local.room.files import locked\n"
+        "import sys, time; from pathlib import Path; from stampworks.machine_room.files import locked\n"
         "with locked(Path(sys.argv[1]), 'there', 5): print('locked', flush=True); time.sleep(60)"
     )
     argv = [sys.executable, "-c", program, str(tmp_path / "lock")]
@@ -206,7 +206,7 @@ def test_a_watched_command_ends_with_its_caller(tmp_path: Path) -> None:
     """Killed like any process can be, the caller leaves nothing running: not even what its command left behind."""
     mark = f"60.{time.monotonic_ns()}"
     program = (
-        "import sys; from stampworks.clouds.local.room.commands import watch\n"
+        "import sys; from stampworks.machine_room.commands import watch\n"
         "watch(['sh', '-c', sys.argv[1]], 'there', 'cannot', lambda line: print(line, flush=True), timeout=60)"
     )
     argv = [sys.executable, "-c", program, f"sleep {mark} & echo started; wait"]

@@ -8,9 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from stampworks.clouds.local.room import files
-from stampworks.clouds.local.room.errors import RoomError
-from stampworks.clouds.local.room.remedies import remedy
+from stampworks.machine_room import files
+from stampworks.machine_room.errors import RoomError
+from stampworks.machine_room.remedies import remedy
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from stampworks.clouds.local.room import disks, retention
-from stampworks.clouds.local.room.disks import Image
-from stampworks.clouds.local.room.room import Room
+from stampworks.machine_room import disks, retention
+from stampworks.machine_room.disks import Image
+from stampworks.machine_room.room import Room
 from stampworks.plan import to_json
 
 from tests.clouds.local.stamping import group

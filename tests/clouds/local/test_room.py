@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from stampworks.clouds.local import room
+from stampworks import machine_room as room
 from stampworks.clouds.local.members import members
-from stampworks.clouds.local.room.processes import from_instance
+from stampworks.machine_room.processes import from_instance
 from stampworks.plan import Member, Volume
 
 from tests.clouds.local.stamping import NETWORK, Stamp, group, rails, with_spines
@@ -515,7 +515,7 @@ def test_processes_that_ensure_at_once_do_not_collide(stamp: Stamp, tmp_path: Pa
     wanted = f"{stamp.cluster!r}, {group(3)!r}, {rails(3)!r}, {stamp.image!r}, str"
     program.write_text(
         textwrap.dedent(f"""
-        from stampworks.clouds.local.room import Image, ensure_nodes
+        from stampworks.machine_room import Image, ensure_nodes
         from stampworks.plan import Group, Machine, Node, Rail, Trunk
         print(sorted(ensure_nodes({wanted}).items()))
         """)
@@ -531,7 +531,7 @@ def test_a_starter_that_dies_leaves_no_room_and_no_node_behind(stamp: Stamp) -> 
     """A command killed at any moment leaves a room that the next one can finish."""
     stamp.ensure_room(4)
     program = (
-        "import sys; sys.path[:0] = []; from stampworks.clouds.local.room import *; from stampworks.plan import *; "
+        "import sys; sys.path[:0] = []; from stampworks.machine_room import *; from stampworks.plan import *; "
         f"ensure_nodes({stamp.cluster!r}, {group(4)!r}, {rails(4)!r}, {stamp.image!r}, str)"
     )
     for delay in (0.2, 0.3, 0.4, 0.5):

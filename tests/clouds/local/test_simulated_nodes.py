@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from stampworks.clouds.local.room.kubernetes import control_plane, nodes
+from stampworks.machine_room.kubernetes import control_plane, nodes
 
 CAPACITY = {"cpu": "1000", "memory": "2048Mi", "nvidia.com/gpu": "8"}
 

@@ -8,9 +8,9 @@ import sys
 from typing import Any
 
 import pytest
-from stampworks.clouds.local import room
-from stampworks.clouds.local.room import hands
-from stampworks.clouds.local.room.room import of_cluster
+from stampworks import machine_room as room
+from stampworks.machine_room import hands
+from stampworks.machine_room.room import of_cluster
 
 from tests.clouds.local.stamping import Stamp
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from stampworks.plan import from_dict, to_dict, to_json
-from stampworks.printable import printable
 from stampworks.qualification import Certificate, Checked, Measured
+from stampworks.text.printable import printable
 from stampworks.views.report import Event, Report, left, report_html, report_json, report_markdown, report_of
 
 from tests.views.report.proven import certificate_of, plan_of

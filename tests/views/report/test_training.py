@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from stampworks.printable import printable
+from stampworks.text.printable import printable
 from stampworks.views.report import Report, left, report_html, report_json, report_markdown, report_of
 
 from tests.views.report.proven import certificate_of, plan_of

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from stampworks import catalog, planning
+from stampworks.changes.review import Reach, Review, Sibling
 from stampworks.cli.errors import FIELDS
 from stampworks.declaration import load_value
 from stampworks.plan import Plan
-from stampworks.planning.changes import Side, review
+from stampworks.planning.changes.changes import Side, review
 from stampworks.planning.cost import MONTH_HOURS
-from stampworks.planning.findings import Finding
-from stampworks.review import Reach, Review, Sibling
+from stampworks.planning.rules.findings import Finding
 from stampworks.views.quoted import LENGTH_MAX, prose, quoted
 from stampworks.views.review import review_json, review_markdown, unreadable_markdown
 

@@ -7,7 +7,7 @@ import shutil
 from stampworks.clouds.aws import tags
 from stampworks.clouds.aws.session import ALLOW, PERMIT, SIGN_IN, Api, UnansweredError
 from stampworks.operations.errors import UnknownError
-from stampworks.paths import state_dir, write_whole
+from stampworks.state.paths import state_dir, write_whole
 
 _INSTALL = "install kubectl, and the AWS CLI, which it gets its token from"
 _ENTER = (

@@ -14,11 +14,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stampworks import paths
 from stampworks.clouds.aws import tags
 from stampworks.clouds.aws.errors import AwsError
 from stampworks.clouds.aws.session import NOT_PERMITTED, Api, UnansweredError, shortened
 from stampworks.plan import CONTROLLER, Ending, Member, Refusal, Roster
+from stampworks.state import paths
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from botocore.config import Config
 from botocore.parsers import ResponseParserError
 
 from stampworks.clouds.aws.errors import AwsError
-from stampworks.printable import printable
+from stampworks.text.printable import printable
 
 # Whoever asks waits for the answer: three attempts tell a hiccup from an outage, and the last one ends within a minute.
 _CONFIG = Config(connect_timeout=5, read_timeout=15, retries={"mode": "standard", "total_max_attempts": 3})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stampworks.clouds.local.room.kubernetes import control_plane
+from stampworks.machine_room.kubernetes import control_plane
 
 
 def kubectl(cluster: str, region: str) -> tuple[str, ...]:  # noqa: ARG001  (a room is known by its cluster alone)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from stampworks.clouds.local.room import RoomError
-from stampworks.clouds.local.room.commands import MAPPED_ROOT, run
+from stampworks.machine_room import RoomError
+from stampworks.machine_room.commands import MAPPED_ROOT, run
 
 PROGRAM = Path(__file__).with_name("loopback.py")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from stampworks.clouds.local.room import read_nodes
-from stampworks.clouds.local.room.room import of_cluster
+from stampworks.machine_room import read_nodes
+from stampworks.machine_room.room import of_cluster
 from stampworks.plan import Ending, Member, Refusal, Roster
 
 PATIENCE_S, POLL_S = 20.0, 0.5

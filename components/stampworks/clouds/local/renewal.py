@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from stampworks.clouds.local import room
-from stampworks.clouds.local.room import Progress
-from stampworks.clouds.local.room.errors import RoomError
-from stampworks.clouds.local.room.kubernetes import joined
+from stampworks import machine_room as room
+from stampworks.machine_room import Progress
+from stampworks.machine_room.errors import RoomError
+from stampworks.machine_room.kubernetes import joined
 from stampworks.plan import Group, Plan
 
 Failure = RoomError

@@ -3,8 +3,8 @@
 from importlib.metadata import version
 
 from stampworks.clouds.aws.errors import AwsError
-from stampworks.clouds.local.room import RoomError
 from stampworks.configuration import PlaybookFailed
+from stampworks.machine_room import RoomError
 from stampworks.operations.errors import OperationError
 from stampworks.provider.handler import Package
 from stampworks.provider.handlers.elastic_nodes import ElasticNodes

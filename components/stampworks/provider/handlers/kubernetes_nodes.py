@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 from stampworks import operations, plan
 from stampworks.clouds.aws.errors import AwsError
-from stampworks.operations import kubernetes_door, kubernetes_nodes
 from stampworks.operations.errors import OperationError
-from stampworks.operations.kubernetes import Server
+from stampworks.operations.kubernetes import door as kubernetes_door
+from stampworks.operations.kubernetes import nodes as kubernetes_nodes
+from stampworks.operations.kubernetes.client import Server
 from stampworks.provider.handler import Call, Handler, Property
 
 _PATIENCE_S = 1200.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from stampworks.operations import kubernetes_queues
 from stampworks.operations.errors import OperationError
+from stampworks.operations.kubernetes import queues as kubernetes_queues
 from stampworks.provider.handler import Call, Handler, Property
 from stampworks.provider.handlers.kubernetes_server import server
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from stampworks.operations.errors import OperationError
-from stampworks.operations.kubernetes import Server
+from stampworks.operations.kubernetes.client import Server
 from stampworks.provider.handler import Call, Handler, Property
 
 

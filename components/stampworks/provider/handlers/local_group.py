@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from stampworks import machine_room as room
 from stampworks import operations, plan
-from stampworks.clouds.local import room
-from stampworks.clouds.local.room.kubernetes import joined, nodes
 from stampworks.configuration import drift
+from stampworks.machine_room.kubernetes import joined, nodes
 from stampworks.operations.drain import LEAVES
 from stampworks.provider.handler import Call, Handler, Property
 from stampworks.provider.leaving import vacate

@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from stampworks.clouds.local import room
-from stampworks.clouds.local.room.kubernetes import addons, control_plane, joined, nodes
+from stampworks import machine_room as room
 from stampworks.configuration import drift
+from stampworks.machine_room.kubernetes import addons, control_plane, joined, nodes
 from stampworks.provider.handler import Call, Failure, Handler, Property
 from stampworks.provider.leaving import vacate
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from stampworks import machine_room as room
 from stampworks import plan
-from stampworks.clouds.local import room
 from stampworks.configuration import drift
 from stampworks.provider.handler import Call, Handler, Property
 

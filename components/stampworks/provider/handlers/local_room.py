@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from stampworks.clouds.local import room
+from stampworks import machine_room as room
 from stampworks.provider.handler import Call, Handler, Property
 
 

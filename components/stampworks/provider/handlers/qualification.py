@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from stampworks import operations, plan, qualification
-from stampworks.names import fold
 from stampworks.provider.handler import Call, Handler, Property
 from stampworks.qualification import Certificate, Subject
+from stampworks.text.names import fold
 from stampworks.wire.values import said
 
 

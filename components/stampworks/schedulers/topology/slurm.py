@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stampworks.names import UNFOLDED_MAX, fold, unfold
 from stampworks.schedulers.topology.model import FABRIC, MANAGEMENT, Place, Topology, TopologyError, parsed
+from stampworks.text.names import UNFOLDED_MAX, fold, unfold
 
 CLUSTER = "stampworks"
 """What the one topology in a topology.yaml is called, which partitions could ask for."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from stampworks.names import fold
 from stampworks.qualification import Certificate, Finding
+from stampworks.text.names import fold
 from stampworks.views.report import tree
 from stampworks.views.report.markdown import plain, table
 from stampworks.views.report.marks import number, simulated_mark, verdict_mark

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from stampworks.printable import printable
+from stampworks.text.printable import printable
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&!#$@]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.", re.IGNORECASE)
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from xml.etree.ElementTree import Element
 
-from stampworks.names import fold
 from stampworks.plan import Expectation, Plan
 from stampworks.qualification import Certificate
+from stampworks.text.names import fold
 from stampworks.views.report import tree
 from stampworks.views.report.markdown import table
 from stampworks.views.report.marks import number

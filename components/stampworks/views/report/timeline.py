@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from stampworks.names import fold
 from stampworks.qualification import Certificate
+from stampworks.text.names import fold
 from stampworks.views.report import tree
 from stampworks.views.report.markdown import table
 from stampworks.views.report.tree import e

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree.ElementTree import Element, tostring
 
-from stampworks.printable import printable
+from stampworks.text.printable import printable
 
 Child = Element | str | None
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from stampworks.clouds.faults import Injected
 from stampworks.clouds.local.faults import record
 from stampworks.clouds.local.faults.catalogue import CATALOGUE
 from stampworks.clouds.local.faults.site import Site
-from stampworks.clouds.local.room import RoomError
-from stampworks.clouds.local.room.disks import disk_of
-from stampworks.clouds.local.room.room import Room, of_cluster
-from stampworks.faults import Injected
+from stampworks.machine_room import RoomError
+from stampworks.machine_room.disks import disk_of
+from stampworks.machine_room.room import Room, of_cluster
 from stampworks.plan import Plan
 
 FAULTS = {name: fault for name, (fault, _) in CATALOGUE.items()}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from stampworks.clouds.faults import Injected
 from stampworks.clouds.local.faults.site import Means, Site
-from stampworks.faults import Injected
 
 _STATE = "/var/lib/stampworks/accelerators.json"
 _EDIT = """

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from stampworks.clouds.faults import Fault, Severity
 from stampworks.clouds.local.faults import accelerators, links, machines, programs, settings, storage
 from stampworks.clouds.local.faults.site import Means
-from stampworks.faults import Fault, Severity
 
 _RATE = Severity("the part of its rate that is left", 0.1, 0.7)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
+from stampworks.clouds.faults import Injected
 from stampworks.clouds.local.faults.site import Means, Site, number
-from stampworks.clouds.local.room import network
-from stampworks.faults import Injected
+from stampworks.machine_room import network
 
 
 def _port(one: Injected) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 
+from stampworks.clouds.faults import Injected
 from stampworks.clouds.local.faults.site import Act, Means, Site, number, resident
-from stampworks.clouds.local.room.nodes import power_on
-from stampworks.faults import Injected
+from stampworks.machine_room.nodes import power_on
 
 # -- off and frozen
 

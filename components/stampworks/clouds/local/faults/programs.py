@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from stampworks.clouds.faults import Injected
 from stampworks.clouds.local.faults.site import Means, Site
-from stampworks.clouds.local.room import RoomError
-from stampworks.faults import Injected
+from stampworks.machine_room import RoomError
 
 # A rank is a fork of the server that forks them, which is a child of the agent: fork and server look alike.
 _KILL_A_RANK = """

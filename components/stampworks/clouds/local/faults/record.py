@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from stampworks.clouds.local.room import RoomError, files
-from stampworks.clouds.local.room.room import Room
-from stampworks.faults import Injected
+from stampworks.clouds.faults import Injected
+from stampworks.machine_room import RoomError, files
+from stampworks.machine_room.room import Room
 
 FILE = "faults.json"
 

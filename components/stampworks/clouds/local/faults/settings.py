@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from stampworks.clouds.faults import Injected
 from stampworks.clouds.local.faults.site import Means, Site, each_of, number
-from stampworks.faults import Injected
 
 _SERVICES = "/etc/stampworks/services"
 _SLURMD = f"{_SERVICES}/slurmd"

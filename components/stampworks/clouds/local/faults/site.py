@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stampworks.clouds.local.room import RoomError, hands
-from stampworks.clouds.local.room.commands import failed, last_lines, run
-from stampworks.clouds.local.room.disks import Disk, disk_of
-from stampworks.clouds.local.room.network import Batch, Links
-from stampworks.clouds.local.room.nodes import run_inside
-from stampworks.clouds.local.room.room import Room
-from stampworks.faults import Injected
+from stampworks.clouds.faults import Injected
+from stampworks.machine_room import RoomError, hands
+from stampworks.machine_room.commands import failed, last_lines, run
+from stampworks.machine_room.disks import Disk, disk_of
+from stampworks.machine_room.network import Batch, Links
+from stampworks.machine_room.nodes import run_inside
+from stampworks.machine_room.room import Room
 from stampworks.plan import Plan, Rail
 
 NODE_S = 60

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from stampworks.clouds.faults import Injected
 from stampworks.clouds.local.faults.settings import brought
 from stampworks.clouds.local.faults.site import Means, Site, each_of, number, resident
-from stampworks.faults import Injected
 
 
 def _mounted(site: Site, one: Injected, source: str, path: str) -> bool:

@@ -1,0 +1,192 @@
+"""What a review says of a change: made by planning, shown by views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from stampworks.changes.differences import Difference
+
+Policy = Literal["in place", "roll", "replace", "refuse", "create", "destroy"]
+"""What a change does, as it stands beside the declared field; of a stack that is new or gone, that it is."""
+Verdict = Literal["pass", "fail", "unknown"]
+Outcome = Literal["fail", "warn", "unknown", "pass"]
+"""What a rule says, the worst first: the cluster cannot work as declared, it will be worse than it could, nobody can
+tell, or all is well."""
+Kind = Literal["changed", "created", "destroyed"]
+Stage = Literal["network", "storage", "head", "nodes", "roll", "playbook", "proof", "removal"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A value that somebody has decided on, and what the decision does."""
+
+    difference: Difference
+    field: str
+    """The declared field, pools[].count; empty where none leads to this value."""
+    written: str
+    """The same with names instead of brackets, pools[gpu].count; where no field is known, the way in the plan."""
+    policy: Policy | None
+    """None where nobody can tell."""
+    restarts: int
+    """How many nodes that run are made anew because of it."""
+    why: str = ""
+    """Why it is refused, where that does not follow from the field."""
+    loses: tuple[str, ...] = ()
+    """What goes with all it holds, and is not protected."""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Some nodes of a group."""
+
+    group: str
+    count: int
+    names: tuple[str, ...]
+    """Empty where the cloud names them."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One step of the `up` that carries a change out."""
+
+    stage: Stage
+    text: str
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What a part of a cluster costs."""
+
+    what: str
+    basis: str
+    """What is paid for, with all that is billed: of the same basis and price, nothing more is to be paid."""
+    usd_per_hour_min: float | None
+    """While only those nodes run that always do."""
+    usd_per_hour: float | None
+    """While all of them run."""
+    why: str
+    """Whose price it is, or why there is none."""
+    sold: bool = True
+    """Whether somebody sells it at all."""
+
+    @property
+    def price(self) -> tuple[str, float | None, float | None]:
+        """What is paid, and for what."""
+        return self.basis, self.usd_per_hour_min, self.usd_per_hour
+
+
+@dataclass(frozen=True)
+class Cost:
+    charges: tuple[Charge, ...]
+    uncounted: tuple[str, ...] = ()
+    """What is billed besides, and is no charge here."""
+
+    @property
+    def usd_per_hour_min(self) -> float | None:
+        return _sum(each.usd_per_hour_min for each in self.charges)
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """None as soon as one charge is not known."""
+        return _sum(each.usd_per_hour for each in self.charges)
+
+
+def _sum(charges: Iterable[float | None]) -> float | None:
+    known = [*charges]
+    return None if None in known else sum(each or 0 for each in known)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """An expectation before and after; None where there is none."""
+
+    name: str
+    unit: str
+    before: float | None
+    after: float | None
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """What a rule says before and after; None where it says nothing."""
+
+    id: str
+    before: Outcome | None
+    after: Outcome | None
+    text: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Sibling:
+    """Another stack that stands on the same base file, and changes with it."""
+
+    stack: str
+    verdict: Verdict
+    changes: int
+    restarts: int
+
+
+@dataclass(frozen=True)
+class Review:
+    stack: str
+    base: str
+    head: str
+    kind: Kind
+    verdict: Verdict
+    changes: tuple[Change, ...]
+    following: tuple[Difference, ...]
+    """What follows from the changes."""
+    restart: tuple[Nodes, ...]
+    join: tuple[Nodes, ...]
+    leave: tuple[Nodes, ...]
+    order: tuple[Operation, ...]
+    before: Cost
+    after: Cost
+    expectations: tuple[Reach, ...]
+    """Those that change."""
+    rules: tuple[Ruling, ...]
+    """Those that say something else."""
+    siblings: tuple[Sibling, ...]
+    unknown: tuple[str, ...]
+
+    @property
+    def usd_per_hour_min(self) -> float | None:
+        """What it costs more while only those nodes run that always do."""
+        return None if self.unpriced else self.known_usd_per_hour_min
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """What it costs more. Known as well where only what stays has no price."""
+        return None if self.unpriced else self.known_usd_per_hour
+
+    @property
+    def known_usd_per_hour_min(self) -> float:
+        return round(sum(_more(one.usd_per_hour_min, two.usd_per_hour_min) for one, two in self._charged()), 6)
+
+    @property
+    def known_usd_per_hour(self) -> float:
+        """The same of what has a price, before and after: one of them alone is no difference."""
+        return round(sum(_more(one.usd_per_hour, two.usd_per_hour) for one, two in self._charged()), 6)
+
+    @property
+    def unpriced(self) -> tuple[str, ...]:
+        """What changes, and has no price before or after."""
+        return tuple(one.what for one, two in self._charged() if None in (one.usd_per_hour, two.usd_per_hour))
+
+    def _charged(self) -> Iterator[tuple[Charge, Charge]]:
+        """What is charged before and after, where that changes; what is not there costs nothing."""
+        before = {each.what: each for each in self.before.charges}
+        after = {each.what: each for each in self.after.charges}
+        for what in dict.fromkeys((*before, *after)):
+            nothing = Charge(what, "", 0, 0, "it is not there")
+            one, other = before.get(what, nothing), after.get(what, nothing)
+            if one.price != other.price:
+                yield one, other
+
+
+def _more(before: float | None, after: float | None) -> float:
+    """How much more it is; nothing that counts where either is unknown."""
+    return 0 if before is None or after is None else after - before

@@ -1,0 +1,181 @@
+"""Programs that run in a room beside its nodes, for as long as the room does."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stampworks.machine_room import files
+from stampworks.machine_room.commands import ENVIRONMENT, last_lines, not_started, streams
+from stampworks.machine_room.errors import AGAIN, RoomError
+from stampworks.machine_room.processes import Process, children, from_instance, identify
+from stampworks.machine_room.room import Room, enter
+
+_RELAY = Path(__file__).with_name("relay.py")
+_LOG_BYTES, _POLL_S = 1 << 20, 0.001
+
+# Says who it is and waits for a word before it becomes the program: if its starter dies before having written that
+# down, it reads the end of file and ends.
+_WAIT = 'echo "$$" && read -r go && exec >"$0" 2>&1 </dev/null && exec "$@"'
+_CONFINED = ("setpriv", "--pdeathsig=KILL", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all", "--")
+"""It may read and write what is its starter's, and nothing beyond that, even where that is root."""
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """A program in a room. It sees this machine's files, and the network and processes of the room."""
+
+    name: str
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    prefix: tuple[str, ...] = ()
+    """A command that becomes the program, and may do before what the program itself may not."""
+    reads: tuple[Path, ...] = ()
+    """Files that it reads when it starts, and no more after that."""
+
+    @property
+    def digest(self) -> str:
+        """Another one, and what runs is not what is asked for."""
+        said = json.dumps([self.prefix, self.argv, sorted(self.environment.items())]).encode()
+        texts = (file.read_bytes() for file in self.reads)
+        return hashlib.sha256(b"\0".join([said, *texts])).hexdigest()[:12]
+
+
+def start(room: Room, daemons: Iterable[Daemon]) -> None:
+    """Starts those that do not run as asked for; the caller holds the room's lock."""
+    for daemon in daemons:
+        if not runs(room, daemon):
+            end(room, [daemon.name])
+            _start(room, daemon, ())
+
+
+def runs(room: Room, daemon: Daemon) -> bool:
+    """Whether it runs as asked for."""
+    process, digest = _recorded(room, daemon.name)
+    return _works(process) and digest == daemon.digest
+
+
+def end(room: Room, names: Iterable[str]) -> None:
+    """Ends them; fine when they do not run."""
+    for name in names:
+        _end(room, _recorded(room, name)[0])
+        _record_file(room, name).unlink(missing_ok=True)
+
+
+def dead(room: Room, names: Iterable[str]) -> list[str]:
+    """Those of them that do not run."""
+    found = [(name, _recorded(room, name)[0]) for name in names]
+    return [name for name, process in found if not _works(process)]
+
+
+def _works(process: Process | None) -> bool:
+    """One that somebody has stopped does nothing until somebody else lets it go on: it is as good as dead."""
+    return process is not None and process.alive and not process.frozen
+
+
+def last_words(room: Room, name: str) -> str:
+    """The end of what a daemon said."""
+    try:
+        text = _log_file(room, name).read_bytes()[-_LOG_BYTES:]
+    except OSError:
+        return ""
+    return last_lines(text.decode(errors="replace"))
+
+
+def open_door(room: Room, name: str, address: str, port: int) -> int:
+    """Lets programs of this machine reach an address in the room; returns the port of the loopback that leads there.
+
+    It stays the same as long as it can, for whoever has written it down; the caller holds the room's lock.
+    """
+    process, _ = _recorded(room, name)
+    door = _door_file(room, name)
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        known = int(door.read_text())
+        if _works(process):
+            return known
+        with contextlib.suppress(OSError), _listening(known) as listener:
+            return _open(room, name, listener, address, port)
+    with _listening(0) as listener:
+        return _open(room, name, listener, address, port)
+
+
+def _open(room: Room, name: str, listener: socket.socket, address: str, port: int) -> int:
+    argv = (sys.executable, "-I", "-S", str(_RELAY), str(listener.fileno()), address, str(port))
+    _start(room, Daemon(name, argv), (listener.fileno(),))
+    outside = int(listener.getsockname()[1])
+    files.write(_door_file(room, name), str(outside))
+    return outside
+
+
+def _listening(port: int) -> socket.socket:
+    return socket.create_server(("127.0.0.1", port), backlog=256)
+
+
+def _start(room: Room, daemon: Daemon, descriptors: Sequence[int]) -> None:
+    folder = files.make_directory(room.folder / "daemons", 0o700)
+    # What is recorded is nsenter, and what it starts ends with it.
+    inside = (*enter(room.running), "--net", "--pid", "--")
+    log = _log_file(room, daemon.name)
+    log.touch(0o600)
+    # a session of its own: the room must not get the Ctrl-C that is meant for its starter
+    argv = ["setsid", "--fork", "sh", "-euc", _WAIT, str(log), *inside, *daemon.prefix, *_CONFINED, *daemon.argv]
+    what, pipe = f"cannot start {daemon.name}", subprocess.PIPE
+    environment = {**ENVIRONMENT, **daemon.environment}
+    try:
+        starter = subprocess.Popen(
+            argv, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=descriptors, env=environment, cwd=folder
+        )
+    except OSError as error:
+        raise not_started(error, argv[0], room.name, what) from error
+    word, output, errors = streams(starter)
+    with word, output, errors:
+        starter.wait()  # that was setsid only: the program is nobody's child
+        process = identify(int(output.readline() or 0))
+        if process is None:
+            raise RoomError(room.name, what, last_lines(errors.read().decode(errors="replace")), AGAIN)
+        files.write(_record_file(room, daemon.name), json.dumps([process.instance, daemon.digest]), 0o600)
+        with contextlib.suppress(BrokenPipeError):  # then it is dead, and whoever waits for it says so
+            word.write(b"go\n")
+            word.flush()
+
+
+def _end(room: Room, process: Process | None) -> None:
+    """Returns when the program is gone, too, with all that it held."""
+    if process is None or not process.alive:
+        return
+    process.send(signal.SIGSTOP)  # so that it cannot start the program after its children were looked for
+    while process.alive and not process.frozen:
+        time.sleep(_POLL_S)
+    programs = children(process)
+    process.end(room.name)
+    for program in programs:
+        program.end(room.name)
+
+
+def _recorded(room: Room, name: str) -> tuple[Process | None, str]:
+    try:
+        instance, digest = json.loads(_record_file(room, name).read_text())
+    except (FileNotFoundError, ValueError):
+        return None, ""
+    return from_instance(str(instance)), str(digest)
+
+
+def _record_file(room: Room, name: str) -> Path:
+    return room.folder / "daemons" / f"{name}.json"
+
+
+def _log_file(room: Room, name: str) -> Path:
+    return room.folder / "daemons" / f"{name}.log"
+
+
+def _door_file(room: Room, name: str) -> Path:
+    return room.folder / "daemons" / f"{name}.port"

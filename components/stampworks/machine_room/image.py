@@ -1,0 +1,221 @@
+"""The image nodes boot from: a base system, the packages of a release, and what the roles' install parts make of them.
+
+Each of the three is a folder of the cache, named by a digest of everything that goes into it. A folder is made under
+another name and renamed when it is whole, so one that is there can be used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from stampworks.machine_room import apt, disks, files, nodes, programs, retention, rooms
+from stampworks.machine_room.commands import CONTAINED, MAPPED_ROOT, run
+from stampworks.machine_room.disks import Image
+from stampworks.machine_room.errors import RoomError
+from stampworks.machine_room.room import Progress, Room
+from stampworks.plan import Group, Machine, Member, Network, Node, Release, Roster
+from stampworks.state import paths
+
+WHERE = "node image"
+TREE = Path(__file__).with_name("tree")
+"""What the machine room adds to Debian: the first process, the sshd service and its settings."""
+
+NEEDED = ("iproute2", "openssh-server", "runit")
+"""What those files run: in every base system, whatever the release says."""
+
+BREAKING = ("bindfs", "libfaketime")
+"""What some faults need: nodes find these packages beside those of the release, and none has them installed."""
+
+ON_NODES = ("kubelet",)
+"""Of the programs of Kubernetes, those that its nodes run."""
+
+FORMAT = 2
+"""Part of every digest: count it up when this module makes something else of the same things."""
+
+BUILD_TIMEOUT_S = 3600
+
+BUILDER = Node("builder", "198.51.100.2", (), "")
+BUILDER_NETWORK = Network("198.51.100.0/24", "198.51.100.0/24", "198.51.100.1", ())
+BUILDER_GROUP = Group(
+    name="builder",
+    role="worker",
+    machine=Machine("builder", True, "", 0, 0, 1, 1, 0),
+    count=1,
+    count_min=1,
+    nodes=(BUILDER,),
+    volumes=(),
+    rails=0,
+    purchase="owned",
+    zone="",
+    reservation="",
+)
+
+# What mmdebstrap leaves of this host, what openssh-server's installation makes: a node has its own or none.
+HOST_TRACES = ("etc/apt/sources.list", "etc/apt/apt.conf.d/99mmdebstrap", "etc/hostname", "etc/resolv.conf")
+
+# The same for a builder, whose identity must not become that of all nodes.
+STRIP = """
+rm -rf /etc/ssh/ssh_host_* /root/.ssh/* /root/.ansible /etc/hostname /etc/stampworks/services/*/supervise
+rm -rf /etc/stampworks/services/*/log/supervise /var/log/stampworks/*
+rm -rf /var/cache/apt/archives/*.deb /tmp/* /var/tmp/*
+"""
+
+
+@dataclass(frozen=True)
+class Builder:
+    """A machine that has booted from the base system, waiting to be made into an image."""
+
+    roster: Roster
+    """It alone, and how to get there."""
+    packages: str
+    """The line with which its apt finds the packages of the release."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that goes into an image, and where each part of it is kept."""
+
+    release: Release
+    sources: tuple[str, ...]
+    base_packages: tuple[str, ...]
+    packages: tuple[str, ...]
+    base: Path
+    repository: Path
+    node: Path
+    programs: tuple[Path, ...]
+    """What is copied onto nodes because no package of the suite has it."""
+
+    @property
+    def image(self) -> Image:
+        layers = (self.node / "layer", self.base / "tree")
+        return Image(self.node.name, tuple(map(str, layers)), str(self.repository / "repository"), bool(self.programs))
+
+    @property
+    def whole(self) -> bool:
+        return self.base.exists() and self.repository.exists() and self.node.exists()
+
+
+def image_of(release: Release, content_digest: str) -> Image:
+    """What ensure_image would return, whether it was made before or not."""
+    return _recipe(release, content_digest).image
+
+
+def ensure_image(
+    release: Release, install: Callable[[Builder], None], content_digest: str, progress: Progress
+) -> Image:
+    """Finds the image or makes it; `install` configures the builder, and its error fails the build.
+
+    The digest stands for what `install` does: the same digest, the same image.
+    """
+    recipe = _recipe(release, content_digest)
+    if recipe.whole:
+        retention.touch(recipe.node)
+        return recipe.image
+    # before anything is made that only namespaces could remove again
+    run([*CONTAINED, "true"], WHERE, "cannot make namespaces, in which it is made", timeout=20)
+
+    def busy() -> None:
+        progress("waiting for another command that makes an image")
+
+    with files.locked(recipe.node.with_name(".lock"), WHERE, BUILD_TIMEOUT_S, busy):
+        _keep(recipe.base, lambda draft: _make_base(recipe, draft, progress), "base system", progress)
+        _keep(recipe.repository, lambda draft: _make_repository(recipe, draft, progress), "packages", progress)
+        _keep(recipe.node, lambda draft: _make_node(recipe, draft, install, progress), "roles installed", progress)
+        retention.touch(recipe.node)
+        retention.sweep(recipe.node.parent, progress)
+    return recipe.image
+
+
+def _recipe(release: Release, content_digest: str) -> Recipe:
+    sources = apt.sources_of(release.suite)
+    base_packages = tuple(sorted({*release.base_packages, *NEEDED}))
+    packages = tuple(sorted({*BREAKING, *(package for _, names in release.packages for package in names)}))
+    tree = [(str(path.relative_to(TREE)), path.read_text()) for path in sorted(TREE.rglob("*")) if path.is_file()]
+    host = [platform.machine(), bool(MAPPED_ROOT)]  # a user's files belong to other numbers than root's
+    base = _digest([FORMAT, host, release.suite, sources, base_packages, tree])
+    repository = _digest([base, packages])
+    built = tuple(Path(programs.program(name)) for name in ON_NODES) if release.kubernetes else ()
+    node = _digest([repository, content_digest, STRIP, *map(str, built)])
+    images = files.make_directory(paths.cache_dir() / "images", 0o700)
+    return Recipe(
+        release,
+        sources,
+        base_packages,
+        packages,
+        base=images / f"base-{base}",
+        repository=images / f"packages-{repository}",
+        node=images / f"node-{node}",
+        programs=built,
+    )
+
+
+def _digest(parts: list[object]) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+def _keep(path: Path, make: Callable[[Path], None], what: str, progress: Progress) -> None:
+    """Makes a folder of the cache, which is there whole or not at all."""
+    if path.exists():
+        return
+    draft, begun = path.with_name(f".{path.name}"), time.monotonic()
+    files.remove_tree(draft, WHERE)  # of an attempt that was killed
+    files.make_directory(draft, 0o700)
+    try:
+        make(draft)
+        draft.rename(path)
+    finally:
+        files.remove_tree(draft, WHERE)
+    progress(f"{what}: done after {time.monotonic() - begun:.0f} s")
+
+
+def _make_base(recipe: Recipe, draft: Path, progress: Progress) -> None:
+    tree = draft / "tree"
+    apt.make_tree(tree, recipe.release.suite, recipe.sources, recipe.base_packages, progress)
+    for trace in (*HOST_TRACES, *(str(path.relative_to(tree)) for path in tree.glob("etc/ssh/ssh_host_*"))):
+        (tree / trace).unlink(missing_ok=True)
+    for source in sorted(TREE.rglob("*")):
+        target = tree / source.relative_to(TREE)
+        if source.is_file():
+            files.make_directory(target.parent)
+            shutil.copyfile(source, target)
+            target.chmod(0o644 if source.suffix == ".conf" else 0o755)  # the rest are programs
+    files.make_directory(tree / "exports")
+
+
+def _make_repository(recipe: Recipe, draft: Path, progress: Progress) -> None:
+    apt.download(draft / "repository", recipe.base / "tree", recipe.sources, recipe.packages, progress)
+
+
+def _make_node(recipe: Recipe, draft: Path, install: Callable[[Builder], None], progress: Progress) -> None:
+    room = Room(draft / "room", WHERE)
+    bare = Image("", (str(recipe.base / "tree"),), recipe.image.packages)
+    with room.leashed():
+        key = disks.make_key(draft / "key", WHERE)
+        rooms.furnish(room, BUILDER_NETWORK, (), key, (draft / "key.pub").read_text())
+        nodes.keep_running(room, BUILDER_GROUP, (), bare, lambda _: progress("builder booted"))
+        install(_builder(room))
+        stripped = nodes.run_inside(room, BUILDER.name, ["sh", "-c", STRIP], timeout=60)
+        if stripped.returncode != 0:
+            raise RoomError(WHERE, "cannot clean the builder", stripped.stderr)
+    (room.nodes / BUILDER.name / "upper").rename(draft / "layer")
+    for program in recipe.programs:
+        shutil.copy(program, files.make_directory(draft / "layer/usr/local/bin", 0o755))
+    if recipe.image.containers:
+        retention.mark(draft)
+    files.remove_tree(room.folder, WHERE)
+    retention.describe(draft, [recipe.base.name, recipe.repository.name])
+
+
+def _builder(room: Room) -> Builder:
+    disk = disks.disk_of(room, BUILDER.name)
+    instance = disk.process.instance if disk.process else ""
+    member = Member(BUILDER.name, BUILDER.name, instance, BUILDER.address, (), disk.host_key)
+    roster = Roster("image", "local", room.reach, "root", str(room.identity_file), (member,))
+    return Builder(roster, "Types: deb\nURIs: file:/exports/.packages\nSuites: ./\nTrusted: yes")

@@ -1,0 +1,252 @@
+"""Nodes that run pods, once they have joined: known by what they are, reached by the pods of others."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from stampworks.machine_room import Progress, RoomError, hands, network
+from stampworks.machine_room.commands import run
+from stampworks.machine_room.errors import AGAIN
+from stampworks.machine_room.kubernetes import control_plane
+from stampworks.machine_room.kubernetes.kubectl import Kubectl
+from stampworks.machine_room.room import Room, of_cluster
+from stampworks.plan import UNPROVEN_AGAIN, UNPROVEN_TAINT
+
+_READY_S, _POLL_S = 90.0, 0.5
+_FORWARD = "echo 1 >/proc/sys/net/ipv4/ip_forward"
+_SERVING = "kubernetes.io/kubelet-serving"
+POOL = "stampworks/joined-pool"
+"""The label by which the nodes of a pool are found again, whatever their other labels have become."""
+
+
+@dataclass(frozen=True)
+class JoinedPool:
+    """What there is to be of one pool."""
+
+    name: str
+    addresses: Mapping[str, str]
+    """By the name of each node."""
+    labels: Mapping[str, Mapping[str, str]]
+    accelerators: Mapping[str, str]
+    """What stands for accelerators, for which no device plug-in speaks; none of a machine that has real ones."""
+
+
+def pool_of(
+    name: str,
+    addresses: Mapping[str, str],
+    labels: Mapping[str, Mapping[str, str]],
+    capacity: Mapping[str, str],
+) -> JoinedPool:
+    """Of what its nodes have, a kubelet sees what is real."""
+    own = {node: labels[node] for node in addresses}
+    return JoinedPool(name, addresses, own, {resource: each for resource, each in capacity.items() if "/" in resource})
+
+
+def ensure(cluster: str, pool: JoinedPool, progress: Progress) -> None:
+    """Has Kubernetes know these, and no others of the pool."""
+    forget(cluster, pool.name, keep=tuple(pool.addresses))
+    admit(cluster, pool, progress)
+
+
+def admit(cluster: str, pool: JoinedPool, progress: Progress) -> None:
+    """Waits until all of them are ready, and has them known as what they are."""
+    asked, room = control_plane.kubectl(cluster), of_cluster(cluster)
+    deadline = time.monotonic() + _READY_S
+    while True:
+        _vouch(asked, pool)
+        found = _found(asked, pool)
+        _label(asked, pool, found)
+        _lead(room, pool, found)
+        wrong = list(_drift(pool, found)) or list(_unreached(asked, pool))
+        if not wrong:
+            break
+        if time.monotonic() > deadline:
+            raise RoomError(asked.where, f"{wrong[0][0]} is {wrong[0][1]} after {_READY_S:g} s", "", AGAIN)
+        progress(f"{len({name for name, _ in wrong})} of {len(pool.addresses)} nodes do not run pods yet")
+        time.sleep(_POLL_S)
+    progress(f"{len(pool.addresses)} nodes of pool {pool.name} run pods")
+
+
+def drift(cluster: str, pool: JoinedPool) -> list[tuple[str, str]]:
+    """Each node that is not what it should be, and what it is."""
+    unknown = [(pool.name, "nobody knows how its nodes are, for the server of Kubernetes does not answer")]
+    if not control_plane.answers(cluster):
+        return unknown
+    asked = control_plane.kubectl(cluster)
+    try:
+        return [*_drift(pool, _found(asked, pool)), *_unvouched(asked, pool)]
+    except RoomError:  # whoever repairs the server repairs this, too
+        return unknown
+
+
+def members(cluster: str, name: str) -> list[str]:
+    """The pool's nodes that Kubernetes knows; none when nobody answers, for then it is going as a whole."""
+    if not control_plane.answers(cluster):
+        return []
+    there = control_plane.kubectl(cluster).listed("cannot look at nodes", "nodes", f"--selector={POOL}={name}")
+    return [node["metadata"]["name"] for node in there]
+
+
+def forget(cluster: str, name: str, keep: Sequence[str] = ()) -> None:
+    """Has Kubernetes forget the pool's nodes."""
+    renew(cluster, [each for each in members(cluster, name) if each not in keep])
+
+
+def renew(cluster: str, names: Sequence[str]) -> None:
+    """Has Kubernetes forget nodes that are about to be others under their names: they join as new ones do."""
+    if names and control_plane.answers(cluster):
+        command = ["delete", "node", "--ignore-not-found", "--wait=false", *names]
+        control_plane.kubectl(cluster).said("cannot remove nodes", command)
+
+
+def doubt(cluster: str, names: Sequence[str]) -> None:
+    """Keeps pods from nodes that are about to start as who they were: a kubelet says of itself that it is not proven
+    only when Kubernetes first hears of it."""
+    asked = control_plane.kubectl(cluster)
+    if known := [name for name, its in _taints(asked).items() if name in names and UNPROVEN_TAINT not in its]:
+        taint = f"{UNPROVEN_TAINT}={UNPROVEN_AGAIN}:NoSchedule"
+        asked.said("cannot keep pods from nodes", ["taint", "node", *known, taint])
+
+
+def trust(cluster: str, names: Sequence[str]) -> None:
+    """Lets pods onto nodes that nobody proves."""
+    asked = control_plane.kubectl(cluster)
+    if kept := [name for name, its in _taints(asked).items() if name in names and UNPROVEN_TAINT in its]:
+        asked.said("cannot let pods onto nodes", ["taint", "node", *kept, f"{UNPROVEN_TAINT}-"])
+
+
+def _taints(asked: Kubectl) -> dict[str, set[str]]:
+    there = asked.listed("cannot look at nodes", "nodes")
+    return {node["metadata"]["name"]: {each["key"] for each in node["spec"].get("taints", ())} for node in there}
+
+
+def bury(cluster: str, names: Sequence[str]) -> None:
+    """Has Kubernetes forget what has run on nodes, and what it used: by itself it does only where nobody gets their
+    names."""
+    if not names:
+        return
+    asked, ended = control_plane.kubectl(cluster), defaultdict[str, list[str]](list)
+    for pod in asked.listed("cannot look at pods", "pods", "--all-namespaces"):
+        if pod["spec"].get("nodeName") in names:
+            ended[pod["metadata"]["namespace"]].append(pod["metadata"]["name"])
+    for team, pods in ended.items():
+        command = ["delete", "pod", "--ignore-not-found", "--wait=false", f"--namespace={team}", *pods]
+        asked.said("cannot remove pods", command)
+
+
+def _unreached(asked: Kubectl, pool: JoinedPool) -> Iterator[tuple[str, str]]:
+    """Nodes that cannot be asked for what their pods say: the server believes the certificate of none that is not ours.
+
+    One that joins again is ready, as it was before, until somebody has missed it.
+    """
+    for name in pool.addresses:
+        try:
+            asked.said(f"cannot reach {name}", ["get", "--raw", f"/api/v1/nodes/{name}/proxy/healthz"])
+        except RoomError:
+            yield name, "not believed by the server"
+
+
+def _unvouched(asked: Kubectl, pool: JoinedPool) -> Iterator[tuple[str, str]]:
+    """Nodes that ask to be believed, and by themselves get a certificate anew before the old one ends."""
+    for request in _requests(asked, pool):
+        yield request["spec"]["username"].removeprefix("system:node:"), "waiting for a certificate to serve with"
+
+
+def _found(asked: Kubectl, pool: JoinedPool) -> dict[str, dict[str, Any]]:
+    there = asked.listed("cannot look at nodes", "nodes")
+    return {node["metadata"]["name"]: node for node in there if node["metadata"]["name"] in pool.addresses}
+
+
+def _label(asked: Kubectl, pool: JoinedPool, found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Only nodes that are there: an object of one that never came would stand for it."""
+    late = [name for name, node in found.items() if any(_said(pool, name, node))]
+    if late:
+        asked.apply("cannot label nodes", [_node(pool, name) for name in late])
+    for name, node in found.items():
+        if any(_counted(pool, node)):
+            amounts = {"capacity": pool.accelerators, "allocatable": pool.accelerators}
+            patch = ["patch", "node", name, "--subresource=status", "--type=merge", f"--patch={_json(amounts)}"]
+            asked.said(f"cannot say what {name} has", patch)
+
+
+def _node(pool: JoinedPool, name: str) -> dict[str, Any]:
+    labels = {POOL: pool.name, **pool.labels[name]}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
+def _json(status: Mapping[str, Any]) -> str:
+    return json.dumps({"status": status})
+
+
+def _lead(room: Room, pool: JoinedPool, found: Mapping[str, Mapping[str, Any]]) -> None:
+    """The room routes between the ranges of nodes, as the network of a cloud does."""
+    ranges = {name: node["spec"].get("podCIDR") for name, node in found.items()}
+    routes = [
+        f"route replace {range_} via {pool.addresses[name]} dev {network.MANAGEMENT}"
+        for name, range_ in ranges.items()
+        if range_
+    ]
+    if routes:
+        run([*room.inside, "sh", "-c", _FORWARD], room.name, "cannot have the room forward packets", timeout=20)
+        hands.arrange(room, [network.Batch("", tuple(routes))])
+
+
+def _drift(pool: JoinedPool, found: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for name in pool.addresses:
+        node = found.get(name)
+        if node is None:
+            yield name, "not known to Kubernetes"
+            continue
+        yield from ((name, what) for what in (*_said(pool, name, node), *_counted(pool, node)))
+        if not any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"]["conditions"]):
+            yield name, "not ready"
+
+
+def _said(pool: JoinedPool, name: str, node: Mapping[str, Any]) -> Iterator[str]:
+    said = node["metadata"].get("labels", {})
+    for key, value in {POOL: pool.name, **pool.labels[name]}.items():
+        if said.get(key) != value:
+            yield f"label {key} is {said.get(key, 'missing')}, not {value}"
+
+
+def _counted(pool: JoinedPool, node: Mapping[str, Any]) -> Iterator[str]:
+    for resource, amount in pool.accelerators.items():
+        if (there := node["status"].get("allocatable", {}).get(resource, "0")) != amount:
+            yield f"known with {there} of {amount} {resource}"
+
+
+def _vouch(asked: Kubectl, pool: JoinedPool) -> None:
+    """Approves what kubelets ask for to be believed by the server."""
+    for request in _requests(asked, pool):
+        asked.said("cannot vouch for a node", ["certificate", "approve", request["metadata"]["name"]])
+
+
+def _requests(asked: Kubectl, pool: JoinedPool) -> Iterator[dict[str, Any]]:
+    """What kubelets ask for and nobody has answered: for their own name and address, and no other."""
+    for request in asked.listed("cannot look at requests for certificates", "certificatesigningrequests"):
+        spec = request["spec"]
+        if spec["signerName"] == _SERVING and not request.get("status", {}).get("conditions") and _is_own(spec, pool):
+            yield request
+
+
+def _is_own(spec: Mapping[str, Any], pool: JoinedPool) -> bool:
+    name = str(spec.get("username", "")).removeprefix("system:node:")
+    if name not in pool.addresses:
+        return False
+    try:
+        wanted = x509.load_pem_x509_csr(base64.b64decode(spec["request"]))
+        names = wanted.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, x509.ExtensionNotFound):
+        return False
+    common = [str(each.value) for each in wanted.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    hosts = {*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))}
+    return common == [f"system:node:{name}"] and hosts <= {name, pool.addresses[name]}

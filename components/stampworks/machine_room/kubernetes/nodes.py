@@ -1,0 +1,125 @@
+"""Nodes that Kubernetes knows of and that do not exist: kwok says for each that it is well, and that its pods run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stampworks.machine_room import Progress, RoomError
+from stampworks.machine_room.errors import AGAIN
+from stampworks.machine_room.kubernetes import control_plane
+from stampworks.machine_room.kubernetes.addons import SIMULATED
+from stampworks.machine_room.kubernetes.kubectl import Kubectl
+from stampworks.text.amounts import quantity
+
+_READY_S, _POLL_S = 120.0, 0.5
+_NOT_READY = "node.kubernetes.io/not-ready"
+"""The taint of a node from its first moment until Kubernetes has seen that it is ready."""
+_OS = {"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux"}
+"""As a node's own kubelet says it: where one label lacks Kubernetes writes to the node once more."""
+_POOL = "stampworks/simulated-pool"
+"""The label by which the nodes of a pool are found again, whatever their other labels have become."""
+
+
+@dataclass(frozen=True)
+class SimulatedPool:
+    """What there is to be of one pool."""
+
+    name: str
+    labels: Mapping[str, Mapping[str, str]]
+    """By the name of each node."""
+    capacity: Mapping[str, str]
+
+
+def ensure(cluster: str, pool: SimulatedPool, leave: Sequence[str], progress: Progress) -> None:
+    """Makes them what they are to be, and takes away those that leave."""
+    asked = control_plane.kubectl(cluster)
+    _delete(asked, leave)
+    asked.apply("cannot make nodes", [_node(pool, name) for name in pool.labels])
+    deadline, wrong = time.monotonic() + _READY_S, drift(cluster, pool)
+    while wrong and time.monotonic() < deadline:
+        progress(f"{len(wrong)} of {len(pool.labels)} nodes are not ready yet")
+        time.sleep(_POLL_S)
+        wrong = drift(cluster, pool)
+    if wrong:
+        what = f"{wrong[0][0]}, a simulated node, is {wrong[0][1]} after {_READY_S:g} s"
+        raise RoomError(asked.where, what, "", AGAIN)
+    progress(f"{len(pool.labels)} nodes of pool {pool.name} stand for machines that do not exist")
+
+
+def leaving(cluster: str, pool: SimulatedPool) -> list[str]:
+    """Those that are not wanted any more, or would be other machines."""
+    found = {node["metadata"]["name"]: node for node in _found(control_plane.kubectl(cluster), pool.name)}
+    return [name for name, node in found.items() if name not in pool.labels or _other_machine(node, pool)]
+
+
+def drift(cluster: str, pool: SimulatedPool) -> list[tuple[str, str]] | None:
+    """Each node that is not what it should be, and what it is; None where there is none of them."""
+    unknown = [(pool.name, "nobody knows how its nodes are, for the server of Kubernetes does not answer")]
+    if not control_plane.answers(cluster):
+        return unknown
+    try:
+        found = {node["metadata"]["name"]: node for node in _found(control_plane.kubectl(cluster), pool.name)}
+    except RoomError:  # whoever repairs the server repairs this, too
+        return unknown
+    if not found and pool.labels:
+        return None
+    wrong = [(name, "missing") for name in pool.labels if name not in found]
+    for name, node in found.items():
+        wrong += [(name, what) for what in _wrong(node, pool, name)]
+    return wrong
+
+
+def _wrong(node: Mapping[str, Any], pool: SimulatedPool, name: str) -> Iterator[str]:
+    if name not in pool.labels:
+        yield "not declared"
+        return
+    said = node["metadata"].get("labels", {})
+    for key, value in pool.labels[name].items():
+        if said.get(key) != value:
+            yield f"label {key} is {said.get(key, 'missing')}, not {value}"
+    if _other_machine(node, pool):
+        yield "without what its machine has"
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", ()))
+    if not ready or any(each["key"] == _NOT_READY for each in node["spec"].get("taints", ())):
+        yield "not ready"
+
+
+def members(cluster: str, name: str) -> list[str]:
+    return [node["metadata"]["name"] for node in _found(control_plane.kubectl(cluster), name)]
+
+
+def delete(cluster: str, name: str) -> None:
+    _delete(control_plane.kubectl(cluster), members(cluster, name))
+
+
+def _delete(asked: Kubectl, names: Sequence[str]) -> None:
+    if names:
+        asked.said("cannot remove nodes", ["delete", "node", "--ignore-not-found", "--wait=false", *names])
+
+
+def _found(asked: Kubectl, pool: str) -> list[dict[str, Any]]:
+    return asked.listed("cannot look at nodes", "nodes", f"--selector={_POOL}={pool}")
+
+
+def _node(pool: SimulatedPool, name: str) -> dict[str, Any]:
+    amounts = {**pool.capacity, "pods": "110"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "annotations": {SIMULATED: "fake"},
+            "labels": {**_OS, _POOL: pool.name, **pool.labels[name]},
+        },
+        "status": {"allocatable": amounts, "capacity": amounts},
+    }
+
+
+def _other_machine(node: Mapping[str, Any], pool: SimulatedPool) -> bool:
+    """What a node has is said once, when it appears. The server writes an amount in its own way: to it 2048Mi are 2Gi,
+    and 1000 are 1k."""
+    said = node["status"].get("capacity", {})
+    return any(quantity(said.get(name)) != quantity(amount) for name, amount in pool.capacity.items())

@@ -1,0 +1,393 @@
+"""Nodes: kept running as declared, looked at, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from stampworks.machine_room import cgroups, disks, files, hands, network, retention
+from stampworks.machine_room.commands import ENVIRONMENT, MAPPED_ROOT
+from stampworks.machine_room.disks import Commission, Disk, Image, disk_of
+from stampworks.machine_room.errors import RoomError
+from stampworks.machine_room.network import Link, Links
+from stampworks.machine_room.processes import Process
+from stampworks.machine_room.room import Progress, Room, enter, of_cluster
+from stampworks.plan import Group, Network, Node, Rail, from_json
+
+AUTHORIZE = """
+mkdir -p -m 700 /root/.ssh && printf %s "$1" >/root/.ssh/.new && mv /root/.ssh/.new /root/.ssh/authorized_keys
+"""
+
+
+@dataclass(frozen=True)
+class RailState:
+    """A node's rail as it was found."""
+
+    interface: str
+    up: bool
+    """Both ends are up, and the switch's end is plugged into the node's leaf."""
+    rate_mbps: int
+    """What its slower end is shaped to, 0 when an end is not."""
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """A node as it was found."""
+
+    name: str
+    state: Literal["up", "frozen", "dead"]
+    instance: str
+    """Changes whenever the node was started; empty when it is dead."""
+    pid: int
+    """Its first process as this host sees it; 0 when it is dead."""
+    address: str
+    rail_addresses: tuple[str, ...]
+    rails: tuple[RailState, ...]
+    host_key: str
+    image: str
+    lost: tuple[str, ...]
+    """Where something of this room should be mounted and is not."""
+
+    @property
+    def alive(self) -> bool:
+        return self.state == "up"
+
+    @property
+    def group(self) -> str:
+        """A node is called after its group, <group>-<NNN>, except for the one called head in the group head."""
+        return self.name.rpartition("-")[0] or self.name
+
+
+def ensure_nodes(cluster: str, group: Group, rails: Sequence[Rail], image: Image, progress: Progress) -> dict[str, str]:
+    """Makes each node of the group run as declared and returns their instances.
+
+    A missing node gets a new disk. One that is dead or frozen or has lost a mount is started again with the disk it
+    has, or with a new one if it is outdated. The interfaces of one that runs are put right without disturbing it; one
+    that runs and is outdated is left alone, for jobs may run on it: renew_nodes is for those.
+    """
+    room = of_cluster(cluster)
+    with room.locked():
+        retention.claim(room, image)
+        late = _outdated(room, group, image)
+        keep_running(room, _without(group, [name for name in late if _runs(room, name)]), rails, image, progress)
+        return {node.name: _running(room, node.name).instance for node in group.nodes}
+
+
+def renew_nodes(
+    cluster: str, group: Group, rails: Sequence[Rail], image: Image, names: Collection[str], progress: Progress
+) -> None:
+    """Gives these nodes of the group new disks where they are outdated, whether they run or not."""
+    room = of_cluster(cluster)
+    with room.locked():
+        retention.claim(room, image)
+        others = [node.name for node in group.nodes if node.name not in names]
+        keep_running(room, _without(group, others), rails, image, progress)
+
+
+def new_nodes(cluster: str, group: Group, image: Image) -> list[str]:
+    """The nodes of a group that get a new disk as soon as they are made to run."""
+    room = of_cluster(cluster)
+    late = _outdated(room, group, image)
+    names = [node.name for node in group.nodes]
+    return [name for name in names if not disk_of(room, name).commission or (name in late and not _runs(room, name))]
+
+
+def starting_nodes(cluster: str, group: Group) -> list[str]:
+    """The nodes of a group that are started as soon as they are made to run."""
+    room = of_cluster(cluster)
+    return [node.name for node in group.nodes if not _is_whole(disk_of(room, node.name))]
+
+
+def outdated_nodes(cluster: str, group: Group, image: Image) -> dict[str, str]:
+    """The running nodes of a group that need a new disk, and why."""
+    room = of_cluster(cluster)
+    return {name: why for name, why in _outdated(room, group, image).items() if _runs(room, name)}
+
+
+def condemn_nodes(cluster: str, names: Collection[str], why: str) -> None:
+    """Has nodes count as outdated until they get a new disk; without a reason, no longer."""
+    room = of_cluster(cluster)
+    with room.locked():
+        for name in names:
+            disk = disk_of(room, name)
+            if not why:
+                disk.condemned_file.unlink(missing_ok=True)
+            elif disk.commission:
+                files.write(disk.condemned_file, why)
+
+
+def keep_running(room: Room, group: Group, rails: Sequence[Rail], image: Image, progress: Progress) -> None:
+    """Makes every node of the group run on a disk that is up to date, in any room; the caller holds its lock."""
+    nodes = group.nodes
+    commissions = {node.name: disks.commission(node, group, image) for node in nodes}
+    _remove(room, list(_outdated(room, group, image)))
+    off = [node for node in nodes if not _is_whole(disk_of(room, node.name))]
+    for node in off:
+        _power_off(disk_of(room, node.name))
+        _prepare(room, commissions[node.name])
+    _authorize(room, [node for node in nodes if node not in off])
+    _plug_in(room, nodes, rails)
+    _boot(room, [_boot_of(room, commissions[node.name], image) for node in off], len(nodes), progress)
+
+
+def power_on(room: Room, name: str) -> None:
+    """Boots a node that is off with the disk it has; fine when it is on, or not there. The caller holds the lock."""
+    disk = disk_of(room, name)
+    if (wanted := disk.commission) and not disk.process:
+        _boot(room, [_boot_of(room, wanted, retention.image(wanted.image))], 1, lambda _: None)
+
+
+def end_nodes(cluster: str, claim: str, names: Sequence[str], progress: Progress) -> None:
+    """Ends nodes, and removes their disks and the trunks that nobody needs without them; fine when they are gone."""
+    room = of_cluster(cluster)
+    with room.locked():
+        if not room.is_ours(claim):
+            return
+        leaves = {found.node.leaf for name in names if (found := disk_of(room, name).commission)}
+        for name in _remove(room, names):
+            progress(f"{name} removed")
+        if leaves and room.process:
+            hands.arrange(room, [network.without_idle_trunks(leaves, hands.look(room)[""])])
+
+
+def read_nodes(cluster: str) -> tuple[NodeState, ...]:
+    """Every node that has a disk, as it is now; all are dead when the room is."""
+    room = of_cluster(cluster)
+    found = hands.look(room) if room.process else {}
+    names = sorted(path.name for path in room.nodes.iterdir()) if room.nodes.is_dir() else []
+    states = [_state(disk_of(room, name), found.get("", {}), found.get(name, {})) for name in names]
+    return tuple(state for state in states if state)
+
+
+def run_in_node(cluster: str, node: str, argv: Sequence[str], timeout: float) -> subprocess.CompletedProcess[str]:
+    """Runs a program of the node in the node, as its root, past ssh."""
+    return run_inside(of_cluster(cluster), node, argv, timeout)
+
+
+def run_inside(room: Room, node: str, argv: Sequence[str], timeout: float) -> subprocess.CompletedProcess[str]:
+    """What run_in_node does, for any room."""
+    spaces = ("--mount", "--uts", "--ipc", "--net", "--pid", "--")
+    command = [*enter(_running(room, node)), *spaces, *argv]
+    try:
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, env=ENVIRONMENT, cwd="/"
+        )
+    except subprocess.TimeoutExpired as late:
+        raise RoomError(node, f"{argv[0]} did not finish within {timeout:g} s") from late
+
+
+def node_drift(state: NodeState, rails: Sequence[Rail]) -> tuple[str, ...]:
+    """In words, what a node that is not outdated is not that it should be; nothing when all is well."""
+    if state.state != "up":
+        return (f"the node is {state.state}",)
+    drift = []
+    drift += [f"the node has lost what is mounted on {point}" for point in state.lost]
+    for rail, found in zip(rails, state.rails, strict=False):
+        if not found.up:
+            drift.append(f"{rail.interface} is down")
+        elif found.rate_mbps != rail.rate_mbps:
+            drift.append(f"{rail.interface} carries {found.rate_mbps} Mb/s, not {rail.rate_mbps}")
+    return tuple(drift)
+
+
+# -- on and off
+
+
+def _prepare(room: Room, wanted: Commission) -> None:
+    """Sees to it that there is a disk, and that the room's key opens it."""
+    disk = disk_of(room, wanted.node.name)
+    key = room.public_key_file.read_text()
+    if disk.commission is None:
+        files.remove_tree(disk.folder, wanted.node.name)  # a disk half made
+        disks.make(disk, wanted, key)
+    else:
+        disks.authorize(disk.upper, key)
+
+
+def _authorize(room: Room, nodes: Sequence[Node]) -> None:
+    """Gives running nodes the room's key if it is a new one: through the node, since its disk is in use."""
+    key = room.public_key_file.read_text()
+    for node in nodes:
+        if disks.authorized(disk_of(room, node.name)) != key:
+            done = run_inside(room, node.name, ["sh", "-c", AUTHORIZE, "sh", key], timeout=30)
+            if done.returncode != 0:
+                raise RoomError(node.name, "cannot give it the cluster's new key", done.stderr)
+
+
+def _plug_in(room: Room, nodes: Sequence[Node], rails: Sequence[Rail]) -> None:
+    planned = from_json(Network, room.network_file.read_text())
+    spaces = [network.Batch(node.name, ()) for node in nodes]  # they are there before anything is plugged into them
+    ports = network.ports(nodes, rails, hands.look(room)[""])
+    hands.arrange(room, [*spaces, ports, *(network.interfaces(node, planned, rails) for node in nodes)])
+
+
+def _boot_of(room: Room, wanted: Commission, image: Image) -> hands.Boot:
+    disk = disk_of(room, wanted.node.name)
+    return hands.Boot(
+        name=wanted.node.name,
+        address=wanted.node.address,
+        layers=image.layers,
+        upper=str(disk.upper),
+        work=str(disk.work),
+        root=str(disk.root),
+        console=str(disk.console),
+        exports=str(room.exports),
+        volumes=tuple((str(room.volumes / one.of_node(wanted.node.name)), one.mount) for one in wanted.volumes),
+        packages=image.packages,
+        # the only device nodes that every Linux has eight of, with or without privilege: they stand for accelerators
+        devices=tuple(f"tty{index}" for index in range(wanted.accelerators)),
+        mapped=bool(MAPPED_ROOT),
+        cgroups=cgroups.make(disk.cgroups_file, room.name, room.folder.name, wanted.node.name)
+        if image.containers
+        else (),
+    )
+
+
+def _boot(room: Room, boots: Sequence[hands.Boot], total: int, progress: Progress) -> None:
+    if not boots:
+        return
+    files.make_directory(room.exports / ".packages")
+    done = total - len(boots)
+
+    def born(name: str, process: Process) -> None:
+        files.write(disk_of(room, name).process_file, process.instance)
+
+    def up(name: str) -> None:
+        nonlocal done
+        done += 1
+        progress(f"{name} up ({done} of {total})")
+
+    def awaited(names: Sequence[str]) -> None:
+        progress(f"waiting for {', '.join(names[:3])}{' and others' if len(names) > 3 else ''} ({done} of {total} up)")
+
+    if failed := hands.boot(room, boots, born, up, awaited):
+        reports = [f"{name}: {why}" + _console(disk_of(room, name)) for name, why in sorted(failed.items())]
+        raise room.failed(f"{len(failed)} of {total} nodes did not boot", "\n" + "\n".join(reports))
+
+
+def _console(disk: Disk) -> str:
+    try:
+        said = disk.console.read_text(errors="replace").strip().splitlines()[-3:]
+    except FileNotFoundError:
+        return ""
+    return "".join(f"\n  {line}" for line in said)
+
+
+def _remove(room: Room, names: Sequence[str]) -> list[str]:
+    """Ends nodes, unplugs them and removes their disks; returns those that were there."""
+    gone = [name for name in names if disk_of(room, name).folder.exists()]
+    for name in gone:
+        _shut_down(room, name)
+        _power_off(disk_of(room, name))
+    if gone and room.process:
+        found = hands.look(room)
+        plugged = [name for name in gone if name in found]
+        hands.arrange(room, [network.unplug(name, found[name]) for name in plugged], forget=plugged)
+    for name in gone:
+        disk_of(room, name).commission_file.unlink(
+            missing_ok=True
+        )  # who looks meanwhile finds no disk, and not half a one
+        files.remove_tree(disk_of(room, name).folder, name)
+    return gone
+
+
+def _shut_down(room: Room, name: str) -> None:
+    """Lets a node write to its volumes what it has in memory; one that cannot loses it, as it would on a dead node."""
+    disk = disk_of(room, name)
+    if disk.commission and disk.commission.volumes and _is_whole(disk):
+        with contextlib.suppress(RoomError):
+            run_inside(room, name, ["sh", "-c", "sv -w 20 force-stop /etc/stampworks/services/*"], timeout=40)
+
+
+def _power_off(disk: Disk) -> None:
+    if process := disk.process:
+        process.end(disk.folder.name)
+    cgroups.remove(disk.cgroups_file, disk.folder.name)
+
+
+# -- looking
+
+
+def _outdated(room: Room, group: Group, image: Image) -> dict[str, str]:
+    """The nodes that have a disk and need another one, and why."""
+    wanted = {node.name: disks.commission(node, group, image) for node in group.nodes}
+    reasons = {name: _why_outdated(disk_of(room, name), one) for name, one in wanted.items()}
+    return {name: why for name, why in reasons.items() if why}
+
+
+def _why_outdated(disk: Disk, wanted: Commission) -> str:
+    found = disk.commission
+    if found is None:
+        return ""
+    if disk.condemned:
+        return disk.condemned
+    if found.image != wanted.image:
+        return "it runs another image"
+    return "" if found == wanted else "its machine, volumes or place in the network are others now"
+
+
+def _runs(room: Room, name: str) -> bool:
+    process = disk_of(room, name).process
+    return process is not None and not process.frozen
+
+
+def _without(group: Group, names: Collection[str]) -> Group:
+    return replace(group, nodes=tuple(node for node in group.nodes if node.name not in names))
+
+
+def _is_whole(disk: Disk) -> bool:
+    """Whether it runs, and has mounted what it should."""
+    process = disk.process
+    return disk.commission is not None and process is not None and not process.frozen and not _lost(disk)
+
+
+def _running(room: Room, name: str) -> Process:
+    if process := disk_of(room, name).process:
+        return process
+    raise RoomError(room.name, f"node {name} is not running", "", "run: pulumi up")
+
+
+def _state(disk: Disk, room_links: Links, node_links: Links) -> NodeState | None:
+    commission = disk.commission
+    if commission is None:
+        return None
+    node, process = commission.node, disk.process
+    rails = tuple(
+        _rail_state(node, f"rail{index}", index, room_links, node_links) for index in range(len(node.rail_addresses))
+    )
+    return NodeState(
+        name=node.name,
+        state="dead" if process is None else "frozen" if process.frozen else "up",
+        instance=process.instance if process else "",
+        pid=process.pid if process else 0,
+        address=node.address,
+        rail_addresses=node.rail_addresses,
+        rails=rails,
+        host_key=disk.host_key,
+        image=commission.image,
+        lost=_lost(disk),
+    )
+
+
+def _rail_state(node: Node, interface: str, index: int, room_links: Links, node_links: Links) -> RailState:
+    ends: list[Link | None] = [node_links.get(interface), room_links.get(network.port(node.name, interface))]
+    plug = ends[1]
+    plugged = plug is not None and plug.master == network.bridge(index, node.leaf)
+    up = plugged and all(end is not None and end.up for end in ends)
+    return RailState(interface, up, min(end.rate_mbps if end else 0 for end in ends))
+
+
+def _lost(disk: Disk) -> tuple[str, ...]:
+    """Mount points of the shared directories and of volumes on which nothing is mounted."""
+    commission, process = disk.commission, disk.process
+    wanted = ("/exports", *(volume.mount for volume in commission.volumes)) if commission and process else ()
+    try:
+        lines = Path(f"/proc/{process.pid}/mountinfo").read_text().splitlines() if process else []
+    except OSError:  # it is just going
+        return wanted
+    found = {line.split()[4] for line in lines}
+    return tuple(point for point in wanted if point not in found)

@@ -1,0 +1,162 @@
+"""Rooms as a whole: started with their networks, looked at, ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stampworks.machine_room import files, hands
+from stampworks.machine_room.network import (
+    MANAGEMENT,
+    Links,
+    bridge,
+    leaves_in_use,
+    switches,
+    trunk_of,
+    trunks,
+    with_prefix,
+)
+from stampworks.machine_room.room import Progress, Room, of_cluster, rooms_dir
+from stampworks.plan import Network, Rail, to_json
+
+
+@dataclass(frozen=True)
+class TrunkState:
+    rail: int
+    leaf: str
+    rate_mbps: int
+    """The rate of its slower end; 0 when it is not shaped or carries nothing."""
+    in_use: bool
+    """Whether nodes are plugged into its leaf."""
+
+
+@dataclass(frozen=True)
+class RoomState:
+    """A room as it was found."""
+
+    instance: str
+    """Changes when the room was started anew, and with it all its nodes."""
+    gateways: tuple[str, ...]
+    """The room's own addresses on the management network, with their prefix."""
+    trunks: tuple[TrunkState, ...]
+
+
+@dataclass(frozen=True)
+class RoomEntry:
+    """A room on this machine, whoever made it."""
+
+    cluster: str
+    owner: str
+    runs: bool
+    nodes: int
+
+
+def rooms() -> list[RoomEntry]:
+    """All rooms of this user, also those whose stack is lost."""
+    folder = rooms_dir()
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    found = [(name, of_cluster(name)) for name in names]
+    return [
+        RoomEntry(name, room.owner, room.process is not None, len(list(room.nodes.glob("*")))) for name, room in found
+    ]
+
+
+def ensure_room(
+    cluster: str,
+    claim: str,
+    network: Network,
+    rails: Sequence[Rail],
+    identity: str,
+    public_key: str,
+    progress: Progress,
+) -> RoomState:
+    """Starts the room if it is not there, and makes its networks and its key what they should be.
+
+    The claim says whose it is: a stack's room is no other stack's, even if their clusters have the same name.
+    """
+    room = of_cluster(cluster)
+    with room.locked():
+        room.claim(claim)
+        if room.process is None:
+            room.start()
+            progress("machine room started")
+        return furnish(room, network, rails, identity, public_key)
+
+
+def furnish(room: Room, network: Network, rails: Sequence[Rail], identity: str, public_key: str) -> RoomState:
+    """Gives a running room its key and its networks; the caller holds its lock."""
+    files.make_directory(room.identity_file.parent, 0o700)
+    files.write(room.identity_file, identity.rstrip("\n") + "\n", 0o600)
+    files.write(room.public_key_file, public_key.rstrip("\n") + "\n")
+    files.write(room.network_file, to_json(network))
+    hands.arrange(room, [switches(network, rails, hands.look(room)[""])])
+    return _state(room.running.instance, hands.look(room)[""])
+
+
+def read_room(cluster: str) -> RoomState | None:
+    """What is there now, None when the room does not run."""
+    room = of_cluster(cluster)
+    process = room.process
+    return _state(process.instance, hands.look(room)[""]) if process else None
+
+
+def end_room(cluster: str, claim: str) -> None:
+    """Ends the room with everything that runs in it; fine when it does not run. What lies in its folder stays."""
+    room = of_cluster(cluster)
+    with room.locked():
+        if room.is_ours(claim):
+            room.end()
+
+
+def is_ours(cluster: str, claim: str) -> bool:
+    """Whether what is in the room is this claim's."""
+    return of_cluster(cluster).is_ours(claim)
+
+
+def expect_owner(cluster: str, claim: str) -> None:
+    """Raises when the room is there and is somebody else's."""
+    of_cluster(cluster).expect(claim)
+
+
+def remove_room(cluster: str, claim: str) -> None:
+    """Removes all there is of a room, also what its stack never learned of, unless it is another stack's."""
+    room = of_cluster(cluster)
+    with room.locked():
+        if room.is_ours(claim):
+            room.remove()
+
+
+def reach(cluster: str) -> tuple[str, ...]:
+    """Prefix of a command that runs a program of this host where the cluster's addresses can be reached."""
+    return of_cluster(cluster).reach
+
+
+def room_drift(state: RoomState | None, network: Network, rails: Sequence[Rail]) -> tuple[str, ...]:
+    """In words, what a room is not that it should be; nothing when all is well."""
+    if state is None:
+        return ("the machine room is not running",)
+    drift = []
+    gateway = with_prefix(network.gateway, network.management_cidr)
+    if state.gateways != (gateway,):
+        drift.append(f"the room's address is {', '.join(state.gateways) or 'missing'}, not {gateway}")
+    found = {(trunk.rail, trunk.leaf): trunk.rate_mbps for trunk in state.trunks}
+    wanted = {(rail, trunk.leaf): trunk.rate_mbps for rail, trunk in trunks(rails)}
+    for trunk in state.trunks:
+        if trunk.in_use:  # it goes with the last node of its leaf, and jobs there may still need it
+            wanted.setdefault((trunk.rail, trunk.leaf), trunk.rate_mbps)
+    for key in sorted(found.keys() | wanted.keys()):
+        if found.get(key) != wanted.get(key):
+            has, should = (f"{side[key]} Mb/s" if key in side else "no trunk" for side in (found, wanted))
+            drift.append(f"rail{key[0]}, trunk of {key[1]}: {has}, not {should}")
+    return tuple(drift)
+
+
+def _state(instance: str, links: Links) -> RoomState:
+    found, leaves = [], leaves_in_use(links)
+    for name in sorted(links):
+        if trunk := trunk_of(name):
+            (rail, leaf), ends = trunk, [links[name], links.get(name.removesuffix("-up") + "-dn")]
+            rate_mbps = min(end.rate_mbps if end and end.up and end.master else 0 for end in ends)
+            found.append(TrunkState(rail, leaf, rate_mbps, bridge(rail, leaf) in leaves))
+    management = links.get(MANAGEMENT)
+    return RoomState(instance, management.addresses if management else (), tuple(found))

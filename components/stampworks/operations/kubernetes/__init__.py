@@ -1,0 +1,1 @@
+"""Kubernetes: the client, and what operations ask of a scheduler."""

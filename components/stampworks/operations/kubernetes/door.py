@@ -1,0 +1,98 @@
+"""Where the folders of runs are looked at, when no node has programs of ours: in a pod that sees what pods of runs see.
+
+It is in the namespace of proofs, on whichever node, takes nothing of it, and ends by itself. Its name has a digest of
+what it is made from: one from another image, or with other claims, serves those who declare that. It has the time, too:
+there is another one before it ends, for whoever follows a run would be looking through it just then. A claim cannot go
+for as long as a pod has it that Kubernetes knows, whether that has ended or not: whoever opens one removes those that
+are over, and an `up` that makes other claims removes all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from stampworks.operations.errors import OperationError
+from stampworks.operations.kubernetes.client import Manifest, RefusedError, Server, name_of
+from stampworks.plan import PROOF_NAMESPACE, PROOF_TAINT, UNPROVEN_TAINT, Plan
+from stampworks.schedulers import jobset
+from stampworks.schedulers.kubernetes import claims
+
+_DOOR = "stampworks/door"
+"""The label of all of them."""
+_LASTS_S, _SERVES_S, _STARTS_S = 3600, 1800, 300
+_WHERE, _ALL = (f"--namespace={PROOF_NAMESPACE}",), f"--selector={_DOOR}"
+
+
+def ask(plan: Plan, uid: int, argv: Sequence[str], limit_s: float, given: str = "") -> str:
+    """What a program says there, as whoever has this number."""
+    server = Server.of(plan)
+    as_whom = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"] if uid else []
+    name = _open(server, plan)
+    return server.said(["exec", name, "--stdin", *_WHERE, "--", *as_whom, *argv], given, limit_s)
+
+
+def close(server: Server) -> None:
+    """Whatever it is made from; who looks next opens one of what is there then."""
+    server.said(["delete", "pods", *_WHERE, _ALL, "--ignore-not-found", "--grace-period=1", "--wait=false"])
+
+
+def _open(server: Server, plan: Plan) -> str:
+    """One that is there and has not ended serves everybody. Returns its name."""
+    pod = _pod(plan)
+    name = name_of(pod)
+    there = {name_of(each): each for each in server.listed("pods", *_WHERE, _ALL)}
+    if old := [each for each in there if _is_over(there[each])]:
+        # a node may be lost, and would never say that its own is gone
+        server.said(["delete", "pods", *old, *_WHERE, "--ignore-not-found", "--force", "--grace-period=0"])
+    if name in old or name not in there:
+        try:
+            server.said(["create", "--filename=-"], json.dumps(pod))
+        except RefusedError as error:
+            if "(AlreadyExists)" not in str(error):  # somebody else was quicker
+                raise
+    try:
+        waits = ["wait", "--for=condition=Ready", f"pod/{name}", *_WHERE, f"--timeout={_STARTS_S}s"]
+        server.said(waits, limit_s=_STARTS_S + 20)
+    except RefusedError as error:
+        what = f"the pod in which runs are looked at does not start within {_STARTS_S} s: {_why(server, name)}"
+        raise OperationError(what, f"stampworks kubectl -- describe pod {name} {_WHERE[0]}") from error
+    return name
+
+
+def _is_over(pod: Manifest) -> bool:
+    return pod["status"].get("phase") in ("Succeeded", "Failed") or "deletionTimestamp" in pod["metadata"]
+
+
+def _why(server: Server, name: str) -> str:
+    events = ["get", "events", *_WHERE, f"--field-selector=involvedObject.name={name}", "--output=json"]
+    items = json.loads(server.said(events))["items"]
+    return str(items[-1].get("message", "")) if items else "nobody says why"
+
+
+def _pod(plan: Plan) -> dict[str, Any]:
+    mounts, volumes = jobset.mounted(claims(plan))
+    container = {
+        "name": "program",
+        "image": plan.scheduler.workloads_image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sleep", "infinity"],
+        "volumeMounts": mounts,
+    }
+    spec = {
+        "restartPolicy": "Never",
+        "activeDeadlineSeconds": _LASTS_S,
+        "terminationGracePeriodSeconds": 1,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "tolerations": [{"key": taint, "operator": "Exists"} for taint in (UNPROVEN_TAINT, PROOF_TAINT)],
+        "containers": [container],
+        "volumes": volumes,
+    }
+    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]
+    since = int(time.time() // _SERVES_S)
+    metadata = {"name": f"door-{digest}-{since}", "namespace": PROOF_NAMESPACE, "labels": {_DOOR: ""}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

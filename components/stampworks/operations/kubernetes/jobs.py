@@ -1,0 +1,203 @@
+"""Runs as JobSets of Kubernetes, which Kueue lets start."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from stampworks.operations.errors import InputError, OperationError
+from stampworks.operations.job import Job, State, Wanted
+from stampworks.operations.kubernetes import client as kubernetes
+from stampworks.operations.kubernetes import nodes as kubernetes_nodes
+from stampworks.operations.kubernetes import status as kubernetes_status
+from stampworks.plan import WORKLOADS_IMAGE, Machine, Plan, Roster, User
+from stampworks.schedulers import addons, jobset
+from stampworks.schedulers import kubernetes as scheduling
+from stampworks.schedulers.batch import NOTICE_S
+from stampworks.schedulers.objects import count_at, maps_at, text_at
+from stampworks.schedulers.workload import EFA
+
+_KIND = "jobsets.jobset.x-k8s.io"
+_BESIDE = {"trainjob.trainer.kubeflow.org": ("trainingruntimes.trainer.kubeflow.org",)}
+"""What else is printed with a kind; a ConfigMap always is."""
+_GONE_S = 60
+_ENDED: dict[str, State] = {"Completed": "finished", "Failed": "failed"}
+
+
+class KubernetesJobs:
+    def __init__(self, plan: Plan, roster: Roster) -> None:
+        self._plan, self._roster = plan, roster
+        self._server = kubernetes.Server.of(plan)
+
+    def submit(self, wanted: Wanted, user: str) -> str:
+        """What Kubernetes calls it, with its team. What is left of an earlier attempt goes first."""
+        pods = pods_of(self._plan, self._roster, wanted, user)
+        gone = ["delete", _KIND, wanted.name, f"--namespace={pods.team}", "--ignore-not-found", "--cascade=foreground"]
+        try:
+            self._server.said([*gone, f"--timeout={_GONE_S}s"])
+        except kubernetes.RefusedError as error:
+            if "timed out" not in str(error):
+                raise
+            left = f"pods of the earlier attempt of run {wanted.name} have not ended within {_GONE_S} s"
+            raise OperationError(left, "their nodes may be lost: see stampworks status, and submit it again") from error
+        self._server.said(["create", "--filename=-"], json.dumps(jobset.manifest(pods)))
+        return f"{pods.team}/{wanted.name}"
+
+    def files(self, wanted: Wanted) -> dict[str, str]:
+        """What has to lie in the run's folder beforehand."""
+        return {jobset.POD: jobset.script(pods_of(self._plan, self._roster, wanted, "root"))}
+
+    def jobs(self) -> tuple[Job, ...]:
+        """All runs that Kubernetes still knows of."""
+        kinds = f"{_KIND},jobs.batch"
+        items = self._server.listed(kinds, "--all-namespaces", f"--selector={jobset.WORKLOAD}")
+        found = [each for each in items if each["kind"] == "JobSet"]
+        through = {_owner(each) for each in items if each["kind"] == "Job" and _through(each)}
+        gangs = {(gang.team, gang.name): gang for gang in kubernetes_status.status(self._plan).gangs} if found else {}
+        keys = [(_of(each, "namespace"), _of(each, "name")) for each in found]
+        return tuple(_job(each, gangs.get(key), key in through) for key, each in zip(keys, found, strict=True))
+
+    def cancel(self, job: Job) -> None:
+        """The programs are asked to end; those that do not are ended. Whoever makes its JobSet would make another one,
+        and so is what is deleted; what was printed beside it goes, too."""
+        team, _, name = str(job.id).partition("/")
+        where = (f"--namespace={team}", "--wait=false", "--cascade=foreground")
+        there = self._server.listed(_KIND, f"--namespace={team}")
+        kind, whole = next((_made_by(each) for each in there if _of(each, "name") == name), (_KIND, name))
+        self._server.said(["delete", kind, whole, *where])
+        beside = ",".join(("configmaps", *_BESIDE.get(kind, ())))
+        self._server.said(["delete", beside, f"--field-selector=metadata.name={whole}", kubernetes.OURS_ONLY, *where])
+
+    def taking_none(self, names: tuple[str, ...]) -> dict[str, str]:
+        """Those of these nodes that take no pods now, and why."""
+        nodes = self._server.nodes()
+        found = {}
+        for name in names:
+            node = nodes.get(name)
+            if node is None:
+                found[name] = "Kubernetes does not know it"
+            elif reason := kubernetes_nodes.held(node):
+                found[name] = f"held: {reason.text}"
+            elif not kubernetes.ready(node):
+                found[name] = "it is not ready"
+        return found
+
+
+def pods_of(plan: Plan, roster: Roster, wanted: Wanted, user: str) -> jobset.Pods:
+    """What a run is to Kubernetes, whichever kind of object it becomes."""
+    declared = next((each for each in plan.users if each.name == user), None)
+    out = {member.group for member in roster.members if member.name in wanted.exclude}
+    queue = next(each for each in plan.scheduler.queues if each.name == wanted.queue)
+    among = [pool for pool in plan.pools if pool.machine == wanted.machine]
+    levels = scheduling.level_labels(plan) if all(pool.rails for pool in among) else ()
+    devices = _devices(plan, wanted)
+    return jobset.Pods(
+        name=wanted.name,
+        workload=wanted.workload,
+        team=_team(plan, declared),
+        user=user,
+        uid=declared.uid if declared else 0,
+        folder=wanted.folder,
+        queue=wanted.queue,
+        priority=queue.priority,
+        nodes=wanted.nodes,
+        without=tuple(sorted(out)),
+        accelerators=wanted.machine.accelerators,
+        level=levels[-1] if levels else "",
+        image=plan.scheduler.workloads_image or WORKLOADS_IMAGE,
+        claims=scheduling.claims(plan),
+        read_only=() if plan.scheduler.workloads_image else (scheduling.PROGRAMS_PATH,),
+        path=wanted.path,
+        program=wanted.program,
+        notice_s=wanted.notice_s or NOTICE_S,
+        devices=devices,
+        environment=jobset.of_fabric(plan.fabric.kind) if devices else {},
+        room=_room(wanted.machine),
+        elastic=wanted.workload == "training",
+    )
+
+
+def _team(plan: Plan, user: User | None) -> str:
+    """Who is nobody of the plan is root."""
+    if user and user.accounts:
+        return user.accounts[0]
+    if user and plan.scheduler.accounts:
+        what = f"{user.name} is of no account, and so of no team whose nodes a run could have"
+        raise InputError(what, f"write accounts: [{plan.scheduler.accounts[0].name}] at the user, and run pulumi up")
+    return scheduling.teams(plan)[0].name
+
+
+def _devices(plan: Plan, wanted: Wanted) -> dict[str, str]:
+    """Of the fabric, where plug-ins hand them out under a name that everybody knows, or that the plan gives them: there
+    one is all of them."""
+    rails = max((pool.rails or 0 for pool in plan.pools if pool.machine == wanted.machine), default=0)
+    if plan.fabric.kind == "efa":
+        return {EFA: str(rails)} if rails else {}
+    shared = addons.shared_nics(plan)
+    return {shared: "1"} if rails and shared else {}
+
+
+def _room(machine: Machine) -> dict[str, str]:
+    """Most of a node, so that nobody's pods without accelerators are put beside a run; the rest is for the node's own.
+    A simulated one has no cores of its own."""
+    amounts = (("cpu", machine.cpus, ""), ("memory", machine.memory_mib, "Mi"))
+    return {name: f"{most * 4 // 5}{unit}" for name, most, unit in amounts if most and not machine.simulated}
+
+
+def _of(each: Any, field: str) -> str:
+    return text_at(each, "metadata", field)
+
+
+def _made_by(made: Any) -> tuple[str, str]:
+    """The kind and the name of what a JobSet is there for: where nobody else makes it, of itself. Only of kinds that
+    are known: whoever makes a JobSet can say that anything is its owner, and that would be deleted."""
+    for each in maps_at(made, "metadata", "ownerReferences"):
+        group = text_at(each, "apiVersion").partition("/")[0]
+        kind = f"{text_at(each, 'kind').lower()}.{group}"
+        if each.get("controller") is True and kind in _BESIDE and each.get("name") == _of(made, "name"):
+            return kind, _of(made, "name")
+    return _KIND, _of(made, "name")
+
+
+def _owner(job: Any) -> tuple[str, str]:
+    return _of(job, "namespace"), text_at(job, "metadata", "labels", "jobset.sigs.k8s.io/jobset-name")
+
+
+def _through(job: Any) -> bool:
+    """Its first program has ended well: what is left waits for pods of nodes that do not answer any more."""
+    return kubernetes.is_true(job, "SuccessCriteriaMet")
+
+
+def _job(found: Any, gang: kubernetes_status.Gang | None, through: bool) -> Job:
+    """Whatever shape it has: anybody of a team may make a JobSet with our label."""
+    state: State = _ENDED.get(text_at(found, "status", "terminalState"), "waiting")
+    if _of(found, "deletionTimestamp"):
+        state = "ending"
+    elif through:
+        state = "finished"
+    elif state == "waiting" and gang:
+        state = "running" if gang.state == "running" else "waiting"
+    return Job(
+        name=_of(found, "name"),
+        workload=text_at(found, "metadata", "labels", jobset.WORKLOAD),
+        state=state,
+        id=f"{_of(found, 'namespace')}/{_of(found, 'name')}",
+        user=text_at(found, "metadata", "annotations", jobset.USER),
+        nodes=gang.nodes if gang and state == "running" else (),
+        wanted=sum(map(_pods, maps_at(found, "spec", "replicatedJobs"))),
+        since=gang.since if gang and state == "running" else None,
+        why=gang.why if gang and state == "waiting" else "" if state != "failed" else _why(found),
+    )
+
+
+def _pods(job: Any) -> int:
+    """As many as are there at a time."""
+    at_a_time = count_at(job, "template", "spec", "parallelism", otherwise=1)
+    return count_at(job, "replicas", otherwise=1) * at_a_time
+
+
+def _why(found: Any) -> str:
+    failed = kubernetes.conditions(found).get("Failed", {})
+    if failed.get("reason") == "FailJobSetFailurePolicyAction":
+        return "a program ended with an error"
+    return text_at(failed, "message")

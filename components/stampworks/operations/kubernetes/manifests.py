@@ -1,0 +1,60 @@
+"""A run as objects of Kubernetes, written down instead of submitted: of the plan alone, with no cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from stampworks.operations import jobs
+from stampworks.operations.errors import InputError
+from stampworks.operations.job import Wanted
+from stampworks.operations.kubernetes.jobs import pods_of
+from stampworks.operations.qualify import PYTHON, PYTHON_OF_IMAGE
+from stampworks.plan import Member, Plan, Roster
+from stampworks.schedulers.jobset import Pods
+from stampworks.schedulers.kubeflow import OPTIONS, TOLD, Kind, manifests
+from stampworks.schedulers.kubernetes import PROGRAMS_PATH
+
+
+def written_down(plan: Plan, kind: Kind, image: str, asked: jobs.Asked) -> list[dict[str, Any]]:
+    """All that `kubectl create` needs. `image` is one that has the programs; without it they are those of the nodes."""
+    if plan.scheduler.kind != "kubernetes":
+        what = f"the scheduler of cluster {plan.name} is Slurm, which takes none of these objects"
+        raise InputError(what, "leave out --print, or choose another stack: -s STACK")
+    image = image or plan.scheduler.workloads_image
+    if kind == "mpijob":
+        _expect_fit_for_mpi(plan, image, asked.user)
+    roster = _as_declared(plan)
+    wanted, options, there = jobs.wanted_of(plan, roster, asked)
+    pods = _told_otherwise(pods_of(plan, roster, wanted, asked.user), wanted, image)
+    return manifests(kind, pods, jobs.as_text(options | jobs.cluster_options(plan, roster, there)))
+
+
+def _expect_fit_for_mpi(plan: Plan, image: str, user: str) -> None:
+    """Nodes that playbooks make have what it takes, with their users; of an image nobody knows more than its name."""
+    if not image and plan.managed:
+        what = "an MPIJob starts from an image with mpirun and sshd, and nodes of the cloud bring no programs"
+        raise InputError(what, "build one (workloads/Containerfile), and say --image IMAGE")
+    if image and user != "root":
+        what = f"ssh logs in whom an image knows by name, and nobody knows whether {image} has a user {user}"
+        raise InputError(what, "leave out --user")
+
+
+def _as_declared(plan: Plan) -> Roster:
+    """As if all of it were there. What nodes are called is no matter, and a plan need not know it."""
+    members = tuple(
+        Member(f"{group.name}-{number}", group.name, "", "", (), "")
+        for group in plan.pools
+        for number in range(group.count)
+    )
+    return Roster(plan.name, plan.cloud, (), "", "", members, plan.region)
+
+
+def _told_otherwise(pods: Pods, wanted: Wanted, image: str) -> Pods:
+    """What `submit` would write into the run's folder is part of what is written down."""
+    instead = {f"{wanted.folder}/{OPTIONS}": f"{TOLD}/{OPTIONS}"} | ({PYTHON: PYTHON_OF_IMAGE} if image else {})
+    pods = replace(pods, told=TOLD, program=tuple(instead.get(word, word) for word in pods.program))
+    if not image:
+        return pods
+    claims = {path: name for path, name in pods.claims.items() if path != PROGRAMS_PATH}
+    return replace(pods, image=image, claims=claims, read_only=())

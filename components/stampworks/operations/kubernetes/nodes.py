@@ -1,0 +1,352 @@
+"""Nodes of a Kubernetes in and out of service: who keeps pods from them, and what runs there."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stampworks.operations.drain import WHOSE, BusyError, HeldError, Progress, check_names
+from stampworks.operations.errors import InputError
+from stampworks.operations.ground import Standing
+from stampworks.operations.kubernetes import client as kubernetes
+from stampworks.operations.kubernetes.client import Manifest, Server, name_of
+from stampworks.operations.members import cloud, too_few, waiting
+from stampworks.plan import BUCKETS_NAMESPACE, PROOF_NAMESPACE, UNPROVEN_AGAIN, UNPROVEN_TAINT, Member, Plan, Roster
+from stampworks.schedulers.kubernetes import pools
+from stampworks.schedulers.objects import at, maps_at, text_at
+from stampworks.schedulers.topology.kubernetes import POOL
+from stampworks.text.reasons import STARTED_AGAIN, UNPROVEN, DrainReason, parsed, written
+
+HELD = "stampworks/held"
+"""The annotation that says who has cordoned a node, in the form of `stampworks.text.reasons`."""
+_REQUEUED = "stampworks/requeued"
+"""The annotation of a gang that a roll has stopped, for as long as it may not start again."""
+_JOBSET = "jobset.sigs.k8s.io/jobset-name"
+_SYSTEM = "kube-system"
+"""Whose pods nobody of a team has started: what looks after an add-on of a cloud is on whichever node has room."""
+_STOPPED_S, _POLL_S, _GATHER_S = 60.0, 0.5, 10.0
+_SEE = "stampworks status, and what the cloud says of them"
+_ANYBODY = DrainReason("person", "somebody", "cordoned")
+_ENDED = ("Succeeded", "Failed")
+# The driver of buckets starts a pod of its own, owned by nobody, on each node where somebody's pod sees a bucket, and
+# ends it after the last one of these (aws-mountpoint-s3-csi-driver 2.7, mountpoint-s3-csi-driver 57c6bedb,
+# pkg/podmounter/mppod/creator.go and docs/MOUNTPOINT_POD_SHARING.md, read 2026-11-25). Its label is nothing by itself:
+# whoever may start pods may write it.
+_BUCKET = "s3.csi.aws.com/mountpoint-version"
+
+
+@dataclass(frozen=True)
+class NodeState:
+    name: str
+    ready: bool
+    held: DrainReason | None
+    """Who keeps pods from it."""
+    runs: tuple[str, ...]
+    """Pods and runs of people that it has, in words."""
+
+
+def states(plan: Plan, names: Iterable[str]) -> tuple[NodeState, ...]:
+    server = Server.of(plan)
+    known, busy = server.nodes(), runs(server)
+    return tuple(
+        NodeState(name, kubernetes.ready(known[name]), held(known[name]), busy.get(name, ()))
+        for name in dict.fromkeys(names)
+        if name in known
+    )
+
+
+def roster(cluster: str, of: str, region: str, pools: Iterable[str]) -> Roster:
+    """Who is in these pools, as Kubernetes itself knows them: nobody else names such nodes, and no ssh reaches them."""
+    wanted, members = {*pools}, []
+    for node in sorted(Server(cluster, of, region).listed_soon("nodes"), key=name_of):
+        if (pool := node["metadata"].get("labels", {}).get(POOL)) in wanted:
+            members.append(Member(name_of(node), pool, _machine(node), _address(node), (), ""))
+    return Roster(cluster, of, (), "", "", tuple(members), region)
+
+
+def _machine(node: Manifest) -> str:
+    """Another one when the node is another machine, or was started anew."""
+    return f"{node['metadata'].get('uid', '')}/{node['status'].get('nodeInfo', {}).get('bootID', '')}"
+
+
+def _address(node: Manifest) -> str:
+    there = node["status"].get("addresses", ())
+    return str(next((each["address"] for each in there if each["type"] == "InternalIP"), ""))
+
+
+def gather(
+    cluster: str, of: str, region: str, counts: Mapping[str, int], progress: Progress, patience_s: float
+) -> Roster:
+    """All that are there, once each pool has as many nodes that answer as it is to have. What the cloud says of those
+    that have fewer is told: it may be mended, or pass, while they are waited for."""
+    server, until = Server(cluster, of, region), time.monotonic() + patience_s
+    while True:
+        answering = Counter(
+            node["metadata"].get("labels", {}).get(POOL) for node in server.nodes().values() if kubernetes.ready(node)
+        )
+        short = [pool for pool, count in counts.items() if answering[pool] < count]
+        if not short:
+            return roster(cluster, of, region, counts)
+        what = f"{', '.join(f'{pool}: {answering[pool]} of {counts[pool]} nodes' for pool in short)} answer Kubernetes"
+        refused = cloud(of).node_refusals(cluster, region, short)
+        if any(each.lasting for each in refused):
+            raise too_few(f"{what}, and waiting does not help", refused, _SEE)
+        if time.monotonic() > until:
+            raise too_few(f"{what} after {patience_s:.0f} s", refused, _SEE)
+        progress(waiting(what, refused))
+        time.sleep(_GATHER_S)
+
+
+def drain(plan: Plan, names: Sequence[str], reason: DrainReason) -> None:
+    """Nodes of the plan take no new pods, those on them go on. It takes over what was held for another reason."""
+    server = Server.of(plan)
+    check(plan, names, server.nodes())
+    hold(server, dict.fromkeys(names, reason))
+
+
+def give_back(plan: Plan, names: Sequence[str], force: bool = False) -> None:
+    """Nodes take pods again, all of the named or none; what the toolkit holds itself only by force."""
+    server = Server.of(plan)
+    known = server.nodes()
+    check(plan, names, known)
+    why = {name: reason for name in dict.fromkeys(names) if (reason := held(known[name]))}
+    ours = {name: reason for name, reason in why.items() if reason.by in WHOSE}
+    if ours and not force:
+        lines = [f"{name} is held by {WHOSE[reason.by]}: {reason.text}" for name, reason in ours.items()]
+        hint = (
+            "the health check returns it when it is well again, `stampworks qualify` when it passes, an `up` when it "
+            "is through; --force does at once"
+        )
+        raise HeldError("\n".join([*lines, "no node was returned"]), hint)
+    let_in(server, list(why))
+
+
+def wait_until_free(
+    server: Server,
+    names: Sequence[str],
+    timeout_minutes: float,
+    progress: Progress,
+    poll_s: float = 1.0,
+    else_: str = "they stay drained",
+) -> None:
+    """Returns once no pod runs on the named nodes; `else_` says what becomes of them when time is up."""
+    until = time.monotonic() + 60 * timeout_minutes
+    while busy := {name: what for name, what in runs(server).items() if name in names}:
+        if time.monotonic() > until:
+            late = f"{', '.join(busy)} did not become free within {timeout_minutes:g} minutes: {else_}"
+            lines = [f"  {name}: {what}" for name in busy for what in busy[name]]
+            hint = "wait for them, or cancel them; scheduler.drain_timeout_minutes says how long to wait"
+            raise BusyError("\n".join([late, *lines]), hint)
+        progress(f"waiting for {', '.join(sorted({what for each in busy.values() for what in each}))}")
+        time.sleep(poll_s)
+
+
+def give_back_own(server: Server, names: Iterable[str]) -> None:
+    """Those that the toolkit still holds itself: a person may have held one since."""
+    known = server.nodes()
+    there = {name: held(known[name]) for name in names if name in known}
+    let_in(server, [name for name, reason in there.items() if reason and reason.by == "stampworks"])
+
+
+def requeue(server: Server, names: Sequence[str]) -> None:
+    """Who is made inactive is stopped, and waits again for its turn as soon as it is active.
+
+    Whom an earlier roll has stopped, and was killed before it let go, bears the mark of it.
+    """
+    there = server.listed("pods,workloads.kueue.x-k8s.io", "--all-namespaces")
+    gangs = {gang for pod in there if pod["kind"] == "Pod" and _stands_on(pod, names) for gang in _gangs_of(pod)}
+    stopped = [
+        each
+        for each in there
+        if each["kind"] == "Workload" and (_is_on(each, names, gangs) or _REQUEUED in _annotations(each))
+    ]
+    try:
+        for each in stopped:
+            _set_active(server, each, active=False)
+        until = time.monotonic() + _STOPPED_S
+        while _still(server, stopped) and time.monotonic() < until:
+            time.sleep(_POLL_S)
+    finally:
+        for each in stopped:
+            _set_active(server, each, active=True)
+
+
+def _stands_on(pod: Manifest, names: Sequence[str]) -> bool:
+    return pod["spec"].get("nodeName") in names and pod["status"].get("phase") not in _ENDED
+
+
+def _gangs_of(pod: Manifest) -> Iterator[tuple[str, str]]:
+    """Of what it may be a pod, by team: a job, or the gang that this is one of."""
+    metadata = pod["metadata"]
+    owners = [str(each["name"]) for each in metadata.get("ownerReferences", ())]
+    return ((metadata["namespace"], name) for name in (*owners, _gang_of(pod)))
+
+
+def _gang_of(pod: Manifest) -> str:
+    """The JobSet that it is a pod of; empty for none."""
+    return str(pod["metadata"].get("labels", {}).get(_JOBSET, ""))
+
+
+def _is_on(workload: Manifest, names: Sequence[str], gangs: Collection[tuple[str, str]]) -> bool:
+    """Kueue says where it has placed one, but for one whose place is nobody's wish: that is where its pods are."""
+    here = (workload["metadata"]["namespace"], kubernetes.owner(workload["metadata"])) in gangs
+    return kubernetes.has_started(workload) and (here or not set(names).isdisjoint(kubernetes.placed(workload)))
+
+
+def _still(server: Server, stopped: Sequence[Manifest]) -> bool:
+    """Whether Kueue has not stopped one of them yet: who is active again before that goes on as if nothing had been."""
+    which = {_where(each) for each in stopped}
+    there = server.listed("workloads.kueue.x-k8s.io", "--all-namespaces")
+    return any(_where(each) in which and kubernetes.has_started(each) for each in there)
+
+
+def _set_active(server: Server, workload: Manifest, *, active: bool) -> None:
+    """Unless it is gone by now."""
+    mark = None if active else "true"
+    patch = json.dumps({"metadata": {"annotations": {_REQUEUED: mark}}, "spec": {"active": active}})
+    team, name = _where(workload)
+    try:
+        server.said(["patch", "workload", name, f"--namespace={team}", "--type=merge", f"--patch={patch}"])
+    except kubernetes.RefusedError as error:
+        if "(NotFound)" not in str(error):
+            raise
+
+
+def _where(each: Manifest) -> tuple[str, str]:
+    return each["metadata"]["namespace"], name_of(each)
+
+
+def _annotations(each: Manifest) -> Manifest:
+    found = at(each, "metadata", "annotations")
+    return found if isinstance(found, Mapping) else {}
+
+
+def standing(node: Manifest, runs: Sequence[str]) -> Standing:
+    silent, why = not kubernetes.ready(node), held(node)
+    return Standing(
+        busy=f"{runs[0]} is on it" if runs else "",
+        held=why,
+        out=next(_out(node, silent, why), ""),
+        silent=silent,
+    )
+
+
+def _out(node: Manifest, silent: bool, why: DrainReason | None) -> Iterator[str]:
+    if silent:
+        yield "it does not answer Kubernetes"
+    if why:
+        yield f"held: {why.text}"
+    for key, taint in taints(node).items():
+        own = key.startswith(("stampworks/", "node.kubernetes.io/"))
+        if not own and taint.get("effect") in ("NoSchedule", "NoExecute"):
+            yield f"its taint {key} keeps pods away"
+
+
+def held(node: Manifest) -> DrainReason | None:
+    """Who keeps pods from a node. Whoever cordons it with kubectl leaves no word."""
+    if not at(node, "spec", "unschedulable"):
+        taint = taints(node).get(UNPROVEN_TAINT)
+        return None if taint is None else STARTED_AGAIN if taint.get("value") == UNPROVEN_AGAIN else UNPROVEN
+    reason = parsed(str(_annotations(node).get(HELD, "")))
+    return _ANYBODY if reason.by == "slurm" else reason
+
+
+def taints(node: Manifest) -> dict[str, Manifest]:
+    return {text_at(taint, "key"): taint for taint in maps_at(node, "spec", "taints")}
+
+
+def hold(server: Server, reasons: Mapping[str, DrainReason]) -> None:
+    """Nodes take no new pods, each for its own reason; whose it may take over is the caller's to know."""
+    for reason in dict.fromkeys(reasons.values()):
+        names = [name for name, its in reasons.items() if its == reason]
+        if reason == UNPROVEN:
+            server.said(["taint", "node", *names, f"{UNPROVEN_TAINT}=:NoSchedule", "--overwrite"])
+            _uncordon(server, names)
+        else:
+            server.said(["annotate", "node", *names, f"{HELD}={written(reason)}", "--overwrite"])
+            server.said(["cordon", *names])
+
+
+def let_in(server: Server, names: Sequence[str]) -> None:
+    """Nodes take pods, whoever held them."""
+    known = _uncordon(server, names)
+    if new := [name for name in names if name in known and UNPROVEN_TAINT in taints(known[name])]:
+        server.said(["taint", "node", *new, f"{UNPROVEN_TAINT}-"])
+
+
+def _uncordon(server: Server, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Returns all nodes as they were before."""
+    known = server.nodes()
+    there = [name for name in names if name in known]
+    if out := [name for name in there if known[name]["spec"].get("unschedulable")]:
+        server.said(["uncordon", *out])
+    if said := [name for name in there if HELD in _annotations(known[name])]:
+        server.said(["annotate", "node", *said, f"{HELD}-"])
+    return known
+
+
+def runs(server: Server) -> dict[str, tuple[str, ...]]:
+    """By node, what somebody runs there: gangs that were let start, whose pods may be about to come, and other pods:
+    those of a gang among them that has to make room, and saves what it has. A gang that goes on without some of its
+    nodes keeps them to its end in Kueue's books, and runs nothing there; and no pod of one comes to a node that is not
+    proven, for which it waits."""
+    found: dict[str, list[str]] = {}
+    gangs: set[tuple[str, str, str]] = set()
+    there = server.listed("nodes,pods,workloads.kueue.x-k8s.io", "--all-namespaces")
+    born = {name_of(each): each["metadata"].get("creationTimestamp", "") for each in there if each["kind"] == "Node"}
+    closed = {name_of(each) for each in there if each["kind"] == "Node" and UNPROVEN_TAINT in taints(each)}
+    left = _left(each for each in there if each["kind"] == "Pod")
+    for each in sorted((one for one in there if one["kind"] != "Node"), key=lambda one: one["kind"] != "Workload"):
+        team, name = _where(each)
+        if each["kind"] == "Workload":
+            owner = kubernetes.owner(each["metadata"])
+            none = closed | left.get((team, owner), set())
+            for node in kubernetes.holds(each):
+                if node not in none:
+                    found.setdefault(node, []).append(f"run {team}/{owner}")
+                    gangs.add((team, owner, node))
+        elif team != PROOF_NAMESPACE and _runs(each, born) and not _is_of(each, team, gangs):
+            found.setdefault(each["spec"].get("nodeName", ""), []).append(f"pod {team}/{name}")
+    return {node: tuple(what) for node, what in found.items() if node}
+
+
+def _left(pods: Iterable[Manifest]) -> dict[tuple[str, str], set[str]]:
+    """By gang, the nodes on which its pods have ended while others of its pods go on."""
+    ended: dict[tuple[str, str], set[str]] = {}
+    at_work: dict[tuple[str, str], set[str]] = {}
+    for pod in pods:
+        gang = pod["metadata"]["namespace"], _gang_of(pod)
+        those = ended if pod["status"].get("phase") in _ENDED else at_work
+        those.setdefault(gang, set()).add(pod["spec"].get("nodeName", ""))
+    return {gang: ended[gang] - nodes for gang, nodes in at_work.items() if gang[1] and gang in ended}
+
+
+def _is_of(pod: Manifest, team: str, gangs: set[tuple[str, str, str]]) -> bool:
+    """Whether it is one of a gang that was said to be there."""
+    return (team, _gang_of(pod), pod["spec"].get("nodeName", "")) in gangs
+
+
+def _runs(pod: Manifest, born: Mapping[str, str]) -> bool:
+    """What is on every node runs beside whatever else does, what brings a bucket for those whom it brings it to, and
+    what Kubernetes itself needs wherever there is room. What began before its node was made is of one that is
+    gone, and only has not been forgotten yet."""
+    began, made = pod["status"].get("startTime", ""), born.get(pod["spec"].get("nodeName", ""), "")
+    if began and began < made:  # both in UTC and of one form
+        return False
+    metadata = pod["metadata"]
+    daemons = any(each["kind"] in ("DaemonSet", "Node") for each in metadata.get("ownerReferences", ()))
+    bucket = metadata["namespace"] == BUCKETS_NAMESPACE and _BUCKET in metadata.get("labels", {})
+    system = metadata["namespace"] == _SYSTEM
+    return not (daemons or bucket or system) and pod["status"].get("phase") not in _ENDED
+
+
+def check(plan: Plan, names: Sequence[str], known: Mapping[str, Manifest]) -> None:
+    of_pools = {pool.name for pool in pools(plan)}
+    ours = {name for name, node in known.items() if node["metadata"].get("labels", {}).get(POOL) in of_pools}
+    check_names(plan, names, ours if plan.managed else {node.name for pool in pools(plan) for node in pool.nodes})
+    if missing := [name for name in names if name not in known]:
+        raise InputError(f"Kubernetes does not know {missing[0]} yet", "`pulumi up` makes it a part of the cluster")

@@ -1,0 +1,262 @@
+"""A cluster whose scheduler is Kubernetes: its nodes, its teams and what they wait for, as the server says it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from stampworks.operations.errors import UnknownError
+from stampworks.operations.kubernetes.client import (
+    Manifest,
+    RefusedError,
+    Server,
+    conditions,
+    is_true,
+    name_of,
+    owner,
+    placed,
+    ready,
+)
+from stampworks.operations.kubernetes.nodes import held
+from stampworks.operations.members import endings
+from stampworks.operations.status import Verdict
+from stampworks.plan import ACCELERATOR, Account, Ending, Group, Plan
+from stampworks.schedulers import kubernetes
+from stampworks.schedulers.kubernetes import PRIORITY_LABEL
+from stampworks.schedulers.objects import at, count_at, maps_at, text_at
+from stampworks.schedulers.topology.kubernetes import POOL
+from stampworks.text.amounts import quantity
+from stampworks.text.names import fold
+from stampworks.text.reasons import written
+
+State = Literal["waiting", "running", "finished"]
+_FOR = re.compile(r"a workload \(UID: ([0-9a-f-]+), JobUID: [0-9a-f-]+\)")
+_WATCHED = frozenset(
+    [
+        *("AcceleratedHardwareReady", "ContainerRuntimeReady", "InstanceStoreReady", "KernelReady", "NetworkingReady"),
+        "StorageReady",
+    ]
+)
+"""What EKS's agent says of a node (aws/eks-node-monitoring-agent baf7e155, pkg/conditions; read 2026-11-25)."""
+_DRAIN = "stampworks drain keeps jobs from there"
+
+
+@dataclass(frozen=True)
+class PoolStatus:
+    name: str
+    nodes: int
+    """As planned."""
+    ready: int
+    accelerators: int
+    used: int
+    """Those that are promised to gangs."""
+
+
+@dataclass(frozen=True)
+class TeamStatus:
+    name: str
+    own: int
+    """Accelerators that are its own."""
+    used: int
+    waiting: int
+
+    @property
+    def borrowed(self) -> int:
+        return max(0, self.used - self.own)
+
+
+@dataclass(frozen=True)
+class Gang:
+    """Pods that run all together or not at all."""
+
+    team: str
+    name: str
+    queue: str
+    priority: str
+    state: State
+    pods: int
+    nodes: tuple[str, ...]
+    """Those that it has, in the order of its ranks; none while it waits."""
+    domains: tuple[str, ...]
+    """Where they stand, on the level right above nodes."""
+    why: str
+    """Why it waits."""
+    since: int | None
+    """When it was let start, in seconds of Unix time; None while it waits."""
+
+
+@dataclass(frozen=True)
+class KubernetesStatus:
+    cluster: str
+    cloud: str
+    verdict: Verdict
+    """Pass when every planned node is there and ready."""
+    why: tuple[str, ...]
+    pools: tuple[PoolStatus, ...]
+    teams: tuple[TeamStatus, ...]
+    gangs: tuple[Gang, ...]
+    endings: tuple[Ending, ...] = ()
+    """When capacity ends that nodes are in, as the cloud says it."""
+
+
+def status(plan: Plan) -> KubernetesStatus:
+    """Asks the server; where it does not answer nothing is known."""
+    found = _objects(plan)
+    nodes = [each for each in found if each["kind"] == "Node"]
+    queues = [each for each in found if each["kind"] == "ClusterQueue"]
+    workloads = [each for each in found if each["kind"] == "Workload"]
+    called = {
+        text_at(each, "metadata", "uid"): f"{text_at(each, 'metadata', 'namespace')}/{owner(each['metadata'])}"
+        for each in workloads
+    }
+    innermost = kubernetes.level_labels(plan)[-1:]
+    domains = {name_of(each): text_at(each, "metadata", "labels", level) for level in innermost for each in nodes}
+    gangs = tuple(_gang(each, domains, called) for each in workloads)
+    wrong, flavors = tuple(_wrong(plan, nodes)), kubernetes.flavors(plan)
+    return KubernetesStatus(
+        cluster=plan.name,
+        cloud=plan.cloud,
+        verdict="fail" if wrong else "pass",
+        why=wrong,
+        pools=tuple(_pool(pool, flavors[pool.name], nodes, queues) for pool in kubernetes.pools(plan)),
+        teams=tuple(_team(plan, team, flavors.values(), queues, gangs) for team in kubernetes.teams(plan)),
+        gangs=gangs,
+        endings=endings(plan.cloud, plan.name, plan.region) if any(pool.reservation for pool in plan.pools) else (),
+    )
+
+
+def _objects(plan: Plan) -> list[dict[str, Any]]:
+    kinds = "nodes,clusterqueues.kueue.x-k8s.io,workloads.kueue.x-k8s.io"
+    server = Server.of(plan)
+    try:
+        return server.listed_soon(kinds, "--all-namespaces")
+    except RefusedError as error:  # its cluster may be well all the same
+        why = str(error).splitlines()[0]
+        raise UnknownError(why, server.remedy(why)) from None
+
+
+def _wrong(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
+    there = {name_of(each): each for each in nodes}
+    if plan.managed:
+        yield from _too_few(plan, nodes)
+    for pool in kubernetes.pools(plan):
+        missing = [node.name for node in pool.nodes if node.name not in there]
+        late = [node.name for node in pool.nodes if node.name in there and not ready(there[node.name])]
+        for names, what in ((missing, "missing"), (late, "not ready")):
+            if names:
+                yield f"{fold(names)}: {what}"
+        out: dict[str, list[str]] = {}
+        for node in pool.nodes:
+            if reason := held(there[node.name]) if node.name in there else None:
+                out.setdefault(written(reason), []).append(node.name)
+        yield from (f"{fold(names)}: takes no pods: {why}" for why, names in out.items())
+
+
+def _too_few(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
+    """Where the cloud names nodes, they are counted, by what they are labelled with."""
+    for pool in kubernetes.pools(plan):
+        own = _own(pool, nodes)
+        if len(own) != pool.count:
+            yield f"pool {pool.name}: {len(own)} of {pool.count} nodes are there"
+        for what, names in _late(own).items():
+            yield f"{fold(names)}: {what}"
+        for what, names in _ill(own).items():
+            yield f"{fold(names)}: {what}"
+
+
+def _ill(nodes: Sequence[Manifest]) -> dict[str, list[str]]:
+    """Those that EKS's agent does not call well, by why: they take pods all the same until somebody drains them."""
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        for kind, said in conditions(node).items():
+            if kind in _WATCHED and said.get("status") != "True":
+                is_what = f"{kind} is {str(said.get('status')).lower()}"
+                why = ": ".join(filter(None, (is_what, text_at(said, "reason"), text_at(said, "message"))))
+                enough = said.get("status") != "False" or held(node)
+                found.setdefault(why + ("" if enough else "; " + _DRAIN), []).append(name_of(node))
+    return found
+
+
+def _late(nodes: Sequence[Manifest]) -> dict[str, list[str]]:
+    """Those that take no pods, by why."""
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        if not ready(node):
+            found.setdefault("not ready", []).append(name_of(node))
+        elif reason := held(node):
+            found.setdefault(f"takes no pods: {written(reason)}", []).append(name_of(node))
+    return found
+
+
+def _own(pool: Group, nodes: Sequence[Manifest]) -> list[Manifest]:
+    return [each for each in nodes if text_at(each, "metadata", "labels", POOL) == pool.name]
+
+
+def _pool(pool: Group, flavor: str, nodes: Sequence[Manifest], queues: Sequence[Manifest]) -> PoolStatus:
+    own = _own(pool, nodes)
+    return PoolStatus(
+        name=pool.name,
+        nodes=pool.count,
+        ready=sum(map(ready, own)),
+        accelerators=pool.count * pool.machine.accelerators,
+        used=sum(_used(queue, {flavor}) for queue in queues),
+    )
+
+
+def _team(
+    plan: Plan, team: Account, flavors: Collection[str], queues: Sequence[Manifest], gangs: Iterable[Gang]
+) -> TeamStatus:
+    owner = kubernetes.quota_owner(plan, team)
+    return TeamStatus(
+        name=team.name,
+        own=kubernetes.own_accelerators(plan, team),
+        used=sum(_used(queue, flavors) for queue in queues if at(queue, "spec", "cohortName") == owner),
+        waiting=sum(gang.team == team.name and gang.state == "waiting" for gang in gangs),
+    )
+
+
+def _used(queue: Manifest, flavors: Collection[str]) -> int:
+    return sum(
+        int(quantity(resource.get("total")) or 0)
+        for each in maps_at(queue, "status", "flavorsReservation")
+        for resource in maps_at(each, "resources")
+        if text_at(each, "name") in flavors and resource.get("name") == ACCELERATOR
+    )
+
+
+def _gang(workload: Manifest, domain_of: Mapping[str, str], called: Mapping[str, str]) -> Gang:
+    metadata, names = workload["metadata"], placed(workload)
+    state: State = (
+        "finished" if is_true(workload, "Finished") else "running" if is_true(workload, "Admitted") else "waiting"
+    )
+    admitted = conditions(workload).get("Admitted")
+    return Gang(
+        team=text_at(metadata, "namespace"),
+        name=owner(metadata),
+        queue=text_at(workload, "spec", "queueName"),
+        priority=text_at(workload, "spec", "priorityClassRef", "name") or text_at(metadata, "labels", PRIORITY_LABEL),
+        state=state,
+        pods=sum(count_at(each, "count") for each in maps_at(workload, "spec", "podSets")),
+        nodes=names,
+        domains=tuple(dict.fromkeys(domain for name in names if (domain := domain_of.get(name)))),
+        why=_why(workload, called) if state == "waiting" else "",
+        since=_seconds(text_at(admitted, "lastTransitionTime")) if state == "running" else None,
+    )
+
+
+def _seconds(time: str) -> int | None:
+    try:
+        return int(datetime.fromisoformat(time).timestamp())
+    except (ValueError, OverflowError):
+        return None
+
+
+def _why(workload: Manifest, called: Mapping[str, str]) -> str:
+    """Why Kueue does not let it start; of one that made room, also for whom, by the name that people know."""
+    said = conditions(workload)
+    texts = [text_at(said, "Evicted", "message")] if is_true(workload, "Evicted") else []
+    texts += [text_at(said, "QuotaReserved", "message")] if "QuotaReserved" in said else ["nobody has looked yet"]
+    return _FOR.sub(lambda found: called.get(found[1], "one that is gone"), "; ".join(texts))

@@ -1,0 +1,1 @@
+"""Slurm: the client, and what operations ask of a scheduler."""

@@ -1,0 +1,217 @@
+"""What Slurm's own programs say about nodes and jobs, read with suspicion."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from stampworks.operations import remote
+from stampworks.operations.errors import UnknownError
+from stampworks.plan import Roster
+from stampworks.text.names import fold, unfold
+from stampworks.text.reasons import DrainReason, parsed
+
+# Every state in which a job still holds its nodes.
+HOLDING = "running,completing,configuring,suspended,signaling,stage_out,stopped"
+_NAMES_MAX = 1 << 20
+"""Over all jobs: a thousand that each hold a thousand nodes."""
+_TEXT_MAX = 16384
+"""Nothing that Slurm writes into one field is as long; a longer one is not worth the time that patterns take on it."""
+_POLL_S = 0.5
+ANSWER_S = 30.0
+"""How long a node is waited for that is about to answer."""
+_TIME_END = 1 << 37  # beyond, there is no such date
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    states: tuple[str, ...]
+    """Base state first, flags behind it, in lower case."""
+    reason: DrainReason
+    """Slurm keeps the last one for ever: it says something only about a node that takes no jobs."""
+    since: int | None
+    """When the reason was set, in seconds of Unix time; None where Slurm did not say."""
+    gpus: int | None
+    gpus_allocated: int | None
+    """None where Slurm's answer could not be read."""
+
+
+@dataclass(frozen=True)
+class Job:
+    id: int
+    user: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Queued:
+    """A job that Slurm still knows of: it waits, runs, or ended a few minutes ago."""
+
+    id: int
+    name: str
+    user: str
+    queue: str
+    comment: str
+    states: tuple[str, ...]
+    """Base state first, flags behind it, in lower case."""
+    reason: str
+    """Slurm's word for why it waits."""
+    nodes: tuple[str, ...]
+    wanted: int | None
+    """How many nodes it asks for."""
+    started: int | None
+    """Seconds of Unix time; of a job that waits, when Slurm expects it to start."""
+
+
+def nodes(roster: Roster) -> dict[str, Node]:
+    """All nodes that Slurm knows, by name."""
+    found = [_node(item) for item in _ask(roster, ["scontrol", "show", "nodes", "--json"], "nodes")]
+    return {node.name: node for node in found if node.name}
+
+
+def jobs(roster: Roster) -> tuple[Job, ...]:
+    """All jobs that hold nodes now."""
+    listed = _ask(roster, ["squeue", "--json", f"--states={HOLDING}"], "jobs")
+    found: list[Job] = []
+    names = 0
+    for item in listed:
+        found.append(_job(item))
+        names += len(found[-1].nodes)
+        if names > _NAMES_MAX:
+            raise UnknownError(f"jobs that hold more than {_NAMES_MAX} nodes", "look there: stampworks ssh head")
+    return tuple(found)
+
+
+def queue(roster: Roster) -> tuple[Queued, ...]:
+    """All jobs that Slurm still knows of."""
+    found = []
+    for item in _ask(roster, ["squeue", "--json", "--states=all"], "jobs"):
+        holds, states = _job(item), item.get("job_state")
+        found.append(
+            Queued(
+                id=holds.id,
+                name=_text(item.get("name")),
+                user=holds.user,
+                queue=_text(item.get("partition")),
+                comment=_text(item.get("comment")),
+                states=tuple(_text(state).lower() for state in (states if isinstance(states, list) else [states])),
+                reason=_text(item.get("state_reason")),
+                nodes=holds.nodes,
+                wanted=_time(item.get("node_count")),
+                started=_time(item.get("start_time")),
+            )
+        )
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Look:
+    """All that Slurm says at one time: for thousands of nodes that takes a while."""
+
+    nodes: dict[str, Node]
+    jobs: tuple[Job, ...]
+
+
+def look(roster: Roster) -> Look:
+    return Look(nodes(roster), jobs(roster))
+
+
+def answered(
+    roster: Roster,
+    names: Collection[str],
+    limit_s: float = ANSWER_S,
+    waiting: Callable[[str], object] = lambda _: None,
+) -> dict[str, Node]:
+    """What Slurm says of all nodes once none of these is silent, or when the time is up.
+
+    A node that registers anew or is given back, and any after a restart of slurmctld, counts as silent until that has
+    heard of it.
+    """
+    until = time.monotonic() + limit_s
+    while True:
+        known = nodes(roster)
+        silent = [name for name in names if name in known and "not_responding" in known[name].states]
+        if not silent or time.monotonic() > until:
+            return known
+        waiting(f"waiting for {fold(silent)} to answer Slurm")
+        time.sleep(_POLL_S)
+
+
+def _ask(roster: Roster, argv: list[str], key: str) -> list[dict[str, Any]]:
+    answer = remote.ask(roster, remote.head(roster).name, argv)
+    try:
+        items = json.loads(answer)[key]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        items = None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise UnknownError(
+            f"{' '.join(argv)} on the head answered something that is not its usual JSON",
+            "look there: stampworks ssh head",
+        )
+    return items
+
+
+def _node(item: dict[str, Any]) -> Node:
+    states = item.get("state")
+    listed = states if isinstance(states, list) else [states]
+    return Node(
+        name=_text(item.get("name")),
+        states=tuple(_text(state).lower() for state in listed if _text(state)) or ("unknown",),
+        reason=parsed(_text(item.get("reason")), _text(item.get("reason_set_by_user"))),
+        since=_time(item.get("reason_changed_at")),
+        gpus=gpus(item.get("gres")),
+        gpus_allocated=gpus(item.get("gres_used")),
+    )
+
+
+def _job(item: dict[str, Any]) -> Job:
+    number = item.get("job_id")
+    if type(number) is not int:
+        raise UnknownError("squeue listed a job without a number", "look there: stampworks ssh head")
+    nodes = item.get("nodes")
+    nodes = nodes if isinstance(nodes, str) else ""  # whole, for a part of the names would be a wrong answer
+    return Job(id=number, user=_text(item.get("user_name")) or "unknown", nodes=expand(nodes))
+
+
+def _text(value: object) -> str:
+    return value[:_TEXT_MAX] if isinstance(value, str) else ""
+
+
+def _time(value: object) -> int | None:
+    """Slurm writes a number as {"set": true, "number": 7}; 0 stands for never."""
+    number = value.get("number") if isinstance(value, dict) and value.get("set") is True else None
+    return number if type(number) is int and 0 < number < _TIME_END else None
+
+
+def gpus(gres: object) -> int | None:
+    """The GPUs in a gres string such as `gpu:h100:8(S:0-1),nic:2`; None when it says nothing that can be read."""
+    if not isinstance(gres, str) or len(gres) > _TEXT_MAX:
+        return None
+    total = 0
+    for part in re.sub(r"\([^)]*\)", "", gres).split(","):
+        words = part.split(":")
+        if words[0] != "gpu":
+            continue
+        if len(words) not in (2, 3) or not _is_number(words[-1]):
+            return None
+        total += int(words[-1])
+    return total
+
+
+def expand(hostlist: str) -> tuple[str, ...]:
+    """The names in Slurm's short form, when Slurm means it."""
+    if len(hostlist) > _TEXT_MAX:
+        raise UnknownError(f"a list of nodes of {len(hostlist)} characters", "look there: stampworks ssh head")
+    try:
+        return unfold(hostlist)
+    except ValueError as error:
+        raise UnknownError(str(error), "look there: stampworks ssh head") from None
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) < 10

@@ -1,0 +1,146 @@
+"""Proving nodes of a Slurm: a reservation keeps others away, and srun starts programs.
+
+Jobs that run are left alone, and so are nodes that somebody else holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+
+from stampworks.operations import remote, reservation
+from stampworks.operations.drain import hold
+from stampworks.operations.errors import OperationError, UnknownError
+from stampworks.operations.ground import Ended, Progress, Standing, look_again
+from stampworks.operations.reservation import Lease
+from stampworks.operations.slurm import client as slurm
+from stampworks.operations.status import TAKES_JOBS
+from stampworks.plan import Roster
+from stampworks.text.reasons import DrainReason
+
+_START_S = 10.0
+"""The nodes are free and nobody else's: what does not start by then does not start."""
+_LATE_S = 20.0
+"""Where a node is not well, srun may wait so long for those that are: who is not is drained by then."""
+
+
+class SlurmGround:
+    scheduler = "Slurm"
+
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+        self._lease: Lease | None = None
+
+    def await_turn(self, patience_s: float, progress: Progress) -> None:
+        reservation.await_turn(self._roster, patience_s, progress)
+
+    def look(self, names: Collection[str]) -> dict[str, Standing]:
+        """What Slurm says, after those whom the health check holds have looked again: one that was repaired is well.
+
+        Who is not well and does not know it yet finds out before its first program, as before any job.
+        """
+        found = slurm.look(self._roster)
+        held = [name for name in names if name in found.nodes and _held_by_health(found.nodes[name])]
+        if held:
+            look_again(self._roster, held)
+            found = slurm.look(self._roster)
+        busy = busy_nodes(found.jobs)
+        return {name: standing(node, busy.get(name, "")) for name, node in found.nodes.items()}
+
+    def held(self) -> dict[str, DrainReason]:
+        return {name: node.reason for name, node in slurm.nodes(self._roster).items() if "drain" in node.states}
+
+    def take(self, names: Sequence[str]) -> bool:
+        self._lease = reservation.take(self._roster, names)
+        return self._lease is not None
+
+    def extend(self, seconds: float) -> None:
+        if self._lease:
+            self._lease.extend(seconds)
+
+    def give_back(self) -> None:
+        if self._lease:
+            self._lease.give_back()
+
+    def let_in(self, names: Sequence[str]) -> None:
+        self._ask(["scontrol", "update", f"nodename={','.join(names)}", "state=resume"])
+
+    def hold(self, reasons: Mapping[str, DrainReason]) -> None:
+        known = slurm.nodes(self._roster) if reasons else {}
+        free = [name for name in reasons if name in known and "drain" not in known[name].states]
+        hold(self._roster, {name: reasons[name] for name in free})
+
+    def busy(self) -> dict[str, str]:
+        return busy_nodes(slurm.jobs(self._roster))
+
+    def lost(self, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
+        known = slurm.answered(self._roster, names, limit_s, progress)
+        out = {name: _out_of_order(known[name]) if name in known else "Slurm does not know it" for name in names}
+        return {name: why for name, why in out.items() if why}
+
+    def prepare(self, names: Sequence[str], progress: Progress) -> None:
+        """The nodes have it."""
+
+    def start(
+        self, queue: str, nodes: Sequence[str], accelerators: int, program: Sequence[str], limit_s: float
+    ) -> Ended:
+        name = f"{reservation.NAME}-{secrets.token_hex(4)}"
+        command = ["timeout", "--kill-after=5", f"{limit_s:.0f}", *_srun(name, queue, nodes, accelerators), *program]
+        try:
+            ended = Ended(*remote.hear(self._roster, remote.head(self._roster).name, command, limit_s + _LATE_S))
+        except UnknownError as error:
+            ended = Ended(-1, "", str(error).splitlines()[0])
+        if ended.code:
+            with contextlib.suppress(OperationError):
+                self._ask(["scancel", f"--name={name}"])
+        return ended
+
+    def _ask(self, command: list[str]) -> None:
+        remote.ask(self._roster, remote.head(self._roster).name, command)
+
+
+def _srun(name: str, queue: str, nodes: Sequence[str], accelerators: int) -> list[str]:
+    """How a job of ours with a rank on each node begins."""
+    return [
+        "srun",
+        f"--reservation={reservation.NAME}",
+        f"--partition={queue}",
+        f"--job-name={name}",
+        f"--nodelist={','.join(nodes)}",
+        f"--nodes={len(nodes)}",
+        "--ntasks-per-node=1",
+        "--exclusive",
+        # a job that has a node for itself has its accelerators too, but its programs see none that were not asked for
+        *([f"--gres=gpu:{accelerators}"] if accelerators else []),
+        "--chdir=/tmp",
+        "--input=none",
+        "--label",
+        "--kill-on-bad-exit=0",
+        f"--immediate={_START_S:.0f}",
+        "--wait=0",  # a rank may end long before the last one; how long all may take is said apart
+        "--",
+    ]
+
+
+def busy_nodes(jobs: Sequence[slurm.Job]) -> dict[str, str]:
+    return {name: f"job {job.id} runs on it" for job in jobs for name in job.nodes}
+
+
+def _held_by_health(node: slurm.Node) -> bool:
+    return "drain" in node.states and node.reason.by == "health"
+
+
+def standing(node: slurm.Node, busy: str) -> Standing:
+    held = node.reason if "drain" in node.states else None
+    return Standing(busy, held, _out_of_order(node), "not_responding" in node.states)
+
+
+def _out_of_order(node: slurm.Node) -> str:
+    """What keeps a node from taking jobs; empty for none."""
+    if TAKES_JOBS.issuperset(node.states):
+        return ""
+    if TAKES_JOBS.issuperset({*node.states} - {"not_responding"}):  # what was once its reason is none now
+        return "it does not answer Slurm"
+    states = "+".join(state for state in node.states if state not in TAKES_JOBS)
+    return f"{states}: {node.reason.text}" if node.reason.text else states

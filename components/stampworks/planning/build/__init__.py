@@ -1,0 +1,1 @@
+"""Build the plan: one stage a file, in the order of `planner.py`."""

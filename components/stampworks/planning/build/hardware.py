@@ -1,0 +1,129 @@
+"""Which roles make a group's nodes what their hardware is: a function of machine, release and file systems."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from stampworks import catalog
+from stampworks.declaration import Declaration
+from stampworks.plan import Group, Release, Scratch, Software, Source
+from stampworks.planning.clouds import CLOUDS
+from stampworks.planning.clouds.choices import Managed
+from stampworks.planning.build.notes import Notes
+
+OF_ACCELERATORS = ("driver", "persistence", "dcgm", "nccl", "torch", "containers")
+KERNEL = "kernel"
+"""The role of a release that keeps a kernel of its own, on all nodes."""
+LIBRARY, SLURM = "libjwt", "slurm_build"
+"""The roles of a release that builds its Slurm, on all nodes."""
+PYXIS = "pyxis"
+"""The role of all nodes of a cluster that runs containers: whoever submits a job must know its options, too."""
+FABRICS = {"efa": "efa", "infiniband": "infiniband", "roce": "infiniband"}
+"""By what a machine's NICs speak, the role that brings it."""
+PCI = "pci"
+"""The role of machines with accelerators and a fabric that have no hypervisor: on others it decides how devices reach
+each other."""
+SCRATCH = "/scratch"
+"""Where every node that has disks inside has them."""
+
+
+def equipped(groups: Sequence[Group], release: Release, declaration: Declaration, notes: Notes) -> tuple[Group, ...]:
+    """The groups with the hardware roles of each, in the order of the release.
+
+    On Kubernetes none: there a node's image or an operator brings what its hardware needs.
+    """
+    if declaration.scheduler.kind == "kubernetes":
+        return _of_image(groups, CLOUDS[declaration.cloud].managed, notes)
+    row = catalog.releases()[release.name]
+    real = [group for group in groups if not group.machine.simulated and group.role != "scheduling only"]
+    machines = {group.name: catalog.machines()[group.machine.name] for group in groups}
+    bare_metal = CLOUDS[declaration.cloud].bare_metal
+    of_machine = {
+        group.name: {*_of_machine(machines[group.name], row, bool(group.rails), bare_metal(group.machine.name))}
+        for group in real
+    }
+    everywhere = {KERNEL, LIBRARY, SLURM}
+    if any("containers" in roles for roles in of_machine.values()):
+        everywhere.add(PYXIS)
+    made = []
+    for group in groups:
+        wanted = of_machine[group.name] | everywhere if group in real else set()
+        absent = [role for role, software in row.hardware.items() if role in wanted and not software.packages]
+        if absent:
+            why = f"without {', '.join(absent)}: release {release.name} has no package of it for {release.suite}"
+            notes.reason(f"groups.{group.name}.hardware", why)
+        roles = tuple(role for role in row.hardware if role in wanted and role not in absent)
+        scratch = _scratch(machines[group.name]) if "scratch" in roles else None
+        made.append(replace(group, hardware=roles, scratch=scratch))
+    own = [group.name for group in made if group.scratch]
+    for index, storage in enumerate(declaration.storage):
+        if own and f"{storage.mount}/".startswith(f"{SCRATCH}/"):
+            what = f"{SCRATCH} is what nodes of {', '.join(own)} make of the disks inside them"
+            notes.problem(f"storage[{index}].mount", what, "mount it elsewhere, at /data for example")
+    return tuple(made)
+
+
+def _of_image(groups: Sequence[Group], managed: Managed | None, notes: Notes) -> tuple[Group, ...]:
+    """Those whose nodes the cloud makes, with what their image makes of the disks inside."""
+    if managed is None:
+        return tuple(groups)
+    made = []
+    for group in groups:
+        scratch = _scratch(catalog.machines()[group.machine.name], managed.scratch)
+        if scratch:
+            why = f"nodes of {managed.what} make one array of the disks inside: {managed.scratch_why}"
+            notes.reason(f"groups.{group.name}.scratch", why)
+        made.append(replace(group, scratch=scratch))
+    return tuple(made)
+
+
+def _scratch(row: catalog.Machine, path: str = SCRATCH) -> Scratch | None:
+    """Nothing where nobody knows how many disks there are: one that is missing could not be told."""
+    disks, model = row.local_nvme.count, catalog.scratch_model(row)
+    return Scratch(path, model, disks) if model and isinstance(disks, int) and disks else None
+
+
+def _of_machine(row: catalog.Machine, release: catalog.Release, on_fabric: bool, bare_metal: bool) -> Iterator[str]:
+    with_driver = row.accelerator in release.accelerators
+    if with_driver:
+        yield from OF_ACCELERATORS
+        # an NVLink domain of several nodes has its switches, and what manages them, outside of the nodes
+        switched = catalog.accelerators()[row.accelerator].links == "switched" and row.nvlink_nodes == 1
+        if switched and row.accelerators > 1:
+            yield "fabric_manager"
+    if on_fabric and isinstance(row.nic, str) and row.nic and (nic := catalog.nics()[row.nic]).protocol in FABRICS:
+        yield FABRICS[nic.protocol]
+        if bare_metal and with_driver:
+            yield PCI
+    if _scratch(row):
+        yield "scratch"
+
+
+def equipment(release: Release, groups: Sequence[Group], declaration: Declaration) -> Release:
+    """The release with what any of the groups needs, and any of the file systems."""
+    row = catalog.releases()[release.name]
+    needed = {role for group in groups for role in group.hardware}
+    mounted = {catalog.file_systems()[each.kind].mount for each in declaration.storage}
+    if declaration.scheduler.kind == "kubernetes":
+        mounted = set()
+    return replace(
+        release,
+        kernel=row.kernel if needed.intersection(("driver", KERNEL)) else "",
+        hardware=_brought(row.hardware, needed, row.sources),
+        clients=_brought(row.clients, mounted, {}),
+    )
+
+
+def _brought(
+    rows: Mapping[str, catalog.Software], needed: Collection[str], sources: Mapping[str, catalog.Source]
+) -> tuple[Software, ...]:
+    return tuple(
+        Software(name, tuple(row.packages.items()), _built(sources[name]) if name in sources else None)
+        for name, row in rows.items()
+        if name in needed and row.packages
+    )
+
+
+def _built(row: catalog.Source) -> Source:
+    return Source(row.name, row.repository, row.tag, row.commit, row.command, row.makes)

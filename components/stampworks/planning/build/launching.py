@@ -1,0 +1,225 @@
+"""How a cloud starts nodes: what it is told of each, and how they reach the world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from ipaddress import IPv4Network
+
+from stampworks import catalog
+from stampworks.declaration import AGAIN, Declaration, Source
+from stampworks.plan import Egress, Group, Launch, Network, Plan, Release, Software, Subnet, Tag
+from stampworks.planning.clouds.choices import Choices, Launches, Subnets
+from stampworks.planning.rules.findings import Facts, Finding
+from stampworks.planning.build.hardware import KERNEL, SLURM
+from stampworks.planning.build.layout import STORAGE
+from stampworks.planning.build.notes import Notes
+
+EGRESS = "egress"
+"""The subnet that the way out is in."""
+DATABASE = "database"
+"""The subnet in another zone than all others, which a managed database wants beside that of file systems."""
+LOCKED, PREPARED, PARTS = OF_LOCK = ("image.locked", "image.prepared", "kubernetes.locked")
+"""What rules say of what was looked up: a rehearsal, where nothing boots, goes on without them."""
+LOCK = "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"
+OF_RELEASE = {KERNEL: "a kernel", SLURM: "a Slurm"}
+"""By the role that brings it, what a release has that only an image brings: one is booted, the other is built."""
+MAKE_IMAGE = "make an image that has the release, and lock that, as docs/aws.md says"
+
+
+def launched(
+    groups: Sequence[Group], source: Source, release: Release, choices: Choices, notes: Notes
+) -> tuple[Group, ...]:
+    """The groups with what their cloud is told when it starts one of their nodes."""
+    if choices.launches is None:
+        return tuple(groups)
+    how, lock = choices.launches, source.lock
+    if lock.region not in ("", source.sound.region):
+        problem = f"the images were looked up in {lock.region}, and each region has its own"
+        notes.problem("region", problem, MAKE_IMAGE if lock.made_with else AGAIN)
+    if lock.made_with not in ("", release.name):
+        problem = (
+            f"the images of the lock were made with release {lock.made_with}, and nodes are to have {release.name}"
+        )
+        notes.problem("release", problem, f"make images with {release.name}, or write release: {lock.made_with}")
+    notes.reason("groups.launch.disk_gib", how.disk_why)
+    managed = choices.runs(source.sound.scheduler.kind) is not None
+    return tuple(
+        _launched(group, release, source, how, managed, notes) if group.role != "scheduling only" else group
+        for group in groups
+    )
+
+
+def tagged(declaration: Declaration, groups: Sequence[Group], choices: Choices, notes: Notes) -> tuple[Tag, ...]:
+    """What is on all that the cloud makes: it makes nothing that has too many, and starts no node with a wrong one."""
+    tags, how = tuple(Tag(each.name, each.value) for each in declaration.tags), choices.launches
+    if how is None:
+        return tags
+    if (over := len(tags) - how.tags_max) > 0:
+        problem = f"there are {len(tags)} tags, and room for {how.tags_max}: {how.tags_why}"
+        notes.problem("tags", problem, f"take {over} out")
+    if elastic := ", ".join(group.name for group in groups if group.elastic):
+        for index, tag in enumerate(tags):
+            if wrong := " ".join(sorted({*tag.name} & {*how.tags_unread})):
+                problem = f"nodes of {elastic} that start with the work read their own tags, and none can have {wrong}"
+                notes.problem(f"tags[{index}].name", f"{problem} in its name", f"write it without {wrong}")
+    return tags
+
+
+def elsewhere(release: Release) -> Iterator[tuple[Software, str]]:
+    """What its nodes need and find nowhere by themselves, with where its publisher has it."""
+    row = catalog.releases()[release.name]
+    for rows, needed in ((row.hardware, release.hardware), (row.clients, release.clients)):
+        yield from ((each, where) for each in needed if (where := rows[each.name].repository))
+
+
+def minor(release: Release) -> str:
+    """The version of Kubernetes as clouds have it: 1.35. Nothing for another scheduler."""
+    return ".".join(dict(release.kubernetes).get("kubernetes", "").split(".")[:2])
+
+
+def locked(part: str, release: Release) -> str:
+    """What a lock calls a part of a cloud's Kubernetes, which for another one has another version."""
+    return f"{minor(release)}/{part}"
+
+
+def _launched(group: Group, release: Release, source: Source, how: Launches, managed: bool, notes: Notes) -> Group:
+    row = catalog.machines()[group.machine.name]
+    kind = (" managed accelerated" if group.machine.accelerators else " managed") if managed else ""
+    suite = f"{release.suite}{kind}"
+    image = catalog.published_image(row, suite)
+    published = image.of(row, minor(release))
+    together = [purchase for purchase in how.together if group.rails]
+    if group.rails:
+        why = how.together_why if group.purchase in together else how.apart_why
+        notes.reason(f"groups.{group.name}.launch.placed_together", why)
+    return replace(
+        group,
+        volumes=tuple(replace(volume, gib=how.state_gib) for volume in group.volumes),
+        launch=Launch(
+            instance_type=row.aliases[0],
+            image=source.lock.images[published].id if published in source.lock.images else "",
+            published_image=published,
+            prepared=managed or source.lock.made_with == release.name,
+            user=image.user,
+            root_device=image.root_device,
+            agent=catalog.agent_package(row, suite, source.sound.region),
+            disk_gib=how.disk_gib,
+            interfaces=how.interfaces(row, source.sound.network.card_addresses),
+            placed_together=group.purchase in together,
+        ),
+        fallbacks=tuple(replace(each, placed_together=each.purchase in together) for each in group.fallbacks),
+    )
+
+
+def connected(network: Network, declaration: Declaration, choices: Choices, notes: Notes) -> Network:
+    """The network with a way out for its nodes, and what they reach without one."""
+    wanted, card_addresses = declaration.network.egress, declaration.network.card_addresses
+    if choices.launches is None:
+        if card_addresses:
+            problem = f"nothing says which NICs the nodes of {declaration.cloud} are given"
+            notes.problem("network.card_addresses", problem, "take it out")
+        if wanted:
+            problem = f"nothing makes a way out of a network on {declaration.cloud} yet"
+            notes.problem("network.egress", problem, "take it out")
+        return network
+    how, egress = choices.launches, wanted or "nat"
+    endpoints = _endpoints(egress, declaration, how, choices)
+    if not wanted:
+        notes.reason("network.egress", "nodes have private addresses, and packages and images come from the world")
+    managed = declaration.scheduler.database == "managed"
+    addressed = {"endpoints": len({*endpoints} - {*how.routed}), "database": int(managed)}
+    more = sum(addressed.values())
+    if egress == "nat":
+        notes.reason(f"network.subnets.{EGRESS}", _BESIDE_STORAGE)
+        notes.reason(f"network.subnets.{EGRESS}.needed", "1 x 1 (gateway) = 1")
+    known = all(subnet.needed is not None for subnet in network.subnets)
+    if more and known:
+        parts = " + ".join(f"{count} x 1 ({what})" for what, count in addressed.items() if count)
+        notes.reason(f"network.subnets.{STORAGE}.needed", f"{parts} = {more}")
+    subnets = tuple(
+        replace(each, needed=_more(each.needed, more)) if each.name == STORAGE else each for each in network.subnets
+    )
+    if egress == "nat":
+        subnets = tuple(_beside_storage(subnets, EGRESS, public=True))
+    if managed:
+        notes.reason(f"network.subnets.{DATABASE}", _BESIDE_STORAGE)
+        notes.reason(f"network.subnets.{DATABASE}.needed", "1 x 1 (database) = 1")
+        subnets = tuple(_beside_storage(subnets, DATABASE, public=False))
+    if choices.subnets:
+        _refuse_small(network.cidr, subnets, choices.subnets, notes)
+    return replace(
+        network,
+        subnets=subnets,
+        zone=declaration.pools[0].zone,
+        egress=egress,
+        endpoints=endpoints,
+        card_addresses=card_addresses,
+    )
+
+
+def _endpoints(egress: Egress, declaration: Declaration, how: Launches, choices: Choices) -> tuple[str, ...]:
+    own = choices.runs(declaration.scheduler.kind)
+    more = own.endpoints if own and egress == "none" else ()
+    return (*how.endpoints[egress], *more)
+
+
+_BESIDE_STORAGE = f"half of what {STORAGE} had, which takes few addresses"
+
+
+def _beside_storage(subnets: Sequence[Subnet], name: str, *, public: bool) -> Iterator[Subnet]:
+    """File systems take few addresses, so that the range of their subnet has room for another one, which has one."""
+    for subnet in subnets:
+        if subnet.name == STORAGE:
+            lower, upper = (str(half) for half in IPv4Network(subnet.cidr).subnets())
+            yield replace(subnet, cidr=lower)
+            yield replace(subnet, name=name, cidr=upper, needed=1, public=public)
+        else:
+            yield subnet
+
+
+def _refuse_small(cidr: str, subnets: Sequence[Subnet], rules: Subnets, notes: Notes) -> None:
+    """The subnets that share a range may each be smaller than any can be."""
+    prefix = max((IPv4Network(each.cidr).prefixlen for each in subnets), default=0)  # none where another problem is
+    if (beyond := prefix - rules.longest_prefix) <= 0:
+        return
+    small = [each.name for each in subnets if IPv4Network(each.cidr).prefixlen == prefix]
+    enough = IPv4Network(cidr).supernet(prefixlen_diff=beyond)
+    notes.problem(
+        "network.cidr",
+        f"{cidr} is too small: it leaves a /{prefix} for each of {', '.join(small)}, and the cloud has no subnet "
+        f"smaller than a /{rules.longest_prefix}",
+        f"the smallest range that would do is a /{enough.prefixlen}, for example {enough}",
+    )
+
+
+def _more(needed: int | None, more: int) -> int | None:
+    return None if needed is None else needed + more
+
+
+def lookups(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
+    """Whether it is known what nodes boot, and what a cloud's Kubernetes is made of; and whether images have what nodes
+    can have from nowhere else."""
+    launches = [group.launch for group in plan.groups if group.launch]
+    if unlocked := [group.name for group in plan.groups if group.launch and not group.launch.image]:
+        whose = "its nodes boot" if len(unlocked) == len(launches) else f"nodes of {', '.join(unlocked)} boot"
+        what = f"which image {whose} in {plan.region} was not looked up, and the newest one changes by itself"
+        own = any(each.prepared for each in launches) and not plan.managed
+        yield Finding(LOCKED, "fail", what, MAKE_IMAGE if own else LOCK, "region")
+    if unlocked := [each.name for each in plan.scheduler.parts if not each.version]:
+        what = f"which versions of {', '.join(unlocked)} go with Kubernetes {minor(plan.release)} was not looked up"
+        yield Finding(PARTS, "fail", f"{what}, and the cloud's own choice changes by itself", LOCK, "region")
+    if all(each.prepared for each in launches):
+        return
+    if plan.network.egress == "none":
+        what = "without a way out nodes can install nothing, and the image that they boot is the distribution's"
+        hint = f"write egress: nat, or {MAKE_IMAGE}"
+        yield Finding(PREPARED, "fail", what, hint, "network.egress")
+    elif brought := [what for role, what in OF_RELEASE.items() if any(role in group.hardware for group in plan.groups)]:
+        what = f"release {plan.release.name} has {brought[0]} of its own, and nodes boot the distribution's image"
+        yield Finding(PREPARED, "fail", what, MAKE_IMAGE, "release")
+    elif unknown := [each.name for each, _ in elsewhere(plan.release)]:
+        what = (
+            f"nodes boot the distribution's image, which knows no repository with the packages of {', '.join(unknown)}"
+        )
+        yield Finding(PREPARED, "fail", what, MAKE_IMAGE, "release")

@@ -1,0 +1,33 @@
+"""Where what nodes say is kept when they are gone, and for how long."""
+
+from __future__ import annotations
+
+from stampworks.declaration import Declaration
+from stampworks.plan import Logs
+from stampworks.planning.clouds.choices import Choices
+from stampworks.planning.build.notes import Notes
+
+DAYS = 30
+ROLE = "logs"
+"""What of a release only nodes need whose words are kept."""
+
+
+def build(declaration: Declaration, choices: Choices, notes: Notes) -> Logs:
+    days, legal = declaration.logs.days, choices.log_days
+    if not legal or declaration.scheduler.kind == "kubernetes":
+        if days:
+            of = "nodes of a Kubernetes" if legal else f"nodes on {declaration.cloud}"
+            notes.problem("logs.days", f"nothing is made that keeps what {of} say", "leave it out")
+        return Logs(0)
+    if days is None:
+        days = DAYS
+        notes.reason("logs.days", f"{DAYS}, for none are declared")
+    if days and days not in legal:
+        longer = min((each for each in legal if each > days), default=legal[-1])
+        notes.problem("logs.days", f"{declaration.cloud} keeps logs for {_listed(legal)} days", f"write {longer}")
+    return Logs(days)
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    *first, last = map(str, numbers)
+    return f"{', '.join(first)} or {last}"

@@ -1,0 +1,66 @@
+"""Which software goes into a cluster."""
+
+from __future__ import annotations
+
+from stampworks import catalog
+from stampworks.declaration import Declaration
+from stampworks.plan import Logs, Release
+from stampworks.planning.clouds.choices import Choices
+from stampworks.planning.build.logs import ROLE as LOGS
+from stampworks.planning.build.notes import Notes
+
+SLURM, KUBERNETES = "slurm", "kubernetes_node"
+"""The roles of the schedulers themselves."""
+
+
+def choose(declaration: Declaration, choices: Choices, logs: Logs, notes: Notes) -> Release:
+    if not declaration.release:
+        notes.reason("release.name", "the newest of the catalog, for none is declared")
+    row = _fitting(declaration, catalog.releases()[declaration.release or catalog.newest_release()], notes)
+    scheduler = declaration.scheduler
+    if managed := choices.runs(scheduler.kind):
+        notes.reason(
+            "release.suite", f"nodes are {managed.what}'s, and have what its image has: no playbook adds to it"
+        )
+        return Release(
+            name=row.name,
+            suite=managed.suite,
+            versions=(),
+            base_packages=(),
+            packages=(),
+            kubernetes=tuple(row.kubernetes.items()),
+        )
+    needed = scheduler.accounting and scheduler.database == "head"
+    left_out: tuple[str, ...] = () if needed else row.accounting_roles
+    others: tuple[str, ...] = (KUBERNETES,)
+    if scheduler.kind == "kubernetes":
+        left_out, others = (SLURM, *row.accounting_roles), ()
+        notes.reason("release.packages", f"without {', '.join(left_out)}, which only Slurm needs")
+    elif left_out:
+        whose = "the cloud runs" if scheduler.accounting else "only accounting needs"
+        notes.reason("release.packages", f"without {', '.join(left_out)}, which {whose}")
+    if not logs.days:
+        others += (LOGS,)
+    roles = [role for role in row.packages if role not in (*left_out, *others)]
+    return Release(
+        name=row.name,
+        suite=row.suite,
+        versions=tuple(sorted(item for role in roles for item in row.versions.get(role, {}).items())),
+        base_packages=row.base_packages,
+        packages=tuple((role, row.packages[role]) for role in roles),
+        boot=row.boot,
+        kubernetes=tuple(row.kubernetes.items()) if scheduler.kind == "kubernetes" else (),
+    )
+
+
+def _fitting(declaration: Declaration, row: catalog.Release, notes: Notes) -> catalog.Release:
+    """The row itself, or after a problem the one that can be taken instead."""
+    newest = catalog.releases()[catalog.newest_release()]
+    if row.clouds and declaration.cloud not in row.clouds:
+        problem = f"release {row.name} is for {' and '.join(row.clouds)}, and no node of {declaration.cloud} can run it"
+        notes.problem("release", problem, f'write release: "{newest.name}", which is for all clouds')
+        return newest
+    if row.jobs_need_accounting and declaration.scheduler.kind == "slurm" and not declaration.scheduler.accounting:
+        problem = f"Slurm {row.versions[SLURM]['slurm']} of release {row.name} runs no job where nothing keeps accounts"
+        notes.problem("release", problem, f'write scheduler: {{accounting: true}}, or release: "{newest.name}"')
+    return row

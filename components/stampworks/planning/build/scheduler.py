@@ -1,0 +1,209 @@
+"""The scheduler's part of a plan: queues, priorities, accounts and what it knows of the fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from stampworks import catalog
+from stampworks.declaration import Declaration, Source
+from stampworks.plan import Account, AddOn, Fabric, Group, Part, Priority, Queue, Release, Scheduler, declared_pools
+from stampworks.planning.build import addons
+from stampworks.planning.clouds.choices import Choices, Managed
+from stampworks.planning.build.launching import locked
+from stampworks.planning.build.layout import STATE, joined_nodes
+from stampworks.planning.build.notes import Notes
+
+Topology = Literal["flat", "tree", "block"]
+POOL_NODES_MAX = 4096
+"""What the declaration allows."""
+IDLE_MINUTES = 10
+"""A job that somebody hands in after the last one finds a machine, and a night is not paid for."""
+SCHEDULING_ONLY = "scheduling-only"
+"""The queue of pools for scheduling only, where no queue is declared."""
+
+
+def build(
+    source: Source,
+    release: Release,
+    fabric: Fabric,
+    groups: tuple[Group, ...],
+    choices: Choices,
+    notes: Notes,
+) -> Scheduler:
+    declaration = source.sound
+    declared = declaration.scheduler
+    if declared.database == "managed" and not choices.managed_database:
+        problem = f"nothing on {declaration.cloud} runs a database for the accounting"
+        notes.problem("scheduler.database", problem, "take it out: the head runs one")
+    if declared.workloads_image and not choices.runs(declared.kind):
+        problem = "nodes have the programs of proofs and runs themselves, and start them from no image"
+        notes.problem("scheduler.workloads_image", problem, "take it out")
+    _access(declaration, choices, notes)
+    topology, block_nodes = _topology(declaration, fabric, groups, notes)
+    _preemption(declaration, notes)
+    built = addons.build(declaration, release, fabric, groups, choices, notes)
+    users: dict[str, list[str]] = {}
+    for user in declaration.users:
+        for name in user.accounts:
+            users.setdefault(name, []).append(user.name)
+    return Scheduler(
+        kind=declared.kind,
+        accounting=declared.accounting,
+        preemption=declared.preemption,
+        topology=topology,
+        block_nodes=block_nodes,
+        drain_timeout_minutes=declared.drain_timeout_minutes,
+        idle_minutes=declared.idle_minutes or IDLE_MINUTES,
+        protect=declared.protect,
+        database=declared.database,
+        state_directory=STATE.mount,
+        queues=_queues(declaration, notes),
+        priorities=tuple(Priority(each.name, each.weight, each.preempts) for each in declared.priorities),
+        accounts=tuple(
+            Account(
+                name=account.name,
+                users=tuple(users.get(account.name, ())),
+                share=account.share,
+                accelerators_max=account.accelerators_max,
+            )
+            for account in declared.accounts
+        ),
+        addons=built,
+        parts=_parts(built, source, release, choices.runs(declared.kind)),
+        workloads_image=declared.workloads_image,
+        api_from=declared.api_from,
+        admins=declared.admins,
+    )
+
+
+def _access(declaration: Declaration, choices: Choices, notes: Notes) -> None:
+    """Who may ask the server of a cloud's own Kubernetes, and from where; any other one says it in other ways."""
+    declared, managed = declaration.scheduler, choices.runs(declaration.scheduler.kind)
+    if managed is None:
+        for name in ("api_from", "admins"):
+            if getattr(declared, name):
+                problem = "it is for a Kubernetes that the cloud runs, and this cluster has none"
+                notes.problem(f"scheduler.{name}", problem, "take it out")
+        return
+    of_users = [f"{declaration.name}-{user.name}" for user in declaration.users]
+    for index, admin in enumerate(declared.admins):
+        problem, hint = managed.admin_refused(admin, declaration.region, of_users)
+        if problem:
+            notes.problem(f"scheduler.admins[{index}]", problem, hint)
+
+
+def _parts(built: Iterable[AddOn], source: Source, release: Release, managed: Managed | None) -> tuple[Part, ...]:
+    """What a cloud's own Kubernetes is made of, in the versions of the lock, which knows for which one they are."""
+    if managed is None:
+        return ()
+    drivers = filter(None, (managed.drivers.get(each.kind) for each in source.sound.storage))
+    brought = (managed.brought[each.name] for each in built if each.name in managed.brought)
+    names = sorted({*managed.parts, *drivers, *brought})
+    return tuple(Part(name, source.lock.parts.get(locked(name, release), "")) for name in names)
+
+
+def _preemption(declaration: Declaration, notes: Notes) -> None:
+    """Where who makes room is no answer of the priorities alone."""
+    declared, why = declaration.scheduler, ""
+    if not any(priority.preempts for priority in declared.priorities):
+        why = "but no priority preempts another: no job makes room"
+        if declared.kind == "kubernetes":
+            why = (
+                "though no priority preempts another: who has borrowed makes room for whose it is and for who has less "
+                "of its share, however urgent"
+            )
+    elif declared.kind == "slurm" and not declared.accounting:
+        why = (
+            "by queue: without accounting a job has the priority of its queue, and makes room for every queue above if "
+            "any priority preempts its own"
+        )
+    if why and declared.preemption != "off":
+        notes.reason("scheduler.preemption", f"{declared.preemption}, {why}")
+
+
+def _queues(declaration: Declaration, notes: Notes) -> tuple[Queue, ...]:
+    if declaration.scheduler.queues:
+        return tuple(
+            Queue(each.name, each.pools, each.default, each.time_limit_minutes, each.priority)
+            for each in declaration.scheduler.queues
+        )
+    notes.reason(
+        "scheduler.queues", "none is declared, so that one queue has all pools that run jobs, and no time limit"
+    )
+    others = tuple(pool.name for pool in declaration.pools if pool.scheduling_only)
+    pools = tuple(pool.name for pool in declaration.pools if not pool.scheduling_only)
+    if not pools:
+        pools, others = others, ()
+    main = Queue(name="main", pools=pools, default=True, time_limit_minutes=0, priority="")
+    if not others:
+        return (main,)
+    notes.reason(f"scheduler.queues.{SCHEDULING_ONLY}", "pools for scheduling only have a queue of their own")
+    return (main, Queue(name=SCHEDULING_ONLY, pools=others, default=False, time_limit_minutes=0, priority=""))
+
+
+def _topology(
+    declaration: Declaration, fabric: Fabric, groups: tuple[Group, ...], notes: Notes
+) -> tuple[Topology, int]:
+    """What the scheduler knows of the fabric, and how many nodes a block has."""
+    declared = declaration.scheduler.topology
+    if declared == "block":
+        return declared, _blocks(declaration, fabric, groups, notes)
+    if declared == "tree" and not any(_meets_fabric(group) for group in groups):
+        notes.reason(
+            "scheduler.topology", "flat: no node is known to have a rail, so that there is no tree to describe"
+        )
+        return "flat", 0
+    if declared == "tree" and fabric.leaf_nodes is None:
+        notes.reason("scheduler.topology", "a tree of what the cloud says of its nodes when they are there")
+    return declared, 0
+
+
+def _blocks(declaration: Declaration, fabric: Fabric, groups: tuple[Group, ...], notes: Notes) -> int:
+    if fabric.leaf_nodes is not None and not fabric.nvlink_domains:
+        notes.reason("scheduler.block_nodes", "a leaf is a block, for its nodes share a switch on every rail")
+        _check_blocks(declaration, fabric.leaf_nodes, groups, "leaf", notes)
+        return fabric.leaf_nodes
+    pools = [group for group in groups if group.role == "worker"] or declared_pools(groups)
+    machines = [catalog.machines()[group.machine.name] for group in pools]
+    domains = [joined_nodes(machine) for machine in machines]
+    if (size := min(domains)) > 1:
+        notes.reason("scheduler.block_nodes", f"{size} nodes share an NVLink fabric, and are a block")
+        _check_blocks(declaration, size, groups, "NVLink fabric", notes)
+        return size
+    alone = next(machine.name for machine, domain in zip(machines, domains, strict=True) if domain == 1)
+    notes.problem(
+        "scheduler.topology",
+        f"a block is a leaf or an NVLink fabric of several nodes: the leaves are the cloud's own, and a {alone} shares "
+        "its NVLink with no other node, or nobody says so",
+        "write topology: tree",
+    )
+    return 0
+
+
+def _meets_fabric(group: Group) -> bool:
+    return catalog.known_nics(catalog.machines()[group.machine.name]) > 0
+
+
+def _check_blocks(declaration: Declaration, size: int, groups: tuple[Group, ...], what: str, notes: Notes) -> None:
+    """Refuses what slurmctld would die of: a block with fewer nodes than the base block."""
+    if declaration.scheduler.kind != "slurm":
+        return  # to others a block is a label of its nodes, however many there are
+    for index, pool in enumerate(declared_pools(groups)):
+        full, left = divmod(pool.count, size)
+        if not _meets_fabric(pool):
+            notes.problem(
+                f"pools[{index}].machine",
+                f"with topology: block every node belongs to a block, which is a {what}, and {pool.machine.name} of "
+                f"pool {pool.name} has no NIC on the fabric",
+                "write scheduler.topology: tree, or choose a machine with NICs",
+            )
+        elif left:
+            leaves = f", a fabric.leaf_nodes that divides {pool.count}" if what == "leaf" else ""
+            counts = [str(count) for count in (full * size, (full + 1) * size) if 1 <= count <= POOL_NODES_MAX]
+            notes.problem(
+                f"pools[{index}].count",
+                f"with topology: block every {what} is a block of {size} nodes; {pool.count} nodes fill {full} and "
+                f"leave {left} over, and Slurm does not start with a smaller block",
+                f"write count: {' or '.join(counts)}{leaves}, or scheduler.topology: tree",
+            )

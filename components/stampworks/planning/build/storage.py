@@ -1,0 +1,240 @@
+"""File systems of a plan: whether they can be made as declared, and what they deliver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from stampworks import catalog
+from stampworks.declaration import Declaration
+from stampworks.declaration import Storage as Declared
+from stampworks.declaration.values import DIRECTORY
+from stampworks.declaration.wording import alternatives, only
+from stampworks.physics import checkpoints
+from stampworks.physics.bounds import Bound, rounded
+from stampworks.plan import Expectation, Group, Storage
+from stampworks.planning.build import file_systems
+from stampworks.planning.clouds.choices import Choices, Managed
+from stampworks.planning.build.file_systems import Delivered, Options
+from stampworks.planning.build.notes import Notes
+
+REPOSITORIES = {"fsx-lustre": "s3", "azure-managed-lustre": "blob"}
+"""The protocol of what a kind's feature data-repository shows."""
+EXPIRES = ("s3",)
+"""Kinds of which objects can go by themselves after a time."""
+EXPIRY = ("expire_days", "expire_folder")
+"""The fields that say which ones."""
+WITHOUT_SUBNET = ("s3", "blob", "gcs", "local")
+"""Protocols of what has no address in the cluster's range: object stores, and disks of the nodes."""
+
+
+def build(declaration: Declaration, choices: Choices, notes: Notes) -> tuple[Storage, ...]:
+    """What is declared, with a problem at each option that cannot be."""
+    for index, storage in enumerate(declaration.storage):
+        notes.step(_check, f"storage[{index}]", storage, declaration.cloud, choices, notes)
+        notes.step(_check_repository, f"storage[{index}]", storage, declaration, notes)
+        notes.step(_check_expiry, f"storage[{index}]", storage, notes)
+    managed = choices.runs(declaration.scheduler.kind)
+    return tuple(_driven(_planned(each, notes), managed, notes) for each in declaration.storage)
+
+
+def _driven(planned: Storage, managed: Managed | None, notes: Notes) -> Storage:
+    """With what brings it into pods, where the cloud makes their nodes."""
+    if managed is None or not (driver := managed.drivers.get(planned.kind)):
+        return planned
+    why = f"the add-on of {managed.what} that brings {planned.kind} into pods, where a team's claim has this name"
+    notes.reason(f"storage.{planned.name}.driver", why)
+    return replace(planned, driver=driver)
+
+
+def _planned(declared: Declared, notes: Notes) -> Storage:
+    """With the tier, where the throughput alone says which."""
+    planned = Storage(**{name: getattr(declared, name) for name in Declared.model_fields})
+    row = None if declared.kind == DIRECTORY or declared.tier else file_systems.resolve(options(declared))
+    if row is None or len({each.tier for each in catalog.tiers_of(declared.kind)}) == 1:
+        return planned
+    why = f"no other tier of {declared.kind} has {declared.mbps_per_tib} MB/s a TiB"
+    notes.reason(f"storage.{declared.name}.tier", why)
+    return replace(planned, tier=row.tier)
+
+
+def _check(path: str, storage: Declared, cloud: str, choices: Choices, notes: Notes) -> None:
+    if storage.kind == DIRECTORY:
+        _check_directory(path, storage, cloud, choices, notes)
+    elif choices.storage == DIRECTORY:
+        problem = f"there is no {storage.kind}: the nodes of {cloud} share the disk of one machine"
+        notes.problem(f"{path}.kind", problem, f"write kind: {DIRECTORY}")
+    elif choices.launches and not catalog.file_systems()[storage.kind].clouds:
+        problem = f"nothing here makes {storage.kind} on {cloud}, and nodes mount what is made here"
+        notes.problem(f"{path}.kind", problem, only(sorted(_kinds_of(cloud, choices))))
+    else:
+        for finding in file_systems.check(options(storage), cloud):
+            if finding.verdict == "fail":
+                notes.problem(f"{path}.{finding.option}", finding.text, finding.hint)
+
+
+def _check_directory(path: str, storage: Declared, cloud: str, choices: Choices, notes: Notes) -> None:
+    """It is as large and as fast as the disk that it is on."""
+    for name, value in storage.given().items():
+        if value and name not in ("name", "kind", "mount", "protect"):
+            problem = "a directory has none: it is on whatever disk is there"
+            notes.problem(f"{path}.{name}", problem, "take it out")
+    if choices.storage == "file systems":
+        notes.problem(
+            f"{path}.kind",
+            f"nodes on {cloud} share no machine that a directory could be on",
+            only(sorted(_kinds_of(cloud, choices))),
+        )
+
+
+def _check_repository(path: str, storage: Declared, declaration: Declaration, notes: Notes) -> None:
+    """A storage like others here, or a bucket that is somebody else's."""
+    asked, wanted, protocol = "data-repository" in storage.features, storage.repository, REPOSITORIES.get(storage.kind)
+    kinds = catalog.file_systems()
+    here = [each.name for each in declaration.storage if each.kind in kinds and kinds[each.kind].protocol == protocol]
+    place = ["a place like s3://bucket/data"] if protocol == "s3" else []
+    hint = f"write {alternatives([*map(repr, here), *place])}" if here or place else "declare a storage for it"
+    if asked and protocol and not wanted:
+        notes.problem(f"{path}.repository", "it is to show a data repository, and which one is not written", hint)
+    elif wanted and not asked:
+        problem = f"it shows nothing of {wanted} without its feature data-repository"
+        notes.problem(f"{path}.repository", problem, "add data-repository to its features")
+    elif asked and protocol and wanted not in here and not ("://" in wanted and place):
+        notes.problem(f"{path}.repository", f"{storage.kind} can show nothing of '{wanted}'", hint)
+
+
+def _check_expiry(path: str, storage: Declared, notes: Notes) -> None:
+    """Of a directory all that it cannot have is said elsewhere."""
+    if storage.kind == DIRECTORY:
+        return
+    for name in EXPIRY:
+        if getattr(storage, name) and storage.kind not in EXPIRES:
+            problem = f"nothing goes by itself from {storage.kind}"
+            notes.problem(f"{path}.{name}", problem, f"take it out, or declare a storage of kind {EXPIRES[0]} for it")
+    if storage.expire_folder and not storage.expire_days and storage.kind in EXPIRES:
+        problem = f"when objects below {storage.expire_folder} go is not written"
+        notes.problem(f"{path}.expire_folder", problem, "write expire_days beside it, or take it out")
+
+
+def expiring(before: Storage, after: Storage) -> str:
+    """Which objects go that would have stayed, in words; empty where none does."""
+    sooner = after.expire_days and (after.expire_days < before.expire_days or not before.expire_days)
+    wider = after.expire_days and not after.expire_folder.startswith(before.expire_folder)
+    if not sooner and not wider:
+        return ""
+    where = f"below {after.expire_folder} of" if after.expire_folder else "in"
+    return f"what was written {where} {after.name} more than {after.expire_days} days ago"
+
+
+def _kinds_of(cloud: str, choices: Choices) -> Iterator[str]:
+    """Those of somebody's own servers among them, but where all that nodes mount is made here."""
+    kinds = catalog.file_systems().values()
+    return (kind.name for kind in kinds if cloud in kind.clouds or not (kind.clouds or choices.launches))
+
+
+def subnet_addresses(storage: Declared, reserved: int) -> int | catalog.Unknown:
+    """What it takes of the subnet of file systems: what no server of ours stands behind takes none."""
+    kind = catalog.file_systems().get(storage.kind)
+    if kind is None or kind.protocol in WITHOUT_SUBNET:
+        return 0
+    found = catalog.file_system_subnets().get(storage.kind)
+    return found.addresses(storage.capacity, reserved) if found else catalog.UNKNOWN
+
+
+def reached(groups: Sequence[Group], declaration: Declaration, notes: Notes) -> tuple[Group, ...]:
+    """The groups with how many of its NICs a node gives to file systems over EFA, which take so many of all nodes."""
+    slurm = declaration.scheduler.kind == "slurm"
+    asked = next((options(each) for each in declaration.storage if each.efa and slurm), None)
+    takes = catalog.efa_clients().get(asked.kind) if asked else None
+    if asked is None or takes is None:
+        return tuple(groups)
+    wanted = {group.name: _interfaces(group, asked, takes) for group in groups}
+    nodes = sum(group.count for group in groups if wanted[group.name])
+    most = takes.connections // max(nodes, 1)
+    made = []
+    for group in groups:
+        given = min(wanted[group.name], most)
+        if given < wanted[group.name]:
+            why = f"{takes.connections} connections that {asked.kind} takes for {nodes} nodes, instead of "
+            notes.reason(f"groups.{group.name}.storage_interfaces", f"{why}{wanted[group.name]} each")
+        made.append(replace(group, storage_interfaces=given))
+    return tuple(made)
+
+
+def _interfaces(group: Group, asked: Options, takes: catalog.EfaClients) -> int:
+    """What nodes of the group give where there are few of them."""
+    machine = catalog.machines()[group.machine.name]
+    if group.role != "worker" or not file_systems.over_efa(asked, machine):
+        return 0
+    return min(takes.interfaces.get(machine.name, takes.interfaces_else), catalog.known_nics(machine))
+
+
+def options(storage: Storage | Declared) -> Options:
+    """Over EFA some kinds need their metadata operations said: where nobody says them, the cloud chooses."""
+    plain = _options(storage)
+    row = file_systems.resolve(plain) if storage.efa and not storage.metadata_iops else None
+    automatic = row is not None and row.metadata_automatic is True
+    return replace(plain, metadata_iops="automatic") if automatic else plain
+
+
+def _options(storage: Storage | Declared) -> Options:
+    return Options(
+        kind=storage.kind,
+        tier=storage.tier or None,
+        mbps_per_tib=storage.mbps_per_tib or None,
+        capacity=storage.capacity or None,
+        throughput_mbps=storage.throughput_mbps or None,
+        read_cache_gib=storage.read_cache_gib or None,
+        metadata_iops=storage.metadata_iops or None,
+        efa=storage.efa,
+        features=storage.features,
+    )
+
+
+@dataclass(frozen=True)
+class Mounted:
+    """A file system as nodes see it: each with its machine, and how many there are of it."""
+
+    options: Options
+    delivered: Delivered
+
+    def reads(self, nodes: Sequence[tuple[catalog.Machine, int]]) -> Bound:
+        return self._reached(self.delivered.read, nodes)
+
+    def writes(self, nodes: Sequence[tuple[catalog.Machine, int]]) -> Bound:
+        return self._reached(self.delivered.write, nodes)
+
+    def _reached(self, rate: Bound | catalog.Unknown, nodes: Sequence[tuple[catalog.Machine, int]]) -> Bound:
+        clients = [(count, file_systems.client_most(self.options, machine)) for machine, count in nodes]
+        return checkpoints.reachable(rate, clients)
+
+
+def mounted(storage: Storage, groups: Sequence[Group], cloud: str) -> Mounted:
+    """Over EFA where nodes give interfaces to it, and else over TCP. Of a directory nobody knows what it is on."""
+    asked = options(storage)
+    known = file_systems.delivered(asked, cloud) if storage.kind != DIRECTORY else file_systems.NOTHING_KNOWN
+    over_efa = asked.efa and any(group.storage_interfaces for group in groups)
+    return Mounted(replace(asked, efa=over_efa), known)
+
+
+def expect(storages: Sequence[Storage], groups: Sequence[Group], cloud: str) -> Iterator[Expectation]:
+    """What each delivers for long, as far as its vendor says, and what a node of each pool reaches of it."""
+    for storage in storages:
+        if storage.kind == DIRECTORY:
+            continue
+        found = mounted(storage, groups, cloud)
+        bounds = {"read": found.delivered.read, "write": found.delivered.write}
+        for group in groups:
+            if group.role == "worker":
+                machine = catalog.machines()[group.machine.name]
+                bounds[f"{group.name}.client"] = file_systems.client(found.options, machine)
+        for name, bound in bounds.items():
+            if isinstance(bound, Bound):
+                yield Expectation(f"{storage.name}.{name}_gbs", rounded(bound.value), "GB/s", bound.why)
+
+
+def of_checkpoints(storages: Sequence[Storage], groups: Sequence[Group], directory: str, cloud: str) -> Mounted | None:
+    """Where checkpoints are: without a directory in the run's folder, on the first one. None where there is none."""
+    above = (each for each in storages if directory == each.mount or directory.startswith(f"{each.mount}/"))
+    one = next(above if directory else iter(storages), None)
+    return mounted(one, groups, cloud) if one else None

@@ -1,0 +1,235 @@
+"""Whose nodes a change stops, and in which order an `up` makes it: that of cluster/component.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from stampworks.changes.differences import Difference
+from stampworks.changes.review import Change, Nodes, Operation, Policy, Stage
+from stampworks.plan import EVERYBODY, KEPT, Group, Plan, declared_pools
+from stampworks.planning.build.storage import EXPIRY
+from stampworks.planning.changes import stateful
+from stampworks.text.names import fold
+
+
+def restarting(each: Difference, policy: Policy | None, a: Plan, b: Plan) -> frozenset[str]:
+    """The groups whose nodes are made anew."""
+    if policy not in ("roll", "replace"):
+        return frozenset()
+    first = each.way[0]
+    if _recables(each, b):
+        return frozenset(group.name for group in a.groups if group.rails)
+    if first.field != "groups":
+        return frozenset(group.name for group in a.groups)
+    if first.key:
+        head = {b.controller.name} if stateful.moves_head(each.way, a, b) else set()
+        return frozenset({first.key, *head})
+    places = [{group.name: place for place, group in enumerate(declared_pools(plan.groups))} for plan in (a, b)]
+    return frozenset(name for name, place in places[0].items() if places[1].get(name, place) != place)
+
+
+def _recables(each: Difference, plan: Plan) -> bool:
+    """Whether it is a matter of cables, and not of how nodes are made, as where the fabric is simulated."""
+    return each.way[0].field == "fabric" and plan.fabric.kind != "simulated"
+
+
+def staying(groups: frozenset[str], a: Plan, b: Plan) -> tuple[Nodes, ...]:
+    """The nodes of these groups that are there before and after."""
+    return tuple(
+        Nodes(one.name, min(one.count, other.count), min(_names(one), _names(other), key=len))
+        for one, other in _in_both(a, b)
+        if one.name in groups
+    )
+
+
+def restarted(changes: Sequence[Change], a: Plan, b: Plan) -> tuple[Nodes, ...]:
+    """The nodes that any of these changes makes anew."""
+    of_each = (restarting(each.difference, each.policy, a, b) for each in changes)
+    return staying(frozenset[str]().union(*of_each), a, b)
+
+
+def joining(a: Plan | None, b: Plan | None) -> tuple[Nodes, ...]:
+    """The nodes that the `up` from one plan to the other starts; elastic ones start with the work, before and after."""
+    return _only_in(b, a, lambda group: group.count_min)
+
+
+def leaving(a: Plan | None, b: Plan | None) -> tuple[Nodes, ...]:
+    """The nodes that go with it, if all of them run."""
+    return _only_in(a, b, lambda group: group.count)
+
+
+def _only_in(here: Plan | None, there: Plan | None, run: Callable[[Group], int]) -> tuple[Nodes, ...]:
+    others = {group.name: group for group in _real(there)}
+    found = []
+    for group in _real(here):
+        other = others.get(group.name)
+        known = set(_names(other)[: run(other)]) if other else set()
+        more = run(group) - (run(other) if other else 0)
+        if more > 0:
+            names = tuple(name for name in _names(group)[: run(group)] if name not in known)
+            found.append(Nodes(group.name, more, names))
+    return tuple(found)
+
+
+def idling(a: Plan, b: Plan) -> tuple[Nodes, ...]:
+    """The nodes that always ran, and start and stop with the work from then on."""
+    found = [(one.name, _names(other)[other.count_min : one.count_min]) for one, other in _in_both(a, b)]
+    return tuple(Nodes(name, len(names), names) for name, names in found if names)
+
+
+def operations(changes: Sequence[Change], a: Plan, b: Plan) -> tuple[Operation, ...]:
+    """The steps of the `up` that makes the changes; none when one of them is refused, for then nothing is made."""
+    if any(each.policy == "refuse" for each in changes):
+        return ()
+    return tuple(Operation(stage, text) for stage, text in _steps(changes, a, b))
+
+
+def making(plan: Plan) -> tuple[Operation, ...]:
+    """The steps in which a cluster is made that is not there."""
+    pools = [each for each in joining(None, plan) if each.group != plan.controller.name]
+    steps: list[tuple[Stage, str]] = [
+        ("network", "is made"),
+        *((("storage", ", ".join(each.name for each in plan.storage)),) if plan.storage else ()),
+        ("head", f"{plan.controller.name} starts"),
+        *((("nodes", f"{', '.join(map(_words, pools))} start"),) if pools else ()),
+        *_configured(plan, "all nodes are configured"),
+        *_proof(plan),
+    ]
+    return tuple(Operation(stage, text) for stage, text in steps)
+
+
+def _steps(changes: Sequence[Change], a: Plan, b: Plan) -> Iterator[tuple[Stage, str]]:
+    stages = {_stage(each) for each in changes}
+    rolled = [each for each in changes if each.policy == "roll"]
+    if "network" in stages:
+        yield "network", _network(changes, b)
+    yield from (("storage", f"{name} is replaced with all it holds") for name in _made_anew(changes))
+    if "storage" in stages:
+        yield "storage", "is made or changed before the nodes that mount it"
+    gone = [each.difference.way[0] for each in changes if _stage(each) == "removal"]
+    yield from (("nodes", text) for text in _nodes(changes, {step.key for step in gone}, a, b))
+    yield from (("roll", text) for text in _roll(rolled, a, b))
+    if "roll" in stages and not rolled:
+        yield "roll", "the next one goes by it"
+    if rolled or stages - {"proof", "roll"}:
+        yield from _configured(b, "all nodes are configured; jobs go on")
+    yield from _proof(b) if changes else ()
+    for step in gone:
+        if step.field == "groups":
+            yield "removal", "the group of login nodes" if _logins(step.key, a) else f"pool {step.key}"
+        else:
+            yield "removal", f"storage {step.key}, and all it holds is lost"
+    yield from (("removal", f"namespace {name}, and all that is in it") for name in namespaces_gone(a, b))
+
+
+def namespaces_gone(a: Plan, b: Plan) -> tuple[str, ...]:
+    """Of a Kubernetes that stays one."""
+    if not a.scheduler.kind == b.scheduler.kind == "kubernetes":
+        return ()
+    before, after = ([each.name for each in plan.scheduler.accounts] or [EVERYBODY] for plan in (a, b))
+    return tuple(name for name in before if name not in after)
+
+
+def _network(changes: Sequence[Change], plan: Plan) -> str:
+    what = "subnets" if plan.network.subnets else "rails, leaves and trunks"
+    anew = any(each.policy == "replace" and _stage(each) == "network" for each in changes)
+    return f"is made anew, with its {what}" if anew else f"{what} are changed"
+
+
+def _made_anew(changes: Sequence[Change]) -> tuple[str, ...]:
+    """A bucket that objects go from stays itself."""
+    anew = (each for each in changes if _stage(each) != "removal" and each.difference.way[-1].field not in EXPIRY)
+    return tuple(dict.fromkeys(name for each in anew for name in each.loses))
+
+
+def _nodes(changes: Sequence[Change], gone: set[str], a: Plan, b: Plan) -> Iterator[str]:
+    replaced = restarted([each for each in changes if each.policy == "replace"], a, b)
+    yield from (f"{_words(each)} {'starts' if each.count == 1 else 'start'}" for each in joining(a, b))
+    for each in replaced:
+        kept = KEPT[a.scheduler.kind]
+        stay = each.group == a.controller.name and kept not in _made_anew(changes)
+        are = "is" if each.count == 1 else "are"
+        yield f"{_words(each)} {are} taken down and made anew" + (f", but for {kept}" if stay else "")
+    for each in leaving(a, b):
+        if _logins(each.group, a):
+            yield f"{_words(each)} {'goes' if each.count == 1 else 'go'}: who is logged in there is logged out"
+            continue
+        when = "with their pool, at the end" if each.group in gone else "now"
+        through = "takes no new jobs, and goes when its" if each.count == 1 else "take no new jobs, and go when their"
+        yield f"{_words(each)} {through} jobs are through, {when}"
+    for each in idling(a, b):
+        ends, start = ("ends when its", "starts") if each.count == 1 else ("end when their", "start")
+        yield f"{_words(each)} {ends} jobs are through, and {start} with the work from then on"
+
+
+def _roll(rolled: Sequence[Change], a: Plan, b: Plan) -> Iterator[str]:
+    at_most = dict(b.roll.unavailable_max)
+    jobs = "their jobs end first" if b.roll.jobs == "wait" else "their jobs start anew elsewhere"
+    for each in restarted(rolled, a, b):
+        if b.managed:
+            proven = each.group != b.controller.name and b.proof.level != "none"
+            waits = ", and new ones take none before the proof at the end" if proven else ""
+            waves = f"{at_most.get(each.group, 1)} at a time, by the cloud itself"
+            yield f"{_words(each)} {waves}: their pods are evicted{waits}"
+        elif each.group == b.controller.name:
+            yield f"{_words(each)} first, while jobs go on"
+        elif _logins(each.group, b):
+            yield f"{_words(each)} one by one: who is logged in there is logged out, while jobs go on"
+        else:
+            waves = f"in waves of at most {at_most.get(each.group, 1)}, each within one leaf"
+            yield f"{_words(each)} {waves}: {jobs}, then {_made_from(each.group, rolled, a, b)} and a proof"
+
+
+def _made_from(name: str, rolled: Sequence[Change], a: Plan, b: Plan) -> str:
+    """What its nodes get: a cloud keeps a machine where its disk alone is another one."""
+    if all(_recables(each.difference, b) for each in rolled):
+        return "other cables"
+    before, after = ({group.started_as for group in plan.groups if group.name == name} for plan in (a, b))
+    return "a new disk" if before == after else "another machine"
+
+
+def _configured(plan: Plan, text: str) -> tuple[tuple[Stage, str], ...]:
+    """By no playbook where nodes are the cloud's own."""
+    return () if plan.managed else (("playbook", text),)
+
+
+def _proof(plan: Plan) -> tuple[tuple[Stage, str], ...]:
+    proof = plan.proof
+    measured = f"what changed is measured: level {proof.level}, at most {proof.budget_minutes} min"
+    return (("proof", measured),) if proof.level != "none" else ()
+
+
+def _stage(each: Change) -> Stage:
+    """In which step of an `up` it is made."""
+    way = each.difference.way
+    first = way[0].field
+    if each.policy == "roll" or first in ("release", "roll"):
+        return "roll"
+    if first in ("network", "fabric"):
+        return "network"
+    if first in ("groups", "storage"):
+        gone = len(way) == 1 and way[0].key and each.difference.b is None
+        return "removal" if gone else "nodes" if first == "groups" else "storage"
+    return "proof" if first == "proof" else "playbook"
+
+
+def _logins(group: str, plan: Plan) -> bool:
+    return any(each.name == group for each in plan.login)
+
+
+def _words(nodes: Nodes) -> str:
+    return fold(nodes.names) or f"{nodes.count} of {nodes.group}"
+
+
+def _in_both(a: Plan, b: Plan) -> list[tuple[Group, Group]]:
+    """The groups that are there before and after."""
+    after = {group.name: group for group in _real(b)}
+    return [(group, after[group.name]) for group in _real(a) if group.name in after]
+
+
+def _real(plan: Plan | None) -> list[Group]:
+    return [*plan.running] if plan else []
+
+
+def _names(group: Group) -> tuple[str, ...]:
+    return tuple(node.name for node in group.nodes)

@@ -1,0 +1,1 @@
+"""Rules judge a plan: pass, fail or unknown, each with its place and a hint."""

@@ -1,0 +1,111 @@
+"""What can be said of a Kubernetes that a cloud runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from stampworks.plan import UNPROVEN_TAINT, Plan, Storage
+from stampworks.planning.build.launching import minor
+from stampworks.planning.clouds import CLOUDS
+from stampworks.planning.clouds.choices import Managed
+from stampworks.planning.rules.findings import Facts, Finding
+
+BESIDES = "what Kueue and other programs of the cluster run as comes from registries of the world"
+
+
+def managed(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Whether it has the version, who reaches its server, what proofs and runs start from, and where images come
+    from."""
+    if (own := CLOUDS[plan.cloud].runs(plan.scheduler.kind)) is None:
+        return
+    yield from _version(plan, own, facts.as_of)
+    yield _api(plan, own)
+    if plan.pools:
+        yield _proof(plan, own)
+    for index, one in enumerate(plan.storage):
+        yield from _storage(one, f"storage[{index}]", own)
+    if plan.network.egress == "none":
+        text = f"whether pods find their images without a way out: {BESIDES}, and nodes reach {own.registries} alone"
+        hint = "copy them into a registry of the account, or write egress: nat"
+        yield Finding("kubernetes.images", "unknown", text, hint, "network.egress")
+
+
+def _api(plan: Plan, own: Managed) -> Finding:
+    """Whether whoever runs an `up` reaches the server, which it gives objects to: its network is made by the same
+    `up`."""
+    id_, place, ranges = "kubernetes.api", "scheduler.api_from", plan.scheduler.api_from
+    if ranges:
+        return Finding(id_, "pass", public(ranges), "", place)
+    text = (
+        f"whether whoever runs an `up` reaches the server of {own.what}: it has no public address, and the first "
+        "`up` makes the network that reaches it"
+    )
+    hint = (
+        "write the ranges of the internet that you come from, as in api_from: [203.0.113.0/24]; docs/aws.md (EKS) says "
+        "how to do without"
+    )
+    return Finding(id_, "unknown", text, hint, place)
+
+
+def public(ranges: Sequence[str]) -> str:
+    """What such ranges mean."""
+    if not ranges:
+        return "its server has no public address, and only the cluster's network reaches it"
+    return f"its server has a public address, which answers {' and '.join(ranges)} and nobody else"
+
+
+def _storage(one: Storage, place: str, own: Managed) -> Iterator[Finding]:
+    """Whether it comes into pods, and on the way that is declared."""
+    id_ = "kubernetes.storage"
+    if not one.driver:
+        text = f"{one.name} is made, and nothing brings it into pods: {own.what} has no driver for {one.kind}"
+        hint = "add its driver and a PersistentVolume; `pulumi stack output mounts` says where it is"
+        yield Finding(id_, "fail", text, hint, place, "warning", one.name)
+    elif one.efa:
+        text = f"{one.name} is to be reached over EFA, and pods reach it over TCP: {own.without_fabric}"
+        hint = "take efa out, or count on what a node reaches over TCP"
+        yield Finding(id_, "fail", text, hint, f"{place}.efa", "warning", one.name)
+    else:
+        text = f"{one.name} comes into pods by {one.driver}, as a claim of its name in each team's namespace"
+        yield Finding(id_, "pass", text, "", place, subject=one.name)
+
+
+def _proof(plan: Plan, own: Managed) -> Finding:
+    """Whether there is something to start on nodes that have none of our programs."""
+    id_, place, image = "kubernetes.proof", "scheduler.workloads_image", plan.scheduler.workloads_image
+    build = "build one (workloads/Containerfile), put it where nodes reach it, and write its name and digest"
+    if not image and plan.proof.level == "none":
+        text = f"nodes of {own.what} have none of our programs, and there is no image of them: no run can start"
+        return Finding(id_, "fail", text, build, place, "warning")
+    if not image:
+        text = (
+            f"nodes of {own.what} have none of our programs, and there is no image of them: nothing would measure a "
+            f"node, and each would keep the taint {UNPROVEN_TAINT}"
+        )
+        return Finding(id_, "fail", text, f"{build}; or proof: {{level: none}}, and nodes take pods unproven", place)
+    if "@sha256:" not in image:
+        text = f"{image} may be another image tomorrow, and nodes that have it keep the one of today"
+        return Finding(id_, "fail", text, "write its digest behind it: NAME@sha256:...", place, "warning")
+    return Finding(id_, "pass", f"proofs and runs start from {image.rpartition('@')[0]}, by its digest", "", place)
+
+
+def _version(plan: Plan, own: Managed, as_of: str | None) -> Iterator[Finding]:
+    version, id_ = minor(plan.release), "kubernetes.version"
+    source = f"({own.versions_source})"
+    if (support := own.versions.get(version)) is None:
+        text = f"whether {own.what} has Kubernetes {version} of release {plan.release.name}: it is not among {source}"
+        yield Finding(id_, "unknown", text, f"ask {plan.cloud}, or take another release", "release")
+        return
+    text = f"{own.what} has Kubernetes {version} in standard support until {support.standard} {source}"
+    if as_of is None:
+        yield Finding(id_, "unknown", f"{text}, and nobody said what day it is", "", "release")
+    elif as_of[:10] >= support.extended:
+        text = (
+            f"{own.what} supported Kubernetes {version} until {support.extended}, and makes another one of it {source}"
+        )
+        yield Finding(id_, "fail", text, "take a release with a newer one", "release")
+    elif as_of[:10] >= support.standard:
+        text = f"{text}, and until {support.extended} in extended support, which costs more"
+        yield Finding(id_, "fail", text, "take a release with a newer one", "release", "warning")
+    else:
+        yield Finding(id_, "pass", text, "", "release")

@@ -1,0 +1,134 @@
+"""Whether Kubernetes with Kueue can do what the scheduler's part of a plan asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stampworks import catalog
+from stampworks.plan import BUCKETS_NAMESPACE, PROOF_NAMESPACE, Account, Plan, declared_pools, own_nodes
+from stampworks.planning.rules.findings import Facts, Finding, Severity
+
+PROGRAMS = "programs"
+"""A claim that each team's namespace has."""
+
+
+def queues(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (its answer is in the plan)
+    """Refuses what Kueue would not do, and what it would do without being asked."""
+    if plan.scheduler.kind == "kubernetes":
+        found = [*_jobs(plan), *_priorities(plan), *_accounts(plan), *_names(plan)]
+        yield from found or [Finding("kueue.queues", "pass", "Kueue can do what the scheduler is to do", "")]
+        yield from _default_priorities(plan)
+
+
+def _jobs(plan: Plan) -> Iterator[Finding]:
+    scheduler = plan.scheduler
+    if scheduler.preemption == "cancel":
+        text = "Kueue ends no job that has to make room: it suspends it, and the job starts again when there is room"
+        yield _fail("preemption", text, "write preemption: requeue, or off", "scheduler.preemption")
+    if scheduler.accounting:
+        text = "who used what is recorded by Slurm's database, and nothing records it on Kubernetes"
+        hint = "take it out: accounts have their shares and limits without it"
+        yield _fail("accounting", text, hint, "scheduler.accounting")
+    for index, queue in enumerate(scheduler.queues):
+        if queue.time_limit_minutes:
+            label = f'kueue.x-k8s.io/max-exec-time-seconds: "{queue.time_limit_minutes * 60}"'
+            text = f"queue {queue.name} has a time limit, and a queue of Kueue limits nobody's time"
+            hint = f"take it out; a job can limit its own by the label {label}"
+            yield _fail("time-limit", text, hint, f"scheduler.queues[{index}].time_limit_minutes", queue.name)
+
+
+def _priorities(plan: Plan) -> Iterator[Finding]:
+    """Kueue goes by weight alone."""
+    priorities = plan.scheduler.priorities if plan.scheduler.preemption != "off" else ()
+    for index, each in enumerate(priorities):
+        below = [other.name for other in priorities if other.weight < each.weight]
+        if spared := [name for name in below if name not in each.preempts]:
+            text = f"{each.name} would preempt {' and '.join(spared)}, too: to Kueue whatever weighs more preempts"
+            hint = f"write preempts: [{', '.join(below)}], give them the same weight, or write preemption: off"
+            yield _fail("preempts", text, hint, f"scheduler.priorities[{index}]", each.name)
+
+
+def _default_priorities(plan: Plan) -> Iterator[Finding]:
+    """Who gives a queue's priority to its jobs."""
+    declared = [f"{queue.name}: {queue.priority}" for queue in plan.scheduler.queues if queue.priority]
+    if declared:
+        text = (
+            f"`stampworks submit` gives its jobs the priority of their queue ({', '.join(declared)}), and no queue of "
+            "Kueue does: what others make names its own by the label kueue.x-k8s.io/priority-class"
+        )
+        yield Finding("kueue.priority", "pass", text, "", "scheduler.queues")
+
+
+def _accounts(plan: Plan) -> Iterator[Finding]:
+    for index, account in enumerate(plan.scheduler.accounts):
+        place = f"scheduler.accounts[{index}]"
+        if whose := _whose(plan, account.name):
+            text = f"an account is a namespace, and {account.name} is that of {whose}"
+            hint = f"take another name, for example team-{account.name}"
+            yield _fail("namespace", text, hint, f"{place}.name", account.name)
+        yield from _limit(plan, account, f"{place}.accelerators_max")
+        yield from _share(plan, account, f"{place}.share")
+
+
+def _whose(plan: Plan, namespace: str) -> str:
+    """Of one that is there anyway, or with an add-on that somebody may switch on later; empty for any other."""
+    if namespace == "default" or namespace.startswith("kube-"):
+        return "Kubernetes itself"
+    addons = catalog.releases()[plan.release.name].addons
+    of_addons = {row.namespace: f"the add-on {name}" for name, row in addons.items()}
+    return {PROOF_NAMESPACE: "proofs", BUCKETS_NAMESPACE: "the driver of buckets", **of_addons}.get(namespace, "")
+
+
+def _limit(plan: Plan, account: Account, place: str) -> Iterator[Finding]:
+    """Of an account's accelerators."""
+    most = account.accelerators_max
+    sizes = {pool.name: pool.machine.accelerators for pool in declared_pools(plan.groups) if pool.machine.accelerators}
+    of_queues = {each.name: [sizes[name] for name in each.pools if name in sizes] for each in plan.scheduler.queues}
+    least = {name: min(found) for name, found in of_queues.items() if found}
+    below = {name: size for name, size in least.items() if 0 < most < size}
+    severity: Severity = "error" if len(below) == len(least) else "warning"
+    for name, size in below.items():
+        text = f"{most} is less than the {size} accelerators of one node of queue {name}: no gang would start there"
+        yield _fail("quota", text, f"write {size} or more, or 0 for no limit", place, account.name, severity)
+    if most and len(sizes) > 1:
+        text = f"Kueue counts it in each pool: of {' and '.join(sizes)} {account.name} may have {len(sizes)} x {most}"
+        hint = "write what it may have of one pool; a limit of all together is Slurm's alone"
+        yield _fail("limit", text, hint, place, account.name, "warning")
+
+
+def _share(plan: Plan, account: Account, place: str) -> Iterator[Finding]:
+    """Who owns no node of a queue has only what others leave idle."""
+    accounts, pools = plan.scheduler.accounts, declared_pools(plan.groups)
+    own = {pool.name for pool in pools if own_nodes(accounts, pool.count)[account.name]}
+    without = [each for each in plan.scheduler.queues if not own & {*each.pools}]
+    if without:
+        queues = " and ".join(each.name for each in without)
+        waits = "nobody makes room for it" if plan.scheduler.preemption == "off" else "they take it back"
+        text = f"no node of queue {queues} is {account.name}'s own: it has what others leave idle, and {waits}"
+        nodes = min(max(pool.count for pool in pools if pool.name in each.pools) for each in without)
+        others = sum(each.share for each in accounts if each != account)
+        more = (
+            f"write {-(-others // (nodes - 1))} or more, or less for the others" if nodes > 1 else "declare more nodes"
+        )
+        yield _fail("share", text, more, place, account.name, "warning")
+
+
+def _names(plan: Plan) -> Iterator[Finding]:
+    """An object that is the cluster's, and not a team's, is called after both."""
+    accounts, names = plan.scheduler.accounts, [each.name for each in plan.storage]
+    for what, of in (("queue", [each.name for each in plan.scheduler.queues]), ("storage", names)):
+        seen: dict[str, str] = {}
+        for index, account in enumerate(accounts):
+            for name in of:
+                whole, own = f"{account.name}-{name}", f"{what} {name} of account {account.name}"
+                if other := seen.get(whole):
+                    text = f"to Kubernetes {own} would be {whole}, which {other} is already"
+                    yield _fail("names", text, "take another name", f"scheduler.accounts[{index}].name", account.name)
+                seen[whole] = own
+    if PROGRAMS in names:
+        text = f"{PROGRAMS} is what pods know the programs of their nodes by, and no storage can be called so"
+        yield _fail("names", text, "take another name", f"storage[{names.index(PROGRAMS)}].name", PROGRAMS)
+
+
+def _fail(what: str, text: str, hint: str, place: str, subject: str = "", severity: Severity = "error") -> Finding:
+    return Finding(f"kueue.{what}", "fail", text, hint, place, severity, subject)

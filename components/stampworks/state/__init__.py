@@ -1,0 +1,1 @@
+"""State on disk: its folders, and the facts kept there."""

@@ -1,0 +1,65 @@
+"""What was measured of this machine or read of an account, and where it is kept: plans are held against it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from stampworks.declaration import beside, read_beside
+from stampworks.planning import Facts
+from stampworks.planning.rules.account import VERSION, Account, account_of
+from stampworks.state import paths
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_AGAIN = "`stampworks facts -s STACK` reads the account again"
+
+
+def known_facts(declared: Path | None = None) -> Facts:
+    """What is known for the declaration in this file; DeclarationError when what is kept beside it cannot be read.
+
+    Of this machine, what was measured since it started and can be read.
+    """
+    account = None if declared is None else _account(account_file(declared))
+    return Facts(loopback_mbps=_loopback_mbps(), account=account)
+
+
+def account_file(declared: Path) -> Path:
+    """Where facts of an account are: stacks/aws.facts.json belongs to stacks/Pulumi.aws.yaml."""
+    return beside(declared, "facts")
+
+
+def write_account(declared: Path, read: dict[str, Any]) -> Account:
+    """Keeps what was read, whole or not at all; gives it as it will be read back."""
+    kept = {"version": VERSION, **read}
+    account = account_of(kept)
+    paths.write_whole(account_file(declared), json.dumps(kept, indent=2) + "\n")
+    return account
+
+
+def _account(file: Path) -> Account | None:
+    return read_beside(file, account_of, "holds no facts", _AGAIN) if os.path.lexists(file) else None
+
+
+def _loopback_mbps() -> int | None:
+    try:
+        stored = json.loads(facts_file().read_text())
+        mbps = stored["loopback_mbps"]
+        same_boot = stored["boot_id"] == boot_id()
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return mbps if same_boot and type(mbps) is int and mbps > 0 else None
+
+
+def today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+def facts_file() -> Path:
+    return paths.cache_dir() / "facts" / "local.json"
+
+
+def boot_id() -> str:
+    return _BOOT_ID.read_text().strip()

@@ -1,0 +1,1 @@
+"""Text: amounts, lists of names, reasons of drains, characters that are safe to print."""
