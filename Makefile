@@ -1,6 +1,6 @@
 # `make` alone lists what there is. Set-up is part of every target that needs it, and costs a third of a second when done.
 .DEFAULT_GOAL := help
-.PHONY: help prepare demo demo-down demo-k8s demo-k8s-down test test-long lint format lock bench
+.PHONY: help prepare demo demo-down demo-k8s demo-k8s-down check test test-long lint format lock bench
 
 PREPARE := python3 -m tools.prepare
 STACK := local
@@ -27,15 +27,18 @@ demo-k8s-down: ## Take that one down again, with all that belongs to it
 	@$(PREPARE)
 	@. tools/env.sh && tools/demo-k8s down
 
+check: ## Run the static checks and the tests of the pure rooms, in minutes, while you work
+	@$(PREPARE) --python
+	@. tools/env.sh && tools/lint && python -m tools.suites --check --hypothesis-profile=ci $(ARGS)
+
 # The profile "ci" of hypothesis draws the same examples each time; test-long and a pytest of your own draw others.
-test: ## Run the tests that fit into minutes
+test: ## Run the tests that find what an ordinary change breaks
 	@$(PREPARE) --image --training --kubernetes
 	@. tools/env.sh && python -m tools.suites --hypothesis-profile=ci -m 'not long and not gpu and not cloud' $(ARGS)
 
-# One at a time: many of them measure.
-test-long: ## Run the long campaigns
+test-long: ## Run the long campaigns; AREA=name one of them, AREA=affected those that a change since BASE can reach
 	@$(PREPARE) --image --training --kubernetes --long
-	@. tools/env.sh && python -m tools.suites -n 0 -m 'long and not gpu and not cloud' $(ARGS)
+	@. tools/env.sh && python -m tools.areas --area '$(AREA)' --base '$(BASE)' $(ARGS)
 
 lint: ## Run every static check, all of them even when one fails
 	@$(PREPARE) --python

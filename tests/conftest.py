@@ -11,16 +11,20 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 collect_ignore = ["training"]
 """They need torch, and have a pytest of their own: tools/suites.py."""
-REHEARSED = ("tests/clouds/aws/test_stacks.py", "tests/clouds/aws/test_eks.py")
-"""One process rehearses a stack once for both, which takes minutes."""
+TOGETHER = (
+    frozenset({"tests/clouds/aws/test_stacks.py", "tests/clouds/aws/test_eks.py"}),  # each stack is rehearsed once
+    frozenset({"tests/cluster/test_login.py", "tests/cluster/test_submit.py", "tests/cluster/test_workloads.py"}),
+    frozenset({"tests/cluster/test_kubernetes.py", "tests/cluster/test_gangs.py"}),
+)
+"""Files that share what takes long to make (tests/cluster/shared.py): one process runs those of a set."""
 
 
 class _Together(LoadFileScheduling):  # type: ignore[misc]  # whose package has no types
-    """Each file's tests in one process, and those of these files in the same one."""
+    """Run each file's tests in one process, and those of files that share something in the same one."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        return REHEARSED[0] if file in REHEARSED else file
+        return next((min(files) for files in TOGETHER if file in files), file)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:

@@ -1,7 +1,8 @@
-"""Runs pytest four times with the same arguments: on the README, on clusters, on training with its torch, on all else.
+"""Run pytest once for each suite: the README, clusters, training with its torch, all other tests; then print the times.
 
-A path below tests/ goes to the one that it belongs to, and the others then have nothing to do. Each file's tests run in
-one process, several files at the same time; `-n 0` among the arguments runs all in this one, as a debugger needs it.
+Paths among the arguments choose: each goes to the suite that it belongs to, and the other suites have nothing to do.
+Each file's tests run in one process, several files at the same time; `-n 0` runs all in one, as a debugger needs it.
+`--check` as the first argument runs the suite of `make check` alone.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,13 +25,20 @@ SUITES = {
     TRAINING: [str(TORCH), "-m", "pytest", "-c", str(TRAINING / "pytest.ini"), "-n", "2", "--dist", "loadfile"],
     TESTS: [*PYTEST, "-n", "2", f"--ignore={CLUSTER}"],
 }
-"""How the tests of a place are run; what is in none of the first ones is of the last."""
+"""The command of each suite; a test that is in none of the first ones belongs to the last."""
+NAMES = {README: "readme", CLUSTER: "clusters", TRAINING: "training", TESTS: "others"}
+ORDINARY = "not long and not gpu and not cloud"
+PURE = ("catalog", "cli", "declaration", "physics", "planning", "qualification", "schedulers", "views", "test_*.py")
+CHECK = [*PYTEST, "-n", "2", "-m", f"{ORDINARY} and not engine and not cluster and not prepared"]
+"""The command of `make check`: it needs the Python environment alone."""
 NOTHING_RAN = 5
-"""What pytest ends with when it has chosen no test."""
+"""The exit status of pytest when it has chosen no test."""
 
 
 def main(words: list[str]) -> int:
-    """The exit status: that of the first that failed."""
+    """Return the exit status of the first suite that failed."""
+    if words[:1] == ["--check"]:
+        return _ended([*CHECK, *words[1:], *(str(path) for name in PURE for path in sorted(TESTS.glob(name)))])
     paths = [word for word in words if _is_test(word)]
     given = [word for word in words if word not in paths]
     own: dict[Path, list[str]] = {suite: [] for suite in SUITES}
@@ -39,8 +48,20 @@ def main(words: list[str]) -> int:
             own[suite].append(path if suite == place else str(suite))
         if place not in SUITES:
             own[next(suite for suite in SUITES if place.is_relative_to(suite))].append(path)
-    ended = [_ended([*SUITES[suite], *given, *chosen]) for suite, chosen in own.items() if chosen]
-    return next((code for code in ended if code not in (0, NOTHING_RAN)), min(ended))
+    codes, lines = [], []
+    for suite, chosen in own.items():
+        if chosen:
+            started_at = time.monotonic()
+            codes.append(_ended([*SUITES[suite], *given, *chosen]))
+            lines.append(_line(NAMES[suite], codes[-1], time.monotonic() - started_at))
+    print("\n".join(["", *lines]), flush=True)
+    return next((code for code in codes if code not in (0, NOTHING_RAN)), min(codes))
+
+
+def _line(name: str, code: int, seconds: float) -> str:
+    """Describe how a suite ended, for the end of the output."""
+    ended = {0: "passed", NOTHING_RAN: "no tests"}.get(code, f"failed with {code}")
+    return f"suite {name:<10}{ended:<16}{seconds:6.0f} s"
 
 
 def _is_test(word: str) -> bool:

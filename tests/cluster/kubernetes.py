@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tests.cluster.conftest import ROOT, Stack
+from tests.cluster.stack import ROOT, Stack
 from tests.project import wait_for
 
 STAND_IN, OWN = ROOT / "tools" / "kubernetes_plugin", ROOT / ".venv" / "plugin"

@@ -23,7 +23,7 @@ from tests.cluster.test_login import DECLARATION, WAIT_S, as_alice, to_node
 from tests.project import wait_for
 
 if TYPE_CHECKING:
-    from tests.cluster.conftest import Stack
+    from tests.cluster.stack import Stack
 
 pytestmark = [
     pytest.mark.engine,
@@ -32,6 +32,7 @@ pytestmark = [
     pytest.mark.skipif(
         "devices" not in Path("/proc/self/cgroup").read_text(), reason="no control groups of the first version here"
     ),
+    pytest.mark.long,
 ]
 
 GROUPS = ("devices", "freezer", "memory", "cpuset", "cpuacct")

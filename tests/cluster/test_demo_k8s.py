@@ -13,10 +13,10 @@ import pytest
 
 from tests.clouds.local.ordinary import ordinary
 from tests.cluster import test_readme
-from tests.cluster.conftest import ROOT, Stack
+from tests.cluster.stack import ROOT, Stack
 from tests.project import listening
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 PLACES = ("/run/containerd", "/var/lib/cni", "/var/lib/kubelet")
 """Where what runs pods keeps its own, on a machine that it is not apart from."""

@@ -15,7 +15,7 @@ from stampworks.machine_room import network
 from tests.project import wait_for
 
 if TYPE_CHECKING:
-    from tests.cluster.conftest import Stack
+    from tests.cluster.stack import Stack
 
 pytestmark = pytest.mark.cluster
 
@@ -144,6 +144,7 @@ def test_what_was_tampered_with_is_seen_at_once_and_repaired(stamped: Stack) -> 
     stamped.shell("head", f"scancel {runs} {waits}")
 
 
+@pytest.mark.long
 def test_nodes_that_cannot_be_looked_at_are_unknown(stamped: Stack) -> None:
     """A dead and a frozen one are said in words, by the cloud and by who could not ask them; up brings both back."""
     nodes = stamped.nodes()
@@ -162,6 +163,7 @@ def test_nodes_that_cannot_be_looked_at_are_unknown(stamped: Stack) -> None:
     assert {node["state"] for node in stamped.nodes().values()} == {"up"}
 
 
+@pytest.mark.long
 def test_a_room_that_is_gone_is_unknown(stamped: Stack) -> None:
     """A refresh of a stack whose machine room has ended says so in words, and fails nothing."""
     stamped.end_room()

@@ -19,7 +19,7 @@ from bench.campaign import judged
 from tests.project import wait_for
 
 if TYPE_CHECKING:
-    from tests.cluster.conftest import Stack
+    from tests.cluster.stack import Stack
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 

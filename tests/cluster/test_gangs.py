@@ -11,13 +11,17 @@ from typing import Any
 import pytest
 
 from tests.cluster.kubernetes import SEEN_S, SPINE, KubernetesStack, gang
+from tests.cluster.shared import LEAF_NODES
 from tests.project import wait_for
 
 pytestmark = pytest.mark.cluster
 
-LEAF_NODES, SPINE_LEAVES = 8, 4
+SPINE_LEAVES = 4
 OWN, OTHER = "research", "product"
 """Teams with 48 and 16 of each 64 nodes of their own."""
+CHANGES_ITS_CLUSTER = pytest.mark.parametrize(
+    "times", [pytest.param(8, marks=pytest.mark.long)], ids=["512 nodes"], indirect=True
+)
 
 
 @pytest.fixture(scope="module", params=[1, pytest.param(8, marks=pytest.mark.long)], ids=["64 nodes", "512 nodes"])
@@ -27,8 +31,13 @@ def times(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="module")
-def up(times: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStack]:
-    stack = KubernetesStack.of(tmp_path_factory.mktemp("gangs"), f"g{os.getpid()}", 64 * times, LEAF_NODES)
+def up(times: int, request: pytest.FixtureRequest) -> Iterator[KubernetesStack]:
+    """Use the shared cluster of 64 nodes, or stamp one of 512."""
+    if times == 1:
+        yield request.getfixturevalue("kubernetes_cluster")
+        return
+    folder = request.getfixturevalue("tmp_path_factory").mktemp("gangs")
+    stack = KubernetesStack.of(folder, f"g{os.getpid()}", 64 * times, LEAF_NODES)
     stack.up()
     yield stack
     stack.run("destroy", "--yes", "--skip-preview")
@@ -202,7 +211,8 @@ def test_a_more_urgent_gang_goes_first_within_its_team(stack: KubernetesStack, t
     stack.seen("usual", "running")
 
 
-def test_a_gang_whose_node_is_lost_runs_again_elsewhere(stack: KubernetesStack) -> None:
+@CHANGES_ITS_CLUSTER
+def test_a_gang_whose_node_is_lost_runs_again_elsewhere(stack: KubernetesStack, times: int) -> None:
     """And the next `up` brings the node back."""
     stack.submit(gang("survivor", OWN, LEAF_NODES // 2, required=True))
     lost = stack.seen("survivor", "running")["nodes"][0]
@@ -212,6 +222,7 @@ def test_a_gang_whose_node_is_lost_runs_again_elsewhere(stack: KubernetesStack) 
     assert stack.stampworks("status").returncode == 0
 
 
+@CHANGES_ITS_CLUSTER
 def test_what_nobody_uses_is_shared_as_it_was_declared(stack: KubernetesStack, times: int) -> None:
     """Two teams want all that a third one leaves: three to one, whoever came first, and nobody is asked twice."""
     stack.edit("- {name: product, share: 1}", "- {name: product, share: 1}\n        - {name: away, share: 4}")

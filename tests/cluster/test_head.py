@@ -11,9 +11,9 @@ from stampworks import machine_room as room
 from tests.project import wait_for
 
 if TYPE_CHECKING:
-    from tests.cluster.conftest import Stack
+    from tests.cluster.stack import Stack
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 DECLARATION = """\
 config:

@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 from stampworks.declaration.values import user_name
 
-from tests.cluster.conftest import Stack, content
+from tests.cluster.stack import Stack, content
 from tests.cluster.test_drift import lines
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 PLANTED = "planted-by-the-test-of-secrets"
 SAMPLE_S, YOUNG = 0.1, 10

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.conftest import content
+from tests.cluster.stack import content
 
 if TYPE_CHECKING:
-    from tests.cluster.conftest import Stack
+    from tests.cluster.stack import Stack
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 VICTIMS = ("engine", "language host", "program", "plugin", "node", "head")
 OPERATIONS = ("up", "update", "destroy")

@@ -23,10 +23,12 @@ NODES, LEAF_NODES = 16, 4
 
 
 @pytest.fixture(
-    scope="module", params=[STAND_IN, pytest.param(OWN, marks=pytest.mark.long)], ids=["stand-in", "pulumi"]
+    scope="module",
+    params=[pytest.param(plugin, marks=pytest.mark.long) for plugin in (STAND_IN, OWN)],
+    ids=["stand-in", "pulumi"],
 )
 def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStack]:
-    """With each plugin in turn."""
+    """A cluster of this file's own, with each plugin in turn."""
     folder = tmp_path_factory.mktemp("kubernetes")
     stack = KubernetesStack.of(folder, f"k{os.getpid()}", NODES, LEAF_NODES, request.param)
     stack.up()
@@ -34,49 +36,50 @@ def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     stack.run("destroy", "--yes", "--skip-preview")
 
 
-def test_everything_is_there_after_one_up(stack: KubernetesStack) -> None:
+def test_everything_is_there_after_one_up(kubernetes: KubernetesStack) -> None:
     """All nodes ready and in their leaf, both teams with their queue, and a second `up` changes nothing."""
-    nodes = stack.listed("nodes")
+    nodes = kubernetes.listed("nodes")
     labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in nodes}
-    assert [labels[f"gpu-{index:03}"]["topology.stampworks/leaf"] for index in (1, 4, 5, 16)] == [
-        *("leaf1-1", "leaf1-1", "leaf1-2", "leaf1-4")
+    assert [labels[f"gpu-{index:03}"]["topology.stampworks/leaf"] for index in (1, 8, 9, 64)] == [
+        *("leaf1-1", "leaf1-1", "leaf1-2", "leaf1-8")
     ]
     assert {node["status"]["capacity"]["nvidia.com/gpu"] for node in nodes} == {"8"}
-    queues = {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in stack.listed("localqueues", "-A")}
+    queues = {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in kubernetes.listed("localqueues", "-A")}
     assert queues == {(team, name) for team in ("research", "product") for name in ("main", "default")}
-    for queue in stack.listed("clusterqueues"):
+    for queue in kubernetes.listed("clusterqueues"):
         active = next(each for each in queue["status"]["conditions"] if each["type"] == "Active")
         assert active["status"] == "True", active["message"]
-    stack.unchanged()
-    status = stack.stampworks("status")
+    kubernetes.unchanged()
+    status = kubernetes.stampworks("status")
     assert status.returncode == 0
     assert status.stdout.splitlines() == [
-        f"cluster {stack.cluster} on local: pass",
+        f"cluster {kubernetes.cluster} on local: pass",
         "  pool  nodes ready  GPUs used",
-        "  gpu   16 of 16     0 of 128",
+        "  gpu   64 of 64     0 of 512",
         "",
         "  team      own GPUs  used  borrowed  jobs waiting",
-        "  research        96     0         -             -",
-        "  product         32     0         -             -",
+        "  research       384     0         -             -",
+        "  product        128     0         -             -",
     ]
 
 
-def test_what_lets_one_in_is_a_secret(stack: KubernetesStack) -> None:
+def test_what_lets_one_in_is_a_secret(kubernetes: KubernetesStack) -> None:
     """No preview, no output and no state shows the kubeconfig."""
-    config = (stack.state / "rooms" / stack.cluster / "kubernetes" / "admin.conf").read_text()
+    config = (kubernetes.state / "rooms" / kubernetes.cluster / "kubernetes" / "admin.conf").read_text()
     key = config.partition('"client-key-data": "')[2].partition('"')[0]
     assert len(key) > 100
-    for said in (stack.run("preview", "--diff").stdout, stack.run("stack", "output").stdout, str(stack.exported())):
+    preview, outputs = kubernetes.run("preview", "--diff"), kubernetes.run("stack", "output")
+    for said in (preview.stdout, outputs.stdout, str(kubernetes.exported())):
         assert key not in said
-    assert key in stack.run("stack", "output", "kubeconfig", "--show-secrets").stdout
+    assert key in kubernetes.run("stack", "output", "kubeconfig", "--show-secrets").stdout
 
 
-def test_a_team_does_what_is_its_own_and_nothing_else(stack: KubernetesStack) -> None:
+def test_a_team_does_what_is_its_own_and_nothing_else(kubernetes: KubernetesStack) -> None:
     """As who they are: alice is of research and not of product; nobody of them sees secrets or the cluster's queues."""
 
     def may(user: str, team: str, verb: str, what: str) -> bool:
         words = ("auth", "can-i", verb, what, f"--as={user}", f"--namespace={team}")
-        return stack.stampworks("kubectl", "--", *words).stdout.strip() == "yes"
+        return kubernetes.stampworks("kubectl", "--", *words).stdout.strip() == "yes"
 
     assert may("alice", "research", "create", "jobsets.jobset.x-k8s.io")
     assert may("bob", "product", "get", "pods/log")
@@ -89,12 +92,12 @@ def test_a_team_does_what_is_its_own_and_nothing_else(stack: KubernetesStack) ->
         "metadata": {"name": "root", "namespace": "research"},
         "spec": {"hostNetwork": True, "containers": [{"name": "root", "image": "none"}]},
     }
-    refused = stack.stampworks("kubectl", "--", "create", "-f", "-", text=json.dumps(privileged))
+    refused = kubernetes.stampworks("kubectl", "--", "create", "-f", "-", text=json.dumps(privileged))
     assert 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)' in refused.stderr
 
 
 @pytest.mark.parametrize(("kind", "counted"), [("LoadBalancer", "loadbalancers"), ("NodePort", "nodeports")])
-def test_no_team_opens_a_door_to_the_world(stack: KubernetesStack, kind: str, counted: str) -> None:
+def test_no_team_opens_a_door_to_the_world(kubernetes: KubernetesStack, kind: str, counted: str) -> None:
     """Services are for its own pods: of a type that leads in from outside the cloud may make a public address."""
     for type_, may in ((kind, False), ("ClusterIP", True)):
         service: dict[str, Any] = {
@@ -103,31 +106,31 @@ def test_no_team_opens_a_door_to_the_world(stack: KubernetesStack, kind: str, co
             "metadata": {"name": "door", "namespace": "research"},
             "spec": {"type": type_, "selector": {"app": "door"}, "ports": [{"port": 80}]},
         }
-        done = stack.stampworks("kubectl", "--", "create", "-f", "-", "--as=alice", text=json.dumps(service))
+        done = kubernetes.stampworks("kubectl", "--", "create", "-f", "-", "--as=alice", text=json.dumps(service))
         assert (done.returncode == 0) == may, done.stderr
         assert may or f"exceeded quota: team, requested: services.{counted}=1" in done.stderr
     service["spec"]["externalIPs"] = ["10.0.0.9"]
-    done = stack.stampworks("kubectl", "--", "apply", "-f", "-", "--as=alice", text=json.dumps(service))
+    done = kubernetes.stampworks("kubectl", "--", "apply", "-f", "-", "--as=alice", text=json.dumps(service))
     assert "no service of a team has externalIPs: what nodes send there would go to its pods" in done.stderr
-    stack.kubectl("delete", "service", "door", "--namespace=research")
+    kubernetes.kubectl("delete", "service", "door", "--namespace=research")
 
 
-def test_what_was_done_by_hand_is_seen_and_taken_back(stack: KubernetesStack) -> None:
+def test_what_was_done_by_hand_is_seen_and_taken_back(kubernetes: KubernetesStack) -> None:
     """A node that is gone, one with another label, a queue that somebody has deleted."""
-    stack.kubectl("delete", "node", "gpu-007")
-    stack.kubectl("label", "node", "gpu-009", "stampworks/pool=mine", "--overwrite")
-    stack.kubectl("delete", "localqueue", "main", "--namespace=product")
-    status = stack.stampworks("status")
+    kubernetes.kubectl("delete", "node", "gpu-007")
+    kubernetes.kubectl("label", "node", "gpu-009", "stampworks/pool=mine", "--overwrite")
+    kubernetes.kubectl("delete", "localqueue", "main", "--namespace=product")
+    status = kubernetes.stampworks("status")
     assert status.returncode == 1
     assert "gpu-007: missing" in status.stdout.splitlines()
-    shown = stack.preview()
+    shown = kubernetes.preview()
     assert "cloud: gpu-007: missing" in shown
     assert "cloud: gpu-009: label stampworks/pool is mine, not gpu" in shown
-    stack.passes("refresh", "--yes", "--skip-preview")
-    stack.up()
-    assert stack.stampworks("status").returncode == 0
-    assert len(stack.listed("localqueues", "-A")) == 4
-    stack.unchanged()
+    kubernetes.passes("refresh", "--yes", "--skip-preview")
+    kubernetes.up()
+    assert kubernetes.stampworks("status").returncode == 0
+    assert len(kubernetes.listed("localqueues", "-A")) == 4
+    kubernetes.unchanged()
 
 
 def test_what_an_earlier_version_of_kueue_was_told_is_the_same(stack: KubernetesStack) -> None:

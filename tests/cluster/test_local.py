@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.conftest import DECLARATION
+from tests.cluster.stack import DECLARATION
 from tests.project import wait_for
 
 if TYPE_CHECKING:
-    from tests.cluster.conftest import Stack
+    from tests.cluster.stack import Stack
 
 pytestmark = pytest.mark.cluster
 

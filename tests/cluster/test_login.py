@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,7 @@ from tests.cluster.test_drift import lines, refresh
 from tests.project import wait_for
 
 if TYPE_CHECKING:
-    from tests.cluster.conftest import Stack
+    from tests.cluster.stack import Stack
 
 pytestmark = pytest.mark.cluster
 
@@ -33,6 +34,7 @@ config:
     proof: {{level: none}}
 """
 WAIT_S = 60
+NODES = ["gpu-001", "gpu-002", "gpu-003", "gpu-004"]
 
 
 @pytest.fixture(scope="module")
@@ -46,21 +48,30 @@ def as_alice(stack: Stack, command: str) -> str:
     return stack.shell("login-001", f"cd /shared/alice; runuser -u alice -- {command}")
 
 
+@pytest.fixture
+def folder(slurm: Stack) -> Iterator[Stack]:
+    """The shared cluster, with a folder of alice's on its shared storage."""
+    slurm.shell("login-001", "install -d -o alice -g alice /shared/alice")
+    yield slurm
+    slurm.shell("login-001", "rm -r /shared/alice")
+
+
 @pytest.fixture(scope="module")
-def folder(stamped: Stack) -> Stack:
+def own(stamped: Stack) -> Stack:
+    """A cluster of this file's own, with the same folder."""
     stamped.shell("login-001", "install -d -o alice -g alice /shared/alice")
     return stamped
 
 
 def test_a_user_runs_a_program_from_there(folder: Stack) -> None:
     """A step talks back to the node that it was started from."""
-    assert as_alice(folder, "srun sh -c 'hostname; id -un'").splitlines() == ["gpu-001", "alice"]
-    assert as_alice(folder, "salloc --quiet srun hostname") == "gpu-001"
+    assert as_alice(folder, "srun --nodelist=gpu-001 sh -c 'hostname; id -un'").splitlines() == ["gpu-001", "alice"]
+    assert as_alice(folder, "salloc --quiet --nodelist=gpu-001 srun hostname") == "gpu-001"
 
 
 def test_a_user_submits_from_there(folder: Stack) -> None:
     """What the job writes to shared storage is read where it was submitted."""
-    job = as_alice(folder, "sbatch --parsable --output=said --wrap='hostname; sleep 1; echo done'")
+    job = as_alice(folder, "sbatch --parsable --nodelist=gpu-001 --output=said --wrap='hostname; sleep 1; echo done'")
     wait_for(lambda: "done" in as_alice(folder, "cat said 2>/dev/null || true"), WAIT_S)
     assert as_alice(folder, "cat said").splitlines() == ["gpu-001", "done"]
     wait_for(lambda: job not in as_alice(folder, "squeue --noheader --format=%i").split(), WAIT_S)
@@ -68,7 +79,7 @@ def test_a_user_submits_from_there(folder: Stack) -> None:
 
 def test_it_takes_no_job(folder: Stack) -> None:
     """Slurm has no node of that name, and nothing on it would run a step."""
-    assert as_alice(folder, "sinfo --noheader --Node --format=%N") == "gpu-001"
+    assert as_alice(folder, "sinfo --noheader --Node --format=%N").split() == NODES
     assert folder.shell("login-001", "pgrep -x slurmd || echo none") == "none"
 
 
@@ -88,7 +99,7 @@ def test_nobody_is_on_a_node_without_a_job(folder: Stack) -> None:
     denied = "Access denied by pam_slurm_adopt: you have no active jobs on this node"
     assert denied in (said := to_node(folder, "alice", "hostname"))
     assert said[-1] == "rc 255"
-    job = as_alice(folder, "sbatch --parsable --output=/dev/null --wrap='sleep 300'")
+    job = as_alice(folder, "sbatch --parsable --nodelist=gpu-001 --output=/dev/null --wrap='sleep 300'")
     wait_for(lambda: to_node(folder, "alice", "printenv SLURM_JOB_ID")[-2:] == [job, "rc 0"], WAIT_S)
     assert denied in (said := to_node(folder, "bob", "hostname"))
     assert said[-1] == "rc 255"
@@ -97,36 +108,38 @@ def test_nobody_is_on_a_node_without_a_job(folder: Stack) -> None:
     assert folder.stampworks("ssh", "-s", "test", "gpu-001", "--", "hostname").stdout.strip() == "gpu-001"
 
 
-def test_it_is_part_of_the_status(stamped: Stack) -> None:
+def test_it_is_part_of_the_status(slurm: Stack) -> None:
     """As the head, it is up or missing, and has no jobs."""
-    done = stamped.stampworks("status", "-s", "test", "--json")
+    done = slurm.stampworks("status", "-s", "test", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     nodes = {each["name"]: each for each in json.loads(done.stdout)["nodes"]}
     assert (nodes["login-001"]["state"], nodes["login-001"]["pool"]) == ("up", "login")
-    done = stamped.stampworks("ssh", "-s", "test", "login-001", "--", "hostname")
+    done = slurm.stampworks("ssh", "-s", "test", "login-001", "--", "hostname")
     assert done.stdout.strip() == "login-001", done.stderr
 
 
-def test_it_learns_of_a_new_configuration(folder: Stack) -> None:
+@pytest.mark.long
+def test_it_learns_of_a_new_configuration(own: Stack) -> None:
     """Another queue is known there after the `up`, and a second one changes nothing."""
-    folder.edit(
+    own.edit(
         "protect: false}\n    proof", "protect: false, queues: [{name: q, pools: [gpu], default: true}]}\n    proof"
     )
-    folder.up()
-    assert as_alice(folder, "sinfo --noheader --format=%P") == "q*"
-    assert as_alice(folder, "srun --partition=q hostname") == "gpu-001"
-    assert "unchanged" in (said := folder.up())
+    own.up()
+    assert as_alice(own, "sinfo --noheader --format=%P") == "q*"
+    assert as_alice(own, "srun --partition=q hostname") == "gpu-001"
+    assert "unchanged" in (said := own.up())
     assert "updated" not in said
-    assert lines(refresh(folder)) == []
+    assert lines(refresh(own)) == []
 
 
-def test_one_more_and_none(folder: Stack) -> None:
+@pytest.mark.long
+def test_one_more_and_none(own: Stack) -> None:
     """They come and go by the declared number; nothing else changes."""
-    gpu = folder.nodes()["gpu-001"]["instance"]
-    folder.edit("login_nodes: 1", "login_nodes: 2")
-    folder.up()
-    assert folder.shell("login-002", "runuser -u alice -- srun hostname") == "gpu-001"
-    folder.edit("login_nodes: 2, ", "")
-    folder.up()
-    assert sorted(folder.nodes()) == ["gpu-001", "head"]
-    assert folder.nodes()["gpu-001"]["instance"] == gpu
+    gpu = own.nodes()["gpu-001"]["instance"]
+    own.edit("login_nodes: 1", "login_nodes: 2")
+    own.up()
+    assert own.shell("login-002", "runuser -u alice -- srun hostname") == "gpu-001"
+    own.edit("login_nodes: 2, ", "")
+    own.up()
+    assert sorted(own.nodes()) == ["gpu-001", "head"]
+    assert own.nodes()["gpu-001"]["instance"] == gpu

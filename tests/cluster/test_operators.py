@@ -12,7 +12,7 @@ from stampworks.schedulers.kubernetes import MADE_AGAIN
 from tests.cluster.kubernetes import KubernetesStack, gang
 from tests.cluster.pods import NODES, RUNS, TINY, asked, of_run, running, soon, through, told, until
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 JOBSET = "jobset.sigs.k8s.io/jobset-name"
 WITH = "kind: kubernetes\n      addons: {trainer: true, mpi_operator: true}"

@@ -61,6 +61,7 @@ def test_programs_that_measure(stack: KubernetesStack) -> None:
     assert "memlock gpu-002" in stack.stampworks("logs", "look").stdout
 
 
+@pytest.mark.long
 def test_a_real_server_takes_what_is_written_down(stack: KubernetesStack) -> None:
     """With what Kueue, JobSet, Trainer and the MPI operator publish of their objects, and the rules in there; it
     refuses a field that nobody knows. Nothing of these operators runs, so that nothing becomes of them."""
@@ -79,6 +80,7 @@ def test_a_real_server_takes_what_is_written_down(stack: KubernetesStack) -> Non
     assert 'unknown field "spec.slotPerWorker"' in refused.stderr
 
 
+@pytest.mark.long
 def test_what_is_written_down_runs(stack: KubernetesStack) -> None:
     """As it was printed, without a cluster being asked: on both nodes to its end."""
     printed = stack.stampworks("submit", "training", "printed", *TINY, "--set", "steps=5", "--print", "jobset")
@@ -99,6 +101,7 @@ def test_a_training_of_a_user(stack: KubernetesStack) -> None:
     assert of_run(stack, "demo")["user"] == "bob"
 
 
+@pytest.mark.long
 def test_cancelled_and_gone_on_with(stack: KubernetesStack) -> None:
     """A run that is told to stop saves what it has, and the same again goes on behind it."""
     wanted = ["training", "stopped", *TINY, "--set", "steps=100", "--set", "pace_s=0.3"]
@@ -116,6 +119,7 @@ def test_cancelled_and_gone_on_with(stack: KubernetesStack) -> None:
     assert [(event["step"], event["source"]) for event in begun] == [(0, "nothing"), (done, "checkpoint")]
 
 
+@pytest.mark.long
 def test_pushed_aside_and_back(stack: KubernetesStack) -> None:
     """For a more urgent gang it saves what it has and waits; afterwards it goes on."""
     asked(stack, "submit", "training", "pushed", *TINY, "--set", "steps=120", "--set", "pace_s=0.3")
@@ -130,6 +134,7 @@ def test_pushed_aside_and_back(stack: KubernetesStack) -> None:
     assert sources == ["nothing", "checkpoint"]
 
 
+@pytest.mark.long
 def test_a_program_that_breaks_is_not_started_again(stack: KubernetesStack) -> None:
     found = stack.stampworks("submit", "training", "bad", *TINY, "--set", "data.source=/nowhere", "--wait")
     assert found.returncode == 1
@@ -138,6 +143,7 @@ def test_a_program_that_breaks_is_not_started_again(stack: KubernetesStack) -> N
     assert len(told(stack, "bad", "start")) == 1
 
 
+@pytest.mark.long
 def test_nobody_changes_a_nodes_programs(stack: KubernetesStack) -> None:
     """A pod has them from its node, and cannot write to them even as root where it mounts them to write."""
     pod = {
@@ -167,6 +173,7 @@ def test_nobody_changes_a_nodes_programs(stack: KubernetesStack) -> None:
     assert not [name for name in NODES if stack.shell(name, "ls /usr/bin/theirs 2>/dev/null || true")]
 
 
+@pytest.mark.long
 def test_nodes_are_lost(stack: KubernetesStack) -> None:
     """The run goes on without the node of its second program to its end, long after Kubernetes has missed it. The next
     `up` brings back that one, with a new disk, and another one with the disk it had; pods run on both.
@@ -236,6 +243,7 @@ def unproven(stack: KubernetesStack) -> set[str]:
     }
 
 
+@pytest.mark.long
 def test_a_named_node_is_made_anew_and_no_other(stack: KubernetesStack) -> None:
     """Once what runs there has gone on elsewhere or is through; it is another node that has passed, and takes pods."""
     stack.edit("proof: {level: quick}", "proof: {level: quick}\n    roll: {jobs: requeue}")

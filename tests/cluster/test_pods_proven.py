@@ -13,12 +13,12 @@ from stampworks.machine_room.kubernetes.kubectl import Kubectl
 from stampworks.plan import PROOF_NAMESPACE, Plan, from_dict
 from stampworks.schedulers import kubernetes
 
-from tests.cluster.conftest import ROOT
 from tests.cluster.kubernetes import KubernetesStack
 from tests.cluster.pods import NODES, RUNS, TINY, asked, of_run, out_of_service, running, soon, through, told, until
+from tests.cluster.stack import ROOT
 from tests.project import wait_for
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 NOTICED_S = 60
 """More than a node takes to notice that it is not well, or well again: it looks every 20 seconds."""

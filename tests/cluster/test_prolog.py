@@ -9,9 +9,9 @@ import pytest
 from tests.project import wait_for
 
 if TYPE_CHECKING:
-    from tests.cluster.conftest import Stack
+    from tests.cluster.stack import Stack
 
-pytestmark = [pytest.mark.engine, pytest.mark.cluster]
+pytestmark = [pytest.mark.engine, pytest.mark.cluster, pytest.mark.long]
 
 DECLARATION = """\
 config:

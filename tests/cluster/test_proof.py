@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import Stack
+from tests.cluster.stack import Stack
 
 pytestmark = [pytest.mark.engine, pytest.mark.cluster]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.cluster.conftest import Stack
+    from tests.cluster.stack import Stack
 
 pytestmark = pytest.mark.engine
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.cluster.conftest import ROOT
 from tests.cluster.kubernetes import KubernetesStack, gang
+from tests.cluster.stack import ROOT
 from tests.playbooks.conftest import Cluster, plan_of, stamped
 from tests.project import wait_for
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 NODES, LEAF_NODES, SPINE_LEAVES = 64, 8, 4
 PAGE = ROOT / "docs" / "kubernetes.md"

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import ROOT, Stack
+from tests.cluster.stack import ROOT, Stack
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PREPARE_AND_UP_S = 1500  # Python packages and a node image of the user's own

@@ -15,7 +15,7 @@ from stampworks.machine_room.nodes import power_on
 from stampworks.machine_room.room import of_cluster
 from stampworks.plan import Plan
 
-from tests.cluster.conftest import Stack
+from tests.cluster.stack import Stack
 
 pytestmark = pytest.mark.cluster
 
@@ -110,53 +110,54 @@ def well(stack: Stack) -> bool:
     return stack.shell("head", "sinfo --noheader --format=%T").split() in (["idle"], ["idle", "idle"])
 
 
-def test_a_validation(stamped: Stack) -> None:
+def test_a_validation(slurm: Stack) -> None:
     """Its results lie in the folder of the run, and its log says them again."""
     settings = ["--set", "limits={}", "--set", "clocks={}"]
-    found = asked(stamped, "submit", "validation", "look", *settings, "--nodes", "2", "--wait")
+    found = asked(slurm, "submit", "validation", "look", *settings, "--nodes", "2", "--wait")
     assert (found["state"], found["nodes"], found["folder"]) == ("finished", 2, f"{RUNS}/look"), found
     assert found["warnings"] == [
-        "cluster " + stamped.cluster + " was never proven: its declaration says proof.level: none"
+        "cluster " + slurm.cluster + " was never proven: its declaration says proof.level: none"
     ]
-    files = stamped.shell("head", f"ls {RUNS}/look/results").split()
+    files = slurm.shell("head", f"ls {RUNS}/look/results").split()
     assert files == ["clocks.0.json", "limits.0.json", "limits.1.json"]
-    said = stamped.stampworks("logs", "-s", "test", "look")
+    said = slurm.stampworks("logs", "-s", "test", "look")
     assert said.returncode == 0
     assert "limits" in said.stdout
-    assert of_run(stamped, "look")["state"] == "finished"
+    assert of_run(slurm, "look")["state"] == "finished"
 
 
-def test_a_training(stamped: Stack) -> None:
+def test_a_training(slurm: Stack) -> None:
     """It runs to its end while its log is followed, and leaves what its user needs."""
-    asked(stamped, "submit", "training", "demo", *TINY, "--set", "steps=20")
-    followed = stamped.stampworks("logs", "-s", "test", "demo", "--follow")
+    asked(slurm, "submit", "training", "demo", *TINY, "--set", "steps=20")
+    followed = slurm.stampworks("logs", "-s", "test", "demo", "--follow")
     assert followed.returncode == 0, followed.stdout + followed.stderr
     assert "run demo: step 20/20, loss " in followed.stderr
     assert followed.stderr.endswith("run demo: finished\n")
-    assert [event["why"] for event in events(stamped, "demo") if event["what"] == "end"] == ["finished"]
-    assert of_run(stamped, "demo")["state"] == "finished"
+    assert [event["why"] for event in events(slurm, "demo") if event["what"] == "end"] == ["finished"]
+    assert of_run(slurm, "demo")["state"] == "finished"
 
 
-def test_cancelled_and_gone_on_with(stamped: Stack) -> None:
+def test_cancelled_and_gone_on_with(slurm: Stack) -> None:
     """A run that is told to stop saves what it has, and the same again goes on behind it."""
     wanted = ["training", "stopped", *TINY, "--set", "steps=100", "--set", "pace_s=0.3"]
-    asked(stamped, "submit", *wanted)
-    until(stamped, "stopped", 5)
-    busy = stamped.stampworks("submit", "-s", "test", *wanted)
+    asked(slurm, "submit", *wanted)
+    until(slurm, "stopped", 5)
+    busy = slurm.stampworks("submit", "-s", "test", *wanted)
     assert busy.returncode == 1
     assert "run stopped is at work: job " in busy.stderr
-    asked(stamped, "cancel", "stopped")
-    ended = stamped.stampworks("logs", "-s", "test", "stopped", "--follow")
+    asked(slurm, "cancel", "stopped")
+    ended = slurm.stampworks("logs", "-s", "test", "stopped", "--follow")
     assert ended.returncode == 1, ended.stdout + ended.stderr
     assert ended.stderr.splitlines()[-1].startswith("run stopped: stopped"), ended.stderr
-    done = max(event["step"] for event in events(stamped, "stopped") if event["what"] == "step")
-    found = asked(stamped, "submit", *wanted, "--wait")
+    done = max(event["step"] for event in events(slurm, "stopped") if event["what"] == "step")
+    found = asked(slurm, "submit", *wanted, "--wait")
     assert (found["state"], found["resumes"]) == ("finished", True)
-    begun = [event for event in events(stamped, "stopped") if event["what"] == "ready"]
+    begun = [event for event in events(slurm, "stopped") if event["what"] == "ready"]
     assert [(event["step"], event["source"]) for event in begun] == [(0, "nothing"), (done, "checkpoint")]
-    assert not [event for event in events(stamped, "stopped") if event["what"] == "failure"]
+    assert not [event for event in events(slurm, "stopped") if event["what"] == "failure"]
 
 
+@pytest.mark.long
 def test_time_is_up(stamped: Stack) -> None:
     """Slurm tells the batch script, that the agents; the job goes back into the queue and goes on."""
     asked(stamped, "submit", "training", "long", *TINY, "--set", "steps=100", "--set", "pace_s=0.3")
@@ -181,6 +182,7 @@ def mended(stamped: Stack) -> Iterator[Stack]:
     wait_for(stamped, "", lambda: well(stamped))
 
 
+@pytest.mark.long
 def test_a_node_is_lost(mended: Stack) -> None:
     """The others go on from memory, a step later at most; who was lost is in the log and in the record."""
     asked(mended, "submit", "training", "smaller", *TINY, "--set", "steps=80", "--set", "pace_s=0.3")
@@ -199,6 +201,7 @@ def test_a_node_is_lost(mended: Stack) -> None:
     )
 
 
+@pytest.mark.long
 def test_the_first_node_is_lost(mended: Stack) -> None:
     """With it coordinator and batch script: the job is put back, and goes on elsewhere from its newest checkpoint."""
     often = ["--set", "steps=100", "--set", "pace_s=0.3", "--set", "checkpoints.every_s=1", "--nodes", "2"]
@@ -221,6 +224,7 @@ def test_the_first_node_is_lost(mended: Stack) -> None:
     assert record["account"]["step"] == 100
 
 
+@pytest.mark.long
 def test_a_more_urgent_job(mended: Stack) -> None:
     """The run makes room: it saves, is put back, and goes on at the step that it saved."""
     asked(mended, "submit", "training", "pushed", *TINY, "--set", "steps=100", "--set", "pace_s=0.3")
@@ -240,6 +244,7 @@ def test_a_more_urgent_job(mended: Stack) -> None:
     assert record["account"]["bins"]["queue"] >= 5
 
 
+@pytest.mark.long
 def test_a_rank_is_killed(mended: Stack) -> None:
     """By the machine room: the run feels it, and goes on from memory. Where no rank is, none can be killed."""
     refused = mended.stampworks("fault", "inject", "rank-killed", "--node", "gpu-002", "-s", "test")
@@ -255,6 +260,7 @@ def test_a_rank_is_killed(mended: Stack) -> None:
     assert failure["lost_steps"] <= 1
 
 
+@pytest.mark.long
 def test_a_rank_hangs(mended: Stack) -> None:
     """No step for longer than patience allows: all ranks are started anew, and go on from memory."""
     slowly = ["--set", "steps=60", "--set", "pace_s=0.3", "--set", "patience.step=20"]
@@ -276,6 +282,7 @@ def test_a_rank_hangs(mended: Stack) -> None:
         ("sed -i 's/ t/ d/g' {}", "corrupt"),
     ],
 )
+@pytest.mark.long
 def test_data_that_a_node_lacks(mended: Stack, harm: str, words: str) -> None:
     """Who lacks what stands in the end; nothing is tried again, and no checkpoint is left."""
     name = "data-" + harm[:2]
@@ -301,13 +308,11 @@ def test_data_that_a_node_lacks(mended: Stack, harm: str, words: str) -> None:
     assert told(mended, name, "checkpoint") == []
 
 
-def test_as_a_user(stamped: Stack) -> None:
+def test_as_a_user(slurm: Stack) -> None:
     """Whose run it is, theirs are the files; nobody else's run of that name is touched."""
-    stamped.edit("    storage:\n", "    users: [{name: alice, uid: 2001}]\n    storage:\n")
-    stamped.up()
     wanted = ["validation", "hers", "--set", "limits={}", "--user", "alice"]
-    assert asked(stamped, "submit", *wanted, "--wait")["state"] == "finished"
-    assert set(stamped.shell("head", f"stat -c %U {RUNS}/hers {RUNS}/hers/*").split()) == {"alice"}
-    refused = stamped.stampworks("submit", "-s", "test", *wanted[:-2])
+    assert asked(slurm, "submit", *wanted, "--wait")["state"] == "finished"
+    assert set(slurm.shell("head", f"stat -c %U {RUNS}/hers {RUNS}/hers/*").split()) == {"alice"}
+    refused = slurm.stampworks("submit", "-s", "test", *wanted[:-2])
     assert refused.returncode != 0
     assert f"{RUNS}/hers belongs to somebody else" in refused.stderr

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import ROOT, Stack
+from tests.cluster.stack import ROOT, Stack
 from tests.cluster.test_drift import lines, refresh
 from tests.cluster.test_local import host
 from tests.project import wait_for

@@ -12,7 +12,7 @@ import pytest
 from stampworks.qualification import Heard, read
 from stampworks.qualification.results import Value
 
-from tests.cluster.conftest import Stack
+from tests.cluster.stack import Stack
 from tests.project import wait_for
 
 pytestmark = pytest.mark.cluster
@@ -32,7 +32,7 @@ WHERE = "PYTHONPATH=/usr/local/lib/stampworks/workloads"
 
 @pytest.fixture(scope="module")
 def stamped(stack: Stack) -> Stack:
-    """Four nodes with two rails each."""
+    """Four nodes with two rails each, for tests that break something."""
     stack.edit("count: 2", f"count: {len(NODES)}")
     stack.edit("    storage:\n", FABRIC)
     stack.up()
@@ -95,13 +95,13 @@ def problems(found: Heard) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def whole(stamped: Stack) -> Heard:
+def whole(slurm_cluster: Stack) -> Heard:
     """Every program in one start, on a cluster that is well."""
     small = {"bytes": 2**20, "rounds": 1}
     programs = ["checkpoint", "clocks", "collectives", "copies", "inventory", "limits", "loading", "matmul", "memory"]
     return heard(
         begin(
-            stamped,
+            slurm_cluster,
             *(*programs, "pairs", "storage", "tools"),
             checkpoint={"directory": "/shared", **small},
             storage={"directories": ["/tmp", "/shared"], **small},
@@ -124,11 +124,11 @@ def test_every_program_answers(whole: Heard) -> None:
         assert ranks == ([0] if workload in several else [0, 1, 2, 3]), workload
 
 
-def test_rails_carry_what_was_declared(stamped: Stack, whole: Heard) -> None:
+def test_rails_carry_what_was_declared(slurm: Stack, whole: Heard) -> None:
     """Each rail between any two nodes, in both directions."""
     declared, starts = RATE_MBPS / 1000 * PAYLOAD, [whole]
     while min(best(starts, "pair_bandwidth").values()) < 0.95 * declared and len(starts) < STARTS_MAX:
-        starts.append(heard(begin(stamped, "pairs", pairs={"seconds": 0.5})))
+        starts.append(heard(begin(slurm, "pairs", pairs={"seconds": 0.5})))
     found = best(starts, "pair_bandwidth")
     assert set(found) == {
         (one, other, rail) for one in NODES for other in NODES for rail in ("rail0", "rail1") if one != other
@@ -165,12 +165,10 @@ def test_what_a_node_has_not_is_skipped(whole: Heard) -> None:
     assert skipped == {"copies", "all_reduce_perf", "fio"}
 
 
-def test_a_turned_bit_is_seen(stamped: Stack) -> None:
+def test_a_turned_bit_is_seen(slurm: Stack) -> None:
     """By the node that computed it, and in no other way: the rehearsal is part of the result."""
     found = heard(
-        begin(
-            stamped, "matmul", fault="STAMPWORKS_FAULT_BITFLIP=1", matmul={"size": 256, "seconds": 0.2, "warmup": 0.0}
-        )
+        begin(slurm, "matmul", fault="STAMPWORKS_FAULT_BITFLIP=1", matmul={"size": 256, "seconds": 0.2, "warmup": 0.0})
     )
     assert {(value.node, value.value) for value in values(found, "matmul_mismatches")} == {
         (name, 1.0) for name in NODES
@@ -188,6 +186,7 @@ def slow_rail(stamped: Stack) -> Iterator[None]:
     on(stamped, "gpu-003", "tc", "qdisc", "replace", "dev", "rail1", "root", "tbf", "rate", "200mbit", *burst)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("slow_rail")
 def test_a_slow_rail_is_seen(stamped: Stack) -> None:
     """By the pairs, which say whose it is, and by a ring, which is as slow as its slowest link."""
@@ -205,6 +204,7 @@ def test_a_slow_rail_is_seen(stamped: Stack) -> None:
     assert ring["rail1"] == quarter
 
 
+@pytest.mark.long
 def test_a_node_that_dies_is_named(stamped: Stack) -> None:
     """In the middle of a collective: the others come to an end, and the first says who is gone."""
     process = begin(stamped, "collectives", collectives={"bytes": [2**22], "seconds": 60.0, "rails": ["rail0"]})

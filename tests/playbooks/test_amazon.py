@@ -24,7 +24,7 @@ from stampworks.schedulers import slurm
 from tests.playbooks.conftest import SECRETS, Cluster, Edit, booted, plan_of
 from tests.playbooks.sources import PLUGIN, TOOL, source
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 GOLDEN = Path(__file__).parent / "golden"
 NODE = "gpu-001"

@@ -14,6 +14,8 @@ from ansible_collections.stampworks.node.plugins.module_utils.node import Refuse
 from ansible_collections.stampworks.node.plugins.modules import container_images
 from ansible_collections.stampworks.node.plugins.modules.container_images import archive
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def content(tmp_path: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 COLLECTIONS = Path(__file__).parents[2] / "playbooks" / "collections"
 PROGRAM = """

@@ -14,7 +14,7 @@ from stampworks.machine_room.room import of_cluster
 
 from tests.playbooks.conftest import Cluster, plan_of, stamped
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 REASON = "sinfo -h -n gpu-001 -p main -o '%T %E'"
 

@@ -27,6 +27,8 @@ from tests.clouds.aws.simulated import REGION, Simulated, simulated_aws
 from tests.playbooks import tunnel
 from tests.playbooks.conftest import DECLARATION, SECRETS, booted, plan_of
 
+pytestmark = pytest.mark.long
+
 METADATA = "169.254.169.254"
 
 

@@ -27,7 +27,7 @@ from tests.playbooks.conftest import SECRETS, Cluster, Edit, booted, plan_of
 from tests.playbooks.sources import PLUGIN, TOOL, source
 from tests.playbooks.test_wheels import wheel
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 GOLDEN = Path(__file__).parent / "golden"
 ROLES = Path(__file__).parents[2] / "playbooks/roles"

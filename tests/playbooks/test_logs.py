@@ -22,7 +22,7 @@ from tests.clouds.aws.simulated import REGION, Simulated, served, simulated_aws
 from tests.playbooks.conftest import DECLARATION, SECRETS, Cluster, booted, plan_of
 from tests.playbooks.test_joining import ENDPOINT, listening
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 NODE = "gpu-001"
 SERVICE = "/etc/stampworks/services/ship-logs"

@@ -21,7 +21,7 @@ from stampworks.schedulers import slurm
 from tests.playbooks.conftest import SECRETS, Cluster, booted, plan_of
 from tests.playbooks.test_hardware import GOLDEN, NEWER, NODE, package
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 KERNEL = platform.release()
 CLIENT = f"lustre-client-modules-{KERNEL}"

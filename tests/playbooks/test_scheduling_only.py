@@ -10,7 +10,7 @@ import pytest
 
 from tests.playbooks.conftest import Cluster, plan_of, stamped
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 LEAF_NODES = 32
 

@@ -14,6 +14,8 @@ from ansible_collections.stampworks.node.plugins.module_utils import node as nod
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused
 from ansible_collections.stampworks.node.plugins.modules import scratch
 
+pytestmark = pytest.mark.long
+
 MODEL = "Amazon EC2 NVMe Instance Storage"
 PATH = "/scratch"
 MADE = ["/scratch: its 2 disks are not one array", "/scratch: its array has no file system"]

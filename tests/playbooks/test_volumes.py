@@ -12,6 +12,8 @@ from ansible_collections.stampworks.node.plugins.module_utils import node as nod
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused
 from ansible_collections.stampworks.node.plugins.modules import volumes
 
+pytestmark = pytest.mark.long
+
 STATE = [{"serial": "vol-0abc", "path": "/var/lib/stampworks/state"}]
 Attach = Callable[[str, str], Path]
 

@@ -18,6 +18,8 @@ from ansible_collections.stampworks.node.plugins.modules import wheels
 from stampworks import catalog, configuration
 from stampworks.configuration import bundle
 
+pytestmark = pytest.mark.long
+
 ROLES = configuration.playbooks_dir() / "roles"
 LOCKS = ROLES / "torch/files"
 OF_BOOT = ROLES / "boot/files"

@@ -14,6 +14,8 @@ from stampworks.schedulers import addons
 from tests.schedulers.apiserver import ApiServer, api_server
 from tests.schedulers.test_addons import CASES, chart, of, planned
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ApiServer]:

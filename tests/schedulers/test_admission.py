@@ -15,6 +15,8 @@ from stampworks.schedulers import kubernetes
 from tests.project import wait_for
 from tests.schedulers.apiserver import ApiServer, api_server
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 CREATOR = "arn:aws:sts::123456789012:assumed-role/ops/alice"
 """As EKS calls whoever has made it: a name of no meaning to Kubernetes, and no group."""

@@ -92,3 +92,31 @@ def test_no_test_runs_twice() -> None:
     """What has a suite of its own is left out by the one around it."""
     assert f"--ignore={README}" in suites.SUITES[suites.CLUSTER]
     assert f"--ignore={CLUSTER}" in suites.SUITES[suites.TESTS]
+
+
+def test_each_suite_that_ran_has_a_line_with_its_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the end of the output, where a reader looks."""
+    codes = iter((0, 5, 1))
+    seconds = iter((0.0, 61.4, 61.4, 62.0, 70.0, 79.6))
+    monkeypatch.setattr(suites, "_ended", lambda _: next(codes))
+    monkeypatch.setattr(suites.time, "monotonic", lambda: next(seconds))
+    assert suites.main([README, TRAINING, "tests/tools"]) == 1
+    assert capsys.readouterr().out == (
+        "\n"
+        "suite readme    passed              61 s\n"
+        "suite training  no tests             1 s\n"
+        "suite others    failed with 1       10 s\n"
+    )
+
+
+def test_the_quick_suite_is_the_pure_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that starts an engine or a cluster, or needs more than the Python environment."""
+    called: list[list[str]] = []
+    monkeypatch.setattr(suites, "_ended", lambda command: called.append(command) or 0)
+    assert suites.main(["--check", "-x"]) == 0
+    [command] = called
+    assert command[: len(suites.CHECK) + 1] == [*suites.CHECK, "-x"]
+    assert str(suites.TESTS / "planning") in command
+    assert not {str(suites.CLUSTER), str(suites.TRAINING)} & set(command)

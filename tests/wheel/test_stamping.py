@@ -12,7 +12,7 @@ import pytest
 from tests.wheel.conftest import Environment
 from tests.wheel.test_user import CHECK, COMMANDS, EXTRAS, PROGRAM, PROJECT, ROLE
 
-pytestmark = [pytest.mark.engine, pytest.mark.cluster]
+pytestmark = [pytest.mark.engine, pytest.mark.cluster, pytest.mark.long]
 
 
 def test_a_program_of_a_few_lines_stamps_a_cluster(environment: Environment, tmp_path: Path) -> None:

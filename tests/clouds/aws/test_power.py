@@ -22,6 +22,8 @@ from moto.ec2.responses import EC2Response
 from .power import DOWN, ELASTIC, LIMIT_S, STATIC, UP, WAIT, Cloud, Head
 from .simulated import Simulated
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def cloud(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> Cloud:

@@ -24,7 +24,7 @@ from stampworks.rehearsal import load_scenario, read_stack
 from stampworks.rehearsal.own import NO_SECRET
 from stampworks.rehearsal.stack import changed
 
-from .conftest import CHANGES, EKS, ROOT, STACKS, Rehearse, Rehearsed
+from .conftest import CHANGES, EKS, REHEARSED, ROOT, Rehearse, Rehearsed
 
 pytestmark = pytest.mark.engine
 GOLDEN = Path(__file__).parent / "golden"
@@ -32,10 +32,10 @@ MADE_FROM = re.compile(r"\b[0-9a-f]{12}-[0-9a-f]{12}\b")
 SECRET = "4dabf18193072939515e22adb298388d"  # by which the engine's format marks a value of its own
 BY_EC2 = {"kms:ViaService": "ec2.*"}
 HOLDS_DATA = {"Bucket", "FileSystem", "Keyring", "LustreFileSystem", "OpenZfsFileSystem", "Volume"}
-with_slurm = pytest.mark.parametrize("rehearsed", [stack for stack in STACKS if stack != EKS], indirect=True)
+with_slurm = pytest.mark.parametrize("rehearsed", [stack for stack in REHEARSED if stack != EKS], indirect=True)
 
 
-@pytest.fixture(params=STACKS)
+@pytest.fixture(params=REHEARSED)
 def rehearsed(request: pytest.FixtureRequest, rehearse: Rehearse) -> Rehearsed:
     return rehearse(request.param)
 
@@ -314,6 +314,7 @@ def test_what_a_change_does(rehearse: Rehearse) -> None:
     assert done["another file system"] == {("replace", "LustreFileSystem")}
 
 
+@pytest.mark.long
 def test_each_kind_of_lustre_is_told_what_it_has(rehearse: Rehearse) -> None:
     """And nothing that it has not: FSx refuses a whole file system for it. What can be switched on later is off."""
     keys = (
@@ -367,6 +368,7 @@ changes:
 """
 
 
+@pytest.mark.long
 def test_a_managed_database_is_for_the_head_alone(rehearse: Rehearse) -> None:
     """It has two zones and a port for the head, encrypts all it keeps and says, and does not go by itself."""
     rehearsed = rehearse("aws-dev-g6", MANAGED).with_changes()
@@ -388,6 +390,7 @@ def test_a_managed_database_is_for_the_head_alone(rehearse: Rehearse) -> None:
     assert head["op"] == "update"
 
 
+@pytest.mark.long
 def test_another_order_changes_nothing(rehearse: Rehearse) -> None:
     """Whoever sorts a list makes no cluster anew, and proves none again."""
     phases = rehearse("aws-p5").found["phases"]
@@ -396,6 +399,7 @@ def test_another_order_changes_nothing(rehearse: Rehearse) -> None:
         assert not steps[name]
 
 
+@pytest.mark.long
 def test_objects_that_go_sooner(rehearse: Rehearse) -> None:
     """Are a rule of their bucket, which stays as it is with all else."""
     steps = rehearse("aws-p5").phase("change: checkpoints go sooner")["steps"]
@@ -403,6 +407,7 @@ def test_objects_that_go_sooner(rehearse: Rehearse) -> None:
     assert of_aws == [("update", "BucketLifecycleConfiguration")]
 
 
+@pytest.mark.long
 def test_a_file_system_of_another_kind_is_refused(rehearse: Rehearse) -> None:
     """It would take the place of the one that holds the data."""
     refused = rehearse("aws-p5").phase("change: another kind of file system")
@@ -429,6 +434,7 @@ def test_a_file_system_of_another_kind_is_refused(rehearse: Rehearse) -> None:
         ),
     ],
 )
+@pytest.mark.long
 def test_what_a_failure_leaves(failure: str, found: str, notes: list[str], rehearse: Rehearse) -> None:
     """The next `up` finishes what this one began; what a crash left in no state has an id to look for it by."""
     phase = rehearse("aws-p5").phase(f"failure: {failure}")
@@ -450,6 +456,7 @@ changes:
 """
 
 
+@pytest.mark.long
 def test_elastic_nodes_start_from_templates_of_their_own(rehearse: Rehearse) -> None:
     """One for each way to buy a node, complete: the controller may start from these, and end what has started."""
     rehearsed = rehearse("aws-dev-g6", ELASTIC).with_changes()
@@ -520,6 +527,7 @@ def test_one_policy_is_for_all_that_starts_with_the_work() -> None:
     )
 
 
+@pytest.mark.long
 def test_what_elastic_nodes_configure_themselves_with(rehearse: Rehearse) -> None:
     """A bundle in a private bucket and Slurm's key: their role may read both, and no other parameter."""
     rehearsed = rehearse("aws-dev-g6", ELASTIC).with_changes()

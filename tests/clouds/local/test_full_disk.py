@@ -13,7 +13,7 @@ from stampworks import machine_room as room
 from stampworks.machine_room.commands import CONTAINED
 from stampworks.plan import to_json
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 MOUNT = 'mount -t tmpfs -o size=8m none "$0" && exec "$@"'
 PROGRAM = """

@@ -17,7 +17,7 @@ from stampworks.plan import to_json
 
 from tests.clouds.local.ordinary import ordinary
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 PROGRAM = """
 import sys
