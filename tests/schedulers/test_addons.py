@@ -93,6 +93,7 @@ def test_kueue_waits_for_no_kind_that_nobody_can_install() -> None:
     assert {**told, "integrations": {}} == {**elsewhere, "integrations": {}}
 
 
+@pytest.mark.prepared
 def test_kueue_is_told_all_that_its_chart_would_tell_it() -> None:
     """What stands in the place of the chart's own text leaves nothing of that out: how much it may ask of the server
     at a time, for one."""
@@ -112,6 +113,7 @@ def test_teams_may_have_the_jobs_that_add_ons_bring() -> None:
 
 
 @pytest.mark.parametrize(("example", "name"), CASES)
+@pytest.mark.prepared
 def test_no_chart_is_told_what_it_does_not_know(example: str, name: str) -> None:
     """Helm says nothing of a value that no template reads."""
     plan, one = planned(example), of(planned(example), name)
@@ -120,6 +122,7 @@ def test_no_chart_is_told_what_it_does_not_know(example: str, name: str) -> None
 
 
 @pytest.mark.parametrize(("example", "name"), CASES)
+@pytest.mark.prepared
 def test_a_chart_renders_with_what_it_is_told(example: str, name: str) -> None:
     """All that runs can run before nodes are proven, and from the images that the release pins."""
     plan, one = planned(example), of(planned(example), name)
@@ -147,6 +150,7 @@ def test_a_chart_renders_with_what_it_is_told(example: str, name: str) -> None:
         ("aws", {}, False, False, "mixed"),
     ],
 )
+@pytest.mark.prepared
 def test_the_gpu_operator_does_what_is_switched_on(
     example: str, declared: dict[str, Any], driver: bool, toolkit: bool, mig: str
 ) -> None:

@@ -28,6 +28,8 @@ from tests.schedulers.conftest import STACKS
 from tests.schedulers.schemas import objects_in, wrong
 from tests.schedulers.test_workload import on_azure, planned
 
+pytestmark = pytest.mark.prepared
+
 GOLDEN = Path(__file__).parent / "golden-kubernetes"
 KEYS = ("id_rsa", "id_rsa.pub", "authorized_keys")
 

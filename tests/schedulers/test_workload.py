@@ -696,6 +696,7 @@ OF_PODS = (*PATCHED, "template", "spec", "template", "spec")
         ({"nodeSelector": {POOL: "gpu"}}, (), ""),
     ],
 )
+@pytest.mark.prepared
 def test_what_a_trainjob_patches_is_judged_as_pods_are(patch: dict[str, Any], path: Any, text: str) -> None:
     """With or without containers: whatever else it is about."""
     job = patched(trainjob(numNodes=4), patch)
