@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -203,7 +202,7 @@ def test_a_run_is_bounded(tmp_path: Path) -> None:
 def test_cancelling_ends_the_player(tmp_path: Path) -> None:
     """Nothing goes on after a cancel, not even a player that does not listen."""
     pid_file = tmp_path / "pid"
-    code = f"open({str(pid_file)!r}, 'w').write(str(os.getpid()))\n{TASK}time.sleep(60)"
+    code = f"open({str(pid_file)!r}, 'w').write(str(os.getpid()))\n{TASK}time.sleep(600)"
     reach = stand_in(tmp_path, code)
 
     async def cancel_in_the_middle() -> None:
@@ -214,11 +213,9 @@ def test_cancelling_ends_the_player(tmp_path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    began = time.monotonic()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "FAREWELL_S", 0.2)
-        asyncio.run(cancel_in_the_middle())
-    assert time.monotonic() - began < 20
+        asyncio.run(asyncio.wait_for(cancel_in_the_middle(), 120))
     assert not Path(f"/proc/{pid_file.read_text()}").exists()
 
 

@@ -192,7 +192,7 @@ def around_a_job(folder: Path, program: str) -> str:
     script = folder / program
     script.write_text(re.sub(r"/(?=(tmp|run|usr/local|etc)/)", f"{folder}/", text))
     environment = {"SLURM_JOB_ID": "7", "SLURM_JOB_UID": str(os.getuid()), "SLURM_JOB_GID": str(os.getgid())}
-    return subprocess.check_output(["sh", str(script)], text=True, timeout=10, env=os.environ | environment)
+    return subprocess.check_output(["sh", str(script)], text=True, timeout=60, env=os.environ | environment)
 
 
 @pytest.mark.parametrize("plant", ["touch tmp/job-7", "mkdir tmp/job-7", "ln -s ../elsewhere tmp/job-7"])
@@ -204,7 +204,7 @@ def test_nobody_can_put_something_where_a_job_will_have_its_files(plant: str, tm
         stub.symlink_to("/bin/true")
     for name in ("tmp", "run", "elsewhere"):
         (tmp_path / name).mkdir()
-    subprocess.run(plant.split(), cwd=tmp_path, timeout=10, check=True)
+    subprocess.run(plant.split(), cwd=tmp_path, timeout=60, check=True)
     theirs = tmp_path / "tmp/job-7"
     around_a_job(tmp_path, "prolog")
     [name, value] = around_a_job(tmp_path, "task-prolog").rstrip().split("=")
@@ -229,7 +229,7 @@ def test_the_task_prolog_hands_the_environment_on(tmp_path: Path) -> None:
         ["sh", str(script)],
         capture_output=True,
         text=True,
-        timeout=10,
+        timeout=60,
         check=True,
         cwd=tmp_path,
         env={"GLOO_SOCKET_IFNAME": "eth0", "SLURM_JOB_ID": "0"},

@@ -76,7 +76,7 @@ class File(Handler):
         return found
 
     async def _slowly(self, call: Call) -> None:
-        for i in range(200):
+        for i in range(6000):
             call.progress(f"page {i}")
             await asyncio.sleep(0.1)
 
@@ -101,7 +101,7 @@ class File(Handler):
 
 
 def work_slowly(call: Call) -> None:
-    for i in range(200):
+    for i in range(6000):
         call.progress(f"sheet {i}")
         time.sleep(0.1)
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +21,7 @@ STUBBORN = """
 import os, pathlib, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 pathlib.Path("pids").write_text(f"{os.getpid()} {os.getppid()}")
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -187,25 +186,20 @@ def test_a_component_plugin_runs_from_its_source(project: SourcedProject) -> Non
 
 
 @pytest.mark.parametrize(
-    ("stop", "seconds"),
+    "stop",
     [
-        pytest.param(lambda engine: engine.kill(), 5, id="killed"),
-        pytest.param(lambda engine: engine.send_signal(signal.SIGINT), 5, id="interrupted"),
+        pytest.param(lambda engine: engine.kill(), id="killed"),
+        pytest.param(lambda engine: engine.send_signal(signal.SIGINT), id="interrupted"),
     ],
 )
-def test_nothing_outlives_the_engine(
-    project: SourcedProject, stop: Callable[[subprocess.Popen[str]], None], seconds: float
-) -> None:
+def test_nothing_outlives_the_engine(project: SourcedProject, stop: Callable[[subprocess.Popen[str]], None]) -> None:
     """Host and program are gone soon after the engine, however it went and whatever the program does about it."""
     project.program(STUBBORN)
     with project.started("preview") as engine:
         pids = _appeared(project.folder / "pids").split()
-        began = time.monotonic()
         stop(engine)
-        engine.wait(timeout=20)
-        while any(Path("/proc", pid).exists() for pid in pids):
-            assert time.monotonic() - began < seconds, f"still there: {pids}"
-            time.sleep(0.05)
+        engine.wait(timeout=60)
+        wait_for(lambda: not any(Path("/proc", pid).exists() for pid in pids), 60)
 
 
 def test_a_killed_host_takes_its_program_with_it(project: SourcedProject) -> None:
@@ -239,7 +233,7 @@ def test_the_host_ends_quietly_when_asked(tmp_path: Path) -> None:
         assert host.stdout
         assert host.stdout.readline().strip().isdecimal()
         host.send_signal(signal.SIGINT)
-        said, _ = host.communicate(timeout=5)
+        said, _ = host.communicate(timeout=60)
     assert (host.returncode, said) == (0, "")
 
 

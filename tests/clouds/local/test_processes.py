@@ -160,14 +160,14 @@ def test_a_lock_ends_with_its_holder(tmp_path: Path) -> None:
 def test_a_command_that_fails_says_what_it_said() -> None:
     """Where, what, and the program's own last words."""
     with pytest.raises(RoomError) as failed:
-        run(["sh", "-c", "echo no such thing >&2; exit 3"], "here", "cannot do it", timeout=10)
+        run(["sh", "-c", "echo no such thing >&2; exit 3"], "here", "cannot do it", timeout=60)
     assert str(failed.value) == "here: cannot do it: no such thing"
 
 
 def test_a_command_that_fails_silently_says_its_code() -> None:
     """Better than nothing at all."""
     with pytest.raises(RoomError, match=r"^here: cannot do it: sh ended with 3$"):
-        run(["sh", "-c", "exit 3"], "here", "cannot do it", timeout=10)
+        run(["sh", "-c", "exit 3"], "here", "cannot do it", timeout=60)
 
 
 def test_a_command_that_hangs_is_ended() -> None:
@@ -182,7 +182,7 @@ def test_a_missing_program_comes_with_the_command_that_brings_it(monkeypatch: py
     """Debian's package, in the one command that installs it."""
     monkeypatch.setattr(commands, "ENVIRONMENT", {"PATH": "/nowhere"})
     with pytest.raises(RoomError) as missing:
-        run(["mmdebstrap"], "node image", "cannot install Debian", timeout=10)
+        run(["mmdebstrap"], "node image", "cannot install Debian", timeout=60)
     assert str(missing.value) == (
         "node image: cannot install Debian: the program mmdebstrap is missing\n"
         "  hint: as root: apt-get install mmdebstrap"
@@ -193,10 +193,10 @@ def test_a_missing_program_comes_with_the_command_that_brings_it(monkeypatch: py
 def test_a_watched_command_is_heard_line_by_line() -> None:
     """What it says arrives while it runs; its end is its verdict."""
     said: list[str] = []
-    watch(["sh", "-c", "echo one; echo two >&2"], "here", "cannot", said.append, timeout=10)
+    watch(["sh", "-c", "echo one; echo two >&2"], "here", "cannot", said.append, timeout=60)
     assert sorted(said) == ["one", "two"]
     with pytest.raises(RoomError, match=r"^here: cannot: one$"):
-        watch(["sh", "-c", "echo one; exit 1"], "here", "cannot", said.append, timeout=10)
+        watch(["sh", "-c", "echo one; exit 1"], "here", "cannot", said.append, timeout=60)
     with pytest.raises(RoomError, match=r"^here: cannot: sh did not finish within 0\.2 s\n  hint: run the same"):
         watch(["sh", "-c", "sleep 60 & wait"], "here", "cannot", said.append, timeout=0.2)
 
