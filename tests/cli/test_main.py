@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from stampworks.cli import exits
 from stampworks.cli.main import VERBS, main, parser
+from stampworks.text.version import VERSION
 
 from tests.cli.conftest import STACK
 from tests.operations.standin import StandIn
@@ -281,3 +283,18 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
         f"\n    {verb} " in said
         for verb in ("plan", "schema", "new", "compare", "facts", "image", "status", "ssh", "run", "drain", "return")
     )
+
+
+def test_version_is_the_one_of_the_sources_and_loads_no_verb() -> None:
+    """The version does not come from the metadata of an installation, which can be of an earlier one."""
+    assert re.fullmatch(r"\d+\.\d+\.\d+", VERSION)
+    program = (
+        "import sys; from stampworks.cli import main\n"
+        "others = {'pulumi', 'yaml', *(f'stampworks.cli.{each}' for each in main.VERBS.values())}\n"
+        "try: main.main(['--version'])\n"
+        "except SystemExit as ended: print(ended.code)\n"
+        "print(*sorted(others & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == f"stampworks {VERSION}\n0\n\n"
+    assert done.stderr == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import time
@@ -50,6 +51,24 @@ def test_create_same_update_replace_delete(project: ToyProject) -> None:
 
     assert project.run("destroy", "--yes", "--skip-preview").returncode == 0
     assert not (elsewhere / first["id"]).exists()
+
+
+def test_a_new_version_of_the_plugin_replaces_and_updates_nothing(
+    project: ToyProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine keeps a provider for each version in the state. A later one takes the resources over as they are."""
+    for version in ("0.1.0", "0.2.0"):
+        monkeypatch.setenv("TOY_VERSION", version)
+        project.write(f'File("one", lines=["a"], opts=ResourceOptions(version="{version}"))')
+        said = project.up()
+        assert "is expected to have version" not in said
+    assert "2 unchanged" in said
+    assert not re.search(r"updated|replaced|deleted", said)
+    one = project.state()["one"]
+    assert one["outputs"]["made"] == 1
+    assert "::default_0_2_0::" in one["provider"]
+    providers = [each["urn"].split("::")[-1] for each in project.exported() if each["type"] == "pulumi:providers:toy"]
+    assert providers == ["default_0_2_0"]
 
 
 def test_a_preview_knows_what_stays_and_what_may_change(project: ToyProject) -> None:

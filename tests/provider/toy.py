@@ -107,6 +107,6 @@ def work_slowly(call: Call) -> None:
 
 
 if __name__ == "__main__":
-    package = Package("toy", "0.0.1", "A file", (File(),), expected_errors=(ToyError,))
+    package = Package("toy", os.environ.get("TOY_VERSION", "0.0.1"), "A file", (File(),), expected_errors=(ToyError,))
     Path(os.environ["TOY_PIDS"], str(os.getpid())).touch()
     asyncio.run(serve(package, next((word for word in sys.argv[1:] if not word.startswith("-")), "")))

@@ -18,6 +18,7 @@ import pytest
 from stampworks import catalog
 from stampworks.machine_room import commands, privileges
 from stampworks.machine_room.kubernetes import addons
+from stampworks.text.version import VERSION
 
 from tools.prepare import ROOT, engine, golang, kubernetes, plugin, published, python_packages, shared, system, training
 from tools.prepare.__main__ import prepare
@@ -220,7 +221,7 @@ def test_a_failing_command_shows_its_last_lines(clone: Path, programs: Path) -> 
     assert not (clone / ".venv" / "prepared").exists()
 
 
-def test_packages_are_installed_again_only_when_the_lock_changed(clone: Path, programs: Path) -> None:
+def test_packages_are_installed_again_only_when_lock_or_version_changed(clone: Path, programs: Path) -> None:
     uv = provide(programs, "uv", f"echo called >>{programs}/calls")
     (clone / ".venv" / "bin").mkdir(parents=True)
     (clone / ".venv" / "bin" / "python").touch()
@@ -232,6 +233,9 @@ def test_packages_are_installed_again_only_when_the_lock_changed(clone: Path, pr
     assert [calls(), calls()] == [2, 2]
     (clone / "requirements.lock").write_text("other==1\n")
     assert calls() == 4
+    version = clone / "components" / "stampworks" / "text" / "version.py"
+    version.write_text(version.read_text().replace(VERSION, "9.9.9"))
+    assert [calls(), calls()] == [6, 6]
 
 
 def test_an_interrupted_build_of_the_engine_leaves_nothing(clone: Path, programs: Path, tmp_path: Path) -> None:

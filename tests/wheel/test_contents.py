@@ -11,6 +11,7 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
+from stampworks.text.version import VERSION
 
 from tests.wheel.conftest import ROOT, Environment, build
 
@@ -73,6 +74,7 @@ def test_workloads_travel_as_soon_as_they_are_there(exported: Path, tmp_path: Pa
 def test_the_metadata(wheel: Path) -> None:
     """What an index shows: license with its text, and a page whose links lead somewhere without the repository."""
     told = metadata(wheel)
+    assert told["Version"] == VERSION
     assert told["License-Expression"] == "Apache-2.0"
     assert told["License-File"] == "LICENSE"
     assert told["Description-Content-Type"] == "text/markdown"

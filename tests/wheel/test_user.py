@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import stampworks
+from stampworks.text.version import VERSION
 
 from tests.wheel.conftest import ROOT, Environment
 
@@ -26,6 +27,13 @@ def test_a_plan_of_a_stack(environment: Environment) -> None:
     by_name = environment.run("stampworks", "plan", "-s", "dev")
     assert by_name == environment.run("stampworks", "plan", "Pulumi.dev.yaml")
     assert by_name.startswith("cluster demo on local: 2 x sim-h100 (simulated)\n")
+
+
+def test_the_version(environment: Environment) -> None:
+    """The command and the metadata of an installed wheel agree."""
+    assert environment.run("stampworks", "--version") == f"stampworks {VERSION}\n"
+    asked = "from importlib.metadata import version; print(version('stampworks'))"
+    assert environment.run("python", "-c", asked) == f"{VERSION}\n"
 
 
 def test_the_schema(environment: Environment) -> None:

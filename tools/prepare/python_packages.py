@@ -15,8 +15,9 @@ from .progress import Step, StepError, run
 # An index of one's own is often signed by an authority that only this machine knows. Older uv has the second name.
 SYSTEM_CERTIFICATES = {"UV_SYSTEM_CERTS": "true", "UV_NATIVE_TLS": "true"}
 
+VERSION = "components/stampworks/text/version.py"
 PLUGIN = "components/stampworks/provider/plugin/pulumi-resource-stampworks"
-INSTALLED = ("pyproject.toml", "requirements.lock", PLUGIN)
+INSTALLED = ("pyproject.toml", "requirements.lock", VERSION, PLUGIN)
 """What is copied into the environment or decides about it; all else is read where it stands."""
 COMPILED = "--compile-bytecode"
 """Where Python is told to write none, as in many images, each of its starts would compile again all that it imports."""

@@ -10,11 +10,12 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from stampworks.cli import errors, exits
 from stampworks.text.printable import printable
+from stampworks.text.version import VERSION
 
 VERBS = {
     "plan": "declared",
@@ -92,10 +93,18 @@ def parser(verb: str = "") -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    top.add_argument("--version", action="version", version=f"stampworks {VERSION}", help="show the version and exit")
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    for module in [VERBS[verb]] if verb in VERBS else dict.fromkeys(VERBS.values()):
+    for module in _modules(verb):
         importlib.import_module(f"stampworks.cli.{module}").add_verbs(verbs)
     return top
+
+
+def _modules(verb: str) -> Iterable[str]:
+    """Return the modules that a command line needs; `stampworks --version` needs none."""
+    if verb == "--version":
+        return ()
+    return [VERBS[verb]] if verb in VERBS else dict.fromkeys(VERBS.values())
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -14,7 +14,6 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Any
 
 from stampworks import qualification
@@ -25,6 +24,7 @@ from stampworks.operations.slurm.ground import SlurmGround
 from stampworks.plan import Level, Member, Roster, SchedulerKind
 from stampworks.qualification import Ask, Certificate, Evidence, Finding, Heard, Measured, NodeVerdict, Subject, Verdict
 from stampworks.text.reasons import BYTES_MAX, DrainReason, written
+from stampworks.text.version import VERSION
 
 _GROUNDS: Mapping[SchedulerKind, Callable[[Subject, Roster], ProvingGround]] = {
     "kubernetes": KubernetesGround,
@@ -123,7 +123,7 @@ def qualify(
         rails=rails,
         findings=tuple(evidence.findings),
         measured=tuple(evidence.measured),
-        toolkit=version("stampworks"),
+        toolkit=VERSION,
     )
 
 

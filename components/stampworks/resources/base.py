@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import version
 from typing import Any, ClassVar
 
 import pulumi
+
+from stampworks.text.version import VERSION
 
 
 class Resource(pulumi.CustomResource):
@@ -18,7 +19,7 @@ class Resource(pulumi.CustomResource):
 
     def __init__(self, name: str, inputs: Mapping[str, Any], opts: pulumi.ResourceOptions | None) -> None:
         outputs = [one for one in self._on_the_wire() if one not in inputs]
-        ours = pulumi.ResourceOptions(version=version("stampworks"))
+        ours = pulumi.ResourceOptions(version=VERSION)
         super().__init__(
             self.token, name, {**inputs, **dict.fromkeys(outputs)}, pulumi.ResourceOptions.merge(ours, opts)
         )

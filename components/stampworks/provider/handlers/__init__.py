@@ -1,7 +1,5 @@
 """What the stampworks plugin serves: a file for each resource."""
 
-from importlib.metadata import version
-
 from stampworks.clouds.aws.errors import AwsError
 from stampworks.configuration import PlaybookFailed
 from stampworks.machine_room import RoomError
@@ -22,10 +20,11 @@ from stampworks.provider.handlers.qualification import NotProvenError, Qualifica
 from stampworks.provider.handlers.roll import Roll
 from stampworks.provider.handlers.roster import Roster
 from stampworks.provider.handlers.signing_key import SigningKey
+from stampworks.text.version import VERSION
 
 PACKAGE = Package(
     name="stampworks",
-    version=version("stampworks"),
+    version=VERSION,
     description="Declare a GPU training cluster once, stamp it out identically on any cloud, prove it.",
     handlers=(
         ElasticNodes(),
