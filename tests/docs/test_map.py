@@ -1,0 +1,86 @@
+"""The map of all pages, the links between them, and the pages that a project has for those who join it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from stampworks.text.version import VERSION
+
+from tests.docs.pages import DOCS, PENDING, ROOT, anchors, broken, files, links, markdown
+
+DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
+TITLES = {page: page.read_text().splitlines()[0].removeprefix("# ") for page in DECISIONS}
+
+
+def test_the_map_has_every_page() -> None:
+    """Each page below docs/ is linked from docs/index.md once."""
+    mapped = [(DOCS / link).resolve() for link in links((DOCS / "index.md").read_text())]
+    pages = [page for page in mapped if page.is_relative_to(DOCS) and page not in PENDING]
+    assert sorted(pages) == sorted(page for page in DOCS.rglob("*.md") if page != DOCS / "index.md")
+
+
+def test_no_page_is_pending_that_is_there() -> None:
+    assert [page for page in PENDING if page.exists()] == []
+
+
+@pytest.mark.parametrize("page", markdown(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    """No relative link of a Markdown page is broken."""
+    assert broken(page, page.read_text()) == []
+
+
+def test_a_broken_link_is_found() -> None:
+    """Files and anchors are both looked at, and code is not."""
+    text = (
+        "[a](index.md) [b](none.md) [c](aws.md#eks) [d](aws.md#none) [e](https://x.org) `[f](g.md)`\n```\n[h](i)\n```\n"
+    )
+    assert broken(DOCS / "index.md", text) == ["none.md", "aws.md#none"]
+    assert anchors("# One `up`, step by step\n## A-b\n## A-b\n```\n# no\n```\n") == {
+        "one-up-step-by-step",
+        "a-b",
+        "a-b-1",
+    }
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
+def test_a_decision_says_why_and_what_follows(page: Path) -> None:
+    """Decisions share their form; the map and the architecture name each by its title."""
+    text = page.read_text()
+    assert re.fullmatch(r"Accepted, in \d+\.\d+\.\d+\.|Replaced by .+\.", text.splitlines()[2])
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Context", "Decision", "Consequences"]
+    assert f"- [{TITLES[page]}](decisions/{page.name})\n" in (DOCS / "index.md").read_text()
+    assert f"- [{page.name[:4]}](decisions/{page.name}): {TITLES[page]}\n" in (DOCS / "architecture.md").read_text()
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    """Two branches that take the same number are noticed when the second one lands."""
+    assert [page.name[:4] for page in DECISIONS] == [f"{number:04d}" for number in range(1, len(DECISIONS) + 1)]
+
+
+def test_the_newest_entry_of_the_changelog_is_this_version() -> None:
+    """After "Unreleased", which is always there."""
+    headings = re.findall(
+        r"^## \[([^]]+)\](?: - \d{4}-\d{2}-\d{2})?$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
+    )
+    assert headings[:2] == ["Unreleased", VERSION]
+
+
+def test_the_file_tree_is_current() -> None:
+    """Each entry of the tree in CONTRIBUTING.md exists, and each top-level folder and room is in it."""
+    [tree] = re.findall(r"## What is where\n\n```\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    folders: list[str] = []
+    named = set()
+    for line in tree.splitlines():
+        indent = len(line) - len(line.lstrip())
+        names = re.split(r"  ", line.strip())[0].split(", ")
+        folders = [*folders[: indent // 2], names[0].rstrip("/")]
+        named |= {"/".join([*folders[:-1], name.rstrip("/")]) for name in names}
+    known = {name for name in named if "<" not in name}
+    assert [name for name in sorted(known) if not (ROOT / name).exists()] == []
+    rooms = {f"components/stampworks/{each.parent.name}" for each in (ROOT / "components/stampworks").glob("*/*.py")}
+    rooms = {room for room in rooms if not any(name.startswith(room) for name in known)}
+    assert rooms == set()
+    tops = {file.relative_to(ROOT).parts[0] for file in files() if file.parent != ROOT}
+    assert [name for name in tops if not any(each.startswith(name) for each in known)] == []
