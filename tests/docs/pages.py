@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PENDING = frozenset({DOCS / "rules.md", DOCS / "testing.md"})
+PENDING = frozenset({DOCS / "rules.md"})
 """Pages that are linked already and come with other branches. A test fails as long as one that is there stands here."""
 
 

@@ -11,16 +11,14 @@ import pytest
 import yaml
 
 from tests.docs.pages import DOCS, ROOT
+from tools.areas import AREAS
 
 FORGE = ROOT / ".github"
 WORKFLOWS = {file.stem: file for file in sorted((FORGE / "workflows").iterdir())}
 ACTIONS = {"actions/checkout@v4", "actions/upload-artifact@v4"}
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-PENDING = {"check"}
-"""Make targets that come with another branch."""
 WRITES = {("comment", "comment", "pull-requests")}
 """The only right to change something: workflow, job, scope."""
-AREAS = ["kubernetes", "proof", "kills", "aws", "playbooks", "training", "rehearsal", "hostile", "machines"]
 
 
 def workflow(name: str) -> dict[Any, Any]:
@@ -44,7 +42,7 @@ def unknown_programs(script: str) -> list[str]:
     called = {word for line in lines for word in shlex.split(line) if "=" not in word}
     files = set(re.findall(r"(?<![\w/.-])((?:\.ci|tools)/[\w./-]+)", script))
     modules = {f"{name.replace('.', '/')}/__main__.py" for name in re.findall(r"python3 -m (tools[\w.]+)", script)}
-    return sorted((called - TARGETS - PENDING) | {name for name in files | modules if not (ROOT / name).exists()})
+    return sorted((called - TARGETS) | {name for name in files | modules if not (ROOT / name).exists()})
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
@@ -79,10 +77,6 @@ def test_a_workflow_calls_what_exists(name: str) -> None:
     assert [missing for step in steps(workflow(name)) for missing in unknown_programs(step.get("run", ""))] == []
 
 
-def test_no_target_is_pending_that_is_there() -> None:
-    assert set() == PENDING & TARGETS
-
-
 def test_faults_of_a_workflow_are_found() -> None:
     assert unsafe('echo "${{ github.event.pull_request.title }}"') == ["${{ github.event.pull_request.title }}"]
     assert unknown_programs("make tset AREA=x\n. tools/none.sh && bash .ci/none.sh; python3 -m tools.none") == [
@@ -100,7 +94,7 @@ def test_each_loop_has_its_workflow() -> None:
     assert (workflow("test")["on"], runs["test"][-1]) == ("pull_request", ".ci/run")
     long = workflow("long")
     assert long["on"]["schedule"]
-    assert long["jobs"]["long"]["strategy"]["matrix"]["area"] == AREAS
+    assert long["jobs"]["long"]["strategy"]["matrix"]["area"] == list(AREAS)
     assert steps(long)[-1] == {"run": 'make test-long AREA="$AREA"', "env": {"AREA": "${{ matrix.area }}"}}
 
 
