@@ -32,7 +32,7 @@ def graph(root: Path = ROOT) -> dict[str, frozenset[str]]:
 
 def chains(edges: Mapping[str, Iterable[str]], roots: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Map each module that the roots reach to a shortest chain of imports that leads to it."""
-    reached = {root: (root,) for root in roots if root in edges}
+    reached: dict[str, tuple[str, ...]] = {root: (root,) for root in roots if root in edges}
     waiting = deque(reached)
     while waiting:
         module = waiting.popleft()

@@ -102,7 +102,12 @@ def test_an_area_that_does_not_exist_is_told(
 
 def test_an_area_runs_its_files_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[list[str]] = []
-    monkeypatch.setattr(suites, "main", lambda words: called.append(words) or 0)
+
+    def run(words: list[str]) -> int:
+        called.append(words)
+        return 0
+
+    monkeypatch.setattr(suites, "main", run)
     monkeypatch.setattr("sys.argv", ["areas", "--area", "machines", "-x"])
     assert areas.main() == 0
     assert called == [["-n", "0", "-m", areas.LONG, "-x", "tests/machines/test_instances.py"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -101,7 +102,7 @@ def test_each_suite_that_ran_has_a_line_with_its_time(
     codes = iter((0, 5, 1))
     seconds = iter((0.0, 61.4, 61.4, 62.0, 70.0, 79.6))
     monkeypatch.setattr(suites, "_ended", lambda _: next(codes))
-    monkeypatch.setattr(suites.time, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr(time, "monotonic", lambda: next(seconds))
     assert suites.main([README, TRAINING, "tests/tools"]) == 1
     assert capsys.readouterr().out == (
         "\n"
@@ -114,7 +115,12 @@ def test_each_suite_that_ran_has_a_line_with_its_time(
 def test_the_quick_suite_is_the_pure_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that starts an engine or a cluster, or needs more than the Python environment."""
     called: list[list[str]] = []
-    monkeypatch.setattr(suites, "_ended", lambda command: called.append(command) or 0)
+
+    def ended(command: list[str]) -> int:
+        called.append(command)
+        return 0
+
+    monkeypatch.setattr(suites, "_ended", ended)
     assert suites.main(["--check", "-x"]) == 0
     [command] = called
     assert command[: len(suites.CHECK) + 1] == [*suites.CHECK, "-x"]
