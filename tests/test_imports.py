@@ -83,9 +83,10 @@ RULES = (
     Rule("stampworks.schedulers", ours=("plan",), others=("jinja2",), pure=True),
     Rule("stampworks.resources", ours=("plan",), others=("pulumi",)),
     *cloud_rules("aws", "pulumi_aws", "boto3", "botocore"),
-    *cloud_rules("local", extra=("machine_room",)),  # its SDK is a room of ours
-    Rule("stampworks.machine_room.kubernetes", ours=("plan", "machine_room"), others=("cryptography", "yaml")),
-    Rule("stampworks.machine_room", ours=("plan", "machine_room.kubernetes")),
+    Rule("stampworks.clouds.local.rooms", ours=("plan", "machine_room"), pure=True),
+    *cloud_rules("local", extra=("machine_room", "clouds.local.rooms")),  # its SDK is a room of ours
+    Rule("stampworks.machine_room.kubernetes", ours=("machine_room",), others=("cryptography", "yaml")),
+    Rule("stampworks.machine_room", ours=("machine_room.kubernetes",)),
     Rule("stampworks.clouds.faults"),
     Rule("stampworks.clouds", exact=True),
     Rule("stampworks.configuration", ours=("plan",), others=("ansible_runner", "yaml")),
@@ -108,6 +109,7 @@ RULES = (
             "qualification",
             "clouds.*.members",
             "clouds.*.errors",
+            "clouds.local.rooms",
             "machine_room",
         ),
         others=("grpc", "google"),
@@ -130,6 +132,7 @@ WITHOUT_PULUMI = (
     *("plan", "catalog", "physics", "declaration", "planning", "schedulers", "configuration", "views", "operations"),
     "qualification",
     *("clouds.local.members", "clouds.local.facts", "clouds.local.faults", "clouds.local.renewal", "machine_room"),
+    "clouds.local.rooms",
     *("clouds.aws.members", "clouds.aws.renewal"),
     "cli",
 )
@@ -301,6 +304,7 @@ KNOWN = frozenset({"stampworks.plan", "stampworks.cluster", "stampworks.machine_
         ("stampworks.clouds.local.nodes", "from ..other import x\n", 1, "stampworks.clouds.other"),
         ("stampworks.physics.links", "from .. import machine_room\n", 1, "stampworks.machine_room"),
         ("stampworks.clouds.local.members", "import pulumi\n", 1, "pulumi"),
+        ("stampworks.machine_room.nodes", "from stampworks.plan import Group\n", 1, "stampworks.plan"),
         ("stampworks.operations.ssh", "from stampworks import machine_room\n", 1, "stampworks.machine_room"),
         ("stampworks.operations.status", "import_module('pulumi.runtime')\n", 1, "pulumi.runtime"),
         ("stampworks.qualification.judge", "import torch\n", 1, "torch"),

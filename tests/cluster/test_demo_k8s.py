@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.clouds.local.ordinary import ordinary
 from tests.cluster import test_readme
 from tests.cluster.stack import ROOT, Stack
+from tests.machine_room.ordinary import ordinary
 from tests.project import listening
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]

@@ -39,11 +39,11 @@ config:
     proof: {{level: none}}
 """
 RUN = (
-    "import sys; from stampworks.clouds.local import room; "
+    "import sys; from stampworks import machine_room as room; "
     "done = room.run_in_node(sys.argv[1], sys.argv[2], ['sh', '-c', sys.argv[3]], 60); print(done.stdout, end='')"
 )
 SWITCH = (
-    "import subprocess, sys; from stampworks.clouds.local import room; "
+    "import subprocess, sys; from stampworks import machine_room as room; "
     "subprocess.run([*room.reach(sys.argv[1]), 'sh', '-c', sys.argv[2]], check=True)"
 )
 RECORD = (

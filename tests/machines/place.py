@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stampworks import machine_room as room
+from stampworks.clouds.local.rooms import network_spec
 from stampworks.machine_room.network import MANAGEMENT
 from stampworks.plan import Plan
 
@@ -66,7 +67,7 @@ def placed(local: Plan, folder: Path, aws: Simulated, key: Path, addresses: Sequ
     identity = (key.read_text(), key.with_suffix(".pub").read_text())
     with contextlib.ExitStack() as stack:
         stack.callback(room.remove_room, local.name, CLAIM)
-        room.ensure_room(local.name, CLAIM, local.network, (), *identity, print)
+        room.ensure_room(local.name, CLAIM, network_spec(local.network), (), *identity, print)
         made = Place(folder, room.reach(local.name), local.network.gateway, aws, stack)
         stack.enter_context(surrounded(made.reach, made.gateway, aws, made.instances))
         serve = [sys.executable, "-IS", "-m", "http.server", "--directory", str(folder / "packages")]

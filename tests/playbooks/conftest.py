@@ -19,6 +19,7 @@ from ansible_collections.stampworks.node.plugins.plugin_utils import on_node
 from stampworks import configuration, planning
 from stampworks import machine_room as room
 from stampworks.clouds.local import members
+from stampworks.clouds.local.rooms import group_spec, network_spec, rail_specs
 from stampworks.configuration import Look, Recap, drift
 from stampworks.declaration import load_value
 from stampworks.plan import Plan, Roster
@@ -64,14 +65,14 @@ class Cluster:
     def boot(self) -> None:
         """What is missing or dead is started; the rest is left alone."""
         plan, public = self.plan, self.key.with_suffix(".pub").read_text()
-        rails, keys = plan.fabric.rails, (self.key.read_text(), public)
-        room.ensure_room(plan.name, CLAIM, plan.network, rails, *keys, self.said.append)
+        rails, keys = rail_specs(plan.fabric.rails), (self.key.read_text(), public)
+        room.ensure_room(plan.name, CLAIM, network_spec(plan.network), rails, *keys, self.said.append)
         for storage in plan.storage:
             room.ensure_folder(plan.name, CLAIM, "exports", storage.name)
         for volume in plan.controller.volumes:
             room.ensure_folder(plan.name, CLAIM, "volumes", volume.of_node(plan.controller.name))
         for group in plan.running:
-            room.ensure_nodes(plan.name, group, rails, self.image, self.said.append)
+            room.ensure_nodes(plan.name, group_spec(group), rails, self.image, self.said.append)
 
     @property
     def roster(self) -> Roster:

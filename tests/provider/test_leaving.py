@@ -41,7 +41,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(room, "ensure_nodes", start)
     monkeypatch.setattr(local_group, "ensure_node_image", lambda *_: None)
     monkeypatch.setattr(joined, "renew", lambda _, names: said.append(f"forget {' '.join(names)}"))
-    monkeypatch.setattr(joined, "doubt", lambda _, names: said.append(f"doubt {' '.join(names)}"))
+    monkeypatch.setattr(joined, "taint", lambda _, names, *taint: said.append(f"taint {' '.join((*names, *taint))}"))
     monkeypatch.setattr(joined, "bury", lambda _, names: said.append(f"bury {' '.join(names)}"))
     monkeypatch.setattr(joined, "members", lambda *_: list(NAMES))
     monkeypatch.setattr(nodes, "members", lambda *_: list(NAMES))
@@ -103,7 +103,14 @@ def test_what_seems_to_run_ends_before_machines_come(done: list[str], monkeypatc
         "drainTimeoutMinutes": 3,
     }
     asyncio.run(LocalGroup().ensure(Call("urn", "c/gpu", inputs)))
-    assert done == ["end ", f"vacate {MACHINES} 3", f"forget {MACHINES}", f"bury {MACHINES}", "doubt gpu-003", "start"]
+    assert done == [
+        "end ",
+        f"vacate {MACHINES} 3",
+        f"forget {MACHINES}",
+        f"bury {MACHINES}",
+        "taint gpu-003 stampworks/unproven again",
+        "start",
+    ]
 
 
 def test_a_pool_that_goes_leaves_alone_who_has_its_names_by_now(

@@ -1,4 +1,4 @@
-"""The machine room of the local cloud: whole machines made of namespaces, with networks between them."""
+"""A machine room: whole machines made of namespaces, with networks between them. It knows no plan and no cloud."""
 
 from stampworks.machine_room.commands import HOST_PROGRAMS as HOST_PROGRAMS
 from stampworks.machine_room.disks import Image as Image

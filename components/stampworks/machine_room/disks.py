@@ -9,7 +9,7 @@ from stampworks.machine_room import cgroups, files
 from stampworks.machine_room.commands import run
 from stampworks.machine_room.processes import Process, from_instance
 from stampworks.machine_room.room import Room
-from stampworks.plan import Group, Node, Volume, from_json, to_json
+from stampworks.machine_room.specs import Commission, GroupSpec, NodeSpec, commission_text, read_commission
 
 
 @dataclass(frozen=True)
@@ -24,17 +24,6 @@ class Image:
     """Directory of the flat package repository that nodes see as /exports/.packages."""
     containers: bool = False
     """Whether its nodes run containers, and divide among them what the kernel counts."""
-
-
-@dataclass(frozen=True)
-class Commission:
-    """What a disk was made for: another one needs another disk."""
-
-    node: Node
-    machine: str
-    accelerators: int
-    image: str
-    volumes: tuple[Volume, ...]
 
 
 @dataclass(frozen=True)
@@ -78,7 +67,7 @@ class Disk:
     def commission(self) -> Commission | None:
         """What the disk was made for; None when there is no whole disk."""
         try:
-            return from_json(Commission, self.commission_file.read_text())
+            return read_commission(self.commission_file.read_text())
         except (FileNotFoundError, ValueError):
             return None
 
@@ -119,8 +108,8 @@ def disk_of(room: Room, name: str) -> Disk:
     return Disk(room.nodes / name)
 
 
-def commission(node: Node, group: Group, image: Image) -> Commission:
-    return Commission(node, group.machine.name, group.machine.accelerators, image.digest, group.volumes)
+def commission(node: NodeSpec, group: GroupSpec, image: Image) -> Commission:
+    return Commission(node, group.machine, group.accelerators, image.digest, group.volumes)
 
 
 def make(disk: Disk, wanted: Commission, public_key: str) -> None:
@@ -133,7 +122,7 @@ def make(disk: Disk, wanted: Commission, public_key: str) -> None:
     files.write(disk.host_key_file, " ".join((disk.upper / f"{HOST_KEY}.pub").read_text().split()[:2]))
     files.write(disk.upper / "etc/hostname", wanted.node.name + "\n")
     authorize(disk.upper, public_key)
-    files.write(disk.commission_file, to_json(wanted))
+    files.write(disk.commission_file, commission_text(wanted))
 
 
 def make_key(path: Path, whose: str) -> str:

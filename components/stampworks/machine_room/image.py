@@ -1,4 +1,4 @@
-"""The image nodes boot from: a base system, the packages of a release, and what the roles' install parts make of them.
+"""The image nodes boot from: a base system, packages, and what their installation makes of them.
 
 Each of the three is a folder of the cache, named by a digest of everything that goes into it. A folder is made under
 another name and renamed when it is whole, so one that is there can be used.
@@ -20,7 +20,7 @@ from stampworks.machine_room.commands import CONTAINED, MAPPED_ROOT, run
 from stampworks.machine_room.disks import Image
 from stampworks.machine_room.errors import RoomError
 from stampworks.machine_room.room import Progress, Room
-from stampworks.plan import Group, Machine, Member, Network, Node, Release, Roster
+from stampworks.machine_room.specs import GroupSpec, ImageSpec, NetworkSpec, NodeSpec
 from stampworks.state import paths
 
 WHERE = "node image"
@@ -28,10 +28,10 @@ TREE = Path(__file__).with_name("tree")
 """What the machine room adds to Debian: the first process, the sshd service and its settings."""
 
 NEEDED = ("iproute2", "openssh-server", "runit")
-"""What those files run: in every base system, whatever the release says."""
+"""What those files run: in every base system, whatever the spec says."""
 
 BREAKING = ("bindfs", "libfaketime")
-"""What some faults need: nodes find these packages beside those of the release, and none has them installed."""
+"""What some faults need: nodes find these packages beside those of the spec, and none has them installed."""
 
 ON_NODES = ("kubelet",)
 """Of the programs of Kubernetes, those that its nodes run."""
@@ -41,21 +41,9 @@ FORMAT = 2
 
 BUILD_TIMEOUT_S = 3600
 
-BUILDER = Node("builder", "198.51.100.2", (), "")
-BUILDER_NETWORK = Network("198.51.100.0/24", "198.51.100.0/24", "198.51.100.1", ())
-BUILDER_GROUP = Group(
-    name="builder",
-    role="worker",
-    machine=Machine("builder", True, "", 0, 0, 1, 1, 0),
-    count=1,
-    count_min=1,
-    nodes=(BUILDER,),
-    volumes=(),
-    rails=0,
-    purchase="owned",
-    zone="",
-    reservation="",
-)
+BUILDER = NodeSpec("builder", "198.51.100.2", (), "")
+BUILDER_NETWORK = NetworkSpec("198.51.100.0/24", "198.51.100.1")
+BUILDER_GROUP = GroupSpec((BUILDER,), "builder", 0, ())
 
 # What mmdebstrap leaves of this host, what openssh-server's installation makes: a node has its own or none.
 HOST_TRACES = ("etc/apt/sources.list", "etc/apt/apt.conf.d/99mmdebstrap", "etc/hostname", "etc/resolv.conf")
@@ -72,17 +60,23 @@ rm -rf /var/cache/apt/archives/*.deb /tmp/* /var/tmp/*
 class Builder:
     """A machine that has booted from the base system, waiting to be made into an image."""
 
-    roster: Roster
-    """It alone, and how to get there."""
+    name: str
+    instance: str
+    address: str
+    host_key: str
+    reach: tuple[str, ...]
+    """Prefix of a command that runs a program of this host where the address can be reached."""
+    identity_file: str
+    """The private key with which root logs in."""
     packages: str
-    """The line with which its apt finds the packages of the release."""
+    """The source with which its apt finds the packages of the image."""
 
 
 @dataclass(frozen=True)
 class Recipe:
     """All that goes into an image, and where each part of it is kept."""
 
-    release: Release
+    spec: ImageSpec
     sources: tuple[str, ...]
     base_packages: tuple[str, ...]
     packages: tuple[str, ...]
@@ -102,19 +96,17 @@ class Recipe:
         return self.base.exists() and self.repository.exists() and self.node.exists()
 
 
-def image_of(release: Release, content_digest: str) -> Image:
+def image_of(spec: ImageSpec, content_digest: str) -> Image:
     """What ensure_image would return, whether it was made before or not."""
-    return _recipe(release, content_digest).image
+    return _recipe(spec, content_digest).image
 
 
-def ensure_image(
-    release: Release, install: Callable[[Builder], None], content_digest: str, progress: Progress
-) -> Image:
+def ensure_image(spec: ImageSpec, install: Callable[[Builder], None], content_digest: str, progress: Progress) -> Image:
     """Finds the image or makes it; `install` configures the builder, and its error fails the build.
 
     The digest stands for what `install` does: the same digest, the same image.
     """
-    recipe = _recipe(release, content_digest)
+    recipe = _recipe(spec, content_digest)
     if recipe.whole:
         retention.touch(recipe.node)
         return recipe.image
@@ -133,19 +125,19 @@ def ensure_image(
     return recipe.image
 
 
-def _recipe(release: Release, content_digest: str) -> Recipe:
-    sources = apt.sources_of(release.suite)
-    base_packages = tuple(sorted({*release.base_packages, *NEEDED}))
-    packages = tuple(sorted({*BREAKING, *(package for _, names in release.packages for package in names)}))
+def _recipe(spec: ImageSpec, content_digest: str) -> Recipe:
+    sources = apt.sources_of(spec.suite)
+    base_packages = tuple(sorted({*spec.base_packages, *NEEDED}))
+    packages = tuple(sorted({*BREAKING, *spec.packages}))
     tree = [(str(path.relative_to(TREE)), path.read_text()) for path in sorted(TREE.rglob("*")) if path.is_file()]
     host = [platform.machine(), bool(MAPPED_ROOT)]  # a user's files belong to other numbers than root's
-    base = _digest([FORMAT, host, release.suite, sources, base_packages, tree])
+    base = _digest([FORMAT, host, spec.suite, sources, base_packages, tree])
     repository = _digest([base, packages])
-    built = tuple(Path(programs.program(name)) for name in ON_NODES) if release.kubernetes else ()
+    built = tuple(Path(programs.program(name)) for name in ON_NODES) if spec.runs_containers else ()
     node = _digest([repository, content_digest, STRIP, *map(str, built)])
     images = files.make_directory(paths.cache_dir() / "images", 0o700)
     return Recipe(
-        release,
+        spec,
         sources,
         base_packages,
         packages,
@@ -177,7 +169,7 @@ def _keep(path: Path, make: Callable[[Path], None], what: str, progress: Progres
 
 def _make_base(recipe: Recipe, draft: Path, progress: Progress) -> None:
     tree = draft / "tree"
-    apt.make_tree(tree, recipe.release.suite, recipe.sources, recipe.base_packages, progress)
+    apt.make_tree(tree, recipe.spec.suite, recipe.sources, recipe.base_packages, progress)
     for trace in (*HOST_TRACES, *(str(path.relative_to(tree)) for path in tree.glob("etc/ssh/ssh_host_*"))):
         (tree / trace).unlink(missing_ok=True)
     for source in sorted(TREE.rglob("*")):
@@ -216,6 +208,6 @@ def _make_node(recipe: Recipe, draft: Path, install: Callable[[Builder], None], 
 def _builder(room: Room) -> Builder:
     disk = disks.disk_of(room, BUILDER.name)
     instance = disk.process.instance if disk.process else ""
-    member = Member(BUILDER.name, BUILDER.name, instance, BUILDER.address, (), disk.host_key)
-    roster = Roster("image", "local", room.reach, "root", str(room.identity_file), (member,))
-    return Builder(roster, "Types: deb\nURIs: file:/exports/.packages\nSuites: ./\nTrusted: yes")
+    packages = "Types: deb\nURIs: file:/exports/.packages\nSuites: ./\nTrusted: yes"
+    key, reach = str(room.identity_file), room.reach
+    return Builder(BUILDER.name, instance, BUILDER.address, disk.host_key, reach, key, packages)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stampworks.plan import Network, Node, Rail, Trunk
+from stampworks.machine_room.specs import NetworkSpec, NodeSpec, RailSpec, TrunkSpec
 
 MANAGEMENT = "mgmt"
 """The bridge every node's eth0 is plugged into; its own address is where the toolkit reaches the nodes from."""
@@ -63,9 +63,9 @@ def trunk_of(name: str) -> tuple[int, str] | None:
     return (int(rail[1:]), switch) if rail[:1] == "r" and rail[1:].isdigit() and switch and end == "up" else None
 
 
-def trunks(rails: Sequence[Rail]) -> Iterator[tuple[int, Trunk]]:
+def trunks(rails: Sequence[RailSpec]) -> Iterator[tuple[int, TrunkSpec]]:
     """Each with the index of its rail: from leaves to spines, and from spines to the core."""
-    return ((rail.index, trunk) for rail in rails for trunk in (*rail.trunks, *rail.core_trunks))
+    return ((rail.index, trunk) for rail in rails for trunk in rail.trunks)
 
 
 def port(node: str, interface: str) -> str:
@@ -78,7 +78,7 @@ def leaves_in_use(present: Links) -> frozenset[str]:
     return frozenset(link.master for name, link in present.items() if link.master and not name.endswith(TRUNK_ENDS))
 
 
-def switches(network: Network, rails: Sequence[Rail], present: Links) -> Batch:
+def switches(network: NetworkSpec, rails: Sequence[RailSpec], present: Links) -> Batch:
     """Makes the management network, spines, cores and trunks what they should be, without touching what already is.
 
     A trunk that is no longer wanted stays while nodes are plugged into its leaf: they may have jobs to finish.
@@ -114,7 +114,7 @@ def _idle_trunks(present: Links) -> list[tuple[str, str]]:
     return [(name, trunk[1]) for name, trunk in found if bridge(*trunk) not in in_use]
 
 
-def ports(nodes: Sequence[Node], rails: Sequence[Rail], present: Links) -> Batch:
+def ports(nodes: Sequence[NodeSpec], rails: Sequence[RailSpec], present: Links) -> Batch:
     """Plugs the nodes in: the switch's ends of their interfaces, in the room's namespace."""
     ip: list[str] = []
     tc: list[str] = []
@@ -133,7 +133,7 @@ def ports(nodes: Sequence[Node], rails: Sequence[Rail], present: Links) -> Batch
     return Batch("", tuple(ip), tuple(tc))
 
 
-def interfaces(node: Node, network: Network, rails: Sequence[Rail]) -> Batch:
+def interfaces(node: NodeSpec, network: NetworkSpec, rails: Sequence[RailSpec]) -> Batch:
     """The node's ends of its interfaces with their addresses, in the node's namespace."""
     ip = ["link set lo up"]
     tc = []
@@ -143,8 +143,8 @@ def interfaces(node: Node, network: Network, rails: Sequence[Rail]) -> Batch:
         ip += [f"addr replace {with_prefix(address, cidr)} dev {name}", f"link set {name} up"]
         if rate_mbps:
             tc.append(shape(name, rate_mbps))
-    if network.pods and network.pods.cidr:
-        ip.append(f"route replace {network.pods.cidr} via {network.gateway}")
+    if network.pods_cidr:
+        ip.append(f"route replace {network.pods_cidr} via {network.gateway}")
     return Batch(node.name, tuple(ip), tuple(tc))
 
 
@@ -169,7 +169,7 @@ def link(found: Mapping[str, Any]) -> Link:
     return Link(found["up"], found["master"], found["rate_mbps"], tuple(found["addresses"]))
 
 
-def _interfaces(node: Node, rails: Sequence[Rail]) -> Iterator[tuple[str, str, int]]:
+def _interfaces(node: NodeSpec, rails: Sequence[RailSpec]) -> Iterator[tuple[str, str, int]]:
     """Each interface of a node with the bridge it is plugged into and its rate; 0 for unlimited."""
     yield "eth0", MANAGEMENT, 0
     for rail, _ in zip(rails, node.rail_addresses, strict=False):  # a machine may have fewer NICs than the fabric rails
@@ -182,7 +182,7 @@ def _bridge(name: str, present: Links) -> list[str]:
     return [f"link add {name} type bridge stp_state 0 mcast_snooping 0", f"link set {name} up"]
 
 
-def _gateway(network: Network, present: Links) -> list[str]:
+def _gateway(network: NetworkSpec, present: Links) -> list[str]:
     wanted = with_prefix(network.gateway, network.management_cidr)
     found = present[MANAGEMENT].addresses if MANAGEMENT in present else ()
     stale = [f"addr del {address} dev {MANAGEMENT}" for address in found if address != wanted]

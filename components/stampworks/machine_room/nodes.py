@@ -11,12 +11,12 @@ from typing import Literal
 
 from stampworks.machine_room import cgroups, disks, files, hands, network, retention
 from stampworks.machine_room.commands import ENVIRONMENT, MAPPED_ROOT
-from stampworks.machine_room.disks import Commission, Disk, Image, disk_of
+from stampworks.machine_room.disks import Disk, Image, disk_of
 from stampworks.machine_room.errors import RoomError
 from stampworks.machine_room.network import Link, Links
 from stampworks.machine_room.processes import Process
 from stampworks.machine_room.room import Progress, Room, enter, of_cluster
-from stampworks.plan import Group, Network, Node, Rail, from_json
+from stampworks.machine_room.specs import Commission, GroupSpec, NodeSpec, RailSpec, read_network
 
 AUTHORIZE = """
 mkdir -p -m 700 /root/.ssh && printf %s "$1" >/root/.ssh/.new && mv /root/.ssh/.new /root/.ssh/authorized_keys
@@ -62,7 +62,9 @@ class NodeState:
         return self.name.rpartition("-")[0] or self.name
 
 
-def ensure_nodes(cluster: str, group: Group, rails: Sequence[Rail], image: Image, progress: Progress) -> dict[str, str]:
+def ensure_nodes(
+    cluster: str, group: GroupSpec, rails: Sequence[RailSpec], image: Image, progress: Progress
+) -> dict[str, str]:
     """Makes each node of the group run as declared and returns their instances.
 
     A missing node gets a new disk. One that is dead or frozen or has lost a mount is started again with the disk it
@@ -78,7 +80,7 @@ def ensure_nodes(cluster: str, group: Group, rails: Sequence[Rail], image: Image
 
 
 def renew_nodes(
-    cluster: str, group: Group, rails: Sequence[Rail], image: Image, names: Collection[str], progress: Progress
+    cluster: str, group: GroupSpec, rails: Sequence[RailSpec], image: Image, names: Collection[str], progress: Progress
 ) -> None:
     """Gives these nodes of the group new disks where they are outdated, whether they run or not."""
     room = of_cluster(cluster)
@@ -88,7 +90,7 @@ def renew_nodes(
         keep_running(room, _without(group, others), rails, image, progress)
 
 
-def new_nodes(cluster: str, group: Group, image: Image) -> list[str]:
+def new_nodes(cluster: str, group: GroupSpec, image: Image) -> list[str]:
     """The nodes of a group that get a new disk as soon as they are made to run."""
     room = of_cluster(cluster)
     late = _outdated(room, group, image)
@@ -96,13 +98,13 @@ def new_nodes(cluster: str, group: Group, image: Image) -> list[str]:
     return [name for name in names if not disk_of(room, name).commission or (name in late and not _runs(room, name))]
 
 
-def starting_nodes(cluster: str, group: Group) -> list[str]:
+def starting_nodes(cluster: str, group: GroupSpec) -> list[str]:
     """The nodes of a group that are started as soon as they are made to run."""
     room = of_cluster(cluster)
     return [node.name for node in group.nodes if not _is_whole(disk_of(room, node.name))]
 
 
-def outdated_nodes(cluster: str, group: Group, image: Image) -> dict[str, str]:
+def outdated_nodes(cluster: str, group: GroupSpec, image: Image) -> dict[str, str]:
     """The running nodes of a group that need a new disk, and why."""
     room = of_cluster(cluster)
     return {name: why for name, why in _outdated(room, group, image).items() if _runs(room, name)}
@@ -120,7 +122,7 @@ def condemn_nodes(cluster: str, names: Collection[str], why: str) -> None:
                 files.write(disk.condemned_file, why)
 
 
-def keep_running(room: Room, group: Group, rails: Sequence[Rail], image: Image, progress: Progress) -> None:
+def keep_running(room: Room, group: GroupSpec, rails: Sequence[RailSpec], image: Image, progress: Progress) -> None:
     """Makes every node of the group run on a disk that is up to date, in any room; the caller holds its lock."""
     nodes = group.nodes
     commissions = {node.name: disks.commission(node, group, image) for node in nodes}
@@ -180,7 +182,7 @@ def run_inside(room: Room, node: str, argv: Sequence[str], timeout: float) -> su
         raise RoomError(node, f"{argv[0]} did not finish within {timeout:g} s") from late
 
 
-def node_drift(state: NodeState, rails: Sequence[Rail]) -> tuple[str, ...]:
+def node_drift(state: NodeState, rails: Sequence[RailSpec]) -> tuple[str, ...]:
     """In words, what a node that is not outdated is not that it should be; nothing when all is well."""
     if state.state != "up":
         return (f"the node is {state.state}",)
@@ -208,7 +210,7 @@ def _prepare(room: Room, wanted: Commission) -> None:
         disks.authorize(disk.upper, key)
 
 
-def _authorize(room: Room, nodes: Sequence[Node]) -> None:
+def _authorize(room: Room, nodes: Sequence[NodeSpec]) -> None:
     """Gives running nodes the room's key if it is a new one: through the node, since its disk is in use."""
     key = room.public_key_file.read_text()
     for node in nodes:
@@ -218,8 +220,8 @@ def _authorize(room: Room, nodes: Sequence[Node]) -> None:
                 raise RoomError(node.name, "cannot give it the cluster's new key", done.stderr)
 
 
-def _plug_in(room: Room, nodes: Sequence[Node], rails: Sequence[Rail]) -> None:
-    planned = from_json(Network, room.network_file.read_text())
+def _plug_in(room: Room, nodes: Sequence[NodeSpec], rails: Sequence[RailSpec]) -> None:
+    planned = read_network(room.network_file.read_text())
     spaces = [network.Batch(node.name, ()) for node in nodes]  # they are there before anything is plugged into them
     ports = network.ports(nodes, rails, hands.look(room)[""])
     hands.arrange(room, [*spaces, ports, *(network.interfaces(node, planned, rails) for node in nodes)])
@@ -288,9 +290,7 @@ def _remove(room: Room, names: Sequence[str]) -> list[str]:
         plugged = [name for name in gone if name in found]
         hands.arrange(room, [network.unplug(name, found[name]) for name in plugged], forget=plugged)
     for name in gone:
-        disk_of(room, name).commission_file.unlink(
-            missing_ok=True
-        )  # who looks meanwhile finds no disk, and not half a one
+        disk_of(room, name).commission_file.unlink(missing_ok=True)  # first: nobody may find half a disk meanwhile
         files.remove_tree(disk_of(room, name).folder, name)
     return gone
 
@@ -312,7 +312,7 @@ def _power_off(disk: Disk) -> None:
 # -- looking
 
 
-def _outdated(room: Room, group: Group, image: Image) -> dict[str, str]:
+def _outdated(room: Room, group: GroupSpec, image: Image) -> dict[str, str]:
     """The nodes that have a disk and need another one, and why."""
     wanted = {node.name: disks.commission(node, group, image) for node in group.nodes}
     reasons = {name: _why_outdated(disk_of(room, name), one) for name, one in wanted.items()}
@@ -335,7 +335,7 @@ def _runs(room: Room, name: str) -> bool:
     return process is not None and not process.frozen
 
 
-def _without(group: Group, names: Collection[str]) -> Group:
+def _without(group: GroupSpec, names: Collection[str]) -> GroupSpec:
     return replace(group, nodes=tuple(node for node in group.nodes if node.name not in names))
 
 
@@ -373,7 +373,7 @@ def _state(disk: Disk, room_links: Links, node_links: Links) -> NodeState | None
     )
 
 
-def _rail_state(node: Node, interface: str, index: int, room_links: Links, node_links: Links) -> RailState:
+def _rail_state(node: NodeSpec, interface: str, index: int, room_links: Links, node_links: Links) -> RailState:
     ends: list[Link | None] = [node_links.get(interface), room_links.get(network.port(node.name, interface))]
     plug = ends[1]
     plugged = plug is not None and plug.master == network.bridge(index, node.leaf)

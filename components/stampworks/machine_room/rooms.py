@@ -17,7 +17,7 @@ from stampworks.machine_room.network import (
     with_prefix,
 )
 from stampworks.machine_room.room import Progress, Room, of_cluster, rooms_dir
-from stampworks.plan import Network, Rail, to_json
+from stampworks.machine_room.specs import NetworkSpec, RailSpec, network_text
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ def rooms() -> list[RoomEntry]:
 def ensure_room(
     cluster: str,
     claim: str,
-    network: Network,
-    rails: Sequence[Rail],
+    network: NetworkSpec,
+    rails: Sequence[RailSpec],
     identity: str,
     public_key: str,
     progress: Progress,
@@ -83,12 +83,12 @@ def ensure_room(
         return furnish(room, network, rails, identity, public_key)
 
 
-def furnish(room: Room, network: Network, rails: Sequence[Rail], identity: str, public_key: str) -> RoomState:
+def furnish(room: Room, network: NetworkSpec, rails: Sequence[RailSpec], identity: str, public_key: str) -> RoomState:
     """Gives a running room its key and its networks; the caller holds its lock."""
     files.make_directory(room.identity_file.parent, 0o700)
     files.write(room.identity_file, identity.rstrip("\n") + "\n", 0o600)
     files.write(room.public_key_file, public_key.rstrip("\n") + "\n")
-    files.write(room.network_file, to_json(network))
+    files.write(room.network_file, network_text(network))
     hands.arrange(room, [switches(network, rails, hands.look(room)[""])])
     return _state(room.running.instance, hands.look(room)[""])
 
@@ -131,7 +131,7 @@ def reach(cluster: str) -> tuple[str, ...]:
     return of_cluster(cluster).reach
 
 
-def room_drift(state: RoomState | None, network: Network, rails: Sequence[Rail]) -> tuple[str, ...]:
+def room_drift(state: RoomState | None, network: NetworkSpec, rails: Sequence[RailSpec]) -> tuple[str, ...]:
     """In words, what a room is not that it should be; nothing when all is well."""
     if state is None:
         return ("the machine room is not running",)

@@ -8,6 +8,7 @@ from typing import Any
 
 from stampworks import configuration
 from stampworks import machine_room as room
+from stampworks.clouds.local.rooms import builder_roster, image_spec
 from stampworks.plan import Release
 
 
@@ -20,7 +21,7 @@ def ensure_node_image(
     """Finds the image or builds it; content is the install_digest of its roles."""
 
     def install(builder: room.Builder) -> None:
-        inventory = configuration.image_inventory(release, builder.roster, builder.packages, content)
-        wait(configuration.play(configuration.IMAGE_PLAYBOOK, inventory, builder.roster.reach, {}, progress))
+        inventory = configuration.image_inventory(release, builder_roster(builder), builder.packages, content)
+        wait(configuration.play(configuration.IMAGE_PLAYBOOK, inventory, builder.reach, {}, progress))
 
-    return room.ensure_image(release, install, content, progress)
+    return room.ensure_image(image_spec(release), install, content, progress)

@@ -22,7 +22,7 @@ ONE = Injected("bit-flip", "gpu-001", "", None)
 
 
 @pytest.fixture
-def plan(state: Path) -> Plan:
+def plan() -> Plan:
     return replace(the_plan(), name="t1")
 
 

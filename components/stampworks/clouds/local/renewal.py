@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from stampworks import machine_room as room
+from stampworks.clouds.local.rooms import group_spec, image_spec, rail_specs
 from stampworks.machine_room import Progress
 from stampworks.machine_room.errors import RoomError
 from stampworks.machine_room.kubernetes import joined
@@ -15,18 +16,20 @@ Failure = RoomError
 
 def outdated(plan: Plan, content: str) -> dict[str, str]:
     """The running nodes that need a new disk, and why; content is a digest of what the image's installation does."""
-    image = room.image_of(plan.release, content)
-    return {name: why for group in plan.stamped for name, why in room.outdated_nodes(plan.name, group, image).items()}
+    image = room.image_of(image_spec(plan.release), content)
+    late = (room.outdated_nodes(plan.name, group_spec(group), image) for group in plan.stamped)
+    return {name: why for reasons in late for name, why in reasons.items()}
 
 
 def renew(plan: Plan, content: str, names: Collection[str], progress: Progress) -> None:
     """Ends these nodes and starts them on new disks; volumes and shared directories stay."""
-    image = room.image_of(plan.release, content)
+    image = room.image_of(image_spec(plan.release), content)
     for group in plan.stamped:
         if own := [node.name for node in group.nodes if node.name in names]:
             if plan.release.kubernetes:
                 joined.renew(plan.name, own)
-            room.renew_nodes(plan.name, group, plan.fabric.rails_of(group), image, own, progress)
+            rails = rail_specs(plan.fabric.rails_of(group))
+            room.renew_nodes(plan.name, group_spec(group), rails, image, own, progress)
 
 
 def take_in(

@@ -19,7 +19,6 @@ from stampworks.machine_room.errors import AGAIN
 from stampworks.machine_room.kubernetes import control_plane
 from stampworks.machine_room.kubernetes.kubectl import Kubectl
 from stampworks.machine_room.room import Room, of_cluster
-from stampworks.plan import UNPROVEN_AGAIN, UNPROVEN_TAINT
 
 _READY_S, _POLL_S = 90.0, 0.5
 _FORWARD = "echo 1 >/proc/sys/net/ipv4/ip_forward"
@@ -108,20 +107,18 @@ def renew(cluster: str, names: Sequence[str]) -> None:
         control_plane.kubectl(cluster).said("cannot remove nodes", command)
 
 
-def doubt(cluster: str, names: Sequence[str]) -> None:
-    """Keeps pods from nodes that are about to start as who they were: a kubelet says of itself that it is not proven
-    only when Kubernetes first hears of it."""
+def taint(cluster: str, names: Sequence[str], key: str, value: str) -> None:
+    """Keeps new pods from those of these nodes that Kubernetes knows; a taint of this key that is there stays."""
     asked = control_plane.kubectl(cluster)
-    if known := [name for name, its in _taints(asked).items() if name in names and UNPROVEN_TAINT not in its]:
-        taint = f"{UNPROVEN_TAINT}={UNPROVEN_AGAIN}:NoSchedule"
-        asked.said("cannot keep pods from nodes", ["taint", "node", *known, taint])
+    if untainted := [name for name, keys in _taints(asked).items() if name in names and key not in keys]:
+        asked.said("cannot keep pods from nodes", ["taint", "node", *untainted, f"{key}={value}:NoSchedule"])
 
 
-def trust(cluster: str, names: Sequence[str]) -> None:
-    """Lets pods onto nodes that nobody proves."""
+def untaint(cluster: str, names: Sequence[str], key: str) -> None:
+    """Removes the taint of this key from those of these nodes that have it."""
     asked = control_plane.kubectl(cluster)
-    if kept := [name for name, its in _taints(asked).items() if name in names and UNPROVEN_TAINT in its]:
-        asked.said("cannot let pods onto nodes", ["taint", "node", *kept, f"{UNPROVEN_TAINT}-"])
+    if tainted := [name for name, keys in _taints(asked).items() if name in names and key in keys]:
+        asked.said("cannot let pods onto nodes", ["taint", "node", *tainted, f"{key}-"])
 
 
 def _taints(asked: Kubectl) -> dict[str, set[str]]:

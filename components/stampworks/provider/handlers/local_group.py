@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 
 from stampworks import machine_room as room
 from stampworks import operations, plan
+from stampworks.clouds.local.rooms import group_spec, image_spec, rail_specs
 from stampworks.configuration import drift
 from stampworks.machine_room.kubernetes import joined, nodes
+from stampworks.machine_room.specs import RailSpec
 from stampworks.operations.drain import LEAVES
 from stampworks.provider.handler import Call, Handler, Property
 from stampworks.provider.leaving import vacate
@@ -38,17 +40,18 @@ class LocalGroup(Handler):
         return f"{inputs['cluster']}/{inputs['group']['name']}"
 
     async def ensure(self, call: Call) -> dict[str, Any]:
-        cluster, group, rails = call.inputs["cluster"], _group(call.inputs), _rails(call.inputs)
+        cluster, group = call.inputs["cluster"], _group(call.inputs)
+        declared, rails = group_spec(group), _rails(call.inputs)
         image = await call.thread(ensure_node_image, *_image(call.inputs), call.progress, call.waiter())
         await call.thread(_shrink, call, group)
         if _image(call.inputs)[0].kubernetes:
             await call.thread(vacate, call, await call.thread(nodes.members, cluster, group.name))
-            new = await call.thread(room.new_nodes, cluster, group, image)
+            new = await call.thread(room.new_nodes, cluster, declared, image)
             await call.thread(joined.renew, cluster, new)
             await call.thread(joined.bury, cluster, new)
-            if again := [name for name in await call.thread(room.starting_nodes, cluster, group) if name not in new]:
-                await call.thread(joined.doubt, cluster, again)
-        instances = await call.thread(room.ensure_nodes, cluster, group, rails, image, call.progress)
+            if again := [name for name in await call.thread(room.starting_nodes, cluster, declared) if name not in new]:
+                await call.thread(joined.taint, cluster, again, plan.UNPROVEN_TAINT, plan.UNPROVEN_AGAIN)
+        instances = await call.thread(room.ensure_nodes, cluster, declared, rails, image, call.progress)
         return {"generation": plan.generation(instances), "drift": []}
 
     async def read(self, call: Call) -> dict[str, Any] | None:
@@ -73,8 +76,8 @@ def _group(inputs: Mapping[str, Any]) -> plan.Group:
     return plan.from_dict(plan.Group, inputs["group"])
 
 
-def _rails(inputs: Mapping[str, Any]) -> list[plan.Rail]:
-    return [plan.from_dict(plan.Rail, rail) for rail in inputs["rails"]]
+def _rails(inputs: Mapping[str, Any]) -> list[RailSpec]:
+    return rail_specs(plan.from_dict(plan.Rail, rail) for rail in inputs["rails"])
 
 
 def _image(inputs: Mapping[str, Any]) -> tuple[plan.Release, str]:
@@ -110,7 +113,9 @@ def _drift(members: list[room.NodeState], inputs: Mapping[str, Any]) -> list[str
     except ValueError:  # what an earlier version of the toolkit planned, and cannot be read: `up` brings a new one
         return []
     found = {member.name: member for member in members}
-    late = room.outdated_nodes(inputs["cluster"], group, room.image_of(*_image(inputs)))  # the roll's to tell of
+    release, content = _image(inputs)
+    image = room.image_of(image_spec(release), content)
+    late = room.outdated_nodes(inputs["cluster"], group_spec(group), image)  # the roll reports these
     wrong = [(name, "the node is not declared") for name in found if name not in {node.name for node in group.nodes}]
     for node in group.nodes:
         if node.name not in found:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from stampworks import machine_room as room
 from stampworks.configuration import drift
 from stampworks.machine_room.kubernetes import addons, control_plane, joined, nodes
+from stampworks.plan import UNPROVEN_TAINT
 from stampworks.provider.handler import Call, Failure, Handler, Property
 from stampworks.provider.leaving import vacate
 
@@ -149,7 +150,7 @@ class JoinedPool(_Pool):
     def make(self, call: Call) -> None:
         joined.ensure(call.inputs["cluster"], _joined(call.inputs), call.progress)
         if not call.inputs["proven"]:
-            joined.trust(call.inputs["cluster"], list(call.inputs["addresses"]))
+            joined.untaint(call.inputs["cluster"], list(call.inputs["addresses"]), UNPROVEN_TAINT)
 
     def look(self, cluster: str, inputs: Mapping[str, Any]) -> list[tuple[str, str]] | None:
         return joined.drift(cluster, _joined(inputs))

@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 
 from stampworks import machine_room as room
 from stampworks import plan
+from stampworks.clouds.local.rooms import network_spec, rail_specs
 from stampworks.configuration import drift
+from stampworks.machine_room.specs import NetworkSpec, RailSpec
 from stampworks.provider.handler import Call, Handler, Property
 
 
@@ -50,9 +52,9 @@ class LocalNetwork(Handler):
         await call.thread(room.end_room, call.id, call.inputs["claim"])
 
 
-def _declared(inputs: Mapping[str, Any]) -> tuple[plan.Network, list[plan.Rail]]:
-    rails = [plan.from_dict(plan.Rail, rail) for rail in inputs["rails"]]
-    return plan.from_dict(plan.Network, inputs["network"]), rails
+def _declared(inputs: Mapping[str, Any]) -> tuple[NetworkSpec, list[RailSpec]]:
+    rails = rail_specs(plan.from_dict(plan.Rail, rail) for rail in inputs["rails"])
+    return network_spec(plan.from_dict(plan.Network, inputs["network"])), rails
 
 
 def _outputs(state: room.RoomState, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ APPARMOR = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 REFUSED = "unshare: unshare failed: Operation not permitted"
 FALLBACK = "see whether this works: unshare --user --map-root-user --map-auto --mount --net --pid --fork true"
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 STACK = ROOT / "stacks/Pulumi.local.yaml"
 
 START = """
@@ -176,7 +176,7 @@ def test_a_kernel_that_refuses_says_so_for_real(tmp_path: Path, prefix: list[str
         "-m",
         "stampworks.cli.main",
         "plan",
-        str(Path(__file__).parents[3] / "stacks/Pulumi.local.yaml"),
+        str(Path(__file__).parents[2] / "stacks/Pulumi.local.yaml"),
     ]
     planned = subprocess.run([*own, *prefix, *plan], capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert planned.returncode == 0, planned.stderr

@@ -37,13 +37,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 def test_who_starts_again_takes_no_pods_as_who_it_was(server: Server) -> None:
     """A node that Kubernetes does not know says itself that it is not proven, when it joins; of one that has never
     passed the roll goes by that."""
-    joined.doubt("c", ["gpu-001", "gpu-002", "gpu-003"])
-    joined.doubt("c", ["gpu-003"])
+    joined.taint("c", ["gpu-001", "gpu-002", "gpu-003"], TAINT, "again")
+    joined.taint("c", ["gpu-003"], TAINT, "again")
     assert server.asked == [f"taint node gpu-001 {TAINT}=again:NoSchedule"]
 
 
 def test_where_nobody_proves_they_take_pods(server: Server) -> None:
     """What is not there cannot be taken away: kubectl would call that an error."""
-    joined.trust("c", ["gpu-001", "gpu-002"])
-    joined.trust("c", ["gpu-001"])
+    joined.untaint("c", ["gpu-001", "gpu-002"], TAINT)
+    joined.untaint("c", ["gpu-001"], TAINT)
     assert server.asked == [f"taint node gpu-002 {TAINT}-"]

@@ -11,7 +11,7 @@ from pathlib import Path
 SUBORDINATE = 1_900_000_000
 NUMBERS = itertools.count(2_000_000_000 + 100 * os.getpid())
 """Another one each time: the kernel counts a user's processes, and those that have just ended."""
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def ordinary(home: Path, *read: Path) -> list[str]:

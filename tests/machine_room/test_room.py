@@ -18,31 +18,13 @@ import pytest
 from stampworks import machine_room as room
 from stampworks.clouds.local.members import members
 from stampworks.machine_room.processes import from_instance
-from stampworks.plan import Member, Volume
+from stampworks.machine_room.specs import VolumeSpec
+from stampworks.plan import Member
 
-from tests.clouds.local.stamping import NETWORK, Stamp, group, rails, with_spines
+from tests.machine_room.stamping import Stamp, group, rails
 from tests.project import wait_for
 
 pytestmark = pytest.mark.cluster
-
-TRANSFER = """
-import socket, sys, time
-if sys.argv[1] == "receive":
-    with socket.create_server((sys.argv[2], 5001)) as server:
-        server.settimeout(20)
-        print("listening", flush=True)
-        connection, _ = server.accept()
-        size, begun = 0, None
-        while part := len(connection.recv(1 << 20)):
-            begun = begun or time.monotonic()
-            size += part
-        print(size * 8 / 1e6 / (time.monotonic() - begun))
-else:
-    connection = socket.create_connection((sys.argv[2], 5001), timeout=20)
-    for _ in range(int(sys.argv[3])):
-        connection.sendall(bytes(1 << 20))
-"""
-TRANSFERS = 4
 
 
 class Host:
@@ -106,17 +88,6 @@ def _ssh(stamp: Stamp, member: Member, *command: str, host_key: str = "") -> sub
     argv += [word for option in options for word in ("-o", option)]
     argv += [f"{roster.user}@{member.address}", *command]
     return subprocess.run(argv, capture_output=True, text=True, timeout=30)
-
-
-def _transfer_mbps(stamp: Stamp, sender: str, receiver: str, rail: int, mib: int) -> float:
-    """Mb/s of one TCP connection between two nodes over a rail."""
-    address = stamp.state(receiver).rail_addresses[rail]
-    enter = ["nsenter", f"--target={stamp.state(receiver).pid}", "--net", "--", sys.executable, "-c", TRANSFER]
-    with subprocess.Popen([*enter, "receive", address], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "listening\n"
-        stamp.run(sender, "python3", "-c", TRANSFER, "send", address, str(mib))
-        return float(process.stdout.readline())
 
 
 def test_a_room_leaves_the_host_as_it_was(stamp: Stamp, state: Path) -> None:
@@ -251,36 +222,6 @@ def test_growing_and_shrinking_leaves_the_other_nodes_alone(stamp: Stamp) -> Non
         stamp.run("gpu-003", "ls", "/root/mine")
 
 
-def test_a_leaf_keeps_its_trunk_until_its_last_node_has_left(stamp: Stamp) -> None:
-    """A pool that shrinks lets jobs finish: until then their rails lead somewhere."""
-    stamp.up(3)
-    stamp.ensure_room(2)
-    assert _trunks(stamp) == {"leaf1", "leaf2"}
-    assert stamp.drift(2) == [], "nothing to repair: it goes with the nodes"
-    room.end_nodes(stamp.cluster, stamp.claim, ["gpu-003"], stamp.said.append)
-    assert _trunks(stamp) == {"leaf1"}
-
-
-def test_leaves_meet_over_their_spines_and_a_core(stamp: Stamp) -> None:
-    """While nodes run the fabric gets spines, and loses them again; what crosses a core has the rate of its trunks."""
-    instances = stamp.up(3, rate_mbps=200, trunk_mbps=50)
-    flat = rails(3, 200, 50)
-    spined = [with_spines(rail) for rail in flat]
-    for declared, more in ((spined, {"spine1-1", "spine1-2"}), (flat, set())):
-        keys = stamp.private_key, stamp.public_key
-        found = room.ensure_room(stamp.cluster, stamp.claim, NETWORK, declared, *keys, stamp.said.append)
-        assert {trunk.leaf for trunk in found.trunks} == {"leaf1", "leaf2"} | more
-        assert room.room_drift(found, NETWORK, declared) == ()
-        across = [_transfer_mbps(stamp, "gpu-001", "gpu-003", rail=1, mib=4) for _ in range(TRANSFERS)]
-        assert any(0.6 < mbps / 50 < 1.1 for mbps in across), across
-    assert stamp.up(3, rate_mbps=200, trunk_mbps=50) == instances
-
-
-def _trunks(stamp: Stamp) -> set[str]:
-    found = room.read_room(stamp.cluster)
-    return {trunk.leaf for trunk in found.trunks} if found else set()
-
-
 def test_a_room_has_one_owner(stamp: Stamp) -> None:
     """Another stack with a cluster of the same name neither gets in nor takes it away."""
     stamp.up(1)
@@ -306,7 +247,7 @@ def test_a_room_has_one_owner(stamp: Stamp) -> None:
 
 def test_a_volume_outlives_its_node(stamp: Stamp) -> None:
     """A new disk finds what the old one had on its volume; a node without its volume is not whole."""
-    state = (Volume("state", "/var/lib/state"),)
+    state = (VolumeSpec("state", "/var/lib/state"),)
     volume = stamp.ensure_folder("volumes", "gpu-001-state")
     stamp.ensure_room(1)
     stamp.ensure_nodes(1, volumes=state)
@@ -325,7 +266,7 @@ def test_a_volume_outlives_its_node(stamp: Stamp) -> None:
 
 def test_services_of_a_node_with_a_volume_end_before_its_disk_goes(stamp: Stamp) -> None:
     """What they have in memory reaches the volume."""
-    state = (Volume("state", "/var/lib/state"),)
+    state = (VolumeSpec("state", "/var/lib/state"),)
     volume = stamp.ensure_folder("volumes", "gpu-001-state")
     stamp.ensure_room(1)
     stamp.ensure_nodes(1, volumes=state)
@@ -453,48 +394,6 @@ def test_a_new_key_replaces_the_old_one_without_a_restart(stamp: Stamp, key: tup
     assert "Permission denied" in _ssh(stamp, member, "hostname").stderr
 
 
-@pytest.mark.parametrize(
-    ("fault", "seen"),
-    [
-        pytest.param("ip link set rail1 down", "gpu-001: rail1 is down", id="down"),
-        pytest.param("ip link del rail1", "gpu-001: rail1 is down", id="gone"),
-        pytest.param("rate", "gpu-001: rail1 carries 40 Mb/s, not 200", id="slow"),
-    ],
-)
-def test_a_rail_that_was_tampered_with_is_seen_and_repaired(stamp: Stamp, fault: str, seen: str) -> None:
-    """The world is asked, not the record; a repair does not restart the node."""
-    instances = stamp.up(1)
-    if fault == "rate":  # with the host's tc: the base system has one, a plain node need not
-        enter = ["nsenter", f"--target={stamp.state('gpu-001').pid}", "--net", "--"]
-        limit = "qdisc replace dev rail1 root tbf rate 40mbit burst 64kb latency 20ms"
-        subprocess.run([*enter, "tc", *limit.split()], check=True, timeout=60)
-    else:
-        stamp.run("gpu-001", *fault.split())
-    assert stamp.drift(1) == [seen]
-    assert stamp.ensure_nodes(1) == instances
-    assert stamp.drift(1) == []
-
-
-def test_a_trunk_that_is_gone_is_seen_and_repaired(stamp: Stamp) -> None:
-    """Trunks belong to the room; losing one says which, and the nodes stay."""
-    stamp.ensure_room(4)
-    subprocess.run([*room.reach(stamp.cluster), "ip", "link", "del", "r1-leaf2-up"], check=True, timeout=60)
-    declared = "rail1, trunk of leaf2: no trunk, not 400 Mb/s"
-    assert list(room.room_drift(room.read_room(stamp.cluster), NETWORK, rails(4))) == [declared]
-    stamp.ensure_room(4)
-    assert room.room_drift(room.read_room(stamp.cluster), NETWORK, rails(4)) == ()
-
-
-def test_rails_and_trunks_carry_what_was_declared(stamp: Stamp) -> None:
-    """TCP gets nearly the declared rate within a leaf, and no more than the trunk's to another leaf."""
-    stamp.up(3, rate_mbps=200, trunk_mbps=50)
-    # a busy host spoils a transfer now and then
-    within = [_transfer_mbps(stamp, "gpu-001", "gpu-002", rail=0, mib=12) for _ in range(TRANSFERS)]
-    across = [_transfer_mbps(stamp, "gpu-001", "gpu-003", rail=1, mib=4) for _ in range(TRANSFERS)]
-    assert any(0.75 < mbps / 200 < 1.05 for mbps in within), within
-    assert any(0.6 < mbps / 50 < 1.1 for mbps in across), across
-
-
 def test_two_rooms_use_the_same_addresses(new_stamp: Callable[[], Stamp]) -> None:
     """Clusters share nothing: the same address is another node in each."""
     first, second = new_stamp(), new_stamp()
@@ -516,7 +415,7 @@ def test_processes_that_ensure_at_once_do_not_collide(stamp: Stamp, tmp_path: Pa
     program.write_text(
         textwrap.dedent(f"""
         from stampworks.machine_room import Image, ensure_nodes
-        from stampworks.plan import Group, Machine, Node, Rail, Trunk
+        from stampworks.machine_room.specs import GroupSpec, NodeSpec, RailSpec, TrunkSpec
         print(sorted(ensure_nodes({wanted}).items()))
         """)
     )
@@ -531,7 +430,8 @@ def test_a_starter_that_dies_leaves_no_room_and_no_node_behind(stamp: Stamp) -> 
     """A command killed at any moment leaves a room that the next one can finish."""
     stamp.ensure_room(4)
     program = (
-        "import sys; sys.path[:0] = []; from stampworks.machine_room import *; from stampworks.plan import *; "
+        "import sys; sys.path[:0] = []; from stampworks.machine_room import *; "
+        "from stampworks.machine_room.specs import *; "
         f"ensure_nodes({stamp.cluster!r}, {group(4)!r}, {rails(4)!r}, {stamp.image!r}, str)"
     )
     for delay in (0.2, 0.3, 0.4, 0.5):

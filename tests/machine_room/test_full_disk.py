@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from stampworks import machine_room as room
 from stampworks.machine_room.commands import CONTAINED
-from stampworks.plan import to_json
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
@@ -20,11 +19,10 @@ PROGRAM = """
 import os, sys
 from pathlib import Path
 from stampworks.machine_room import Image, RoomError, read_nodes
-from stampworks.plan import from_json
-from tests.clouds.local.stamping import Stamp
+from tests.machine_room.stamping import Stamp
 
 state, when, image, private, public = Path(os.environ["STAMPWORKS_STATE"]), *sys.argv[1:3], *sys.argv[3:5]
-stamp = Stamp("full", from_json(Image, image), Path(private).read_text(), Path(public).read_text())
+stamp = Stamp("full", eval(image), Path(private).read_text(), Path(public).read_text())
 
 def fill():
     ballast = os.open(state / "ballast", os.O_WRONLY | os.O_CREAT)
@@ -67,8 +65,8 @@ def test_a_full_state_folder_is_named(
     state.mkdir()
     private.write_text(key[0])
     public.write_text(key[1])
-    arguments = [sys.executable, "-c", PROGRAM, when, to_json(image), str(private), str(public)]
-    environment = {**os.environ, "STAMPWORKS_STATE": str(state), "PYTHONPATH": str(Path(__file__).parents[3])}
+    arguments = [sys.executable, "-c", PROGRAM, when, repr(image), str(private), str(public)]
+    environment = {**os.environ, "STAMPWORKS_STATE": str(state), "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [*CONTAINED, "sh", "-c", MOUNT, str(state), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
     said = done.stdout.splitlines()
@@ -83,7 +81,7 @@ SHARED = """
 import os, subprocess
 from pathlib import Path
 from stampworks.machine_room import Image, RoomError
-from tests.clouds.local.stamping import Stamp
+from tests.machine_room.stamping import Stamp
 
 exports, stamp = Path(os.environ["STAMPWORKS_STATE"]) / "rooms/full/exports", Stamp("full", Image("", (), ""), "", "")
 stamp.ensure_room(0)
@@ -108,7 +106,7 @@ print(exports.parent.exists())
 
 def test_a_disk_of_its_own_for_what_nodes_share_is_named(tmp_path: Path) -> None:
     """It is out of inodes, for once; and while it is mounted the room cannot be removed."""
-    environment = {**os.environ, "STAMPWORKS_STATE": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])}
+    environment = {**os.environ, "STAMPWORKS_STATE": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [*CONTAINED, sys.executable, "-c", SHARED]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr

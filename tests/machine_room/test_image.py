@@ -14,7 +14,7 @@ import pytest
 from stampworks import catalog
 from stampworks import machine_room as room
 from stampworks.machine_room.commands import CONTAINED
-from stampworks.plan import Release
+from stampworks.machine_room.specs import ImageSpec
 
 from tests.project import wait_for
 
@@ -22,10 +22,10 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
-def release() -> Release:
+def spec() -> ImageSpec:
     """The base system of the newest release, of which there is one in the cache by now, and no packages."""
     row = catalog.releases()[catalog.newest_release()]
-    return Release(row.name, row.suite, (), row.base_packages, ())
+    return ImageSpec(row.suite, row.base_packages, (), runs_containers=False)
 
 
 @pytest.fixture
@@ -39,19 +39,17 @@ def cache(image: room.Image, state: Path, tmp_path: Path, monkeypatch: pytest.Mo
     return images
 
 
-def made(release: Release, content: str) -> room.Image | None:
+def made(spec: ImageSpec, content: str) -> room.Image | None:
     """The image, if it is there."""
-    image = room.image_of(release, content)
+    image = room.image_of(spec, content)
     return image if all(Path(layer).exists() for layer in image.layers) else None
 
 
 def _ssh(builder: room.Builder, command: str) -> str:
-    roster = builder.roster
-    (member,) = roster.members
-    known = Path(roster.identity_file).with_name("known")
-    known.write_text(f"{member.address} {member.host_key}\n")
-    options = ["-F", "none", "-i", roster.identity_file, "-o", f"UserKnownHostsFile={known}", "-o", "BatchMode=yes"]
-    argv = [*roster.reach, "ssh", *options, f"{roster.user}@{member.address}", command]
+    known = Path(builder.identity_file).with_name("known")
+    known.write_text(f"{builder.address} {builder.host_key}\n")
+    options = ["-F", "none", "-i", builder.identity_file, "-o", f"UserKnownHostsFile={known}", "-o", "BatchMode=yes"]
+    argv = [*builder.reach, "ssh", *options, f"root@{builder.address}", command]
     return subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True).stdout
 
 
@@ -59,15 +57,15 @@ def _drafts(cache: Path) -> list[str]:
     return [path.name for path in cache.iterdir() if path.name.startswith(".") and path.name != ".lock"]
 
 
-def test_what_the_roles_do_becomes_a_layer(cache: Path, release: Release) -> None:
+def test_what_the_roles_do_becomes_a_layer(cache: Path, spec: ImageSpec) -> None:
     """The builder is reached over ssh; what it became is the image, without its identity; the next time it is found."""
     calls: list[str] = []
 
     def install(builder: room.Builder) -> None:
         calls.append(_ssh(builder, "echo installed >/usr/local/it; hostname; ls /exports/.packages"))
 
-    assert made(release, "content") is None
-    image = room.ensure_image(release, install, "content", calls.append)
+    assert made(spec, "content") is None
+    image = room.ensure_image(spec, install, "content", calls.append)
     host, *packages = calls[1].split()
     assert host == "builder"
     assert {"Packages", "Release", "bindfs", "libfaketime"} <= {name.split("_")[0] for name in packages}
@@ -77,30 +75,31 @@ def test_what_the_roles_do_becomes_a_layer(cache: Path, release: Release) -> Non
     assert not (layer / "etc/hostname").exists()
     assert not (layer / "root/.ssh/authorized_keys").exists()
     assert not list(layer.glob("etc/stampworks/services/*/supervise"))
-    assert room.ensure_image(release, install, "content", calls.append) == image == made(release, "content")
+    assert room.ensure_image(spec, install, "content", calls.append) == image == made(spec, "content")
     assert len(calls) == 3, "found, not made again"
-    assert made(release, "other content") is None
+    assert made(spec, "other content") is None
     assert _drafts(cache) == []
 
 
-def test_a_failed_installation_leaves_no_image(cache: Path, release: Release) -> None:
+def test_a_failed_installation_leaves_no_image(cache: Path, spec: ImageSpec) -> None:
     """Its error comes through as it was, and nothing half done stays."""
 
     def install(builder: room.Builder) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        room.ensure_image(release, install, "content", print)
-    assert made(release, "content") is None
+        room.ensure_image(spec, install, "content", print)
+    assert made(spec, "content") is None
     assert _drafts(cache) == []
 
 
-def test_a_killed_build_leaves_no_builder_and_no_image(cache: Path, release: Release) -> None:
+def test_a_killed_build_leaves_no_builder_and_no_image(cache: Path, spec: ImageSpec) -> None:
     """The builder ends with the command that made it, and the next command starts afresh."""
     program = (
-        "import time; from stampworks.machine_room import ensure_image; from stampworks.plan import Release\n"
-        "def install(builder):\n    print(builder.roster.members[0].instance, flush=True)\n    time.sleep(60)\n"
-        f"ensure_image({release!r}, install, 'content', lambda text: None)"
+        "import time; from stampworks.machine_room import ensure_image\n"
+        "from stampworks.machine_room.specs import ImageSpec\n"
+        "def install(builder):\n    print(builder.instance, flush=True)\n    time.sleep(60)\n"
+        f"ensure_image({spec!r}, install, 'content', lambda text: None)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as build:
         assert build.stdout is not None
@@ -108,8 +107,8 @@ def test_a_killed_build_leaves_no_builder_and_no_image(cache: Path, release: Rel
         assert Path(f"/proc/{pid}").exists()
         build.kill()
     wait_for(lambda: not Path(f"/proc/{pid}").exists(), 10)
-    assert made(release, "content") is None
-    assert room.ensure_image(release, lambda builder: None, "content", print) == made(release, "content")
+    assert made(spec, "content") is None
+    assert room.ensure_image(spec, lambda builder: None, "content", print) == made(spec, "content")
     assert _drafts(cache) == []
 
 
@@ -118,13 +117,13 @@ def test_a_killed_build_leaves_no_builder_and_no_image(cache: Path, release: Rel
     [
         pytest.param({"suite": "forky"}, id="suite"),
         pytest.param({"base_packages": ("python3",)}, id="base packages"),
-        pytest.param({"packages": (("fabric", ("iperf3",)),)}, id="role packages"),
+        pytest.param({"packages": ("iperf3",)}, id="packages of the installation"),
     ],
 )
-def test_an_image_is_named_by_what_went_into_it(cache: Path, release: Release, change: dict[str, Any]) -> None:
+def test_an_image_is_named_by_what_went_into_it(cache: Path, spec: ImageSpec, change: dict[str, Any]) -> None:
     """Another suite, other packages: another image."""
-    other = dataclasses.replace(release, **change)
-    assert room.image_of(other, "content").digest != room.image_of(release, "content").digest
+    other = dataclasses.replace(spec, **change)
+    assert room.image_of(other, "content").digest != room.image_of(spec, "content").digest
 
 
 def test_the_base_system_holds_nothing_of_this_host(image: room.Image) -> None:
@@ -141,16 +140,16 @@ def test_the_base_system_holds_nothing_of_this_host(image: room.Image) -> None:
 BUILD = """
 import sys
 from stampworks.machine_room import ensure_image
-from stampworks.plan import Release
-release = {release!r}
-image = ensure_image(release, lambda builder: None, "content", lambda text: print(text, flush=True))
+from stampworks.machine_room.specs import ImageSpec
+spec = {spec!r}
+image = ensure_image(spec, lambda builder: None, "content", lambda text: print(text, flush=True))
 print("image", image.layers[0], flush=True)
 """
 
 
-def _build(release: Release, cache: Path, *prefix: str) -> subprocess.Popen[str]:
+def _build(spec: ImageSpec, cache: Path, *prefix: str) -> subprocess.Popen[str]:
     """A build in a process of its own, with a cache of its own."""
-    command = [*prefix, sys.executable, "-c", BUILD.format(release=release)]
+    command = [*prefix, sys.executable, "-c", BUILD.format(spec=spec)]
     environment = {**os.environ, "STAMPWORKS_CACHE": str(cache)}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     return subprocess.Popen(command, env=environment, text=True, **streams)  # type: ignore[call-overload,no-any-return]
@@ -168,12 +167,12 @@ def _traces(cache: Path) -> list[str]:
     return found
 
 
-def test_a_full_disk_is_named_and_nothing_stays(release: Release, tmp_path: Path) -> None:
+def test_a_full_disk_is_named_and_nothing_stays(spec: ImageSpec, tmp_path: Path) -> None:
     """The program's own words for it, which folder it is, and the room is given back."""
     cache = tmp_path / "cache"
     cache.mkdir()
     small = f'mount -t tmpfs -o size=40m none {cache} && "$@" || ls -A {cache}/images'
-    with _build(release, cache, *CONTAINED, "sh", "-c", small, "sh") as build:
+    with _build(spec, cache, *CONTAINED, "sh", "-c", small, "sh") as build:
         said, _ = build.communicate(timeout=300)
     lines = said.splitlines()
     assert "No space left on device" in next(line for line in lines if "node image: cannot install Debian" in line)
@@ -184,10 +183,10 @@ def test_a_full_disk_is_named_and_nothing_stays(release: Release, tmp_path: Path
 
 @pytest.mark.long
 @pytest.mark.parametrize("moment", ["base system: installing", "packages: looking", "builder booted"])
-def test_a_build_that_was_killed_starts_afresh(release: Release, tmp_path: Path, moment: str) -> None:
+def test_a_build_that_was_killed_starts_afresh(spec: ImageSpec, tmp_path: Path, moment: str) -> None:
     """Wherever it was: nobody goes on with it, nobody takes what is half done, and nothing of it stays in the cache."""
     cache = tmp_path / "cache"
-    with _build(dataclasses.replace(release, packages=(("fabric", ("iperf3",)),)), cache) as build:
+    with _build(dataclasses.replace(spec, packages=("iperf3",)), cache) as build:
         assert build.stdout is not None
         assert next((line for line in build.stdout if line.startswith(moment)), None)
         build.kill()
@@ -195,7 +194,7 @@ def test_a_build_that_was_killed_starts_afresh(release: Release, tmp_path: Path,
     while traces := _traces(cache):
         assert time.monotonic() < deadline, traces
         time.sleep(0.1)
-    with _build(release, cache) as first, _build(release, cache) as second:
+    with _build(spec, cache) as first, _build(spec, cache) as second:
         said = [build.communicate(timeout=600)[0].splitlines() for build in (first, second)]
     assert said[0][-1] == said[1][-1]
     assert said[0][-1].startswith("image "), said

@@ -12,7 +12,7 @@ from stampworks import machine_room as room
 from stampworks.machine_room import hands
 from stampworks.machine_room.room import of_cluster
 
-from tests.clouds.local.stamping import Stamp
+from tests.machine_room.stamping import Stamp
 
 pytestmark = pytest.mark.cluster
 

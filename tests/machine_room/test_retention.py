@@ -9,9 +9,9 @@ import pytest
 from stampworks.machine_room import disks, retention
 from stampworks.machine_room.disks import Image
 from stampworks.machine_room.room import Room
-from stampworks.plan import to_json
+from stampworks.machine_room.specs import commission_text
 
-from tests.clouds.local.stamping import group
+from tests.machine_room.stamping import group
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_an_image_stays_as_long_as_a_disk_lies_on_it(images: Path, tmp_path: Pat
     disk = disks.disk_of(room, "gpu-001")
     disk.folder.mkdir(parents=True)
     one = group(1)
-    disk.commission_file.write_text(to_json(disks.commission(one.nodes[0], one, image)))
+    disk.commission_file.write_text(commission_text(disks.commission(one.nodes[0], one, image)))
     retention.claim(room, image)
     retention.claim(room, image)
     assert (images / "node-10/rooms").read_text() == f"{room.folder}\n"

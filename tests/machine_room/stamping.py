@@ -1,4 +1,4 @@
-"""A small cluster's worth of plan, and a room driven as the provider drives it."""
+"""A small cluster, and a room driven as the provider drives it."""
 
 from __future__ import annotations
 
@@ -6,35 +6,34 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stampworks import machine_room as room
-from stampworks.plan import CORE, Group, Machine, Network, Node, Rail, Trunk, Volume
+from stampworks.machine_room.specs import GroupSpec, NetworkSpec, NodeSpec, RailSpec, TrunkSpec, VolumeSpec
 
-NETWORK = Network("10.77.0.0/16", "10.77.0.0/20", "10.77.0.1", ())
-MACHINE = Machine("sim-test", True, "h100", 2, 80, 16, 1, 2000)
+NETWORK = NetworkSpec("10.77.0.0/20", "10.77.0.1")
 LEAF_NODES = 2
 
 
-def rails(nodes: int, rate_mbps: int = 200, trunk_mbps: int = 400) -> list[Rail]:
+def rails(nodes: int, rate_mbps: int = 200, trunk_mbps: int = 400) -> list[RailSpec]:
     leaves = sorted({f"leaf{1 + index // LEAF_NODES}" for index in range(nodes)})
-    trunks = tuple(Trunk(leaf, trunk_mbps) for leaf in leaves) if len(leaves) > 1 else ()
-    return [Rail(index, f"rail{index}", f"10.77.{16 * (index + 1)}.0/20", rate_mbps, trunks) for index in range(2)]
+    trunks = tuple(TrunkSpec(leaf, trunk_mbps, "spine") for leaf in leaves) if len(leaves) > 1 else ()
+    return [RailSpec(index, f"rail{index}", f"10.77.{16 * (index + 1)}.0/20", rate_mbps, trunks) for index in range(2)]
 
 
-def with_spines(rail: Rail) -> Rail:
+def with_spines(rail: RailSpec) -> RailSpec:
     """The same with a spine for each leaf, and a core."""
     trunks = tuple(replace(trunk, to=f"spine1-{number}") for number, trunk in enumerate(rail.trunks, 1))
-    cores = tuple(Trunk(trunk.to, 2 * trunk.rate_mbps, CORE) for trunk in trunks)
-    return replace(rail, trunks=trunks, core_trunks=cores)
+    cores = tuple(TrunkSpec(trunk.to, 2 * trunk.rate_mbps, "core") for trunk in trunks)
+    return replace(rail, trunks=(*trunks, *cores))
 
 
-def nodes(count: int) -> list[Node]:
+def nodes(count: int) -> list[NodeSpec]:
     return [
-        Node(f"gpu-{n:03}", f"10.77.1.{n}", (f"10.77.17.{n}", f"10.77.33.{n}"), f"leaf{1 + (n - 1) // LEAF_NODES}")
+        NodeSpec(f"gpu-{n:03}", f"10.77.1.{n}", (f"10.77.17.{n}", f"10.77.33.{n}"), f"leaf{1 + (n - 1) // LEAF_NODES}")
         for n in range(1, count + 1)
     ]
 
 
-def group(count: int, volumes: tuple[Volume, ...] = ()) -> Group:
-    return Group("gpu", "worker", MACHINE, count, count, tuple(nodes(count)), volumes, 2, "owned", "", "")
+def group(count: int, volumes: tuple[VolumeSpec, ...] = ()) -> GroupSpec:
+    return GroupSpec(tuple(nodes(count)), "sim-test", 2, volumes)
 
 
 @dataclass
@@ -53,11 +52,11 @@ class Stamp:
         keys = self.private_key, self.public_key
         return room.ensure_room(self.cluster, self.claim, NETWORK, declared, *keys, self.said.append)
 
-    def ensure_nodes(self, count: int, *, volumes: tuple[Volume, ...] = (), **rates: int) -> dict[str, str]:
+    def ensure_nodes(self, count: int, *, volumes: tuple[VolumeSpec, ...] = (), **rates: int) -> dict[str, str]:
         declared = rails(count, **rates)
         return room.ensure_nodes(self.cluster, group(count, volumes), declared, self.image, self.said.append)
 
-    def renew_nodes(self, count: int, *names: str, volumes: tuple[Volume, ...] = ()) -> None:
+    def renew_nodes(self, count: int, *names: str, volumes: tuple[VolumeSpec, ...] = ()) -> None:
         room.renew_nodes(self.cluster, group(count, volumes), rails(count), self.image, names, self.said.append)
 
     def outdated(self, count: int) -> dict[str, str]:

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 from stampworks import machine_room as room
-from stampworks.plan import to_json
 
-from tests.clouds.local.ordinary import ordinary
+from tests.machine_room.ordinary import ordinary
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
@@ -23,11 +22,10 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from stampworks.machine_room import Image, RoomError
-from stampworks.plan import from_json
-from tests.clouds.local.stamping import Stamp
+from tests.machine_room.stamping import Stamp
 
 image, private, public, limit = sys.argv[1:]
-stamp = Stamp("limited", from_json(Image, image), Path(private).read_text(), Path(public).read_text())
+stamp = Stamp("limited", eval(image), Path(private).read_text(), Path(public).read_text())
 try:
     stamp.ensure_room(4)
     Path(limit).write_text("5")
@@ -43,7 +41,7 @@ stamp.remove()
 ROOM = """
 import sys
 from stampworks.machine_room import Image, RoomError
-from tests.clouds.local.stamping import Stamp
+from tests.machine_room.stamping import Stamp
 
 stamp = Stamp("limited", Image("", (), ""), "private", "public")
 try:
@@ -76,9 +74,9 @@ def test_a_limit_of_processes_is_named(
         (tmp_path / name).write_text(text)
     files = [str(tmp_path / "key"), str(tmp_path / "key.pub"), str(group / "pids.max")]
     command = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(group / "cgroup.procs")]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
-        [*command, sys.executable, "-c", PROGRAM, to_json(image), *files],
+        [*command, sys.executable, "-c", PROGRAM, repr(image), *files],
         capture_output=True,
         text=True,
         timeout=120,
@@ -95,7 +93,7 @@ def test_a_limit_of_processes_is_named(
 
 def said(home: Path, verb: str, *prefix: str) -> str:
     """What becomes of a room, made or removed by whoever the prefix makes of us."""
-    environment = {**os.environ, "STAMPWORKS_STATE": str(home / "state"), "PYTHONPATH": str(Path(__file__).parents[3])}
+    environment = {**os.environ, "STAMPWORKS_STATE": str(home / "state"), "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [*prefix, sys.executable, "-c", ROOM, verb]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
     assert done.returncode == 0, done.stderr

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from stampworks import catalog
 from stampworks import machine_room as room
-from stampworks.plan import Release
+from stampworks.machine_room.specs import ImageSpec
 
-from tests.clouds.local.stamping import Stamp
+from tests.machine_room.stamping import Stamp
 
 
 @pytest.fixture(scope="session")
 def image() -> room.Image:
     """The base system alone, in the user's own cache: made once for all tests, and for `make demo`."""
     row = catalog.releases()[catalog.newest_release()]
-    release = Release(row.name, row.suite, (), row.base_packages, ())
-    return room.ensure_image(release, lambda builder: None, "tests", print)
+    spec = ImageSpec(row.suite, row.base_packages, (), runs_containers=False)
+    return room.ensure_image(spec, lambda builder: None, "tests", print)
 
 
 @pytest.fixture(scope="session")

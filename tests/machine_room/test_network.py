@@ -17,7 +17,7 @@ from stampworks.machine_room.network import (
     trunk_of,
 )
 
-from tests.clouds.local.stamping import NETWORK, nodes, rails, with_spines
+from tests.machine_room.stamping import NETWORK, nodes, rails, with_spines
 
 BRIDGE = Link(up=True, master="", rate_mbps=0, addresses=())
 
