@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import importlib
 import json
 import os
+import signal
 import sys
+import traceback
 from pathlib import Path
 
 from bench import machine
+from bench.ending import SIGNALS
 from bench.rows import Row
 
 NAMES = (
@@ -32,27 +36,67 @@ NAMES = (
 )
 LONG = ("campaign",)
 """These take more than an hour, and run by their names alone."""
+INTERRUPTED = 130
+"""As a shell has it of a program that Ctrl-C has ended."""
 BUILD = Path(__file__).parents[1] / "build" / "bench"
 
 
-def main(only: list[str]) -> int:
-    if unknown := [name for name in only if name not in (*NAMES, *LONG)]:
+def main(words: list[str]) -> int:
+    """Run the rows that are named, or all that end within the hour; 1 when one of them failed."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*NAMES, *LONG))}")
+    parser.add_argument("--small", action="store_true", help="measure so little that it tells whether a row works")
+    given = parser.parse_args(words)
+    if unknown := [name for name in given.names if name not in (*NAMES, *LONG)]:
         print(
             f"no benchmark is called {unknown[0]!r}\n  hint: there are: {', '.join((*NAMES, *LONG))}", file=sys.stderr
         )
         return 2
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # nobody compiles a whole SDK at each preview
-    for name in only or NAMES:
+    for number in SIGNALS:  # also where a shell has turned Ctrl-C off for what runs in the background
+        signal.signal(number, signal.default_int_handler)
+    failed = []
+    for name in given.names or NAMES:
         print(f"{name}:", flush=True)
-        show(name, importlib.import_module(f"bench.{name}").rows())
-    return 0
+        try:
+            show(name, rows_of(name, given.small), kept=not given.small)
+        except KeyboardInterrupt:
+            print("  interrupted", flush=True)
+            return INTERRUPTED
+        except (Exception, SystemExit) as error:  # whatever it is, the other rows still run
+            failed.append(name)
+            print(f"  failed: {reason(error)}", flush=True)
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
 
 
-def show(name: str, found: list[Row]) -> None:
-    """Prints the rows, and what the machine can do at most, and keeps them as a file."""
+def rows_of(name: str, small: bool) -> list[Row]:
+    """Measure one row, with the constants of its module, or with those that its SMALL has instead."""
+    module = importlib.import_module(f"bench.{name}")
+    for constant, value in (module.SMALL if small else {}).items():
+        getattr(module, constant)  # a name that is not there would make nothing smaller
+        setattr(module, constant, value)
+    found: list[Row] = module.rows()
+    return found
+
+
+def reason(error: BaseException) -> str:
+    """Return an error's message below the name of its row; of an unexpected error its kind and its place, too."""
+    if isinstance(error, SystemExit):
+        said = str(error)
+    else:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        said = f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"
+    return said.strip().replace("\n", "\n    ")
+
+
+def show(name: str, found: list[Row], kept: bool = True) -> None:
+    """Print the rows, and what the machine can do at most, and keep them as a file."""
     rows = [*found, *machine.ceilings()]
-    BUILD.mkdir(parents=True, exist_ok=True)
-    (BUILD / f"{name}.json").write_text(json.dumps([dataclasses.asdict(row) for row in rows], indent=2) + "\n")
+    if kept:
+        BUILD.mkdir(parents=True, exist_ok=True)
+        (BUILD / f"{name}.json").write_text(json.dumps([dataclasses.asdict(row) for row in rows], indent=2) + "\n")
     print("\n".join(table(rows)), flush=True)
 
 

@@ -14,6 +14,8 @@ from typing import Any
 from bench.rows import Row, compared
 from bench.stack import NAME, ROOT, Stack, stack
 
+NODES, PAIRS = 4, 8
+SMALL = {"NODES": 1, "PAIRS": 1}
 PLAIN = "- hosts: all\n  gather_facts: false\n  tasks:\n" + "    - command: 'true'\n" * 20
 # Ansible as the configuration room starts it, with the recap it prints for people
 PLAY = """
@@ -31,7 +33,7 @@ os.execvpe(reach[0], [*reach, *command], environment)
 
 
 def rows() -> list[Row]:
-    with stack(nodes=4) as found:
+    with stack(NODES) as found:
         found.up_until_idle()
         playbooks = ROOT / "playbooks"
         [playbook] = [item["inputs"] for item in found.resources() if item["type"].endswith(":Playbook")]
@@ -44,6 +46,7 @@ def rows() -> list[Row]:
                 lambda: _per_task_ms(found, playbook, playbooks / "site.yml"),
                 lambda: _per_task_ms(found, playbook, plain),
                 target=None,
+                pairs=PAIRS,
             )
         ]
 

@@ -28,7 +28,8 @@ from stampworks.plan import Level
 from bench.rows import Row, measured
 from bench.stack import NAME, Stack, stack
 
-TIMES, CLEAN = 3, 30
+TIMES, CLEAN, COUNT = 3, 30, 0
+SMALL = {"TIMES": 1, "CLEAN": 1, "COUNT": 2}
 NODES, RAIL_MBPS, LEAF_NODES = 4, 200, 2
 COMMAND_S, NOTICED_S, WELL_S = 1200.0, 90.0, 180.0
 DECIDED = (0, 1, 3)
@@ -59,7 +60,7 @@ class Outcome:
 
 
 def rows() -> list[Row]:
-    return campaign(secrets.randbelow(1 << 32), TIMES, CLEAN)
+    return campaign(secrets.randbelow(1 << 32), TIMES, CLEAN, count=COUNT)
 
 
 def campaign(

@@ -20,6 +20,7 @@ TORCH = ROOT / ".venv" / "training" / "bin" / "python"
 RANKS, MIB = 2, 1024
 SAVES = 12
 TIMEOUT_S = 600
+SMALL = {"MIB": 64, "SAVES": 1}
 
 
 def rows() -> list[Row]:

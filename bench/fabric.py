@@ -17,6 +17,8 @@ from bench.stack import NAME, Stack, stack
 
 BYTES = 16 << 20
 RUNS = 3
+OVERSUBSCRIPTIONS = (1, 2, 4)
+SMALL = {"RUNS": 1, "OVERSUBSCRIPTIONS": (1,)}
 POINT_TO_POINT_SHARE = 0.92
 """Of what a pair of nodes reaches, an all-reduce of the two has to reach as much."""
 ERROR_MAX_PERCENT = 10
@@ -25,7 +27,7 @@ PROGRAMS = "PYTHONPATH=/usr/local/lib/stampworks/workloads"
 
 
 def rows() -> list[Row]:
-    return [row for oversubscription in (1, 2, 4) for row in rows_for(oversubscription)]
+    return [row for oversubscription in OVERSUBSCRIPTIONS for row in rows_for(oversubscription)]
 
 
 def rows_for(oversubscription: int) -> list[Row]:

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "workloads"))
 from training.interval import Chooser
 
 SEEDS = 1000
+SMALL = {"SEEDS": 20}
 FAILURES = 5
 DRIFT = 3.0
 """The factor by which failures may come to be more or less frequent, at most, in the time of five of them."""

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
-import tempfile
+import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from stampworks.schedulers.topology.kubernetes import KUEUE
 
+from bench.ending import room_for_one, run_to_end
 from bench.memory import pss_mib
 from bench.rows import Row, compared, counted, measured
 from tests.cluster.kubernetes import KubernetesStack, gang
 
 TARGETS_S = {64: 15, 512: 30}
-RUNS = 5
+RUNS, NODES = 5, 512
 GANGS, SIZES, SECONDS = 1000, (1, 2, 4, 8), 2
 """So many gangs of these sizes, whose pods seem to run for so long."""
 AT_ONCE = 100
 """Of them one kubectl is handed so many: it makes one after the other, and has its time."""
 PAIRS = 2
+SMALL = {"TARGETS_S": {8: 15}, "RUNS": 1, "NODES": 8, "GANGS": 8, "PAIRS": 1}
 LIMIT_S, POLL_S, CLEARED_S = 900, 1.0, 10.0
 BARE = "bare"
 PLAIN: tuple[dict[str, Any], ...] = (
@@ -56,7 +56,7 @@ PLAIN: tuple[dict[str, Any], ...] = (
 def rows() -> list[Row]:
     found = [row for nodes, target_s in TARGETS_S.items() for row in _started(nodes, target_s)]
     silent: list[int] = []
-    with _stack(512) as stack:
+    with _stack(NODES) as stack:
         stack.up()
         stack.kubectl("create", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": PLAIN}))
 
@@ -65,7 +65,7 @@ def rows() -> list[Row]:
             silent.append(len([one for one in left if not _explained(one)]))
             return took
 
-        what = f"{GANGS} gangs through 512 nodes: teams and topology, beside one plain queue"
+        what = f"{GANGS} gangs through {NODES} nodes: teams and topology, beside one plain queue"
         found.append(compared(what, "s/gang", ours, lambda: _through(stack, BARE)[0], None, PAIRS))
     what = "of these, neither placed nor told why they wait"
     return [*found, counted(what, "gangs", sum(silent), GANGS * PAIRS, 0.0)]
@@ -138,12 +138,15 @@ def _conditions(workload: dict[str, Any]) -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def _stack(nodes: int) -> Iterator[KubernetesStack]:
-    folder = Path(tempfile.mkdtemp(prefix="sw-bench-"))
-    try:
-        stack = KubernetesStack.of(folder, "bench", nodes, leaf_nodes=8)
-        try:
-            yield stack
-        finally:
-            stack.destroy()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with room_for_one() as folder:
+        stack = _Stack.of(folder, "bench", nodes, leaf_nodes=8)
+        yield stack
+        stack.destroy()
+
+
+class _Stack(KubernetesStack):
+    """An interrupted benchmark waits for the engine that it has started."""
+
+    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        words = ["pulumi", *argv, "--non-interactive", "--color", "never"]
+        return run_to_end(words, self.folder, self.environment(), self.limit_s, stderr=subprocess.STDOUT)

@@ -14,6 +14,7 @@ from bench.stack import NAME, Stack, stack
 
 RAIL_MBPS = 200
 RUNS = 3
+SMALL = {"RUNS": 1}
 STANDARD_PART_MAX = 0.25
 """Of the time of running every check there is."""
 QUICK_S = 0.3

@@ -9,6 +9,8 @@ from pathlib import Path
 from bench.rows import Row, measured
 from bench.stack import NAME, Stack, stack
 
+NODES = 4
+SMALL = {"NODES": 1}
 PIDS = f"""
 import json
 from stampworks.machine_room import read_nodes
@@ -17,7 +19,7 @@ print(json.dumps({{node.name: node.pid for node in read_nodes({NAME!r})}}))
 
 
 def rows() -> list[Row]:
-    with stack(nodes=4) as found:
+    with stack(NODES) as found:
         found.up_until_idle()
         memory = {name: pss_mib(pid) for name, pid in _first_processes(found).items()}
     workers = [mib for name, mib in memory.items() if name != "head"]

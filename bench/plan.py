@@ -18,7 +18,8 @@ cloud: hosts
 network: {cidr: 10.0.0.0/8}
 pools: [{name: gpu, machine: dgx-h100, count: 2048}]
 """
-RUNS = 9
+RUNS, PAIRS = 9, 20
+SMALL = {"RUNS": 1, "PAIRS": 1}
 
 
 def rows() -> list[Row]:
@@ -33,7 +34,7 @@ def rows() -> list[Row]:
             lambda: timed(lambda: quiet(sys.executable, "-m", "stampworks.cli.main", "plan", str(FILE))),
             lambda: timed(lambda: quiet(sys.executable, "-c", "import pulumi")),
             target=1.5,
-            pairs=20,
+            pairs=PAIRS,
         ),
         measured("stampworks plan of 16,384 GPUs, each node by name", "s", [seconds for seconds, _ in found], 2.0),
         measured("memory of the same", "MiB", [mib for _, mib in found], 300),

@@ -24,6 +24,7 @@ import io
 import json
 import re
 import resource
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,8 +45,9 @@ from bench.rows import Row, compared, of_means
 
 ROOT = Path(__file__).parents[1]
 STACK, FEW, MANY, RUNS, ROUNDS = "aws-dev-g6", 10, 1000, 6, 24
-PROJECT = json.dumps({"name": "bench", "runtime": {"name": "python", "options": {"virtualenv": f"{ROOT}/.venv"}}})
+PROJECT = json.dumps({"name": "bench", "runtime": {"name": "python", "options": {"virtualenv": sys.prefix}}})
 POOLS = 25
+SMALL = {"MANY": 20, "RUNS": 1, "ROUNDS": 2, "POOLS": 2}
 SHARE = 1.05
 TEXT_MIN = 8
 """Characters: what is shorter, as a version, may be the same by chance."""

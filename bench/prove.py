@@ -40,6 +40,7 @@ COMPARED = 250
 LATE = 40
 """Of those with a fault that only shows later, or where only a burn-in looks."""
 WINDOWS = 1000
+SMALL = {"SEARCHES": 2, "CLUSTERS": 5, "CLEAN": 5, "COMPARED": 2, "LATE": 2, "WINDOWS": 10}
 
 LEVELS: dict[Level, str] = {"standard": "standard level", "burn-in": "every check"}
 

@@ -21,6 +21,7 @@ from tests.training.runs import Run, finished, running
 RANKS, KILLS, RUNS, NODES_LOST = 4, 5, 4, 3
 STEPS = 60
 MINUTES = 6
+SMALL = {"RANKS": 2, "KILLS": 3, "RUNS": 1, "NODES_LOST": 1, "MINUTES": 1}
 SETTINGS: dict[str, Any] = {"steps": STEPS, "batch": 8, "checkpoints": {"every_s": 600.0}}
 WAIT_S = 300.0
 

@@ -11,6 +11,7 @@ from bench.machine import timed
 from bench.rows import Row, measured
 
 NODES, RUNS = 1000, 9
+SMALL = {"RUNS": 1}
 PROJECT = "name: test\nruntime: python\nmain: stacks\nstackConfigDir: stacks\n"
 STACK = f"""\
 config:

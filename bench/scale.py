@@ -12,6 +12,8 @@ from bench.rows import Row, compared, measured
 from bench.stack import NAME, Stack, stack
 
 FEW, MANY, MOST = 4, 64, 1024
+PAIRS, PLAN_PAIRS = 8, 20
+SMALL = {"FEW": 1, "MANY": 2, "MOST": 8, "PAIRS": 1, "PLAN_PAIRS": 1}
 PLANNED = """\
 version: 1
 name: bench
@@ -33,6 +35,7 @@ def rows() -> list[Row]:
                 lambda: timed(lambda: _preview(large)),
                 lambda: timed(lambda: _preview(small)),
                 target=1.25,
+                pairs=PAIRS,
             ),
             measured(f"warm up until {MANY} nodes are idle", "s", [begun.idle_s]),
             measured(f"of it Ansible, {MANY} nodes", "s", [begun.ansible_s]),
@@ -52,7 +55,7 @@ def _plan(folder: Path) -> Row:
         return timed(lambda: quiet(sys.executable, "-m", "stampworks.cli.main", "plan", str(files[nodes])))
 
     what = f"stampworks plan, {MOST} nodes against {FEW}"
-    return compared(what, "s", lambda: plan(MOST), lambda: plan(FEW), target=1.5, pairs=20)
+    return compared(what, "s", lambda: plan(MOST), lambda: plan(FEW), target=1.5, pairs=PLAN_PAIRS)
 
 
 def _preview(found: Stack) -> None:

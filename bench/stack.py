@@ -9,12 +9,13 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from bench.ending import room_for_one, run_to_end
 
 ROOT = Path(__file__).parents[1]
 NAME = "bench"
@@ -22,11 +23,11 @@ UP_TIMEOUT_S = 600
 
 PROJECT = f"""\
 name: stampworks-bench
-runtime: {{name: python, options: {{virtualenv: {ROOT}/.venv}}}}
+runtime: {{name: python, options: {{virtualenv: {sys.prefix}}}}}
 main: stacks
 stackConfigDir: stacks
 plugins:
-  providers: [{{name: stampworks, path: {ROOT}/.venv/share/stampworks}}]
+  providers: [{{name: stampworks, path: {sys.prefix}/share/stampworks}}]
 """
 ALL_LINKS_MBPS = 800
 """One rail of every node together: more nodes must not ask more of this machine's loopback than it carries."""
@@ -87,16 +88,7 @@ class Stack:
         ends_with: tuple[int, ...] = (0,),
     ) -> str:
         """What a command prints; one that fails ends the benchmark with what it said."""
-        done = subprocess.run(
-            argv,
-            cwd=folder or self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        done = run_to_end(argv, folder or self.folder, self.environment, timeout_s)
         if done.returncode not in ends_with:
             raise SystemExit(f"{' '.join(argv)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
         return done.stdout
@@ -133,13 +125,8 @@ class Stack:
 @contextlib.contextmanager
 def stack(nodes: int, rate_mbps: int = 0, leaf_nodes: int = 4, oversubscription: int = 1) -> Iterator[Stack]:
     """A stack that is declared and not up yet; whatever happens it is gone afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="sw-bench-"))
-    found = Stack(folder, nodes, rate_mbps or min(50, ALL_LINKS_MBPS // nodes), leaf_nodes, oversubscription)
-    try:
+    with room_for_one() as folder:
+        found = Stack(folder, nodes, rate_mbps or min(50, ALL_LINKS_MBPS // nodes), leaf_nodes, oversubscription)
         found.run("pulumi", "stack", "init", NAME)
-        try:
-            yield found
-        finally:
-            found.destroy()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        yield found
+        found.destroy()

@@ -41,12 +41,16 @@ for item in json.loads((Path(__file__).parent / "resources.json").read_text()):
     else:
         made[item["urn"]] = pulumi.ComponentResource(token, name, None, pulumi.ResourceOptions(parent=parent))
 for name, output in OUTPUTS.items():
-    pulumi.export(name, output)
+    pulumi.export(name, value(output))
 '''
 
 
+NODES, PAIRS = 4, 10
+SMALL = {"NODES": 1, "PAIRS": 1}
+
+
 def rows() -> list[Row]:
-    with stack(nodes=4) as found:
+    with stack(NODES) as found:
         found.up()
         raw = raw_project(found)
         for folder in (found.folder, raw):
@@ -58,7 +62,7 @@ def rows() -> list[Row]:
                 lambda: timed(lambda: _nothing_changed(found.up())),
                 lambda: timed(lambda: _nothing_changed(found.up(raw))),
                 target=1.25,
-                pairs=10,
+                pairs=PAIRS,
             )
         ]
 
