@@ -133,10 +133,11 @@ def _disks(state: Path, stack: Stack) -> Iterator[tuple[str, str]]:
     planning, configuration = (importlib.import_module(f"stampworks.{name}") for name in ("planning", "configuration"))
     declaration = importlib.import_module("stampworks.declaration")
     release = planning.plan(declaration.load_stack(stack.name, stack.folder)).release
+    of = importlib.import_module("stampworks.clouds.local.rooms").image_spec(release) if room == ROOM else release
     image_of = importlib.import_module(room).image_of
-    here = image_of(release, configuration.install_digest()).digest
+    here = image_of(of, configuration.install_digest()).digest
     with image_name():
-        everywhere = image_of(release, configuration.install_digest()).digest
+        everywhere = image_of(of, configuration.install_digest()).digest
     for file in rooms:
         text = file.read_text()
         assert here in text, file
