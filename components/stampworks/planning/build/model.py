@@ -8,10 +8,9 @@ from math import ceil
 from typing import Literal
 
 from stampworks import catalog, declaration
-from stampworks.text.amounts import many
-from stampworks.physics.layouts import fitting
 from stampworks.physics import checkpoints, failures, memory, training
 from stampworks.physics.bounds import Bound, UnknownFactError, figure, rounded
+from stampworks.physics.layouts import fitting
 from stampworks.physics.memory import GIB, Layout, Need
 from stampworks.physics.training import Precision
 from stampworks.physics.transformer import Transformer, counted, flops_per_token, usual_ffn
@@ -19,6 +18,7 @@ from stampworks.plan import Expectation, Group, Model, Plan, Scheduler, Training
 from stampworks.plan import Precision as Declared
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.build.storage import Mounted
+from stampworks.text.amounts import many
 
 PATH = "training.model"
 NAMED_SHARE = 0.1

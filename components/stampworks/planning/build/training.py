@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from stampworks import catalog, declaration
-from stampworks.text.amounts import counted
-from stampworks.physics.layouts import fitting, misfit
 from stampworks.physics.bounds import UnknownFactError
+from stampworks.physics.layouts import fitting, misfit
 from stampworks.physics.training import peak_tflops
 from stampworks.plan import Checkpoints, Group, Machine, Precision, Scheduler, Tracker, Training
 from stampworks.planning.build import model
 from stampworks.planning.build.notes import Notes
+from stampworks.text.amounts import counted
 
 
 def build(declared: declaration.Training, groups: Sequence[Group], scheduler: Scheduler, notes: Notes) -> Training:

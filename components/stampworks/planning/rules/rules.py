@@ -18,7 +18,8 @@ from stampworks.plan import ACCELERATOR, CLIENTS, Group, Plan, Storage, declared
 from stampworks.planning.build import file_systems, launching, model, storage
 from stampworks.planning.build.addons import DRIVER, GPU_OPERATOR, addons
 from stampworks.planning.build.addresses import MANAGEMENT, AddressMap
-from stampworks.planning.build.layout import joined_nodes, taken_by
+from stampworks.planning.build.leaves import joined_nodes
+from stampworks.planning.build.ports import taken_by
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.cost import BOUGHT_BEFORE, MONTH_HOURS, NoPrice, by_use, cost, price_of, price_of_storage
 from stampworks.planning.rules import preflight
