@@ -35,7 +35,7 @@ from stampworks.planning.build import (
     launching,
     layout,
     logs,
-    model,
+    model_expectations,
     pods,
     release,
     scheduler,
@@ -148,7 +148,7 @@ def completed(made: Plan, notes: Notes) -> Plan:
     """Return a draft without problems, with the expectations that follow from the whole of it."""
     notes.refuse_problems()
     kept = storage.of_checkpoints(made.storage, made.groups, made.training.checkpoints.directory, made.cloud)
-    trained = model.expect(made.training, made.groups, made.scheduler, kept, notes)
+    trained = model_expectations.expect(made.training, made.groups, made.scheduler, kept, notes)
     reached = expectations.expect(made.fabric, made.groups, notes)
     stored = storage.expect(made.storage, made.groups, made.cloud)
     return replace(made, reasons=notes.reasons, expectations=(*reached, *stored, *trained))

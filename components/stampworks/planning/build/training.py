@@ -11,6 +11,7 @@ from stampworks.physics.layouts import fitting, misfit
 from stampworks.physics.training import peak_tflops
 from stampworks.plan import Checkpoints, Group, Machine, Precision, Scheduler, Tracker, Training
 from stampworks.planning.build import model
+from stampworks.planning.build.placement import precision as computed_in
 from stampworks.planning.build.notes import Notes
 from stampworks.text.amounts import counted
 
@@ -68,7 +69,7 @@ def _peaks(pools: Sequence[Group], precision: Precision) -> tuple[tuple[str, flo
     found = []
     for pool in pools:
         with suppress(UnknownFactError):
-            peak = peak_tflops(catalog.machines()[pool.machine.name], model.precision(precision))
+            peak = peak_tflops(catalog.machines()[pool.machine.name], computed_in(precision))
             found.append((pool.name, peak.value))
     return tuple(found)
 
