@@ -7,7 +7,7 @@ from ipaddress import IPv4Network
 
 from stampworks.declaration import Declaration
 from stampworks.declaration.sibling import free_range
-from stampworks.declaration.values import PRIVATE_RANGES
+from stampworks.declaration.ranges import PRIVATE_RANGES
 from stampworks.declaration.wording import alternatives
 from stampworks.plan import Group, Network
 from stampworks.plan import Pods as Planned
