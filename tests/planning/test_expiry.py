@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from stampworks.declaration import DeclarationError
-from stampworks.planning.changes.changes import Side, review
+from stampworks.planning.changes.review import Side, review
 from stampworks.planning.cost import cost
 from stampworks.views.plan import plan_text
 from stampworks.views.review import review_markdown
