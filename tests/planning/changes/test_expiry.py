@@ -11,7 +11,7 @@ from stampworks.planning.cost import cost
 from stampworks.views.plan import plan_text
 from stampworks.views.review import review_markdown
 
-from .test_repository import BUCKET, LUSTRE, on_aws, problems
+from tests.planning.build.test_repository import BUCKET, LUSTRE, on_aws, problems
 
 FOLDER = "checkpoints/"
 
