@@ -137,6 +137,6 @@ def test_a_row_of_no_kind_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def change(monkeypatch: pytest.MonkeyPatch, table: str, row: str, facts: dict[str, Any]) -> None:
     """As if the data file said something else."""
-    data = load("file_systems.yaml")
+    data = load(storage.FILE)
     changed = data | {table: data[table] | {row: data[table][row] | facts}}
-    monkeypatch.setattr(storage, "load", lambda file: changed)
+    monkeypatch.setattr(storage, "load", lambda file: changed if file == storage.FILE else load(file))

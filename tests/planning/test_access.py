@@ -9,7 +9,7 @@ from stampworks import planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan, fingerprint
 from stampworks.planning import Facts
-from stampworks.planning.changes.changes import Side, review
+from stampworks.planning.changes.review import Side, review
 from stampworks.views.review import review_markdown
 
 OPS = "arn:aws:iam::123456789012:role/ops"

@@ -11,8 +11,8 @@ from stampworks.changes.review import Review
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan, fingerprint
 from stampworks.planning import Facts, Finding
-from stampworks.planning.changes.changes import Side
-from stampworks.planning.changes.changes import review as reviewed
+from stampworks.planning.changes.review import Side
+from stampworks.planning.changes.review import review as reviewed
 from stampworks.planning.cost import MONTH_HOURS, cost
 from stampworks.views.plan import plan_text
 from stampworks.views.review import review_data, review_markdown

@@ -9,7 +9,7 @@ from stampworks import planning
 from stampworks.changes.review import Review
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan
-from stampworks.planning.changes import changes
+from stampworks.planning.changes.review import Side, review
 from stampworks.planning.cost import cost
 
 LOCAL = {"cloud": "local", "pools": [{"name": "gpu", "machine": "sim-h100", "count": 2}]}
@@ -98,7 +98,7 @@ def test_a_role_of_the_users_own_is_for_them_where_there_are_some() -> None:
 
 
 def reviewed(a: Plan | None, b: Plan | None) -> Review:
-    return changes.review("test", changes.Side("a", a), changes.Side("b", b))
+    return review("test", Side("a", a), Side("b", b))
 
 
 def test_one_more_is_a_change_of_their_number() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stampworks import catalog, planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan, from_json, to_json
-from stampworks.planning.changes.changes import Side, review
+from stampworks.planning.changes.review import Side, review
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.cost import cost
 from stampworks.views.plan import plan_text

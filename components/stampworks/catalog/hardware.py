@@ -60,6 +60,9 @@ class Machines(Mapping[str, Machine]):
                 return machines_of(cloud)[name]
         raise KeyError(name)
 
+    def __contains__(self, name: object) -> bool:  # that of Mapping looks the row up, and so parses its file
+        return any(name in names(cloud) for cloud in CLOUDS)
+
     def __iter__(self) -> Iterator[str]:
         for cloud in CLOUDS:
             yield from names(cloud)

@@ -10,7 +10,8 @@ from typing import Literal
 from stampworks.catalog.hardware import machines
 from stampworks.catalog.rows import UNKNOWN, CatalogError, Unknown, load, rows
 
-FILE = "file_systems.yaml"
+KINDS, FILE = "file_system_kinds.yaml", "file_systems.yaml"
+"""The tables of kinds, and of the ways to buy each, which is many times as large."""
 
 Ranges = tuple[tuple[int | Unknown, ...], ...]
 """Legal values of a number: (first, last, step), (first, last, step), ... in ascending order.
@@ -150,31 +151,31 @@ class FileSystemChange:
 
 @cache
 def file_systems() -> Mapping[str, FileSystem]:
-    return rows(FileSystem, load(FILE)["kinds"], FILE)
+    return rows(FileSystem, load(KINDS)["kinds"], KINDS)
 
 
 @cache
 def file_system_subnets() -> Mapping[str, FileSystemSubnet]:
     """By kind."""
-    table = rows(FileSystemSubnet, load(FILE)["subnets"], FILE)
+    table = rows(FileSystemSubnet, load(KINDS)["subnets"], KINDS)
     for each in table.values():
         if each.name not in file_systems():
-            raise CatalogError(f"{FILE}: subnets: no file system is called {each.name!r}")
+            raise CatalogError(f"{KINDS}: subnets: no file system is called {each.name!r}")
         if bool(each.prefixes) == bool(each.addresses_per_100000):
-            raise CatalogError(f"{FILE}: subnets: {each.name}: needs prefixes or addresses_per_100000")
+            raise CatalogError(f"{KINDS}: subnets: {each.name}: needs prefixes or addresses_per_100000")
     return table
 
 
 @cache
 def efa_clients() -> Mapping[str, EfaClients]:
     """By kind."""
-    table = rows(EfaClients, load(FILE)["efa_clients"], FILE)
+    table = rows(EfaClients, load(KINDS)["efa_clients"], KINDS)
     for each in table.values():
         if each.name not in file_systems():
-            raise CatalogError(f"{FILE}: efa_clients: no file system is called {each.name!r}")
+            raise CatalogError(f"{KINDS}: efa_clients: no file system is called {each.name!r}")
         for name in each.interfaces:
             if name not in machines():
-                raise CatalogError(f"{FILE}: efa_clients: {each.name}: no machine is called {name!r}")
+                raise CatalogError(f"{KINDS}: efa_clients: {each.name}: no machine is called {name!r}")
     return table
 
 

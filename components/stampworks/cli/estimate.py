@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stampworks import catalog
     from stampworks.physics.estimates import Question
     from stampworks.plan import Plan
-    from stampworks.planning.build.model import Place
+    from stampworks.planning.build.placement import Placement
 
 COUNT_MAX = 10**21
 GPUS_MAX = 10**8
@@ -111,7 +111,8 @@ def _question(arguments: argparse.Namespace) -> Question:
 def _declared(arguments: argparse.Namespace) -> Question:
     """The model and the nodes of a declaration; as many checkpoints as it keeps."""
     from stampworks.physics.estimates import Question
-    from stampworks.planning.build.model import as_it_fits, places, precision, transformer
+    from stampworks.planning.build.model import transformer
+    from stampworks.planning.build.placement import as_it_fits, places, precision
 
     plan = _plan(arguments)
     model = plan.training.model
@@ -152,7 +153,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         raise exits.CliError(what, f"say --params 70B, or name a FILE; else {hint}") from None
 
 
-def _asked_places(arguments: argparse.Namespace, found: Sequence[Place]) -> Sequence[Place]:
+def _asked_places(arguments: argparse.Namespace, found: Sequence[Placement]) -> Sequence[Placement]:
     """Those of one pool, where it is asked for; pools with different machines are asked for one by one."""
     from stampworks.declaration.wording import shown
 

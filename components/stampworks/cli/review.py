@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stampworks.changes.review import Review, Sibling
     from stampworks.declaration import Source
     from stampworks.planning import Facts
-    from stampworks.planning.changes.changes import Side
+    from stampworks.planning.changes.review import Side
 
 FORMATS = ("markdown", "json")
 SIBLINGS_S = 20
@@ -155,7 +155,7 @@ def _folder(side: str, name: str, path: Path) -> Opened:
 
 
 def _review(stack: str, base: Opened, head: Opened) -> Review:
-    from stampworks.planning.changes import changes
+    from stampworks.planning.changes.review import review
 
     before, after = _side(base, stack), _side(head, stack)
     if not (before.plan or after.plan):
@@ -164,7 +164,7 @@ def _review(stack: str, base: Opened, head: Opened) -> Review:
     follow, silent = _siblings(stack, base, head)
     plan = after.plan or before.plan
     name = stack if base.stacks or head.stacks or plan is None else plan.name
-    return changes.review(name, before, after, follow, silent)
+    return review(name, before, after, follow, silent)
 
 
 def _stacks_hint(opened: Opened) -> str:
@@ -198,7 +198,7 @@ def _loaded(opened: Opened, stack: str) -> Side:
     """All but what rules say of it."""
     from stampworks import planning
     from stampworks.declaration import DeclarationError, load_file, load_stack
-    from stampworks.planning.changes.changes import Side
+    from stampworks.planning.changes.review import Side
 
     folder = opened.stacks or Path()
     try:
@@ -276,7 +276,7 @@ def _digest(top: Path) -> str:
 def _siblings(stack: str, base: Opened, head: Opened) -> tuple[list[Sibling], list[str]]:
     """The stacks that stand on one of the same base files and change as well; and those that do not load."""
     from stampworks.changes.review import Sibling
-    from stampworks.planning.changes import changes
+    from stampworks.planning.changes.review import review
 
     if not (base.stacks and head.stacks):
         return [], []
@@ -291,7 +291,7 @@ def _siblings(stack: str, base: Opened, head: Opened) -> tuple[list[Sibling], li
             silent += [f"whether stack {each} changes as well: others took too long" for each in names[index:]]
             break
         try:
-            one = changes.review(name, _side(base, name), _side(head, name))
+            one = review(name, _side(base, name), _side(head, name))
         except SideError as error:
             silent.append(f"whether stack {name} changes as well: {error.side} of it does not load")
             continue

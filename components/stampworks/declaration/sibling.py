@@ -12,7 +12,7 @@ from ipaddress import IPv4Network
 import yaml
 
 from stampworks.declaration.files import STACK_KEY
-from stampworks.declaration.values import PRIVATE_RANGES
+from stampworks.declaration.ranges import PRIVATE_RANGES
 
 Edit = tuple[int, int, str]
 

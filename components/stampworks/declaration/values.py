@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import ipaddress
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, GetCoreSchemaHandler
-from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
+from pydantic_core import PydanticKnownError, core_schema
 
 from stampworks import catalog
+from stampworks.declaration.forms import Form, wrong
 from stampworks.declaration.wording import alternatives, brief, did_you_mean, only, shown, similar
 from stampworks.text.amounts import AMOUNT_PATTERN, HOW, amount
 
@@ -39,7 +37,6 @@ BUCKET_PATTERN = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9][A-Za-z0-9
 EMAIL_PATTERN = r"^[A-Za-z0-9._%+-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,24}$"
 EXPERIMENT_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._/-]{0,127}$"
 MIG_PATTERN = r"^all-(disabled|balanced|[1-7]g\.[0-9]{1,3}gb)$"
-CIDR_PATTERN = r"^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/[0-9]+$"
 
 # From the folder of the file that names it, and without what means something to a shell, a template or a terminal.
 PATH_PATTERN = r"^(?![/~])[A-Za-z0-9._+@ /-]{1,255}$"
@@ -88,23 +85,9 @@ SYSTEM_DIRECTORIES = (
     *("/bin", "/boot", "/dev", "/etc", "/exports", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run", "/sbin"),
     *("/sys", "/tmp", "/usr", "/var"),  # noqa: S108
 )
-PRIVATE_RANGES = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
-NOWHERE_RANGES = (
-    *PRIVATE_RANGES,
-    *map(ipaddress.IPv4Network, ("0.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")),
-)
-"""What nothing on the internet comes from: private, shared, local and reserved (RFC 6890)."""
-PREFIX_MAX = 28
-WORLD_PREFIX_MAX = 7
-"""Nobody was ever given more than a /8: a larger range is meant for everybody."""
 COUNT_MAX = 10**18
 DIRECTORY = "directory"
 """A folder of the machine that the nodes run on."""
-
-
-def _wrong(message: str, hint: str) -> PydanticCustomError:
-    # A fixed template, for pydantic would fill in braces that a user wrote.
-    return PydanticCustomError("value", "{message}", {"message": message, "hint": hint})
 
 
 def name(value: str) -> str:
@@ -115,117 +98,78 @@ def name(value: str) -> str:
     suggestion = re.sub(r"[^a-z0-9]+", "-", value.lower())[:NAME_LENGTH_MAX].strip("-")
     if re.fullmatch(NAME_PATTERN, suggestion):
         rule = f"{rule}, for example '{suggestion}'"
-    raise _wrong(f"{shown(value)} is not a legal name", rule)
+    raise wrong(f"{shown(value)} is not a legal name", rule)
 
 
 def pool_name(value: str) -> str:
     """Refuse the names of the other groups."""
     if value == "head":
-        raise _wrong("'head' is the name of the controller", "call the pool by what its nodes are for")
+        raise wrong("'head' is the name of the controller", "call the pool by what its nodes are for")
     if value == "login":
         hint = "write scheduler: {login_nodes: 1} for some, or call the pool by what its nodes are for"
-        raise _wrong("'login' is the name of the login nodes", hint)
+        raise wrong("'login' is the name of the login nodes", hint)
     return name(value)
 
 
 def queue_name(value: str) -> str:
     """Refuse the one name that Slurm does not take for a partition, but for the settings of all of them."""
     if value == "default":
-        raise _wrong("'default' is no queue to Slurm", "call the queue by what it is for, and give it default: true")
+        raise wrong("'default' is no queue to Slurm", "call the queue by what it is for, and give it default: true")
     return name(value)
 
 
 def account_name(value: str) -> str:
     """Refuse the account that every other account is part of."""
     if value == "root":
-        raise _wrong("'root' is Slurm's own account, of which all others are part", "call it by who uses it")
+        raise wrong("'root' is Slurm's own account, of which all others are part", "call it by who uses it")
     return name(value)
 
 
 def user_name(value: str) -> str:
     """Refuse what cannot be a login, or is one that the system has already."""
     if value in SYSTEM_USERS or value.startswith(SYSTEM_PREFIXES):
-        raise _wrong(f"{shown(value)} is an account of the system", "declare only people; give them other names")
+        raise wrong(f"{shown(value)} is an account of the system", "declare only people; give them other names")
     if not re.fullmatch(USER_PATTERN, value):
-        raise _wrong(
+        raise wrong(
             f"{shown(value)} is not a legal login",
             "a login is 1 to 32 small letters, digits, '-' and '_', and begins with a letter",
         )
     return value
 
 
-def cidr(value: str) -> str:
-    """Refuse all but a private IPv4 range that is written by its first address and has room for a cluster."""
-    network = _network(value, "write it like 10.77.0.0/16")
-    if not any(network.subnet_of(private) for private in PRIVATE_RANGES):
-        ranges = ", ".join(map(str, PRIVATE_RANGES))
-        raise _wrong(f"{shown(value)} is not a private range", f"take a part of one of {ranges}")
-    if network.prefixlen > PREFIX_MAX:
-        raise _wrong(
-            f"{shown(value)} has only {network.num_addresses} addresses",
-            f"the smallest range a cluster can have is a /{PREFIX_MAX}; a usual one is a /16",
-        )
-    return _from_its_first(value, network)
-
-
-def public_cidr(value: str) -> str:
-    """Refuse all but an IPv4 range of the internet that is somebody's, written by its first address."""
-    network = _network(value, "write it like 203.0.113.0/24, or 203.0.113.7/32 for one address")
-    if network.prefixlen <= WORLD_PREFIX_MAX:
-        hint = "name the ranges of your office, VPN or runners, like 203.0.113.0/24"
-        raise _wrong(f"{shown(value)} lets the world in", hint)
-    if any(network.overlaps(nowhere) for nowhere in NOWHERE_RANGES):
-        hint = "name the public address that they go out with; who is joined with the cluster's network needs none"
-        raise _wrong(f"{shown(value)} has addresses that nobody on the internet comes from", hint)
-    return _from_its_first(value, network)
-
-
-def _network(value: str, hint: str) -> ipaddress.IPv4Network:
-    with contextlib.suppress(ValueError):
-        if re.fullmatch(CIDR_PATTERN, value):
-            return ipaddress.IPv4Network(value, strict=False)
-    raise _wrong(f"{shown(value)} is not an IPv4 address range", hint)
-
-
-def _from_its_first(value: str, network: ipaddress.IPv4Network) -> str:
-    if value != str(network):
-        raise _wrong(f"{shown(value)} is an address inside a range", f"write the range as {network}")
-    return value
-
-
 def mount(value: str) -> str:
     """Refuse a place that is relative, hard to quote, or one that the node itself needs."""
     if not value.startswith("/"):
-        raise _wrong(f"{shown(value)} is not an absolute path", f"write it like /{_plain(value) or 'shared'}")
+        raise wrong(f"{shown(value)} is not an absolute path", f"write it like /{_plain(value) or 'shared'}")
     if len(value) > MOUNT_LENGTH_MAX:
-        raise _wrong(f"{shown(value)} is too long for a path", f"take at most {MOUNT_LENGTH_MAX} characters")
+        raise wrong(f"{shown(value)} is too long for a path", f"take at most {MOUNT_LENGTH_MAX} characters")
     if not re.fullmatch(MOUNT_PATTERN, value):
-        raise _wrong(
+        raise wrong(
             f"{shown(value)} is not a plain path",
             "name a directory below / with letters, digits, '.', '_' and '-', without '..' and without '/' at the end",
         )
     for directory in SYSTEM_DIRECTORIES:
         if value == directory or value.startswith(directory + "/"):
-            raise _wrong(f"{directory} belongs to the node itself", "mount it beside, for example on /shared")
+            raise wrong(f"{directory} belongs to the node itself", "mount it beside, for example on /shared")
     return value
 
 
 def directory(value: str) -> str:
     """Refuse what is no absolute path, or hard to quote."""
     if not value.startswith("/"):
-        raise _wrong(f"{shown(value)} is not an absolute path", f"write it like /shared/{_plain(value) or 'folder'}")
+        raise wrong(f"{shown(value)} is not an absolute path", f"write it like /shared/{_plain(value) or 'folder'}")
     if len(value) > MOUNT_LENGTH_MAX or not re.fullmatch(MOUNT_PATTERN, value):
         hint = "name a directory with letters, digits, '.', '_' and '-', without '..' and without '/' at the end"
-        raise _wrong(f"{shown(value)} is not a plain path", hint)
+        raise wrong(f"{shown(value)} is not a plain path", hint)
     return value
 
 
 def url(value: str) -> str:
     """Refuse all but the plain address of a server: a login in it would be in the clear wherever a plan is."""
     if "@" in value:
-        raise _wrong("there is a login in it, and a declaration keeps no secrets", "put the login where jobs run")
+        raise wrong("there is a login in it, and a declaration keeps no secrets", "put the login where jobs run")
     if not re.fullmatch(URL_PATTERN, value):
-        raise _wrong(f"{shown(value)} is not the URL of a server", "write it like http://10.0.0.5:5000")
+        raise wrong(f"{shown(value)} is not the URL of a server", "write it like http://10.0.0.5:5000")
     return value
 
 
@@ -233,7 +177,7 @@ def experiment(value: str) -> str:
     """Refuse what a tracker could take for something else than a name."""
     if not re.fullmatch(EXPERIMENT_PATTERN, value):
         hint = "a name is 1 to 128 letters, digits, blanks and . _ / -, and begins with a letter or digit"
-        raise _wrong(f"{shown(value)} is not a plain name", hint)
+        raise wrong(f"{shown(value)} is not a plain name", hint)
     return value
 
 
@@ -260,7 +204,7 @@ def admin(value: str) -> str:
 def tag_name(value: str) -> str:
     """Refuse what a cloud would not take as the name of a tag."""
     if not re.fullmatch(TAG_PATTERN, value):
-        raise _wrong(
+        raise wrong(
             f"{shown(value)} is not the name of a tag",
             "use letters, digits and _./-, and begin with a letter, like cost-centre; name is taken",
         )
@@ -270,14 +214,14 @@ def tag_name(value: str) -> str:
 def tag_value(value: str) -> str:
     """Refuse what a cloud would not take as the value of a tag."""
     if not re.fullmatch(TAG_VALUE_PATTERN, value):
-        raise _wrong(f"{shown(value)} is not the value of a tag", "use letters, digits, spaces and _.:/=+@-")
+        raise wrong(f"{shown(value)} is not the value of a tag", "use letters, digits, spaces and _.:/=+@-")
     return value
 
 
 def email(value: str) -> str:
     """Refuse what no mail reaches."""
     if not re.fullmatch(EMAIL_PATTERN, value):
-        raise _wrong(f"{shown(value)} is no address for mail", "write it like ops@example.com")
+        raise wrong(f"{shown(value)} is no address for mail", "write it like ops@example.com")
     return value
 
 
@@ -286,14 +230,14 @@ def repository(value: str) -> str:
     if "://" not in value:
         return name(value) if value else value
     if len(value) > PLACE_LENGTH_MAX or not re.fullmatch(BUCKET_PATTERN, value):
-        raise _wrong(f"{shown(value)} is no place in a bucket", "write it like s3://bucket/folder, in plain letters")
+        raise wrong(f"{shown(value)} is no place in a bucket", "write it like s3://bucket/folder, in plain letters")
     return value.rstrip("/")
 
 
 def bucket_folder(value: str) -> str:
     """Refuse what is no folder in a bucket: without its last slash `checkpoints` would be `checkpoints-of-bob`, too."""
     if len(value) > PLACE_LENGTH_MAX or not re.fullmatch(FOLDER_PATTERN, value):
-        raise _wrong(f"{shown(value)} is no folder in a bucket", "write it like checkpoints/, in plain letters")
+        raise wrong(f"{shown(value)} is no folder in a bucket", "write it like checkpoints/, in plain letters")
     return value
 
 
@@ -304,14 +248,14 @@ def storage_tier(value: str) -> str:
 
 def _of_a_cloud(value: str, pattern: str, kind: str, example: str) -> str:
     if not re.fullmatch(pattern, value):
-        raise _wrong(f"{shown(value)} is not a {kind}", f"write it as the cloud does, like {example}")
+        raise wrong(f"{shown(value)} is not a {kind}", f"write it as the cloud does, like {example}")
     return value
 
 
 def container_image(value: str) -> str:
     """Refuse what no registry has."""
     if not re.fullmatch(IMAGE_PATTERN, value):
-        raise _wrong(
+        raise wrong(
             f"{shown(value)} is no image of containers",
             "write it like registry.example.com/workloads@sha256:<64 digits>",
         )
@@ -322,10 +266,10 @@ def own_role(value: str) -> str:
     """Refuse what is no relative path, or leads to a folder whose name cannot be a role's."""
     name = role_name(_relative(value, "roles/motd"))
     if name in OUR_ROLES or name in TAKEN_GROUPS:
-        raise _wrong(f"{shown(name)} is a name that Stampworks uses itself", "rename the folder by what the role does")
+        raise wrong(f"{shown(name)} is a name that Stampworks uses itself", "rename the folder by what the role does")
     if not re.fullmatch(OWN_ROLE_PATTERN, name):
         hint = "rename the folder: a role's name is 1 to 32 small letters, digits and '_', and begins with a letter"
-        raise _wrong(f"{shown(name or value)} is not a legal name of a role", hint)
+        raise wrong(f"{shown(name or value)} is not a legal name of a role", hint)
     return value
 
 
@@ -333,10 +277,10 @@ def own_check(value: str) -> str:
     """The same for the file of a check."""
     name = check_name(_relative(value, "checks/scratch.sh"))
     if name in OUR_CHECKS:
-        raise _wrong(f"{shown(name)} is one of Stampworks' own checks", "rename the file by what the check looks at")
+        raise wrong(f"{shown(name)} is one of Stampworks' own checks", "rename the file by what the check looks at")
     if not re.fullmatch(OWN_CHECK_PATTERN, name):
         hint = "rename the file: a check's name is 1 to 32 small letters, digits, '-' and '_', and begins with a letter"
-        raise _wrong(f"{shown(name or value)} is not a legal name of a check", hint)
+        raise wrong(f"{shown(name or value)} is not a legal name of a check", hint)
     return value
 
 
@@ -352,10 +296,10 @@ def check_name(path: str) -> str:
 
 def _relative(value: str, example: str) -> str:
     if value.startswith(("/", "~")):
-        raise _wrong(f"{shown(value)} is not a relative path", f"write it from this file's folder, like {example}")
+        raise wrong(f"{shown(value)} is not a relative path", f"write it from this file's folder, like {example}")
     if not re.fullmatch(PATH_PATTERN, value):
         hint = "a path has letters, digits, blanks and . _ + @ - /, and no more than 255 of them"
-        raise _wrong(f"{shown(value)} is not a plain path", hint)
+        raise wrong(f"{shown(value)} is not a plain path", hint)
     return value
 
 
@@ -400,19 +344,19 @@ def storage_kind(value: str) -> str:
     begun = [repr(name) for name in catalog.file_systems() if value and name.startswith(f"{value}-")]
     if begun or (near := similar(value, catalog.file_systems())):
         meant = alternatives(begun) if begun else f"'{near}'"
-        raise _wrong(f"no file system is called {shown(value)}", f"did you mean {meant}?")
+        raise wrong(f"no file system is called {shown(value)}", f"did you mean {meant}?")
     of_cloud: dict[str, list[str]] = {}
     for kind in catalog.file_systems().values():
         for cloud in kind.clouds or ("any cloud",):
             of_cloud.setdefault(cloud, []).append(kind.name)
     there = "; ".join(f"{', '.join(kinds)} on {cloud}" for cloud, kinds in of_cloud.items())
-    raise _wrong(f"no file system is called {shown(value)}", f"there are {there}")
+    raise wrong(f"no file system is called {shown(value)}", f"there are {there}")
 
 
 def mig_profile(value: str) -> str:
     """Refuse what the GPU operator has no profile for by its form."""
     if not re.fullmatch(MIG_PATTERN, value):
-        raise _wrong(f"{shown(value)} is no profile of MIG", "write all-disabled, or one like all-1g.10gb")
+        raise wrong(f"{shown(value)} is no profile of MIG", "write all-disabled, or one like all-1g.10gb")
     return value
 
 
@@ -423,7 +367,7 @@ def release_name(value: str) -> str:
 
 def _listed(value: str, kind: str, known: Iterable[str]) -> str:
     if value not in known:
-        raise _wrong(f"no {kind} is called {shown(value)}", did_you_mean(value, known))
+        raise wrong(f"no {kind} is called {shown(value)}", did_you_mean(value, known))
     return value
 
 
@@ -443,7 +387,7 @@ def count(value: object) -> object:
     try:
         return amount(value)
     except ValueError as error:
-        raise _wrong(str(error), HOW) from None
+        raise wrong(str(error), HOW) from None
 
 
 class _Count:
@@ -457,48 +401,32 @@ class _Count:
         return {"anyOf": [number, {"type": "string", "pattern": AMOUNT_PATTERN}]}
 
 
-@dataclass(frozen=True)
-class _Form:
-    """Has pydantic judge a text by a function, and a JSON schema by a pattern, which says most of the same."""
-
-    judge: Callable[[str], str]
-    pattern: str
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        return core_schema.no_info_after_validator_function(self.judge, handler(source))
-
-    def __get_pydantic_json_schema__(self, _: core_schema.CoreSchema, __: object) -> dict[str, Any]:
-        return {"type": "string", "pattern": self.pattern}
-
-
 Count = Annotated[int, Field(ge=0, le=COUNT_MAX), _Count()]
-Name = Annotated[str, _Form(name, NAME_PATTERN)]
-PoolName = Annotated[str, _Form(pool_name, NAME_PATTERN)]
-QueueName = Annotated[str, _Form(queue_name, NAME_PATTERN)]
-AccountName = Annotated[str, _Form(account_name, NAME_PATTERN)]
-UserName = Annotated[str, _Form(user_name, USER_PATTERN)]
-Cidr = Annotated[str, _Form(cidr, CIDR_PATTERN)]
-PublicCidr = Annotated[str, _Form(public_cidr, CIDR_PATTERN)]
-Mount = Annotated[str, _Form(mount, MOUNT_PATTERN)]
-Directory = Annotated[str, _Form(directory, MOUNT_PATTERN)]
-Url = Annotated[str, _Form(url, URL_PATTERN)]
-Region = Annotated[str, _Form(region, REGION_PATTERN)]
-Zone = Annotated[str, _Form(zone, ZONE_PATTERN)]
-Reservation = Annotated[str, _Form(reservation, RESERVATION_PATTERN)]
-Admin = Annotated[str, _Form(admin, ADMIN_PATTERN)]
-TagName = Annotated[str, _Form(tag_name, TAG_PATTERN)]
-TagValue = Annotated[str, _Form(tag_value, TAG_VALUE_PATTERN)]
-Email = Annotated[str, _Form(email, EMAIL_PATTERN)]
-ContainerImage = Annotated[str, _Form(container_image, IMAGE_PATTERN)]
-Repository = Annotated[str, _Form(repository, f"^$|{NAME_PATTERN}|{BUCKET_PATTERN}")]
-Experiment = Annotated[str, _Form(experiment, EXPERIMENT_PATTERN)]
-OwnRole = Annotated[str, _Form(own_role, PATH_PATTERN)]
-OwnCheck = Annotated[str, _Form(own_check, PATH_PATTERN)]
+Name = Annotated[str, Form(name, NAME_PATTERN)]
+PoolName = Annotated[str, Form(pool_name, NAME_PATTERN)]
+QueueName = Annotated[str, Form(queue_name, NAME_PATTERN)]
+AccountName = Annotated[str, Form(account_name, NAME_PATTERN)]
+UserName = Annotated[str, Form(user_name, USER_PATTERN)]
+Mount = Annotated[str, Form(mount, MOUNT_PATTERN)]
+Directory = Annotated[str, Form(directory, MOUNT_PATTERN)]
+Url = Annotated[str, Form(url, URL_PATTERN)]
+Region = Annotated[str, Form(region, REGION_PATTERN)]
+Zone = Annotated[str, Form(zone, ZONE_PATTERN)]
+Reservation = Annotated[str, Form(reservation, RESERVATION_PATTERN)]
+Admin = Annotated[str, Form(admin, ADMIN_PATTERN)]
+TagName = Annotated[str, Form(tag_name, TAG_PATTERN)]
+TagValue = Annotated[str, Form(tag_value, TAG_VALUE_PATTERN)]
+Email = Annotated[str, Form(email, EMAIL_PATTERN)]
+ContainerImage = Annotated[str, Form(container_image, IMAGE_PATTERN)]
+Repository = Annotated[str, Form(repository, f"^$|{NAME_PATTERN}|{BUCKET_PATTERN}")]
+Experiment = Annotated[str, Form(experiment, EXPERIMENT_PATTERN)]
+OwnRole = Annotated[str, Form(own_role, PATH_PATTERN)]
+OwnCheck = Annotated[str, Form(own_check, PATH_PATTERN)]
 # Their names are data that grows with the catalog: a schema that listed them would refuse tomorrow's.
-MachineName = Annotated[str, _Form(machine_name, "^.+$")]
-StorageKind = Annotated[str, _Form(storage_kind, "^.+$")]
-BucketFolder = Annotated[str, _Form(bucket_folder, FOLDER_PATTERN)]
-StorageTier = Annotated[str, _Form(storage_tier, TIER_PATTERN)]
-MigProfile = Annotated[str, _Form(mig_profile, MIG_PATTERN)]
-ReleaseName = Annotated[str, _Form(release_name, "^.+$")]
+MachineName = Annotated[str, Form(machine_name, "^.+$")]
+StorageKind = Annotated[str, Form(storage_kind, "^.+$")]
+BucketFolder = Annotated[str, Form(bucket_folder, FOLDER_PATTERN)]
+StorageTier = Annotated[str, Form(storage_tier, TIER_PATTERN)]
+MigProfile = Annotated[str, Form(mig_profile, MIG_PATTERN)]
+ReleaseName = Annotated[str, Form(release_name, "^.+$")]
 Whole = BeforeValidator(whole)

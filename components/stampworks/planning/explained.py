@@ -16,7 +16,7 @@ from stampworks.declaration.models import Section
 from stampworks.declaration.nodes import Path, find, parsed
 from stampworks.declaration.wording import alternatives, shown
 from stampworks.plan import Expectation, Plan, Reason, declared_pools
-from stampworks.planning.changes.changes import DECLARED, field_of
+from stampworks.planning.changes.policies import DECLARED, field_of
 from stampworks.planning.cost import cost
 from stampworks.planning.rules.findings import Finding
 from stampworks.text.names import unfold

@@ -19,7 +19,7 @@ from stampworks.clouds.aws.nodes import interface_type, may_start
 from stampworks.clouds.aws.place import zone_beside
 from stampworks.declaration import load_stack, load_value
 from stampworks.plan import Group, Interface, Plan
-from stampworks.planning.changes.changes import Side, review
+from stampworks.planning.changes.review import Side, review
 from stampworks.rehearsal import load_scenario, read_stack
 from stampworks.rehearsal.own import NO_SECRET
 from stampworks.rehearsal.stack import changed

@@ -14,7 +14,7 @@ from stampworks.changes.review import Reach, Review, Sibling
 from stampworks.cli.errors import FIELDS
 from stampworks.declaration import load_value
 from stampworks.plan import Plan
-from stampworks.planning.changes.changes import Side, review
+from stampworks.planning.changes.review import Side, review
 from stampworks.planning.cost import MONTH_HOURS
 from stampworks.planning.rules.findings import Finding
 from stampworks.views.quoted import LENGTH_MAX, prose, quoted

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from stampworks.declaration.models.section import IN_PLACE, REFUSE, REPLACE, ROLL, Section
-from stampworks.declaration.values import Cidr, Whole
+from stampworks.declaration.ranges import Cidr
+from stampworks.declaration.values import Whole
 
 
 class Network(Section):

@@ -8,13 +8,13 @@ from pydantic import Field
 
 from stampworks.declaration.models.addons import AddOns
 from stampworks.declaration.models.section import IN_PLACE, REFUSE, REPLACE, ROLL, FromList, Section
+from stampworks.declaration.ranges import PublicCidr
 from stampworks.declaration.values import (
     AccountName,
     Admin,
     ContainerImage,
     Name,
     PoolName,
-    PublicCidr,
     QueueName,
     UserName,
 )

@@ -1,1 +1,1 @@
-"""Build the plan: one stage a file, in the order of `planner.py`."""
+"""Build the plan: the stages of `planner.py`, in their order, and the files that they share."""

@@ -9,10 +9,10 @@ from stampworks import catalog
 from stampworks.catalog import UNKNOWN, Unknown
 from stampworks.declaration import AddOns, Declaration
 from stampworks.plan import AddOn, Fabric, Group, Image, Plan, Release
+from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.rules.findings import Facts, Finding, Severity, Verdict
-from stampworks.planning.build.notes import Notes
 
 GPU_OPERATOR, DRIVER, TOOLKIT = "gpu-operator", "driver", "toolkit"
 """The add-on, and two of its parts that an image of nodes may bring instead."""

@@ -15,8 +15,8 @@ from ipaddress import IPv4Network
 
 from stampworks.declaration.wording import alternatives
 from stampworks.plan import Subnet
-from stampworks.planning.clouds.choices import Subnets
 from stampworks.planning.build.notes import Notes
+from stampworks.planning.clouds.choices import Subnets
 
 SLOTS = 16
 POOLS_MAX = SLOTS - 1

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from stampworks import catalog
-from stampworks.text.amounts import counted
 from stampworks.physics import links
 from stampworks.physics.bounds import Bound, UnknownFactError, rounded
 from stampworks.physics.collectives import Operation
@@ -15,6 +14,7 @@ from stampworks.physics.machines import collective_on_machines
 from stampworks.plan import Expectation, Fabric, Group, Rail
 from stampworks.planning.build.fabric import leaves_of_rail
 from stampworks.planning.build.notes import Notes
+from stampworks.text.amounts import counted
 
 OPERATIONS: tuple[Operation, ...] = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 

@@ -9,14 +9,15 @@ from fractions import Fraction
 from math import ceil
 
 from stampworks import catalog
-from stampworks.text.amounts import counted
 from stampworks.catalog import UNKNOWN
 from stampworks.declaration import Declaration
 from stampworks.plan import CORE, Domain, Fabric, Group, Leaf, Rail, Trunk, declared_pools
+from stampworks.planning.build.layout import Layout
+from stampworks.planning.build.leaves import joined_nodes, leaf_size, unit_of
+from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.fat_tree.tree import FabricError, FatTree, NoFatTreeError, design
-from stampworks.planning.build.layout import Layout, joined_nodes, leaf_size, unit_of
-from stampworks.planning.build.notes import Notes
+from stampworks.text.amounts import counted
 
 SIMULATED_RAIL_MBPS = 200
 SIZES = "fabric.switches"

@@ -8,9 +8,9 @@ from dataclasses import replace
 from stampworks import catalog
 from stampworks.declaration import Declaration
 from stampworks.plan import Group, Release, Scratch, Software, Source
+from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.clouds.choices import Managed
-from stampworks.planning.build.notes import Notes
 
 OF_ACCELERATORS = ("driver", "persistence", "dcgm", "nccl", "torch", "containers")
 KERNEL = "kernel"

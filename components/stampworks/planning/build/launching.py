@@ -9,11 +9,11 @@ from ipaddress import IPv4Network
 from stampworks import catalog
 from stampworks.declaration import AGAIN, Declaration, Source
 from stampworks.plan import Egress, Group, Launch, Network, Plan, Release, Software, Subnet, Tag
+from stampworks.planning.build.hardware import KERNEL, SLURM
+from stampworks.planning.build.ports import STORAGE
+from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds.choices import Choices, Launches, Subnets
 from stampworks.planning.rules.findings import Facts, Finding
-from stampworks.planning.build.hardware import KERNEL, SLURM
-from stampworks.planning.build.layout import STORAGE
-from stampworks.planning.build.notes import Notes
 
 EGRESS = "egress"
 """The subnet that the way out is in."""

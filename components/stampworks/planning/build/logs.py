@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stampworks.declaration import Declaration
 from stampworks.plan import Logs
-from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.build.notes import Notes
+from stampworks.planning.clouds.choices import Choices
 
 DAYS = 30
 ROLE = "logs"

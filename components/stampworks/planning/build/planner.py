@@ -1,93 +1,157 @@
-"""From a declaration to a plan."""
+"""From a declaration to a plan: the stages, in the order in which they run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from stampworks.declaration import Declaration, Source
-from stampworks.plan import BUDGET_MINUTES, PLAN_VERSION, Budget, Group, Plan, Proof, Roll, User
-from stampworks.planning.build import expectations
-from stampworks.planning.build import extras
-from stampworks.planning.build import fabric
-from stampworks.planning.build import hardware
-from stampworks.planning.build import launching
-from stampworks.planning.build import layout
-from stampworks.planning.build import logs
-from stampworks.planning.build import model
-from stampworks.planning.build import pods
-from stampworks.planning.build import release
-from stampworks.planning.build import scheduler
-from stampworks.planning.build import storage
-from stampworks.planning.build import training
+from stampworks.plan import (
+    BUDGET_MINUTES,
+    PLAN_VERSION,
+    Budget,
+    Extras,
+    Fabric,
+    Group,
+    Logs,
+    Network,
+    Plan,
+    Pods,
+    Proof,
+    Release,
+    Roll,
+    Scheduler,
+    Storage,
+    Tag,
+    Training,
+    User,
+)
+from stampworks.planning.build import (
+    expectations,
+    extras,
+    fabric,
+    hardware,
+    launching,
+    layout,
+    logs,
+    model_expectations,
+    pods,
+    release,
+    scheduler,
+    storage,
+    training,
+)
+from stampworks.planning.build.layout import Layout
+from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.clouds.choices import Choices
-from stampworks.planning.build.notes import Notes
+
+_LATER: Any = object()
+"""Stands for a part that no stage has made yet: a stage that reads it is in the wrong place of the list, and fails."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The parts of a plan that are made so far. Each stage reads the parts above it and makes one."""
+
+    declared: Declaration
+    source: Source
+    """The file of the declaration and the lock beside it."""
+    notes: Notes
+    """Collects problems and reasons, in the order of the stages."""
+    name: str = _LATER
+    cloud: str = _LATER
+    region: str = _LATER
+    choices: Choices = _LATER
+    """What the cloud decides."""
+    logs: Logs = _LATER
+    release: Release = _LATER
+    """All software of the release; the last stage that makes it adds drivers and clients for the groups."""
+    placed: Layout = _LATER
+    """Groups with machines, names and addresses. They stay as they are, for stages that need nothing else of them."""
+    groups: tuple[Group, ...] = _LATER
+    """The placed groups, complete after the last stage that makes them."""
+    tags: tuple[Tag, ...] = _LATER
+    pods: Pods | None = _LATER
+    network: Network = _LATER
+    fabric: Fabric = _LATER
+    storage: tuple[Storage, ...] = _LATER
+    scheduler: Scheduler = _LATER
+    training: Training = _LATER
+    users: tuple[User, ...] = _LATER
+    budget: Budget = _LATER
+    extras: Extras = _LATER
+    proof: Proof = _LATER
+    roll: Roll = _LATER
+
+    @property
+    def with_pods(self) -> Network:
+        """The placed network with the addresses of pods."""
+        return replace(self.placed.network, pods=self.pods)
+
+
+STAGES: tuple[tuple[str, Callable[[Draft], Any]], ...] = (
+    ("name", lambda d: d.declared.name),
+    ("cloud", lambda d: d.declared.cloud),
+    ("region", lambda d: d.declared.region),
+    ("choices", lambda d: CLOUDS[d.declared.cloud]),
+    ("logs", lambda d: logs.build(d.declared, d.choices, d.notes)),
+    ("release", lambda d: release.choose(d.declared, d.choices, d.logs, d.notes)),
+    ("placed", lambda d: layout.lay_out(d.declared, d.choices, d.notes)),
+    # three stages return the groups with more in each: launch, hardware, and NICs for storage
+    ("groups", lambda d: launching.launched(d.placed.groups, d.source, d.release, d.choices, d.notes)),
+    ("tags", lambda d: launching.tagged(d.declared, d.groups, d.choices, d.notes)),
+    ("groups", lambda d: hardware.equipped(d.groups, d.release, d.declared, d.notes)),
+    ("pods", lambda d: pods.build(d.declared, d.placed.network, d.placed.groups, d.choices, d.notes)),
+    ("network", lambda d: launching.connected(d.with_pods, d.declared, d.choices, d.notes)),
+    ("fabric", lambda d: fabric.build(d.declared, d.placed, d.choices, d.notes)),
+    ("storage", lambda d: storage.build(d.declared, d.choices, d.notes)),
+    ("groups", lambda d: storage.reached(d.groups, d.declared, d.notes)),
+    ("scheduler", lambda d: scheduler.build(d.source, d.release, d.fabric, d.placed.groups, d.choices, d.notes)),
+    ("training", lambda d: training.build(d.declared.training, d.placed.groups, d.scheduler, d.notes)),
+    ("release", lambda d: hardware.equipment(d.release, d.groups, d.declared)),
+    ("users", lambda d: tuple(User(user.name, user.uid, user.accounts) for user in d.declared.users)),
+    ("budget", lambda d: _budget(d.declared, d.choices, d.notes)),
+    ("extras", lambda d: extras.build(d.declared)),
+    ("proof", lambda d: _proof(d.declared, d.notes)),
+    ("roll", lambda d: _roll(d.declared, d.placed.groups)),
+)
+"""Each stage: the part that it makes, and how from the parts of the draft that the stages above it made.
+
+To add a stage, add a line here; for a new part a field of `Draft`, and of `Plan` where the part stays in the plan.
+"""
 
 
 def plan(source: Source) -> Plan:
-    """What the declaration means, complete. Raises DeclarationError with every problem at the user's own line.
+    """Return the complete meaning of a declaration. Raises DeclarationError with every problem at the user's own line.
 
-    Pure: the same declaration and catalog give the same plan, whoever asks, wherever and whenever.
+    Pure: the same declaration and catalog give the same plan for everybody, everywhere and at any time.
     """
     return completed(*draft(source))
 
 
+def draft(source: Source) -> tuple[Plan, Notes]:
+    """Return the plan without expectations; of a wrong declaration the parts that do not depend on what is wrong.
+
+    Reading another part of that raises AbsentError.
+    """
+    notes = Notes(source)
+    made = Draft(source.sound, source, notes)
+    for part, stage in STAGES:
+        made = replace(made, **{part: notes.step(stage, made)})
+    parts = {field.name: getattr(made, field.name) for field in fields(Plan) if hasattr(made, field.name)}
+    return Plan(version=PLAN_VERSION, reasons=(), expectations=(), **parts), notes
+
+
 def completed(made: Plan, notes: Notes) -> Plan:
-    """A draft without problems, with what the plan is expected to reach."""
+    """Return a draft without problems, with the expectations that follow from the whole of it."""
     notes.refuse_problems()
     kept = storage.of_checkpoints(made.storage, made.groups, made.training.checkpoints.directory, made.cloud)
-    trained = model.expect(made.training, made.groups, made.scheduler, kept, notes)
+    trained = model_expectations.expect(made.training, made.groups, made.scheduler, kept, notes)
     reached = expectations.expect(made.fabric, made.groups, notes)
     stored = storage.expect(made.storage, made.groups, made.cloud)
     return replace(made, reasons=notes.reasons, expectations=(*reached, *stored, *trained))
-
-
-def draft(source: Source) -> tuple[Plan, Notes]:
-    """All but what the plan is expected to reach; and of a wrong declaration what does not depend on what is wrong.
-
-    Whoever reads another part of that gets an AbsentError.
-    """
-    notes, declaration = Notes(source), source.sound
-    step = notes.step
-    choices = step(lambda: CLOUDS[declaration.cloud])
-    planned_logs = step(lambda: logs.build(declaration, choices, notes))
-    chosen_release = step(lambda: release.choose(declaration, choices, planned_logs, notes))
-    places = step(lambda: layout.lay_out(declaration, choices, notes))
-    started = step(lambda: launching.launched(places.groups, source, chosen_release, choices, notes))
-    equipped = step(lambda: hardware.equipped(started, chosen_release, declaration, notes))
-    planned_pods = step(lambda: pods.build(declaration, places.network, places.groups, choices, notes))
-    network = step(lambda: launching.connected(replace(places.network, pods=planned_pods), declaration, choices, notes))
-    planned_fabric = step(lambda: fabric.build(declaration, places, choices, notes))
-    planned_storage = step(lambda: storage.build(declaration, choices, notes))
-    groups = step(lambda: storage.reached(equipped, declaration, notes))
-    planned_scheduler = step(
-        lambda: scheduler.build(source, chosen_release, planned_fabric, places.groups, choices, notes)
-    )
-    planned_training = step(lambda: training.build(declaration.training, places.groups, planned_scheduler, notes))
-    made = Plan(
-        version=PLAN_VERSION,
-        name=step(lambda: declaration.name),
-        cloud=step(lambda: declaration.cloud),
-        region=step(lambda: declaration.region),
-        release=step(lambda: hardware.equipment(chosen_release, groups, declaration)),
-        network=network,
-        fabric=planned_fabric,
-        groups=groups,
-        storage=planned_storage,
-        scheduler=planned_scheduler,
-        users=step(lambda: tuple(User(each.name, each.uid, each.accounts) for each in declaration.users)),
-        tags=step(lambda: launching.tagged(declaration, started, choices, notes)),
-        budget=step(lambda: _budget(declaration, choices, notes)),
-        logs=planned_logs,
-        extras=step(lambda: extras.build(declaration)),
-        proof=step(lambda: _proof(declaration, notes)),
-        roll=step(lambda: _roll(declaration, places.groups)),
-        training=planned_training,
-        reasons=(),
-        expectations=(),
-    )
-    return made, notes
 
 
 def _proof(declaration: Declaration, notes: Notes) -> Proof:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv4Network
 
-from stampworks.text.amounts import counted
 from stampworks.declaration import Declaration
 from stampworks.declaration.sibling import free_range
-from stampworks.declaration.values import PRIVATE_RANGES
+from stampworks.declaration.ranges import PRIVATE_RANGES
 from stampworks.declaration.wording import alternatives
 from stampworks.plan import Group, Network
 from stampworks.plan import Pods as Planned
-from stampworks.planning.clouds.choices import Choices, Pods
-from stampworks.planning.build.layout import CONTROL, NODES, node_addresses
+from stampworks.planning.build.ports import CONTROL, NODES, node_addresses
 from stampworks.planning.build.notes import Notes
+from stampworks.planning.clouds.choices import Choices, Pods
+from stampworks.text.amounts import counted
 
 SERVICES_SHORTEST_PREFIX = 12
 """Of the largest range that Kubernetes takes for services: kube-apiserver, options/validation.go, read 2026-11-22."""

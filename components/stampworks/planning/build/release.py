@@ -5,9 +5,9 @@ from __future__ import annotations
 from stampworks import catalog
 from stampworks.declaration import Declaration
 from stampworks.plan import Logs, Release
-from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.build.logs import ROLE as LOGS
 from stampworks.planning.build.notes import Notes
+from stampworks.planning.clouds.choices import Choices
 
 SLURM, KUBERNETES = "slurm", "kubernetes_node"
 """The roles of the schedulers themselves."""

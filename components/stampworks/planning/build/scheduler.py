@@ -9,10 +9,11 @@ from stampworks import catalog
 from stampworks.declaration import Declaration, Source
 from stampworks.plan import Account, AddOn, Fabric, Group, Part, Priority, Queue, Release, Scheduler, declared_pools
 from stampworks.planning.build import addons
-from stampworks.planning.clouds.choices import Choices, Managed
 from stampworks.planning.build.launching import locked
-from stampworks.planning.build.layout import STATE, joined_nodes
+from stampworks.planning.build.groups import STATE
+from stampworks.planning.build.leaves import joined_nodes
 from stampworks.planning.build.notes import Notes
+from stampworks.planning.clouds.choices import Choices, Managed
 
 Topology = Literal["flat", "tree", "block"]
 POOL_NODES_MAX = 4096

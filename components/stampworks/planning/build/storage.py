@@ -14,9 +14,9 @@ from stampworks.physics import checkpoints
 from stampworks.physics.bounds import Bound, rounded
 from stampworks.plan import Expectation, Group, Storage
 from stampworks.planning.build import file_systems
-from stampworks.planning.clouds.choices import Choices, Managed
 from stampworks.planning.build.file_systems import Delivered, Options
 from stampworks.planning.build.notes import Notes
+from stampworks.planning.clouds.choices import Choices, Managed
 
 REPOSITORIES = {"fsx-lustre": "s3", "azure-managed-lustre": "blob"}
 """The protocol of what a kind's feature data-repository shows."""

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from stampworks import catalog, declaration
-from stampworks.text.amounts import counted
-from stampworks.physics.layouts import fitting, misfit
 from stampworks.physics.bounds import UnknownFactError
+from stampworks.physics.layouts import fitting, misfit
 from stampworks.physics.training import peak_tflops
 from stampworks.plan import Checkpoints, Group, Machine, Precision, Scheduler, Tracker, Training
 from stampworks.planning.build import model
+from stampworks.planning.build.placement import precision as computed_in
 from stampworks.planning.build.notes import Notes
+from stampworks.text.amounts import counted
 
 
 def build(declared: declaration.Training, groups: Sequence[Group], scheduler: Scheduler, notes: Notes) -> Training:
@@ -68,7 +69,7 @@ def _peaks(pools: Sequence[Group], precision: Precision) -> tuple[tuple[str, flo
     found = []
     for pool in pools:
         with suppress(UnknownFactError):
-            peak = peak_tflops(catalog.machines()[pool.machine.name], model.precision(precision))
+            peak = peak_tflops(catalog.machines()[pool.machine.name], computed_in(precision))
             found.append((pool.name, peak.value))
     return tuple(found)
 

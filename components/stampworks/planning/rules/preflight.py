@@ -10,7 +10,7 @@ from typing import Any
 from stampworks import catalog
 from stampworks.plan import ENDS_SOON_DAYS, Group, Plan, declared_pools
 from stampworks.planning.build.launching import MAKE_IMAGE
-from stampworks.planning.build.layout import NODES, taken_by
+from stampworks.planning.build.ports import NODES, taken_by
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.rules.account import Reservation, days_between, of_another, too_old
 from stampworks.planning.rules.findings import Facts, Finding, Rule, Severity

@@ -15,10 +15,11 @@ from stampworks.physics.checkpoints import write_seconds
 from stampworks.physics.failures import goodput, mtbf_range_hours
 from stampworks.physics.memory import GIB
 from stampworks.plan import ACCELERATOR, CLIENTS, Group, Plan, Storage, declared_pools
-from stampworks.planning.build import file_systems, launching, model, storage
+from stampworks.planning.build import file_systems, fitting, launching, storage
 from stampworks.planning.build.addons import DRIVER, GPU_OPERATOR, addons
 from stampworks.planning.build.addresses import MANAGEMENT, AddressMap
-from stampworks.planning.build.layout import joined_nodes, taken_by
+from stampworks.planning.build.leaves import joined_nodes
+from stampworks.planning.build.ports import taken_by
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.cost import BOUGHT_BEFORE, MONTH_HOURS, NoPrice, by_use, cost, price_of, price_of_storage
 from stampworks.planning.rules import preflight
@@ -77,13 +78,13 @@ def loopback(plan: Plan, facts: Facts) -> Iterator[Finding]:
 
 def memory_fit(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     """Whether the declared model fits into the memory of its accelerators, laid out as declared."""
-    for fit in model.fits(plan):
+    for fit in fitting.fits(plan):
         yield Finding(MEMORY, fit.verdict, fit.text, fit.hint, "training.layout", fit.severity)
 
 
 def idle(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     """Whether a step has work for every copy of the declared model."""
-    for each in model.idle(plan):
+    for each in fitting.idle(plan):
         yield Finding("training.idle", each.verdict, each.text, each.hint, "training.batch", each.severity)
 
 

@@ -11,7 +11,7 @@ from stampworks.changes.review import Charge, Cost, Review
 from stampworks.declaration import Lock, LockedImage, change_of, load_value
 from stampworks.plan import Account, Plan, Queue, from_dict, to_dict
 from stampworks.planning.build import launching
-from stampworks.planning.changes.changes import Side, review
+from stampworks.planning.changes.review import Side, review
 from stampworks.planning.cost import cost
 from stampworks.planning.rules.findings import Finding
 
@@ -32,7 +32,7 @@ def of(path: str, value: Any) -> Review:
 
 @pytest.mark.parametrize(("path", "value"), (OTHERS | IDENTITY).items())
 def test_every_declared_field_has_its_change(path: str, value: Any) -> None:
-    """A new field that nobody told planning/changes/changes.py about is missing here."""
+    """A new field that nobody told planning/changes/policies.py about is missing here."""
     wanted = path.rpartition("[]")[0] if path in RENAMED else path
     found = {each.field: each.policy for each in of(path, value).changes}
     assert wanted in found

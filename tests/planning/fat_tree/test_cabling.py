@@ -20,7 +20,7 @@ from stampworks.planning.fat_tree.tree import End, FatTree, design
 from tests.planning.cabling_dumps import Mistakes, ibnetdiscover, links_of, lldp
 
 NO_NAMES = Names({})
-DUMPS = Path(__file__).parent / "dumps"
+DUMPS = Path(__file__).parents[1] / "dumps"
 
 
 def machine(rate_gbps: int, nics: int) -> catalog.Machine:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from stampworks.declaration import DeclarationError
-from stampworks.planning.changes.changes import Side, review
+from stampworks.planning.changes.review import Side, review
 from stampworks.planning.cost import cost
 from stampworks.views.plan import plan_text
 from stampworks.views.review import review_markdown
 
-from .test_repository import BUCKET, LUSTRE, on_aws, problems
+from tests.planning.build.test_repository import BUCKET, LUSTRE, on_aws, problems
 
 FOLDER = "checkpoints/"
 

@@ -12,7 +12,7 @@ from stampworks import planning
 from stampworks.changes.review import Change, Review
 from stampworks.declaration import load_value
 from stampworks.plan import fingerprint
-from stampworks.planning.changes.changes import Side, review
+from stampworks.planning.changes.review import Side, review
 from stampworks.state.facts import known_facts, today
 from stampworks.views.review import review_json, review_markdown
 

@@ -1,55 +1,20 @@
-"""What a change of a plan does: to which declared field it belongs, whom it stops, and in which order it is made.
-
-The policy stands beside the declared field. A plan has other names for some of them: here is which is which.
-"""
+"""All that can be said about the way from one plan to another: changes, order, costs, expectations and rules."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stampworks import catalog
 from stampworks.changes.differences import Difference, Step, differences
-from stampworks.changes.review import Change, Cost, Operation, Policy, Reach, Review, Ruling, Sibling, Verdict
-from stampworks.declaration.fields import change, fields, is_list, section_of
-from stampworks.declaration.values import DIRECTORY
-from stampworks.plan import EVERYBODY, KEPT, Group, Plan, Storage
-from stampworks.planning.build import file_systems
-from stampworks.planning.build.storage import EXPIRY, expiring, options
+from stampworks.changes.review import Change, Cost, Operation, Reach, Review, Ruling, Sibling, Verdict
+from stampworks.plan import KEPT, Group, Plan, Storage
 from stampworks.planning.changes import order, stateful
+from stampworks.planning.changes.policies import API, LOGIN, decided_by, declared, of_lock, ruled, spelled
 from stampworks.planning.cost import cost
 from stampworks.planning.rules.findings import Finding
 from stampworks.planning.rules.managed import public
-
-DECLARED: Mapping[str, str] = {
-    "groups": "pools",
-    "groups[]": "pools[]",
-    "groups[].role": "pools[].scheduling_only",
-    "fabric.rails[].rate_mbps": "fabric.rail_rate_mbps",
-    "network.pods": "",
-    "network.pods.cidr": "network.pods_cidr",
-    "network.pods.services_cidr": "network.services_cidr",
-    "network.pods.per_node": "scheduler.pods_per_node",
-    "roll.unavailable_max": "roll.max_unavailable_percent",
-    "scheduler.accounts[].users": "",
-    "training.node_ranks": "training.ranks",
-    "training.ranks": "",
-}
-"""The declared field of a value of the plan where it has another name; empty where the value follows from others."""
-
-LOCKED: Mapping[str, Policy] = {"groups[].launch.image": "roll", "scheduler.parts[].version": "in place"}
-"""What a change does of a value that nobody declares: it was looked up, and is in the stack's lock."""
-
-_LOGIN = "scheduler.login_nodes"
-"""Decides all that is planned of login nodes."""
-
-_API = "scheduler.api_from"
-"""Of a stack that comes said, too: it is what the world may see of it."""
-
-RECABLING = ("fabric.leaf_nodes", "fabric.oversubscription")
-"""Fields that say how many nodes a leaf has."""
 
 Contents = Mapping[tuple[str, str], str]
 """A digest of what is in the files of each role and check, by kind (roles, checks) and name."""
@@ -72,7 +37,7 @@ class Side:
 
 
 def review(stack: str, base: Side, head: Side, siblings: Sequence[Sibling] = (), unknown: Sequence[str] = ()) -> Review:
-    """All that can be said about the way from one plan to the other; one of them at least is there."""
+    """Review the change from one plan to the other; at least one of them is there."""
     changes, following = _changes(base, head)
     before, after = (_cost(side.plan) for side in (base, head))
     rules = _rules(base.findings, head.findings) if base.plan and head.plan else _only(base.findings, head.findings)
@@ -98,89 +63,26 @@ def review(stack: str, base: Side, head: Side, siblings: Sequence[Sibling] = (),
     )
 
 
-def declared(way: Sequence[Step]) -> str:
-    """The field that a value of the plan was declared with; empty where none leads to it."""
-    for length in range(len(way), 0, -1):
-        here = _plain([step for step in way[:length] if step.field != "order"])
-        path = _spelled(here)
-        whole = length == len(way)
-        if whole and path.endswith("[]"):  # an entry that comes or goes is a matter of its list
-            path = path.removesuffix("[]")
-        if (field := fields().get(path)) and (whole or not (section_of(field) or is_list(field))):
-            return path
-        if here in DECLARED and not path:
-            return ""
-    return ""
-
-
-def _spelled(here: str) -> str:
-    if here in DECLARED:
-        return DECLARED[here]
-    return here.replace("groups[].", "pools[].", 1) if here.startswith("groups[].") else here
-
-
-def spelled(field: str, each: Difference) -> str:
-    """The field with the names of the entries that it is about, as whoever declares it looks for it."""
-    if field == _LOGIN:
-        return field
-    keys = [step.key for step in each.way if step.key]
-    path = field
-    for key in keys[: field.count("[]")]:
-        path = path.replace("[]", f"[{key}]", 1)
-    last = each.way[-1]
-    return f"{path}[{last.key}]" if field and last.key and len(keys) > field.count("[]") else path
-
-
 def _changes(base: Side, head: Side) -> tuple[tuple[Change, ...], tuple[Difference, ...]]:
-    """What somebody has decided, and what follows from it."""
+    """Split differences into declared changes and their consequences."""
     a, b = base.plan, head.plan
     if a is None or b is None:
         whole = tuple(_whole(a or b, created=a is None))
         return tuple(_of_whole(each, a) for each in whole), ()
     found = differences(a, b)
     names = {each.way for each in found}
-    fields_ = {each: _decided_by(each.way, a, b) for each in found}
+    fields_ = {each: decided_by(each.way, a, b) for each in found}
     written = [each for each in found if fields_[each] and not _derived(fields_[each], base, head)]
-    decisions = [*written, *(each for each in found if _of_lock(each, names))]
+    decisions = [*written, *(each for each in found if of_lock(each, names))]
     causes = [each for each in decisions if not _follows(each, names, a, b)]
     if not causes:  # a plan that nobody planned like this: whatever differs is a change, and what it does is unknown
         causes = list(found)
-    decided: dict[str, Change] = {}
+    changes: dict[str, Change] = {}
     for each in causes:  # all rails have one rate, and a release many versions: that is one change
         named = spelled(fields_[each], each) or each.path
-        decided.setdefault(named, _change(each, fields_[each], named, a, b))
-    shown = {each.difference for each in decided.values()}
-    return (*decided.values(), *_contents(base, head)), tuple(each for each in found if each not in shown)
-
-
-def _of_lock(each: Difference, names: Collection[tuple[Step, ...]]) -> bool:
-    """Whether it was looked up anew, and not because nodes are to boot something else."""
-    return _plain(each.way) in LOCKED and (*each.way[:-1], Step("published_image")) not in names
-
-
-def _looked_up(each: Difference) -> Policy | None:
-    """What another value does; of the first one nothing, for without it no cluster is made."""
-    policy = LOCKED.get(_plain(each.way))
-    return policy if each.a else policy and "in place"
-
-
-def _plain(way: Sequence[Step]) -> str:
-    return ".".join(step.field + ("[]" if step.key else "") for step in way)
-
-
-def field_of(way: Sequence[Step], *plans: Plan) -> str:
-    """The same in these plans, where nobody declares the head, and of login nodes only how many."""
-    if way[0].field == "groups" and any(way[0].key == plan.controller.name for plan in plans):
-        return ""
-    if way[0].field == "groups" and any(way[0].key == group.name for plan in plans for group in plan.login):
-        return _LOGIN
-    return declared(way)
-
-
-def _decided_by(way: Sequence[Step], a: Plan, b: Plan) -> str:
-    """The field that makes a difference of these: the head is where the first of the pools is."""
-    its_zone = tuple(way) == (Step("groups", b.controller.name), Step("zone"))
-    return "pools" if its_zone else field_of(way, a, b)
+        changes.setdefault(named, ruled(each, fields_[each], named, a, b))
+    shown = {each.difference for each in changes.values()}
+    return (*changes.values(), *_contents(base, head)), tuple(each for each in found if each not in shown)
 
 
 def _derived(field: str, *sides: Side) -> bool:
@@ -207,77 +109,6 @@ def _follows(each: Difference, names: Iterable[tuple[Step, ...]], a: Plan, b: Pl
     return each.follows
 
 
-def _change(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Change:
-    policy = _policy(each, field)
-    why, loses = "", tuple(one.name for one in stateful.anew(each.way, a, b) if not one.protect)
-    if isinstance(each.a, Storage) and each.b is None and each.a.protect:
-        policy, why = "refuse", "it is protected: write protect: false and stamp that first"
-    elif isinstance(each.a, Storage) and each.b is None:
-        loses = (each.a.name,)
-    elif each.way[0].field == "storage" and (gone := _expiring(each, a, b)):
-        why, loses = f"{gone} is deleted", (gone,)
-    elif each.way[0].field == "storage" and (ruled := _of_file_system(each, a, b)):
-        policy, why = ruled
-    elif gone := _of_gangs(each, a, b):
-        why = gone
-    elif field == _API:
-        why = public(each.b)
-    elif each.way[0].field == "tags" and b.managed:
-        policy, why = "roll", "the cloud makes its nodes from a template that has them"
-    elif kept := [one for one in stateful.anew(each.way, a, b) if one.protect]:
-        policy, why = "refuse", _of_protected(kept)
-    elif field in RECABLING and a.fabric.leaf_nodes != b.fabric.leaf_nodes and b.fabric.kind != "simulated":
-        policy = change(fields()["fabric.leaf_nodes"])
-        why = f"a leaf has {b.fabric.leaf_nodes} nodes instead of {a.fabric.leaf_nodes}: nodes are cabled anew"
-    restarts = sum(nodes.count for nodes in order.staying(order.restarting(each, policy, a, b), a, b))
-    return Change(each, field, written, policy, restarts, why, () if policy == "refuse" else loses)
-
-
-def _policy(each: Difference, field: str) -> Policy | None:
-    if field == "pools" and each.way[-1].field in ("order", "zone"):
-        return "replace"  # addresses follow the order, and the head the first pool
-    return change(fields()[field]) if field else _looked_up(each)
-
-
-def _of_gangs(each: Difference, a: Plan, b: Plan) -> str:
-    """What goes in a Kubernetes with gangs in it, where the entry of a list comes or goes."""
-    where, refused = [step.field for step in each.way], "the `up` refuses while a gang is in it"
-    if where == ["scheduler", "accounts"] and (gone := order.namespaces_gone(a, b)):
-        named = each.way[-1].key if each.b is None else EVERYBODY
-        if named in gone:
-            return f"namespace {named} goes with all that is in it; {refused}"
-    if where == ["scheduler", "queues"] and each.b is None and b.scheduler.kind == "kubernetes":
-        return f"goes from each namespace; {refused}"
-    return ""
-
-
-def _of_protected(kept: Sequence[stateful.Stateful]) -> str:
-    names = ", ".join(one.name for one in kept)
-    let_go = ", ".join(one.let_go for one in kept)
-    return f"what is protected would be made anew, empty ({names}): write {let_go}, and stamp that first"
-
-
-def _expiring(each: Difference, a: Plan, b: Plan) -> str:
-    """What a bucket deletes from now on."""
-    before, after = ({one.name: one for one in plan.storage}.get(each.way[0].key) for plan in (a, b))
-    return expiring(before, after) if before and after and each.way[-1].field in EXPIRY else ""
-
-
-def _of_file_system(each: Difference, a: Plan, b: Plan) -> tuple[Policy | None, str] | None:
-    """What its vendor does with a change of an option; what would make it anew is refused, for it holds data."""
-    before, after = ({one.name: one for one in plan.storage}.get(each.way[0].key) for plan in (a, b))
-    if before is None or after is None or DIRECTORY in (before.kind, after.kind):
-        return None
-    field = each.way[-1].field
-    names = {*before.features, *after.features} if field == "features" else {field}
-    found = [one for one in file_systems.change(options(before), options(after)).options if one.option in names]
-    if lost := [one.rule for one in found if one.effect in ("replace", "refused")]:
-        return "refuse", "; ".join(lost)
-    if unclear := [one.rule for one in found if isinstance(one.effect, catalog.Unknown)]:
-        return None, "; ".join(dict.fromkeys(unclear))
-    return ("in place", "") if found else None
-
-
 def _whole(plan: Plan | None, created: bool) -> Iterable[Difference]:
     """A stack that comes or goes, by what it consists of."""
     if plan is None:
@@ -298,10 +129,10 @@ def _whole(plan: Plan | None, created: bool) -> Iterable[Difference]:
 
 def _of_whole(each: Difference, base: Plan | None) -> Change:
     group = each.b if base is None else each.a
-    field = _LOGIN if isinstance(group, Group) and group.role == "login" else declared(each.way)
+    field = LOGIN if isinstance(group, Group) and group.role == "login" else declared(each.way)
     written = spelled(field, each) or each.path
     if base is None:
-        return Change(each, field, written, "create", 0, public(each.b) if field == _API else "")
+        return Change(each, field, written, "create", 0, public(each.b) if field == API else "")
     if isinstance(each.a, Storage) and each.a.protect:
         return Change(each, field, written, "refuse", 0, "it is protected: write protect: false and stamp that first")
     head = isinstance(each.a, Group) and each.a.role == "controller"

@@ -8,7 +8,7 @@ import pytest
 from stampworks import catalog
 from stampworks.declaration import DeclarationError
 from stampworks.plan import fingerprint
-from stampworks.planning.changes.changes import Side, review
+from stampworks.planning.changes.review import Side, review
 from stampworks.planning.cost import cost
 
 from tests.planning.clouds import LUSTRE, declared, found, gpu, on_aws, planned, refusal

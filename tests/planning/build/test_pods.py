@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stampworks import catalog, planning
 from stampworks.declaration import DeclarationError, load_value
-from stampworks.declaration.values import PRIVATE_RANGES
+from stampworks.declaration.ranges import PRIVATE_RANGES
 from stampworks.plan import Plan, Pods, fingerprint, from_json, to_json
-from stampworks.planning.changes.changes import Side, review
+from stampworks.planning.changes.review import Side, review
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.cost import cost
 from stampworks.planning.explained import explain

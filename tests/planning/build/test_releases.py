@@ -10,7 +10,7 @@ from stampworks import planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan
 from stampworks.planning.build.launching import elsewhere
-from stampworks.planning.changes.changes import Side, review
+from stampworks.planning.changes.review import Side, review
 
 UBUNTU, AMAZON = "2026.11-ubuntu", "2026.11-amazon"
 DATA = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}

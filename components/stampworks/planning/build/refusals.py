@@ -1,0 +1,111 @@
+"""Refuse what the cloud does not have: names, regions, zones, purchases, fallbacks and reservations."""
+
+from __future__ import annotations
+
+import re
+
+from stampworks import catalog
+from stampworks.declaration import Declaration, Pool
+from stampworks.declaration.wording import alternatives, did_you_mean, only, shown
+from stampworks.planning.build.notes import Notes
+from stampworks.planning.clouds.choices import Choices
+
+ZONE_OF_REGION = "-?[a-z]|-[a-z0-9-]*[a-z0-9]"
+"""How the name of a zone goes on behind its region's: us-east-1a, us-east1-b, us-east-1-bos-1a."""
+
+
+def refuse(declaration: Declaration, choices: Choices, notes: Notes) -> None:
+    """Note a problem for each, pool by pool."""
+    notes.step(_check_name, declaration, choices, notes)
+    notes.step(_check_region, declaration, choices, notes)
+    for index, pool in enumerate(declaration.pools):
+        path = f"pools[{index}]"
+        notes.step(_check_zone, path, pool, declaration, choices, notes)
+        notes.step(_check_purchase, path, pool, declaration.cloud, choices, notes)
+        notes.step(_check_elastic, path, pool, declaration, choices, notes)
+        notes.step(_check_fallbacks, path, pool, declaration.cloud, choices, notes)
+        notes.step(_check_reservation, path, pool, declaration.cloud, choices, notes)
+
+
+def _check_name(declaration: Declaration, choices: Choices, notes: Notes) -> None:
+    if why := choices.name_refused(declaration.name):
+        notes.problem("name", why, "write a name that begins with something else")
+
+
+def _check_region(declaration: Declaration, choices: Choices, notes: Notes) -> None:
+    if choices.regions and not declaration.region:
+        notes.problem(
+            "region",
+            f"is missing: on {declaration.cloud} a cluster is in one region",
+            "write it as the cloud does, like region: us-east-1",
+        )
+    listed = catalog.regions().get(declaration.cloud)
+    if declaration.region and listed and declaration.region not in listed.names:
+        notes.problem(
+            "region",
+            f"catalog/regions.yaml has no region {shown(declaration.region)} of {declaration.cloud} ({listed.source}, "
+            f"read {listed.read})",
+            did_you_mean(declaration.region, listed.names),
+        )
+
+
+def _check_zone(path: str, pool: Pool, declaration: Declaration, choices: Choices, notes: Notes) -> None:
+    region, zone, listed = declaration.region, pool.zone, catalog.regions().get(declaration.cloud)
+    if not choices.zones_begin_with_region or not zone or not region or (listed and region not in listed.names):
+        return  # of a wrong region no zone is right
+    if not zone.startswith(region) or not re.fullmatch(ZONE_OF_REGION, zone.removeprefix(region)):
+        notes.problem(
+            f"{path}.zone",
+            f"{zone} is no zone of {region}, where the cluster is: the name of a zone begins with that",
+            "write a zone of the region, or the region that the zone is in",
+        )
+
+
+def _check_purchase(path: str, pool: Pool, cloud: str, choices: Choices, notes: Notes) -> None:
+    if pool.purchase and pool.purchase not in choices.purchases:
+        what = f"machines of {cloud} are not bought as {pool.purchase}"
+        notes.problem(f"{path}.purchase", what, only(choices.purchases))
+
+
+def _check_fallbacks(path: str, pool: Pool, cloud: str, choices: Choices, notes: Notes) -> None:
+    if pool.fallbacks and choices.launches is None:
+        what = f"nothing on {cloud} starts nodes by itself yet"
+        notes.problem(f"{path}.fallbacks", what, "take them out")
+        return
+    known = {(pool.purchase or choices.purchases[0], pool.reservation): "the pool itself is"}
+    for index, each in enumerate(pool.fallbacks):
+        way = (each.purchase, each.reservation)
+        if way in known:
+            what = "nodes would be asked for twice in the same way"
+            notes.problem(f"{path}.fallbacks[{index}]", what, f"take it out: {known[way]} bought so")
+        known.setdefault(way, f"fallbacks[{index}] is")
+        if each.purchase not in choices.purchases:
+            what = f"machines of {cloud} are not bought as {each.purchase}"
+            notes.problem(f"{path}.fallbacks[{index}].purchase", what, only(choices.purchases))
+
+
+def _check_elastic(path: str, pool: Pool, declaration: Declaration, choices: Choices, notes: Notes) -> None:
+    managed = choices.runs(declaration.scheduler.kind)
+    if (choices.numbers_ports or managed) and pool.count_min not in (None, pool.count):
+        where = managed.what if managed else declaration.cloud
+        notes.problem(
+            f"{path}.count_min",
+            f"nothing on {where} starts or stops nodes by itself yet",
+            f"take it out: all nodes of pool {pool.name} run",
+        )
+
+
+def _check_reservation(path: str, pool: Pool, cloud: str, choices: Choices, notes: Notes) -> None:
+    named = {f"{path}.fallbacks[{index}]": each.reservation for index, each in enumerate(pool.fallbacks)}
+    for where, name in {path: pool.reservation, **named}.items():
+        if name and choices.reservation and not re.fullmatch(choices.reservation, name):
+            what = f"{cloud} calls no reservation {shown(name)}"
+            notes.problem(f"{where}.reservation", what, choices.reservation_hint)
+    if pool.reservation and pool.purchase not in ("reserved", "block"):
+        bought = pool.purchase or choices.purchases[0]
+        before = [f"write purchase: {form}" for form in choices.purchases if form in ("reserved", "block")]
+        notes.problem(
+            f"{path}.reservation",
+            f"pool {pool.name} is {bought}, which takes no capacity that was bought before",
+            alternatives([*before, "take the reservation out"]),
+        )
