@@ -89,7 +89,7 @@ RULES = (
     Rule("stampworks.machine_room", ours=("machine_room.kubernetes",)),
     Rule("stampworks.clouds.faults"),
     Rule("stampworks.clouds", exact=True),
-    Rule("stampworks.configuration", ours=("plan",), others=("ansible_runner", "yaml")),
+    Rule("stampworks.configuration", ours=("plan", "catalog.roles"), others=("ansible_runner", "yaml")),
     Rule("stampworks.qualification", ours=("plan", "physics", "catalog"), others=("cryptography",)),
     Rule(
         "stampworks.operations",
