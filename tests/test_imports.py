@@ -81,7 +81,8 @@ RULES = (
         pure=True,
     ),
     Rule("stampworks.schedulers", ours=("plan",), others=("jinja2",), pure=True),
-    Rule("stampworks.resources", ours=("plan",), others=("pulumi",)),
+    Rule("stampworks.properties", pure=True),
+    Rule("stampworks.resources", ours=("plan", "properties"), others=("pulumi",)),
     *cloud_rules("aws", "pulumi_aws", "boto3", "botocore"),
     Rule("stampworks.clouds.local.rooms", ours=("plan", "machine_room"), pure=True),
     *cloud_rules("local", extra=("machine_room", "clouds.local.rooms")),  # its SDK is a room of ours
@@ -89,7 +90,7 @@ RULES = (
     Rule("stampworks.machine_room", ours=("machine_room.kubernetes",)),
     Rule("stampworks.clouds.faults"),
     Rule("stampworks.clouds", exact=True),
-    Rule("stampworks.configuration", ours=("plan",), others=("ansible_runner", "yaml")),
+    Rule("stampworks.configuration", ours=("plan", "catalog.roles"), others=("ansible_runner", "yaml")),
     Rule("stampworks.qualification", ours=("plan", "physics", "catalog"), others=("cryptography",)),
     Rule(
         "stampworks.operations",
@@ -103,6 +104,7 @@ RULES = (
         "stampworks.provider",
         ours=(
             "plan",
+            "properties",
             "wire",
             "operations",
             "configuration",
@@ -326,7 +328,8 @@ def test_the_text_of_a_violation() -> None:
     """A violation says what the room may import, so that nobody has to look it up."""
     [found] = violations(Path("x.py"), "stampworks.resources.roster", "import boto3\n", KNOWN)
     assert found == (
-        "x.py:1: resources must not import boto3 (it may import the standard library, text, state.paths, plan, pulumi)"
+        "x.py:1: resources must not import boto3 "
+        "(it may import the standard library, text, state.paths, plan, properties, pulumi)"
     )
 
 

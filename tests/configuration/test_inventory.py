@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 import yaml
 from stampworks import configuration
+from stampworks.catalog.roles import HARDWARE, MEMBERS
+from stampworks.catalog.roles import ROLES as REGISTRY
+from stampworks.configuration.inventory import selections
 from stampworks.plan import Egress, Plan, Roster
 from stampworks.schedulers import slurm
 
@@ -46,7 +49,16 @@ def test_the_inventory_is_plain_data(stack: Case) -> None:
 
 def test_groups_are_roles(stack: Case) -> None:
     """A group has the name of the role that it switches on."""
-    assert set(groups(inventory_of(stack))) <= {path.name for path in ROLES.iterdir()}
+    found = groups(inventory_of(stack))
+    assert set(found) <= {path.name for path in ROLES.iterdir()}
+    assert list(found) == [role.name for role in REGISTRY if role.name in found]
+
+
+def test_every_selection_of_the_registry_is_made(stack: Case) -> None:
+    """A role whose nodes nothing selects would be on no node."""
+    found = set(selections(*stack, attached(stack[0])))
+    assert found | {"all hosts", "another image", "images"} == {*MEMBERS}
+    assert not found & {*HARDWARE}
 
 
 def test_a_feature_is_off_when_nobody_has_it(case_of: Callable[..., Case]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from stampworks.cli.main import parser
 
-from tests.docs import addons, clouds, machines, settings
+from tests.docs import addons, clouds, machines, roles, settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -53,6 +53,11 @@ def test_clouds_are_current() -> None:
 def test_add_ons_are_current() -> None:
     """The table in docs/kubernetes.md is what the catalog says now; `python -m tests.docs.addons` writes it."""
     assert addons.PAGE.read_text() == addons.page(), "run: python -m tests.docs.addons"
+
+
+def test_stages_are_current() -> None:
+    """The table in playbooks/README.md is what the registry says now; `python -m tests.docs.roles` writes it."""
+    assert roles.PAGE.read_text() == roles.page(), "run: python -m tests.docs.roles"
 
 
 def test_every_verb_has_a_section_and_no_other_has() -> None:

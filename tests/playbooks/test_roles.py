@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 import yaml
 from jinja2 import Environment
+from stampworks import catalog
+from stampworks.catalog.roles import HARDWARE, MEMBERS
+from stampworks.catalog.roles import ROLES as REGISTRY
 from stampworks.configuration import playbooks_dir
 
 PLAYBOOKS = playbooks_dir()
@@ -18,7 +21,7 @@ ROLES = sorted(path for path in (PLAYBOOKS / "roles").iterdir())
 MODULES = PLAYBOOKS / "collections/ansible_collections/stampworks/node/plugins"
 SHARED = {"cluster_name", "cluster_release", "cluster_members", "slurm_key", "kubernetes_bootstrap"}
 """Variables of the inventory and the secrets that belong to no role; those of a host begin with node_."""
-OF_IMAGES = {"boot"}
+OF_IMAGES = {role.name for role in REGISTRY if role.members == "images"}
 """Roles that no node is given once it runs: their install part is all that there is."""
 
 each_role = pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
@@ -136,12 +139,41 @@ def _of_others(role: Path, names: set[str]) -> set[str]:
     return borrowed.get(role.name, set()) & names
 
 
+def test_the_registry_has_every_role() -> None:
+    """Each folder has one row in catalog/roles.py, each row a folder, and each row names nodes that are known."""
+    names = [role.name for role in REGISTRY]
+    folders = {path.name for path in ROLES}
+    assert len(names) == len({*names}), "catalog/roles.py has two rows of one role"
+    assert not (missing := folders - {*names}), f"catalog/roles.py has no row for playbooks/roles/{missing}"
+    assert not (missing := {*names} - folders), (
+        f"catalog/roles.py has rows without a folder in playbooks/roles: {missing}"
+    )
+    strange = {role.name: role.members for role in REGISTRY if role.members not in {**MEMBERS, **HARDWARE}}
+    assert not strange, f"catalog/roles.py names nodes that neither MEMBERS nor HARDWARE has: {strange}"
+
+
 def test_every_role_is_played() -> None:
-    """No role is left over, and each play's group is its role."""
-    plays = load(PLAYBOOKS / "site.yml")
-    played = {play["tasks"][0]["ansible.builtin.import_role"]["name"]: play["hosts"] for play in plays}
-    assert set(played) == {role.name for role in ROLES} - OF_IMAGES
-    assert all(group in (role, "all", "slurm_controller") for role, group in played.items())
+    """The plays of site.yml are the stages of the registry, and each play's group is its role."""
+    plays: dict[str, list[str]] = {role.name: [] for role in REGISTRY}
+    for play in load(PLAYBOOKS / "site.yml"):
+        name = play["tasks"][0]["ansible.builtin.import_role"]["name"]
+        assert name in plays, f"site.yml: the play {play['name']!r} is of {name}, which catalog/roles.py does not have"
+        plays[name].append(play["name"])
+        assert play["hosts"] == ("all" if name == "validate" else name), f"site.yml: hosts of the play {play['name']!r}"
+    for role in REGISTRY:
+        assert plays[role.name] == [*role.stages], f"site.yml has other plays of {role.name} than catalog/roles.py"
+        assert role.stages or role.name in OF_IMAGES, f"catalog/roles.py: {role.name} has no stage"
+
+
+@pytest.mark.parametrize("release", catalog.releases().values(), ids=lambda release: release.name)
+def test_releases_name_roles_of_hardware_in_their_order(release: catalog.Release) -> None:
+    """A plan takes the roles of a group from its release, and an inventory has them in the order of the registry."""
+    ours = [role.name for role in REGISTRY if role.is_hardware]
+    strange = [name for name in release.hardware if name not in ours]
+    assert not strange, (
+        f"releases.yaml: {release.name}: hardware: catalog/roles.py has no such role of hardware: {strange}"
+    )
+    assert [*release.hardware] == [name for name in ours if name in release.hardware]
 
 
 @pytest.mark.parametrize(
@@ -176,18 +208,16 @@ def test_the_image_enters_every_install_part() -> None:
 
 def test_few_tasks_run_on_a_worker() -> None:
     """Each task costs every node: a new one must earn its place here."""
-    per_worker = [
-        "validate",
-        "base",
-        "accelerator",
-        "fabric",
-        "collectives",
-        "storage",
-        "workloads",
-        "health",
-        "slurm_worker",
-        "metrics",
-    ]
+    workers = {
+        "all hosts",
+        "everyone",
+        "workers",
+        "Slurm workers",
+        "simulated accelerators",
+        "rails",
+        "addressed rails",
+    }
+    per_worker = [role.name for role in REGISTRY if role.members in workers]
     tasks = [
         task
         for name in per_worker

@@ -62,7 +62,7 @@ def test_what_an_earlier_version_said_in_plain_data_is_the_same_as_text() -> Non
     another = {**call().inputs, "subject": json.dumps(plan.to_dict(subject(3)))}
 
     async def differing(news: Mapping[str, Any]) -> dict[str, pb.PropertyDiff]:
-        urn = f"urn:pulumi:test::test::{Qualification.token}::one"
+        urn = f"urn:pulumi:test::test::{Qualification.table.token}::one"
         olds = encode({"certificate": qualification.signed(PASSED, PRIVATE)})
         request = pb.DiffRequest(urn=urn, old_inputs=encode(earlier), olds=olds, news=encode(news))
         return dict((await Server(PACKAGE, "").Diff(request, cast(Context, None))).detailedDiff)

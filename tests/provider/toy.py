@@ -11,9 +11,10 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from stampworks.provider.handler import Call, Failure, Handler, Package, Property
+from stampworks.properties import Property, Table
+from stampworks.provider.handler import Call, Failure, Handler, Package
 from stampworks.provider.server import serve
 
 
@@ -24,23 +25,25 @@ class ToyError(Exception):
 class File(Handler):
     """A file of some lines."""
 
-    token = "toy:index:File"
     refresh = True
-    inputs: ClassVar[Mapping[str, Property]] = {
-        "folder": Property("string", "where it lies", replaces=True),
-        "lines": Property("array", "what it holds"),
-        "size": Property("integer", "how much it weighs", required=False),
-        "password": Property("string", "never shown", required=False),
-        "mode": Property("string", "how to behave", required=False),
-        "labels": Property("object", "whatever", required=False),
-        "weight": Property("integer", "in tens: it is rounded up", required=False, settled=True),
-    }
-    outputs: ClassVar[Mapping[str, Property]] = {
-        "path": Property("string", "where it is", stable=True),
-        "made": Property("integer", "how many times it was written"),
-        "token": Property("string", "derived from the password", secret=True),
-        "stale": Property("array", "what is wrong with it"),
-    }
+    table = Table(
+        "toy:index:File",
+        inputs={
+            "folder": Property("string", "where it lies", replaces=True),
+            "lines": Property("array", "what it holds"),
+            "size": Property("integer", "how much it weighs", required=False),
+            "password": Property("string", "never shown", required=False),
+            "mode": Property("string", "how to behave", required=False),
+            "labels": Property("object", "whatever", required=False),
+            "weight": Property("integer", "in tens: it is rounded up", required=False, settled=True),
+        },
+        outputs={
+            "path": Property("string", "where it is", stable=True),
+            "made": Property("integer", "how many times it was written"),
+            "token": Property("string", "derived from the password", secret=True),
+            "stale": Property("array", "what is wrong with it"),
+        },
+    )
 
     def check(self, inputs: Mapping[str, Any]) -> Iterable[Failure]:
         if not inputs["lines"]:

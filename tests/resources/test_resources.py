@@ -1,17 +1,42 @@
-"""The Python face of our resources against what the plugin serves."""
+"""The Python faces of our resources against their tables, and the tables against the plugin."""
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
-from stampworks import resources
-from stampworks.provider.handler import Handler
+from stampworks import properties, resources
+from stampworks.properties import Table
 from stampworks.provider.handlers import PACKAGE
-from stampworks.resources.base import _camel
+from stampworks.resources.base import Resource, _snake
 
-FACES = {face.token: face for face in (getattr(resources, name) for name in resources.__all__)}
+FACES = {face.table.token: face for face in (getattr(resources, name) for name in resources.__all__)}
+TABLES = [table for table in vars(properties).values() if isinstance(table, Table)]
+TYPES = {"string": "Output[str]", "integer": "Output[int]", "boolean": "Output[bool]"}
+each_table = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.token)
 
 
-@pytest.mark.parametrize("handler", PACKAGE.handlers, ids=lambda handler: handler.token)
-def test_a_resource_has_every_property_of_its_handler(handler: Handler) -> None:
-    """An input or output that is not declared cannot be given or read in a program."""
-    assert {_camel(name) for name in FACES[handler.token]._on_the_wire()} == {*handler.inputs, *handler.outputs}
+def test_each_table_has_a_face_and_a_handler() -> None:
+    """A resource that is forgotten in one of them could not be declared, or would not be made."""
+    handlers = {handler.token: handler.table for handler in PACKAGE.handlers}
+    assert handlers == {table.token: table for table in TABLES}
+    assert {token: face.table for token, face in FACES.items()} == handlers
+
+
+@each_table
+def test_a_face_takes_every_input(table: Table) -> None:
+    """Arguments of the constructor are the inputs of the table, so that none is missing in a program."""
+    parameters = inspect.signature(FACES[table.token].__init__).parameters.values()
+    given = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY and each.name != "opts"]
+    assert sorted(given) == sorted(map(_snake, table.inputs))
+
+
+@each_table
+def test_a_face_gives_every_property_its_type(table: Table) -> None:
+    """Annotations are the properties of the table, and their types fit its kinds."""
+    annotated: dict[str, str] = {}
+    for base in FACES[table.token].__mro__:
+        if issubclass(base, Resource) and base is not Resource:
+            annotated |= inspect.get_annotations(base)
+    rows = {**table.inputs, **table.outputs}
+    assert annotated == {_snake(name): TYPES.get(row.kind, "Output[Any]") for name, row in rows.items()}

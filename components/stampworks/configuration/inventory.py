@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from stampworks.catalog.roles import OWN_ROLES_BEFORE, ROLES
 from stampworks.configuration.own import check_programs, host_checks
 from stampworks.plan import (
     OVER_EFA,
@@ -51,14 +52,9 @@ ANSWERING = frozenset({"aws"})
 """Clouds where a machine gets its rights from an address that every user on it reaches."""
 SYSTEMS: Mapping[str, str] = {"debian": "apt", "ubuntu": "apt", "amzn": "dnf"}
 """The parts of a release that are what a node runs, by what it calls itself; and what installs packages there."""
-UNVERSIONED = ("libjwt", "slurm_build", "pyxis")
-"""The roles of nodes that have nothing which needs the kernel, too; no version of what they are built with matters."""
-MODULES = ("driver", "efa")
-"""The roles that bring modules of the kernel, which only a reboot may be able to load."""
+HARDWARE_ROLES = tuple(role for role in ROLES if role.is_hardware)
 LUSTRE_MODULES = "lustre-client-modules"
 """How packages begin that bring Lustre's module, in their version. Amazon Linux has it in its kernel's own package."""
-REBOOTING = (*MODULES, "pci")
-"""Those that may find that only a reboot helps."""
 
 
 def inventory(
@@ -196,52 +192,65 @@ def served(plan: Plan) -> bool:
 
 
 def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str, list[str]]:
-    """The members each role is for, in the order the roles run."""
+    """Return the members of each role, in the order of the registry; the roles for hardware as the plan has them."""
+    groups = {group.name: group for group in plan.groups}
+    chosen = selections(plan, roster, attached)
+    equipped = {
+        software.name: [member.name for member in roster.members if software.name in groups[member.group].hardware]
+        for software in plan.release.hardware
+    }
+    own = {
+        role.name: [member.name for member in roster.members if member.group in role.groups]
+        for role in plan.extras.roles
+    }
+    members: dict[str, list[str]] = {}
+    for role in ROLES:
+        if role.name == OWN_ROLES_BEFORE:
+            members |= own
+        if role.is_hardware and role.name in equipped:
+            members[role.name] = equipped[role.name]
+        elif role.members in chosen:
+            members[role.name] = chosen[role.members]
+    return members
+
+
+def selections(plan: Plan, roster: Roster, attached: Attached) -> dict[str, list[str]]:
+    """Return the members that a role can be for, by the names of the registry."""
     groups = {group.name: group for group in plan.groups}
     everyone = [member.name for member in roster.members]
     by_slurm = plan.scheduler.kind == "slurm"
     head = [member.name for member in roster.members if groups[member.group].role == "controller"]
     logins = [member.name for member in roster.members if groups[member.group].role == "login"]
     workers = [member.name for member in roster.members if groups[member.group].role == "worker"]
-    on_fabric = [member.name for member in roster.members if member.rail_addresses]
-    with_rails = [member.name for member in roster.members if any(member.rail_addresses)]
     machines = {member.name: groups[member.group].machine for member in roster.members}
-    simulated = [name for name in workers if machines[name].simulated and machines[name].accelerators]
     accounting = head if plan.scheduler.accounting else []
-    equipped = {
-        software.name: [each.name for each in roster.members if software.name in groups[each.group].hardware]
-        for software in plan.release.hardware
-    }
-    rebooting = {name for role in REBOOTING for name in equipped.get(role, [])}
-    rebooting |= {name for each in plan.release.clients if each.name == "lustre" for name in everyone}
+    noting = {role.name for role in HARDWARE_ROLES if role.has_modules or role.may_reboot}
+    noting &= {software.name for software in plan.release.hardware}
+    rebooting = {member.name for member in roster.members if noting.intersection(groups[member.group].hardware)}
+    rebooting |= {name for client in plan.release.clients if client.name == "lustre" for name in everyone}
     over_efa = [member.name for member in roster.members if groups[member.group].storage_interfaces]
     # what asks their cloud with their rights runs nowhere else; its role stops it where it is off
     with_rights = everyone if plan.cloud in ANSWERING else []
-    own = {role.name: [each.name for each in roster.members if each.group in role.groups] for role in plan.extras.roles}
     return {
-        "packages": head if served(plan) else [],
-        "base": everyone,
-        "metadata": with_rights,
-        **equipped,
-        "reboot": [name for name in everyone if name in rebooting],
-        "accelerator": simulated,
-        "fabric": with_rails,
-        "collectives": on_fabric,
-        "volumes": head if attached.disks else [],
-        "lustre_efa": over_efa if any(each.type == "lustre" for each in attached.mounts) else [],
-        "storage": everyone,  # with nothing to mount, too: what is no longer declared goes from where it is mounted
-        "workloads": workers,
-        **own,
-        "database": [] if attached.database else accounting,
-        "slurm_accounting": accounting,
-        "power": head if with_rights else [],
-        "slurm_controller": head,
-        "slurm_worker": workers if by_slurm else [],
-        "slurm_login": logins,
-        "kubernetes_node": [] if by_slurm else workers,
-        "metrics": everyone,
-        "logs": with_rights,
-        "health": workers,
+        "everyone": everyone,
+        "with rights": with_rights,
+        "head": head,
+        "head that serves packages": head if served(plan) else [],
+        "head with disks": head if attached.disks else [],
+        "head with accounting": accounting,
+        "head with its own database": [] if attached.database else accounting,
+        "head with rights": head if with_rights else [],
+        "login nodes": logins,
+        "workers": workers,
+        "Slurm workers": workers if by_slurm else [],
+        "Kubernetes workers": [] if by_slurm else workers,
+        "simulated accelerators": [
+            name for name in workers if machines[name].simulated and machines[name].accelerators
+        ],
+        "rails": [member.name for member in roster.members if member.rail_addresses],
+        "addressed rails": [member.name for member in roster.members if any(member.rail_addresses)],
+        "Lustre over EFA": over_efa if any(mount.type == "lustre" for mount in attached.mounts) else [],
+        "may reboot": [name for name in everyone if name in rebooting],
     }
 
 
@@ -327,7 +336,9 @@ def hardware_variables(release: Release) -> dict[str, Any]:
     brought = {each.name: dict(each.packages) for each in release.hardware}
     variables: dict[str, Any] = {f"{role}_packages": packages for role, packages in brought.items()}
     variables |= {f"{each.name}_source": source_variable(each.source) for each in release.hardware if each.source}
-    variables |= {f"{role}_kernel": release.kernel for role in MODULES if role in brought}
+    variables |= {
+        f"{role.name}_kernel": release.kernel for role in HARDWARE_ROLES if role.has_modules and role.name in brought
+    }
     others = {name: version for name, version in brought.get("torch", {}).items() if name != "torch"}
     variables |= python_of("torch", others)
     return variables | ({"kernel_version": release.kernel} if "kernel" in brought else {})
@@ -357,7 +368,8 @@ def container_variables(plan: Plan) -> dict[str, Any]:
 def expected_software(release: Release) -> dict[str, Any]:
     if not release.hardware:
         return {}
-    software = {each.name: dict(each.packages) for each in release.hardware if each.name not in UNVERSIONED}
+    unversioned = {role.name for role in HARDWARE_ROLES if not role.versioned}
+    software = {each.name: dict(each.packages) for each in release.hardware if each.name not in unversioned}
     return {"validate_software": software, "validate_kernel": release.kernel}
 
 

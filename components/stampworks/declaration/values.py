@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, GetCoreSchemaHandler
 from pydantic_core import PydanticKnownError, core_schema
 
 from stampworks import catalog
+from stampworks.catalog.roles import ROLES
 from stampworks.declaration.forms import Form, wrong
 from stampworks.declaration.wording import alternatives, brief, did_you_mean, only, shown, similar
 from stampworks.text.amounts import AMOUNT_PATTERN, HOW, amount
@@ -43,27 +44,7 @@ PATH_PATTERN = r"^(?![/~])[A-Za-z0-9._+@ /-]{1,255}$"
 OWN_ROLE_PATTERN = r"^[a-z][a-z0-9_]{0,31}$"
 OWN_CHECK_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
 
-OUR_ROLES = frozenset(
-    [
-        *(
-            "accelerator",
-            "base",
-            "collectives",
-            "database",
-            "fabric",
-            "health",
-            "image",
-            "kubernetes_node",
-            "metrics",
-            "packages",
-            "storage",
-        ),
-        *("slurm_accounting", "slurm_controller", "slurm_login", "slurm_worker", "validate", "workloads"),
-        *("boot", "containers", "dcgm", "driver", "efa", "fabric_manager", "infiniband", "kernel", "libjwt", "logs"),
-        *("lustre_efa", "metadata", "nccl", "pci", "persistence", "power", "pyxis", "reboot", "scratch", "slurm_build"),
-        *("torch", "volumes"),
-    ]
-)
+OUR_ROLES = frozenset(role.name for role in ROLES)
 OUR_CHECKS = frozenset(["accelerators", "disk", "mounts", "own", "rails", "storage"])
 # A role's name becomes that of a group of Ansible's, which must not be one of these or of a host.
 TAKEN_GROUPS = frozenset(["all", "builder", "head", "localhost", "ungrouped"])

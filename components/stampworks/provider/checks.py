@@ -6,7 +6,8 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stampworks.provider.handler import Failure, Handler, Kind, Property
+from stampworks.properties import Kind, Property
+from stampworks.provider.handler import Failure, Handler
 from stampworks.wire.values import UNKNOWN, is_known
 
 _TYPES: dict[Kind, tuple[type, ...]] = {

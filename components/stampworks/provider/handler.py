@@ -1,4 +1,4 @@
-"""What a resource of a plugin is made of: one table of its properties and three things that it can do."""
+"""Handlers of resources of a plugin: the table of its properties and the three things that a resource can do."""
 
 from __future__ import annotations
 
@@ -8,34 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, ParamSpec, TypeVar, cast
+
+from stampworks.properties import Property, Table
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 Progress = Callable[[str], None]
-Kind = Literal["string", "integer", "number", "boolean", "array", "object"]
-
-
-@dataclass(frozen=True)
-class Property:
-    """A row of a resource's table: Check, Diff, a preview's unknowns, secrecy and the schema all come from it."""
-
-    kind: Kind
-    description: str
-    required: bool = True
-    secret: bool = False
-    replaces: bool = False
-    """Another value means another resource."""
-    silent: bool = False
-    """Told along: another value alone is no change."""
-    settled: bool = False
-    """An input that its own operation settles: another value is one that differs from what that left."""
-    told_as_text: bool = False
-    """JSON, of which the engine takes up each value on every way when it is plain data: another value is one that says
-    something else, and an earlier version may have said the same in plain data."""
-    stable: bool = False
-    """An output that an update does not change, so that a preview can show it."""
 
 
 @dataclass(frozen=True)
@@ -106,11 +86,21 @@ class Call:
 class Handler(ABC):
     """One type of resource. Its docstring is its description in the schema."""
 
-    token: ClassVar[str]
-    inputs: ClassVar[Mapping[str, Property]]
-    outputs: ClassVar[Mapping[str, Property]] = {}
+    table: ClassVar[Table]
     refresh: ClassVar[bool] = False
     """Whether every preview and up looks at the world first."""
+
+    @property
+    def token(self) -> str:
+        return self.table.token
+
+    @property
+    def inputs(self) -> Mapping[str, Property]:
+        return self.table.inputs
+
+    @property
+    def outputs(self) -> Mapping[str, Property]:
+        return self.table.outputs
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002 (a resource may be named by either)
         """The id, the same however often a creation is tried, so that a second try finds what the first one left."""

@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from stampworks.provider.handler import Handler, Package, Property
+from stampworks.properties import Property
+from stampworks.provider.handler import Handler, Package
 
 _ANY = {"$ref": "pulumi.json#/Any"}
 

@@ -1,28 +1,30 @@
-"""What all our resources have in common: their names on the wire and the plugin's version."""
+"""The base of the Python faces of our resources: names on the wire, and the plugin's version."""
 
 from __future__ import annotations
 
-import inspect
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, ClassVar
 
 import pulumi
 
+from stampworks.properties import Table
 from stampworks.text.version import VERSION
 
 
 class Resource(pulumi.CustomResource):
-    """A resource of the stampworks plugin. Its annotations are its properties; those not given are outputs."""
+    """A resource of the stampworks plugin. Its table says what its properties are; annotations give them types."""
 
-    token: ClassVar[str]
+    table: ClassVar[Table]
 
-    def __init__(self, name: str, inputs: Mapping[str, Any], opts: pulumi.ResourceOptions | None) -> None:
-        outputs = [one for one in self._on_the_wire() if one not in inputs]
+    def __init__(self, name: str, arguments: Mapping[str, Any], opts: pulumi.ResourceOptions | None) -> None:
+        """Take the inputs from the arguments of a subclass: those that have the name of one."""
+        names, rows = self._from_the_wire(), self.table.inputs
+        inputs = {names[wire]: _guarded(row.secret, arguments[names[wire]]) for wire, row in rows.items()}
+        outputs = dict.fromkeys(names[wire] for wire in self.table.outputs)
         ours = pulumi.ResourceOptions(version=VERSION)
-        super().__init__(
-            self.token, name, {**inputs, **dict.fromkeys(outputs)}, pulumi.ResourceOptions.merge(ours, opts)
-        )
+        super().__init__(self.table.token, name, {**inputs, **outputs}, pulumi.ResourceOptions.merge(ours, opts))
 
     # Pulumi asks for keys at every depth, thousands of times for a plan of many nodes. Only the resource's own are ours
     # to translate: what lies below them is data.
@@ -36,15 +38,17 @@ class Resource(pulumi.CustomResource):
     @classmethod
     @cache
     def _on_the_wire(cls) -> Mapping[str, str]:
-        ours = [one for one in reversed(cls.__mro__) if issubclass(one, Resource)]
-        return {name: _camel(name) for one in ours for name in inspect.get_annotations(one) if name != "token"}
+        return {name: wire for wire, name in cls._from_the_wire().items()}
 
     @classmethod
     @cache
     def _from_the_wire(cls) -> Mapping[str, str]:
-        return {wire: name for name, wire in cls._on_the_wire().items()}
+        return {wire: _snake(wire) for wire in (*cls.table.inputs, *cls.table.outputs)}
 
 
-def _camel(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(other.capitalize() for other in others)
+def _guarded(is_secret: bool, value: Any) -> Any:
+    return pulumi.Output.secret(value) if is_secret else value
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"[A-Z]", lambda capital: f"_{capital[0].lower()}", name)

@@ -8,14 +8,14 @@ from typing import Any
 import pulumi
 from pulumi import Input, Output
 
-from stampworks import plan
+from stampworks import plan, properties
 from stampworks.resources.base import Resource
 
 
 class Keyring(Resource):
     """The secrets of one cluster: made once, and never again while the cluster lives."""
 
-    token = "stampworks:cluster:Keyring"  # noqa: S105
+    table = properties.KEYRING
 
     cluster: Output[str]
     ssh_public_key: Output[str]
@@ -24,13 +24,13 @@ class Keyring(Resource):
     database_password: Output[str]
 
     def __init__(self, name: str, *, cluster: Input[str], opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, {"cluster": cluster}, opts)
+        super().__init__(name, locals(), opts)
 
 
 class ElasticNodes(Resource):
     """The nodes of a group that start and stop by themselves: what is left of them ends when this is deleted."""
 
-    token = "stampworks:cluster:ElasticNodes"  # noqa: S105
+    table = properties.ELASTIC_NODES
 
     cluster: Output[str]
     cloud: Output[str]
@@ -47,18 +47,18 @@ class ElasticNodes(Resource):
         group: Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__(name, {"cluster": cluster, "cloud": cloud, "region": region, "group": group}, opts)
+        super().__init__(name, locals(), opts)
 
 
 class Roll(Resource):
     """Makes nodes anew, in waves, that run on an earlier image or were given up."""
 
-    token = "stampworks:cluster:Roll"  # noqa: S105
+    table = properties.ROLL
 
     cluster: Output[str]
     cloud: Output[str]
     groups: Output[Any]
-    plan: Output[Any]
+    plan: Output[str]
     content: Output[str]
     playbook: Output[Any]
     programs: Output[str]
@@ -88,24 +88,13 @@ class Roll(Resource):
         The playbook is {name, roles, checks, timeoutMinutes}; secrets may have the key that certificates are signed
         with, as `signing_key`.
         """
-        inputs = {
-            "cluster": cluster,
-            "cloud": cloud,
-            "groups": groups,
-            "plan": plan,
-            "content": content,
-            "playbook": playbook,
-            "programs": programs,
-            "fingerprint": fingerprint,
-            "secrets": Output.secret(secrets),
-        }
-        super().__init__(name, inputs, opts)
+        super().__init__(name, locals(), opts)
 
 
 class Roster(Resource):
     """Waits until all members of all groups are there, and says who they are."""
 
-    token = "stampworks:cluster:Roster"  # noqa: S105
+    table = properties.ROSTER
 
     cluster: Output[str]
     cloud: Output[str]
@@ -138,16 +127,7 @@ class Roster(Resource):
 
         Another generation of one: its members are others, or were restarted.
         """
-        inputs = {
-            "cluster": cluster,
-            "cloud": cloud,
-            "region": region,
-            "groups": groups,
-            "generations": generations,
-            "tags": tags,
-            "drain_timeout_minutes": drain_timeout_minutes,
-        }
-        super().__init__(name, inputs, opts)
+        super().__init__(name, locals(), opts)
 
     @property
     def data(self) -> Output[plan.Roster]:
@@ -162,7 +142,7 @@ class Roster(Resource):
 class KubernetesNodes(Resource):
     """Waits until each group has its nodes in a Kubernetes whose cloud makes them, and says who they are."""
 
-    token = "stampworks:cluster:KubernetesNodes"  # noqa: S105
+    table = properties.KUBERNETES_NODES
 
     cluster: Output[str]
     cloud: Output[str]
@@ -185,8 +165,7 @@ class KubernetesNodes(Resource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Each group is {name, count, generation}; another generation: its nodes are made from something else."""
-        inputs = {"cluster": cluster, "cloud": cloud, "region": region, "groups": groups, "claims": claims}
-        super().__init__(name, inputs, opts)
+        super().__init__(name, locals(), opts)
 
     @property
     def data(self) -> Output[plan.Roster]:
@@ -204,7 +183,7 @@ class KubernetesNodes(Resource):
 class KubernetesQueues(Resource):
     """Refuses to have a team or a queue go while gangs are in it."""
 
-    token = "stampworks:cluster:KubernetesQueues"  # noqa: S105
+    table = properties.KUBERNETES_QUEUES
 
     cluster: Output[str]
     cloud: Output[str]
@@ -223,13 +202,13 @@ class KubernetesQueues(Resource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Of each team its queues, by name, and what each leads to."""
-        super().__init__(name, {"cluster": cluster, "cloud": cloud, "region": region, "queues": queues}, opts)
+        super().__init__(name, locals(), opts)
 
 
 class KubernetesServer(Resource):
     """Is there when a new server answers, or when nobody has heard it for long: whoever asks it next says why."""
 
-    token = "stampworks:cluster:KubernetesServer"  # noqa: S105
+    table = properties.KUBERNETES_SERVER
 
     cluster: Output[str]
     cloud: Output[str]
@@ -247,13 +226,13 @@ class KubernetesServer(Resource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """The server is what no other one has."""
-        super().__init__(name, {"cluster": cluster, "cloud": cloud, "region": region, "server": server}, opts)
+        super().__init__(name, locals(), opts)
 
 
 class Playbook(Resource):
     """Runs a playbook on the members of a roster, again whenever anything it depends on has changed."""
 
-    token = "stampworks:cluster:Playbook"  # noqa: S105
+    table = properties.PLAYBOOK
 
     playbook: Output[str]
     inventory: Output[str]
@@ -285,36 +264,26 @@ class Playbook(Resource):
 
         The roles are the user's own: {name, path from the program's folder, variables as JSON text}.
         """
-        inputs = {
-            "playbook": playbook,
-            "inventory": inventory,
-            "roster": roster,
-            "digest": digest,
-            "roles": roles,
-            "secrets": Output.secret(secrets),
-            "timeout_minutes": timeout_minutes,
-            "drain_timeout_minutes": drain_timeout_minutes,
-        }
-        super().__init__(name, inputs, opts)
+        super().__init__(name, locals(), opts)
 
 
 class SigningKey(Resource):
     """The key by which certificates are known to be this stack's."""
 
-    token = "stampworks:cluster:SigningKey"  # noqa: S105
+    table = properties.SIGNING_KEY
 
     cluster: Output[str]
     public_key: Output[str]
     private_key: Output[str]
 
     def __init__(self, name: str, *, cluster: Input[str], opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, {"cluster": cluster}, opts)
+        super().__init__(name, locals(), opts)
 
 
 class Qualification(Resource):
     """Measures the members of a roster against their plan; what depends on it waits until they have passed."""
 
-    token = "stampworks:cluster:Qualification"  # noqa: S105
+    table = properties.QUALIFICATION
 
     subject: Output[str]
     roster: Output[Any]
@@ -339,12 +308,4 @@ class Qualification(Resource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """The subject is what a proof depends on, as JSON text, `programs` stands for the content of what measures."""
-        inputs = {
-            "subject": subject,
-            "roster": roster,
-            "programs": programs,
-            "rolled": rolled,
-            "fingerprint": fingerprint,
-            "signing_key": Output.secret(signing_key),
-        }
-        super().__init__(name, inputs, opts)
+        super().__init__(name, locals(), opts)

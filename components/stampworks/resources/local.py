@@ -8,25 +8,26 @@ from typing import Any
 import pulumi
 from pulumi import Input, Output
 
+from stampworks import properties
 from stampworks.resources.base import Resource
 
 
 class LocalRoom(Resource):
     """A cluster's place on this machine: the claim that everything in it bears. Deleting it leaves nothing of it."""
 
-    token = "stampworks:local:LocalRoom"  # noqa: S105
+    table = properties.LOCAL_ROOM
 
     cluster: Output[str]
     claim: Output[str]
 
     def __init__(self, name: str, *, cluster: Input[str], opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, {"cluster": cluster}, opts)
+        super().__init__(name, locals(), opts)
 
 
 class LocalNetwork(Resource):
     """The running machine room of one cluster with its networks. Deleting it ends everything that runs in it."""
 
-    token = "stampworks:local:LocalNetwork"  # noqa: S105
+    table = properties.LOCAL_NETWORK
 
     cluster: Output[str]
     claim: Output[str]
@@ -49,21 +50,13 @@ class LocalNetwork(Resource):
         ssh_private_key: Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        inputs = {
-            "cluster": cluster,
-            "claim": claim,
-            "network": network,
-            "rails": rails,
-            "ssh_public_key": ssh_public_key,
-            "ssh_private_key": ssh_private_key,
-        }
-        super().__init__(name, inputs, opts)
+        super().__init__(name, locals(), opts)
 
 
 class LocalGroup(Resource):
     """The nodes of one pool, running."""
 
-    token = "stampworks:local:LocalGroup"  # noqa: S105
+    table = properties.LOCAL_GROUP
 
     cluster: Output[str]
     claim: Output[str]
@@ -89,22 +82,13 @@ class LocalGroup(Resource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """The image is {release, content}: what it is built from, and a digest of what its installation does."""
-        inputs = {
-            "cluster": cluster,
-            "claim": claim,
-            "network_instance": network_instance,
-            "group": group,
-            "rails": rails,
-            "image": image,
-            "drain_timeout_minutes": drain_timeout_minutes,
-        }
-        super().__init__(name, inputs, opts)
+        super().__init__(name, locals(), opts)
 
 
 class LocalControlPlane(Resource):
     """The control plane of a Kubernetes, with Kueue and JobSet. Deleting it deletes all that it knows."""
 
-    token = "stampworks:local:LocalControlPlane"  # noqa: S105
+    table = properties.LOCAL_CONTROL_PLANE
 
     cluster: Output[str]
     claim: Output[str]
@@ -136,24 +120,13 @@ class LocalControlPlane(Resource):
         kueue: Input[Mapping[str, Any]],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        inputs = {
-            "cluster": cluster,
-            "claim": claim,
-            "network_instance": network_instance,
-            "address": address,
-            "services_cidr": services_cidr,
-            "pods_cidr": pods_cidr,
-            "pods_of_node": pods_of_node,
-            "versions": versions,
-            "kueue": kueue,
-        }
-        super().__init__(name, inputs, opts)
+        super().__init__(name, locals(), opts)
 
 
 class SimulatedPool(Resource):
     """Nodes that Kubernetes places pods on, of machines that do not exist: the pods seem to run, and nothing does."""
 
-    token = "stampworks:local:SimulatedPool"  # noqa: S105
+    table = properties.SIMULATED_POOL
 
     cluster: Output[str]
     claim: Output[str]
@@ -175,21 +148,13 @@ class SimulatedPool(Resource):
         drain_timeout_minutes: Input[int],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        inputs = {
-            "cluster": cluster,
-            "claim": claim,
-            "pool": pool,
-            "labels": labels,
-            "capacity": capacity,
-            "drain_timeout_minutes": drain_timeout_minutes,
-        }
-        super().__init__(name, inputs, opts)
+        super().__init__(name, locals(), opts)
 
 
 class JoinedPool(Resource):
     """Nodes that run pods, known to Kubernetes as what they are. They are there, and have been configured, before."""
 
-    token = "stampworks:local:JoinedPool"  # noqa: S105
+    table = properties.JOINED_POOL
 
     cluster: Output[str]
     claim: Output[str]
@@ -219,19 +184,7 @@ class JoinedPool(Resource):
         drain_timeout_minutes: Input[int],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        inputs = {
-            "cluster": cluster,
-            "claim": claim,
-            "pool": pool,
-            "generation": generation,
-            "authority": authority,
-            "addresses": addresses,
-            "labels": labels,
-            "accelerators": accelerators,
-            "proven": proven,
-            "drainTimeoutMinutes": drain_timeout_minutes,
-        }
-        super().__init__(name, inputs, opts)
+        super().__init__(name, locals(), opts)
 
 
 class _Folder(Resource):
@@ -249,16 +202,16 @@ class _Folder(Resource):
         name: Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__(resource_name, {"cluster": cluster, "claim": claim, "name": name}, opts)
+        super().__init__(resource_name, locals(), opts)
 
 
 class SharedDirectory(_Folder):
     """A directory that every node sees: the local cloud's parallel file system."""
 
-    token = "stampworks:local:SharedDirectory"  # noqa: S105
+    table = properties.SHARED_DIRECTORY
 
 
 class LocalVolume(_Folder):
     """A disk apart from that of the node which has it mounted, named <node>-<volume>."""
 
-    token = "stampworks:local:LocalVolume"  # noqa: S105
+    table = properties.LOCAL_VOLUME

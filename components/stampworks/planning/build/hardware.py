@@ -6,24 +6,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from stampworks import catalog
+from stampworks.catalog.roles import ROLES
 from stampworks.declaration import Declaration
 from stampworks.plan import Group, Release, Scratch, Software, Source
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.clouds.choices import Managed
 
-OF_ACCELERATORS = ("driver", "persistence", "dcgm", "nccl", "torch", "containers")
 KERNEL = "kernel"
 """The role of a release that keeps a kernel of its own, on all nodes."""
-LIBRARY, SLURM = "libjwt", "slurm_build"
-"""The roles of a release that builds its Slurm, on all nodes."""
-PYXIS = "pyxis"
-"""The role of all nodes of a cluster that runs containers: whoever submits a job must know its options, too."""
+SLURM = "slurm_build"
+"""The role of a release that builds its Slurm, on all nodes."""
 FABRICS = {"efa": "efa", "infiniband": "infiniband", "roce": "infiniband"}
-"""By what a machine's NICs speak, the role that brings it."""
-PCI = "pci"
-"""The role of machines with accelerators and a fabric that have no hypervisor: on others it decides how devices reach
-each other."""
+"""The hardware of the registry, by what a machine's NICs speak."""
 SCRATCH = "/scratch"
 """Where every node that has disks inside has them."""
 
@@ -43,12 +38,13 @@ def equipped(groups: Sequence[Group], release: Release, declaration: Declaration
         group.name: {*_of_machine(machines[group.name], row, bool(group.rails), bare_metal(group.machine.name))}
         for group in real
     }
-    everywhere = {KERNEL, LIBRARY, SLURM}
-    if any("containers" in roles for roles in of_machine.values()):
-        everywhere.add(PYXIS)
+    everywhere = {"releases"}
+    if any("accelerators" in hardware for hardware in of_machine.values()):
+        everywhere.add("containers")  # on all nodes: whoever submits a job must know its options, too
     made = []
     for group in groups:
-        wanted = of_machine[group.name] | everywhere if group in real else set()
+        hardware = of_machine[group.name] | everywhere if group in real else set()
+        wanted = {role.name for role in ROLES if role.members in hardware}
         absent = [role for role, software in row.hardware.items() if role in wanted and not software.packages]
         if absent:
             why = f"without {', '.join(absent)}: release {release.name} has no package of it for {release.suite}"
@@ -85,19 +81,20 @@ def _scratch(row: catalog.Machine, path: str = SCRATCH) -> Scratch | None:
 
 
 def _of_machine(row: catalog.Machine, release: catalog.Release, on_fabric: bool, bare_metal: bool) -> Iterator[str]:
+    """Yield the hardware of a machine that roles are for, by the names of the registry."""
     with_driver = row.accelerator in release.accelerators
     if with_driver:
-        yield from OF_ACCELERATORS
+        yield "accelerators"
         # an NVLink domain of several nodes has its switches, and what manages them, outside of the nodes
         switched = catalog.accelerators()[row.accelerator].links == "switched" and row.nvlink_nodes == 1
         if switched and row.accelerators > 1:
-            yield "fabric_manager"
+            yield "switched accelerators"
     if on_fabric and isinstance(row.nic, str) and row.nic and (nic := catalog.nics()[row.nic]).protocol in FABRICS:
         yield FABRICS[nic.protocol]
         if bare_metal and with_driver:
-            yield PCI
+            yield "bare metal"  # on others the hypervisor decides how devices reach each other
     if _scratch(row):
-        yield "scratch"
+        yield "disks"
 
 
 def equipment(release: Release, groups: Sequence[Group], declaration: Declaration) -> Release:

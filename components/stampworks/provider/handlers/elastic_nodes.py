@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from stampworks import operations
-from stampworks.provider.handler import Call, Handler, Property
+from stampworks.properties import ELASTIC_NODES
+from stampworks.provider.handler import Call, Handler
 
 
 class ElasticNodes(Handler):
@@ -15,13 +15,7 @@ class ElasticNodes(Handler):
     Whoever starts them has to be gone by then, or what it starts them from.
     """
 
-    token = "stampworks:cluster:ElasticNodes"  # noqa: S105
-    inputs: ClassVar[Mapping[str, Property]] = {
-        "cluster": Property("string", "the cluster's name", replaces=True),
-        "cloud": Property("string", "the cloud that it is on", replaces=True),
-        "region": Property("string", "where that cloud has them", replaces=True),
-        "group": Property("string", "the group", replaces=True),
-    }
+    table = ELASTIC_NODES
 
     async def ensure(self, call: Call) -> dict[str, Any]:  # noqa: ARG002
         return {}  # they start with the work

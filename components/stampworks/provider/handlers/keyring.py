@@ -6,12 +6,11 @@ import base64
 import secrets
 import subprocess
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from stampworks.operations.remote import not_installed
-from stampworks.provider.handler import Property
+from stampworks.properties import KEYRING
 from stampworks.provider.handlers.made_once import MadeOnce
 
 _SLURM_KEY_BYTES = 1024
@@ -20,13 +19,7 @@ _SLURM_KEY_BYTES = 1024
 class Keyring(MadeOnce):
     """The secrets of one cluster."""
 
-    token = "stampworks:cluster:Keyring"  # noqa: S105
-    outputs: ClassVar[Mapping[str, Property]] = {
-        "sshPublicKey": Property("string", "what the cluster's nodes let in", stable=True),
-        "sshPrivateKey": Property("string", "what the toolkit logs in with", secret=True, stable=True),
-        "slurmKey": Property("string", "by which Slurm's daemons know each other, in base64", secret=True, stable=True),
-        "databasePassword": Property("string", "of the accounting database", secret=True, stable=True),
-    }
+    table = KEYRING
 
     @staticmethod
     def make(cluster: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from stampworks import operations, plan
 from stampworks.clouds.aws.errors import AwsError
@@ -11,7 +11,8 @@ from stampworks.operations.errors import OperationError
 from stampworks.operations.kubernetes import door as kubernetes_door
 from stampworks.operations.kubernetes import nodes as kubernetes_nodes
 from stampworks.operations.kubernetes.client import Server
-from stampworks.provider.handler import Call, Handler, Property
+from stampworks.properties import KUBERNETES_NODES
+from stampworks.provider.handler import Call, Handler
 
 _PATIENCE_S = 1200.0
 """A machine with many NICs and much memory takes minutes until it joins."""
@@ -20,20 +21,8 @@ _PATIENCE_S = 1200.0
 class KubernetesNodes(Handler):
     """Waits until each group has its nodes in Kubernetes, and says who they are."""
 
-    token = "stampworks:cluster:KubernetesNodes"  # noqa: S105
+    table = KUBERNETES_NODES
     refresh = True
-    inputs: ClassVar[Mapping[str, Property]] = {
-        "cluster": Property("string", "the cluster's name", replaces=True),
-        "cloud": Property("string", "the cloud that runs its Kubernetes", replaces=True),
-        "region": Property("string", "where that cloud has it; may be empty"),
-        "groups": Property("array", "of each group its name, how many nodes it has, and what they are made from"),
-        "claims": Property("object", "what pods see of the storage: where each leads, by its name"),
-    }
-    outputs: ClassVar[Mapping[str, Property]] = {
-        "members": Property("array", "the nodes, with their addresses"),
-        "drift": Property("array", "what is missing, in words"),
-        "endings": Property("array", "capacity that nodes are in and that ends, and when"),
-    }
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
         return f"{inputs['cloud']}/{inputs['cluster']}"

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from stampworks.operations.errors import OperationError
 from stampworks.operations.kubernetes import queues as kubernetes_queues
-from stampworks.provider.handler import Call, Handler, Property
+from stampworks.properties import KUBERNETES_QUEUES
+from stampworks.provider.handler import Call, Handler
 from stampworks.provider.handlers.kubernetes_server import server
 
 
 class KubernetesQueues(Handler):
     """Refuses to have a team or a queue go while gangs are in it."""
 
-    token = "stampworks:cluster:KubernetesQueues"  # noqa: S105
+    table = KUBERNETES_QUEUES
     refresh = True
-    inputs: ClassVar[Mapping[str, Property]] = {
-        "cluster": Property("string", "the cluster's name", replaces=True),
-        "cloud": Property("string", "the cloud that runs its Kubernetes", replaces=True),
-        "region": Property("string", "where that cloud has it; may be empty"),
-        "queues": Property("object", "of each team its queues, by name, and what each leads to"),
-    }
-    outputs: ClassVar[Mapping[str, Property]] = {
-        "drift": Property("array", "gangs in what is about to go, in words"),
-    }
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
         return f"{inputs['cloud']}/{inputs['cluster']}"

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from stampworks.operations.errors import OperationError
 from stampworks.operations.kubernetes.client import Server
-from stampworks.provider.handler import Call, Handler, Property
+from stampworks.properties import KUBERNETES_SERVER
+from stampworks.provider.handler import Call, Handler
 
 
 class KubernetesServer(Handler):
     """Is there when a new server answers, or when nobody has heard it for long: whoever asks it next says why."""
 
-    token = "stampworks:cluster:KubernetesServer"  # noqa: S105
-    inputs: ClassVar[Mapping[str, Property]] = {
-        "cluster": Property("string", "the cluster's name", replaces=True),
-        "cloud": Property("string", "the cloud that runs its Kubernetes", replaces=True),
-        "region": Property("string", "where that cloud has it; may be empty"),
-        "server": Property("string", "what no other server has", replaces=True),
-    }
+    table = KUBERNETES_SERVER
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         """No failure: what does not need it, as nodes to reach it through, may not have to wait for who does."""

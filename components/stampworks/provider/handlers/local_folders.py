@@ -6,20 +6,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from stampworks import machine_room as room
-from stampworks.provider.handler import Call, Handler, Property
+from stampworks.properties import LOCAL_VOLUME, SHARED_DIRECTORY
+from stampworks.provider.handler import Call, Handler
 
 
 class _Folder(Handler):
     kind: ClassVar[room.Kind]
     refresh = True
-    inputs: ClassVar[Mapping[str, Property]] = {
-        "cluster": Property("string", "the cluster's name", replaces=True),
-        "claim": Property("string", "the claim of the cluster's LocalRoom"),
-        "name": Property("string", "what it is called among its kind", replaces=True),
-    }
-    outputs: ClassVar[Mapping[str, Property]] = {
-        "path": Property("string", "where it is on this machine", stable=True),
-    }
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
         return f"{inputs['cluster']}/{inputs['name']}"
@@ -43,14 +36,14 @@ class _Folder(Handler):
 class SharedDirectory(_Folder):
     """A directory that every node sees. Deleting it deletes what is in it."""
 
-    token = "stampworks:local:SharedDirectory"  # noqa: S105
+    table = SHARED_DIRECTORY
     kind = "exports"
 
 
 class LocalVolume(_Folder):
     """A disk apart from that of the node which has it mounted. Deleting it deletes what is in it."""
 
-    token = "stampworks:local:LocalVolume"  # noqa: S105
+    table = LOCAL_VOLUME
     kind = "volumes"
 
 

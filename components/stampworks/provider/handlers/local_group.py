@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from stampworks import machine_room as room
 from stampworks import operations, plan
@@ -12,7 +12,8 @@ from stampworks.configuration import drift
 from stampworks.machine_room.kubernetes import joined, nodes
 from stampworks.machine_room.specs import RailSpec
 from stampworks.operations.drain import LEAVES
-from stampworks.provider.handler import Call, Handler, Property
+from stampworks.properties import LOCAL_GROUP
+from stampworks.provider.handler import Call, Handler
 from stampworks.provider.leaving import vacate
 from stampworks.provider.node_image import ensure_node_image
 
@@ -20,21 +21,8 @@ from stampworks.provider.node_image import ensure_node_image
 class LocalGroup(Handler):
     """The nodes of one pool, running."""
 
-    token = "stampworks:local:LocalGroup"  # noqa: S105
+    table = LOCAL_GROUP
     refresh = True
-    inputs: ClassVar[Mapping[str, Property]] = {
-        "cluster": Property("string", "the cluster's name", replaces=True),
-        "claim": Property("string", "the claim of the cluster's LocalRoom"),
-        "networkInstance": Property("string", "the instance of the cluster's LocalNetwork"),
-        "group": Property("object", "the plan's group, with the name and the addresses of each node"),
-        "rails": Property("array", "the rails that the group's machine is on"),
-        "image": Property("object", "what nodes boot from: a release, and a digest of what installs it"),
-        "drainTimeoutMinutes": Property("integer", "how long nodes that leave may go on with their jobs"),
-    }
-    outputs: ClassVar[Mapping[str, Property]] = {
-        "generation": Property("string", "another one when a member is another or was started anew"),
-        "drift": Property("array", "what is not as declared, in words"),
-    }
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
         return f"{inputs['cluster']}/{inputs['group']['name']}"

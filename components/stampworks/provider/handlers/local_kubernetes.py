@@ -4,39 +4,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from stampworks import machine_room as room
 from stampworks.configuration import drift
 from stampworks.machine_room.kubernetes import addons, control_plane, joined, nodes
 from stampworks.plan import UNPROVEN_TAINT
-from stampworks.provider.handler import Call, Failure, Handler, Property
+from stampworks.properties import JOINED_POOL, LOCAL_CONTROL_PLANE, SIMULATED_POOL
+from stampworks.provider.handler import Call, Failure, Handler
 from stampworks.provider.leaving import vacate
 
 
 class LocalControlPlane(Handler):
     """The control plane of a Kubernetes, with Kueue and JobSet. Deleting it deletes all that it knows."""
 
-    token = "stampworks:local:LocalControlPlane"  # noqa: S105
+    table = LOCAL_CONTROL_PLANE
     refresh = True
-    inputs: ClassVar[Mapping[str, Property]] = {
-        "cluster": Property("string", "the cluster's name", replaces=True),
-        "claim": Property("string", "the claim of the cluster's LocalRoom"),
-        "networkInstance": Property("string", "the instance of the cluster's LocalNetwork"),
-        "address": Property("string", "the room's own address, where nodes reach it"),
-        "servicesCidr": Property("string", "the range of the addresses of services", replaces=True),
-        "podsCidr": Property("string", "the range of the addresses of pods; empty where no node runs any"),
-        "podsOfNode": Property("integer", "how many addresses of it a node takes"),
-        "versions": Property("object", "the version of Kubernetes and of each part that it is extended by, here"),
-        "kueue": Property("object", "what Kueue is told, but for where it is found"),
-    }
-    outputs: ClassVar[Mapping[str, Property]] = {
-        "kubeconfig": Property("string", "with what its administrator asks it", secret=True, stable=True),
-        "bootstrap": Property("string", "with what a node asks to become one", secret=True, stable=True),
-        "authority": Property("string", "another one when another authority vouches for everybody", stable=True),
-        "identity": Property("string", "another one when it is another Kubernetes", stable=True),
-        "drift": Property("array", "what is not as declared, in words"),
-    }
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
         return str(inputs["cluster"])
@@ -63,15 +46,6 @@ class _Pool(Handler):
     """Nodes of one pool that Kubernetes knows."""
 
     refresh = True
-    of_all: ClassVar[Mapping[str, Property]] = {
-        "cluster": Property("string", "the cluster's name", replaces=True),
-        "claim": Property("string", "the claim of the cluster's LocalRoom"),
-        "pool": Property("string", "the pool's name", replaces=True),
-        "labels": Property("object", "the labels of each node, by its name"),
-    }
-    outputs: ClassVar[Mapping[str, Property]] = {
-        "drift": Property("array", "what is not as declared, in words"),
-    }
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
         return f"{inputs['cluster']}/{inputs['pool']}"
@@ -109,12 +83,7 @@ class _Pool(Handler):
 class SimulatedPool(_Pool):
     """Nodes that Kubernetes places pods on, of machines that do not exist: the pods seem to run, and nothing does."""
 
-    token = "stampworks:local:SimulatedPool"  # noqa: S105
-    inputs: ClassVar[Mapping[str, Property]] = {
-        **_Pool.of_all,
-        "capacity": Property("object", "what a node has for pods"),
-        "drainTimeoutMinutes": Property("integer", "how long machines that had these names may go on with their jobs"),
-    }
+    table = SIMULATED_POOL
 
     def make(self, call: Call) -> None:
         _dismiss(call)
@@ -134,18 +103,7 @@ class SimulatedPool(_Pool):
 class JoinedPool(_Pool):
     """Nodes that run pods, known to Kubernetes as what they are. They are there, and have been configured, before."""
 
-    token = "stampworks:local:JoinedPool"  # noqa: S105
-    inputs: ClassVar[Mapping[str, Property]] = {
-        **_Pool.of_all,
-        "generation": Property("string", "another one when a member is another or was started anew"),
-        "authority": Property("string", "another one when all nodes have to join again"),
-        "addresses": Property("object", "the address of each node, by its name"),
-        "accelerators": Property("object", "what stands for accelerators, which no device plug-in speaks for"),
-        "proven": Property(
-            "boolean", "whether a proof lets pods onto its nodes; else they take pods once they are known"
-        ),
-        "drainTimeoutMinutes": Property("integer", "how long nodes that leave may go on with their jobs"),
-    }
+    table = JOINED_POOL
 
     def make(self, call: Call) -> None:
         joined.ensure(call.inputs["cluster"], _joined(call.inputs), call.progress)

@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from stampworks import machine_room as room
 from stampworks import plan
 from stampworks.clouds.local.rooms import network_spec, rail_specs
 from stampworks.configuration import drift
 from stampworks.machine_room.specs import NetworkSpec, RailSpec
-from stampworks.provider.handler import Call, Handler, Property
+from stampworks.properties import LOCAL_NETWORK
+from stampworks.provider.handler import Call, Handler
 
 
 class LocalNetwork(Handler):
     """The machine room of one cluster with its management network, rails, leaves and trunks."""
 
-    token = "stampworks:local:LocalNetwork"  # noqa: S105
+    table = LOCAL_NETWORK
     refresh = True
-    inputs: ClassVar[Mapping[str, Property]] = {
-        "cluster": Property("string", "the cluster's name", replaces=True),
-        "claim": Property("string", "the claim of the cluster's LocalRoom"),
-        "network": Property("object", "the plan's network"),
-        "rails": Property("array", "the rails of the plan's fabric, with their trunks"),
-        "sshPublicKey": Property("string", "what the nodes let in"),
-        "sshPrivateKey": Property("string", "what the toolkit logs in with", secret=True),
-    }
-    outputs: ClassVar[Mapping[str, Property]] = {
-        # Stable, because a room that ended counts as gone: there is nothing that could be updated.
-        "instance": Property("string", "another one after the room was started anew", stable=True),
-        "drift": Property("array", "what is not as declared, in words"),
-    }
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
         return str(inputs["cluster"])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from stampworks import machine_room as room
-from stampworks.provider.handler import Call, Handler, Property
+from stampworks.properties import LOCAL_ROOM
+from stampworks.provider.handler import Call, Handler
 
 
 class LocalRoom(Handler):
@@ -17,13 +18,7 @@ class LocalRoom(Handler):
     found here. Making it makes nothing: if that is interrupted, there is nothing that could be forgotten.
     """
 
-    token = "stampworks:local:LocalRoom"  # noqa: S105
-    inputs: ClassVar[Mapping[str, Property]] = {
-        "cluster": Property("string", "the cluster's name", replaces=True),
-    }
-    outputs: ClassVar[Mapping[str, Property]] = {
-        "claim": Property("string", "the stack, and a number that no other stack of that name has", stable=True),
-    }
+    table = LOCAL_ROOM
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
         return str(inputs["cluster"])

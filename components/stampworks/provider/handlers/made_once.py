@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-from stampworks.provider.handler import Call, Handler, Property
+from stampworks.provider.handler import Call, Handler
 
 
 class MadeOnce(Handler):
     """Made once, kept in the stack's state and nowhere else, and never changed."""
-
-    inputs: ClassVar[Mapping[str, Property]] = {
-        "cluster": Property("string", "the cluster's name", replaces=True),
-    }
 
     @staticmethod
     @abstractmethod

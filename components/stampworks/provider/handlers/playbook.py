@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from stampworks import configuration, operations, plan
 from stampworks.configuration import drift
 from stampworks.operations.drain import LEAVES
-from stampworks.provider.handler import Call, Handler, Property
+from stampworks.properties import PLAYBOOK
+from stampworks.provider.handler import Call, Handler
 
 _LOOK_MINUTES = 10
 """How long a refresh may look: nothing is waited for on the nodes."""
@@ -18,22 +19,7 @@ _LOOK_MINUTES = 10
 class Playbook(Handler):
     """Runs a playbook on the members of a roster, again whenever anything it depends on has changed."""
 
-    token = "stampworks:cluster:Playbook"  # noqa: S105
-    inputs: ClassVar[Mapping[str, Property]] = {
-        "playbook": Property("string", "its file, in the folder of playbooks"),
-        "inventory": Property("string", "the inventory, as JSON text"),
-        "roster": Property("object", "the roster that the inventory was made from"),
-        "digest": Property("string", "a digest of all playbooks and roles"),
-        "roles": Property("array", "the user's own roles, in their order"),
-        "secrets": Property("object", "variables that must not be seen", secret=True),
-        "timeoutMinutes": Property("integer", "how long it may take"),
-        "drainTimeoutMinutes": Property("integer", "how long nodes that leave may go on with their jobs"),
-    }
-    outputs: ClassVar[Mapping[str, Property]] = {
-        "changed": Property("integer", "how many tasks changed something in the last run"),
-        "hosts": Property("integer", "on how many hosts it ran"),
-        "drift": Property("array", "what is not as it left it, in words; looked for when the stack is refreshed"),
-    }
+    table = PLAYBOOK
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         await call.thread(_drain_those_who_leave, call)

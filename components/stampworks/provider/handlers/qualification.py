@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from stampworks import operations, plan, qualification
-from stampworks.provider.handler import Call, Handler, Property
+from stampworks.properties import QUALIFICATION
+from stampworks.provider.handler import Call, Handler
 from stampworks.qualification import Certificate, Subject
 from stampworks.text.names import fold
 from stampworks.wire.values import said
@@ -19,22 +20,7 @@ class NotProvenError(Exception):
 class Qualification(Handler):
     """Measures the members of a roster against their plan; again those that changed, or all when the checks did."""
 
-    token = "stampworks:cluster:Qualification"  # noqa: S105
-    inputs: ClassVar[Mapping[str, Property]] = {
-        "subject": Property(
-            "string", "what is proven: the part of the plan that a proof depends on, as JSON text", told_as_text=True
-        ),
-        "roster": Property("object", "who is in the cluster"),
-        "programs": Property("string", "a digest of the programs that measure"),
-        "rolled": Property("string", "the certificate of the last roll: of nodes that have jobs again", silent=True),
-        "fingerprint": Property("string", "of the plan, for the certificate", silent=True),
-        "signingKey": Property("string", "with which the certificate is signed, as PEM", secret=True),
-    }
-    outputs: ClassVar[Mapping[str, Property]] = {
-        "verdict": Property("string", "pass, fail or unknown"),
-        "certificate": Property("string", "the signed certificate: what was measured, expected and found, as JSON"),
-        "drift": Property("array", "who is held back since, in words; looked for when the stack is refreshed"),
-    }
+    table = QUALIFICATION
 
     def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         """Nodes that were not proven the last time, or are held back since: the next `up` measures them again."""

@@ -4,39 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from stampworks import configuration, operations, plan, qualification
 from stampworks.configuration import drift
-from stampworks.provider.handler import Call, Handler, Property
+from stampworks.properties import ROLL
+from stampworks.provider.handler import Call, Handler
 from stampworks.provider.handlers.qualification import read_certificate
 
 
 class Roll(Handler):
     """Makes nodes anew, in waves, that run on an earlier image or were given up; the others go on with their jobs."""
 
-    token = "stampworks:cluster:Roll"  # noqa: S105
+    table = ROLL
     refresh = True
-    inputs: ClassVar[Mapping[str, Property]] = {
-        "cluster": Property("string", "the cluster's name", replaces=True),
-        "cloud": Property("string", "the cloud that it is on", replaces=True),
-        "groups": Property(
-            "array",
-            "of each group its name, template, and the generation of its members where the engine knows that",
-            settled=True,
-        ),
-        "plan": Property("string", "the plan, as JSON text", silent=True),
-        "content": Property("string", "a digest of what the image's installation does", silent=True),
-        "playbook": Property("object", "what a run of the cluster's playbook needs besides the plan", silent=True),
-        "programs": Property("string", "a digest of the programs that measure", silent=True),
-        "fingerprint": Property("string", "of the plan, for the certificate", silent=True),
-        "secrets": Property("object", "variables that must not be seen, and the signing key", secret=True, silent=True),
-    }
-    outputs: ClassVar[Mapping[str, Property]] = {
-        "generations": Property("object", "of each group, another one when the last roll has left other members"),
-        "certificate": Property("string", "what was measured of the nodes that the last roll made anew; may be empty"),
-        "drift": Property("array", "the nodes that the next roll makes anew, and why, in words"),
-    }
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
         return f"{inputs['cloud']}/{inputs['cluster']}"

@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from stampworks import operations, plan
 from stampworks.operations import Wanted
-from stampworks.provider.handler import Call, Handler, Property
+from stampworks.properties import ROSTER
+from stampworks.provider.handler import Call, Handler
 from stampworks.wire.values import said
 
 
 class Roster(Handler):
     """Waits until all members of all groups are there that always run, and says who they are."""
 
-    token = "stampworks:cluster:Roster"  # noqa: S105
+    table = ROSTER
     refresh = True
-    inputs: ClassVar[Mapping[str, Property]] = {
-        "cluster": Property("string", "the cluster's name", replaces=True),
-        "cloud": Property("string", "the cloud whose members they are", replaces=True),
-        "region": Property("string", "where that cloud has them; may be empty"),
-        "groups": Property(
-            "string",
-            "of each group its name, its members' names, and how many of them always run, as JSON text",
-            told_as_text=True,
-        ),
-        "generations": Property(
-            "object", "of each group, another one when its members are others or were restarted", required=False
-        ),
-        "tags": Property("object", "what bills are read by, on machines that run, too", required=False),
-        "drainTimeoutMinutes": Property("integer", "how long nodes that leave may go on with their jobs", silent=True),
-    }
-    outputs: ClassVar[Mapping[str, Property]] = {
-        "reach": Property("array", "command that runs another one where the members can be reached"),
-        "proxy": Property("array", "command that ssh talks through; may be empty"),
-        "user": Property("string", "whom to log in as"),
-        "identityFile": Property("string", "path of the key to log in with"),
-        "members": Property("array", "the members, with their addresses and host keys"),
-        "endings": Property("array", "capacity that members are in and that ends, and when"),
-    }
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
         return f"{inputs['cloud']}/{inputs['cluster']}"

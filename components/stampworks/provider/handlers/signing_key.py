@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from stampworks import qualification
-from stampworks.provider.handler import Property
+from stampworks.properties import SIGNING_KEY
 from stampworks.provider.handlers.made_once import MadeOnce
 
 
 class SigningKey(MadeOnce):
     """An ed25519 key."""
 
-    token = "stampworks:cluster:SigningKey"  # noqa: S105
-    outputs: ClassVar[Mapping[str, Property]] = {
-        "publicKey": Property("string", "with which anybody can verify a certificate, as PEM", stable=True),
-        "privateKey": Property("string", "with which certificates are signed, as PEM", secret=True, stable=True),
-    }
+    table = SIGNING_KEY
 
     @staticmethod
     def make(cluster: str) -> dict[str, Any]:  # noqa: ARG004 (a key is nobody's in particular)

@@ -1,0 +1,120 @@
+"""The roles of our playbooks: the one list of them. A folder in playbooks/roles and a play in site.yml go with each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+MEMBERS: Mapping[str, str] = {
+    "all hosts": "all",
+    "everyone": "all",
+    "with rights": "all, where machines have rights in an account",
+    "head": "head",
+    "head that serves packages": "head, where nodes have no route out",
+    "head with disks": "head, on a cloud",
+    "head with accounting": "head, when accounting is declared",
+    "head with its own database": "head, when accounting is declared and no cloud runs its database",
+    "head with rights": "head, where it has rights in an account",
+    "login nodes": "login nodes",
+    "workers": "workers",
+    "Slurm workers": "workers of Slurm",
+    "Kubernetes workers": "workers of Kubernetes",
+    "simulated accelerators": "nodes with simulated accelerators",
+    "rails": "nodes with rails",
+    "addressed rails": "nodes with rails that have addresses",
+    "Lustre over EFA": "nodes with EFA, where a file system is reached so",
+    "may reboot": "nodes that got modules of the kernel, or that translate addresses of devices",
+    "another image": "nodes that booted another image than ours",
+    "images": "builders of images",
+}
+"""Nodes that a role can be for, and their name in the documentation. configuration/inventory.py finds them in a plan,
+but for three: all hosts need no group, and playbooks see which nodes booted another image."""
+
+HARDWARE: Mapping[str, str] = {
+    "releases": "all, where the release brings it",
+    "accelerators": "nodes with accelerators",
+    "switched accelerators": "nodes with NVSwitches",
+    "efa": "nodes with EFA",
+    "infiniband": "nodes with InfiniBand or RoCE",
+    "bare metal": "nodes with accelerators and a fabric, on machines without a hypervisor",
+    "disks": "nodes with disks inside",
+    "containers": "all, where any node runs containers",
+}
+"""The same for what a machine is. planning/build/hardware.py finds them; the plan names the roles of each group."""
+
+
+@dataclass(frozen=True)
+class Role:
+    name: str
+    """A folder in playbooks/roles, the group of its hosts and the beginning of its variables' names."""
+    members: str
+    """A key of MEMBERS or HARDWARE."""
+    does: str
+    stages: tuple[str, ...]
+    """The names of its plays in site.yml; none for a role that only images have."""
+    versioned: bool = True
+    """False for hardware roles whose packages are only what it is built with: no node is refused for their versions."""
+    has_modules: bool = False
+    """Brings modules of the kernel, which only a reboot may be able to load."""
+    may_reboot: bool = False
+    """May note that only a reboot helps, as a role with modules may."""
+
+    @property
+    def is_hardware(self) -> bool:
+        return self.members in HARDWARE
+
+
+# In the order of the groups of an inventory; site.yml has the order of the stages.
+ROLES = (
+    Role("validate", "all hosts", "checks the inventory against the specs of roles, and each node", ("Validate",)),
+    Role("image", "another image", "the install parts of all roles, before anything is configured", ("Image",)),
+    Role("boot", "images", "brings what elastic nodes configure themselves with", ()),
+    Role("packages", "head that serves packages", "serves the release's packages", ("Packages",)),
+    Role("base", "everyone", "users, names, host keys, limits, kernel settings", ("Base",)),
+    Role("metadata", "with rights", "keeps users from what gives machines their rights", ("Metadata",)),
+    Role("kernel", "releases", "brings the release's kernel into the image, and boots no other", ("Kernel",)),
+    Role("libjwt", "releases", "builds a library that Slurm is built with", ("Libjwt",), versioned=False),
+    Role("slurm_build", "releases", "builds Slurm where nobody packages it", ("Slurm",), versioned=False),
+    Role("driver", "accelerators", "the release's driver, pinned and held", ("Driver",), has_modules=True),
+    Role("efa", "efa", "EFA's driver and libraries, and what it needs of the kernel", ("EFA",), has_modules=True),
+    Role("infiniband", "infiniband", "what RDMA needs, pinned and held", ("InfiniBand",)),
+    Role("pci", "bare metal", "has devices reach each other directly", ("PCI",), may_reboot=True),
+    Role("scratch", "disks", "makes one file system of the disks", ("Scratch",)),
+    Role("persistence", "accelerators", "keeps the driver's state", ("Persistence",)),
+    Role("fabric_manager", "switched accelerators", "runs NVIDIA's fabric manager", ("Fabric manager",)),
+    Role("dcgm", "accelerators", "looks after GPUs, with its exporter, where the release has packages", ("DCGM",)),
+    Role("nccl", "accelerators", "NCCL and its tests, where the release has packages", ("NCCL",)),
+    Role("torch", "accelerators", "torch with CUDA, from wheels that a lock has the digests of", ("Torch",)),
+    Role("containers", "accelerators", "enroot, and GPUs in it", ("Containers",)),
+    Role("pyxis", "containers", "the options with which Slurm starts a container", ("Pyxis",), versioned=False),
+    Role("reboot", "may reboot", "starts a node anew where a role noted that only this helps", ("Reboot",)),
+    Role(
+        "accelerator",
+        "simulated accelerators",
+        "the accelerators' state, and what stands for the driver's tool",
+        ("Accelerator",),
+    ),
+    Role("fabric", "addressed rails", "keeps the rails apart", ("Fabric",)),
+    Role("collectives", "rails", "says which NICs a collective uses", ("Collectives",)),
+    Role("volumes", "head with disks", "mounts the disk that outlives the head", ("Volumes",)),
+    Role("lustre_efa", "Lustre over EFA", "gives EFA interfaces to Lustre", ("Lustre over EFA",)),
+    Role("storage", "everyone", "mounts, now and at boot", ("Storage",)),
+    Role("workloads", "workers", "brings the programs of `workloads/validation`", ("Workloads",)),
+    Role("database", "head with its own database", "runs MariaDB", ("Database",)),
+    Role("slurm_accounting", "head with accounting", "slurmdbd, then who may use what", ("Accounting", "Accounts")),
+    Role(
+        "power",
+        "head with rights",
+        "starts and ends elastic nodes, or stops that where there are none",
+        ("Power",),
+    ),
+    Role("slurm_controller", "head", "slurmctld, then waits until every node answers", ("Controller", "Ready")),
+    Role("slurm_worker", "Slurm workers", "slurmd", ("Worker",)),
+    Role("slurm_login", "login nodes", "sackd, so that people submit jobs from there", ("Login",)),
+    Role("kubernetes_node", "Kubernetes workers", "containerd and kubelet, which run pods", ("Pods",)),
+    Role("metrics", "everyone", "runs the exporter", ("Metrics",)),
+    Role("logs", "with rights", "hands over what the journal has, or stops that where nobody keeps it", ("Logs",)),
+    Role("health", "workers", "says what a well node has", ("Health",)),
+)
+OWN_ROLES_BEFORE = "database"
+"""The user's own roles stand before this one in an inventory."""

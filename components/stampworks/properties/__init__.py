@@ -1,0 +1,49 @@
+"""Properties of our Pulumi resources: one table of each, for its Python face, its handler and the schema."""
+
+from stampworks.properties.cluster import (
+    ELASTIC_NODES,
+    KEYRING,
+    KUBERNETES_NODES,
+    KUBERNETES_QUEUES,
+    KUBERNETES_SERVER,
+    PLAYBOOK,
+    QUALIFICATION,
+    ROLL,
+    ROSTER,
+    SIGNING_KEY,
+)
+from stampworks.properties.local import (
+    JOINED_POOL,
+    LOCAL_CONTROL_PLANE,
+    LOCAL_GROUP,
+    LOCAL_NETWORK,
+    LOCAL_ROOM,
+    LOCAL_VOLUME,
+    SHARED_DIRECTORY,
+    SIMULATED_POOL,
+)
+from stampworks.properties.table import Kind, Property, Table
+
+__all__ = [
+    "ELASTIC_NODES",
+    "JOINED_POOL",
+    "KEYRING",
+    "KUBERNETES_NODES",
+    "KUBERNETES_QUEUES",
+    "KUBERNETES_SERVER",
+    "LOCAL_CONTROL_PLANE",
+    "LOCAL_GROUP",
+    "LOCAL_NETWORK",
+    "LOCAL_ROOM",
+    "LOCAL_VOLUME",
+    "PLAYBOOK",
+    "QUALIFICATION",
+    "ROLL",
+    "ROSTER",
+    "SHARED_DIRECTORY",
+    "SIGNING_KEY",
+    "SIMULATED_POOL",
+    "Kind",
+    "Property",
+    "Table",
+]
