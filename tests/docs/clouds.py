@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from stampworks import catalog
-from stampworks.cluster.clouds import rehearsed, stamped, with_kubernetes
+from stampworks.clouds.registry import rehearsed, stamped, with_kubernetes
 from stampworks.declaration import Scheduler
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.clouds.choices import Choices
