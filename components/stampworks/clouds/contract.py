@@ -4,9 +4,9 @@
 lists the clouds. The first half are parts that make resources with the engine, the second half parts that ask or change
 a cluster while it runs and know nothing of the engine.
 
-A part returns resources of its own types, and takes those of its cloud's other parts: an AWS network takes the place
-that AWS's `place.create` has returned. Type variables stand for these types. `Place`, `Network` and so on say what the
-assembly in `cluster/` may do with them.
+A part returns resources of its own types, and takes those of its cloud's other parts: `network.create` takes the place
+that `place.create` of the same cloud has returned. Type variables stand for these types. `Place`, `Network` and so on
+say what the assembly in `cluster/` may do with them.
 """
 
 from __future__ import annotations
