@@ -53,7 +53,12 @@ def cloud_rules(cloud: str, *sdk: str, extra: tuple[str, ...] = ()) -> tuple[Rul
     members = ("plan", "clouds.errors", *extra, *own)
     return (
         # says which parts the cloud has, and imports each where it is asked for
-        Rule(room, ours=("clouds.contract", "resources", f"clouds.{cloud}"), others=("pulumi", *sdk), exact=True),
+        Rule(
+            room,
+            ours=("clouds.contract", "clouds.components", "resources", f"clouds.{cloud}"),
+            others=("pulumi", *sdk),
+            exact=True,
+        ),
         Rule(f"{room}.members", ours=members, others=sdk),
         Rule(f"{room}.facts", ours=members, others=sdk),
         Rule(f"{room}.faults", ours=("clouds.faults", *members), others=sdk),
@@ -96,7 +101,8 @@ RULES = (
     Rule("stampworks.clouds.faults"),
     Rule("stampworks.clouds.errors"),
     # the engine's types and resources stand in annotations alone
-    Rule("stampworks.clouds.contract", ours=("plan", "resources", "clouds.faults"), others=("pulumi",)),
+    Rule("stampworks.clouds.components", ours=("plan", "resources"), others=("pulumi",)),
+    Rule("stampworks.clouds.contract", ours=("plan", "clouds.components", "clouds.faults")),
     Rule("stampworks.clouds.registry", ours=("clouds",)),
     Rule("stampworks.clouds", exact=True),
     Rule("stampworks.configuration", ours=("plan", "catalog"), others=("ansible_runner", "yaml")),
@@ -142,7 +148,14 @@ WITHOUT_PULUMI = (
     "qualification",
     *("clouds.local.members", "clouds.local.facts", "clouds.local.faults", "clouds.local.renewal", "machine_room"),
     "clouds.local.rooms",
-    *("clouds.aws.machines", "clouds.aws.members", "clouds.aws.renewal", "clouds.contract", "clouds.registry"),
+    *(
+        "clouds.aws.machines",
+        "clouds.aws.members",
+        "clouds.aws.renewal",
+        "clouds.components",
+        "clouds.contract",
+        "clouds.registry",
+    ),
     "cli",
 )
 

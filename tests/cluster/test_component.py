@@ -26,7 +26,7 @@ from stampworks.plan import Plan, fingerprint
 from stampworks.planning import plan
 
 if TYPE_CHECKING:
-    from stampworks.clouds.contract import ControlPlane, Network, ServerMaker
+    from stampworks.clouds.components import ControlPlane, Network, ServerMaker
 
 STACKS = Path(__file__).parents[2] / "stacks"
 

@@ -13,7 +13,7 @@ from stampworks.planning.build.launching import OF_LOCK, lookups
 from stampworks.planning.rules.findings import Facts, Finding
 
 if TYPE_CHECKING:
-    from stampworks.clouds.contract import (
+    from stampworks.clouds.components import (
         ControlPlane,
         Database,
         DatabaseMaker,
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         Drivers,
         ElasticMaker,
         JoinedMaker,
-        Kubernetes,
         Network,
         NodeGroup,
         Place,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
         ServerMaker,
         Stored,
     )
+    from stampworks.clouds.contract import Kubernetes
 
 REHEARSAL = "STAMPWORKS_REHEARSAL"
 """A variable of the environment: set where nothing that is made is real."""

@@ -26,7 +26,7 @@ from stampworks.schedulers import kubernetes as scheduling
 from stampworks.schedulers import slurm
 
 if TYPE_CHECKING:
-    from stampworks.clouds.contract import ControlPlane, Database, Disk, Network, NodeGroup, Place, Stored
+    from stampworks.clouds.components import ControlPlane, Database, Disk, Network, NodeGroup, Place, Stored
 
 _PLAYBOOK, _PLAYBOOK_MINUTES = "site.yml", 60
 

@@ -21,7 +21,7 @@ from stampworks.schedulers.kubernetes import Manifest
 from stampworks.schedulers.topology.kubernetes import KUEUE
 
 if TYPE_CHECKING:
-    from stampworks.clouds.contract import ControlPlane, Network, ServerMaker
+    from stampworks.clouds.components import ControlPlane, Network, ServerMaker
 
 PLUGIN = "4.34.2"
 """The version of Pulumi's plugin for Kubernetes."""

@@ -15,27 +15,22 @@ if TYPE_CHECKING:
     from stampworks.clouds.aws.place import Place
     from stampworks.clouds.aws.scheduler import ControlPlane, NodePool
     from stampworks.clouds.aws.session import Api
+    from stampworks.clouds.components import DatabaseMaker, Drivers, ElasticMaker, PoolMaker, Resources, ServerMaker
     from stampworks.clouds.contract import (
         Access,
         Account,
-        DatabaseMaker,
-        Drivers,
-        ElasticMaker,
         ElasticMembers,
         ImageBuilder,
         Lookups,
         Members,
-        PoolMaker,
         PoolMembers,
         Renewal,
-        Resources,
-        ServerMaker,
     )
 
 
 def _resources() -> Resources[Place, Connections, pulumi.Resource, ebs.Volume, NodeGroup]:
     from stampworks.clouds.aws import network, nodes, place, storage
-    from stampworks.clouds.contract import Resources
+    from stampworks.clouds.components import Resources
 
     return Resources(place, network, nodes, storage, storage)
 

@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING
 from stampworks.clouds.contract import Cloud, JoinedPools, Kubernetes
 
 if TYPE_CHECKING:
-    from stampworks.clouds.contract import (
-        Access,
-        Faults,
-        JoinedMaker,
-        JoinedRenewal,
-        Members,
-        Renewal,
-        Resources,
-        ServerMaker,
-    )
+    from stampworks.clouds.components import JoinedMaker, Resources, ServerMaker
+    from stampworks.clouds.contract import Access, Faults, JoinedRenewal, Members, Renewal
     from stampworks.resources import (
         LocalControlPlane,
         LocalGroup,
@@ -28,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _resources() -> Resources[LocalRoom, LocalNetwork, SharedDirectory, LocalVolume, LocalGroup]:
-    from stampworks.clouds.contract import Resources
+    from stampworks.clouds.components import Resources
     from stampworks.clouds.local import network, nodes, place, storage
 
     return Resources(place, network, nodes, storage, storage)
