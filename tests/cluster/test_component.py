@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pulumi
 import pytest
@@ -24,6 +24,9 @@ from stampworks.cluster.plugin import check_programs
 from stampworks.declaration import load_file, load_value
 from stampworks.plan import Plan, fingerprint
 from stampworks.planning import plan
+
+if TYPE_CHECKING:
+    from stampworks.clouds.components import ControlPlane, Network, ServerMaker
 
 STACKS = Path(__file__).parents[2] / "stacks"
 
@@ -606,10 +609,11 @@ def assembled(made: Plan) -> Recorder:
     mocks.set_mocks(recorder, preview=False, stack="test", project="test")
 
     def run() -> None:
-        there = pulumi.CustomResource("test:index:ControlPlane", "control-plane")
-        there.kubeconfig = pulumi.Output.from_input("of the administrator")  # type: ignore[attr-defined]
-        there.identity = pulumi.Output.from_input("this one")  # type: ignore[attr-defined]
-        assemble(there, "base", made, SimpleNamespace(server=lambda each: each), there, {})
+        there: Any = pulumi.CustomResource("test:index:ControlPlane", "control-plane")
+        there.kubeconfig = pulumi.Output.from_input("of the administrator")
+        there.identity = pulumi.Output.from_input("this one")
+        maker = cast("ServerMaker[Network, ControlPlane]", SimpleNamespace(server=lambda each: each))
+        assemble(there, "base", made, maker, there, {})
 
     cast(Callable[[], None], pulumi.runtime.test(run))()  # type: ignore[no-untyped-call]
     return recorder

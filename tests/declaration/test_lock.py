@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from pathlib import Path
@@ -93,7 +94,7 @@ def test_a_plan_that_somebody_hands_over_is_refused_too(tmp_path: Path, monkeypa
     hint = "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"
     assert said == [f"region: {UNLOCKED} (image.locked)\n  hint: {hint}"]
     monkeypatch.setenv(clouds.REHEARSAL, "true")
-    assert clouds.load(plan).nodes.__name__ == "stampworks.clouds.aws.nodes"
+    assert clouds.load(plan).nodes is importlib.import_module("stampworks.clouds.aws.nodes")
 
 
 def test_the_image_of_another_release(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from stampworks import catalog
-from stampworks.cluster.clouds import rehearsed, stamped, with_kubernetes
+from stampworks.clouds.contract import Cloud, Kubernetes
+from stampworks.clouds.registry import CLOUDS as REGISTERED
+from stampworks.clouds.registry import rehearsed, stamped, with_kubernetes
 from stampworks.declaration import Scheduler
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.clouds.choices import Choices
@@ -43,7 +45,38 @@ def page() -> str:
     rows = [_cloud(name, choices) for name, choices in CLOUDS.items()]
     lines = [_row(header), _row("---" for _ in header), *map(_row, rows)]
     header_ = HEADER.format(kubernetes=_names(with_kubernetes()))
-    return f"{header_}\n" + "\n".join(lines) + "\n\n" + _rules()
+    return f"{header_}\n" + "\n".join(lines) + "\n\n" + _abilities() + "\n" + _rules()
+
+
+ABILITIES: Mapping[str, tuple[str, Callable[[Cloud], str]]] = {
+    "kubernetes": ("Kubernetes", lambda cloud: _kubernetes(cloud.kubernetes)),
+    "elastic": ("elastic nodes", lambda cloud: _yes(cloud.elastic)),
+    "database": ("managed database", lambda cloud: _yes(cloud.database)),
+    "account": ("facts of the account", lambda cloud: _yes(cloud.account)),
+    "lookups": ("lock", lambda cloud: _yes(cloud.lookups)),
+    "image_builder": ("images by Packer", lambda cloud: _yes(cloud.image_builder)),
+    "faults": ("faults on purpose", lambda cloud: _yes(cloud.faults)),
+}
+"""The optional parts of `Cloud` in clouds/contract.py: the heading of each, and what a cloud has of it."""
+NEEDED = ("resources", "members", "renewal")
+
+
+def _abilities() -> str:
+    header = ("cloud", *(heading for heading, _ in ABILITIES.values()))
+    rows = [(f"`{name}`", *(tell(cloud) for _, tell in ABILITIES.values())) for name, cloud in REGISTERED.items()]
+    lines = [_row(header), _row("---" for _ in header), *map(_row, rows)]
+    return "Optional parts that the components of a cloud have:\n\n" + "\n".join(lines) + "\n"
+
+
+def _kubernetes(own: Kubernetes | None) -> str:
+    if own is None:
+        return "no"
+    ways = {"managed nodes": own.managed, "nodes that join": own.joined, "file systems in pods": own.drivers}
+    return ", ".join(way for way, part in ways.items() if part)
+
+
+def _yes(part: object | None) -> str:
+    return "no" if part is None else "yes"
 
 
 def _cloud(name: str, choices: Choices) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from stampworks import configuration, planning
-from stampworks.cluster.clouds import stamped
+from stampworks.clouds.registry import stamped
 from stampworks.declaration import load_stack, load_value
 from stampworks.machine_room.commands import CONTAINED
 from stampworks.plan import Member, Plan, Roster

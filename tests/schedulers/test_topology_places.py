@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stampworks.schedulers.topology import Topology, TopologyError, kubernetes, places, ranks, slurm
+from stampworks import catalog
+from stampworks.schedulers.topology import Topology, TopologyError, answers, kubernetes, places, ranks, slurm
 
 NAMES = {"i-1": "gpu-001", "i-2": "gpu-002", "i-3": "gpu-003"}
 ANYTHING = st.recursive(
@@ -47,7 +48,7 @@ def test_google() -> None:
         {"name": "i-2", "resourceStatus": {"physicalHostTopology": {**where, "subblock": ""}}},
         {"name": "i-3", "resourceStatus": {}},
     ]
-    made = places.of_google(json.dumps(rows), NAMES)
+    made = answers.of_google(json.dumps(rows), NAMES)
     (place,) = made.placed
     assert place.node == "gpu-001"
     assert [domain.rsplit("-", 1)[0] for domain in place.domains] == ["block-3e30", "subblock-91aa"]
@@ -58,7 +59,7 @@ def test_oracle() -> None:
     """Long ids become names; a node that says nothing is nowhere."""
     said = {"customerHPCIslandId": "ocid1.hpcisland.oc1.iad." + "a" * 60, "customerNetworkBlock": "nb", "x": 1}
     said["customerLocalBlock"] = "lb"
-    made = places.of_oracle({"gpu-001": json.dumps(said), "gpu-002": "{}", "gpu-003": "null"})
+    made = answers.of_oracle({"gpu-001": json.dumps(said), "gpu-002": "{}", "gpu-003": "null"})
     assert [place.domains[1:] for place in made.placed] == [("nb", "lb")]
     assert made.placed[0].domains[0].startswith("hpc-island-ocid1-hpcisland-oc1-iad")
     assert made.unplaced == ("gpu-002", "gpu-003")
@@ -71,10 +72,10 @@ def test_rank_order_of_scattered_nodes() -> None:
     assert ranks.crossings(made, ranks.order(made)) == (2,)
 
 
-@pytest.mark.parametrize("cloud", places.LABELS)
+@pytest.mark.parametrize("cloud", catalog.cloud_nodes())
 def test_kueue_goes_by_the_labels_of_a_cloud(cloud: str) -> None:
     """Its own labels are the levels; a node's are read back as the cloud has written them."""
-    keys = places.LABELS[cloud]
+    keys = catalog.cloud_nodes()[cloud].place_labels
     made = Topology(tuple(f"level-{index}" for index in range(len(keys))), ())
     assert kubernetes.read_kueue(kubernetes.kueue(made, {}, "test", keys))[0] == keys
     node = {"kind": "Node", "metadata": {"name": "a", "labels": dict.fromkeys(keys, "A_b.1")}}
@@ -87,8 +88,8 @@ def test_any_answer_is_a_topology_or_an_error(answer: Any) -> None:
     """A cloud may say what it likes."""
     text = json.dumps(answer)
     asked: list[Callable[[], Topology]] = [
-        lambda: places.of_google(text, NAMES),
-        lambda: places.of_oracle({"gpu-001": text}),
+        lambda: answers.of_google(text, NAMES),
+        lambda: answers.of_oracle({"gpu-001": text}),
     ]
     for ask in asked:
         try:

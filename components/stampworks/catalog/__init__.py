@@ -50,6 +50,7 @@ from stampworks.catalog.rows import (
     Accelerator,
     AddOn,
     CatalogError,
+    CloudNodes,
     Deployment,
     Disks,
     Fabric,
@@ -91,6 +92,7 @@ __all__ = [
     "AddOn",
     "CatalogError",
     "Cloud",
+    "CloudNodes",
     "Deployment",
     "Disks",
     "EfaClients",
@@ -124,6 +126,7 @@ __all__ = [
     "accelerators",
     "agent_package",
     "architecture",
+    "cloud_nodes",
     "conflicting_prices",
     "deployments",
     "efa_clients",
@@ -173,6 +176,12 @@ def fabrics() -> Mapping[str, Fabric]:
 def regions() -> Mapping[str, Regions]:
     """By cloud."""
     return rows(Regions, load("regions.yaml"), "regions.yaml")
+
+
+@cache
+def cloud_nodes() -> Mapping[str, CloudNodes]:
+    """By cloud; nothing is known of the others."""
+    return rows(CloudNodes, load("cloud_nodes.yaml"), "cloud_nodes.yaml")
 
 
 @cache

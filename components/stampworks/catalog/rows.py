@@ -149,6 +149,21 @@ class Regions:
 
 
 @dataclass(frozen=True)
+class CloudNodes:
+    """What the software of a cloud writes on its nodes and answers to them."""
+
+    name: str
+    place_labels: tuple[str, ...]
+    """Labels of Kubernetes that say where a node stands, the outermost domain first."""
+    rights_from_address: bool | Unknown
+    """Whether a machine gets its rights from an address that every user on it reaches."""
+    health_conditions: tuple[str, ...]
+    """Conditions of Kubernetes that say whether a node is well."""
+    source: str
+    read: str
+
+
+@dataclass(frozen=True)
 class Shape:
     """In what numbers nodes of a machine can be had together, and how they can be bought."""
 

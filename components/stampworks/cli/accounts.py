@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import importlib
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from stampworks.cli import exits, stacks
 
 if TYPE_CHECKING:
+    from stampworks.clouds.contract import Cloud
     from stampworks.declaration import Problem
     from stampworks.planning import Facts
+
+
+T = TypeVar("T")
 
 
 class UnansweredError(exits.CliError):
@@ -46,10 +49,12 @@ def asked_facts(arguments: argparse.Namespace) -> Facts:
     return known_facts(None if is_plan else declared_file(arguments))
 
 
-def asking(cloud: str, part: str) -> ModuleType:
-    """What asks a cloud about an account, which needs the cloud's SDK."""
+def asking(cloud: str, part: Callable[[Cloud], Callable[[], T] | None]) -> T:
+    """Return a part of a cloud that asks it about an account, which needs the cloud's SDK."""
+    from stampworks.clouds.registry import CLOUDS, needed
+
     try:
-        return importlib.import_module(f"stampworks.clouds.{cloud}.{part}")
+        return needed(part(CLOUDS[cloud]), "such part", cloud)()
     except ImportError as error:
         what = f"{cloud} is asked through its SDK, and {error.name} is not installed"
         raise exits.CliError(what, f"pip install 'stampworks[{cloud}]'") from None

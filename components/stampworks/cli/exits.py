@@ -37,7 +37,7 @@ CODES = {
     "stampworks.operations.errors.OperationError": FAILED,
     "stampworks.rehearsal.engine.EngineError": FAILED,
     "stampworks.machine_room.errors.RoomError": FAILED,
-    "stampworks.clouds.aws.errors.AwsError": UNKNOWN,
+    "stampworks.clouds.errors.CloudError": UNKNOWN,
     "stampworks.configuration.run.PlaybookFailed": FAILED,
 }
 

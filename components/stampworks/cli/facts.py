@@ -45,6 +45,7 @@ def _measure(arguments: argparse.Namespace) -> int:
 def _read_account(arguments: argparse.Namespace) -> int:
     """Unknown when one of the facts is; what could be read is kept all the same."""
     from stampworks.cli.output import Progress
+    from stampworks.clouds.errors import UnansweredError
     from stampworks.declaration import displayed, load_file
     from stampworks.planning import plan
     from stampworks.planning.clouds import CLOUDS
@@ -56,11 +57,11 @@ def _read_account(arguments: argparse.Namespace) -> int:
     if CLOUDS[planned.cloud].launches is None:
         what = f"{displayed(declared)}: nobody reads accounts of {planned.cloud} yet"
         raise exits.CliError(what, "`stampworks facts` alone measures this machine")
-    session, reading = (accounts.asking(planned.cloud, part) for part in ("session", "facts.account"))
+    reading = accounts.asking(planned.cloud, lambda cloud: cloud.account)
     try:
         with Progress(f"reading the account in {planned.region}") as progress:
             read = reading.read_account(planned, progress)
-    except session.UnansweredError as error:
+    except UnansweredError as error:
         what = f"the account in {planned.region} was not read: {error}"
         raise accounts.UnansweredError(source.problem("region", what, error.hint)) from None
     account = write_account(declared, read)

@@ -48,7 +48,7 @@ def for_packer(plan: Plan, file: Path) -> int:
     from stampworks.planning.build.launching import elsewhere
 
     launch = plan.controller.launch
-    first_boot = asking(plan.cloud, "first_boot").builder_config(launch.agent) if launch else ""
+    first_boot = asking(plan.cloud, lambda cloud: cloud.image_builder).builder_config(launch.agent) if launch else ""
     variables = configuration.packer_variables(plan, first_boot)
     if not variables["published_image"]:
         what = f"{plan.cloud}: no image is published that this one could be made from"

@@ -13,8 +13,7 @@ from stampworks.cli import accounts, exits, stacks
 from stampworks.declaration import DeclarationError
 
 if TYPE_CHECKING:
-    from stampworks.clouds.aws.facts.images import Image
-    from stampworks.clouds.aws.session import Api
+    from stampworks.clouds.contract import Image, Lookups
     from stampworks.declaration import Lock, LockedImage, Problem, Source
     from stampworks.plan import Group, Plan
 
@@ -77,21 +76,23 @@ def _users(plan: Plan) -> dict[str, list[Group]]:
 def _looked_up(source: Source, plan: Plan, users: Mapping[str, list[Group]]) -> tuple[dict[str, Image], dict[str, str]]:
     """What the parameters name now, and the versions of parts by what a lock calls them; accounts.UnansweredError, or
     DeclarationError with all that is wrong about it."""
-    session = accounts.asking(plan.cloud, "session")
-    api, problems = session.Api(plan.region), list[Any]()
+    from stampworks.clouds.errors import UnansweredError
+
+    lookups: Lookups[object] = accounts.asking(plan.cloud, lambda cloud: cloud.lookups)
+    api, problems = lookups.session.Api(plan.region), list[Any]()
     found, versions = dict[str, Any](), dict[str, str]()
     asked = "which image nodes boot"
     try:
         for parameter, groups in users.items():
-            image, wrong = _newest(api, source, plan, parameter, groups)
+            image, wrong = _newest(lookups, api, source, plan, parameter, groups)
             problems += wrong
             found |= {parameter: image} if image else {}
         asked = "what its Kubernetes is made of"
         for part in plan.scheduler.parts:
-            version, wrong = _default(api, source, plan, part.name)
+            version, wrong = _default(lookups, api, source, plan, part.name)
             problems += wrong
             versions |= version
-    except session.UnansweredError as error:
+    except UnansweredError as error:
         what = f"{asked} in {plan.region} was not looked up: {error}"
         raise accounts.UnansweredError(source.problem("region", what, error.hint)) from None
     if problems:
@@ -99,12 +100,14 @@ def _looked_up(source: Source, plan: Plan, users: Mapping[str, list[Group]]) -> 
     return found, versions
 
 
-def _default(api: Api, source: Source, plan: Plan, part: str) -> tuple[dict[str, str], list[Problem]]:
+def _default(
+    lookups: Lookups[object], api: object, source: Source, plan: Plan, part: str
+) -> tuple[dict[str, str], list[Problem]]:
     """The version that the cloud takes where nobody names one, by what a lock calls the part."""
     from stampworks.planning.build.launching import locked, minor
 
     kubernetes = minor(plan.release)
-    version = accounts.asking(plan.cloud, "facts.parts").default_version(api, part, kubernetes)
+    version = lookups.parts.default_version(api, part, kubernetes)
     if version is None:
         what = f"{plan.region} has no {part} for Kubernetes {kubernetes}"
         hint = "take another region, or a release of another Kubernetes"
@@ -113,17 +116,16 @@ def _default(api: Api, source: Source, plan: Plan, part: str) -> tuple[dict[str,
 
 
 def _newest(
-    api: Api, source: Source, plan: Plan, parameter: str, groups: list[Group]
+    lookups: Lookups[object], api: object, source: Source, plan: Plan, parameter: str, groups: list[Group]
 ) -> tuple[Image | None, list[Problem]]:
     """What a parameter names, and why these groups cannot boot it."""
-    images = accounts.asking(plan.cloud, "facts.images")
-    id_ = images.published(api, parameter)
+    id_ = lookups.images.published(api, parameter)
     if id_ is None:
         what = (
             f"{plan.region} has no public parameter {parameter}, which names the newest image of {plan.release.suite}"
         )
         return None, [source.problem("region", what, "take a region in which it is published")]
-    image = images.described(api, [id_]).get(id_)
+    image = lookups.images.described(api, [id_]).get(id_)
     if image is None:
         what = f"{parameter} names {id_}, and {plan.region} has no such image for this account"
         return None, [source.problem("region", what, "ask its publisher, or look again when it names another one")]

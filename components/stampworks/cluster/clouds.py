@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import pkgutil
 from collections.abc import Iterable, Iterator
-from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
 
-import stampworks.clouds
+from stampworks.clouds.registry import CLOUDS, needed, rehearsed, stamped, with_kubernetes
 from stampworks.cluster.refusal import refuse
 from stampworks.plan import Plan, declared_pools
 from stampworks.planning.build.launching import OF_LOCK, lookups
 from stampworks.planning.rules.findings import Facts, Finding
 
-
-class Cloud(NamedTuple):
-    """What every cloud yields: modules whose `create` makes resources from a slice of the plan."""
-
-    place: Any
-    network: Any
-    nodes: Any
-    storage: Any
-
-
-def rehearsed() -> tuple[str, ...]:
-    """The clouds that there are components for."""
-    return tuple(sorted(each.name for each in pkgutil.iter_modules(stampworks.clouds.__path__) if each.ispkg))
-
-
-def stamped() -> tuple[str, ...]:
-    """Those of them whose nodes can be found when they are there, without which no cluster comes about."""
-    return tuple(cloud for cloud in rehearsed() if find_spec(f"stampworks.clouds.{cloud}.members"))
-
+if TYPE_CHECKING:
+    from stampworks.clouds.components import (
+        ControlPlane,
+        Database,
+        DatabaseMaker,
+        Disk,
+        Drivers,
+        ElasticMaker,
+        JoinedMaker,
+        Network,
+        NodeGroup,
+        Place,
+        PoolMaker,
+        Resources,
+        ServerMaker,
+        Stored,
+    )
+    from stampworks.clouds.contract import Kubernetes
 
 REHEARSAL = "STAMPWORKS_REHEARSAL"
 """A variable of the environment: set where nothing that is made is real."""
@@ -77,23 +73,37 @@ def _of_kubernetes(plan: Plan) -> Iterator[tuple[str, str, str]]:
             yield f"pools[{index}]", what, "write scheduling_only: true, or do this as root"
 
 
-def with_kubernetes() -> tuple[str, ...]:
-    """The clouds whose Kubernetes there are components for."""
-    return tuple(cloud for cloud in stamped() if find_spec(f"stampworks.clouds.{cloud}.scheduler"))
-
-
-def load(plan: Plan) -> Cloud:
-    """The components of the plan's cloud. Only that cloud's SDK gets imported. Refuses what can be planned only."""
+def load(plan: Plan) -> Resources[Place, Network, Stored, Disk, NodeGroup]:
+    """Return the components of the plan's cloud. Only that cloud's SDK gets imported. Refuses what can be planned
+    only."""
     if found := refusals(plan, lookups(plan, Facts())):
         refuse("\n\n".join(f"{path}: {what}\n  hint: {hint}" for path, what, hint, _ in found))
-    return Cloud(*(importlib.import_module(f"stampworks.clouds.{plan.cloud}.{part}") for part in Cloud._fields))
+    return CLOUDS[plan.cloud].resources()
 
 
-def scheduler(plan: Plan) -> Any:
-    """What makes the Kubernetes of a cloud."""
-    return importlib.import_module(f"stampworks.clouds.{plan.cloud}.scheduler")
+def elastic(plan: Plan) -> ElasticMaker[Place, NodeGroup]:
+    return needed(CLOUDS[plan.cloud].elastic, "elastic nodes", plan.cloud).make()
 
 
-def database(plan: Plan) -> Any:
-    """What runs the database of the accounting, on a cloud that does."""
-    return importlib.import_module(f"stampworks.clouds.{plan.cloud}.database")
+def database(plan: Plan) -> DatabaseMaker[Place, Database]:
+    return needed(CLOUDS[plan.cloud].database, "database", plan.cloud)()
+
+
+def server(plan: Plan) -> ServerMaker[Network, ControlPlane]:
+    return _kubernetes(plan).server()
+
+
+def pools(plan: Plan) -> PoolMaker[ControlPlane, NodeGroup]:
+    return needed(_kubernetes(plan).managed, "Kubernetes with nodes of its own", plan.cloud).make()
+
+
+def joined(plan: Plan) -> JoinedMaker[ControlPlane]:
+    return needed(_kubernetes(plan).joined, "Kubernetes that nodes join", plan.cloud).make()
+
+
+def drivers(plan: Plan) -> Drivers[Stored]:
+    return needed(_kubernetes(plan).drivers, "file systems for pods", plan.cloud)()
+
+
+def _kubernetes(plan: Plan) -> Kubernetes:
+    return needed(CLOUDS[plan.cloud].kubernetes, "Kubernetes", plan.cloud)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 from pulumi import Output, ResourceOptions
@@ -18,11 +18,15 @@ from stampworks.cluster import clouds, kubernetes
 from stampworks.cluster.plugin import check_plugin, check_programs
 from stampworks.cluster.stack import plan_of_declaration
 from stampworks.declaration import Declaration
-from stampworks.plan import Attached, Disk, Driven, Group, Plan, fingerprint, settled, to_dict
+from stampworks.plan import Attached, Driven, Group, Plan, fingerprint, settled, to_dict
+from stampworks.plan import Disk as AttachedDisk
 from stampworks.plan import Roster as RosterData
 from stampworks.resources import Keyring, KubernetesNodes, Playbook, Qualification, Roll, Roster, SigningKey
 from stampworks.schedulers import kubernetes as scheduling
 from stampworks.schedulers import slurm
+
+if TYPE_CHECKING:
+    from stampworks.clouds.components import ControlPlane, Database, Disk, Network, NodeGroup, Place, Stored
 
 _PLAYBOOK, _PLAYBOOK_MINUTES = "site.yml", 60
 
@@ -110,7 +114,7 @@ class Cluster(pulumi.ComponentResource):
         else:
             self._register_slurm(place, network, keyring)
 
-    def _register_slurm(self, place: Any, network: Any, keyring: Keyring) -> None:
+    def _register_slurm(self, place: Place, network: Network, keyring: Keyring) -> None:
         plan = self.plan
         # Nodes come after what they mount, and go before it: nobody may write to what is being deleted.
         storage = self._storage(place)
@@ -125,7 +129,7 @@ class Cluster(pulumi.ComponentResource):
         may: list[pulumi.Resource] = []
         if elastic := [groups[pool] for pool in plan.pools if pool.elastic]:
             opts = self._child()
-            may = [self._cloud.nodes.let_start(self._base, controller=controller, groups=elastic, opts=opts)]
+            may = [clouds.elastic(plan).let_start(self._base, controller=controller, groups=elastic, opts=opts)]
         signing_key = self._signing_key()
         self._attached = self._found(storage, volumes, database)
         roll = self._roll(groups, self._secrets(keyring), signing_key)
@@ -134,7 +138,7 @@ class Cluster(pulumi.ComponentResource):
         if elastic:
             # After the head is what the bundle says of it. A node that is quicker waits for it.
             file = Output.all(roster.data, self._attached).apply(lambda both: self._bundle(*both))
-            self._cloud.nodes.publish(self._base, place=place, file=file, opts=self._child(depends_on=[playbook]))
+            clouds.elastic(plan).publish(self._base, place=place, file=file, opts=self._child(depends_on=[playbook]))
         self._prove(roll.certificate, roster, [playbook], signing_key)
         # What can be used is known when it is proven, not before.
         ready = Output.all(self._proof.id, roster.data).apply(lambda both: both[1])
@@ -151,25 +155,25 @@ class Cluster(pulumi.ComponentResource):
         self.kubeconfig = Output.from_input("")
         self._register(ready)
 
-    def _register_kubernetes(self, place: Any, network: Any) -> None:
-        plan, scheduler = self.plan, clouds.scheduler(self.plan)
+    def _register_kubernetes(self, place: Place, network: Network) -> None:
+        plan, maker = self.plan, clouds.server(self.plan)
         storage = self._storage(place)
-        control_plane = kubernetes.control_plane(self, self._base, plan, scheduler, network)
+        control_plane = kubernetes.control_plane(self, self._base, plan, maker, network)
         driven = {
-            each.name: self._cloud.storage.driven(each, storage[each.name], plan.region)
+            each.name: clouds.drivers(plan).driven(each, storage[each.name], plan.region)
             for each in plan.storage
             if each.driver
         }
-        of_proofs = kubernetes.assemble(self, self._base, plan, scheduler, control_plane, driven)
+        of_proofs = kubernetes.assemble(self, self._base, plan, maker, control_plane, driven)
         self._attached = self._found(storage, [], [])
         ready: Output[Any] = control_plane.id
         self.endings = Output.from_input([])
         if plan.managed:
-            nodes = self._managed(scheduler, control_plane, storage, driven, of_proofs)
+            nodes = self._managed(control_plane, storage, driven, of_proofs)
             ready = self._proof.id
             self.endings = _known_endings(ready, nodes.endings)
         elif plan.pools:
-            self._join(scheduler, control_plane, network, storage, of_proofs)
+            self._join(control_plane, network, storage, of_proofs)
             ready = self._proof.id
         self.kubeconfig = Output.secret(control_plane.kubeconfig)
         self.head = Output.all(ready, control_plane.address).apply(lambda both: str(both[1]))
@@ -180,16 +184,15 @@ class Cluster(pulumi.ComponentResource):
 
     def _managed(
         self,
-        scheduler: Any,
-        control_plane: Any,
-        storage: Mapping[str, Any],
+        control_plane: ControlPlane,
+        storage: Mapping[str, Stored],
         driven: Mapping[str, Output[Driven]],
         proofs: Sequence[pulumi.Resource],
     ) -> KubernetesNodes:
         """Nodes that the cloud makes members of its Kubernetes itself, which knows who they are; and their proof."""
         plan, before = self.plan, [*storage.values()]
         made = {
-            group: scheduler.create_pool(
+            group: clouds.pools(plan).create_pool(
                 f"{self._base}-{group.name}",
                 control_plane=control_plane,
                 group=group,
@@ -217,22 +220,21 @@ class Cluster(pulumi.ComponentResource):
 
     def _join(
         self,
-        scheduler: Any,
-        control_plane: Any,
-        network: Any,
-        storage: Mapping[str, Any],
+        control_plane: ControlPlane,
+        network: Network,
+        storage: Mapping[str, Stored],
         proofs: Sequence[pulumi.Resource],
     ) -> None:
         """Nodes that run pods: started, configured, known to the control plane as what they are, and proven."""
         plan, labels = self.plan, scheduling.node_labels(self.plan)
-        before = [*storage.values(), control_plane]
+        of, before = clouds.joined(plan), [*storage.values(), control_plane]
         groups = {group: self._group(group, network, [], depends_on=before) for group in plan.pools}
-        signing_key, secrets = self._signing_key(), {"kubernetes_bootstrap": control_plane.bootstrap}
+        signing_key, secrets = self._signing_key(), {"kubernetes_bootstrap": of.bootstrap(control_plane)}
         roll = self._roll(groups, secrets, signing_key)
         roster = self._roster(groups, roll)
         playbook = self._playbook(roster, secrets)
         joined = [
-            scheduler.create_joined(
+            of.create_joined(
                 f"{self._base}-{group.name}",
                 cluster=plan.name,
                 control_plane=control_plane,
@@ -251,8 +253,8 @@ class Cluster(pulumi.ComponentResource):
     def _child(self, **more: Any) -> ResourceOptions:
         return ResourceOptions(parent=self, **more)
 
-    def _storage(self, place: Any) -> dict[str, pulumi.Resource]:
-        made: dict[str, pulumi.Resource] = {}
+    def _storage(self, place: Place) -> dict[str, Stored]:
+        made: dict[str, Stored] = {}
         for one in sorted(self.plan.storage, key=lambda each: bool(each.repository)):  # what others show comes first
             made[one.name] = self._cloud.storage.create(
                 f"{self._base}-{one.name}",
@@ -264,7 +266,7 @@ class Cluster(pulumi.ComponentResource):
             )
         return made
 
-    def _database(self, place: Any, keyring: Keyring) -> list[Any]:
+    def _database(self, place: Place, keyring: Keyring) -> list[Database]:
         """That of the accounting, where the cloud runs it."""
         plan = self.plan
         if plan.scheduler.database == "head":
@@ -280,25 +282,27 @@ class Cluster(pulumi.ComponentResource):
         )
         return [made]
 
-    def _found(self, storage: Mapping[str, Any], volumes: Sequence[Any], databases: Sequence[Any]) -> Output[Attached]:
+    def _found(
+        self, storage: Mapping[str, Stored], volumes: Sequence[Disk], databases: Sequence[Database]
+    ) -> Output[Attached]:
         """Where nodes find what was made apart from them."""
-        of, plan = self._cloud.storage, self.plan
-        mounts = Output.all(*(of.mount(each, storage[each.name]) for each in plan.storage))
-        serials = Output.all(*map(of.serial, volumes))
+        of, plan = self._cloud, self.plan
+        mounts = Output.all(*(of.storage.mount(each, storage[each.name]) for each in plan.storage))
+        serials = Output.all(*map(of.volumes.serial, volumes))
         paths = [each.mount for each in plan.controller.volumes] if volumes else []
         hosts = Output.all(*(each.address for each in databases))
         return Output.all(mounts, serials, hosts).apply(
             lambda found: Attached(
                 tuple(found[0]),
-                tuple(Disk(serial, path) for serial, path in zip(found[1], paths, strict=True) if serial),
+                tuple(AttachedDisk(serial, path) for serial, path in zip(found[1], paths, strict=True) if serial),
                 "".join(found[2]),
                 clouds.database(plan).authorities(plan.region) if databases else "",
             )
         )
 
-    def _volumes(self, group: Group, place: Any) -> list[pulumi.Resource]:
+    def _volumes(self, group: Group, place: Place) -> list[Disk]:
         return [
-            self._cloud.storage.create_volume(
+            self._cloud.volumes.create_volume(
                 f"{self._base}-{group.name}-{volume.name}",
                 cluster=self.plan.name,
                 place=place,
@@ -310,7 +314,7 @@ class Cluster(pulumi.ComponentResource):
             for volume in group.volumes
         ]
 
-    def _group(self, group: Group, network: Any, volumes: Sequence[pulumi.Resource], **more: Any) -> Any:
+    def _group(self, group: Group, network: Network, volumes: Sequence[Disk], **more: Any) -> NodeGroup:
         plan = self.plan
         return self._cloud.nodes.create(
             f"{self._base}-{group.name}",
@@ -326,7 +330,10 @@ class Cluster(pulumi.ComponentResource):
         )
 
     def _roll(
-        self, groups: Mapping[Group, Any], secrets: Mapping[str, pulumi.Input[str]], signing_key: SigningKey | None
+        self,
+        groups: Mapping[Group, NodeGroup],
+        secrets: Mapping[str, pulumi.Input[str]],
+        signing_key: SigningKey | None,
     ) -> Roll:
         plan, content = self.plan, self._content
         return Roll(

@@ -8,24 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 from pulumi import Output
 
+from stampworks.cluster import clouds
 from stampworks.plan import PROOF_NAMESPACE, Account, AddOn, Driven, Plan
 from stampworks.resources import KubernetesQueues, KubernetesServer
 from stampworks.schedulers import addons, kubernetes
 from stampworks.schedulers.kubernetes import Manifest
 from stampworks.schedulers.topology.kubernetes import KUEUE
 
+if TYPE_CHECKING:
+    from stampworks.clouds.components import ControlPlane, Network, ServerMaker
+
 PLUGIN = "4.34.2"
 """The version of Pulumi's plugin for Kubernetes."""
 
 
-def control_plane(parent: pulumi.Resource, base: str, plan: Plan, scheduler: Any, network: Any) -> Any:
+def control_plane(
+    parent: pulumi.Resource, base: str, plan: Plan, server: ServerMaker[Network, ControlPlane], network: Network
+) -> ControlPlane:
     """That of the cloud, with a kubeconfig and an identity."""
-    return scheduler.create(
+    return server.create(
         base,
         plan=plan,
         network=network,
@@ -37,15 +43,15 @@ def assemble(
     parent: pulumi.Resource,
     base: str,
     plan: Plan,
-    scheduler: Any,
-    control_plane: Any,
+    maker: ServerMaker[Network, ControlPlane],
+    control_plane: ControlPlane,
     driven: Mapping[str, Output[Driven]],
 ) -> list[pulumi.Resource]:
     """What the control plane is given: nodes for scheduling only, and the cluster's objects, those of file systems that
     drivers bring into pods among them. Returns what proofs need of these."""
     labels = kubernetes.node_labels(plan)
     for group in plan.scheduling_only:
-        scheduler.create_simulated(
+        clouds.joined(plan).create_simulated(
             f"{base}-{group.name}",
             cluster=plan.name,
             control_plane=control_plane,
@@ -55,13 +61,14 @@ def assemble(
             drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
             opts=pulumi.ResourceOptions(parent=parent),
         )
-    # Without the word it would stand in every preview and in the state for all to read.
+    # Unless it is marked as secret, every preview and the state would show it.
+    kubeconfig: Output[str] = Output.secret(control_plane.kubeconfig)
     settings = {
-        "kubeconfig": pulumi.Output.secret(control_plane.kubeconfig),
+        "kubeconfig": kubeconfig,
         # Without it another authority or port would mean another Kubernetes, and every object would be made anew.
         "clusterIdentifier": control_plane.identity,
     }
-    server, manifests = scheduler.server(control_plane), kubernetes.objects(plan)
+    server, manifests = maker.server(control_plane), kubernetes.objects(plan)
     where: dict[str, Any] = {"cluster": plan.name, "cloud": plan.cloud, "region": plan.region}
     # The plugin asks once, and a server that does not answer then is out of reach for all that it is given in the same
     # `up` (pulumi-kubernetes 4.32, provider.go, clusterUnreachable).

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from stampworks import catalog
 from stampworks.catalog.roles import OWN_ROLES_BEFORE, ROLES
 from stampworks.configuration.own import check_programs, host_checks
 from stampworks.plan import (
@@ -48,8 +49,6 @@ WORKLOADS: Mapping[str, Any] = {
 }
 """What a pod has beside the node's own programs, which it sees below /usr."""
 CONTAINERS = "/var/lib/enroot"
-ANSWERING = frozenset({"aws"})
-"""Clouds where a machine gets its rights from an address that every user on it reaches."""
 SYSTEMS: Mapping[str, str] = {"debian": "apt", "ubuntu": "apt", "amzn": "dnf"}
 """The parts of a release that are what a node runs, by what it calls itself; and what installs packages there."""
 HARDWARE_ROLES = tuple(role for role in ROLES if role.is_hardware)
@@ -230,7 +229,8 @@ def selections(plan: Plan, roster: Roster, attached: Attached) -> dict[str, list
     rebooting |= {name for client in plan.release.clients if client.name == "lustre" for name in everyone}
     over_efa = [member.name for member in roster.members if groups[member.group].storage_interfaces]
     # what asks their cloud with their rights runs nowhere else; its role stops it where it is off
-    with_rights = everyone if plan.cloud in ANSWERING else []
+    nodes = catalog.cloud_nodes().get(plan.cloud)
+    with_rights = everyone if nodes and nodes.rights_from_address is True else []
     return {
         "everyone": everyone,
         "with rights": with_rights,

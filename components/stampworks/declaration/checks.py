@@ -67,7 +67,7 @@ def _names(data: Entry, scheduler: Entry) -> Iterator[Finding]:
 
 
 def _tags(tags: Sequence[Entry]) -> Iterator[Finding]:
-    """AWS's roles have no two whose names are the same in small letters."""
+    """Roles of a cloud have no two whose names are the same in small letters."""
     names = [tag.get("name") for tag in tags]
     for index, first in _repeated([name and name.lower() for name in names]):
         hint = f"tags[{first}] has this name already, and large letters make no other one of it; keep one"

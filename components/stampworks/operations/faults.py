@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import secrets
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
+from stampworks.clouds.contract import Faults
 from stampworks.clouds.faults import ON_RAILS, Fault, Injected, chosen
+from stampworks.clouds.registry import CLOUDS
 from stampworks.operations.errors import InputError, nearest
 from stampworks.plan import Plan, Roster
-
-_CLOUDS = Path(__file__).resolve().parents[1] / "clouds"
 
 
 def catalogue(cloud: str) -> Mapping[str, Fault]:
     """All kinds of faults that the cloud can make, by name."""
-    found: Mapping[str, Fault] = _of(cloud).FAULTS
-    return found
+    return _of(cloud).FAULTS
 
 
 def injected(plan: Plan) -> tuple[tuple[Injected, bool | None], ...]:
@@ -50,7 +46,7 @@ def clear(plan: Plan, name: str = "", node: str = "") -> tuple[Injected, ...]:
     cloud = _of(plan.cloud)
     if name:
         _named(name, cloud.FAULTS)
-    recorded: tuple[Injected, ...] = cloud.recorded(plan.name)
+    recorded = cloud.recorded(plan.name)
     wanted = [one for one in recorded if name in ("", one.fault) and node in ("", one.where)]
     if node and not wanted:
         known = {each.name for pool in plan.pools for each in pool.nodes} | {leaf.name for leaf in plan.fabric.leaves}
@@ -60,14 +56,14 @@ def clear(plan: Plan, name: str = "", node: str = "") -> tuple[Injected, ...]:
     return tuple(wanted)
 
 
-def _of(cloud: str) -> Any:
-    if not (_CLOUDS / cloud / "faults").is_dir():
-        able = ", ".join(sorted(path.parent.name for path in _CLOUDS.glob("*/faults")))
+def _of(cloud: str) -> Faults:
+    able = {name: each.faults for name, each in CLOUDS.items() if each.faults}
+    if cloud not in able:
         raise InputError(
             f"nothing can be broken on purpose in the cloud {cloud!r}",
-            f"faults are for clusters that nobody needs: those of the cloud {able}",
+            f"faults are for clusters that nobody needs: those of the cloud {', '.join(able)}",
         )
-    return importlib.import_module(f"stampworks.clouds.{cloud}.faults")
+    return able[cloud]()
 
 
 def _named(name: str, faults: Mapping[str, Fault]) -> Fault:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from stampworks.operations.drain import LEAVES, REPLACED
 from stampworks.operations.errors import OperationError
-from stampworks.operations.members import cloud, members, too_few, waiting
+from stampworks.operations.members import cloud, elastic, members, too_few, waiting
 from stampworks.operations.service import SlurmService, vacate_for_good
 from stampworks.plan import Group, Refusal, Roster
 
@@ -81,7 +81,7 @@ def complete(
 
     What keeps the cloud from starting the others is told; where waiting does not change that, nobody waits.
     """
-    patience_s, poll_s = float(cloud(of).PATIENCE_S), float(cloud(of).POLL_S)
+    patience_s, poll_s = cloud(of).PATIENCE_S, cloud(of).POLL_S
     asked: dict[str, Refusal] = {}
     deadline = time.monotonic() + patience_s
     while True:
@@ -108,16 +108,16 @@ def end_elastic(of: str, cluster: str, region: str, group: str, progress: Callab
 
     Looks once more when nobody is left: a cloud shows a machine a moment after it has started it.
     """
-    deadline, empty = time.monotonic() + float(cloud(of).PATIENCE_S), 0
+    deadline, empty = time.monotonic() + cloud(of).PATIENCE_S, 0
     while empty < _LOOKS:
-        left = cloud(of).end_elastic(cluster, region, group)
+        left = elastic(of).end_elastic(cluster, region, group)
         empty = 0 if left else empty + 1
         if left and time.monotonic() > deadline:
             raise OperationError(f"{', '.join(left)} of {group} do not end", "see what keeps them, and run it again")
         if left:
             progress(f"waiting for {', '.join(left)} to end")
         if empty < _LOOKS:
-            time.sleep(float(cloud(of).POLL_S))
+            time.sleep(cloud(of).POLL_S)
 
 
 def missing(all_: Iterable[Wanted], there: Iterable[str]) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
-from types import ModuleType
 
+from stampworks.clouds.contract import ElasticMembers, JoinedRenewal, Members, PoolMembers, Renewal
+from stampworks.clouds.registry import CLOUDS, needed, stamped
 from stampworks.operations.errors import InputError, OperationError, nearest
 from stampworks.plan import Ending, Refusal, Roster, remedies
-
-_CLOUDS = Path(__file__).resolve().parents[1] / "clouds"
 
 
 class MembersMissingError(OperationError):
@@ -19,15 +16,12 @@ class MembersMissingError(OperationError):
 
 def members(of: str, cluster: str, region: str) -> Roster:
     """The roster as the cloud reports it now; every cloud answers through its module `members`."""
-    found = cloud(of).members(cluster, region)
-    if not isinstance(found, Roster):
-        raise TypeError(f"clouds.{of}.members.members gave {type(found).__name__} where a Roster was due")
-    return found
+    return cloud(of).members(cluster, region)
 
 
 def endings(of: str, cluster: str, region: str) -> tuple[Ending, ...]:
     """When capacity ends that nodes of a cluster are in, as the cloud says it now."""
-    return tuple(cloud(of).endings(cluster, region))
+    return cloud(of).endings(cluster, region)
 
 
 def waiting(short: str, refused: Sequence[Refusal]) -> str:
@@ -45,15 +39,38 @@ def retag(of: str, cluster: str, region: str, wanted: Mapping[str, str], gone: C
     cloud(of).retag(cluster, region, wanted, gone)
 
 
-def renewal(of: str) -> ModuleType:
-    """The cloud's module that knows outdated nodes and makes them anew."""
-    cloud(of)
-    return importlib.import_module(f"stampworks.clouds.{of}.renewal")
+def renewal(of: str) -> Renewal:
+    """Return the cloud's module that knows outdated nodes and makes them anew."""
+    _expect_stamped(of)
+    return needed(CLOUDS[of].renewal, "renewal", of)()
 
 
-def cloud(name: str) -> ModuleType:
-    """The cloud's module that knows who is there."""
-    known = [path.parent.name for path in _CLOUDS.glob("*/members.py")]
-    if name not in known:
-        raise InputError(f"no cloud is called {name!r}", nearest(name, known))
-    return importlib.import_module(f"stampworks.clouds.{name}.members")
+def cloud(name: str) -> Members:
+    """Return the cloud's module that knows the nodes that run."""
+    _expect_stamped(name)
+    return needed(CLOUDS[name].members, "members", name)()
+
+
+def elastic(of: str) -> ElasticMembers:
+    """Return the cloud's module that ends nodes which start with the work."""
+    _expect_stamped(of)
+    return needed(CLOUDS[of].elastic, "elastic nodes", of).members()
+
+
+def managed(of: str) -> PoolMembers:
+    """Return the module of a cloud whose Kubernetes makes its nodes itself."""
+    _expect_stamped(of)
+    own = needed(CLOUDS[of].kubernetes, "Kubernetes", of)
+    return needed(own.managed, "Kubernetes with nodes of its own", of).members()
+
+
+def joined(of: str) -> JoinedRenewal:
+    """Return the module of a cloud whose Kubernetes is given nodes that were configured."""
+    _expect_stamped(of)
+    own = needed(CLOUDS[of].kubernetes, "Kubernetes", of)
+    return needed(own.joined, "Kubernetes that nodes join", of).renewal()
+
+
+def _expect_stamped(cloud: str) -> None:
+    if cloud not in (known := stamped()):
+        raise InputError(f"no cloud is called {cloud!r}", nearest(cloud, known))

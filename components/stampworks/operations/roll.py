@@ -94,8 +94,7 @@ class _Work:
 
 def outdated(plan: Plan, content: str) -> Mapping[str, str]:
     """The nodes that a roll would make anew, and why."""
-    found: Mapping[str, str] = renewal(plan.cloud).outdated(plan, content)
-    return found
+    return renewal(plan.cloud).outdated(plan, content)
 
 
 def condemn(plan: Plan, names: Sequence[str], why: str, machine: bool = False) -> None:

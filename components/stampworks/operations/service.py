@@ -11,7 +11,7 @@ from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import Standing
 from stampworks.operations.kubernetes import nodes as kubernetes_nodes
 from stampworks.operations.kubernetes.client import Server
-from stampworks.operations.members import renewal
+from stampworks.operations.members import joined
 from stampworks.operations.slurm import client as slurm
 from stampworks.operations.slurm.ground import busy_nodes, standing
 from stampworks.plan import Plan, Roster
@@ -169,5 +169,5 @@ class KubernetesService:
         labels = scheduling.node_labels(plan)
         for pool in plan.pools:
             own = [node.name for node in pool.nodes if node.name in names]
-            renewal(plan.cloud).take_in(plan, pool, own, labels, scheduling.capacity(pool), progress)
+            joined(plan.cloud).take_in(plan, pool, own, labels, scheduling.capacity(pool), progress)
         kubernetes_nodes.hold(self._server, kept)

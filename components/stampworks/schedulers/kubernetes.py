@@ -13,10 +13,10 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from stampworks import catalog
 from stampworks.plan import ACCELERATOR, EVERYBODY, PROOF_NAMESPACE, Account, Driven, Group, Plan, Queue, own_nodes
 from stampworks.schedulers import topology
 from stampworks.schedulers.topology.kubernetes import HOSTNAME, KUEUE, POOL, key, kueue_objects
-from stampworks.schedulers.topology.places import LABELS
 
 PROGRAMS, PROGRAMS_PATH, PROGRAMS_SHARED = "programs", "/usr", "/run/stampworks/usr"
 """The nodes' own programs: the claim, where pods see them, and where nodes have them so that nobody can change them."""
@@ -145,7 +145,8 @@ def _hardware(plan: Plan) -> Iterator[Manifest]:
 
 def _labelled(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The labels by which a cloud itself says where nodes stand, and the pools whose nodes have them."""
-    keys = LABELS.get(plan.cloud, ()) if plan.managed and plan.scheduler.topology != "flat" else ()
+    nodes = catalog.cloud_nodes().get(plan.cloud) if plan.managed and plan.scheduler.topology != "flat" else None
+    keys = nodes.place_labels if nodes else ()
     return keys, tuple(pool.name for pool in plan.pools if pool.rails) if keys else ()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 from stampworks import operations
-from stampworks.clouds.aws import members, renewal
+from stampworks.clouds.aws import machines, members, renewal
 from stampworks.clouds.aws.session import Api
 from stampworks.operations import gathering
 from stampworks.operations.drain import REPLACED
@@ -135,7 +135,7 @@ def test_an_elastic_node_that_is_to_run_always_finishes_its_jobs(
     assert busy not in ids(aws)
     assert roster.members[2].target in ids(aws)
     assert slurm.reasons == {"gpu-003": REPLACED}
-    assert not [each for each in members.machines(Api(REGION), CLUSTER) if each.state == "running" and not each.node]
+    assert not [each for each in machines.machines(Api(REGION), CLUSTER) if each.state == "running" and not each.node]
     ALONE.add(stays)
 
 

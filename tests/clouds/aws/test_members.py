@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from stampworks import operations
-from stampworks.clouds.aws import members, session, tags
+from stampworks.clouds.aws import machines, members, session, tags
 from stampworks.clouds.aws.errors import AwsError
 from stampworks.clouds.aws.session import Api
 from stampworks.plan import Ending, Plan
@@ -70,7 +70,7 @@ def test_addresses_of_cards_are_no_rails() -> None:
     nic = {"InterfaceType": "efa", "PrivateIpAddress": "10.0.0.9"}
     row = {"InstanceId": "i-1", "State": {"Name": "running"}, "LaunchTime": datetime(2026, 11, 1, tzinfo=UTC)}
     nics = [{**nic, "NetworkInterfaceId": "eni-1"}]
-    machine = members._machine({**row, "Tags": [{"Key": tags.GROUP, "Value": "gpu"}], "NetworkInterfaces": nics})
+    machine = machines._machine({**row, "Tags": [{"Key": tags.GROUP, "Value": "gpu"}], "NetworkInterfaces": nics})
     assert members._member(machine).rail_addresses == ("",)
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pulumi import ResourceOptions
 from pulumi_aws import budgets, cloudwatch, sns
 
+from stampworks.clouds.aws.owner import Owner
 from stampworks.clouds.aws.tags import CLUSTER
 from stampworks.plan import Budget, Plan
-
-if TYPE_CHECKING:
-    from stampworks.clouds.aws.place import Place
 
 _SHARES = (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
 """At what percent of the budget there is mail, of what was spent and of what the month is going to cost."""
@@ -22,7 +19,7 @@ _SHARES = (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
 _ENDS = ("Capacity Block Expiration Warning", "Capacity Block Reservation Expiration Warning")
 
 
-def create(name: str, place: Place, plan: Plan) -> None:
+def create(name: str, place: Owner, plan: Plan) -> None:
     opts = place.within(ResourceOptions(parent=place))
     if plan.budget.monthly_usd:
         _budget(name, place, plan.budget, opts)
@@ -36,7 +33,7 @@ def blocks(plan: Plan) -> list[str]:
     return sorted({offer.reservation for offer in offers if offer.purchase == "block"})
 
 
-def _budget(name: str, place: Place, budget: Budget, opts: ResourceOptions) -> None:
+def _budget(name: str, place: Owner, budget: Budget, opts: ResourceOptions) -> None:
     """Of all that has the cluster's tag, as far as the tag is one that costs are told apart by."""
     tags = place.tags("budget")
     budgets.Budget(
@@ -62,7 +59,7 @@ def _budget(name: str, place: Place, budget: Budget, opts: ResourceOptions) -> N
     )
 
 
-def _end_of(of: Sequence[str], name: str, place: Place, notify: Sequence[str], opts: ResourceOptions) -> None:
+def _end_of(of: Sequence[str], name: str, place: Owner, notify: Sequence[str], opts: ResourceOptions) -> None:
     """Mail to those who have said, in answer to a first one, that they want it."""
     name, tags = f"{name}-blocks", place.tags("blocks")
     rule = cloudwatch.EventRule(name, event_pattern=_pattern(of), tags=tags, opts=opts)

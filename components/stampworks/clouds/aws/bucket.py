@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-import pulumi
 from pulumi import ResourceOptions
 from pulumi_aws import s3
 
-from stampworks.plan import Storage
-
-if TYPE_CHECKING:
-    from stampworks.clouds.aws.place import Place
+from stampworks.clouds.aws.owner import Owner
 
 _OLD_DAYS, _UNFINISHED_DAYS = 30, 7
 
@@ -23,22 +19,6 @@ def _of_either_version(name: str) -> Any:
     alias, so that nothing changes for a stack when its SDK does."""
     # asked here and not at import: stacks without buckets do without the SDK's part for them
     return getattr(s3, name if hasattr(s3, "BucketVersioning") else f"{name}V2")
-
-
-def create(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> pulumi.Resource:
-    # AWS deletes none with anything in it, and what may go is to go as a file system does: with what it holds
-    goes = None if storage.protect else True
-    made = private(name, place, storage.name, opts, expiry=_expiry(storage), force_destroy=goes)
-    place.buckets.append(made)
-    return cast(pulumi.Resource, made)
-
-
-def _expiry(storage: Storage) -> list[dict[str, Any]]:
-    """An object that goes is an old version for a while, and can be had back until that goes, too."""
-    if not storage.expire_days:
-        return []
-    of = {"id": "expire", "status": "Enabled", "filter": {"prefix": storage.expire_folder}}
-    return [{**of, "expiration": {"days": storage.expire_days}}]
 
 
 def may_use(arns: Sequence[str]) -> str:
@@ -53,7 +33,7 @@ def may_use(arns: Sequence[str]) -> str:
 
 def private(
     name: str,
-    place: Place,
+    place: Owner,
     called: str,
     opts: ResourceOptions,
     expiry: Sequence[Mapping[str, Any]] = (),

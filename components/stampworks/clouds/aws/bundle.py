@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
 from pulumi import Output, ResourceOptions
 from pulumi_aws import s3, ssm
 
 from stampworks.clouds.aws import bucket, tags
+from stampworks.clouds.aws.owner import Owner
 from stampworks.plan import Plan
 
-if TYPE_CHECKING:
-    from stampworks.clouds.aws.place import Place
 
-
-def create(name: str, place: Place, plan: Plan) -> Any:
+def create(name: str, place: Owner, plan: Plan) -> Any:
     """Where the bundle is going to be; nothing where no node starts by itself. What is in it can be made again."""
     if not any(pool.elastic_nodes for pool in plan.pools):
         return None
@@ -24,7 +22,7 @@ def create(name: str, place: Place, plan: Plan) -> Any:
     return bucket.private(f"{name}-bundle", place, "bundle", opts, force_destroy=True)
 
 
-def keep_key(name: str, place: Place, slurm_key: Output[str], opts: ResourceOptions) -> None:
+def keep_key(name: str, place: Owner, slurm_key: Output[str], opts: ResourceOptions) -> None:
     ssm.Parameter(
         f"{name}-slurm-key",
         name=tags.key_parameter(place.cluster),
@@ -35,12 +33,12 @@ def keep_key(name: str, place: Place, slurm_key: Output[str], opts: ResourceOpti
     )
 
 
-def publish(name: str, place: Place, file: Output[str], opts: ResourceOptions) -> None:
+def publish(name: str, place: Owner, into: Any, file: Output[str], opts: ResourceOptions) -> None:
     """Without tags: S3 takes 10 on an object, where all else takes 50, and bills go by those of its bucket (Amazon S3
     User Guide, "Categorizing your objects using tags" and "Using cost allocation S3 bucket tags", read 2026-11-25)."""
     s3.BucketObjectv2(
         f"{name}-bundle",
-        bucket=place.bundle.id,
+        bucket=into.id,
         key=tags.BUNDLE,
         source=file.apply(pulumi.FileAsset),
         opts=place.within(opts),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from stampworks.clouds.errors import CloudError
+
 LOOK = "the console of EC2 says how far it came, and whether the image boots; then run the same command again"
 
 
-class AwsError(Exception):
+class AwsError(CloudError):
     """Something that AWS did not say or do: where, what, why, and what to do about it."""
 
     def __init__(self, region: str, what: str, why: str, hint: str, code: str = "") -> None:

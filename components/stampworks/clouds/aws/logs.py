@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from pulumi import ResourceOptions
 from pulumi_aws import cloudwatch
 
+from stampworks.clouds.aws.owner import Owner
 from stampworks.plan import Plan, log_group
 
-if TYPE_CHECKING:
-    from stampworks.clouds.aws.place import Place
 
-
-def create(name: str, place: Place, plan: Plan) -> cloudwatch.LogGroup | None:
+def create(name: str, place: Owner, plan: Plan) -> cloudwatch.LogGroup | None:
     """Its name is one that nodes know without asking."""
     if not plan.logs.days:
         return None

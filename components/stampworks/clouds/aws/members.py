@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import contextlib
 import os
 import re
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from stampworks.clouds.aws import tags
 from stampworks.clouds.aws.errors import AwsError
+from stampworks.clouds.aws.machines import (
+    KEY,
+    THERE,
+    Machine,
+    batched,
+    end,
+    end_of_group,
+    machines,
+    put_tags,
+    shown_key,
+    tags_of,
+)
 from stampworks.clouds.aws.session import NOT_PERMITTED, Api, UnansweredError, shortened
 from stampworks.plan import CONTROLLER, Ending, Member, Refusal, Roster
 from stampworks.state import paths
 
-T = TypeVar("T")
-
 PATIENCE_S, POLL_S = 1200.0, 10.0
 """A machine with many NICs and much memory takes minutes until its console says anything."""
 USER = "root"
-THERE = ("pending", "running")
 _DEAD = ("stopped", "terminated")
 _EVERYWHERE = (tags.CLUSTER, tags.GROUP)
 _NOT_STARTED = ("Failed", "Cancelled")
@@ -42,8 +48,6 @@ _ASKED_AT_ONCE = 50
 _GROUPS = "autoscaling:DescribeAutoScalingGroups"
 _GOING = "Terminat"
 """How a group's words begin for a machine that is to go, or is gone: who says it again is refused."""
-_GROUP_NAME = "aws:autoscaling:groupName"
-"""The tag that AWS puts on what a group has started."""
 _ACTIVITIES_MAX, _WHY_CHARACTERS_MAX = 100, 400
 _AT_ONCE = timedelta(minutes=1)
 """What begins within this time is one attempt of a group, of which some machines may have started."""
@@ -82,49 +86,6 @@ _LASTING = {
         "mend what it names in the declaration or in the account, then run pulumi up again"
     ),
 }
-_KEYS = re.compile(r"-----BEGIN SSH HOST KEY KEYS-----(.*?)-----END SSH HOST KEY KEYS-----", re.DOTALL)
-_KEY = re.compile(r"^(ssh-ed25519 [A-Za-z0-9+/]{20,200}={0,2})(?:\s|$)", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Machine:
-    """An instance of a cluster, whether it is a node yet or not."""
-
-    id: str
-    group: str
-    node: str
-    """Empty until it has a name."""
-    host_key: str
-    """Empty until its console has shown it, or marked as that of an earlier disk."""
-    template: str
-    condemned: str
-    state: str
-    started: str
-    places: str
-    disk: str
-    """The volume that it boots from."""
-    address: str
-    rail_addresses: tuple[str, ...]
-    reservation: str
-    """What was bought before, and it runs in; empty for nothing."""
-    elastic: bool
-    """Whether it was started with the work."""
-    in_group: bool
-    """Whether it is one of those that always run, which its group replaces."""
-    tags: frozenset[tuple[str, str]]
-    parts: tuple[str, ...]
-    """Its volumes and its NICs, which have tags of their own."""
-
-    @property
-    def joined(self) -> bool:
-        """Whether it is a node that can be reached."""
-        named = bool(self.node and self.address and self.state == "running")
-        return named and _KEY.fullmatch(self.host_key) is not None
-
-    @property
-    def instance(self) -> str:
-        """Another one, too, when it was given a new disk."""
-        return f"{self.id}/{self.disk}"
 
 
 def members(cluster: str, region: str) -> Roster:
@@ -172,7 +133,7 @@ def refusals(cluster: str, region: str, groups: Sequence[str]) -> tuple[Refusal,
     api = Api(region)
     try:
         all_ = api.ask(_GROUPS, **_of_cluster(cluster))["AutoScalingGroups"]
-        known = [(group, each) for each in all_ if (group := _tags(each).get(tags.GROUP, "")) in groups]
+        known = [(group, each) for each in all_ if (group := tags_of(each).get(tags.GROUP, "")) in groups]
         lasts = [(group, _last_refused(api, each["AutoScalingGroupName"])) for group, each in known]
     except UnansweredError as error:
         return tuple(Refusal(group, "", str(error), lasting=False, hint="") for group in groups)
@@ -306,7 +267,7 @@ def retag(cluster: str, region: str, wanted: Mapping[str, str], gone: Collection
 
 def _show_keys(api: Api, there: Sequence[Machine]) -> None:
     """Whose console shows a key is a node from now on."""
-    booting = [each for each in there if each.state == "running" and not _KEY.fullmatch(each.host_key)]
+    booting = [each for each in there if each.state == "running" and not KEY.fullmatch(each.host_key)]
     shown = [(each, shown_key(api, each.id)) for each in booting]
     booted = [(each, key) for each, key in shown if key and tags.was(key) != each.host_key]
     places = _places(api, [each.id for each, _ in booted])
@@ -364,43 +325,6 @@ def end_elastic(cluster: str, region: str, group: str) -> list[str]:
     return sorted(each.node or each.id for each in left)
 
 
-def machines(api: Api, cluster: str) -> list[Machine]:
-    """All instances that carry the cluster's tags and are not gone, those of a group that died among them."""
-    filters = [
-        {"Name": f"tag:{tags.CLUSTER}", "Values": [cluster]},
-        {"Name": "tag-key", "Values": [tags.GROUP]},
-    ]
-    listed = api.need(f"cannot say who is in cluster {cluster}", "ec2:DescribeInstances", Filters=filters)
-    return [_machine(each) for part in listed["Reservations"] for each in part["Instances"]]
-
-
-def end(api: Api, gone: Sequence[Machine]) -> None:
-    """Whether another one starts for it, its group knows, by how many it wants. Elastic ones have none."""
-    if alone := [each for each in gone if each.elastic]:
-        what = f"cannot end {', '.join(sorted(each.node or each.id for each in alone))}"
-        api.need(what, "ec2:TerminateInstances", InstanceIds=[each.id for each in alone])
-    for each in (each for each in gone if not each.elastic):
-        _end_of_group(api, each.id, each.node or each.id, each.group)
-
-
-def _end_of_group(api: Api, id_: str, called: str, group: str) -> None:
-    action = "autoscaling:TerminateInstanceInAutoScalingGroup"
-    api.need(f"cannot end {called} of {group}", action, InstanceId=id_, ShouldDecrementDesiredCapacity=False)
-
-
-def shown_key(api: Api, instance: str) -> str:
-    """The host key that a machine's console shows last, which is when its first boot is through; empty until then."""
-    answer = api.need(
-        f"cannot read the console of {instance}", "ec2:GetConsoleOutput", InstanceId=instance, Latest=True
-    )
-    said = answer.get("Output", "")
-    with contextlib.suppress(binascii.Error, ValueError):  # boto3 has decoded it, or not
-        said = base64.b64decode(said, validate=True).decode(errors="replace")
-    blocks = _KEYS.findall(said.replace("\r", ""))
-    found = _KEY.search(blocks[-1]) if blocks else None
-    return found[1] if found else ""
-
-
 def _places(api: Api, ids: Sequence[str]) -> dict[str, str]:
     """Where AWS says that machines are in its network: nothing of small ones, and nothing to whoever may not ask."""
     what, found = "cannot say where machines are in its network", list[Mapping[str, Any]]()
@@ -424,11 +348,7 @@ def _start_anew(api: Api, cluster: str, found: Sequence[Machine]) -> None:
         for each in (one for one in group["Instances"] if not one["LifecycleState"].startswith(_GOING)):
             id_ = each["InstanceId"]
             if shown[id_] in _DEAD if id_ in shown else each["HealthStatus"] != "Healthy":
-                _end_of_group(api, id_, id_, _tags(group).get(tags.GROUP, ""))
-
-
-def batched(all_: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    yield from (all_[start : start + size] for start in range(0, len(all_), size))
+                end_of_group(api, id_, id_, tags_of(group).get(tags.GROUP, ""))
 
 
 def _unnamed(machines_: Sequence[Machine], wanted: Sequence[str]) -> Iterator[tuple[Machine, str]]:
@@ -447,48 +367,8 @@ def _tag(api: Api, machine: Machine, of: Mapping[str, str]) -> None:
     put_tags(api, f"cannot write on {machine.id} of {machine.group} what it is called", [machine.id], of)
 
 
-def put_tags(api: Api, what: str, ids: Sequence[str], of: Mapping[str, str]) -> None:
-    pairs = [{"Key": key, "Value": value} for key, value in of.items()]
-    api.need(what, "ec2:CreateTags", Resources=ids, Tags=pairs)
-
-
 def _age(machine: Machine) -> tuple[str, str]:
     return machine.started, machine.id
-
-
-def _machine(instance: Mapping[str, Any]) -> Machine:
-    of = _tags(instance)
-    root = instance.get("RootDeviceName")
-    disks = {each["DeviceName"]: each["Ebs"]["VolumeId"] for each in instance.get("BlockDeviceMappings", ())}
-    return Machine(
-        id=instance["InstanceId"],
-        group=of[tags.GROUP],
-        node=of.get(tags.NODE, ""),
-        host_key=of.get(tags.HOST_KEY, ""),
-        template=of.get(tags.TEMPLATE, ""),
-        condemned=of.get(tags.CONDEMNED, ""),
-        state=instance["State"]["Name"],
-        started=instance["LaunchTime"].isoformat(),
-        places=of.get(tags.PLACES, ""),
-        disk=disks.get(root, ""),
-        address=instance.get("PrivateIpAddress", ""),
-        rail_addresses=tuple(each.get("PrivateIpAddress", "") for each in _fabric(instance)),
-        reservation=instance.get("CapacityReservationId", ""),
-        elastic=tags.ELASTIC in of,
-        in_group=_GROUP_NAME in of,
-        tags=frozenset(of.items()),
-        parts=(*disks.values(), *(each["NetworkInterfaceId"] for each in instance.get("NetworkInterfaces", ()))),
-    )
-
-
-def _tags(of: Mapping[str, Any]) -> dict[str, str]:
-    return {each["Key"]: each["Value"] for each in of.get("Tags", ())}
-
-
-def _fabric(instance: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Its NICs of the fabric, in the order of its cards."""
-    found = [each for each in instance.get("NetworkInterfaces", ()) if each.get("InterfaceType", "").startswith("efa")]
-    return sorted(found, key=lambda each: each.get("Attachment", {}).get("NetworkCardIndex", 0))
 
 
 def _member(machine: Machine) -> Member:

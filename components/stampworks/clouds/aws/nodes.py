@@ -386,7 +386,7 @@ def create(
 
 
 def publish(name: str, *, place: Place, file: Output[str], opts: ResourceOptions) -> None:
-    bundle.publish(name, place, file, opts)
+    bundle.publish(name, place, place.bundle, file, opts)
 
 
 def template(group: Group, leaf_nodes: int | None, release: Release, content: str) -> str:  # noqa: ARG001

@@ -8,10 +8,10 @@ from typing import Any
 
 import pulumi
 from pulumi import ResourceOptions
-from pulumi_aws import Provider, cloudwatch, ec2, get_availability_zones_output, vpc
+from pulumi_aws import cloudwatch, ec2, get_availability_zones_output, vpc
 
 from stampworks.clouds.aws import alarms, bundle, logs, tags
-from stampworks.clouds.aws.tags import cost_tags
+from stampworks.clouds.aws.owner import Owner
 from stampworks.plan import Network, Plan
 
 ANYWHERE = "0.0.0.0/0"
@@ -19,12 +19,9 @@ ELSEWHERE = ("database", "control-plane")
 """Subnets in another zone than all others, made with what is in them."""
 
 
-class Place(pulumi.ComponentResource):
+class Place(Owner):
     """What everything else of the cluster is in."""
 
-    cluster: str
-    provider: Provider
-    """Of the declaration's region, whatever the machine that runs this has set."""
     vpc: ec2.Vpc
     subnets: Mapping[str, ec2.Subnet]
     """By their names in the plan."""
@@ -42,16 +39,7 @@ class Place(pulumi.ComponentResource):
     """Where nodes hand over what they say; None where nobody keeps it."""
 
     def __init__(self, name: str, plan: Plan, opts: ResourceOptions) -> None:
-        super().__init__("stampworks:aws:Place", name, None, opts)
-        self.cluster = plan.name
-        self._common = cost_tags(plan)
-        self.provider = Provider(
-            name,
-            region=plan.region,
-            # what is written on a machine while it runs is no difference to what was declared
-            ignore_tags={"keys": [tags.HOST_KEY, tags.PLACES, tags.CONDEMNED]},
-            opts=ResourceOptions(parent=self),
-        )
+        super().__init__("stampworks:aws:Place", name, plan, opts)
         within = self.within(ResourceOptions(parent=self))
         self.vpc = ec2.Vpc(
             name,
@@ -96,14 +84,6 @@ class Place(pulumi.ComponentResource):
         self.bundle = bundle.create(name, self, plan)
         self.logs = logs.create(name, self, plan)
         self.register_outputs({})
-
-    def within(self, opts: ResourceOptions) -> ResourceOptions:
-        """Those of a resource in this region."""
-        return ResourceOptions.merge(opts, ResourceOptions(provider=self.provider))
-
-    def tags(self, name: str) -> dict[str, str]:
-        """Of one resource: what it is called in the console, whose it is, and what the declaration says."""
-        return {**self._common, "Name": f"{self.cluster}-{name}"}
 
     def elsewhere(
         self, name: str, subnet: str, network: Network, opts: ResourceOptions, without: Sequence[str] = ()
@@ -167,6 +147,10 @@ def create(name: str, *, plan: Plan, opts: ResourceOptions) -> Place:
     place = Place(name, plan, opts)
     alarms.create(name, place, plan)
     return place
+
+
+def cost_tags(plan: Plan) -> dict[str, str]:
+    return tags.cost_tags(plan)
 
 
 def assumed_by(service: str, *more: str) -> str:

@@ -14,18 +14,8 @@ from typing import Any
 
 from stampworks.clouds.aws import tags
 from stampworks.clouds.aws.errors import LOOK, AwsError
-from stampworks.clouds.aws.members import (
-    PATIENCE_S,
-    THERE,
-    Machine,
-    batched,
-    end,
-    join,
-    machines,
-    put_tags,
-    refusals,
-    shown_key,
-)
+from stampworks.clouds.aws.machines import THERE, Machine, batched, end, machines, put_tags, shown_key
+from stampworks.clouds.aws.members import PATIENCE_S, join, refusals
 from stampworks.clouds.aws.session import Api, UnansweredError
 from stampworks.plan import Plan, remedies
 

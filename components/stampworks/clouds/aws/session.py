@@ -12,6 +12,7 @@ from botocore import xform_name
 from botocore.config import Config
 from botocore.parsers import ResponseParserError
 
+from stampworks.clouds import errors
 from stampworks.clouds.aws.errors import AwsError
 from stampworks.text.printable import printable
 
@@ -45,7 +46,7 @@ LATER = "ask again later"
 REACH = "see whether this machine reaches AWS, through its proxy if it has one, and ask again"
 
 
-class UnansweredError(Exception):
+class UnansweredError(errors.UnansweredError):
     """AWS was asked, and nobody knows more than before."""
 
     def __init__(self, action: str, why: str, hint: str, code: str = "", silent: bool = False) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pulumi
 from pulumi import ResourceOptions
@@ -150,7 +150,23 @@ def _zfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> fs
     )
 
 
-_KINDS = {"fsx-lustre": _lustre, "fsx-openzfs": _zfs, "efs": _nfs, "s3": bucket.create}
+def _bucket(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> pulumi.Resource:
+    # AWS deletes none with anything in it, and what may go is to go as a file system does: with what it holds
+    goes = None if storage.protect else True
+    made = bucket.private(name, place, storage.name, opts, expiry=_expiry(storage), force_destroy=goes)
+    place.buckets.append(made)
+    return cast(pulumi.Resource, made)
+
+
+def _expiry(storage: Storage) -> list[dict[str, Any]]:
+    """An object that goes is an old version for a while, and can be had back until that goes, too."""
+    if not storage.expire_days:
+        return []
+    of = {"id": "expire", "status": "Enabled", "filter": {"prefix": storage.expire_folder}}
+    return [{**of, "expiration": {"days": storage.expire_days}}]
+
+
+_KINDS = {"fsx-lustre": _lustre, "fsx-openzfs": _zfs, "efs": _nfs, "s3": _bucket}
 
 
 # Amazon FSx for Lustre User Guide, "Mounting your Amazon FSx file system automatically"; Amazon EFS User Guide,

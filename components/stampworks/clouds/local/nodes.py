@@ -39,7 +39,7 @@ def create(
     )
 
 
-def template(group: Group, leaf_nodes: int, release: Release, content: str) -> str:
+def template(group: Group, leaf_nodes: int | None, release: Release, content: str) -> str:
     """A digest of what a member can only boot with, whoever it is: another one, and those that run are outdated."""
     of = [to_dict(group.machine), [to_dict(each) for each in group.volumes], leaf_nodes, to_dict(release), content]
     return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:12]

@@ -35,6 +35,10 @@ def server(control_plane: LocalControlPlane) -> pulumi.Resource:
     return control_plane
 
 
+def bootstrap(control_plane: LocalControlPlane) -> pulumi.Output[str]:
+    return control_plane.bootstrap
+
+
 def create_simulated(
     name: str,
     *,

@@ -14,7 +14,7 @@ def create(
     cluster: str,
     place: LocalRoom,
     storage: Storage,
-    repository: None,  # noqa: ARG001  (a directory shows none)
+    repository: pulumi.Resource | None,  # noqa: ARG001  (a directory shows none)
     opts: pulumi.ResourceOptions,
 ) -> SharedDirectory:
     """A directory that every node sees; guarded against deletion where the plan says so."""

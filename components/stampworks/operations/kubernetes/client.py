@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from importlib.util import find_spec
 from typing import Any
 
+from stampworks.clouds.contract import Access
+from stampworks.clouds.registry import CLOUDS
 from stampworks.operations.errors import InputError, OperationError, UnknownError, start
 from stampworks.plan import Plan
 from stampworks.schedulers.kubernetes import OURS
@@ -52,16 +52,16 @@ def kubectl(plan: Plan) -> tuple[str, ...]:
 def reach(cluster: str, cloud: str, region: str) -> tuple[str, ...]:
     """The same, of a cluster whose scheduler is Kubernetes."""
     access = _access(cloud)
-    command: tuple[str, ...] = access.kubectl(cluster, region) if access else ()
+    command = access.kubectl(cluster, region) if access else ()
     if not command:
         raise NotRunningError(f"no Kubernetes of cluster {cluster} is running", start())
     return command
 
 
-def _access(cloud: str) -> Any:
-    """How a Kubernetes of a cloud is asked, where one can be."""
-    module = f"stampworks.clouds.{cloud}.access"
-    return importlib.import_module(module) if find_spec(module) else None
+def _access(cloud: str) -> Access | None:
+    """Return the way to a Kubernetes of a cloud; None where no component makes one."""
+    own = CLOUDS[cloud].kubernetes if cloud in CLOUDS else None
+    return own.access() if own else None
 
 
 class Server:
@@ -143,8 +143,8 @@ class Server:
 
     def remedy(self, why: str) -> str:
         """What to do where nothing was heard for this reason: its cloud knows."""
-        found: str = _access(self._place[0]).remedy(why)
-        return found
+        access = _access(self._place[0])
+        return access.remedy(why) if access else start()
 
 
 def name_of(each: Manifest) -> str:

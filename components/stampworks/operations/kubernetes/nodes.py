@@ -14,7 +14,7 @@ from stampworks.operations.errors import InputError
 from stampworks.operations.ground import Standing
 from stampworks.operations.kubernetes import client as kubernetes
 from stampworks.operations.kubernetes.client import Manifest, Server, name_of
-from stampworks.operations.members import cloud, too_few, waiting
+from stampworks.operations.members import managed, too_few, waiting
 from stampworks.plan import BUCKETS_NAMESPACE, PROOF_NAMESPACE, UNPROVEN_AGAIN, UNPROVEN_TAINT, Member, Plan, Roster
 from stampworks.schedulers.kubernetes import pools
 from stampworks.schedulers.objects import at, maps_at, text_at
@@ -92,7 +92,7 @@ def gather(
         if not short:
             return roster(cluster, of, region, counts)
         what = f"{', '.join(f'{pool}: {answering[pool]} of {counts[pool]} nodes' for pool in short)} answer Kubernetes"
-        refused = cloud(of).node_refusals(cluster, region, short)
+        refused = managed(of).node_refusals(cluster, region, short)
         if any(each.lasting for each in refused):
             raise too_few(f"{what}, and waiting does not help", refused, _SEE)
         if time.monotonic() > until:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from stampworks import catalog
 from stampworks.operations.errors import UnknownError
 from stampworks.operations.kubernetes.client import (
     Manifest,
@@ -34,13 +35,6 @@ from stampworks.text.reasons import written
 
 State = Literal["waiting", "running", "finished"]
 _FOR = re.compile(r"a workload \(UID: ([0-9a-f-]+), JobUID: [0-9a-f-]+\)")
-_WATCHED = frozenset(
-    [
-        *("AcceleratedHardwareReady", "ContainerRuntimeReady", "InstanceStoreReady", "KernelReady", "NetworkingReady"),
-        "StorageReady",
-    ]
-)
-"""What EKS's agent says of a node (aws/eks-node-monitoring-agent baf7e155, pkg/conditions; read 2026-11-25)."""
 _DRAIN = "stampworks drain keeps jobs from there"
 
 
@@ -168,11 +162,12 @@ def _too_few(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
 
 
 def _ill(nodes: Sequence[Manifest]) -> dict[str, list[str]]:
-    """Those that EKS's agent does not call well, by why: they take pods all the same until somebody drains them."""
+    """Nodes that the agent of their cloud does not call well, by why: they take pods until somebody drains them."""
+    watched = {kind for each in catalog.cloud_nodes().values() for kind in each.health_conditions}
     found: dict[str, list[str]] = {}
     for node in nodes:
         for kind, said in conditions(node).items():
-            if kind in _WATCHED and said.get("status") != "True":
+            if kind in watched and said.get("status") != "True":
                 is_what = f"{kind} is {str(said.get('status')).lower()}"
                 why = ": ".join(filter(None, (is_what, text_at(said, "reason"), text_at(said, "message"))))
                 enough = said.get("status") != "False" or held(node)

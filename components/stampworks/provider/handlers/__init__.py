@@ -1,6 +1,6 @@
 """What the stampworks plugin serves: a file for each resource."""
 
-from stampworks.clouds.aws.errors import AwsError
+from stampworks.clouds.errors import CloudError
 from stampworks.configuration import PlaybookFailed
 from stampworks.machine_room import RoomError
 from stampworks.operations.errors import OperationError
@@ -46,5 +46,5 @@ PACKAGE = Package(
         SigningKey(),
         Qualification(),
     ),
-    expected_errors=(AwsError, RoomError, PlaybookFailed, OperationError, NotProvenError),
+    expected_errors=(CloudError, RoomError, PlaybookFailed, OperationError, NotProvenError),
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stampworks import operations, plan
-from stampworks.clouds.aws.errors import AwsError
+from stampworks.clouds.errors import CloudError
 from stampworks.operations.errors import OperationError
 from stampworks.operations.kubernetes import door as kubernetes_door
 from stampworks.operations.kubernetes import nodes as kubernetes_nodes
@@ -55,7 +55,7 @@ async def _outputs(call: Call, now: plan.Roster, missing: Sequence[str]) -> dict
     try:
         ends = await call.thread(operations.endings, now.cloud, now.cluster, now.region)
         endings = [plan.to_dict(each) for each in ends]
-    except AwsError as error:
+    except CloudError as error:
         call.progress(f"nobody can be asked when capacity ends: {str(error).splitlines()[0]}")
         endings = list(call.old_outputs.get("endings") or ())
     return {"members": list(plan.to_dict(now)["members"]), "drift": list(missing), "endings": endings}

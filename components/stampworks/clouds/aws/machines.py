@@ -1,0 +1,144 @@
+"""The machines of an AWS cluster as EC2 lists them, and the calls that change one: tags, an end, its console."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from stampworks.clouds.aws import tags
+from stampworks.clouds.aws.session import Api
+
+T = TypeVar("T")
+
+THERE = ("pending", "running")
+_GROUP_NAME = "aws:autoscaling:groupName"
+"""The tag that AWS puts on what a group has started."""
+_KEYS = re.compile(r"-----BEGIN SSH HOST KEY KEYS-----(.*?)-----END SSH HOST KEY KEYS-----", re.DOTALL)
+KEY = re.compile(r"^(ssh-ed25519 [A-Za-z0-9+/]{20,200}={0,2})(?:\s|$)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """An instance of a cluster, whether it is a node yet or not."""
+
+    id: str
+    group: str
+    node: str
+    """Empty until it has a name."""
+    host_key: str
+    """Empty until its console has shown it, or marked as that of an earlier disk."""
+    template: str
+    condemned: str
+    state: str
+    started: str
+    places: str
+    disk: str
+    """The volume that it boots from."""
+    address: str
+    rail_addresses: tuple[str, ...]
+    reservation: str
+    """What was bought before, and it runs in; empty for nothing."""
+    elastic: bool
+    """Whether it was started with the work."""
+    in_group: bool
+    """Whether it is one of those that always run, which its group replaces."""
+    tags: frozenset[tuple[str, str]]
+    parts: tuple[str, ...]
+    """Its volumes and its NICs, which have tags of their own."""
+
+    @property
+    def joined(self) -> bool:
+        """Whether it is a node that can be reached."""
+        named = bool(self.node and self.address and self.state == "running")
+        return named and KEY.fullmatch(self.host_key) is not None
+
+    @property
+    def instance(self) -> str:
+        """Another one, too, when it was given a new disk."""
+        return f"{self.id}/{self.disk}"
+
+
+def machines(api: Api, cluster: str) -> list[Machine]:
+    """All instances that carry the cluster's tags and are not gone, those of a group that died among them."""
+    filters = [
+        {"Name": f"tag:{tags.CLUSTER}", "Values": [cluster]},
+        {"Name": "tag-key", "Values": [tags.GROUP]},
+    ]
+    listed = api.need(f"cannot say who is in cluster {cluster}", "ec2:DescribeInstances", Filters=filters)
+    return [_machine(each) for part in listed["Reservations"] for each in part["Instances"]]
+
+
+def _machine(instance: Mapping[str, Any]) -> Machine:
+    of = tags_of(instance)
+    root = instance.get("RootDeviceName")
+    disks = {each["DeviceName"]: each["Ebs"]["VolumeId"] for each in instance.get("BlockDeviceMappings", ())}
+    return Machine(
+        id=instance["InstanceId"],
+        group=of[tags.GROUP],
+        node=of.get(tags.NODE, ""),
+        host_key=of.get(tags.HOST_KEY, ""),
+        template=of.get(tags.TEMPLATE, ""),
+        condemned=of.get(tags.CONDEMNED, ""),
+        state=instance["State"]["Name"],
+        started=instance["LaunchTime"].isoformat(),
+        places=of.get(tags.PLACES, ""),
+        disk=disks.get(root, ""),
+        address=instance.get("PrivateIpAddress", ""),
+        rail_addresses=tuple(each.get("PrivateIpAddress", "") for each in _fabric(instance)),
+        reservation=instance.get("CapacityReservationId", ""),
+        elastic=tags.ELASTIC in of,
+        in_group=_GROUP_NAME in of,
+        tags=frozenset(of.items()),
+        parts=(*disks.values(), *(each["NetworkInterfaceId"] for each in instance.get("NetworkInterfaces", ()))),
+    )
+
+
+def tags_of(of: Mapping[str, Any]) -> dict[str, str]:
+    return {each["Key"]: each["Value"] for each in of.get("Tags", ())}
+
+
+def _fabric(instance: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Its NICs of the fabric, in the order of its cards."""
+    found = [each for each in instance.get("NetworkInterfaces", ()) if each.get("InterfaceType", "").startswith("efa")]
+    return sorted(found, key=lambda each: each.get("Attachment", {}).get("NetworkCardIndex", 0))
+
+
+def end(api: Api, gone: Sequence[Machine]) -> None:
+    """Whether another one starts for it, its group knows, by how many it wants. Elastic ones have none."""
+    if alone := [each for each in gone if each.elastic]:
+        what = f"cannot end {', '.join(sorted(each.node or each.id for each in alone))}"
+        api.need(what, "ec2:TerminateInstances", InstanceIds=[each.id for each in alone])
+    for each in (each for each in gone if not each.elastic):
+        end_of_group(api, each.id, each.node or each.id, each.group)
+
+
+def end_of_group(api: Api, id_: str, called: str, group: str) -> None:
+    action = "autoscaling:TerminateInstanceInAutoScalingGroup"
+    api.need(f"cannot end {called} of {group}", action, InstanceId=id_, ShouldDecrementDesiredCapacity=False)
+
+
+def shown_key(api: Api, instance: str) -> str:
+    """The host key that a machine's console shows last, which is when its first boot is through; empty until then."""
+    answer = api.need(
+        f"cannot read the console of {instance}", "ec2:GetConsoleOutput", InstanceId=instance, Latest=True
+    )
+    said = answer.get("Output", "")
+    with contextlib.suppress(binascii.Error, ValueError):  # boto3 has decoded it, or not
+        said = base64.b64decode(said, validate=True).decode(errors="replace")
+    blocks = _KEYS.findall(said.replace("\r", ""))
+    found = KEY.search(blocks[-1]) if blocks else None
+    return found[1] if found else ""
+
+
+def put_tags(api: Api, what: str, ids: Sequence[str], of: Mapping[str, str]) -> None:
+    pairs = [{"Key": key, "Value": value} for key, value in of.items()]
+    api.need(what, "ec2:CreateTags", Resources=ids, Tags=pairs)
+
+
+def batched(all_: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    yield from (all_[start : start + size] for start in range(0, len(all_), size))
