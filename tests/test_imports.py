@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from stampworks import catalog
+from stampworks.plan import SchedulerKind
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "stampworks"
@@ -268,6 +270,76 @@ def test_nobody_asks_which_cloud_it_is() -> None:
     ]
     assert found == []
     assert asks_which_cloud("if plan.cloud in ('aws', 'x'): pass", clouds) == [1]
+
+
+SCHEDULERS = frozenset(get_args(SchedulerKind))
+OF_SCHEDULERS = (
+    "stampworks.declaration.schedulers",
+    "stampworks.operations.port",
+    "stampworks.plan.traits",
+    "stampworks.planning.build",
+    "stampworks.planning.rules",
+)
+
+
+def asks_which_scheduler(source: str) -> list[int]:
+    """The lines that compare a kind of scheduler with a name, or look it up in a table of their own."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare):
+            asked, keys = [node.left, *node.comparators], [node.left, *node.comparators]
+        elif isinstance(node, ast.Match):
+            asked, keys = [node.subject], [case.pattern for case in node.cases]
+        elif isinstance(node, ast.Dict):
+            asked, keys = [], [key for key in node.keys if key]
+            if {key.value for key in keys if isinstance(key, ast.Constant)} == SCHEDULERS:
+                found.append(node.lineno)
+        elif isinstance(node, ast.Subscript) and _is_kind(node.slice):
+            found.append(node.lineno)
+            continue
+        else:
+            continue
+        if any(map(_is_kind, asked)) and any(not SCHEDULERS.isdisjoint(_constants(key)) for key in keys):
+            found.append(node.lineno)
+    return sorted(found)
+
+
+def _is_kind(node: ast.AST) -> bool:
+    """Whether it is the kind of a scheduler, by its name: of a plan, a declaration, its data or a subject."""
+    text = ast.unparse(node)
+    return text.endswith((".scheduler", "scheduler.kind", "declared.kind", "scheduler.get('kind')", "scheduler['kind']"))
+
+
+def _constants(node: ast.AST) -> set[object]:
+    return {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)}
+
+
+def test_nobody_asks_which_scheduler_it_is() -> None:
+    """The differences between schedulers are their traits, and whatever stands behind their port."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path, module in SOURCES
+        if not any(below(module, room) for room in OF_SCHEDULERS)
+        for line in asks_which_scheduler(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if plan.scheduler.kind == 'slurm': pass",
+        "if 'kubernetes' != declaration.scheduler.kind: pass",
+        "if not a.scheduler.kind == b.scheduler.kind == 'kubernetes': pass",
+        "if subject.scheduler in ('slurm', 'x'): pass",
+        "if scheduler.get('kind') == 'slurm': pass",
+        "match plan.scheduler.kind:\n    case 'slurm': pass",
+        "KEPT[plan.scheduler.kind]",
+        "TABLE = {'slurm': 1, 'kubernetes': 2}",
+    ],
+)
+def test_a_question_for_the_scheduler_is_found(source: str) -> None:
+    assert asks_which_scheduler(source) == [1]
 
 
 @pytest.mark.parametrize("room", WITHOUT_PULUMI)

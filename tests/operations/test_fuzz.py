@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stampworks.cli.status import kubernetes_text
+from stampworks.cli.status import text
 from stampworks.operations import UnknownError, remote
 from stampworks.operations.job import Job
 from stampworks.operations.kubernetes import status as kubernetes_status
@@ -189,7 +189,7 @@ def kubernetes_answered(answer: str) -> None:
         for plan in PLANS:
             scheduler = KubernetesJobs(plan, ROSTER)
             with contextlib.suppress(UnknownError):
-                kubernetes_text(kubernetes_status.status(plan))
+                text(kubernetes_status.status(plan))
             with contextlib.suppress(UnknownError):
                 scheduler.jobs()
             for name in ("first", "theirs"):

@@ -10,7 +10,8 @@ from stampworks.operations import service
 from stampworks.operations.drain import RENEWED
 from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import Standing
-from stampworks.operations.service import KubernetesService, vacate, vacate_for_good
+from stampworks.operations.kubernetes.service import KubernetesService
+from stampworks.operations.service import vacate, vacate_for_good
 from stampworks.plan import Group, Plan
 from stampworks.text.reasons import UNPROVEN, DrainReason
 

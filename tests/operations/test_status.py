@@ -9,7 +9,8 @@ import pytest
 from stampworks import plan
 from stampworks.cli.status import text
 from stampworks.clouds.local import members as local
-from stampworks.operations import InputError, Status, members, status
+from stampworks.operations import InputError, members
+from stampworks.operations.slurm.status import Status, status
 from stampworks.operations.status import ending_sentence
 
 from tests.operations.standin import StandIn, job, node

@@ -199,10 +199,10 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
     """The members each role is for, in the order the roles run."""
     groups = {group.name: group for group in plan.groups}
     everyone = [member.name for member in roster.members]
-    by_slurm = plan.scheduler.kind == "slurm"
     head = [member.name for member in roster.members if groups[member.group].role == "controller"]
     logins = [member.name for member in roster.members if groups[member.group].role == "login"]
     workers = [member.name for member in roster.members if groups[member.group].role == "worker"]
+    by_scheduler = {plan.scheduler.traits.worker_role: workers}
     on_fabric = [member.name for member in roster.members if member.rail_addresses]
     with_rails = [member.name for member in roster.members if any(member.rail_addresses)]
     machines = {member.name: groups[member.group].machine for member in roster.members}
@@ -236,9 +236,9 @@ def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str,
         "slurm_accounting": accounting,
         "power": head if with_rights else [],
         "slurm_controller": head,
-        "slurm_worker": workers if by_slurm else [],
+        "slurm_worker": by_scheduler.get("slurm_worker", []),
         "slurm_login": logins,
-        "kubernetes_node": [] if by_slurm else workers,
+        "kubernetes_node": by_scheduler.get("kubernetes_node", []),
         "metrics": everyone,
         "logs": with_rights,
         "health": workers,
@@ -258,9 +258,9 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         "collectives_environment": collectives_environment(plan),
         **({"logs_group": log_group(plan.name), "logs_region": plan.region} if plan.logs.days else {}),
         **(
-            slurm_variables(plan, roster, scheduler_files)
-            if plan.scheduler.kind == "slurm"
-            else kubernetes_variables(plan)
+            kubernetes_variables(plan)
+            if plan.scheduler.traits.runs_pods
+            else slurm_variables(plan, roster, scheduler_files)
         ),
     }
 

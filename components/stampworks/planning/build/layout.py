@@ -16,7 +16,6 @@ from stampworks.declaration.wording import alternatives, did_you_mean, only, sho
 from stampworks.text.names import fold
 from stampworks.plan import (
     CONTROLLER,
-    KEPT,
     LOGIN,
     STATE_DIRECTORY,
     Group,
@@ -28,6 +27,7 @@ from stampworks.plan import (
     Plan,
     Subnet,
     Volume,
+    traits_of,
 )
 from stampworks.planning.build import addresses
 from stampworks.planning.build.addresses import AddressMap
@@ -403,10 +403,9 @@ def _controller(declaration: Declaration, choices: Choices, notes: Notes) -> Gro
     if managed:
         notes.reason(f"groups.{CONTROLLER}.count", managed.system_why)
     else:
-        notes.reason(
-            f"groups.{CONTROLLER}.volumes",
-            f"apart from the controller's disk, so that a new disk does not lose {KEPT[declaration.scheduler.kind]}",
-        )
+        kept = traits_of(declaration.scheduler.kind).keeps
+        why = f"apart from the controller's disk, so that a new disk does not lose {kept}"
+        notes.reason(f"groups.{CONTROLLER}.volumes", why)
     return Group(
         name=CONTROLLER,
         role="controller",

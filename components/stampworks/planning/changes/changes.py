@@ -15,7 +15,7 @@ from stampworks.changes.differences import Difference, Step, differences
 from stampworks.changes.review import Change, Cost, Operation, Policy, Reach, Review, Ruling, Sibling, Verdict
 from stampworks.declaration.fields import change, fields, is_list, section_of
 from stampworks.declaration.values import DIRECTORY
-from stampworks.plan import EVERYBODY, KEPT, Group, Plan, Storage
+from stampworks.plan import EVERYBODY, Group, Plan, Storage
 from stampworks.planning.build import file_systems
 from stampworks.planning.build.storage import EXPIRY, expiring, options
 from stampworks.planning.changes import order, stateful
@@ -246,7 +246,7 @@ def _of_gangs(each: Difference, a: Plan, b: Plan) -> str:
         named = each.way[-1].key if each.b is None else EVERYBODY
         if named in gone:
             return f"namespace {named} goes with all that is in it; {refused}"
-    if where == ["scheduler", "queues"] and each.b is None and b.scheduler.kind == "kubernetes":
+    if where == ["scheduler", "queues"] and each.b is None and b.scheduler.traits.has_namespaces:
         return f"goes from each namespace; {refused}"
     return ""
 
@@ -306,11 +306,10 @@ def _of_whole(each: Difference, base: Plan | None) -> Change:
         return Change(each, field, written, "refuse", 0, "it is protected: write protect: false and stamp that first")
     head = isinstance(each.a, Group) and each.a.role == "controller"
     if head and base.scheduler.protect:
-        why = (
-            f"{KEPT[base.scheduler.kind]}, and keys, are protected: write scheduler.protect: false and stamp that first"
-        )
+        kept = base.scheduler.traits.keeps
+        why = f"{kept}, and keys, are protected: write scheduler.protect: false and stamp that first"
         return Change(each, field, written, "refuse", 0, why)
-    loses = (each.a.name,) if isinstance(each.a, Storage) else (KEPT[base.scheduler.kind],) if head else ()
+    loses = (each.a.name,) if isinstance(each.a, Storage) else (base.scheduler.traits.keeps,) if head else ()
     return Change(each, field, written, "destroy", 0, loses=loses)
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from stampworks import configuration, operations, plan
 from stampworks.configuration import drift
 from stampworks.operations.drain import LEAVES
+from stampworks.operations.slurm.service import SlurmService
 from stampworks.provider.handler import Call, Handler, Property
 
 _LOOK_MINUTES = 10
@@ -94,7 +95,7 @@ def _drain_those_who_leave(call: Call) -> None:
         return  # Kubernetes forgets nobody because of a playbook: who leaves has been vacated
     staying = _scheduled(call.inputs)
     if reasons := {name: LEAVES for name in _scheduled(call.old_inputs) if name not in staying}:
-        service, timeout = operations.SlurmService(_roster(call.inputs)), call.inputs["drainTimeoutMinutes"]
+        service, timeout = SlurmService(_roster(call.inputs)), call.inputs["drainTimeoutMinutes"]
         operations.vacate_for_good(service, reasons, timeout, call.progress)
 
 
