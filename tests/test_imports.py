@@ -306,8 +306,8 @@ def asks_which_scheduler(source: str) -> list[int]:
 
 def _is_kind(node: ast.AST) -> bool:
     """Whether it is the kind of a scheduler, by its name: of a plan, a declaration, its data or a subject."""
-    text = ast.unparse(node)
-    return text.endswith((".scheduler", "scheduler.kind", "declared.kind", "scheduler.get('kind')", "scheduler['kind']"))
+    ends = (".scheduler", "scheduler.kind", "declared.kind", "scheduler.get('kind')", "scheduler['kind']")
+    return ast.unparse(node).endswith(ends)
 
 
 def _constants(node: ast.AST) -> set[object]:
