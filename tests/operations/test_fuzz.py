@@ -22,10 +22,10 @@ from stampworks.operations.kubernetes.jobs import KubernetesJobs
 from stampworks.operations.slurm import client as slurm
 from stampworks.plan import Member, Roster
 
-from tests.operations.kubernetes_standin import gang
-from tests.operations.test_kubernetes_jobs import run
-from tests.operations.test_kubernetes_nodes import on_eks, watched
-from tests.operations.test_kubernetes_status import planned, queue
+from tests.operations.kubernetes.standin import gang
+from tests.operations.kubernetes.test_jobs import run
+from tests.operations.kubernetes.test_nodes import on_eks, watched
+from tests.operations.kubernetes.test_status import planned, queue
 
 relaxed = settings(deadline=None, derandomize=True, max_examples=50)
 much = settings(deadline=None, max_examples=20_000)

@@ -21,7 +21,7 @@ from stampworks.operations.slurm import reservation
 from stampworks.plan import Roster
 from stampworks.qualification import Certificate, Subject, subject_of
 
-from tests.operations.standin import StandIn, job, node
+from tests.operations.slurm.standin import StandIn, job, node
 
 DECLARED = {
     "version": 1,

@@ -22,8 +22,8 @@ from stampworks.operations.service import vacate
 from stampworks.plan import Ending, Plan, Refusal
 from stampworks.text.reasons import DrainReason
 
-from tests.operations.kubernetes_standin import StandIn, gang, node, pod
-from tests.operations.test_status import the_plan
+from tests.operations.kubernetes.standin import StandIn, gang, node, pod
+from tests.operations.slurm.test_status import the_plan
 
 FANS = DrainReason("person", "alice", "new fans")
 

@@ -15,8 +15,8 @@ from stampworks.operations.service import vacate, vacate_for_good
 from stampworks.plan import Group, Plan
 from stampworks.text.reasons import UNPROVEN, DrainReason
 
-from tests.operations.kubernetes_standin import StandIn, gang, node
-from tests.operations.test_status import the_plan
+from tests.operations.kubernetes.standin import StandIn, gang, node
+from tests.operations.slurm.test_status import the_plan
 
 CABLE = DrainReason("person", "bob", "cable")
 
