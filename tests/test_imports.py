@@ -284,27 +284,23 @@ OF_SCHEDULERS = (
 
 def asks_which_scheduler(source: str) -> list[int]:
     """The lines that compare a kind of scheduler with a name, or look it up in a table of their own."""
-    found = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Compare):
-            asked, keys = [node.left, *node.comparators], [node.left, *node.comparators]
-        elif isinstance(node, ast.Match):
-            asked, keys = [node.subject], [case.pattern for case in node.cases]
-        elif isinstance(node, ast.Dict):
-            asked, keys = [], [key for key in node.keys if key]
-            if {key.value for key in keys if isinstance(key, ast.Constant)} == SCHEDULERS:
-                found.append(node.lineno)
-        elif isinstance(node, ast.Subscript) and _is_kind(node.slice):
-            found.append(node.lineno)
-            continue
-        else:
-            continue
-        if any(map(_is_kind, asked)) and any(not SCHEDULERS.isdisjoint(_constants(key)) for key in keys):
-            found.append(node.lineno)
-    return sorted(found)
+    return sorted(node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, _ASKING) and _asks(node))
 
 
-def _is_kind(node: ast.AST) -> bool:
+_ASKING = (ast.Compare, ast.Dict, ast.Match, ast.Subscript)
+
+
+def _asks(node: ast.Compare | ast.Dict | ast.Match | ast.Subscript) -> bool:
+    if isinstance(node, ast.Subscript):
+        return _is_kind(node.slice)
+    if isinstance(node, ast.Dict):
+        return {key.value for key in node.keys if isinstance(key, ast.Constant)} == SCHEDULERS
+    if isinstance(node, ast.Match):
+        return _is_kind(node.subject) and not SCHEDULERS.isdisjoint(_constants(node))
+    return any(map(_is_kind, (node.left, *node.comparators))) and not SCHEDULERS.isdisjoint(_constants(node))
+
+
+def _is_kind(node: ast.expr) -> bool:
     """Whether it is the kind of a scheduler, by its name: of a plan, a declaration, its data or a subject."""
     ends = (".scheduler", "scheduler.kind", "declared.kind", "scheduler.get('kind')", "scheduler['kind']")
     return ast.unparse(node).endswith(ends)

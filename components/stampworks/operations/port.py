@@ -1,12 +1,11 @@
 """The port to schedulers: everything that verbs ask of one, and the only place that chooses it.
 
-Each scheduler is a package beside this file, named by its kind, whose module `scheduler` has a `PORT`. It is imported
-when it is chosen, so that no verb waits for the other one.
+Each scheduler is a package beside this file, whose module `scheduler` has a `PORT`. It is imported when it is chosen,
+so that no verb waits for the other one.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -45,7 +44,12 @@ class Port:
 
 
 def port_of(kind: SchedulerKind) -> Port:
-    port = importlib.import_module(f"stampworks.operations.{kind}.scheduler").PORT
-    if not isinstance(port, Port):
-        raise TypeError(f"operations.{kind}.scheduler.PORT is a {type(port).__name__} where a Port was due")
-    return port
+    match kind:
+        case "slurm":
+            from stampworks.operations.slurm import scheduler as slurm
+
+            return slurm.PORT
+        case "kubernetes":
+            from stampworks.operations.kubernetes import scheduler as kubernetes
+
+            return kubernetes.PORT
