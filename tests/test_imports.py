@@ -277,7 +277,7 @@ OF_SCHEDULERS = (
     "stampworks.declaration.schedulers",
     "stampworks.operations.port",
     "stampworks.plan.traits",
-    "stampworks.planning.build",
+    "stampworks.planning.build",  # these two still ask
     "stampworks.planning.rules",
 )
 
