@@ -354,6 +354,15 @@ def test_the_library_does_not_load_the_command() -> None:
     assert done.stdout.split() == []
 
 
+def test_verbs_load_no_scheduler_before_they_choose_one() -> None:
+    """A command starts without the clients of the scheduler that its cluster does not have."""
+    verbs = "stampworks.operations, stampworks.operations.jobs, stampworks.operations.run"
+    behind = ("stampworks.operations.slurm", "stampworks.operations.kubernetes")
+    program = f"import {verbs}, sys; print(*sorted(n for n in sys.modules if n.startswith({behind})))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == []
+
+
 KNOWN = frozenset({"stampworks.plan", "stampworks.cluster", "stampworks.machine_room", "stampworks.clouds.other"})
 
 
