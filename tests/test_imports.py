@@ -13,9 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from stampworks import catalog
+from stampworks.plan import SchedulerKind
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "stampworks"
@@ -338,6 +340,70 @@ def test_nobody_asks_which_cloud_it_is() -> None:
     assert asks_which_cloud("if plan.cloud in ('aws', 'x'): pass", clouds) == [1]
 
 
+SCHEDULERS = frozenset(get_args(SchedulerKind))
+OF_SCHEDULERS = (
+    "stampworks.declaration.schedulers",
+    "stampworks.operations.port",
+    "stampworks.plan.traits",
+)
+
+
+def asks_which_scheduler(source: str) -> list[int]:
+    """The lines that compare a kind of scheduler with a name, or look it up in a table of their own."""
+    return sorted(node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, _ASKING) and _asks(node))
+
+
+_ASKING = (ast.Compare, ast.Dict, ast.Match, ast.Subscript)
+
+
+def _asks(node: ast.Compare | ast.Dict | ast.Match | ast.Subscript) -> bool:
+    if isinstance(node, ast.Subscript):
+        return _is_kind(node.slice)
+    if isinstance(node, ast.Dict):
+        return {key.value for key in node.keys if isinstance(key, ast.Constant)} == SCHEDULERS
+    if isinstance(node, ast.Match):
+        return _is_kind(node.subject) and not SCHEDULERS.isdisjoint(_constants(node))
+    return any(map(_is_kind, (node.left, *node.comparators))) and not SCHEDULERS.isdisjoint(_constants(node))
+
+
+def _is_kind(node: ast.expr) -> bool:
+    """Whether it is the kind of a scheduler, by its name: of a plan, a declaration, its data or a subject."""
+    ends = (".scheduler", "scheduler.kind", "declared.kind", "scheduler.get('kind')", "scheduler['kind']")
+    return ast.unparse(node).endswith(ends)
+
+
+def _constants(node: ast.AST) -> set[object]:
+    return {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)}
+
+
+def test_nobody_asks_which_scheduler_it_is() -> None:
+    """The differences between schedulers are their traits, and whatever stands behind their port."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path, module in SOURCES
+        if not any(below(module, room) for room in OF_SCHEDULERS)
+        for line in asks_which_scheduler(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if plan.scheduler.kind == 'slurm': pass",
+        "if 'kubernetes' != declaration.scheduler.kind: pass",
+        "if not a.scheduler.kind == b.scheduler.kind == 'kubernetes': pass",
+        "if subject.scheduler in ('slurm', 'x'): pass",
+        "if scheduler.get('kind') == 'slurm': pass",
+        "match plan.scheduler.kind:\n    case 'slurm': pass",
+        "KEPT[plan.scheduler.kind]",
+        "TABLE = {'slurm': 1, 'kubernetes': 2}",
+    ],
+)
+def test_a_question_for_the_scheduler_is_found(source: str) -> None:
+    assert asks_which_scheduler(source) == [1]
+
+
 @pytest.mark.parametrize("room", WITHOUT_PULUMI)
 def test_a_room_starts_without_the_engine(room: str) -> None:
     """Importing a room that must not know of pulumi, all of it, does not load pulumi by a detour either."""
@@ -350,6 +416,15 @@ def test_a_room_starts_without_the_engine(room: str) -> None:
 def test_the_library_does_not_load_the_command() -> None:
     """Whoever has a cluster in a program of their own parses no command line."""
     program = "import stampworks.cluster, sys; print(*sorted(n for n in sys.modules if n.startswith('stampworks.cli')))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == []
+
+
+def test_verbs_load_no_scheduler_before_they_choose_one() -> None:
+    """A command starts without the clients of the scheduler that its cluster does not have."""
+    verbs = "stampworks.operations, stampworks.operations.jobs, stampworks.operations.run"
+    behind = ("stampworks.operations.slurm", "stampworks.operations.kubernetes")
+    program = f"import {verbs}, sys; print(*sorted(n for n in sys.modules if n.startswith({behind})))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == []
 

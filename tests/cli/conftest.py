@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from stampworks.plan import Roster
 
-from tests.operations.standin import StandIn, member
+from tests.operations.slurm.standin import StandIn, member
 
 STACK = """\
 config:

@@ -8,7 +8,7 @@ import pytest
 from stampworks.cli import exits
 from stampworks.cli.main import main
 
-from tests.operations.standin import StandIn, job, node
+from tests.operations.slurm.standin import StandIn, job, node
 
 DRAIN = ["drain", "gpu-002", "--reason", "new fans"]
 

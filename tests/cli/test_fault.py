@@ -12,7 +12,7 @@ from stampworks.clouds.faults import Injected
 from stampworks.clouds.local import faults
 from stampworks.plan import Plan
 
-from tests.operations.standin import StandIn
+from tests.operations.slurm.standin import StandIn
 
 STORAGE = "    storage: [{name: shared, kind: directory, mount: /shared}]\n"
 

@@ -13,7 +13,7 @@ from stampworks.cli.main import main
 from stampworks.operations import jobs as operations
 from stampworks.operations import runs
 
-from tests.operations.standin import StandIn, node
+from tests.operations.slurm.standin import StandIn, node
 from tests.operations.test_jobs import SBATCH, OfTeams, queued
 
 STACK = """

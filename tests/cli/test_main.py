@@ -17,7 +17,7 @@ from stampworks.cli.main import VERBS, main, parser
 from stampworks.text.version import VERSION
 
 from tests.cli.conftest import STACK
-from tests.operations.standin import StandIn
+from tests.operations.slurm.standin import StandIn
 
 SCHEMA = [sys.executable, "-m", "stampworks.cli.main", "schema"]
 

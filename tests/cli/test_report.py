@@ -13,7 +13,7 @@ from stampworks.cli.main import main
 from stampworks.plan import fingerprint
 from stampworks.qualification import new_key, signed
 
-from tests.operations.standin import StandIn
+from tests.operations.slurm.standin import StandIn
 from tests.views.report.proven import certificate_of, plan_of
 from tests.views.report.trained import a_run
 

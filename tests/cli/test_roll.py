@@ -11,7 +11,7 @@ import pytest
 from stampworks.cli import exits
 from stampworks.cli.main import main
 
-from tests.operations.standin import StandIn, node
+from tests.operations.slurm.standin import StandIn, node
 
 
 class Renewal:

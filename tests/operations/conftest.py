@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.operations.standin import StandIn
+from tests.operations.slurm.standin import StandIn
 
 
 @pytest.fixture

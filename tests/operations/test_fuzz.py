@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stampworks.cli.status import kubernetes_text
+from stampworks.cli.status import text
 from stampworks.operations import UnknownError, remote
 from stampworks.operations.job import Job
 from stampworks.operations.kubernetes import status as kubernetes_status
@@ -22,10 +22,10 @@ from stampworks.operations.kubernetes.jobs import KubernetesJobs
 from stampworks.operations.slurm import client as slurm
 from stampworks.plan import Member, Roster
 
-from tests.operations.kubernetes_standin import gang
-from tests.operations.test_kubernetes_jobs import run
-from tests.operations.test_kubernetes_nodes import on_eks, watched
-from tests.operations.test_kubernetes_status import planned, queue
+from tests.operations.kubernetes.standin import gang
+from tests.operations.kubernetes.test_jobs import run
+from tests.operations.kubernetes.test_nodes import on_eks, watched
+from tests.operations.kubernetes.test_status import planned, queue
 
 relaxed = settings(deadline=None, derandomize=True, max_examples=50)
 much = settings(deadline=None, max_examples=20_000)
@@ -189,7 +189,7 @@ def kubernetes_answered(answer: str) -> None:
         for plan in PLANS:
             scheduler = KubernetesJobs(plan, ROSTER)
             with contextlib.suppress(UnknownError):
-                kubernetes_text(kubernetes_status.status(plan))
+                text(kubernetes_status.status(plan))
             with contextlib.suppress(UnknownError):
                 scheduler.jobs()
             for name in ("first", "theirs"):

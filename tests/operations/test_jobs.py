@@ -14,8 +14,8 @@ from stampworks.operations.jobs import Asked, UsedError
 from stampworks.operations.qualify import PYTHON
 from stampworks.plan import Plan, Queue, User
 
-from tests.operations.standin import StandIn, node
-from tests.operations.test_status import directory, the_plan
+from tests.operations.slurm.standin import StandIn, node
+from tests.operations.slurm.test_status import directory, the_plan
 
 RUNUSER = """#!/bin/sh
 [ "$1" = -l ] && [ "$3" = -c ] && [ $# = 4 ] || exit 99

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 from stampworks import planning
 from stampworks.declaration import load_value
-from stampworks.operations import InputError, OperationError, held_back, holder, qualify, reservation, to_prove
+from stampworks.operations import InputError, OperationError, held_back, holder, qualify, to_prove
 from stampworks.operations.qualify import _by_queue
+from stampworks.operations.slurm import reservation
 from stampworks.plan import Roster
 from stampworks.qualification import Certificate, Subject, subject_of
 
-from tests.operations.standin import StandIn, job, node
+from tests.operations.slurm.standin import StandIn, job, node
 
 DECLARED = {
     "version": 1,
@@ -340,7 +341,7 @@ def test_a_proof_that_does_not_end_is_named(cluster: StandIn, said: Any, monkeyp
     held = cluster.folder / "reservation"
     held.write_text("alice@laptop since 2026-11-21T23:00:00Z (process 7 begun 9 in another.1)")
     clock = itertools.count(step=400)
-    monkeypatch.setattr(sys.modules["stampworks.operations.reservation"].time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(sys.modules["stampworks.operations.slurm.reservation"].time, "monotonic", lambda: next(clock))
     with pytest.raises(OperationError) as caught:
         prove(cluster)
     assert str(caught.value) == (

@@ -11,8 +11,8 @@ from stampworks.operations import InputError, UnknownError, records
 from stampworks.operations.records import BYTES_MAX, NEWEST_MAX, Found
 from stampworks.plan import Plan
 
-from tests.operations.standin import StandIn
-from tests.operations.test_status import directory, the_plan
+from tests.operations.slurm.standin import StandIn
+from tests.operations.slurm.test_status import directory, the_plan
 
 
 class Shared:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from stampworks.operations import InputError, UnknownError, remote
 from stampworks.plan import Roster
 
-from tests.operations.standin import KEY, StandIn
+from tests.operations.slurm.standin import KEY, StandIn
 
 ECHO = [sys.executable, "-c", "import json, sys; print(json.dumps(sys.argv[1:]))"]
 HOSTILE = [

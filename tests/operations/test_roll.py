@@ -21,7 +21,7 @@ from stampworks.plan import Plan, Roster
 from stampworks.qualification import Certificate, NodeVerdict, proven_digest, subject_of
 from stampworks.text.reasons import STARTED_AGAIN, UNPROVEN, DrainReason, written
 
-from tests.operations.standin import StandIn, job, node
+from tests.operations.slurm.standin import StandIn, job, node
 
 NAMES = [f"gpu-{n:03}" for n in range(1, 9)]
 

@@ -100,7 +100,7 @@ def test_instances_become_a_cluster(handed_over: tuple[Plan, Roster]) -> None:
     assert play(plan, roster, said).changed == 0, said
     status = operations.status(plan, roster)
     assert (status.verdict, status.why) == ("pass", ())
-    command = run.prepare(plan, roster, ["hostname"]).command
+    command = run.commands_of(plan, roster).prepare(["hostname"]).command
     answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert sorted(answer.stdout.split()) == ["gpu-001", "gpu-002"]
 

@@ -16,7 +16,7 @@ from stampworks.provider.handlers import local_group
 from stampworks.provider.handlers.local_group import LocalGroup
 from stampworks.provider.handlers.local_kubernetes import JoinedPool, SimulatedPool
 
-from tests.operations.test_status import the_plan
+from tests.operations.slurm.test_status import the_plan
 
 NAMES = ("gpu-001", "gpu-002")
 MACHINES = " ".join(NAMES)

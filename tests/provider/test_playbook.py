@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from stampworks import configuration, operations, plan
 from stampworks.configuration import Look
+from stampworks.operations.slurm.service import SlurmService
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers.playbook import Playbook
 from stampworks.text.reasons import DrainReason
@@ -112,7 +113,7 @@ def test_elastic_nodes_that_leave_finish_their_jobs(monkeypatch: pytest.MonkeyPa
 
     order = list[Any]()
 
-    def vacate(service: operations.SlurmService, reasons: Mapping[str, DrainReason], *_: Any) -> None:
+    def vacate(service: SlurmService, reasons: Mapping[str, DrainReason], *_: Any) -> None:
         order.append({name: reason.text for name, reason in reasons.items()})
 
     async def play(*_: Any, **__: Any) -> configuration.Recap:

@@ -32,26 +32,14 @@ def add_verbs(verbs: Any) -> None:
 def drain_nodes(arguments: argparse.Namespace) -> int:
     """Fine when the nodes take no new jobs; with --wait, when none runs on them either."""
     from stampworks.cli.output import Progress
-    from stampworks.operations import said_by
+    from stampworks.operations import said_by, service_of
 
     reason, plan = said_by(login(), arguments.reason), stacks.plan_of(arguments.stack)
     with Progress(f"draining {len(arguments.nodes)} of the nodes of stack {arguments.stack}") as progress:
-        limit_minutes = plan.scheduler.drain_timeout_minutes
-        if plan.scheduler.kind == "kubernetes":
-            from stampworks.operations.kubernetes import client as kubernetes
-            from stampworks.operations.kubernetes import nodes as kubernetes_nodes
-
-            kubernetes_nodes.drain(plan, arguments.nodes, reason)
-            if arguments.wait:
-                server = kubernetes.Server.of(plan)
-                kubernetes_nodes.wait_until_free(server, arguments.nodes, limit_minutes, progress)
-        else:
-            from stampworks import operations
-
-            roster = stacks.members_of(plan, arguments.stack)
-            operations.drain(plan, roster, arguments.nodes, reason)
-            if arguments.wait:
-                operations.wait_until_free(roster, arguments.nodes, limit_minutes, progress)
+        service = service_of(plan, stacks.asked_of(plan, arguments.stack))
+        service.drain(plan, arguments.nodes, reason)
+        if arguments.wait:
+            service.wait_until_free(arguments.nodes, plan.scheduler.drain_timeout_minutes, progress)
     _show(plan, arguments)
     return exits.FINE
 
@@ -67,33 +55,20 @@ def login() -> str:
 def return_nodes(arguments: argparse.Namespace) -> int:
     """Fine when all of the nodes take jobs."""
     from stampworks.cli.output import Progress
+    from stampworks.operations import service_of
 
     plan = stacks.plan_of(arguments.stack)
     with Progress(f"returning {len(arguments.nodes)} of the nodes of stack {arguments.stack}"):
-        if plan.scheduler.kind == "kubernetes":
-            from stampworks.operations.kubernetes import nodes as kubernetes_nodes
-
-            kubernetes_nodes.give_back(plan, arguments.nodes, arguments.force)
-        else:
-            from stampworks.operations import give_back
-
-            give_back(plan, stacks.members_of(plan, arguments.stack), arguments.nodes, arguments.force)
+        service = service_of(plan, stacks.asked_of(plan, arguments.stack))
+        service.give_back(plan, arguments.nodes, arguments.force)
     return _show(plan, arguments)
 
 
 def _show(plan: Plan, arguments: argparse.Namespace) -> int:
     """What has become of the nodes, as `status` shows it, and the exit code that goes with it."""
     from stampworks.cli import status
+    from stampworks.operations import nodes
 
-    if plan.scheduler.kind == "kubernetes":
-        from stampworks.operations.kubernetes import nodes as kubernetes_nodes
-
-        states = kubernetes_nodes.states(plan, arguments.nodes)
-        status.print_kubernetes_nodes(states, arguments.json)
-        return exits.FINE if all(node.ready and not node.held for node in states) else exits.NO
-    from stampworks.operations import status as look
-
-    found = look(plan, stacks.members_of(plan, arguments.stack)).nodes
-    nodes = [node for node in found if node.name in arguments.nodes]
-    status.print_nodes(nodes, arguments.json)
-    return max(exits.OF_VERDICT[node.verdict] for node in nodes)
+    found = nodes(plan, stacks.asked_of(plan, arguments.stack), arguments.nodes)
+    status.print_nodes(found, arguments.json)
+    return max(exits.OF_VERDICT[verdict] for verdict in found.verdicts)

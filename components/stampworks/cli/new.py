@@ -84,8 +84,10 @@ def _range(name: str, folder: Path, source: Source) -> str:
 
 def _taken(declaration: Declaration) -> tuple[str, ...]:
     """Where nodes of no other cluster may be: its own are there, or pods and services that they speak to."""
+    from stampworks.plan import traits_of
+
     network = declaration.network
-    apart = (network.pods_cidr, network.services_cidr) if declaration.scheduler.kind == "kubernetes" else ()
+    apart = (network.pods_cidr, network.services_cidr) if traits_of(declaration.scheduler.kind).runs_pods else ()
     return (network.cidr, *apart)
 
 

@@ -16,8 +16,7 @@ from stampworks.cli import exits, stacks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stampworks.operations.run import Run
-    from stampworks.plan import Roster
+    from stampworks.operations.run import Commands, Run
 
 _SSH_FAILED = 255
 _LOOK_S = 0.2
@@ -85,18 +84,17 @@ def log_in(arguments: argparse.Namespace) -> NoReturn:
 
 def run_job(arguments: argparse.Namespace) -> int:
     """Streams what the command prints and ends with its exit code."""
-    from stampworks.operations.run import prepare
+    from stampworks.operations.run import commands_of
 
     if not arguments.command:
         raise exits.CliError("run needs a command", "write it behind --, for example: stampworks run -- hostname")
-    plan, roster = stacks.slurm_of(arguments.stack)
-    run = prepare(plan, roster, arguments.command, arguments.nodes, arguments.pool, arguments.user)
-    return _carry_out(run, roster)
+    plan = stacks.plan_of(arguments.stack)
+    commands = commands_of(plan, stacks.asked_of(plan, arguments.stack))
+    return _carry_out(commands, commands.prepare(arguments.command, arguments.nodes, arguments.pool, arguments.user))
 
 
-def _carry_out(run: Run, roster: Roster) -> int:
+def _carry_out(commands: Commands, run: Run) -> int:
     from stampworks.operations.remote import not_installed
-    from stampworks.operations.run import cancel, reachable
 
     before = signal.signal(signal.SIGTERM, exits.terminated)
     finished = False
@@ -109,9 +107,9 @@ def _carry_out(run: Run, roster: Roster) -> int:
         signal.signal(signal.SIGTERM, before)
         if not finished:
             # srun outlives its ssh; on Ctrl-C or when our reader left, the job must not
-            cancel(roster, run.job_name)
+            commands.cancel(run)
     if code == _SSH_FAILED:
-        reachable(roster)  # says so when it was ssh that failed and not the command
+        commands.expect_reachable()  # says so when it was ssh that failed and not the command
     return code if code >= 0 else 128 - code
 
 

@@ -131,13 +131,14 @@ def workers_of(stack: str) -> tuple[Plan, Roster]:
     return plan, kubernetes_nodes.roster(plan.name, plan.cloud, plan.region, [pool.name for pool in plan.pools])
 
 
-def slurm_of(stack: str) -> tuple[Plan, Roster]:
-    """The same for what only Slurm is asked; an error where the scheduler is another one."""
-    plan = plan_of(stack)
-    if plan.scheduler.kind == "kubernetes":
-        hint = "stampworks status shows who has what, and stampworks kubectl asks for anything else"
-        raise exits.CliError(f"this asks Slurm, and the scheduler of cluster {plan.name} is Kubernetes", hint)
-    return plan, members_of(plan, stack)
+def asked_of(plan: Plan, stack: str) -> Roster:
+    """Who is in the cluster, where one of its members is asked for its scheduler; else a roster of nobody."""
+    from stampworks.operations.port import port_of
+    from stampworks.plan import Roster
+
+    if port_of(plan.scheduler.kind).asks_members:
+        return members_of(plan, stack)
+    return Roster(plan.name, plan.cloud, (), "", "", (), plan.region)
 
 
 def members_of(plan: Plan, stack: str) -> Roster:
@@ -145,7 +146,7 @@ def members_of(plan: Plan, stack: str) -> Roster:
     from stampworks.operations import members
     from stampworks.operations.errors import start
 
-    if plan.scheduler.kind == "kubernetes" and not plan.pools:
+    if not plan.stamped:
         what = f"all nodes of cluster {plan.name} are for scheduling only, and nothing runs on them"
         raise exits.CliError(what, "declare a pool without scheduling_only: true")
     if plan.managed:

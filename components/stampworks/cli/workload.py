@@ -35,9 +35,9 @@ def lint_workload(arguments: argparse.Namespace) -> int:
     from stampworks.text.printable import printable
 
     plan = stacks.plan_of(arguments.stack)
-    if plan.scheduler.kind != "kubernetes":
-        what = f"the scheduler of cluster {plan.name} is Slurm, and this is about workloads of Kubernetes"
-        raise exits.CliError(what, "choose another stack: -s STACK")
+    if not plan.scheduler.traits.runs_pods:
+        what = f"the scheduler of cluster {plan.name} is {plan.scheduler.traits.title}"
+        raise exits.CliError(f"{what}, and this is about workloads of Kubernetes", "choose another stack: -s STACK")
     where = "stdin" if arguments.manifest == "-" else arguments.manifest
     found = [
         (node, remark) for node, data in _documents(where, _text(arguments.manifest)) for remark in lint(plan, data)

@@ -51,7 +51,7 @@ def refusals(plan: Plan, findings: Iterable[Finding]) -> list[tuple[str, str, st
             "`stampworks rehearse` shows what it takes" if plan.cloud in rehearsed() else "`stampworks plan` shows it"
         )
         found.append(("cloud", what, f"there are components for {', '.join(stamped())}; {shown}"))
-    if plan.scheduler.kind == "kubernetes":
+    if plan.scheduler.traits.control_plane:
         found.extend(_of_kubernetes(plan))
     failed = [one for one in findings if one.outcome == "fail" and one.id not in left_out()]
     ruled = [(one.place, one.refusal, one.hint, one.id in OF_LOCK) for one in failed]

@@ -23,7 +23,6 @@ from stampworks.plan import Disk as AttachedDisk
 from stampworks.plan import Roster as RosterData
 from stampworks.resources import Keyring, KubernetesNodes, Playbook, Qualification, Roll, Roster, SigningKey
 from stampworks.schedulers import kubernetes as scheduling
-from stampworks.schedulers import slurm
 
 if TYPE_CHECKING:
     from stampworks.clouds.components import ControlPlane, Database, Disk, Network, NodeGroup, Place, Stored
@@ -109,7 +108,7 @@ class Cluster(pulumi.ComponentResource):
             keyring=keyring,
             opts=self._child(),
         )
-        if plan.scheduler.kind == "kubernetes":
+        if plan.scheduler.traits.control_plane:
             self._register_kubernetes(place, network)
         else:
             self._register_slurm(place, network, keyring)
@@ -410,8 +409,10 @@ class Cluster(pulumi.ComponentResource):
 
     def _told(self, roster: RosterData, attached: Attached) -> tuple[Any, ...]:
         """What is said of nodes to whoever configures them."""
+        from stampworks.operations.port import port_of  # takes long to import: not before there is one
+
         plan, checks = self.plan, configuration.check_texts(self.plan.extras, Path.cwd())
-        files = slurm.files(plan, roster) if plan.scheduler.kind == "slurm" else {}
+        files = port_of(plan.scheduler.kind).files(plan, roster)
         return plan, roster, files, checks, self._content, attached
 
     def _signing_key(self) -> SigningKey | None:

@@ -217,10 +217,10 @@ def selections(plan: Plan, roster: Roster, attached: Attached) -> dict[str, list
     """Return the members that a role can be for, by the names of the registry."""
     groups = {group.name: group for group in plan.groups}
     everyone = [member.name for member in roster.members]
-    by_slurm = plan.scheduler.kind == "slurm"
     head = [member.name for member in roster.members if groups[member.group].role == "controller"]
     logins = [member.name for member in roster.members if groups[member.group].role == "login"]
     workers = [member.name for member in roster.members if groups[member.group].role == "worker"]
+    by_scheduler = {plan.scheduler.traits.worker_role: workers}
     machines = {member.name: groups[member.group].machine for member in roster.members}
     accounting = head if plan.scheduler.accounting else []
     noting = {role.name for role in HARDWARE_ROLES if role.has_modules or role.may_reboot}
@@ -242,8 +242,8 @@ def selections(plan: Plan, roster: Roster, attached: Attached) -> dict[str, list
         "head with rights": head if with_rights else [],
         "login nodes": logins,
         "workers": workers,
-        "Slurm workers": workers if by_slurm else [],
-        "Kubernetes workers": [] if by_slurm else workers,
+        "Slurm workers": by_scheduler.get("slurm_worker", []),
+        "Kubernetes workers": by_scheduler.get("kubernetes_node", []),
         "simulated accelerators": [
             name for name in workers if machines[name].simulated and machines[name].accelerators
         ],
@@ -267,9 +267,9 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         "collectives_environment": collectives_environment(plan),
         **({"logs_group": log_group(plan.name), "logs_region": plan.region} if plan.logs.days else {}),
         **(
-            slurm_variables(plan, roster, scheduler_files)
-            if plan.scheduler.kind == "slurm"
-            else kubernetes_variables(plan)
+            kubernetes_variables(plan)
+            if plan.scheduler.traits.runs_pods
+            else slurm_variables(plan, roster, scheduler_files)
         ),
     }
 

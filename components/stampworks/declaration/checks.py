@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from stampworks import catalog
 from stampworks.declaration.nodes import Path, spelled
+from stampworks.declaration.schedulers import form_of
 from stampworks.declaration.values import check_name, machine_hint, role_name
 from stampworks.declaration.wording import did_you_mean, shown
 
@@ -187,7 +188,7 @@ def _scheduling_only(pools: Sequence[Entry], scheduler: Entry) -> Iterator[Findi
     """Jobs must not end up on nodes that do not exist, unless a Kubernetes, which says they run, has no others."""
     unreal, queues = _unreal(pools), scheduler.get("queues", ())
     alone = bool(pools) and all(pool.get("scheduling_only") is True for pool in pools)
-    pretended = alone and scheduler.get("kind") == "kubernetes"
+    pretended = alone and form_of(scheduler).simulates_all
     if alone and not pretended:
         hint = "take scheduling_only out of one pool"
         yield Finding(("pools",), "every pool is for scheduling only: no node would run a job", hint)
@@ -235,20 +236,20 @@ def _accounting(scheduler: Entry) -> Iterator[Finding]:
     if scheduler.get("database") == "managed":
         hint = "write accounting: true in scheduler, or take the database out"
         yield Finding(("scheduler", "database"), "a database is for the accounting, which is off", hint)
-    if scheduler.get("accounts") and scheduler.get("kind") != "kubernetes":
+    if scheduler.get("accounts") and form_of(scheduler).accounts_need_accounting:
         hint = "write accounting: true in scheduler, or take the accounts out"
         yield Finding(("scheduler", "accounts"), "accounts need accounting, which is off", hint)
 
 
 def _login(scheduler: Entry) -> Iterator[Finding]:
-    if scheduler.get("kind") == "kubernetes" and scheduler.get("login_nodes"):
+    if scheduler.get("login_nodes") and not form_of(scheduler).has_login_nodes:
         message = "login nodes have what talks to Slurm, and Kubernetes is asked from anywhere"
         yield Finding(("scheduler", "login_nodes"), message, "take it out, or write kind: slurm")
 
 
 def _addons(scheduler: Entry) -> Iterator[Finding]:
     wanted = [name for name, value in scheduler.get("addons", {}).items() if value is True]
-    for name in wanted if scheduler.get("kind") == "slurm" else ():
+    for name in () if form_of(scheduler).has_addons else wanted:
         yield Finding(("scheduler", "addons", name), "Slurm has no add-ons", "take it out, or write kind: kubernetes")
 
 

@@ -74,7 +74,7 @@ def _named(name: str, faults: Mapping[str, Fault]) -> Fault:
 
 def _expect_noticed(fault: Fault, plan: Plan) -> None:
     """What nobody would notice shows nothing."""
-    if plan.scheduler.kind == "kubernetes" and fault.slurm:
+    if fault.slurm and plan.scheduler.traits.runs_pods:
         raise InputError(
             f"{fault.name} shows nothing on cluster {plan.name}: it is about Slurm", "stampworks fault list"
         )

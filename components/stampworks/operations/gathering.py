@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from stampworks.operations.drain import LEAVES, REPLACED
 from stampworks.operations.errors import OperationError
 from stampworks.operations.members import cloud, elastic, members, too_few, waiting
-from stampworks.operations.service import SlurmService, vacate_for_good
+from stampworks.operations.service import vacate_for_good
 from stampworks.plan import Group, Refusal, Roster
 
 _STARTS = "pulumi up starts what is dead"
@@ -144,5 +144,7 @@ def _let_go(
     names = {name for each in all_ for name in each.names}
     leaving = [*cloud(now.cloud).misplaced(now.cluster, now.region, always), *becoming]
     if reasons := {name: REPLACED if name in names else LEAVES for name in leaving}:
+        from stampworks.operations.slurm.service import SlurmService  # only nodes of a Slurm leave this way
+
         vacate_for_good(SlurmService(now), reasons, timeout_minutes, progress)
         cloud(now.cloud).dismiss(now.cluster, now.region, always, reasons)

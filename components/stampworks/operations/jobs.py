@@ -6,20 +6,19 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from stampworks.operations import run_options, runs
 from stampworks.operations.errors import InputError, OperationError, nearest
 from stampworks.operations.job import AT_WORK, Job, JobScheduler, State, Wanted
-from stampworks.operations.kubernetes.jobs import KubernetesJobs
 from stampworks.operations.on_head import RUN
+from stampworks.operations.port import port_of
 from stampworks.operations.qualify import PROGRAMS, PYTHON, PYTHON_OF_IMAGE
 from stampworks.operations.run import queue_of
-from stampworks.operations.slurm.jobs import SlurmJobs
 from stampworks.physics.layouts import fitting, misfit
-from stampworks.plan import Group, Plan, Queue, Roster, SchedulerKind
+from stampworks.plan import Group, Plan, Queue, Roster
 from stampworks.schedulers.batch import NOTICE_MAX_S
 from stampworks.schedulers.kubeflow import OPTIONS
 from stampworks.text.names import fold
@@ -29,10 +28,6 @@ WORKLOADS: tuple[Workload, ...] = ("training", "validation")
 NAME_PATTERN = r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?"
 DERIVED = ("cluster", "peak_tflops", "price", "ranks", "programs", "notice_s")
 """Options that follow from where and how a run runs: they may be others when it goes on."""
-_SCHEDULERS: Mapping[SchedulerKind, Callable[[Plan, Roster], JobScheduler]] = {
-    "slurm": lambda _, roster: SlurmJobs(roster),
-    "kubernetes": KubernetesJobs,
-}
 _POLL_S, _BACK_S = 1.0, 5.0
 
 
@@ -103,9 +98,9 @@ def wanted_of(plan: Plan, roster: Roster, asked: Asked) -> tuple[Wanted, dict[st
         hint = f"ask for 1 to {len(there)}" if there else "`pulumi up` starts what is missing"
         raise InputError(f"{of} has {len(there) or 'no'} nodes now{f', not {nodes}' if there else ''}", hint)
     largest = max(Counter(member.group for member in roster.members if member.group in names).values())
-    if plan.scheduler.kind == "kubernetes" and nodes > largest:
-        why = f"{of} has {len(there)} nodes in several pools, and on Kubernetes a run is in one: none has {nodes} now"
-        raise InputError(why, f"ask for 1 to {largest}")
+    if plan.scheduler.traits.runs_pods and nodes > largest:
+        why = f"{of} has {len(there)} nodes in several pools, and on {plan.scheduler.traits.title} a run is in one"
+        raise InputError(f"{why}: none has {nodes} now", f"ask for 1 to {largest}")
     if user != "root" and user not in (users := [declared.name for declared in plan.users]):
         raise InputError(f"no user is called {user!r} in cluster {plan.name}", nearest(user, ["root", *users]))
     options = _options(plan, groups[0], asked, folder, nodes)
@@ -183,7 +178,7 @@ def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]
 
 
 def of_cluster(plan: Plan, roster: Roster) -> JobScheduler:
-    return _SCHEDULERS[plan.scheduler.kind](plan, roster)
+    return port_of(plan.scheduler.kind).jobs(plan, roster)
 
 
 def _check_name(name: str) -> None:
@@ -251,7 +246,7 @@ def cluster_options(plan: Plan, roster: Roster, names: tuple[str, ...]) -> dict[
     members = [member for member in roster.members if member.name in names]
     simulated = {group.name for group in plan.pools if group.machine.simulated}
     shared = any(member.group in simulated for member in members)
-    if plan.scheduler.kind == "kubernetes":  # pods have their own addresses, and the rails that a plug-in gives them
+    if plan.scheduler.traits.runs_pods:  # pods have their own addresses, and the rails that a plug-in gives them
         return {"cluster": {"nodes": [], "rails": [], "shared": shared}}
     nodes = [{"name": each.name, "address": each.address, "rails": list(each.rail_addresses)} for each in members]
     return {"cluster": {"nodes": nodes, "rails": [rail.interface for rail in plan.fabric.rails], "shared": shared}}

@@ -19,17 +19,12 @@ from typing import Any
 from stampworks import qualification
 from stampworks.operations.errors import InputError, nearest
 from stampworks.operations.ground import Ended, Progress, ProvingGround, Standing
-from stampworks.operations.kubernetes.ground import KubernetesGround
-from stampworks.operations.slurm.ground import SlurmGround
-from stampworks.plan import Level, Member, Roster, SchedulerKind
+from stampworks.operations.port import port_of
+from stampworks.plan import Level, Member, Roster
 from stampworks.qualification import Ask, Certificate, Evidence, Finding, Heard, Measured, NodeVerdict, Subject, Verdict
 from stampworks.text.reasons import BYTES_MAX, DrainReason, written
 from stampworks.text.version import VERSION
 
-_GROUNDS: Mapping[SchedulerKind, Callable[[Subject, Roster], ProvingGround]] = {
-    "kubernetes": KubernetesGround,
-    "slurm": lambda _, roster: SlurmGround(roster),
-}
 PROGRAMS = "/usr/local/lib/stampworks/workloads"
 PYTHON = f"{PROGRAMS}/python"
 """With the torch that fits the node."""
@@ -95,7 +90,7 @@ def qualify(
     started = _now()
     evidence = Evidence()
     others = [name for name in members if name not in wanted and name not in without]
-    ground = _ground(subject, roster)
+    ground = port_of(subject.scheduler).ground(subject, roster)
     found = _reserved(subject, ground, wanted, others, progress)
     wanted += [name for name in found.ready if name not in wanted]
     still = _rolled(rolled, members, qualification.proven_digest(subject, programs)) | _still_proven(
@@ -144,12 +139,8 @@ def to_prove(subject: Subject, roster: Roster, earlier: Certificate | None, leve
 
 def held_back(subject: Subject, roster: Roster) -> dict[str, str]:
     """Nodes that take no jobs until they have passed, whatever is known of them, and why."""
-    held = _ground(subject, roster).held()
+    held = port_of(subject.scheduler).ground(subject, roster).held()
     return {name: why.text for name, why in held.items() if why.by == "proof"}
-
-
-def _ground(subject: Subject, roster: Roster) -> ProvingGround:
-    return _GROUNDS[subject.scheduler](subject, roster)
 
 
 def _reserved(

@@ -91,6 +91,11 @@ def ssh_command(roster: Roster, node: str, argv: Sequence[str] = ()) -> list[str
     return command + ([shlex.join(argv)] if argv else [])
 
 
+def as_user(user: str, argv: Sequence[str]) -> list[str]:
+    """A login shell of the user: its environment, its groups, its home, and nothing of root's."""
+    return ["runuser", "-l", user, "-c", shlex.join(argv)]
+
+
 def ask(roster: Roster, node: str, argv: Sequence[str], timeout_s: float = TIMEOUT_S, given: str = "") -> str:
     """What a program on a node prints; it has a time limit, and no other input than what is given."""
     code, stdout, said = hear(roster, node, argv, timeout_s, given)

@@ -19,11 +19,11 @@ from stampworks.operations.errors import InputError, OperationError, nearest
 from stampworks.operations.gathering import complete, wanted
 from stampworks.operations.ground import Standing
 from stampworks.operations.members import members, renewal
+from stampworks.operations.port import port_of
 from stampworks.operations.qualify import qualify
 from stampworks.operations.service import Service, service_of, vacate
 from stampworks.plan import Attached, Member, Plan, Roster
 from stampworks.qualification import Certificate, NodeVerdict
-from stampworks.schedulers import slurm as slurm_files
 from stampworks.text.names import fold
 from stampworks.text.reasons import UNPROVEN, DrainReason
 
@@ -109,7 +109,7 @@ def condemn(plan: Plan, names: Sequence[str], why: str, machine: bool = False) -
 
 def instructions(order: Order, roster: Roster, checks: Mapping[str, str], attached: Attached) -> dict[str, Any]:
     """The inventory with which the playbook configures some nodes of the roster, the others being as they are."""
-    files = slurm_files.files(order.plan, roster) if order.plan.scheduler.kind == "slurm" else {}
+    files = port_of(order.plan.scheduler.kind).files(order.plan, roster)
     return configuration.inventory(order.plan, roster, files, checks, order.content, attached, partial=True)
 
 

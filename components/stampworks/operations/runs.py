@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from stampworks import catalog
-from stampworks.operations import on_head, remote
+from stampworks.operations import on_head
 from stampworks.operations.errors import InputError, UnknownError
-from stampworks.operations.kubernetes import door as kubernetes_door
+from stampworks.operations.port import port_of
 from stampworks.plan import Plan, Roster
 from stampworks.schedulers.kubernetes import claims
 
@@ -34,11 +33,6 @@ def folder_of_all(plan: Plan) -> str:
     return f"{plan.storage[0].mount}/runs"
 
 
-def as_user(user: str, argv: list[str]) -> list[str]:
-    """A login shell of the user: its environment, its groups, its home, and nothing of root's."""
-    return ["runuser", "-l", user, "-c", shlex.join(argv)]
-
-
 def look(plan: Plan, roster: Roster, folder: str) -> dict[str, Any]:
     return _asked(plan, roster, ["look", folder])
 
@@ -58,11 +52,7 @@ def write(plan: Plan, roster: Roster, runs: str, name: str, user: str, files: Ma
 
 def _asked(plan: Plan, roster: Roster, words: list[str], user: str = "root", given: str = "") -> dict[str, Any]:
     argv = ["python3", "-I", "-c", _PROGRAM, *words]
-    if plan.scheduler.workloads_image:
-        uid = next((each.uid for each in plan.users if each.name == user), 0)
-        answer = kubernetes_door.ask(plan, uid, argv, _LIMIT_S, given)
-    else:
-        answer = remote.ask(roster, remote.door(roster).name, as_user(user, argv), _LIMIT_S, given)
+    answer = port_of(plan.scheduler.kind).ask_storage(plan, roster, user, argv, _LIMIT_S, given)
     try:
         found = json.loads(answer.splitlines()[-1])
     except (ValueError, IndexError, RecursionError):

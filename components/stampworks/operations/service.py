@@ -1,4 +1,4 @@
-"""Nodes in and out of service, in the same words whichever scheduler runs the jobs: what a roll asks of it."""
+"""Nodes in and out of service, in the same words whichever scheduler runs the jobs: part of its port."""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from stampworks.operations.drain import AS_BEFORE, give_back_own, held, hold, requeue, wait_until_free
+from stampworks.operations.drain import AS_BEFORE, DRAINED
 from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import Standing
-from stampworks.operations.kubernetes import nodes as kubernetes_nodes
-from stampworks.operations.kubernetes.client import Server
-from stampworks.operations.members import joined
-from stampworks.operations.slurm import client as slurm
-from stampworks.operations.slurm.ground import busy_nodes, standing
+from stampworks.operations.port import port_of
 from stampworks.plan import Plan, Roster
-from stampworks.schedulers import kubernetes as scheduling
 from stampworks.text.reasons import DrainReason
 
 Progress = Callable[[str], None]
@@ -34,8 +29,19 @@ class Service(Protocol):
     def requeue(self, names: Sequence[str]) -> None:
         """Has jobs that may be requeued start anew elsewhere."""
 
+    def drain(self, plan: Plan, names: Sequence[str], reason: DrainReason) -> None:
+        """Nodes of the plan take no new jobs, those on them go on; InputError for what is none of its nodes."""
+
+    def give_back(self, plan: Plan, names: Sequence[str], force: bool = False) -> None:
+        """Nodes take jobs again, all of the named or none; what the toolkit holds itself only by force."""
+
     def wait_until_free(
-        self, names: Sequence[str], timeout_minutes: float, progress: Progress, poll_s: float, else_: str
+        self,
+        names: Sequence[str],
+        timeout_minutes: float,
+        progress: Progress,
+        poll_s: float = 1.0,
+        else_: str = DRAINED,
     ) -> None:
         """Returns once no job runs on these nodes; `else_` says what becomes of them when time is up."""
 
@@ -99,75 +105,4 @@ def vacate_for_good(
 
 
 def service_of(plan: Plan, roster: Roster) -> Service:
-    return KubernetesService(Server.of(plan)) if plan.scheduler.kind == "kubernetes" else SlurmService(roster)
-
-
-class SlurmService:
-    def __init__(self, roster: Roster) -> None:
-        self._roster = roster
-
-    def look(self) -> dict[str, Standing]:
-        found = slurm.look(self._roster)
-        busy = busy_nodes(found.jobs)
-        return {name: standing(node, busy.get(name, "")) for name, node in found.nodes.items()}
-
-    def held(self, names: Sequence[str]) -> dict[str, DrainReason | None]:
-        return held(self._roster, names)
-
-    def requeue(self, names: Sequence[str]) -> None:
-        requeue(self._roster, names)
-
-    def wait_until_free(
-        self, names: Sequence[str], timeout_minutes: float, progress: Progress, poll_s: float, else_: str
-    ) -> None:
-        wait_until_free(self._roster, names, timeout_minutes, progress, poll_s, else_)
-
-    def hold(self, reasons: Mapping[str, DrainReason]) -> None:
-        hold(self._roster, reasons)
-
-    def give_back_own(self, names: Iterable[str]) -> None:
-        give_back_own(self._roster, names)
-
-    def await_answers(self, names: Sequence[str], limit_s: float, progress: Progress) -> None:
-        slurm.answered(self._roster, names, limit_s, progress)
-
-    def take_in(self, plan: Plan, names: Sequence[str], kept: Mapping[str, DrainReason], progress: Progress) -> None:
-        pass  # Slurm knows a node by its name, and what it said of the old one holds for the new one
-
-
-class KubernetesService:
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    def look(self) -> dict[str, Standing]:
-        nodes, busy = self._server.nodes(), kubernetes_nodes.runs(self._server)
-        return {name: kubernetes_nodes.standing(node, busy.get(name, ())) for name, node in nodes.items()}
-
-    def held(self, names: Sequence[str]) -> dict[str, DrainReason | None]:
-        known = self._server.nodes()
-        return {name: kubernetes_nodes.held(known[name]) for name in names if name in known}
-
-    def requeue(self, names: Sequence[str]) -> None:
-        kubernetes_nodes.requeue(self._server, names)
-
-    def wait_until_free(
-        self, names: Sequence[str], timeout_minutes: float, progress: Progress, poll_s: float, else_: str
-    ) -> None:
-        kubernetes_nodes.wait_until_free(self._server, names, timeout_minutes, progress, poll_s, else_)
-
-    def hold(self, reasons: Mapping[str, DrainReason]) -> None:
-        kubernetes_nodes.hold(self._server, reasons)
-
-    def give_back_own(self, names: Iterable[str]) -> None:
-        kubernetes_nodes.give_back_own(self._server, names)
-
-    def await_answers(self, names: Sequence[str], limit_s: float, progress: Progress) -> None:
-        pass  # no roll starts the scheduler anew
-
-    def take_in(self, plan: Plan, names: Sequence[str], kept: Mapping[str, DrainReason], progress: Progress) -> None:
-        """To Kubernetes it is another node, that nobody has held yet but for its proof."""
-        labels = scheduling.node_labels(plan)
-        for pool in plan.pools:
-            own = [node.name for node in pool.nodes if node.name in names]
-            joined(plan.cloud).take_in(plan, pool, own, labels, scheduling.capacity(pool), progress)
-        kubernetes_nodes.hold(self._server, kept)
+    return port_of(plan.scheduler.kind).service(plan, roster)

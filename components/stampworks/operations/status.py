@@ -1,78 +1,71 @@
-"""What state a cluster is in: the plan, the roster and the scheduler side by side."""
+"""The state of a cluster and of its nodes, as its scheduler says it: whole, and as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Literal, Protocol
 
-from stampworks.operations.errors import OperationError
-from stampworks.operations.members import endings
-from stampworks.operations.slurm import client as slurm
-from stampworks.plan import ENDS_SOON_DAYS, Ending, Group, Member, Node, Plan, Roster
+from stampworks.operations.port import port_of
+from stampworks.plan import ENDS_SOON_DAYS, Ending, Plan, Roster
 from stampworks.text.amounts import counted
 from stampworks.text.reasons import DrainReason
 
 Verdict = Literal["pass", "fail", "unknown"]
 
-# A node with any other state takes no new job: a state that nobody here has heard of counts as one of those.
-TAKES_JOBS = frozenset(
-    {"idle", "allocated", "mixed", "completing", "planned", "reserved", "cloud", "dynamic_norm", "powered_up"}
-)
+
+@dataclass(frozen=True)
+class Table:
+    header: tuple[str, ...]
+    rows: Sequence[tuple[object, ...]]
+
+
+class ClusterStatus(Protocol):
+    """The state of a cluster: a dataclass, whose fields are all that its scheduler says."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def cluster(self) -> str: ...
+    @property
+    def cloud(self) -> str: ...
+    @property
+    def verdict(self) -> Verdict:
+        """Pass when every planned node is there and works."""
+
+    @property
+    def why(self) -> tuple[str, ...]:
+        """What keeps the verdict from being pass, one sentence each."""
+
+    @property
+    def endings(self) -> tuple[Ending, ...]:
+        """Capacity that nodes are in and that ends."""
+
+    @property
+    def scheduling_only(self) -> tuple[str, ...]:
+        """Pools that are declared and not there on purpose, a sentence each."""
+
+    def tables(self) -> Sequence[Table]: ...
 
 
 @dataclass(frozen=True)
-class NodeStatus:
-    name: str
-    pool: str
-    address: str
-    state: str
-    """Slurm's words joined by +; `up` where no jobs run; `missing`, `not in Slurm`, `unknown`."""
-    reason: DrainReason | None
-    """Why it takes no jobs, where Slurm says so."""
-    since: str | None
-    """Since when, like 2026-11-21T12:00:00Z."""
-    jobs: tuple[int, ...]
-    gpus_allocated: int | None
-    gpus: int | None
-    """None where it is not known."""
-    rails: int
-    verdict: Verdict
+class NodesStatus:
+    """The state of some nodes."""
+
+    nodes: Sequence[Any]
+    """Dataclasses, whose fields are all that the scheduler says."""
+    verdicts: Sequence[Verdict]
+    table: Table
+    remarks: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Status:
-    cluster: str
-    cloud: str
-    verdict: Verdict
-    """Pass when every planned node is there and takes jobs."""
-    why: tuple[str, ...]
-    """What keeps the verdict from being pass, one sentence each."""
-    nodes: tuple[NodeStatus, ...]
-    scheduling_only: tuple[str, ...]
-    """What is declared and not there on purpose, a sentence for each pool."""
-    endings: tuple[Ending, ...] = ()
-    """What takes nodes along when it ends: no verdict on how they are, and a reason to save what runs."""
+def status(plan: Plan, roster: Roster) -> ClusterStatus:
+    return port_of(plan.scheduler.kind).status(plan, roster)
 
 
-def status(plan: Plan, roster: Roster) -> Status:
-    """Asks the scheduler on the head; what it does not answer is unknown, never guessed."""
-    ends = endings(roster.cloud, roster.cluster, roster.region)
-    try:
-        look = slurm.look(roster)
-    except OperationError as error:
-        silent, rows = str(error).splitlines()[0], [_unknown(member) for member in roster.members]
-        return replace(_judged(plan, roster, silent, rows, {}), endings=ends)
-    running: dict[str, list[int]] = {}
-    for job in look.jobs:
-        for name in job.nodes:
-            running.setdefault(name, []).append(job.id)
-    rows = [
-        _row(plan, member, look.nodes.get(member.name), tuple(running.get(member.name, ())))
-        for member in roster.members
-    ]
-    return replace(_judged(plan, roster, "", rows, look.nodes), endings=ends)
+def nodes(plan: Plan, roster: Roster, names: Sequence[str]) -> NodesStatus:
+    return port_of(plan.scheduler.kind).nodes(plan, roster, names)
 
 
 def ending_sentence(ending: Ending, now: datetime) -> str:
@@ -89,71 +82,6 @@ def ending_sentence(ending: Ending, now: datetime) -> str:
     return f"warning: {said}: save what runs" if left <= timedelta(days=ENDS_SOON_DAYS) else said
 
 
-def _unknown(member: Member) -> NodeStatus:
-    rails = len(member.rail_addresses)
-    return NodeStatus(
-        member.name, member.group, member.address, "unknown", None, None, (), None, None, rails, "unknown"
-    )
-
-
-def _row(plan: Plan, member: Member, node: slurm.Node | None, jobs: tuple[int, ...]) -> NodeStatus:
-    row = replace(_unknown(member), jobs=jobs)
-    if member.group in {group.name for group in (plan.controller, *plan.login)}:
-        return replace(row, state="up", verdict="pass", gpus_allocated=0, gpus=0)
-    if node is None:
-        return replace(row, state="not in Slurm", verdict="fail")
-    verdict = _verdict(node)
-    row = replace(
-        row,
-        state="+".join(node.states),
-        gpus_allocated=node.gpus_allocated,
-        gpus=node.gpus,
-        verdict=verdict,
-    )
-    return row if verdict == "pass" else _held(row, node)
-
-
-def _held(row: NodeStatus, node: slurm.Node) -> NodeStatus:
-    since = None if node.since is None else f"{datetime.fromtimestamp(node.since, UTC):%Y-%m-%dT%H:%M:%SZ}"
-    return replace(row, reason=node.reason, since=since) if node.reason.text else row
-
-
-def _verdict(node: slurm.Node) -> Verdict:
-    if node.states == ("unknown",):
-        return "unknown"
-    return "pass" if TAKES_JOBS.issuperset(node.states) else "fail"
-
-
-def _judged(plan: Plan, roster: Roster, silent: str, rows: list[NodeStatus], known: Mapping[str, slurm.Node]) -> Status:
-    present = {row.name for row in rows}
-    groups = plan.running
-    rows += [
-        _missing(group, node, known.get(node.name))
-        for group in groups
-        for node in group.nodes[: group.count_min]  # others start with the work
-        if node.name not in present
-    ]
-    order = {group.name: position for position, group in enumerate(groups)}
-    rows.sort(key=lambda row: (order.get(row.pool, len(order)), row.name))
-    why = [silent] if silent else []
-    why += [sentence(row) for row in rows if row.verdict == "fail"]
-    why += [short for group in groups if (short := _short(group, rows))]
-    verdicts = {row.verdict for row in rows}
-    verdict: Verdict = "fail" if why and not silent else "unknown" if silent or "unknown" in verdicts else "pass"
-    imagined = [
-        f"{pool.name}: {pool.count} nodes for scheduling only, which run no jobs" for pool in plan.scheduling_only
-    ]
-    return Status(plan.name, roster.cloud, verdict, tuple(why), tuple(rows), tuple(imagined))
-
-
-def sentence(row: NodeStatus) -> str:
-    """What is the matter with a node: its state, who holds it, since when and why."""
-    if row.reason is None:
-        return f"{row.name}: {row.state}"
-    since = f" since {row.since}" if row.since else ""
-    return f"{row.name}: {row.state}, held by {holder(row.reason)}{since}: {row.reason.text}"
-
-
 def holder(reason: DrainReason) -> str:
     """Who holds a node, in few words."""
     if reason.by == "person":
@@ -161,16 +89,3 @@ def holder(reason: DrainReason) -> str:
     who = f" ({reason.who})" if reason.who and reason.who != reason.by else ""
     holders = {"stampworks": "an up", "health": "the health check", "proof": "its proof", "slurm": "Slurm"}
     return holders[reason.by] + who
-
-
-def _missing(group: Group, node: Node, known: slurm.Node | None) -> NodeStatus:
-    """A node that is drained stays so when it comes back: that is worth knowing while it is away."""
-    rails = len(node.rail_addresses)
-    row = NodeStatus(node.name, group.name, node.address, "missing", None, None, (), None, None, rails, "fail")
-    return _held(row, known) if known and "drain" in known.states else row
-
-
-def _short(group: Group, rows: list[NodeStatus]) -> str:
-    """Says when a group whose members have no planned names has too few of them; those above its least may be away."""
-    found = sum(row.pool == group.name for row in rows)
-    return f"{group.name}: {found} of {group.counts} nodes" if found < group.count_min else ""

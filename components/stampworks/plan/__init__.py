@@ -59,7 +59,6 @@ from stampworks.plan.scheduler import (
     ACCOUNTING_DATABASE,
     BUCKETS_NAMESPACE,
     EVERYBODY,
-    KEPT,
     PROOF_NAMESPACE,
     PROOF_TAINT,
     STATE_DIRECTORY,
@@ -74,12 +73,12 @@ from stampworks.plan.scheduler import (
     Priority,
     Queue,
     Scheduler,
-    SchedulerKind,
     User,
     own_nodes,
 )
 from stampworks.plan.storage import Attached, Disk, Driven, Mount, Storage
 from stampworks.plan.training import Checkpoints, Layout, Model, Precision, Tracker, TrackerKind, Training
+from stampworks.plan.traits import SchedulerKind, Traits, traits_of
 from stampworks.plan.whole import PLAN_VERSION, Expectation, Plan, Reason, fingerprint
 
 __all__ = [
@@ -95,7 +94,6 @@ __all__ = [
     "EVERYBODY",
     "FIRST",
     "IDENTITY",
-    "KEPT",
     "LOGIN",
     "NUMBERED",
     "OVER_EFA",
@@ -170,6 +168,7 @@ __all__ = [
     "Tracker",
     "TrackerKind",
     "Training",
+    "Traits",
     "Trunk",
     "User",
     "Volume",
@@ -187,4 +186,5 @@ __all__ = [
     "template_name",
     "to_dict",
     "to_json",
+    "traits_of",
 ]

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from stampworks.plan.marks import FIRST, IDENTITY, RELEASE, UNORDERED, WORDS
+from stampworks.plan.traits import SchedulerKind, Traits, traits_of
 
 STATE_DIRECTORY = "/var/lib/stampworks/state"
 """Where the controller has the volume with what only the scheduler knows."""
 
 ACCOUNTING_DATABASE = "slurm_acct_db"
 """Where slurmdbd has its tables."""
-
-KEPT: Mapping[str, str] = {"slurm": "queue and accounting", "kubernetes": "the state of Kubernetes"}
-"""What is in that volume, by the kind of the scheduler."""
 
 PROOF_TAINT = "stampworks/proof"
 """Of nodes that a proof has for itself."""
@@ -41,7 +39,6 @@ BUCKETS_NAMESPACE = "mount-s3"
 EVERYBODY = "jobs"
 """The namespace of all who have jobs in a Kubernetes, where no account is declared."""
 
-SchedulerKind = Literal["slurm", "kubernetes"]
 Preemption = Literal["off", "requeue", "cancel"]
 
 
@@ -169,6 +166,10 @@ class Scheduler:
     address."""
     admins: tuple[str, ...] = field(default=(), metadata=UNORDERED | IDENTITY)
     """Who may do everything in it beside whoever has made it, as the cloud calls them."""
+
+    @property
+    def traits(self) -> Traits:
+        return traits_of(self.kind)
 
     @property
     def queue_directory(self) -> str:

@@ -79,12 +79,12 @@ class Plan:
     @property
     def stamped(self) -> tuple[Group, ...]:
         """Those whose nodes are made: of a Kubernetes the cloud has the control plane, and nobody logs in."""
-        return self.pools if self.scheduler.kind == "kubernetes" else self.running
+        return self.pools if self.scheduler.traits.control_plane else self.running
 
     @property
     def managed(self) -> bool:
         """Whether the cloud runs its Kubernetes and makes its nodes: no playbook does, and a plan names none."""
-        return self.scheduler.kind == "kubernetes" and any(group.launch for group in self.groups)
+        return self.scheduler.traits.runs_pods and any(group.launch for group in self.groups)
 
     @property
     def login(self) -> tuple[Group, ...]:

@@ -92,8 +92,8 @@ def _uncounted(plan: Plan) -> Iterator[str]:
         yield "each GB that passes through the endpoints"
     if used := by_use(plan):
         yield f"what storage {', '.join(used)} holds and moves"
-    if plan.scheduler.kind == "kubernetes":
-        yield "the control plane of Kubernetes"
+    if plan.scheduler.traits.control_plane:
+        yield plan.scheduler.traits.control_plane
     yield "traffic to other zones and to the world, requests, and what is written to logs"
 
 

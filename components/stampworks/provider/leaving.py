@@ -6,13 +6,14 @@ from collections.abc import Iterable
 
 from stampworks import operations
 from stampworks.operations.drain import LEAVES
-from stampworks.operations.kubernetes import client as kubernetes
+from stampworks.operations.kubernetes.client import Server
+from stampworks.operations.kubernetes.service import KubernetesService
 from stampworks.provider.handler import Call
 
 
 def vacate(call: Call, names: Iterable[str]) -> None:
     """What runs there ends first; where it does not in time, they take pods again, and the change has failed."""
     if reasons := dict.fromkeys(names, LEAVES):
-        service = operations.KubernetesService(kubernetes.Server(call.inputs["cluster"], "local", ""))
+        service = KubernetesService(Server(call.inputs["cluster"], "local", ""))
         timeout = call.inputs.get("drainTimeoutMinutes", 0)  # which earlier versions did not say of some
         operations.vacate(service, reasons, timeout, call.progress)

@@ -180,7 +180,7 @@ def _cards(launch: Launch) -> str:
 def _pods(plan: Plan, width: int) -> list[str]:
     pods = plan.network.pods
     if pods is None:
-        unknown = plan.scheduler.kind == "kubernetes"
+        unknown = plan.scheduler.traits.runs_pods
         return ["Pods and services: where they have addresses from is unknown"] if unknown else []
     own = pods.cidr or f"subnet {pods.subnet}"
     nodes = sum(group.count for group in plan.running)

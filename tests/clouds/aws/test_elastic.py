@@ -8,7 +8,6 @@ import pytest
 from stampworks import operations
 from stampworks.clouds.aws import machines, members, renewal
 from stampworks.clouds.aws.session import Api
-from stampworks.operations import gathering
 from stampworks.operations.drain import REPLACED
 from stampworks.plan import Plan, Roster
 from stampworks.text.reasons import DrainReason
@@ -115,7 +114,7 @@ def changed(
         slurm.seen.append(ids(aws))
 
     monkeypatch.setattr(members, "POLL_S", 0)
-    monkeypatch.setattr(gathering, "SlurmService", lambda _: slurm)
+    monkeypatch.setattr("stampworks.operations.slurm.service.SlurmService", lambda _: slurm)
     now, before = [operations.Wanted("gpu", names, count)], [operations.Wanted("gpu", FOUR, 2)]
     return operations.gather("aws", CLUSTER, REGION, now, before, 1, progress)
 

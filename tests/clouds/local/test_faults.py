@@ -15,7 +15,7 @@ from stampworks.machine_room import RoomError
 from stampworks.machine_room.room import Room, of_cluster
 from stampworks.plan import Plan
 
-from tests.operations.test_status import the_plan
+from tests.operations.slurm.test_status import the_plan
 
 ROOT = Path(__file__).parents[3]
 ONE = Injected("bit-flip", "gpu-001", "", None)

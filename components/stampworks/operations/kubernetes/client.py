@@ -44,8 +44,11 @@ class RefusedError(OperationError):
 
 def kubectl(plan: Plan) -> tuple[str, ...]:
     """Begins a command that asks the server of the plan's cluster."""
-    if plan.scheduler.kind != "kubernetes":
-        raise InputError(f"the scheduler of cluster {plan.name} is Slurm", "stampworks run -- sinfo asks that")
+    if not plan.scheduler.traits.runs_pods:
+        raise InputError(
+            f"the scheduler of cluster {plan.name} is {plan.scheduler.traits.title}",
+            "stampworks run -- sinfo asks that",
+        )
     return reach(plan.name, plan.cloud, plan.region)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+from stampworks.operations import remote
 from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.job import Job, State, Wanted
 from stampworks.operations.kubernetes import client as kubernetes
+from stampworks.operations.kubernetes import door
 from stampworks.operations.kubernetes import nodes as kubernetes_nodes
 from stampworks.operations.kubernetes import status as kubernetes_status
 from stampworks.plan import WORKLOADS_IMAGE, Machine, Plan, Roster, User
@@ -115,6 +118,14 @@ def pods_of(plan: Plan, roster: Roster, wanted: Wanted, user: str) -> jobset.Pod
         room=_room(wanted.machine),
         elastic=wanted.workload == "training",
     )
+
+
+def ask_storage(plan: Plan, roster: Roster, user: str, argv: Sequence[str], limit_s: float, given: str) -> str:
+    """Ask a pod where the nodes have no programs of ours, and else a node: both mount it."""
+    if not plan.scheduler.workloads_image:
+        return remote.ask(roster, remote.door(roster).name, remote.as_user(user, argv), limit_s, given)
+    uid = next((each.uid for each in plan.users if each.name == user), 0)
+    return door.ask(plan, uid, argv, limit_s, given)
 
 
 def _team(plan: Plan, user: User | None) -> str:

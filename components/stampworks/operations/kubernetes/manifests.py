@@ -18,8 +18,10 @@ from stampworks.schedulers.kubernetes import PROGRAMS_PATH
 
 def written_down(plan: Plan, kind: Kind, image: str, asked: jobs.Asked) -> list[dict[str, Any]]:
     """All that `kubectl create` needs. `image` is one that has the programs; without it they are those of the nodes."""
-    if plan.scheduler.kind != "kubernetes":
-        what = f"the scheduler of cluster {plan.name} is Slurm, which takes none of these objects"
+    if not plan.scheduler.traits.runs_pods:
+        what = (
+            f"the scheduler of cluster {plan.name} is {plan.scheduler.traits.title}, which takes none of these objects"
+        )
         raise InputError(what, "leave out --print, or choose another stack: -s STACK")
     image = image or plan.scheduler.workloads_image
     if kind == "mpijob":

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stampworks.operations.drain import WHOSE, BusyError, HeldError, Progress, check_names
+from stampworks.operations.drain import DRAINED, WHOSE, BusyError, HeldError, Progress, check_names
 from stampworks.operations.errors import InputError
 from stampworks.operations.ground import Standing
 from stampworks.operations.kubernetes import client as kubernetes
@@ -101,16 +101,14 @@ def gather(
         time.sleep(_GATHER_S)
 
 
-def drain(plan: Plan, names: Sequence[str], reason: DrainReason) -> None:
+def drain(server: Server, plan: Plan, names: Sequence[str], reason: DrainReason) -> None:
     """Nodes of the plan take no new pods, those on them go on. It takes over what was held for another reason."""
-    server = Server.of(plan)
     check(plan, names, server.nodes())
     hold(server, dict.fromkeys(names, reason))
 
 
-def give_back(plan: Plan, names: Sequence[str], force: bool = False) -> None:
+def give_back(server: Server, plan: Plan, names: Sequence[str], force: bool = False) -> None:
     """Nodes take pods again, all of the named or none; what the toolkit holds itself only by force."""
-    server = Server.of(plan)
     known = server.nodes()
     check(plan, names, known)
     why = {name: reason for name in dict.fromkeys(names) if (reason := held(known[name]))}
@@ -131,7 +129,7 @@ def wait_until_free(
     timeout_minutes: float,
     progress: Progress,
     poll_s: float = 1.0,
-    else_: str = "they stay drained",
+    else_: str = DRAINED,
 ) -> None:
     """Returns once no pod runs on the named nodes; `else_` says what becomes of them when time is up."""
     until = time.monotonic() + 60 * timeout_minutes

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from stampworks import catalog
 from stampworks.operations.errors import UnknownError
@@ -21,9 +21,9 @@ from stampworks.operations.kubernetes.client import (
     placed,
     ready,
 )
-from stampworks.operations.kubernetes.nodes import held
+from stampworks.operations.kubernetes.nodes import held, states
 from stampworks.operations.members import endings
-from stampworks.operations.status import Verdict
+from stampworks.operations.status import NodesStatus, Table, Verdict, holder
 from stampworks.plan import ACCELERATOR, Account, Ending, Group, Plan
 from stampworks.schedulers import kubernetes
 from stampworks.schedulers.kubernetes import PRIORITY_LABEL
@@ -35,6 +35,7 @@ from stampworks.text.reasons import written
 
 State = Literal["waiting", "running", "finished"]
 _FOR = re.compile(r"a workload \(UID: ([0-9a-f-]+), JobUID: [0-9a-f-]+\)")
+_GANG = ("team", "job", "queue", "priority", "state", "pods", "nodes", "where", "why")
 _DRAIN = "stampworks drain keeps jobs from there"
 
 
@@ -94,6 +95,41 @@ class KubernetesStatus:
     gangs: tuple[Gang, ...]
     endings: tuple[Ending, ...] = ()
     """When capacity ends that nodes are in, as the cloud says it."""
+    scheduling_only: ClassVar[tuple[str, ...]] = ()
+    """Nodes for scheduling only are nodes as all others here."""
+
+    def tables(self) -> tuple[Table, ...]:
+        pools = [
+            (each.name, f"{each.ready} of {each.nodes}", f"{each.used} of {each.accelerators}") for each in self.pools
+        ]
+        teams = [(each.name, each.own, each.used, each.borrowed or "-", each.waiting or "-") for each in self.teams]
+        gangs = Table(_GANG, [_cells(each) for each in self.gangs])
+        return (
+            Table(("pool", "nodes ready", "GPUs used"), pools),
+            Table(("team", "own GPUs", "used", "borrowed", "jobs waiting"), teams),
+            *([gangs] if self.gangs else []),
+        )
+
+
+def _cells(gang: Gang) -> tuple[object, ...]:
+    return (
+        *(gang.team, gang.name, gang.queue, gang.priority or "-", gang.state, gang.pods),
+        *(fold(names) if names else "-" for names in (gang.nodes, gang.domains)),
+        gang.why or "-",
+    )
+
+
+def nodes(plan: Plan, names: Sequence[str]) -> NodesStatus:
+    found = states(plan, names)
+    rows = [
+        (
+            *(each.name, "ready" if each.ready else "not ready", ", ".join(each.runs) or "-"),
+            *((holder(each.held), each.held.text) if each.held else ("-", "-")),
+        )
+        for each in found
+    ]
+    verdicts: list[Verdict] = ["pass" if each.ready and not each.held else "fail" for each in found]
+    return NodesStatus(found, verdicts, Table(("node", "state", "runs", "held by", "reason"), rows))
 
 
 def status(plan: Plan) -> KubernetesStatus:

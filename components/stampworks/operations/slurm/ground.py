@@ -9,13 +9,13 @@ import contextlib
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 
-from stampworks.operations import remote, reservation
-from stampworks.operations.drain import hold
+from stampworks.operations import remote
 from stampworks.operations.errors import OperationError, UnknownError
 from stampworks.operations.ground import Ended, Progress, Standing, look_again
-from stampworks.operations.reservation import Lease
 from stampworks.operations.slurm import client as slurm
-from stampworks.operations.status import TAKES_JOBS
+from stampworks.operations.slurm import reservation
+from stampworks.operations.slurm.nodes import busy_nodes, hold, out_of_order, standing
+from stampworks.operations.slurm.reservation import Lease
 from stampworks.plan import Roster
 from stampworks.text.reasons import DrainReason
 
@@ -76,7 +76,7 @@ class SlurmGround:
 
     def lost(self, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
         known = slurm.answered(self._roster, names, limit_s, progress)
-        out = {name: _out_of_order(known[name]) if name in known else "Slurm does not know it" for name in names}
+        out = {name: out_of_order(known[name]) if name in known else "Slurm does not know it" for name in names}
         return {name: why for name, why in out.items() if why}
 
     def prepare(self, names: Sequence[str], progress: Progress) -> None:
@@ -123,24 +123,5 @@ def _srun(name: str, queue: str, nodes: Sequence[str], accelerators: int) -> lis
     ]
 
 
-def busy_nodes(jobs: Sequence[slurm.Job]) -> dict[str, str]:
-    return {name: f"job {job.id} runs on it" for job in jobs for name in job.nodes}
-
-
 def _held_by_health(node: slurm.Node) -> bool:
     return "drain" in node.states and node.reason.by == "health"
-
-
-def standing(node: slurm.Node, busy: str) -> Standing:
-    held = node.reason if "drain" in node.states else None
-    return Standing(busy, held, _out_of_order(node), "not_responding" in node.states)
-
-
-def _out_of_order(node: slurm.Node) -> str:
-    """What keeps a node from taking jobs; empty for none."""
-    if TAKES_JOBS.issuperset(node.states):
-        return ""
-    if TAKES_JOBS.issuperset({*node.states} - {"not_responding"}):  # what was once its reason is none now
-        return "it does not answer Slurm"
-    states = "+".join(state for state in node.states if state not in TAKES_JOBS)
-    return f"{states}: {node.reason.text}" if node.reason.text else states

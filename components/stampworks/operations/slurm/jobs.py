@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from stampworks.operations import remote, runs
+from collections.abc import Sequence
+
+from stampworks.operations import remote
 from stampworks.operations.job import Job, State, Wanted
 from stampworks.operations.slurm import client as slurm
-from stampworks.operations.status import TAKES_JOBS
-from stampworks.plan import Roster
+from stampworks.operations.slurm.nodes import TAKES_JOBS
+from stampworks.plan import Plan, Roster
 from stampworks.schedulers import batch
 from stampworks.schedulers import slurm as slurm_files
 
@@ -48,7 +50,7 @@ class SlurmJobs:
 
     def submit(self, wanted: Wanted, user: str) -> int:
         """The number of the job, which may wait."""
-        argv = runs.as_user(user, ["sbatch", "--parsable", f"{wanted.folder}/{batch.SCRIPT}"])
+        argv = remote.as_user(user, ["sbatch", "--parsable", f"{wanted.folder}/{batch.SCRIPT}"])
         answer = remote.ask(self._roster, remote.head(self._roster).name, argv, _SBATCH_S)
         return int(answer.strip().splitlines()[-1].partition(";")[0])
 
@@ -93,6 +95,11 @@ class SlurmJobs:
             for name, node in found.items()
             if node is None or not TAKES_JOBS.issuperset(node.states)
         }
+
+
+def ask_storage(_: Plan, roster: Roster, user: str, argv: Sequence[str], limit_s: float, given: str) -> str:
+    """Ask a node that people log in to: all nodes mount it."""
+    return remote.ask(roster, remote.door(roster).name, remote.as_user(user, argv), limit_s, given)
 
 
 def _job(job: slurm.Queued, workload: str) -> Job:

@@ -8,7 +8,7 @@ from typing import Literal
 from stampworks import catalog
 from stampworks.catalog import UNKNOWN, Unknown
 from stampworks.declaration import AddOns, Declaration
-from stampworks.plan import AddOn, Fabric, Group, Image, Plan, Release
+from stampworks.plan import AddOn, Fabric, Group, Image, Plan, Release, traits_of
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.clouds.choices import Choices
@@ -26,7 +26,7 @@ def build(
     declaration: Declaration, release: Release, fabric: Fabric, groups: Sequence[Group], choices: Choices, notes: Notes
 ) -> tuple[AddOn, ...]:
     """In the order of the release, which is that of their needs."""
-    if declaration.scheduler.kind != "kubernetes":
+    if not traits_of(declaration.scheduler.kind).has_addons:
         return ()
     declared, rows = declaration.scheduler.addons, catalog.releases()[release.name].addons
     there = {name: _wanted(name, row, declared, fabric, groups, choices) for name, row in rows.items()}
@@ -169,7 +169,7 @@ def _driver(declared: AddOns, release: Release, choices: Choices, notes: Notes) 
 
 def addons(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (its answer is in the plan)
     """Whether they go together, with the Kubernetes of the release and with the hardware."""
-    if plan.scheduler.kind == "kubernetes":
+    if plan.scheduler.traits.has_addons:
         found = [
             *_missing(plan),
             *_switched_off(plan),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from stampworks import catalog
 from stampworks.declaration import Declaration
-from stampworks.plan import CONTROLLER, KEPT, LOGIN, STATE_DIRECTORY, Group, Machine, Offer, Volume
+from stampworks.plan import CONTROLLER, LOGIN, STATE_DIRECTORY, Group, Machine, Offer, Volume, traits_of
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds.choices import Choices
 
@@ -42,7 +42,7 @@ def controller_group(declaration: Declaration, choices: Choices, notes: Notes) -
     else:
         notes.reason(
             f"groups.{CONTROLLER}.volumes",
-            f"apart from the controller's disk, so that a new disk does not lose {KEPT[declaration.scheduler.kind]}",
+            f"apart from the controller's disk, so that a new disk does not lose {traits_of(declaration.scheduler.kind).keeps}",
         )
     return Group(
         name=CONTROLLER,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from stampworks import catalog
 from stampworks.catalog.roles import ROLES
 from stampworks.declaration import Declaration
-from stampworks.plan import Group, Release, Scratch, Software, Source
+from stampworks.plan import Group, Release, Scratch, Software, Source, traits_of
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.clouds.choices import Managed
@@ -28,7 +28,7 @@ def equipped(groups: Sequence[Group], release: Release, declaration: Declaration
 
     On Kubernetes none: there a node's image or an operator brings what its hardware needs.
     """
-    if declaration.scheduler.kind == "kubernetes":
+    if not traits_of(declaration.scheduler.kind).equips_nodes:
         return _of_image(groups, CLOUDS[declaration.cloud].managed, notes)
     row = catalog.releases()[release.name]
     real = [group for group in groups if not group.machine.simulated and group.role != "scheduling only"]
@@ -102,7 +102,7 @@ def equipment(release: Release, groups: Sequence[Group], declaration: Declaratio
     row = catalog.releases()[release.name]
     needed = {role for group in groups for role in group.hardware}
     mounted = {catalog.file_systems()[each.kind].mount for each in declaration.storage}
-    if declaration.scheduler.kind == "kubernetes":
+    if not traits_of(declaration.scheduler.kind).equips_nodes:
         mounted = set()
     return replace(
         release,

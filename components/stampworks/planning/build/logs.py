@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stampworks.declaration import Declaration
-from stampworks.plan import Logs
+from stampworks.plan import Logs, traits_of
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds.choices import Choices
 
@@ -14,7 +14,7 @@ ROLE = "logs"
 
 def build(declaration: Declaration, choices: Choices, notes: Notes) -> Logs:
     days, legal = declaration.logs.days, choices.log_days
-    if not legal or declaration.scheduler.kind == "kubernetes":
+    if not legal or not traits_of(declaration.scheduler.kind).equips_nodes:
         if days:
             of = "nodes of a Kubernetes" if legal else f"nodes on {declaration.cloud}"
             notes.problem("logs.days", f"nothing is made that keeps what {of} say", "leave it out")

@@ -9,7 +9,7 @@ from stampworks.declaration import Declaration
 from stampworks.declaration.sibling import free_range
 from stampworks.declaration.ranges import PRIVATE_RANGES
 from stampworks.declaration.wording import alternatives
-from stampworks.plan import Group, Network
+from stampworks.plan import Group, Network, traits_of
 from stampworks.plan import Pods as Planned
 from stampworks.planning.build.ports import CONTROL, NODES, node_addresses
 from stampworks.planning.build.notes import Notes
@@ -27,7 +27,7 @@ def build(
 ) -> Planned | None:
     """None for another scheduler than Kubernetes, and where nobody knows."""
     rules, per_node = choices.pods, declaration.scheduler.pods_per_node
-    if declaration.scheduler.kind != "kubernetes":
+    if not traits_of(declaration.scheduler.kind).runs_pods:
         return None
     if rules is None:
         what = f"where a Kubernetes on {declaration.cloud} has the addresses of pods and services from"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stampworks import catalog
 from stampworks.declaration import Declaration
-from stampworks.plan import Logs, Release
+from stampworks.plan import Logs, Release, traits_of
 from stampworks.planning.build.logs import ROLE as LOGS
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds.choices import Choices
@@ -33,7 +33,7 @@ def choose(declaration: Declaration, choices: Choices, logs: Logs, notes: Notes)
     needed = scheduler.accounting and scheduler.database == "head"
     left_out: tuple[str, ...] = () if needed else row.accounting_roles
     others: tuple[str, ...] = (KUBERNETES,)
-    if scheduler.kind == "kubernetes":
+    if traits_of(scheduler.kind).runs_pods:
         left_out, others = (SLURM, *row.accounting_roles), ()
         notes.reason("release.packages", f"without {', '.join(left_out)}, which only Slurm needs")
     elif left_out:
@@ -49,7 +49,7 @@ def choose(declaration: Declaration, choices: Choices, logs: Logs, notes: Notes)
         base_packages=row.base_packages,
         packages=tuple((role, row.packages[role]) for role in roles),
         boot=row.boot,
-        kubernetes=tuple(row.kubernetes.items()) if scheduler.kind == "kubernetes" else (),
+        kubernetes=tuple(row.kubernetes.items()) if traits_of(scheduler.kind).runs_pods else (),
     )
 
 
@@ -60,7 +60,8 @@ def _fitting(declaration: Declaration, row: catalog.Release, notes: Notes) -> ca
         problem = f"release {row.name} is for {' and '.join(row.clouds)}, and no node of {declaration.cloud} can run it"
         notes.problem("release", problem, f'write release: "{newest.name}", which is for all clouds')
         return newest
-    if row.jobs_need_accounting and declaration.scheduler.kind == "slurm" and not declaration.scheduler.accounting:
+    kept = traits_of(declaration.scheduler.kind).keeps_accounts
+    if row.jobs_need_accounting and kept and not declaration.scheduler.accounting:
         problem = f"Slurm {row.versions[SLURM]['slurm']} of release {row.name} runs no job where nothing keeps accounts"
         notes.problem("release", problem, f'write scheduler: {{accounting: true}}, or release: "{newest.name}"')
     return row

@@ -7,7 +7,7 @@ from typing import Literal
 
 from stampworks import catalog
 from stampworks.declaration import Declaration, Source
-from stampworks.plan import Account, AddOn, Fabric, Group, Part, Priority, Queue, Release, Scheduler, declared_pools
+from stampworks.plan import Account, AddOn, Fabric, Group, Part, Priority, Queue, Release, Scheduler, declared_pools, traits_of
 from stampworks.planning.build import addons
 from stampworks.planning.build.launching import locked
 from stampworks.planning.build.groups import STATE
@@ -109,12 +109,12 @@ def _preemption(declaration: Declaration, notes: Notes) -> None:
     declared, why = declaration.scheduler, ""
     if not any(priority.preempts for priority in declared.priorities):
         why = "but no priority preempts another: no job makes room"
-        if declared.kind == "kubernetes":
+        if traits_of(declared.kind).lends:
             why = (
                 "though no priority preempts another: who has borrowed makes room for whose it is and for who has less "
                 "of its share, however urgent"
             )
-    elif declared.kind == "slurm" and not declared.accounting:
+    elif traits_of(declared.kind).keeps_accounts and not declared.accounting:
         why = (
             "by queue: without accounting a job has the priority of its queue, and makes room for every queue above if "
             "any priority preempts its own"
@@ -188,7 +188,7 @@ def _meets_fabric(group: Group) -> bool:
 
 def _check_blocks(declaration: Declaration, size: int, groups: tuple[Group, ...], what: str, notes: Notes) -> None:
     """Refuses what slurmctld would die of: a block with fewer nodes than the base block."""
-    if declaration.scheduler.kind != "slurm":
+    if not traits_of(declaration.scheduler.kind).fills_blocks:
         return  # to others a block is a label of its nodes, however many there are
     for index, pool in enumerate(declared_pools(groups)):
         full, left = divmod(pool.count, size)

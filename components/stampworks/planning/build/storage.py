@@ -12,7 +12,7 @@ from stampworks.declaration.values import DIRECTORY
 from stampworks.declaration.wording import alternatives, only
 from stampworks.physics import checkpoints
 from stampworks.physics.bounds import Bound, rounded
-from stampworks.plan import Expectation, Group, Storage
+from stampworks.plan import Expectation, Group, Storage, traits_of
 from stampworks.planning.build import file_systems
 from stampworks.planning.build.file_systems import Delivered, Options
 from stampworks.planning.build.notes import Notes
@@ -143,8 +143,8 @@ def subnet_addresses(storage: Declared, reserved: int) -> int | catalog.Unknown:
 
 def reached(groups: Sequence[Group], declaration: Declaration, notes: Notes) -> tuple[Group, ...]:
     """The groups with how many of its NICs a node gives to file systems over EFA, which take so many of all nodes."""
-    slurm = declaration.scheduler.kind == "slurm"
-    asked = next((options(each) for each in declaration.storage if each.efa and slurm), None)
+    equipped = traits_of(declaration.scheduler.kind).equips_nodes
+    asked = next((options(each) for each in declaration.storage if each.efa and equipped), None)
     takes = catalog.efa_clients().get(asked.kind) if asked else None
     if asked is None or takes is None:
         return tuple(groups)

@@ -11,7 +11,7 @@ from stampworks.catalog import UNKNOWN
 from stampworks.planning.build import addresses
 from stampworks.declaration import AbsentError, Declaration
 from stampworks.declaration import Storage as DeclaredStorage
-from stampworks.plan import Group, Subnet
+from stampworks.plan import Group, Subnet, traits_of
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.build.ports import (
     has_own_subnet,
@@ -84,7 +84,7 @@ def _on_nodes(
     of_storage = [_on_storage(each, choices.subnets) for each in declaration.storage] if choices.subnets else []
     storage_ = sum(each for each in of_storage if isinstance(each, int))
     pods, per_node = choices.pods, declaration.scheduler.pods_per_node
-    if declaration.scheduler.kind != "kubernetes" or pods is None or pods.own_range:
+    if not traits_of(declaration.scheduler.kind).runs_pods or pods is None or pods.own_range:
         return [(NODES, own), (STORAGE, storage_), *apart], None, lambda _: ""
     count += pods.surge * len(there)
     own += pods.surge * sum(node_addresses(group.machine.name, cards) for group in there) + pods.apart

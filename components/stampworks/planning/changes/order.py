@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from stampworks.changes.differences import Difference
 from stampworks.changes.review import Change, Nodes, Operation, Policy, Stage
-from stampworks.plan import EVERYBODY, KEPT, Group, Plan, declared_pools
+from stampworks.plan import EVERYBODY, Group, Plan, declared_pools
 from stampworks.planning.build.storage import EXPIRY
 from stampworks.planning.changes import stateful
 from stampworks.text.names import fold
@@ -123,8 +123,8 @@ def _steps(changes: Sequence[Change], a: Plan, b: Plan) -> Iterator[tuple[Stage,
 
 
 def namespaces_gone(a: Plan, b: Plan) -> tuple[str, ...]:
-    """Of a Kubernetes that stays one."""
-    if not a.scheduler.kind == b.scheduler.kind == "kubernetes":
+    """The namespaces of accounts that are taken out, where the scheduler stays the same."""
+    if a.scheduler.kind != b.scheduler.kind or not a.scheduler.traits.has_namespaces:
         return ()
     before, after = ([each.name for each in plan.scheduler.accounts] or [EVERYBODY] for plan in (a, b))
     return tuple(name for name in before if name not in after)
@@ -146,7 +146,7 @@ def _nodes(changes: Sequence[Change], gone: set[str], a: Plan, b: Plan) -> Itera
     replaced = restarted([each for each in changes if each.policy == "replace"], a, b)
     yield from (f"{_words(each)} {'starts' if each.count == 1 else 'start'}" for each in joining(a, b))
     for each in replaced:
-        kept = KEPT[a.scheduler.kind]
+        kept = a.scheduler.traits.keeps
         stay = each.group == a.controller.name and kept not in _made_anew(changes)
         are = "is" if each.count == 1 else "are"
         yield f"{_words(each)} {are} taken down and made anew" + (f", but for {kept}" if stay else "")

@@ -145,7 +145,7 @@ def _of_gangs(each: Difference, a: Plan, b: Plan) -> str:
         named = each.way[-1].key if each.b is None else EVERYBODY
         if named in gone:
             return f"namespace {named} goes with all that is in it; {refused}"
-    if where == ["scheduler", "queues"] and each.b is None and b.scheduler.kind == "kubernetes":
+    if where == ["scheduler", "queues"] and each.b is None and b.scheduler.traits.has_namespaces:
         return f"goes from each namespace; {refused}"
     return ""
 

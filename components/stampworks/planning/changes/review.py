@@ -9,7 +9,7 @@ from typing import Any
 
 from stampworks.changes.differences import Difference, Step, differences
 from stampworks.changes.review import Change, Cost, Operation, Reach, Review, Ruling, Sibling, Verdict
-from stampworks.plan import KEPT, Group, Plan, Storage
+from stampworks.plan import Group, Plan, Storage
 from stampworks.planning.changes import order, stateful
 from stampworks.planning.changes.policies import API, LOGIN, decided_by, declared, of_lock, ruled, spelled
 from stampworks.planning.cost import cost
@@ -137,11 +137,10 @@ def _of_whole(each: Difference, base: Plan | None) -> Change:
         return Change(each, field, written, "refuse", 0, "it is protected: write protect: false and stamp that first")
     head = isinstance(each.a, Group) and each.a.role == "controller"
     if head and base.scheduler.protect:
-        why = (
-            f"{KEPT[base.scheduler.kind]}, and keys, are protected: write scheduler.protect: false and stamp that first"
-        )
+        kept = base.scheduler.traits.keeps
+        why = f"{kept}, and keys, are protected: write scheduler.protect: false and stamp that first"
         return Change(each, field, written, "refuse", 0, why)
-    loses = (each.a.name,) if isinstance(each.a, Storage) else (KEPT[base.scheduler.kind],) if head else ()
+    loses = (each.a.name,) if isinstance(each.a, Storage) else (base.scheduler.traits.keeps,) if head else ()
     return Change(each, field, written, "destroy", 0, loses=loses)
 
 

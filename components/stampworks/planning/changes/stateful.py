@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from stampworks import catalog
 from stampworks.changes.differences import Step
 from stampworks.declaration.values import DIRECTORY
-from stampworks.plan import KEPT, Plan, Storage, declared_pools
+from stampworks.plan import Plan, Storage, declared_pools
 from stampworks.planning.build.storage import WITHOUT_SUBNET
 
 
@@ -45,7 +45,7 @@ def _first_pool(plan: Plan) -> str:
 def _in_the_zone(plan: Plan) -> Iterator[Stateful]:
     """A volume is in one zone, and so are some file systems: where the head is."""
     if plan.controller.volumes:
-        yield Stateful(KEPT[plan.scheduler.kind], plan.scheduler.protect, "scheduler.protect: false")
+        yield Stateful(plan.scheduler.traits.keeps, plan.scheduler.protect, "scheduler.protect: false")
     yield from _database(plan)
     yield from (_storage(one) for one in plan.storage if _in_one_zone(one))
 

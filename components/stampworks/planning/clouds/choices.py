@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stampworks import catalog
-from stampworks.plan import Egress, Interface, Purchase, SchedulerKind
+from stampworks.plan import Egress, Interface, Purchase, SchedulerKind, traits_of
 
 ANY_SERVER = "the controller runs no jobs: any server without accelerators does"
 """Why the controller runs on one, where nobody has names for sizes."""
@@ -206,4 +206,4 @@ class Choices:
 
     def runs(self, scheduler: SchedulerKind) -> Managed | None:
         """What it runs of this kind, nodes and all."""
-        return self.managed if scheduler == "kubernetes" else None
+        return self.managed if traits_of(scheduler).runs_pods else None

@@ -14,7 +14,7 @@ PROGRAMS = "programs"
 
 def queues(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (its answer is in the plan)
     """Refuses what Kueue would not do, and what it would do without being asked."""
-    if plan.scheduler.kind == "kubernetes":
+    if plan.scheduler.traits.admits_gangs:
         found = [*_jobs(plan), *_priorities(plan), *_accounts(plan), *_names(plan)]
         yield from found or [Finding("kueue.queues", "pass", "Kueue can do what the scheduler is to do", "")]
         yield from _default_priorities(plan)

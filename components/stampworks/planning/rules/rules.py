@@ -146,7 +146,7 @@ def _of_slot(plan: Plan, pool: Group) -> tuple[int, str, str]:
 
 def pods(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (its answer is in the plan)
     """How many nodes the pods of a Kubernetes have addresses for, where they have a range of their own."""
-    if plan.scheduler.kind != "kubernetes":
+    if not plan.scheduler.traits.runs_pods:
         return
     id_, planned = "addresses.pods", plan.network.pods
     if planned is None:
@@ -318,7 +318,7 @@ def drivers(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
         if pool.machine.simulated or not pool.machine.accelerator:
             continue
         id_, place, name = "release.accelerator", f"{where}.machine", pool.machine.accelerator
-        if plan.scheduler.kind == "kubernetes":
+        if not plan.scheduler.traits.equips_nodes:
             yield _driver_of_pods(plan, pool, place)
         elif "driver" in pool.hardware:
             text = f"release {plan.release.name} has a driver for {name} of pool {pool.name}"
@@ -358,7 +358,7 @@ def clients(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     brought = {software.name for software in plan.release.clients}
     for index, each in enumerate(plan.storage):
         client = catalog.file_systems()[each.kind].mount
-        if plan.scheduler.kind != "slurm" or client not in CLIENTS:
+        if not plan.scheduler.traits.equips_nodes or client not in CLIENTS:
             continue
         id_, place, what = "release.client", f"storage[{index}].kind", f"{each.name} ({each.kind})"
         called = CLIENTS[client]
@@ -373,7 +373,7 @@ def clients(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
 
 def provable(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
     """Whether a release has what the checks measure with; where it has, the rule says nothing."""
-    if plan.scheduler.kind != "slurm" or plan.proof.level == "none" or "torch" in dict(plan.release.versions):
+    if not plan.scheduler.traits.equips_nodes or plan.proof.level == "none" or "torch" in dict(plan.release.versions):
         return
     for where, pool in _running(plan):
         if "torch" not in pool.hardware:

@@ -12,6 +12,7 @@ from stampworks.configuration import drift
 from stampworks.machine_room.kubernetes import joined, nodes
 from stampworks.machine_room.specs import RailSpec
 from stampworks.operations.drain import LEAVES
+from stampworks.operations.slurm.service import SlurmService
 from stampworks.properties import LOCAL_GROUP
 from stampworks.provider.handler import Call, Handler
 from stampworks.provider.leaving import vacate
@@ -86,7 +87,7 @@ def _shrink(call: Call, group: plan.Group) -> None:
         if _image(call.inputs)[0].kubernetes:
             vacate(call, ending)
         else:
-            service = operations.SlurmService(operations.members("local", cluster, ""))
+            service = SlurmService(operations.members("local", cluster, ""))
             timeout = call.inputs["drainTimeoutMinutes"]
             operations.vacate(service, dict.fromkeys(ending, LEAVES), timeout, call.progress)
     room.end_nodes(cluster, call.inputs["claim"], list(leaving), call.progress)

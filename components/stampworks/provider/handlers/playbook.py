@@ -9,6 +9,7 @@ from typing import Any
 from stampworks import configuration, operations, plan
 from stampworks.configuration import drift
 from stampworks.operations.drain import LEAVES
+from stampworks.operations.slurm.service import SlurmService
 from stampworks.properties import PLAYBOOK
 from stampworks.provider.handler import Call, Handler
 
@@ -80,7 +81,7 @@ def _drain_those_who_leave(call: Call) -> None:
         return  # Kubernetes forgets nobody because of a playbook: who leaves has been vacated
     staying = _scheduled(call.inputs)
     if reasons := {name: LEAVES for name in _scheduled(call.old_inputs) if name not in staying}:
-        service, timeout = operations.SlurmService(_roster(call.inputs)), call.inputs["drainTimeoutMinutes"]
+        service, timeout = SlurmService(_roster(call.inputs)), call.inputs["drainTimeoutMinutes"]
         operations.vacate_for_good(service, reasons, timeout, call.progress)
 
 

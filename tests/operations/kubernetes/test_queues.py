@@ -16,7 +16,7 @@ from stampworks.provider.handler import Call
 from stampworks.provider.handlers import kubernetes_server
 from stampworks.provider.handlers.kubernetes_queues import KubernetesQueues
 
-from tests.operations.kubernetes_standin import StandIn
+from tests.operations.kubernetes.standin import StandIn
 
 MAIN = {"main": "k-research-main", "default": "k-research-main"}
 BOTH = {"research": MAIN, "product": {"main": "k-product-main"}}

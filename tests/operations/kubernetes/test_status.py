@@ -14,8 +14,8 @@ from stampworks.operations.kubernetes.status import KubernetesStatus
 from stampworks.plan import Domain, Plan
 from stampworks.schedulers import kubernetes
 
-from tests.operations.kubernetes_standin import StandIn, gang, node
-from tests.operations.test_kubernetes_nodes import on_eks
+from tests.operations.kubernetes.standin import StandIn, gang, node
+from tests.operations.kubernetes.test_nodes import on_eks
 
 RESEARCH = {"name": "research", "share": 3, "accelerators_max": 24}
 

@@ -21,7 +21,7 @@ from stampworks.plan import Member, Roster
 from stampworks.qualification import subject_of
 from stampworks.text.reasons import STARTED_AGAIN, UNPROVEN, DrainReason
 
-from tests.operations.kubernetes_standin import StandIn, gang, node, pod
+from tests.operations.kubernetes.standin import StandIn, gang, node, pod
 
 ALICE = "alice@laptop since 2026-11-21T23:00:00Z (process 7 begun 9 in another.1)"
 ROSTER = Roster("k", "local", (), "root", "", (Member("n1", "gpu", "1", "10.0.0.1", (), ""),))

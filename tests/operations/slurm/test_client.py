@@ -12,7 +12,7 @@ from stampworks.operations import UnknownError
 from stampworks.operations.slurm import client as slurm
 from stampworks.text.reasons import DrainReason
 
-from tests.operations.standin import StandIn, job, node
+from tests.operations.slurm.standin import StandIn, job, node
 
 
 @pytest.mark.parametrize(

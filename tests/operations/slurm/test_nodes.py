@@ -6,24 +6,15 @@ import functools
 from collections.abc import Callable
 
 import pytest
-from stampworks.operations import (
-    BusyError,
-    HeldError,
-    InputError,
-    SlurmService,
-    UnknownError,
-    drain,
-    give_back,
-    said_by,
-    vacate,
-    wait_until_free,
-)
+from stampworks.operations import BusyError, HeldError, InputError, UnknownError, said_by, vacate
 from stampworks.operations.drain import LEAVES, RENEWED
 from stampworks.operations.slurm import client as slurm
+from stampworks.operations.slurm.nodes import drain, give_back, wait_until_free
+from stampworks.operations.slurm.service import SlurmService
 from stampworks.text.reasons import DrainReason, written
 
-from tests.operations.standin import StandIn, job, node
-from tests.operations.test_status import the_plan, with_login
+from tests.operations.slurm.standin import StandIn, job, node
+from tests.operations.slurm.test_status import the_plan, with_login
 
 DRAIN = 'update nodename={} state=drain reason="stampworks: leaves the cluster"'
 UNDRAIN = "update nodename={} state=undrain"

@@ -12,7 +12,7 @@ from stampworks.operations.kubernetes import client as kubernetes
 from stampworks.operations.kubernetes import status as kubernetes_status
 from stampworks.operations.kubernetes.client import RefusedError, Server
 
-from tests.operations.test_kubernetes_nodes import on_eks
+from tests.operations.kubernetes.test_nodes import on_eks
 
 LOCAL = "pulumi up repairs it"
 SIGN_IN = "`aws configure`, `aws sso login` or AWS_PROFILE says who you are; docs/aws.md says what is needed"

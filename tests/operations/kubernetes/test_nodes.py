@@ -10,19 +10,20 @@ import pytest
 from stampworks import planning
 from stampworks.cli import exits, stacks
 from stampworks.cli.main import main
-from stampworks.cli.status import kubernetes_text
+from stampworks.cli.status import text
 from stampworks.declaration import load_value
 from stampworks.operations import BusyError, HeldError, InputError, OperationError
 from stampworks.operations.drain import LEAVES
 from stampworks.operations.kubernetes import nodes as kubernetes_nodes
 from stampworks.operations.kubernetes import status as kubernetes_status
 from stampworks.operations.kubernetes.client import Server
-from stampworks.operations.service import KubernetesService, vacate
+from stampworks.operations.kubernetes.service import KubernetesService
+from stampworks.operations.service import vacate
 from stampworks.plan import Ending, Plan, Refusal
 from stampworks.text.reasons import DrainReason
 
-from tests.operations.kubernetes_standin import StandIn, gang, node, pod
-from tests.operations.test_status import the_plan
+from tests.operations.kubernetes.standin import StandIn, gang, node, pod
+from tests.operations.slurm.test_status import the_plan
 
 FANS = DrainReason("person", "alice", "new fans")
 
@@ -48,9 +49,9 @@ def of(server: StandIn, name: str) -> tuple[bool, str]:
 def test_out_and_back(server: StandIn, kubernetes_plan: Plan) -> None:
     """All with one word; what somebody else has said before goes."""
     server.there[1] = node("gpu-002", out=True, held="proof: slow")
-    kubernetes_nodes.drain(kubernetes_plan, ["gpu-001", "gpu-002"], FANS)
+    kubernetes_nodes.drain(server, kubernetes_plan, ["gpu-001", "gpu-002"], FANS)
     assert of(server, "gpu-001") == of(server, "gpu-002") == (True, "person alice: new fans")
-    kubernetes_nodes.give_back(kubernetes_plan, ["gpu-001", "gpu-002"])
+    kubernetes_nodes.give_back(server, kubernetes_plan, ["gpu-001", "gpu-002"])
     assert of(server, "gpu-001") == of(server, "gpu-002") == (False, "")
 
 
@@ -58,14 +59,14 @@ def test_what_a_proof_holds_is_returned_by_force_alone(server: StandIn, kubernet
     """Then none of the others is returned either."""
     server.there = [node("gpu-001", out=True), node("gpu-002", taints=["stampworks/unproven"])]
     with pytest.raises(HeldError) as caught:
-        kubernetes_nodes.give_back(kubernetes_plan, ["gpu-001", "gpu-002"])
+        kubernetes_nodes.give_back(server, kubernetes_plan, ["gpu-001", "gpu-002"])
     assert str(caught.value) == (
         "gpu-002 is held by its proof: not proven yet\nno node was returned\n"
         "  hint: the health check returns it when it is well again, `stampworks qualify` when it passes, an `up` when "
         "it is through; --force does at once"
     )
     assert server.told == []
-    kubernetes_nodes.give_back(kubernetes_plan, ["gpu-001", "gpu-002"], force=True)
+    kubernetes_nodes.give_back(server, kubernetes_plan, ["gpu-001", "gpu-002"], force=True)
     assert server.told == ["uncordon gpu-001", "taint node gpu-002 stampworks/unproven-"]
 
 
@@ -80,7 +81,7 @@ def test_what_a_proof_holds_is_returned_by_force_alone(server: StandIn, kubernet
 def test_what_is_no_node_is_refused(server: StandIn, kubernetes_plan: Plan, name: str, what: str) -> None:
     server.there.pop()
     with pytest.raises(InputError, match=what):
-        kubernetes_nodes.drain(kubernetes_plan, ["gpu-001", name], FANS)
+        kubernetes_nodes.drain(server, kubernetes_plan, ["gpu-001", name], FANS)
     assert server.told == []
 
 
@@ -270,12 +271,12 @@ def labelled(name: str, pool: str = "gpu", **more: Any) -> Any:
 def test_nodes_that_a_cloud_names_are_known_by_their_pool(server: StandIn) -> None:
     """Those of the system are nobody's to take out."""
     server.there = [labelled("ip-1"), labelled("ip-2", taints=["stampworks/unproven"]), labelled("ip-3", "head")]
-    kubernetes_nodes.drain(on_eks(), ["ip-1"], FANS)
+    kubernetes_nodes.drain(server, on_eks(), ["ip-1"], FANS)
     assert of(server, "ip-1") == (True, "person alice: new fans")
-    kubernetes_nodes.give_back(on_eks(), ["ip-2"], force=True)
+    kubernetes_nodes.give_back(server, on_eks(), ["ip-2"], force=True)
     assert server.told[-1] == "taint node ip-2 stampworks/unproven-"
     with pytest.raises(InputError, match="no node is called 'ip-3'"):
-        kubernetes_nodes.drain(on_eks(), ["ip-3"], FANS)
+        kubernetes_nodes.drain(server, on_eks(), ["ip-3"], FANS)
 
 
 def watched(name: str, status: str = "False", **more: Any) -> Any:
@@ -346,7 +347,7 @@ def test_status_says_when_capacity_ends(server: StandIn, monkeypatch: pytest.Mon
     assert kubernetes_status.status(on_eks()).endings == ()
     found = kubernetes_status.status(on_eks(purchase="block", reservation="cr-1"))
     assert (found.verdict, asked) == ("pass", [("aws", "k", "us-east-1")])
-    assert kubernetes_text(found)[-1].startswith("warning: gpu: its nodes go with cr-1, and when that ends is unknown")
+    assert text(found)[-1].startswith("warning: gpu: its nodes go with cr-1, and when that ends is unknown")
 
 
 def test_what_needs_our_programs_on_nodes_says_that_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,11 @@ import pytest
 from stampworks import plan
 from stampworks.cli.status import text
 from stampworks.clouds.local import members as local
-from stampworks.operations import InputError, Status, members, status
+from stampworks.operations import InputError, members
+from stampworks.operations.slurm.status import Status, status
 from stampworks.operations.status import ending_sentence
 
-from tests.operations.standin import StandIn, job, node
+from tests.operations.slurm.standin import StandIn, job, node
 
 MACHINE = plan.Machine("sim-h100", True, "h100", 8, 80, 16, 1, 2000)
 

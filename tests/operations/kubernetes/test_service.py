@@ -1,4 +1,4 @@
-"""Nodes that a roll takes out of service and gives back, on Kubernetes. Those of a Slurm are in test_roll.py."""
+"""Nodes that a roll takes out of service and gives back, on Kubernetes. Those of a Slurm are in ../test_roll.py."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
-from stampworks.operations import service
 from stampworks.operations.drain import RENEWED
 from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import Standing
-from stampworks.operations.service import KubernetesService, vacate, vacate_for_good
+from stampworks.operations.kubernetes import service
+from stampworks.operations.kubernetes.service import KubernetesService
+from stampworks.operations.service import vacate, vacate_for_good
 from stampworks.plan import Group, Plan
 from stampworks.text.reasons import UNPROVEN, DrainReason
 
-from tests.operations.kubernetes_standin import StandIn, gang, node
-from tests.operations.test_status import the_plan
+from tests.operations.kubernetes.standin import StandIn, gang, node
+from tests.operations.slurm.test_status import the_plan
 
 CABLE = DrainReason("person", "bob", "cable")
 

@@ -17,8 +17,8 @@ from stampworks.operations.kubernetes.jobs import KubernetesJobs, pods_of
 from stampworks.plan import Account, Member, Plan, Queue, Roster, User
 from stampworks.schedulers import jobset
 
-from tests.operations.kubernetes_standin import StandIn
-from tests.operations.test_status import the_plan
+from tests.operations.kubernetes.standin import StandIn
+from tests.operations.slurm.test_status import the_plan
 from tests.schedulers.test_workload import on_azure
 
 ROSTER = Roster("k", "local", (), "root", "", ())

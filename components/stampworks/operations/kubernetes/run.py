@@ -1,0 +1,13 @@
+"""Single commands on nodes, which Kubernetes does not run."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from stampworks.operations.errors import InputError
+from stampworks.plan import Plan, Roster
+
+
+def commands(plan: Plan, _: Roster) -> NoReturn:
+    hint = "stampworks status shows who has what, and stampworks kubectl asks for anything else"
+    raise InputError(f"this asks Slurm, and the scheduler of cluster {plan.name} is Kubernetes", hint)

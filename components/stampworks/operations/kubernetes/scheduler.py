@@ -1,0 +1,23 @@
+"""Kubernetes behind the port: its server is asked, and no member."""
+
+from __future__ import annotations
+
+from stampworks.operations.kubernetes.client import Server
+from stampworks.operations.kubernetes.ground import KubernetesGround
+from stampworks.operations.kubernetes.jobs import KubernetesJobs, ask_storage
+from stampworks.operations.kubernetes.run import commands
+from stampworks.operations.kubernetes.service import KubernetesService
+from stampworks.operations.kubernetes.status import nodes, status
+from stampworks.operations.port import Port
+
+PORT = Port(
+    asks_members=False,
+    service=lambda plan, _: KubernetesService(Server.of(plan)),
+    ground=KubernetesGround,
+    jobs=KubernetesJobs,
+    commands=commands,
+    status=lambda plan, _: status(plan),
+    nodes=lambda plan, _, names: nodes(plan, names),
+    files=lambda _, __: {},
+    ask_storage=ask_storage,
+)

@@ -1,0 +1,55 @@
+"""The port to schedulers: everything that verbs ask of one, and the only place that chooses it.
+
+Each scheduler is a package beside this file, whose module `scheduler` has a `PORT`. It is imported when it is chosen,
+so that no verb waits for the other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stampworks.plan import Plan, Roster, SchedulerKind
+
+if TYPE_CHECKING:
+    from stampworks.operations.ground import ProvingGround
+    from stampworks.operations.job import JobScheduler
+    from stampworks.operations.run import Commands
+    from stampworks.operations.service import Service
+    from stampworks.operations.status import ClusterStatus, NodesStatus
+    from stampworks.qualification import Subject
+
+
+@dataclass(frozen=True)
+class Port:
+    asks_members: bool
+    """Whether it is asked on a member of the cluster, over ssh; else a roster may be empty."""
+    service: Callable[[Plan, Roster], Service]
+    """Puts nodes in and out of service."""
+    ground: Callable[[Subject, Roster], ProvingGround]
+    """Has nodes that are one proof's alone for a while."""
+    jobs: Callable[[Plan, Roster], JobScheduler]
+    """Submits, lists and cancels runs."""
+    commands: Callable[[Plan, Roster], Commands]
+    """Runs single commands on nodes; InputError where it runs none."""
+    status: Callable[[Plan, Roster], ClusterStatus]
+    nodes: Callable[[Plan, Roster, Sequence[str]], NodesStatus]
+    """The state of some nodes."""
+    files: Callable[[Plan, Roster], dict[str, str]]
+    """The files that the playbook gives to its daemons, by name."""
+    ask_storage: Callable[[Plan, Roster, str, Sequence[str], float, str], str]
+    """Runs a program where the storage of the cluster is mounted, as a user, with a limit in seconds and an input.
+    Returns its output."""
+
+
+def port_of(kind: SchedulerKind) -> Port:
+    match kind:
+        case "slurm":
+            from stampworks.operations.slurm import scheduler as slurm
+
+            return slurm.PORT
+        case "kubernetes":
+            from stampworks.operations.kubernetes import scheduler as kubernetes
+
+            return kubernetes.PORT

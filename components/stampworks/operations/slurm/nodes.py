@@ -1,0 +1,192 @@
+"""Nodes of a Slurm in and out of service: who keeps jobs from them, and which jobs run there."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from stampworks.operations import remote
+from stampworks.operations.drain import DRAINED, WHOSE, BusyError, HeldError, Progress, check_names
+from stampworks.operations.errors import InputError, OperationError, UnknownError
+from stampworks.operations.ground import Standing
+from stampworks.operations.slurm import client as slurm
+from stampworks.plan import Plan, Roster
+from stampworks.text.reasons import DrainReason, written
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
+_OUT = {"drain", "down", "fail"}
+"""States from which Slurm takes a node back when it is told to."""
+# A node with any other state takes no new job: a state that nobody here has heard of counts as one of those.
+TAKES_JOBS = frozenset(
+    {"idle", "allocated", "mixed", "completing", "planned", "reserved", "cloud", "dynamic_norm", "powered_up"}
+)
+
+
+def drain(plan: Plan, roster: Roster, names: Sequence[str], reason: DrainReason) -> None:
+    """Nodes of the plan take no new jobs, those on them go on. It takes over what was drained for another reason."""
+    check_nodes(plan, roster, names, slurm.nodes(roster))
+    hold(roster, dict.fromkeys(names, reason))
+
+
+def give_back(plan: Plan, roster: Roster, names: Sequence[str], force: bool = False) -> None:
+    """Nodes take jobs again, all of the named or none; what the toolkit holds itself only by force."""
+    known = slurm.nodes(roster)
+    check_nodes(plan, roster, names, known)
+    out = [name for name in dict.fromkeys(names) if _OUT.intersection(known[name].states)]
+    held = {name: known[name].reason for name in out if known[name].reason.by in WHOSE}
+    if held and not force:
+        lines = [f"{name} is held by {WHOSE[reason.by]}: {reason.text}" for name, reason in held.items()]
+        raise HeldError(
+            "\n".join([*lines, "no node was returned"]),
+            "the health check returns it when it is well again, an `up` when it is through, `stampworks qualify` when "
+            "it passes; what an `up` held that was killed, `pulumi up --refresh` returns; --force does at once",
+        )
+    _set_state(roster, out, "resume")
+    slurm.answered(roster, out)
+
+
+def held(roster: Roster, names: Sequence[str]) -> dict[str, DrainReason | None]:
+    """Those of these nodes that Slurm knows, each with who has drained it."""
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} cannot be a node's name")
+    known = _known(roster, names)
+    return {name: known[name].reason if "drain" in known[name].states else None for name in names if name in known}
+
+
+def wait_until_free(
+    roster: Roster,
+    names: Sequence[str],
+    timeout_minutes: float,
+    progress: Progress,
+    poll_s: float = 1.0,
+    else_: str = DRAINED,
+) -> None:
+    """Returns once no job runs on the named nodes; `else_` says what becomes of them when time is up."""
+    started = time.monotonic()
+    while busy := _busy(roster, names):
+        if time.monotonic() - started >= timeout_minutes * 60:
+            raise _still_busy(busy, timeout_minutes, else_)
+        jobs = sorted({job.id for _, job in busy})
+        # at every look, for this is also where whoever asked can interrupt the wait
+        progress(f"waiting for {_jobs(jobs)} on {', '.join(sorted({name for name, _ in busy}))}")
+        time.sleep(poll_s)
+
+
+def check_nodes(plan: Plan, roster: Roster, names: Sequence[str], known: Mapping[str, slurm.Node]) -> None:
+    """Refuses what is no node that runs jobs: the plan's names, and those that it has no names for yet."""
+    pools = {pool.name for pool in plan.pools}
+    nodes = {node.name for pool in plan.pools for node in pool.nodes}
+    check_names(plan, names, nodes | {member.name for member in roster.members if member.group in pools})
+    if missing := [name for name in names if name not in known]:
+        raise InputError(f"Slurm does not know {missing[0]} yet", "`pulumi up` makes it a part of the cluster")
+
+
+def _known(roster: Roster, names: Iterable[str]) -> dict[str, slurm.Node]:
+    try:
+        return slurm.nodes(roster)
+    except OperationError:
+        if _configured(roster):
+            raise
+    _expect_no_steps(roster, names)
+    return {}
+
+
+def _configured(roster: Roster) -> bool:
+    """A head without slurm.conf schedules nothing: it never did, or it has just got a new disk."""
+    traces = ["-name", "slurm.conf"]
+    return bool(remote.ask(roster, remote.head(roster).name, ["find", "/etc/slurm", *traces]).strip())
+
+
+def _expect_no_steps(roster: Roster, names: Iterable[str]) -> None:
+    """Jobs go on without a head. Where no scheduler can be asked for them, the nodes themselves are."""
+    there = {member.name for member in roster.members}
+    running = [name for name in names if name in there and _runs_steps(roster, name)]
+    if running:
+        raise UnknownError(
+            f"jobs run on {', '.join(running)}, and the head has no scheduler that could wait for them",
+            "undo the change of the pool, and make it again after a `pulumi up`, which gives the head its scheduler",
+        )
+
+
+def _runs_steps(roster: Roster, node: str) -> bool:
+    """One of these processes runs no step: it keeps the control groups of all, and is told so."""
+    code, found, said = remote.hear(roster, node, ["pgrep", "-x", "-a", "slurmstepd"], remote.TIMEOUT_S)
+    if code > 1:
+        raise UnknownError(f"{node}: pgrep ended with exit code {code}: {said}", f"look there: stampworks ssh {node}")
+    return any(not line.endswith(" infinity") for line in found.splitlines())
+
+
+def hold(roster: Roster, reasons: Mapping[str, DrainReason]) -> None:
+    """Nodes take no new jobs, each for its own reason; whose drain may be taken over is the caller's to know."""
+    for reason in dict.fromkeys(reasons.values()):
+        names = [name for name, its in reasons.items() if its == reason]
+        # scontrol takes one quotation mark off either end, which would otherwise be one of the reason's own
+        _set_state(roster, names, "drain", f'reason="{written(reason)}"')
+
+
+def requeue(roster: Roster, names: Sequence[str]) -> None:
+    """Has jobs start anew elsewhere; those that must not, or cannot, come to their end here."""
+    for number in sorted({job.id for _, job in _busy(roster, names)}):
+        with contextlib.suppress(OperationError):
+            remote.ask(roster, remote.head(roster).name, ["scontrol", "requeue", str(number)])
+
+
+def give_back_own(roster: Roster, names: Iterable[str]) -> None:
+    """Nodes take jobs again; only what is still ours: somebody may have found a reason of their own in the meantime."""
+    known = slurm.nodes(roster)
+    _set_state(roster, [name for name in names if name in known and known[name].reason.by == "stampworks"], "undrain")
+
+
+def _set_state(roster: Roster, names: Sequence[str], state: str, *more: str) -> None:
+    if names:
+        update = ["scontrol", "update", f"nodename={','.join(names)}", f"state={state}", *more]
+        remote.ask(roster, remote.head(roster).name, update)
+
+
+def _busy(roster: Roster, names: Sequence[str]) -> list[tuple[str, slurm.Job]]:
+    if not names:
+        return []
+    return [(name, job) for job in slurm.jobs(roster) for name in names if name in job.nodes]
+
+
+def _still_busy(busy: Sequence[tuple[str, slurm.Job]], timeout_minutes: float, else_: str) -> BusyError:
+    jobs = sorted({job.id for _, job in busy})
+    nodes = sorted({name for name, _ in busy})
+    lines = [
+        f"{', '.join(nodes)} did not become free within {timeout_minutes:g} minutes: {else_}",
+        *(
+            f"  {name}: job {job.id} of {job.user}"
+            for name, job in sorted(busy, key=lambda pair: (pair[0], pair[1].id))
+        ),
+    ]
+    return BusyError(
+        "\n".join(lines),
+        f"wait for {_jobs(jobs)}, or cancel: stampworks ssh head -- scancel {' '.join(map(str, jobs))}; "
+        "scheduler.drain_timeout_minutes says how long to wait",
+    )
+
+
+def _jobs(numbers: Sequence[int]) -> str:
+    return f"job{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+
+
+def busy_nodes(jobs: Sequence[slurm.Job]) -> dict[str, str]:
+    return {name: f"job {job.id} runs on it" for job in jobs for name in job.nodes}
+
+
+def standing(node: slurm.Node, busy: str) -> Standing:
+    held = node.reason if "drain" in node.states else None
+    return Standing(busy, held, out_of_order(node), "not_responding" in node.states)
+
+
+def out_of_order(node: slurm.Node) -> str:
+    """What keeps a node from taking jobs; empty for none."""
+    if TAKES_JOBS.issuperset(node.states):
+        return ""
+    if TAKES_JOBS.issuperset({*node.states} - {"not_responding"}):  # what was once its reason is none now
+        return "it does not answer Slurm"
+    states = "+".join(state for state in node.states if state not in TAKES_JOBS)
+    return f"{states}: {node.reason.text}" if node.reason.text else states

@@ -1,0 +1,56 @@
+"""Nodes of a Slurm in and out of service, as rolls, proofs and people ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from stampworks.operations.drain import DRAINED, Progress
+from stampworks.operations.ground import Standing
+from stampworks.operations.slurm import client as slurm
+from stampworks.operations.slurm import nodes
+from stampworks.plan import Plan, Roster
+from stampworks.text.reasons import DrainReason
+
+
+class SlurmService:
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+
+    def look(self) -> dict[str, Standing]:
+        found = slurm.look(self._roster)
+        busy = nodes.busy_nodes(found.jobs)
+        return {name: nodes.standing(node, busy.get(name, "")) for name, node in found.nodes.items()}
+
+    def held(self, names: Sequence[str]) -> dict[str, DrainReason | None]:
+        return nodes.held(self._roster, names)
+
+    def requeue(self, names: Sequence[str]) -> None:
+        nodes.requeue(self._roster, names)
+
+    def drain(self, plan: Plan, names: Sequence[str], reason: DrainReason) -> None:
+        nodes.drain(plan, self._roster, names, reason)
+
+    def give_back(self, plan: Plan, names: Sequence[str], force: bool = False) -> None:
+        nodes.give_back(plan, self._roster, names, force)
+
+    def wait_until_free(
+        self,
+        names: Sequence[str],
+        timeout_minutes: float,
+        progress: Progress,
+        poll_s: float = 1.0,
+        else_: str = DRAINED,
+    ) -> None:
+        nodes.wait_until_free(self._roster, names, timeout_minutes, progress, poll_s, else_)
+
+    def hold(self, reasons: Mapping[str, DrainReason]) -> None:
+        nodes.hold(self._roster, reasons)
+
+    def give_back_own(self, names: Iterable[str]) -> None:
+        nodes.give_back_own(self._roster, names)
+
+    def await_answers(self, names: Sequence[str], limit_s: float, progress: Progress) -> None:
+        slurm.answered(self._roster, names, limit_s, progress)
+
+    def take_in(self, plan: Plan, names: Sequence[str], kept: Mapping[str, DrainReason], progress: Progress) -> None:
+        pass  # Slurm knows a node by its name, and what it said of the old one holds for the new one

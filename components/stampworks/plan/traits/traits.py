@@ -1,0 +1,35 @@
+"""The traits that distinguish schedulers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Traits:
+    """The answers of a scheduler to every question that depends on which one it is."""
+
+    title: str
+    """The name that people call it by."""
+    keeps: str
+    """The contents of the controller's state volume."""
+    worker_role: str
+    """The role that makes a node one of its workers."""
+    control_plane: str
+    """What schedules in the place of a head of ours; empty where a head does."""
+    runs_pods: bool
+    """Whether jobs run in pods, which have addresses of their own and start from images."""
+    equips_nodes: bool
+    """Whether roles bring drivers, clients of file systems and the checks' programs; else images and operators do."""
+    has_addons: bool
+    """Whether the releases of a catalog extend it by add-ons."""
+    admits_gangs: bool
+    """Whether Kueue admits all pods of a job together, or none."""
+    has_namespaces: bool
+    """Whether an account is a namespace, which goes with all that is in it."""
+    keeps_accounts: bool
+    """Whether a database of it records usage."""
+    lends: bool
+    """Whether an account borrows what others leave idle."""
+    fills_blocks: bool
+    """Whether each block needs as many nodes as the base block."""
