@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import stampworks.clouds
 from stampworks.cluster.refusal import refuse
 from stampworks.plan import Plan, declared_pools
-from stampworks.planning.build.launching import OF_LOCK, lookups
-from stampworks.planning.rules.findings import Facts, Finding
+from stampworks.planning.rules.findings import Finding
+from stampworks.planning.rules.images import OF_LOCK, lookups
 
 
 class Cloud(NamedTuple):
@@ -84,7 +84,7 @@ def with_kubernetes() -> tuple[str, ...]:
 
 def load(plan: Plan) -> Cloud:
     """The components of the plan's cloud. Only that cloud's SDK gets imported. Refuses what can be planned only."""
-    if found := refusals(plan, lookups(plan, Facts())):
+    if found := refusals(plan, lookups(plan)):
         refuse("\n\n".join(f"{path}: {what}\n  hint: {hint}" for path, what, hint, _ in found))
     return Cloud(*(importlib.import_module(f"stampworks.clouds.{plan.cloud}.{part}") for part in Cloud._fields))
 
