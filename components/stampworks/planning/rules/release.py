@@ -74,7 +74,10 @@ def clients(plan: Plan) -> Iterator[Finding]:
 
 
 def provable(plan: Plan) -> Iterator[Finding]:
-    """The release has the torch that a proof measures with. Says nothing where it has."""
+    """The release has the torch that a proof measures with.
+
+    Says nothing where it has.
+    """
     if plan.scheduler.kind != "slurm" or plan.proof.level == "none" or "torch" in dict(plan.release.versions):
         return
     for where, pool in running(plan):

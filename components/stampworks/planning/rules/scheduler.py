@@ -19,7 +19,10 @@ def without_queue(plan: Plan) -> Iterator[Finding]:
 
 
 def vouched(plan: Plan) -> Iterator[Finding]:
-    """The head gets the certificate that its managed database is vouched for by. Says nothing where it does."""
+    """The head gets the certificate that its managed database is vouched for by.
+
+    Says nothing where it does.
+    """
     if plan.scheduler.database == "managed" and plan.network.egress == "none":
         text = "whether slurmdbd believes its database: who vouches for it is published where no node gets to"
         hint = "have a role of your own write /etc/slurm/database-authorities.pem, or write egress: nat"

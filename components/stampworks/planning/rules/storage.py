@@ -102,7 +102,10 @@ def _zone_of(plan: Plan, one: Storage) -> Iterator[Finding]:
 
 
 def runs(plan: Plan) -> Iterator[Finding]:
-    """The first storage can hold the folders of runs. Says nothing where it can."""
+    """The first storage can hold the folders of runs.
+
+    Says nothing where it can.
+    """
     holds = [one for one in plan.storage if one.kind == DIRECTORY or catalog.file_systems()[one.kind].posix]
     if not plan.storage or plan.storage[0] in holds:
         return
@@ -118,7 +121,10 @@ def runs(plan: Plan) -> Iterator[Finding]:
 
 
 def kept(plan: Plan) -> Iterator[Finding]:
-    """Checkpoints can be kept in the declared directory. Says nothing where they can."""
+    """Checkpoints can be kept in the declared directory.
+
+    Says nothing where they can.
+    """
     directory = plan.training.checkpoints.directory
     for one in plan.storage:
         if not directory or not f"{directory}/".startswith(f"{one.mount}/"):
