@@ -77,6 +77,8 @@ def cloud_rules(cloud: str, *sdk: str, extra: tuple[str, ...] = ()) -> tuple[Rul
 
 ANY = ("*",)
 EVERYWHERE = ("text", "state.paths")
+PLANNED = ("declaration", "catalog", "physics", "plan", "changes")
+"""What every part of planning may import."""
 # The first rule that matches decides.
 RULES = (
     Rule("stampworks.text", pure=True),
@@ -88,11 +90,18 @@ RULES = (
     Rule("stampworks.catalog", others=("yaml",), pure=True),
     Rule("stampworks.physics", ours=("catalog",), pure=True),
     Rule("stampworks.declaration", ours=("catalog",), others=("pydantic", "pydantic_core", "yaml")),
+    # each of these imports only those above it, so that there is no circle between them
+    Rule("stampworks.planning.clouds", ours=("catalog", "plan"), pure=True),
+    Rule("stampworks.planning.fat_tree", ours=(*PLANNED, "planning.clouds"), pure=True),
+    Rule("stampworks.planning.build", ours=(*PLANNED, "planning.clouds", "planning.fat_tree"), pure=True),
+    Rule("stampworks.planning.cost", ours=(*PLANNED, "planning.clouds", "planning.build"), pure=True),
+    Rule("stampworks.planning.rules", ours=(*PLANNED, "planning.clouds", "planning.build", "planning.cost"), pure=True),
     Rule(
-        "stampworks.planning",
-        ours=("declaration", "catalog", "physics", "plan", "changes"),
+        "stampworks.planning.changes",
+        ours=(*PLANNED, "planning.clouds", "planning.build", "planning.cost", "planning.rules"),
         pure=True,
     ),
+    Rule("stampworks.planning", ours=(*PLANNED, "planning"), pure=True),
     Rule("stampworks.schedulers", ours=("plan", "catalog"), others=("jinja2",), pure=True),
     Rule("stampworks.properties", pure=True),
     Rule("stampworks.resources", ours=("plan", "properties"), others=("pulumi",)),
@@ -441,6 +450,10 @@ KNOWN = frozenset({"stampworks.plan", "stampworks.cluster", "stampworks.machine_
         ("stampworks.planning.build.layout", "from ...cluster import Cluster\n", 1, "stampworks.cluster"),
         ("stampworks.planning.build.layout", "from stampworks import cluster\n", 1, "stampworks.cluster"),
         ("stampworks.planning.build.layout", "from stampworks import Cluster\n", 1, "stampworks"),
+        ("stampworks.planning.build.layout", "from ..rules.findings import Facts\n", 1, "stampworks.planning.rules"),
+        ("stampworks.planning.build.layout", "from stampworks.planning.cost import cost\n", 1, "planning.cost"),
+        ("stampworks.planning.rules.cost", "from stampworks.planning.changes import order\n", 1, "planning.changes"),
+        ("stampworks.planning.fat_tree.tree", "import stampworks.planning.build.layout\n", 1, "planning.build"),
         ("stampworks.physics.links", "import stampworks.plan\n", 1, "stampworks.plan"),
         ("stampworks.schedulers.slurm", "from stampworks.declaration import x\n", 1, "stampworks.declaration"),
         ("stampworks.configuration.run", "if TYPE_CHECKING:\n    import pulumi\n", 2, "pulumi"),
@@ -479,8 +492,8 @@ def test_the_text_of_a_violation() -> None:
     ("module", "source"),
     [
         (
-            "stampworks.planning.build.layout",
-            "from stampworks.planning.rules.rules import Facts\nfrom .x import y\nimport json\n",
+            "stampworks.planning.changes.changes",
+            "from stampworks.planning.rules.findings import Finding\nfrom .x import y\nimport json\n",
         ),
         (
             "stampworks.planning.build.layout",

@@ -14,7 +14,7 @@ from stampworks import planning
 from stampworks.catalog import newest_release
 from stampworks.cluster import clouds
 from stampworks.declaration import DeclarationError, Lock, LockedImage, load_file, lock_text
-from stampworks.planning.build.launching import OF_LOCK
+from stampworks.planning.rules.images import OF_LOCK
 
 DECLARED = """\
 version: 1

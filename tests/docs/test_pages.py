@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from stampworks.cli.main import parser
 
-from tests.docs import addons, clouds, machines, roles, settings
+from tests.docs import addons, clouds, machines, roles, rules, settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -48,6 +48,11 @@ def test_machines_are_current() -> None:
 def test_clouds_are_current() -> None:
     """docs/clouds.md is what the code says now; `python -m tests.docs.clouds` writes it."""
     assert clouds.PAGE.read_text() == clouds.page(), "run: python -m tests.docs.clouds"
+
+
+def test_rules_are_current() -> None:
+    """docs/rules.md is what the registry says now; `python -m tests.docs.rules` writes it."""
+    assert rules.PAGE.read_text() == rules.page(), "run: python -m tests.docs.rules"
 
 
 def test_add_ons_are_current() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,31 @@ import pytest
 from stampworks import planning
 from stampworks.declaration import load_file, load_value
 from stampworks.plan import Plan
+from stampworks.planning.rules.findings import Facts, Finding
+from stampworks.planning.rules.rule import Rule
 
 STACKS = Path(__file__).resolve().parents[2] / "stacks"
 
 Planner = Callable[..., Plan]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def listed() -> Iterator[None]:
+    """Fail each test in which a rule gives a finding whose id or place its record, and docs/rules.md, does not list."""
+    judge = Rule.findings
+
+    def listed_only(rule: Rule, plan: Plan, facts: Facts) -> Iterator[Finding]:
+        listed = {each.id: each.points for each in rule.ids}
+        for finding in judge(rule, plan, facts):
+            assert finding.id in listed, f"{rule.id} does not list {finding}"
+            place = re.sub(r"\[[0-9]+\]", "[]", finding.place)
+            points = [each.replace("[", "[[]") for each in listed[finding.id]]  # a list's [] is no set of characters
+            assert not place or any(fnmatchcase(place, each) for each in points), f"{rule.id} does not list {finding}"
+            yield finding
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rule, "findings", listed_only)
+        yield
 
 
 @pytest.fixture(scope="session")

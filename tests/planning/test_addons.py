@@ -10,9 +10,9 @@ import pytest
 from stampworks import catalog, planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan, fingerprint
-from stampworks.planning.build.addons import addons
 from stampworks.planning.clouds import CLOUDS
-from stampworks.planning.rules.findings import Facts, Finding
+from stampworks.planning.rules.addons import addons
+from stampworks.planning.rules.findings import Finding
 
 MACHINES = {"aws": ("p5", "us-east-1"), "azure": ("ND96isr_H100_v5", "eastus"), "local": ("sim-h100", "")}
 
@@ -43,7 +43,7 @@ def why(plan: Plan, name: str) -> str:
 
 
 def found(plan: Plan) -> dict[str, Finding]:
-    return {f"{each.id} {each.subject}".rstrip(): each for each in addons(plan, Facts())}
+    return {f"{each.id} {each.subject}".rstrip(): each for each in addons(plan)}
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_what_is_for_another_kubernetes_is_refused(version: str, wrong: set[str]
     plan = planned()
     kubernetes = tuple({**dict(plan.release.kubernetes), "kubernetes": version}.items())
     other = dataclasses.replace(plan, release=dataclasses.replace(plan.release, kubernetes=kubernetes))
-    said = {each.subject: each for each in addons(other, Facts()) if each.id == "addons.kubernetes"}
+    said = {each.subject: each for each in addons(other) if each.id == "addons.kubernetes"}
     assert {*said} == ({"gpu-operator", "network-operator"} if wrong is None else wrong)
     for name, each in said.items():
         row = catalog.releases()[plan.release.name].addons[name]
@@ -306,7 +306,7 @@ def test_what_is_for_another_kubernetes_is_refused(version: str, wrong: set[str]
 
 def test_what_nobody_says_is_unknown() -> None:
     """But for what the cloud has itself, with versions that go with its Kubernetes."""
-    said = list(addons(planned("aws"), Facts()))
+    said = list(addons(planned("aws")))
     assert {(each.id, each.verdict) for each in said} == {("addons.kubernetes", "unknown")}
     assert [each.subject for each in said] == ["efa-device-plugin"]
 
@@ -341,7 +341,7 @@ def test_each_switch_makes_another_plan(cloud: str, field: str, value: Any) -> N
 
 def test_slurm_has_none() -> None:
     assert planned(kind="slurm").scheduler.addons == ()
-    assert list(addons(planned(kind="slurm"), Facts())) == []
+    assert list(addons(planned(kind="slurm"))) == []
     with pytest.raises(DeclarationError, match="Slurm has no add-ons"):
         planned(kind="slurm", gpu_operator=True)
 

@@ -10,7 +10,7 @@ from stampworks.declaration import DeclarationError
 from stampworks.plan import Plan
 from stampworks.planning import Facts
 from stampworks.planning.rules.account import DAYS_MAX, FACTS, account_of, days_between
-from stampworks.planning.rules.preflight import AGAIN, READ
+from stampworks.planning.rules.reading import AGAIN, READ
 
 from tests.planning.accounts import (
     ARN,

@@ -9,7 +9,7 @@ import pytest
 from stampworks import planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan
-from stampworks.planning.rules.findings import Facts, Finding
+from stampworks.planning.rules.findings import Finding
 from stampworks.planning.rules.queues import queues
 
 POOL = {"name": "gpu", "machine": "sim-h100", "count": 16, "scheduling_only": True}
@@ -27,7 +27,7 @@ def found(**scheduler: Any) -> list[Finding]:
 
 
 def queues_of(plan: Plan) -> list[Finding]:
-    return [one for one in queues(plan, Facts()) if one.verdict != "pass"]
+    return [one for one in queues(plan) if one.verdict != "pass"]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_queue_s_priority_is_not_promised_to_jobs_that_others_make() -> None:
     """And nothing is said where no queue has one."""
     of = {"pools": ["gpu"]}
     declared = [{"name": "main", **of, "default": True}, *({"name": each, **of, "priority": each} for each in LEVELS)]
-    _, one = queues(planned(queues=declared, priorities=PRIORITIES), Facts())
+    _, one = queues(planned(queues=declared, priorities=PRIORITIES))
     assert one == Finding(
         "kueue.priority",
         "pass",
@@ -180,13 +180,13 @@ def test_a_queue_s_priority_is_not_promised_to_jobs_that_others_make() -> None:
         "",
         "scheduler.queues",
     )
-    assert [each.id for each in queues(planned(priorities=PRIORITIES), Facts())] == ["kueue.queues"]
+    assert [each.id for each in queues(planned(priorities=PRIORITIES))] == ["kueue.queues"]
 
 
 def test_slurm_is_none_of_its_business() -> None:
     declared = {"version": 1, "name": "test", "cloud": "local", "pools": [{**POOL, "scheduling_only": False}]}
     plan = planning.plan(load_value({**declared, "scheduler": {"preemption": "cancel"}}, "test"))
-    assert not list(queues(plan, Facts()))
+    assert not list(queues(plan))
 
 
 def test_simulated_nodes_alone_make_a_cluster() -> None:

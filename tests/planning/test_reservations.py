@@ -9,7 +9,7 @@ from stampworks import planning
 from stampworks.plan import ENDS_SOON_DAYS
 from stampworks.planning import Facts
 from stampworks.planning.rules.account import days_between
-from stampworks.planning.rules.preflight import READ
+from stampworks.planning.rules.reading import READ
 
 from tests.planning.accounts import ARN, BLOCK, RESERVED, TODAY, UNSAID, WHY, account, plan_of, reservation, said
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import pkgutil
 import re
 from typing import Any
 
@@ -10,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stampworks.plan import Plan
 from stampworks.planning import Facts, Finding, rules
+from stampworks.planning.rules import registry
+from stampworks.planning.rules.rule import Rule
 
 relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
 
@@ -115,3 +120,24 @@ def test_the_advised_rate_is_the_highest_that_passes(
         assert verdict(int(advised[1])).verdict == "pass"
         assert verdict(int(advised[1]) + 1).verdict == "fail"
     assert (finding.verdict == "pass") == (rate * 2 * (2 * counts[0] + counts[1]) <= measured)
+
+
+@pytest.mark.parametrize("rule", registry.RULES, ids=lambda rule: rule.check.__name__)
+def test_a_check_takes_what_its_record_says(rule: Rule) -> None:
+    """The plan, then facts and day where the record has them, and nothing else: no argument is there for nothing."""
+    assert [*inspect.signature(rule.check).parameters] == ["plan", *rule.needs]
+
+
+def test_every_check_has_a_record() -> None:
+    """Each public function of the room that yields findings is in the registry, once."""
+    here = registry.__name__.rpartition(".")[0]
+    folder = importlib.import_module(here).__path__
+    modules = [importlib.import_module(f"{here}.{each.name}") for each in pkgutil.iter_modules(folder)]
+    checks = [
+        value
+        for module in modules
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
+        if value.__annotations__.get("return") == "Iterator[Finding]"
+    ]
+    assert sorted(each.__qualname__ for each in checks) == sorted(rule.check.__qualname__ for rule in registry.RULES)

@@ -11,7 +11,7 @@ import yaml
 from stampworks import planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan
-from stampworks.planning.build.launching import OF_LOCK
+from stampworks.planning.rules.images import OF_LOCK
 
 PlanText = Callable[[str], Plan]
 Path = tuple[str | int, ...]

@@ -63,7 +63,7 @@ def rules_passed_over(stack: Stack, name: str) -> tuple[str, ...]:
         return ()
     from stampworks.declaration import stack_file
     from stampworks.planning import judged
-    from stampworks.planning.build.launching import OF_LOCK
+    from stampworks.planning.rules.images import OF_LOCK
     from stampworks.state.facts import known_facts, today
 
     facts = known_facts(stack_file(name, stack.folder))

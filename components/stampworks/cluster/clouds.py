@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from stampworks.clouds.registry import CLOUDS, needed, rehearsed, stamped, with_kubernetes
 from stampworks.cluster.refusal import refuse
 from stampworks.plan import Plan, declared_pools
-from stampworks.planning.build.launching import OF_LOCK, lookups
-from stampworks.planning.rules.findings import Facts, Finding
+from stampworks.planning.rules.findings import Finding
+from stampworks.planning.rules.images import OF_LOCK, lookups
 
 if TYPE_CHECKING:
     from stampworks.clouds.components import (
@@ -76,7 +76,7 @@ def _of_kubernetes(plan: Plan) -> Iterator[tuple[str, str, str]]:
 def load(plan: Plan) -> Resources[Place, Network, Stored, Disk, NodeGroup]:
     """Return the components of the plan's cloud. Only that cloud's SDK gets imported. Refuses what can be planned
     only."""
-    if found := refusals(plan, lookups(plan, Facts())):
+    if found := refusals(plan, lookups(plan)):
         refuse("\n\n".join(f"{path}: {what}\n  hint: {hint}" for path, what, hint, _ in found))
     return CLOUDS[plan.cloud].resources()
 

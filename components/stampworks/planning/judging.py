@@ -1,24 +1,25 @@
-"""A plan and what rules say of it; and where there can be no plan, what they refuse besides what is wrong by itself."""
+"""A plan with the findings of rules; where there is no plan, its problems with the errors that rules find."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from stampworks.declaration import Source
+from stampworks.declaration import AbsentError, Source
 from stampworks.declaration.nodes import parsed
 from stampworks.plan import Plan
-from stampworks.planning.build.launching import OF_LOCK
 from stampworks.planning.build.planner import completed, draft
 from stampworks.planning.rules.findings import Facts, Finding
-from stampworks.planning.rules.rules import RULES, known_of, rules
+from stampworks.planning.rules.images import OF_LOCK
+from stampworks.planning.rules.registry import RULES, known_of, rules
 
 
 def judged(
     source: Source, facts: Facts | None, as_of: str | None, left_out: Collection[str] = ()
 ) -> tuple[Plan, tuple[Finding, ...]]:
-    """DeclarationError with every problem, those that rules find in what does not depend on the others among them.
+    """Return the plan of a declaration with the findings of all rules.
 
-    But for those of the rules that are left out, which keep nobody from going on.
+    Raises DeclarationError with every problem. Among them are the errors of rules about parts that do not depend on
+    other problems, but not those of the rules in `left_out`.
     """
     made, notes = draft(source)
     wrong = [parsed(each.path) for each in notes.problems]
@@ -31,9 +32,10 @@ def judged(
 
 
 def _refused(part: Plan, facts: Facts | None, as_of: str | None) -> Iterator[Finding]:
-    """What rules say no to of a plan that is not whole, or not sound: whatever a rule trips over, it says nothing."""
+    """Yield the errors that rules find in a draft. A rule that reads an absent part of it says nothing."""
+    known = known_of(part, facts, as_of)
     for rule in RULES:
         try:
-            yield from [each for each in rule(part, known_of(part, facts, as_of)) if each.outcome == "fail"]
-        except Exception:  # noqa: S112  # rules are written for plans that can be
+            yield from [each for each in rule.findings(part, known) if each.outcome == "fail"]
+        except AbsentError:
             continue

@@ -13,7 +13,7 @@ from stampworks import catalog, planning
 from stampworks.cli.main import main
 from stampworks.clouds.aws import session
 from stampworks.declaration import load_file
-from stampworks.planning.build.launching import OF_LOCK
+from stampworks.planning.rules.images import OF_LOCK
 
 from tests.clouds.aws.simulated import Simulated
 

@@ -1,23 +1,20 @@
-"""What a Kubernetes is extended by: which of the release's add-ons, who installs each, and whether they go together."""
+"""Add-ons of Kubernetes: those of the release that a cluster has, and who installs each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from stampworks import catalog
-from stampworks.catalog import UNKNOWN, Unknown
+from stampworks.catalog import Unknown
 from stampworks.declaration import AddOns, Declaration
-from stampworks.plan import AddOn, Fabric, Group, Image, Plan, Release, traits_of
-from stampworks.planning.build.notes import Notes
+from stampworks.plan import AddOn, Fabric, Group, Image, Release, traits_of
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.clouds.choices import Choices
-from stampworks.planning.rules.findings import Facts, Finding, Severity, Verdict
+from stampworks.planning.build.notes import Notes
 
 GPU_OPERATOR, DRIVER, TOOLKIT = "gpu-operator", "driver", "toolkit"
 """The add-on, and two of its parts that an image of nodes may bring instead."""
-WATCH = "node-monitoring-agent"
-"""What looks at nodes between proofs, in programs of its own."""
 WHOLE = "all-disabled"
 """The profile of MIG that divides nothing."""
 
@@ -83,7 +80,7 @@ def _wanted(
     if said is not None:
         return said, "declared" if said else "declared so"
     if row.wanted == "hardware":
-        return _has_hardware(row, fabric, groups)
+        return has_hardware(row, fabric, groups)
     if row.wanted == "brought":
         return name in choices.brings, "part of it there" if name in choices.brings else "the cloud has none"
     if row.wanted != "always":
@@ -93,7 +90,8 @@ def _wanted(
     return True, "part of every Kubernetes here"
 
 
-def _has_hardware(row: catalog.AddOn, fabric: Fabric, groups: Sequence[Group]) -> tuple[bool, str]:
+def has_hardware(row: catalog.AddOn, fabric: Fabric, groups: Sequence[Group]) -> tuple[bool, str]:
+    """Whether a cluster has the hardware that an add-on is for, and why."""
     if row.fabrics:
         kind = fabric.kind or "none"
         return fabric.kind in row.fabrics, f"the fabric is {kind}, and it is for {' and '.join(row.fabrics)}"
@@ -165,115 +163,3 @@ def _driver(declared: AddOns, release: Release, choices: Choices, notes: Notes) 
         return ""
     notes.reason(path, f"the one of release {release.name}: nothing says that nodes have one")
     return next(iter(catalog.releases()[release.name].hardware[DRIVER].packages.values()))
-
-
-def addons(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (its answer is in the plan)
-    """Whether they go together, with the Kubernetes of the release and with the hardware."""
-    if plan.scheduler.traits.has_addons:
-        found = [
-            *_missing(plan),
-            *_switched_off(plan),
-            *(each for one in plan.scheduler.addons for each in _of_one(plan, one)),
-        ]
-        yield from found or [Finding("addons.fit", "pass", "all add-ons go together", "")]
-
-
-_INDISPENSABLE = {"kueue": "all queues are its objects", "jobset": "every run is one"}
-
-
-def _missing(plan: Plan) -> Iterator[Finding]:
-    there = [each.name for each in plan.scheduler.addons]
-    for name, why in _INDISPENSABLE.items():
-        if name not in there:
-            hint = f"take {field(name)} out; where you install it yourself, write installer: none"
-            yield _found("needs", "fail", f"there is no cluster without {name}: {why}", hint, name)
-
-
-def _switched_off(plan: Plan) -> Iterator[Finding]:
-    """What hardware of the nodes needs, before pods can have it."""
-    there = [each.name for each in plan.scheduler.addons]
-    for name, row in catalog.releases()[plan.release.name].addons.items():
-        if row.wanted != "hardware" or name in there:
-            continue
-        has, why = _has_hardware(row, plan.fabric, plan.groups)
-        if has:
-            text = f"pods can have nothing of what {name} is for: it is switched off, and {why}"
-            hint = f"take {field(name)} out, or install what offers it to pods yourself"
-            yield _found("hardware", "fail", text, hint, name, severity="warning")
-
-
-def _of_one(plan: Plan, one: AddOn) -> Iterator[Finding]:
-    row = catalog.releases()[plan.release.name].addons[one.name]
-    if one.version:
-        yield from _of_version(plan, one, row)
-    yield from _of_others(one, row, [each.name for each in plan.scheduler.addons])
-    fits, why = _has_hardware(row, plan.fabric, plan.groups)
-    if row.wanted == "hardware" and not fits:
-        yield _found("hardware", "fail", f"{one.name} has nothing to do: {why}", _out(one.name), one.name)
-    if row.wanted == "brought" and one.by != "cloud":
-        text = f"{one.name} looks at nodes of a Kubernetes that {plan.cloud} does not have"
-        yield _found("hardware", "fail", text, _out(one.name), one.name)
-    if one.by == "hand" and (no_charts := CLOUDS[plan.cloud].no_charts):
-        yield _found(
-            "installer", "fail", f"{one.name} cannot run on {plan.cloud}: {no_charts}", _out(one.name), one.name
-        )
-    elif one.by == "hand" and one.name in _INDISPENSABLE:
-        text = f"{one.name} is to be installed by hand, and before it is there `up` cannot make objects of it"
-        hint = f"`stampworks addons --values {one.name}` says how, or write installer: helm"
-        yield _found("installer", "fail", text, hint, one.name, "installer", severity="warning")
-    if one.mig_profile:
-        text = (
-            f"accelerators are divided ({one.mig_profile}), and queues, runs and proofs count whole ones: "
-            f"what the strategy {one.mig_strategy} makes of them no quota here has"
-        )
-        hint = "take mig_profile out, or give what uses parts a cluster of its own and quotas by hand"
-        yield _found("mig", "fail", text, hint, one.name, "mig_profile", severity="warning")
-        if WATCH in [each.name for each in plan.scheduler.addons]:
-            # aws/eks-node-monitoring-agent 0040fd7a, dcgm-daemonset.yaml; NVIDIA/mig-parted v0.14.2, reconfigure.go
-            text = (
-                f"a program of {WATCH} has all accelerators of a node open, and what divides them waits for those of "
-                f"{one.name} alone to let go: whether it comes through nobody has seen"
-            )
-            hint = f"write {field(WATCH)}: false, or take mig_profile out"
-            yield _found("mig", "unknown", text, hint, WATCH, "mig_profile", severity="warning")
-
-
-def _of_version(plan: Plan, one: AddOn, row: catalog.AddOn) -> Iterator[Finding]:
-    version = dict(plan.release.kubernetes)["kubernetes"]
-    least, most = row.kubernetes_min, row.kubernetes_max
-    said = f"{one.name} {one.version} and Kubernetes {version} of release {plan.release.name}"
-    source = f"({row.source}, read {row.read})"
-    newer = most is not UNKNOWN and _minor(version) > _minor(str(most))
-    if newer or (least is not UNKNOWN and _minor(version) < _minor(str(least))):
-        range_ = " to ".join(str(each) for each in (least, most) if each is not UNKNOWN)
-        hint = f"{_out(one.name)}, or write another release"
-        yield _found("kubernetes", "fail", f"{said}: it is for {range_} {source}", hint, one.name)
-    elif least is UNKNOWN and most is UNKNOWN:
-        text = f"{said}: nobody says which versions it is for {source}"
-        yield _found("kubernetes", "unknown", text, "try it before anything relies on it", one.name)
-
-
-def _minor(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2])
-
-
-def _of_others(one: AddOn, row: catalog.AddOn, there: Iterable[str]) -> Iterator[Finding]:
-    for needed in row.needs:
-        if needed not in there and needed not in _INDISPENSABLE:
-            text = f"{one.name} does not work without {needed}"
-            yield _found("needs", "fail", text, f"take {field(needed)} out, or {_out(one.name)}", needed)
-    for other in row.excludes:
-        if other in there and one.name < other:
-            text = f"{one.name} and {other} exclude each other: they are for two kinds of fabric, and a cluster has one"
-            yield _found("excludes", "fail", text, f"{_out(one.name)}, or {_out(other)}", one.name)
-
-
-def _out(name: str) -> str:
-    return f"write {field(name)}: false"
-
-
-def _found(
-    what: str, verdict: Verdict, text: str, hint: str, name: str, key: str = "", severity: Severity = "error"
-) -> Finding:
-    place = f"scheduler.addons.{key or field(name)}"
-    return Finding(f"addons.{what}", verdict, text, hint, place, severity, name)

@@ -8,22 +8,15 @@ from ipaddress import IPv4Network
 
 from stampworks import catalog
 from stampworks.declaration import AGAIN, Declaration, Source
-from stampworks.plan import Egress, Group, Launch, Network, Plan, Release, Software, Subnet, Tag
-from stampworks.planning.build.hardware import KERNEL, SLURM
+from stampworks.plan import Egress, Group, Launch, Network, Release, Software, Subnet, Tag
+from stampworks.planning.clouds.choices import Choices, Launches, Subnets
 from stampworks.planning.build.ports import STORAGE
 from stampworks.planning.build.notes import Notes
-from stampworks.planning.clouds.choices import Choices, Launches, Subnets
-from stampworks.planning.rules.findings import Facts, Finding
 
 EGRESS = "egress"
 """The subnet that the way out is in."""
 DATABASE = "database"
 """The subnet in another zone than all others, which a managed database wants beside that of file systems."""
-LOCKED, PREPARED, PARTS = OF_LOCK = ("image.locked", "image.prepared", "kubernetes.locked")
-"""What rules say of what was looked up: a rehearsal, where nothing boots, goes on without them."""
-LOCK = "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"
-OF_RELEASE = {KERNEL: "a kernel", SLURM: "a Slurm"}
-"""By the role that brings it, what a release has that only an image brings: one is booted, the other is built."""
 MAKE_IMAGE = "make an image that has the release, and lock that, as docs/aws.md says"
 
 
@@ -195,31 +188,3 @@ def _refuse_small(cidr: str, subnets: Sequence[Subnet], rules: Subnets, notes: N
 
 def _more(needed: int | None, more: int) -> int | None:
     return None if needed is None else needed + more
-
-
-def lookups(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001
-    """Whether it is known what nodes boot, and what a cloud's Kubernetes is made of; and whether images have what nodes
-    can have from nowhere else."""
-    launches = [group.launch for group in plan.groups if group.launch]
-    if unlocked := [group.name for group in plan.groups if group.launch and not group.launch.image]:
-        whose = "its nodes boot" if len(unlocked) == len(launches) else f"nodes of {', '.join(unlocked)} boot"
-        what = f"which image {whose} in {plan.region} was not looked up, and the newest one changes by itself"
-        own = any(each.prepared for each in launches) and not plan.managed
-        yield Finding(LOCKED, "fail", what, MAKE_IMAGE if own else LOCK, "region")
-    if unlocked := [each.name for each in plan.scheduler.parts if not each.version]:
-        what = f"which versions of {', '.join(unlocked)} go with Kubernetes {minor(plan.release)} was not looked up"
-        yield Finding(PARTS, "fail", f"{what}, and the cloud's own choice changes by itself", LOCK, "region")
-    if all(each.prepared for each in launches):
-        return
-    if plan.network.egress == "none":
-        what = "without a way out nodes can install nothing, and the image that they boot is the distribution's"
-        hint = f"write egress: nat, or {MAKE_IMAGE}"
-        yield Finding(PREPARED, "fail", what, hint, "network.egress")
-    elif brought := [what for role, what in OF_RELEASE.items() if any(role in group.hardware for group in plan.groups)]:
-        what = f"release {plan.release.name} has {brought[0]} of its own, and nodes boot the distribution's image"
-        yield Finding(PREPARED, "fail", what, MAKE_IMAGE, "release")
-    elif unknown := [each.name for each, _ in elsewhere(plan.release)]:
-        what = (
-            f"nodes boot the distribution's image, which knows no repository with the packages of {', '.join(unknown)}"
-        )
-        yield Finding(PREPARED, "fail", what, MAKE_IMAGE, "release")

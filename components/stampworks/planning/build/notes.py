@@ -63,3 +63,7 @@ class _Absent:
 
     def __iter__(self) -> Any:
         raise AbsentError
+
+    def __hash__(self) -> NoReturn:
+        """Raise AbsentError, so that it is no key of a table either."""
+        raise AbsentError

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from stampworks import catalog
 from stampworks.plan import Interface
-from stampworks.planning.clouds.choices import Choices, GroupSize, Launches, Managed, Pods, Subnets, Support
+from stampworks.planning.clouds.choices import Accounts, Choices, GroupSize, Launches, Managed, Pods, Subnets, Support
 
 # Prefixes: Amazon EKS User Guide, "Assign more IP addresses to Amazon EKS nodes with prefixes". That a node stops when
 # its prefixes hold all pods it may run, however many it keeps warm: amazon-vpc-cni-k8s, ipamd.go; and that it never
@@ -184,6 +184,7 @@ MANAGED = Managed(
     scratch="/mnt/k8s-disks/0",
     scratch_why="images are on it, and what pods write into their own files and into volumes of kind emptyDir, which "
     "goes with them",
+    page="docs/aws.md (EKS)",
     programs=("aws", "kubectl"),
     programs_hint="install kubectl, and the AWS CLI, which it gets its token from",
     without_fabric="the image of EKS lacks the programs that give EFA interfaces to Lustre, and nothing of ours "
@@ -218,6 +219,17 @@ def _name_refused(cluster: str) -> str:
     return "AWS has no security group whose name begins with sg-, and names of what is made begin with the cluster's"
 
 
+ACCOUNT = Accounts(
+    limits_hint="look the limit up in the console of Service Quotas",
+    endpoint_variable="AWS_ENDPOINT_URL",
+    reservations_console="EC2",
+    groups_console="Resource Groups",
+    is_group=lambda reservation: reservation.startswith("arn:"),
+    coming=("scheduled", "payment-pending", "assessing", "pending"),
+    among_machines=("addresses",),  # EC2's own quotas have public addresses beside machines
+    of_one_zone=("gateways",),
+)
+
 CHOICES = Choices(
     controller_machine="m7i",
     purchases=("on-demand", "spot", "reserved", "block"),
@@ -239,6 +251,7 @@ CHOICES = Choices(
     ),
     pods=PODS,
     launches=LAUNCHES,
+    account=ACCOUNT,
     managed=MANAGED,
     log_days=_LOG_DAYS,
     managed_database=True,

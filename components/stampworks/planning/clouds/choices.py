@@ -115,6 +115,8 @@ class Managed:
     scratch: str
     """Where its nodes have the disks inside a machine, as one array."""
     scratch_why: str
+    page: str
+    """Where the docs say how to reach its server without a public address."""
     programs: tuple[str, ...]
     """What has to be on a machine that its server is asked from."""
     programs_hint: str
@@ -154,6 +156,28 @@ class Launches:
 
 
 @dataclass(frozen=True)
+class Accounts:
+    """How a cloud names and counts what is in an account."""
+
+    limits_hint: str = "look the limit up at the cloud"
+    """Advice where an account lists no limit of a name."""
+    endpoint_variable: str = ""
+    """Variable of the environment that has something else answer in the cloud's place."""
+    reservations_console: str = ""
+    """Console that lists reservations."""
+    groups_console: str = ""
+    """Console that lists groups of reservations."""
+    is_group: Callable[[str], bool] = lambda _: False
+    """Whether a name of reserved capacity is that of a group of reservations."""
+    coming: tuple[str, ...] = ()
+    """States of a reservation before it begins."""
+    among_machines: tuple[str, ...] = ()
+    """What is counted by a limit that the account lists among those of machines."""
+    of_one_zone: tuple[str, ...] = ()
+    """What is counted in all zones, and limited in each."""
+
+
+@dataclass(frozen=True)
 class Choices:
     controller_machine: str
     """The catalog's name of the machine that the scheduler's controller runs on."""
@@ -181,6 +205,7 @@ class Choices:
     controller_why: str = "the controller runs no jobs, so it takes a small machine without accelerators"
     launches: Launches | None = None
     """None where nothing starts nodes yet."""
+    account: Accounts = Accounts()
     bare_metal: Callable[[str], bool] = lambda _: False
     """Which of its machines, by their names, have no hypervisor below what we start: how devices reach each other there
     is ours to say. On a virtual machine it is the cloud's."""

@@ -1,4 +1,4 @@
-"""What can be said of a Kubernetes that a cloud runs."""
+"""Kubernetes that a cloud runs: its version, its server, its proof, its storage and its images."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from stampworks.plan import UNPROVEN_TAINT, Plan, Storage
 from stampworks.planning.build.launching import minor
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.clouds.choices import Managed
-from stampworks.planning.rules.findings import Facts, Finding
+from stampworks.planning.rules.findings import Finding
 
 BESIDES = "what Kueue and other programs of the cluster run as comes from registries of the world"
 
 
-def managed(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """Whether it has the version, who reaches its server, what proofs and runs start from, and where images come
-    from."""
+def managed(plan: Plan, today: str | None) -> Iterator[Finding]:
+    """The cloud's Kubernetes has the version, a server that answers, an image for proofs, drivers and other images."""
     if (own := CLOUDS[plan.cloud].runs(plan.scheduler.kind)) is None:
         return
-    yield from _version(plan, own, facts.as_of)
+    yield from _version(plan, own, today)
     yield _api(plan, own)
     if plan.pools:
         yield _proof(plan, own)
@@ -31,8 +30,7 @@ def managed(plan: Plan, facts: Facts) -> Iterator[Finding]:
 
 
 def _api(plan: Plan, own: Managed) -> Finding:
-    """Whether whoever runs an `up` reaches the server, which it gives objects to: its network is made by the same
-    `up`."""
+    """Judge whether the person who runs an `up` reaches the server: the same `up` makes its network."""
     id_, place, ranges = "kubernetes.api", "scheduler.api_from", plan.scheduler.api_from
     if ranges:
         return Finding(id_, "pass", public(ranges), "", place)
@@ -41,21 +39,21 @@ def _api(plan: Plan, own: Managed) -> Finding:
         "`up` makes the network that reaches it"
     )
     hint = (
-        "write the ranges of the internet that you come from, as in api_from: [203.0.113.0/24]; docs/aws.md (EKS) says "
+        f"write the ranges of the internet that you come from, as in api_from: [203.0.113.0/24]; {own.page} says "
         "how to do without"
     )
     return Finding(id_, "unknown", text, hint, place)
 
 
 def public(ranges: Sequence[str]) -> str:
-    """What such ranges mean."""
+    """Return the meaning of such ranges in words."""
     if not ranges:
         return "its server has no public address, and only the cluster's network reaches it"
     return f"its server has a public address, which answers {' and '.join(ranges)} and nobody else"
 
 
 def _storage(one: Storage, place: str, own: Managed) -> Iterator[Finding]:
-    """Whether it comes into pods, and on the way that is declared."""
+    """Judge whether a storage comes into pods, and on the declared way."""
     id_ = "kubernetes.storage"
     if not one.driver:
         text = f"{one.name} is made, and nothing brings it into pods: {own.what} has no driver for {one.kind}"
@@ -71,7 +69,7 @@ def _storage(one: Storage, place: str, own: Managed) -> Iterator[Finding]:
 
 
 def _proof(plan: Plan, own: Managed) -> Finding:
-    """Whether there is something to start on nodes that have none of our programs."""
+    """Judge whether there is an image to start on nodes that have none of our programs."""
     id_, place, image = "kubernetes.proof", "scheduler.workloads_image", plan.scheduler.workloads_image
     build = "build one (workloads/Containerfile), put it where nodes reach it, and write its name and digest"
     if not image and plan.proof.level == "none":
@@ -89,7 +87,8 @@ def _proof(plan: Plan, own: Managed) -> Finding:
     return Finding(id_, "pass", f"proofs and runs start from {image.rpartition('@')[0]}, by its digest", "", place)
 
 
-def _version(plan: Plan, own: Managed, as_of: str | None) -> Iterator[Finding]:
+def _version(plan: Plan, own: Managed, today: str | None) -> Iterator[Finding]:
+    """Judge the version of Kubernetes by the days on which its support ends."""
     version, id_ = minor(plan.release), "kubernetes.version"
     source = f"({own.versions_source})"
     if (support := own.versions.get(version)) is None:
@@ -97,14 +96,14 @@ def _version(plan: Plan, own: Managed, as_of: str | None) -> Iterator[Finding]:
         yield Finding(id_, "unknown", text, f"ask {plan.cloud}, or take another release", "release")
         return
     text = f"{own.what} has Kubernetes {version} in standard support until {support.standard} {source}"
-    if as_of is None:
+    if today is None:
         yield Finding(id_, "unknown", f"{text}, and nobody said what day it is", "", "release")
-    elif as_of[:10] >= support.extended:
+    elif today[:10] >= support.extended:
         text = (
             f"{own.what} supported Kubernetes {version} until {support.extended}, and makes another one of it {source}"
         )
         yield Finding(id_, "fail", text, "take a release with a newer one", "release")
-    elif as_of[:10] >= support.standard:
+    elif today[:10] >= support.standard:
         text = f"{text}, and until {support.extended} in extended support, which costs more"
         yield Finding(id_, "fail", text, "take a release with a newer one", "release", "warning")
     else:

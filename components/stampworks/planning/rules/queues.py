@@ -1,4 +1,4 @@
-"""Whether Kubernetes with Kueue can do what the scheduler's part of a plan asks for."""
+"""Queues of Kubernetes: whether Kueue can do what the scheduler's part of a plan asks for."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from stampworks import catalog
 from stampworks.plan import BUCKETS_NAMESPACE, PROOF_NAMESPACE, Account, Plan, declared_pools, own_nodes
-from stampworks.planning.rules.findings import Facts, Finding, Severity
+from stampworks.planning.rules.findings import Finding, Severity
 
 PROGRAMS = "programs"
-"""A claim that each team's namespace has."""
+"""Claim that each team's namespace has."""
 
 
-def queues(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (its answer is in the plan)
-    """Refuses what Kueue would not do, and what it would do without being asked."""
+def queues(plan: Plan) -> Iterator[Finding]:
+    """Kueue does what is declared, and nothing that is not declared."""
     if plan.scheduler.traits.admits_gangs:
         found = [*_jobs(plan), *_priorities(plan), *_accounts(plan), *_names(plan)]
         yield from found or [Finding("kueue.queues", "pass", "Kueue can do what the scheduler is to do", "")]
@@ -21,6 +21,7 @@ def queues(plan: Plan, facts: Facts) -> Iterator[Finding]:  # noqa: ARG001  (its
 
 
 def _jobs(plan: Plan) -> Iterator[Finding]:
+    """Judge what Kueue does with single jobs."""
     scheduler = plan.scheduler
     if scheduler.preemption == "cancel":
         text = "Kueue ends no job that has to make room: it suspends it, and the job starts again when there is room"
@@ -38,7 +39,7 @@ def _jobs(plan: Plan) -> Iterator[Finding]:
 
 
 def _priorities(plan: Plan) -> Iterator[Finding]:
-    """Kueue goes by weight alone."""
+    """Judge preemption: Kueue goes by weight alone."""
     priorities = plan.scheduler.priorities if plan.scheduler.preemption != "off" else ()
     for index, each in enumerate(priorities):
         below = [other.name for other in priorities if other.weight < each.weight]
@@ -49,7 +50,7 @@ def _priorities(plan: Plan) -> Iterator[Finding]:
 
 
 def _default_priorities(plan: Plan) -> Iterator[Finding]:
-    """Who gives a queue's priority to its jobs."""
+    """Say who gives a queue's priority to its jobs."""
     declared = [f"{queue.name}: {queue.priority}" for queue in plan.scheduler.queues if queue.priority]
     if declared:
         text = (
@@ -60,6 +61,7 @@ def _default_priorities(plan: Plan) -> Iterator[Finding]:
 
 
 def _accounts(plan: Plan) -> Iterator[Finding]:
+    """Judge each account: its namespace, its limit and its share."""
     for index, account in enumerate(plan.scheduler.accounts):
         place = f"scheduler.accounts[{index}]"
         if whose := _whose(plan, account.name):
@@ -71,7 +73,7 @@ def _accounts(plan: Plan) -> Iterator[Finding]:
 
 
 def _whose(plan: Plan, namespace: str) -> str:
-    """Of one that is there anyway, or with an add-on that somebody may switch on later; empty for any other."""
+    """Return the owner of a namespace that exists anyway, or comes with an add-on; empty for any other."""
     if namespace == "default" or namespace.startswith("kube-"):
         return "Kubernetes itself"
     addons = catalog.releases()[plan.release.name].addons
@@ -80,7 +82,7 @@ def _whose(plan: Plan, namespace: str) -> str:
 
 
 def _limit(plan: Plan, account: Account, place: str) -> Iterator[Finding]:
-    """Of an account's accelerators."""
+    """Judge the limit of an account's accelerators."""
     most = account.accelerators_max
     sizes = {pool.name: pool.machine.accelerators for pool in declared_pools(plan.groups) if pool.machine.accelerators}
     of_queues = {each.name: [sizes[name] for name in each.pools if name in sizes] for each in plan.scheduler.queues}
@@ -97,7 +99,7 @@ def _limit(plan: Plan, account: Account, place: str) -> Iterator[Finding]:
 
 
 def _share(plan: Plan, account: Account, place: str) -> Iterator[Finding]:
-    """Who owns no node of a queue has only what others leave idle."""
+    """Judge the share of an account: one that owns no node of a queue has only idle ones there."""
     accounts, pools = plan.scheduler.accounts, declared_pools(plan.groups)
     own = {pool.name for pool in pools if own_nodes(accounts, pool.count)[account.name]}
     without = [each for each in plan.scheduler.queues if not own & {*each.pools}]
@@ -114,7 +116,7 @@ def _share(plan: Plan, account: Account, place: str) -> Iterator[Finding]:
 
 
 def _names(plan: Plan) -> Iterator[Finding]:
-    """An object that is the cluster's, and not a team's, is called after both."""
+    """Judge names: an object of the whole cluster is called after its account and its own name."""
     accounts, names = plan.scheduler.accounts, [each.name for each in plan.storage]
     for what, of in (("queue", [each.name for each in plan.scheduler.queues]), ("storage", names)):
         seen: dict[str, str] = {}

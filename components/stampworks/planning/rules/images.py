@@ -1,0 +1,72 @@
+"""Images: the ones that nodes boot, and the versions that were looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stampworks.plan import Plan
+from stampworks.planning.build.hardware import KERNEL, SLURM
+from stampworks.planning.build.launching import MAKE_IMAGE, elsewhere, minor
+from stampworks.planning.rules.findings import Facts, Finding
+from stampworks.planning.rules.reading import Unread, judged_groups, known
+
+LOCKED, PREPARED, PARTS = OF_LOCK = ("image.locked", "image.prepared", "kubernetes.locked")
+"""What rules say of what was looked up: a rehearsal, where nothing boots, goes on without them."""
+LOCK = "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"
+OF_RELEASE = {KERNEL: "a kernel", SLURM: "a Slurm"}
+"""What a release has that only an image brings, by the role that brings it: one is booted, the other is built."""
+
+
+def images(plan: Plan, facts: Facts, today: str | None) -> Iterator[Finding]:
+    """The locked image still exists in the region."""
+    groups = [group for _, group in judged_groups(plan, facts) if group.launch and group.launch.image]
+    for id_ in dict.fromkeys(group.launch.image for group in groups if group.launch):
+        users = [group for group in groups if group.launch and group.launch.image == id_]
+        named = f"{id_}, which {', '.join(group.name for group in users)} {'boots' if len(users) == 1 else 'boot'}"
+        try:
+            found = {one.id: one for one in known(facts, "images")}
+            newest = {one.parameter: one.image for one in known(facts, "newest")}
+        except Unread as unread:
+            text = f"whether {plan.region} has {named}: {unread}"
+            yield Finding("image.there", "unknown", text, unread.hint, "region", subject=id_)
+            continue
+        own = any(group.launch.prepared for group in users if group.launch)
+        hint = MAKE_IMAGE if own else "`stampworks lock -s STACK` looks up the newest one"
+        one, later = found.get(id_), {newest.get(each.launch.published_image, "") for each in users if each.launch}
+        if one is None or one.state != "available":
+            state = "is gone" if one is None else f"is {one.state}"
+            text = f"{named}, {state} in {plan.region}: no node starts any more"
+            yield Finding("image.there", "fail", text, hint, "region", subject=id_)
+        elif one.deprecated and today and one.deprecated <= today:
+            text = f"{named}, is deprecated since {one.deprecated}, and goes without a word"
+            yield Finding("image.there", "fail", text, hint, "region", "warning", id_)
+        else:
+            newer = "" if own or later == {id_} else "; there is a newer one"
+            yield Finding("image.there", "pass", f"{named}, is there{newer}", "", "region", subject=id_)
+
+
+def lookups(plan: Plan) -> Iterator[Finding]:
+    """The lock holds what nodes boot, and images have what nodes can have from nowhere else."""
+    launches = [group.launch for group in plan.groups if group.launch]
+    if unlocked := [group.name for group in plan.groups if group.launch and not group.launch.image]:
+        whose = "its nodes boot" if len(unlocked) == len(launches) else f"nodes of {', '.join(unlocked)} boot"
+        what = f"which image {whose} in {plan.region} was not looked up, and the newest one changes by itself"
+        own = any(each.prepared for each in launches) and not plan.managed
+        yield Finding(LOCKED, "fail", what, MAKE_IMAGE if own else LOCK, "region")
+    if unlocked := [each.name for each in plan.scheduler.parts if not each.version]:
+        what = f"which versions of {', '.join(unlocked)} go with Kubernetes {minor(plan.release)} was not looked up"
+        yield Finding(PARTS, "fail", f"{what}, and the cloud's own choice changes by itself", LOCK, "region")
+    if all(each.prepared for each in launches):
+        return
+    if plan.network.egress == "none":
+        what = "without a way out nodes can install nothing, and the image that they boot is the distribution's"
+        hint = f"write egress: nat, or {MAKE_IMAGE}"
+        yield Finding(PREPARED, "fail", what, hint, "network.egress")
+    elif brought := [what for role, what in OF_RELEASE.items() if any(role in group.hardware for group in plan.groups)]:
+        what = f"release {plan.release.name} has {brought[0]} of its own, and nodes boot the distribution's image"
+        yield Finding(PREPARED, "fail", what, MAKE_IMAGE, "release")
+    elif unknown := [each.name for each, _ in elsewhere(plan.release)]:
+        what = (
+            f"nodes boot the distribution's image, which knows no repository with the packages of {', '.join(unknown)}"
+        )
+        yield Finding(PREPARED, "fail", what, MAKE_IMAGE, "release")

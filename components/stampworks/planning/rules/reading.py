@@ -1,0 +1,85 @@
+"""Facts about an account as rules read them: a fact that is unknown ends the work of a rule, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from stampworks.plan import Group, Plan, declared_pools
+from stampworks.planning.clouds import CLOUDS
+from stampworks.planning.rules.account import of_another, too_old
+from stampworks.planning.rules.findings import Facts, Finding
+
+READ = "`stampworks facts -s STACK` reads the account"
+AGAIN = "see to that, and `stampworks facts -s STACK` reads the account again"
+"""Hint where the account was read, and one fact of it could not be."""
+
+
+class Unread(Exception):  # noqa: N818  # it ends the work of a rule, and is no error
+    """A fact is unknown: why, and a hint how to learn it."""
+
+    def __init__(self, why: str, hint: str = READ) -> None:
+        super().__init__(why)
+        self.hint = hint
+
+
+def of_this(plan: Plan, facts: Facts) -> Facts:
+    """Return the facts without an account that was read for another plan, or too long ago."""
+    if facts.account is None:
+        return replace(facts, account_why="nobody has read it")
+    why = of_another(facts.account, plan.cloud, plan.region, plan.name) or too_old(facts.account, facts.as_of)
+    return replace(facts, account=None, account_why=why) if why else facts
+
+
+def known(facts: Facts, fact: str) -> Any:
+    """Return a fact about the account; raise Unread where it is unknown."""
+    if facts.account is None:
+        raise Unread(facts.account_why)
+    value = getattr(facts.account, fact)
+    if value is None:
+        raise Unread(facts.account.why(fact), AGAIN)
+    return value
+
+
+def account(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """The account was read within the last week, from the cloud itself; all other rules about accounts go by it."""
+    if not can_be_read(plan):
+        return
+    if facts.account is None:
+        text = f"whether the account has and allows what this takes in {plan.region}: {facts.account_why}"
+        yield Finding("account", "unknown", text, READ)
+        return
+    days = min(each.at for each in facts.account.readings)[:10]
+    text = f"account {facts.account.account} in {plan.region}, as it was on {days}"
+    if facts.account.elsewhere:
+        text += f" at {facts.account.elsewhere}, which is not the cloud itself"
+        variable = CLOUDS[plan.cloud].account.endpoint_variable
+        hint = f"unset {variable}, and {READ}, unless that is where the cluster is to be"
+        yield Finding("account", "fail", text, hint, severity="warning")
+        return
+    yield Finding("account", "pass", text, "")
+
+
+def can_be_read(plan: Plan) -> bool:
+    """Whether `stampworks facts` can read accounts of the plan's cloud."""
+    return CLOUDS[plan.cloud].launches is not None
+
+
+def judged_groups(plan: Plan, facts: Facts) -> Iterator[tuple[str, Group]]:
+    """Yield the groups that a cloud starts; none without an account."""
+    return launched(plan) if facts.account else iter(())
+
+
+def launched(plan: Plan) -> Iterator[tuple[str, Group]]:
+    """Yield the groups that a cloud starts, each with its place in the declaration: none for those that run no jobs."""
+    yield from (("", group) for group in (plan.controller, *plan.login) if group.launch)
+    for index, pool in enumerate(declared_pools(plan.groups)):
+        if pool.launch and pool.role == "worker":
+            yield f"pools[{index}]", pool
+
+
+def instance_type(group: Group) -> str:
+    """Return the cloud's name for a group's machine."""
+    assert group.launch is not None  # noqa: S101  # it is one that a cloud starts
+    return group.launch.instance_type

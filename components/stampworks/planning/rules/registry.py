@@ -1,0 +1,238 @@
+"""All rules, in the order of their findings. docs/rules.md is made from this table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from stampworks.plan import Plan
+from stampworks.planning.rules import (
+    addons,
+    addresses,
+    cost,
+    fabric,
+    images,
+    managed,
+    network_now,
+    offers,
+    placement,
+    purchase,
+    queues,
+    quota,
+    reading,
+    release,
+    reservations,
+    scheduler,
+    storage,
+    training,
+)
+from stampworks.planning.rules.findings import Facts, Finding
+from stampworks.planning.rules.rule import Id, Need, Rule
+
+NOTHING: Final[tuple[Need, ...]] = ()
+FACTS: Final[tuple[Need, ...]] = ("facts",)
+TODAY: Final[tuple[Need, ...]] = ("today",)
+BOTH: Final[tuple[Need, ...]] = ("facts", "today")
+
+_ADDON = ("scheduler.addons.*",)
+
+RULES: Final = (
+    Rule("fabric.loopback", FACTS, fabric.loopback, ("fabric.rail_rate_mbps",)),
+    Rule("addresses.room", NOTHING, addresses.addresses, ("network.cidr", "network.pods_cidr")),
+    Rule("addresses.storage", NOTHING, addresses.storage_addresses, ("network.cidr",)),
+    Rule("addresses.pods", NOTHING, addresses.pods, ("network.pods_cidr",)),
+    Rule(
+        "kueue",
+        NOTHING,
+        queues.queues,
+        several=(
+            Id("kueue.queues", "Kueue does all that the scheduler is declared to do.", ()),
+            Id("kueue.preemption", "Preempted jobs are requeued: Kueue cannot cancel them.", ("scheduler.preemption",)),
+            Id("kueue.accounting", "No database of usage is declared: only Slurm has one.", ("scheduler.accounting",)),
+            Id(
+                "kueue.time-limit",
+                "No queue has a time limit: Kueue limits single jobs only.",
+                ("scheduler.queues[].time_limit_minutes",),
+            ),
+            Id(
+                "kueue.preempts",
+                "A priority preempts every lower one: Kueue goes by weight alone.",
+                ("scheduler.priorities[]",),
+            ),
+            Id("kueue.namespace", "The name of an account is a free namespace.", ("scheduler.accounts[].name",)),
+            Id(
+                "kueue.quota",
+                "The limit of an account is enough for one node of a queue.",
+                ("scheduler.accounts[].accelerators_max",),
+            ),
+            Id(
+                "kueue.limit",
+                "The limit of an account is about one pool: Kueue counts it in each.",
+                ("scheduler.accounts[].accelerators_max",),
+            ),
+            Id(
+                "kueue.share",
+                "The share of an account owns at least one node of each queue.",
+                ("scheduler.accounts[].share",),
+            ),
+            Id(
+                "kueue.names",
+                "Names of accounts, queues and storage give distinct names of objects.",
+                ("scheduler.accounts[].name", "storage[].name"),
+            ),
+            Id(
+                "kueue.priority",
+                "The priority of a queue reaches the jobs of `stampworks submit`.",
+                ("scheduler.queues",),
+            ),
+        ),
+    ),
+    Rule("pools.queue", NOTHING, scheduler.without_queue, ("pools[]",)),
+    Rule(
+        "kubernetes",
+        TODAY,
+        managed.managed,
+        several=(
+            Id("kubernetes.version", "The cloud still supports the version of Kubernetes.", ("release",)),
+            Id(
+                "kubernetes.api",
+                "The person who runs an `up` reaches the server of Kubernetes.",
+                ("scheduler.api_from",),
+            ),
+            Id(
+                "kubernetes.proof",
+                "Proofs and runs start from an image that is named by its digest.",
+                ("scheduler.workloads_image",),
+            ),
+            Id(
+                "kubernetes.storage",
+                "A driver brings the storage into pods, on the declared way.",
+                ("storage[]", "storage[].efa"),
+            ),
+            Id(
+                "kubernetes.images",
+                "Nodes reach the registries of all images that the cluster runs.",
+                ("network.egress",),
+            ),
+        ),
+    ),
+    Rule(
+        "addons",
+        NOTHING,
+        addons.addons,
+        several=(
+            Id("addons.fit", "All add-ons go together.", ()),
+            Id("addons.needs", "Every add-on that another one or the cluster needs is there.", _ADDON),
+            Id("addons.hardware", "The hardware of the nodes has the add-ons that it needs, and no others.", _ADDON),
+            Id("addons.installer", "Somebody installs the add-on before objects of it are made.", _ADDON),
+            Id("addons.mig", "Accelerators are whole: queues, runs and proofs count no parts of them.", _ADDON),
+            Id("addons.kubernetes", "The add-on is for the version of Kubernetes of the release.", _ADDON),
+            Id("addons.excludes", "No two add-ons exclude each other.", _ADDON),
+        ),
+    ),
+    Rule("placement.region", NOTHING, placement.region, ("region",)),
+    Rule("placement.zones", NOTHING, placement.zones, ("pools",)),
+    Rule("placement.subnet", NOTHING, placement.subnets_of_nodes, ("pools[].zone",)),
+    Rule(
+        "purchase",
+        NOTHING,
+        purchase.purchases,
+        several=(
+            Id("purchase.block", "A pool in a block of capacity names the block.", ("pools[].purchase",)),
+            Id("purchase.reserved", "A pool in reserved capacity names the reservation.", ("pools[].purchase",)),
+            Id("purchase.end", "Somebody gets mail before a block of capacity ends.", ("budget.notify",)),
+            Id("purchase.spot", "A pool of spot instances has storage that outlives its nodes.", ("pools[].purchase",)),
+        ),
+    ),
+    Rule("machine.shape", NOTHING, purchase.shapes, ("pools[].count", "pools[].purchase")),
+    Rule("group.size", NOTHING, purchase.group_sizes, ("pools[].count",)),
+    Rule("release.accelerator", NOTHING, release.drivers, ("pools[].machine",)),
+    Rule("release.client", NOTHING, release.clients, ("storage[].kind",)),
+    Rule("release.torch", NOTHING, release.provable, ("pools[].machine",)),
+    Rule(
+        "elastic",
+        NOTHING,
+        purchase.elastic,
+        several=(
+            Id("elastic.boot", "Nodes that start later can configure themselves.", ("pools[].count_min",)),
+            Id("elastic.purchase", "Nodes that stop cost nothing while they are stopped.", ("pools[].count_min",)),
+            Id(
+                "elastic.proof", "Enough nodes always run for a proof to measure them together.", ("pools[].count_min",)
+            ),
+        ),
+    ),
+    Rule("account", FACTS, reading.account),
+    Rule("placement.offers", FACTS, offers.offers, ("pools[].zone", "pools[].machine", "region")),
+    Rule(
+        "purchase.reservation",
+        BOTH,
+        reservations.reservations,
+        (
+            *("pools[].reservation", "pools[].machine", "pools[].zone", "pools[].purchase", "pools[].count"),
+            *("pools[].fallbacks[].reservation", "pools[].fallbacks[].purchase"),
+        ),
+    ),
+    Rule("quota", FACTS, quota.machine_limits, ("pools", "pools[].fallbacks[]")),
+    Rule("quota", FACTS, quota.other_limits, ("network", "storage")),
+    Rule("machine.interfaces", FACTS, offers.interfaces, ("pools[].machine", "region")),
+    Rule("network.endpoints", FACTS, network_now.services, ("network.egress",)),
+    Rule(
+        "network.now",
+        FACTS,
+        network_now.network_now,
+        several=(
+            Id("addresses.free", "The subnet of nodes has free addresses for the nodes to come.", ("network.cidr",)),
+            Id("network.public", "The subnet of nodes gives no public addresses.", ("network",)),
+            Id("network.egress", "A route leads from the private subnets to the world.", ("network.egress",)),
+        ),
+    ),
+    Rule("placement.near", FACTS, network_now.nearness, ("pools", "pools[]")),
+    Rule("image.there", BOTH, images.images, ("region",)),
+    Rule("fabric.nics", NOTHING, fabric.fabrics, ("pools[].machine",)),
+    Rule("fabric.mixed", NOTHING, fabric.one_fabric, ("pools",)),
+    Rule("machine.facts", NOTHING, fabric.known_facts_of_machines, ("pools[].machine",)),
+    Rule("memory.fit", NOTHING, training.memory_fit, ("training.layout",)),
+    Rule("training.idle", NOTHING, training.idle, ("training.batch",)),
+    Rule(
+        "storage",
+        NOTHING,
+        storage.file_systems_of,
+        several=(
+            Id("storage.legal", "The vendor sells the file system with these options.", ("storage[].*",)),
+            Id("storage.efa", "The nodes reach over EFA the storage that is declared with it.", ("storage[].efa",)),
+            Id("storage.fleet", "Saving the memory of all accelerators costs little of the time.", ("storage[]",)),
+            Id("storage.zone", "All pools are in the zone of the file system.", ("pools",)),
+        ),
+    ),
+    Rule("storage.runs", NOTHING, storage.runs, ("storage[]",)),
+    Rule("storage.checkpoints", NOTHING, storage.kept, ("training.checkpoints.directory",)),
+    Rule("scheduler.database", NOTHING, scheduler.vouched, ("scheduler.database",)),
+    Rule("price.age", TODAY, cost.prices, ("pools[].machine", "storage[]")),
+    Rule("cost.budget", NOTHING, cost.budget, ("budget.monthly_usd",)),
+    Rule("cost.notify", NOTHING, cost.told, ("budget.notify",)),
+    Rule(  # last: its findings are no mistakes in the declaration
+        "lock",
+        NOTHING,
+        images.lookups,
+        several=(
+            Id(images.LOCKED, "The lock holds the image that nodes boot.", ("region",)),
+            Id(images.PARTS, "The lock holds the versions of what the cloud adds to its Kubernetes.", ("region",)),
+            Id(
+                images.PREPARED,
+                "The image that nodes boot has what they can install from nowhere.",
+                ("network.egress", "release"),
+            ),
+        ),
+    ),
+)
+
+
+def rules(plan: Plan, facts: Facts | None, as_of: str | None = None) -> tuple[Finding, ...]:
+    """Return the findings of all rules, in a fixed order; without the day or a fact, what needs it is unknown."""
+    known = known_of(plan, facts, as_of)
+    return tuple(finding for rule in RULES for finding in rule.findings(plan, known))
+
+
+def known_of(plan: Plan, facts: Facts | None, as_of: str | None) -> Facts:
+    """Return the facts that hold for this plan on this day."""
+    return reading.of_this(plan, replace(facts or Facts(), as_of=as_of))

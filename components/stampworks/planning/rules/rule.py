@@ -1,0 +1,52 @@
+"""A rule: what it judges, what it needs for that, and the ids of its findings."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from stampworks.plan import Plan
+from stampworks.planning.rules.findings import Facts, Finding
+
+Need = Literal["facts", "today"]
+
+
+@dataclass(frozen=True)
+class Id:
+    """One kind of finding, for the documentation."""
+
+    id: str
+    holds: str
+    """What is the case where the finding is a pass."""
+    points: tuple[str, ...]
+    """Fields of the declaration that the finding may point to, with [] for an item of a list and * for any text; none
+    where it is about the whole."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One check of a plan. It says nothing where it does not apply."""
+
+    id: str
+    """Id of its findings, or a name for all of them where it has several ids."""
+    needs: tuple[Need, ...]
+    """Arguments of the check besides the plan, by name: facts about the machine or the account, and the day."""
+    check: Callable[..., Iterator[Finding]]
+    """Its docstring says what is the case where the rule passes."""
+    points: tuple[str, ...] = ()
+    """As those of an id."""
+    several: tuple[Id, ...] = ()
+    """Ids of its findings, where there are several."""
+
+    @property
+    def ids(self) -> tuple[Id, ...]:
+        """Every id that a finding of this rule may have."""
+        sentence = (inspect.getdoc(self.check) or "").partition("\n\n")[0].replace("\n", " ")
+        return self.several or (Id(self.id, sentence, self.points),)
+
+    def findings(self, plan: Plan, facts: Facts) -> Iterator[Finding]:
+        """Judge a plan. Raises AbsentError where the check reads a part that an incomplete plan lacks."""
+        given = {"facts": facts, "today": facts.as_of}
+        return self.check(plan, *(given[need] for need in self.needs))

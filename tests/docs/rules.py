@@ -1,0 +1,49 @@
+"""Writes docs/rules.md from the registry of rules: python -m tests.docs.rules"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from stampworks.planning.rules.account import DAYS_MAX
+from stampworks.planning.rules.registry import RULES
+
+PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
+HEADER = f"""\
+# Rules
+
+Rules judge a plan before anything is created: in `stampworks plan`, in a review and in `pulumi up`. Each finding has an
+id. This page lists all ids, in the order of the findings. It is made from
+`components/stampworks/planning/rules/registry.py`; `python -m tests.docs.rules` makes it anew. To add a rule:
+[adding-a-check.md](adding-a-check.md).
+
+A finding is a *pass* where the sentence of its id holds, a *fail* where it does not, and *unknown* where nobody can
+tell. A fail is an error, at which `up` stops, or a warning. A rule says nothing where it does not apply.
+
+- *needs*: the arguments of the rule besides the plan. *facts* are about the machine or the account, read by `stampworks
+  facts`; facts about an account that are older than {DAYS_MAX} days count as unknown. *today* is the date.
+- *points to*: the fields of the declaration that a finding names. `[]` is an item of a list, `*` is any name.
+
+"""
+
+
+def page() -> str:
+    """Return the whole page."""
+    return HEADER + "".join(f"{line}\n" for line in lines())
+
+
+def lines() -> Iterator[str]:
+    yield _row(("id", "holds where it passes", "needs", "points to"))
+    yield _row(("---",) * 4)
+    for rule in RULES:
+        for kind in rule.ids:
+            points = ", ".join(f"`{each}`" for each in kind.points)
+            yield _row((f"`{kind.id}`", kind.holds, ", ".join(rule.needs) or "nothing", points or "the whole"))
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
