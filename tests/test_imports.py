@@ -352,7 +352,7 @@ def test_nobody_asks_which_cloud_it_is() -> None:
 SCHEDULERS = frozenset(get_args(SchedulerKind))
 OF_SCHEDULERS = (
     "stampworks.declaration.schedulers",
-    "stampworks.operations.port",
+    "stampworks.operations.schedulers",
     "stampworks.plan.traits",
 )
 

@@ -89,6 +89,7 @@ def calls(text: str) -> int:
 
 
 @pytest.mark.parametrize("make", BOMBS.values(), ids=BOMBS)
+@pytest.mark.long
 def test_work_follows_size(make: Make) -> None:
     """Twice the file is about twice the work, and not four times."""
     small, large = make(4 << 10), make(8 << 10)

@@ -177,6 +177,7 @@ def test_every_text_is_tried() -> None:
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=spelled)
+@pytest.mark.long
 def test_tricks(path: Place) -> None:
     """Whatever is written where a text belongs, it is refused there or changes no structure."""
     for trick in TRICKS:

@@ -161,7 +161,8 @@ def test_import_is_light() -> None:
 def test_schema_accepts_its_defaults() -> None:
     """A default that the schema states can be written out."""
     document = schema()
+    validator = jsonschema.validators.validator_for(document)(document)
     for section in (document, *document["$defs"].values()):
         for field in section["properties"].values():
             if "default" in field:
-                jsonschema.validate(field["default"], {"$defs": document["$defs"], **field})
+                validator.evolve(schema={"$defs": document["$defs"], **field}).validate(field["default"])

@@ -84,7 +84,7 @@ def log_in(arguments: argparse.Namespace) -> NoReturn:
 
 def run_job(arguments: argparse.Namespace) -> int:
     """Streams what the command prints and ends with its exit code."""
-    from stampworks.operations.run import commands_of
+    from stampworks.operations.schedulers import commands_of
 
     if not arguments.command:
         raise exits.CliError("run needs a command", "write it behind --, for example: stampworks run -- hostname")

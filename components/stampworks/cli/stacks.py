@@ -133,7 +133,7 @@ def workers_of(stack: str) -> tuple[Plan, Roster]:
 
 def asked_of(plan: Plan, stack: str) -> Roster:
     """Who is in the cluster, where one of its members is asked for its scheduler; else a roster of nobody."""
-    from stampworks.operations.port import port_of
+    from stampworks.operations.schedulers import port_of
     from stampworks.plan import Roster
 
     if port_of(plan.scheduler.kind).asks_members:

@@ -409,7 +409,7 @@ class Cluster(pulumi.ComponentResource):
 
     def _told(self, roster: RosterData, attached: Attached) -> tuple[Any, ...]:
         """What is said of nodes to whoever configures them."""
-        from stampworks.operations.port import port_of  # takes long to import: not before there is one
+        from stampworks.operations.schedulers import port_of  # takes long to import: not before there is one
 
         plan, checks = self.plan, configuration.check_texts(self.plan.extras, Path.cwd())
         files = port_of(plan.scheduler.kind).files(plan, roster)

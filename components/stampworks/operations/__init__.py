@@ -8,8 +8,8 @@ from stampworks.operations.qualify import held_back, qualify, to_prove
 from stampworks.operations.records import records
 from stampworks.operations.remote import head, ssh_command
 from stampworks.operations.roll import Order, Play, RollStoppedError, condemn, instructions, outdated, roll
-from stampworks.operations.service import Service, service_of, vacate, vacate_for_good
-from stampworks.operations.status import nodes, status
+from stampworks.operations.schedulers import nodes, service_of, status
+from stampworks.operations.service import Service, vacate, vacate_for_good
 
 __all__ = [
     "BusyError",

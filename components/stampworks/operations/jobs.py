@@ -14,9 +14,9 @@ from stampworks.operations import run_options, runs
 from stampworks.operations.errors import InputError, OperationError, nearest
 from stampworks.operations.job import AT_WORK, Job, JobScheduler, State, Wanted
 from stampworks.operations.on_head import RUN
-from stampworks.operations.port import port_of
 from stampworks.operations.qualify import PROGRAMS, PYTHON, PYTHON_OF_IMAGE
 from stampworks.operations.run import queue_of
+from stampworks.operations.schedulers import port_of
 from stampworks.physics.layouts import fitting, misfit
 from stampworks.plan import Group, Plan, Queue, Roster
 from stampworks.schedulers.batch import NOTICE_MAX_S

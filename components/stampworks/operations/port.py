@@ -1,24 +1,20 @@
-"""The port to schedulers: everything that verbs ask of one, and the only place that chooses it.
+"""The port to schedulers: everything that verbs ask of one.
 
-Each scheduler is a package beside this file, whose module `scheduler` has a `PORT`. It is imported when it is chosen,
-so that no verb waits for the other one.
+Each scheduler is a package beside this file, whose module `scheduler` has a `PORT`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from stampworks.plan import Plan, Roster, SchedulerKind
-
-if TYPE_CHECKING:
-    from stampworks.operations.ground import ProvingGround
-    from stampworks.operations.job import JobScheduler
-    from stampworks.operations.run import Commands
-    from stampworks.operations.service import Service
-    from stampworks.operations.status import ClusterStatus, NodesStatus
-    from stampworks.qualification import Subject
+from stampworks.operations.ground import ProvingGround
+from stampworks.operations.job import JobScheduler
+from stampworks.operations.run import Commands
+from stampworks.operations.service import Service
+from stampworks.operations.status import ClusterStatus, NodesStatus
+from stampworks.plan import Plan, Roster
+from stampworks.qualification import Subject
 
 
 @dataclass(frozen=True)
@@ -41,15 +37,3 @@ class Port:
     ask_storage: Callable[[Plan, Roster, str, Sequence[str], float, str], str]
     """Runs a program where the storage of the cluster is mounted, as a user, with a limit in seconds and an input.
     Returns its output."""
-
-
-def port_of(kind: SchedulerKind) -> Port:
-    match kind:
-        case "slurm":
-            from stampworks.operations.slurm import scheduler as slurm
-
-            return slurm.PORT
-        case "kubernetes":
-            from stampworks.operations.kubernetes import scheduler as kubernetes
-
-            return kubernetes.PORT

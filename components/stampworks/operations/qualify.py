@@ -19,7 +19,7 @@ from typing import Any
 from stampworks import qualification
 from stampworks.operations.errors import InputError, nearest
 from stampworks.operations.ground import Ended, Progress, ProvingGround, Standing
-from stampworks.operations.port import port_of
+from stampworks.operations.schedulers import port_of
 from stampworks.plan import Level, Member, Roster
 from stampworks.qualification import Ask, Certificate, Evidence, Finding, Heard, Measured, NodeVerdict, Subject, Verdict
 from stampworks.text.reasons import BYTES_MAX, DrainReason, written

@@ -19,9 +19,9 @@ from stampworks.operations.errors import InputError, OperationError, nearest
 from stampworks.operations.gathering import complete, wanted
 from stampworks.operations.ground import Standing
 from stampworks.operations.members import members, renewal
-from stampworks.operations.port import port_of
 from stampworks.operations.qualify import qualify
-from stampworks.operations.service import Service, service_of, vacate
+from stampworks.operations.schedulers import port_of, service_of
+from stampworks.operations.service import Service, vacate
 from stampworks.plan import Attached, Member, Plan, Roster
 from stampworks.qualification import Certificate, NodeVerdict
 from stampworks.text.names import fold

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stampworks.operations.errors import InputError, nearest
-from stampworks.operations.port import port_of
-from stampworks.plan import Plan, Queue, Roster
+from stampworks.plan import Plan, Queue
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,6 @@ class Commands(Protocol):
 
     def expect_reachable(self) -> None:
         """Raises UnknownError, with the reason, when nobody answers."""
-
-
-def commands_of(plan: Plan, roster: Roster) -> Commands:
-    return port_of(plan.scheduler.kind).commands(plan, roster)
 
 
 def queue_of(plan: Plan, pool: str) -> Queue:

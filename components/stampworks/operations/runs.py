@@ -10,7 +10,7 @@ from typing import Any
 from stampworks import catalog
 from stampworks.operations import on_head
 from stampworks.operations.errors import InputError, UnknownError
-from stampworks.operations.port import port_of
+from stampworks.operations.schedulers import port_of
 from stampworks.plan import Plan, Roster
 from stampworks.schedulers.kubernetes import claims
 

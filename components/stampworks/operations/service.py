@@ -9,8 +9,7 @@ from typing import Protocol
 from stampworks.operations.drain import AS_BEFORE, DRAINED
 from stampworks.operations.errors import OperationError
 from stampworks.operations.ground import Standing
-from stampworks.operations.port import port_of
-from stampworks.plan import Plan, Roster
+from stampworks.plan import Plan
 from stampworks.text.reasons import DrainReason
 
 Progress = Callable[[str], None]
@@ -102,7 +101,3 @@ def vacate_for_good(
     service.give_back_own(reasons)
     what = f"{', '.join(free)} did not stay held, {_TIMES} times: {AS_BEFORE}"
     raise OperationError(what, "see who gives them back, and run it again")
-
-
-def service_of(plan: Plan, roster: Roster) -> Service:
-    return port_of(plan.scheduler.kind).service(plan, roster)

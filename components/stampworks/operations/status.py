@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal, Protocol
 
-from stampworks.operations.port import port_of
-from stampworks.plan import ENDS_SOON_DAYS, Ending, Plan, Roster
+from stampworks.plan import ENDS_SOON_DAYS, Ending
 from stampworks.text.amounts import counted
 from stampworks.text.reasons import DrainReason
 
@@ -58,14 +57,6 @@ class NodesStatus:
     verdicts: Sequence[Verdict]
     table: Table
     remarks: Sequence[str] = ()
-
-
-def status(plan: Plan, roster: Roster) -> ClusterStatus:
-    return port_of(plan.scheduler.kind).status(plan, roster)
-
-
-def nodes(plan: Plan, roster: Roster, names: Sequence[str]) -> NodesStatus:
-    return port_of(plan.scheduler.kind).nodes(plan, roster, names)
 
 
 def ending_sentence(ending: Ending, now: datetime) -> str:

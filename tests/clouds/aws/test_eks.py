@@ -73,6 +73,7 @@ def parts(template: Mapping[str, Any]) -> list[Any]:
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_its_server_is_for_the_cluster_s_network_alone(cluster: Mapping[str, Any], rehearsed: Rehearsed) -> None:
     """No address that the world knows, two zones, and a group that nodes alone are let into."""
     of = cluster["vpcConfig"]
@@ -87,6 +88,7 @@ def test_its_server_is_for_the_cluster_s_network_alone(cluster: Mapping[str, Any
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_nobody_is_let_in_but_by_entries(cluster: Mapping[str, Any], rehearsed: Rehearsed, plan: Plan) -> None:
     """Whoever made it, and each user as the one whom the role of a team is bound to; that role may do nothing else."""
     assert cluster["accessConfig"] == {
@@ -109,6 +111,7 @@ def test_nobody_is_let_in_but_by_entries(cluster: Mapping[str, Any], rehearsed: 
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_nothing_changes_by_itself(cluster: Mapping[str, Any], rehearsed: Rehearsed) -> None:
     """Not its version, for which EKS would choose another one; and what it logs is kept for as long as all else."""
     assert (cluster["version"], cluster["upgradePolicy"]) == ("1.35", {"supportType": "EXTENDED"})
@@ -122,6 +125,7 @@ def test_nothing_changes_by_itself(cluster: Mapping[str, Any], rehearsed: Rehear
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_its_own_pods_run_where_no_gpu_is(rehearsed: Rehearsed) -> None:
     """Names are looked up by pods on the system's nodes, which take pods at once."""
     addons = {each["addonName"]: each for each in rehearsed.of("Addon")}
@@ -135,6 +139,7 @@ def test_its_own_pods_run_where_no_gpu_is(rehearsed: Rehearsed) -> None:
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_an_up_is_as_patient_as_its_roll_is_long(rehearsed: Rehearsed, plan: Plan) -> None:
     """By itself it gives up after an hour, while EKS goes on and refuses the next one."""
     known = json.loads(rehearsed.state)["deployment"]["resources"]
@@ -150,6 +155,7 @@ def test_an_up_is_as_patient_as_its_roll_is_long(rehearsed: Rehearsed, plan: Pla
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_nodes_are_watched_and_not_repaired(rehearsed: Rehearsed) -> None:
     """Those that are not proven yet or just being proven, too. Which node goes is a person's choice."""
     [agent] = [each for each in rehearsed.of("Addon") if each["addonName"] == "eks-node-monitoring-agent"]
@@ -159,6 +165,7 @@ def test_nodes_are_watched_and_not_repaired(rehearsed: Rehearsed) -> None:
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_the_network_of_pods_is_as_planned(rehearsed: Rehearsed, plan: Plan, cluster: Mapping[str, Any]) -> None:
     """Prefixes, teams kept apart, a role that is for it alone, and as many pods on a node as were counted."""
     [cni] = [each for each in rehearsed.of("Addon") if each["addonName"] == "vpc-cni"]
@@ -180,6 +187,7 @@ def test_the_network_of_pods_is_as_planned(rehearsed: Rehearsed, plan: Plan, clu
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_a_node_of_a_pool_takes_no_pods_before_it_is_proven(rehearsed: Rehearsed) -> None:
     """From its first moment on: EKS itself would tell it half a minute later."""
     flags = told(rehearsed.template())["spec"]["kubelet"]["flags"]
@@ -188,6 +196,7 @@ def test_a_node_of_a_pool_takes_no_pods_before_it_is_proven(rehearsed: Rehearsed
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_pods_of_a_pool_have_memory_for_the_fabric_and_accelerators_by_asking(rehearsed: Rehearsed) -> None:
     """The nodes of the cluster's own pods have neither."""
     limits = told(rehearsed.template())["spec"]["containerd"]["baseRuntimeSpec"]["process"]["rlimits"]
@@ -199,6 +208,7 @@ def test_pods_of_a_pool_have_memory_for_the_fabric_and_accelerators_by_asking(re
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_what_eks_wants_to_say_itself_no_template_says(rehearsed: Rehearsed) -> None:
     """With either of these it takes no node group."""
     for group in ("head", "gpu"):
@@ -209,6 +219,7 @@ def test_what_eks_wants_to_say_itself_no_template_says(rehearsed: Rehearsed) -> 
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_the_kubeconfig_and_its_provider_show_no_word(rehearse: Rehearse) -> None:
     found = rehearse(EKS).found
     assert "kubeconfig" not in found["outputs"]
@@ -219,6 +230,7 @@ SECRET = "4dabf18193072939515e22adb298388d"  # by which the engine's format mark
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_the_state_shows_neither_the_kubeconfig_nor_a_key(tmp_path: Path) -> None:
     """Not of the stack, nor of any resource, the provider that asks the server among them."""
     with Servers() as servers, servers.serving(Recording({}, lambda: None, io.StringIO())) as ports:
@@ -244,6 +256,7 @@ def test_the_state_shows_neither_the_kubeconfig_nor_a_key(tmp_path: Path) -> Non
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_what_a_stack_outputs(rehearsed: Rehearsed) -> None:
     """Where its server is, and a proof, of which a rehearsal can only say that there would be one."""
     outputs = rehearsed.found["outputs"]
@@ -271,6 +284,7 @@ def steps(rehearsed: Rehearsed, change: str) -> set[tuple[str, str, str]]:
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_what_a_change_does(rehearse: Rehearse) -> None:
     """Growth is a number; what nodes join with is a version of their template; how they are bought is another group;
     and whatever its server was given goes with it, which is protected."""
@@ -302,6 +316,7 @@ def changed(rehearsed: Rehearsed, change: str) -> set[tuple[str, str]]:
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_its_server_is_public_for_declared_ranges_alone(rehearse: Rehearse) -> None:
     """Before, between and after, its server and all else stay as they are."""
     rehearsed = rehearse(EKS)
@@ -317,6 +332,7 @@ def test_its_server_is_public_for_declared_ranges_alone(rehearse: Rehearse) -> N
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_administrators_come_and_go_alone(rehearse: Rehearse) -> None:
     """Whoever else is in the list, and in which order. A role keeps its path, by which EKS knows it."""
     rehearsed = rehearse(EKS)
@@ -340,6 +356,7 @@ def test_administrators_come_and_go_alone(rehearse: Rehearse) -> None:
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_an_up_that_cannot_ask_its_server_is_finished_by_the_next_one(rehearsed: Rehearsed) -> None:
     """What comes after the objects, nodes among it, was not begun."""
     failed = rehearsed.phase("failure: quota at kubernetes:helm.sh/v3:Release")
@@ -350,6 +367,7 @@ def test_an_up_that_cannot_ask_its_server_is_finished_by_the_next_one(rehearsed:
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_there_is_a_head_to_go_through_where_nobody_reaches_the_server(tmp_path: Path) -> None:
     """With --continue-on-error, and pools as well: neither waits for an object."""
     with Servers() as servers, servers.serving(recording := Recording({}, lambda: None, io.StringIO())) as ports:
@@ -368,6 +386,7 @@ def test_there_is_a_head_to_go_through_where_nobody_reaches_the_server(tmp_path:
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_drivers_are_those_of_what_is_declared(rehearse: Rehearse) -> None:
     """The driver of buckets may do with the declared one what a mount does, and no other driver may do anything."""
     rehearsed = rehearse(EKS).with_changes()
@@ -395,6 +414,7 @@ def volumes(rehearsed: Rehearsed) -> list[Mapping[str, Any]]:
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_each_team_has_a_volume_of_each_file_system(rehearse: Rehearse) -> None:
     """By the names that runs mount, with where AWS has made it; and no two of one bucket with one handle."""
     found = volumes(rehearse(EKS))
@@ -415,6 +435,7 @@ def test_each_team_has_a_volume_of_each_file_system(rehearse: Rehearse) -> None:
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_volumes_are_bound_by_a_real_kubernetes(rehearse: Rehearse, tmp_path: Path) -> None:
     """It takes them as they are, with no field that it does not know, and gives each claim its own volume. What mounts
     them is not there."""
@@ -447,6 +468,7 @@ def claims(server: ApiServer) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_disks_inside_a_node_are_one_array(rehearsed: Rehearsed, plan: Plan) -> None:
     """Of a machine that has some, with what pods write on it; the head's has none."""
     assert told(rehearsed.template())["spec"]["instance"] == {"localStorage": {"strategy": "RAID0"}}
@@ -459,6 +481,7 @@ def test_disks_inside_a_node_are_one_array(rehearsed: Rehearsed, plan: Plan) -> 
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_what_is_in_a_server_goes_with_it(rehearsed: Rehearsed) -> None:
     """Nobody waits for a server that is gone to delete its objects one by one."""
     notes = rehearsed.phase("destroy")["notes"]

@@ -1,0 +1,42 @@
+"""The only place that chooses a scheduler. Each is imported when it is chosen: no verb waits for the other one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from stampworks.plan import Plan, Roster, SchedulerKind
+
+if TYPE_CHECKING:
+    from stampworks.operations.port import Port
+    from stampworks.operations.run import Commands
+    from stampworks.operations.service import Service
+    from stampworks.operations.status import ClusterStatus, NodesStatus
+
+
+def port_of(kind: SchedulerKind) -> Port:
+    match kind:
+        case "slurm":
+            from stampworks.operations.slurm import scheduler as slurm
+
+            return slurm.PORT
+        case "kubernetes":
+            from stampworks.operations.kubernetes import scheduler as kubernetes
+
+            return kubernetes.PORT
+
+
+def service_of(plan: Plan, roster: Roster) -> Service:
+    return port_of(plan.scheduler.kind).service(plan, roster)
+
+
+def commands_of(plan: Plan, roster: Roster) -> Commands:
+    return port_of(plan.scheduler.kind).commands(plan, roster)
+
+
+def status(plan: Plan, roster: Roster) -> ClusterStatus:
+    return port_of(plan.scheduler.kind).status(plan, roster)
+
+
+def nodes(plan: Plan, roster: Roster, names: Sequence[str]) -> NodesStatus:
+    return port_of(plan.scheduler.kind).nodes(plan, roster, names)
