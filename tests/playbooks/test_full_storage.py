@@ -48,7 +48,7 @@ def test_a_full_shared_directory_stops_the_queue_and_spoils_no_job(cluster: Clus
     assert cluster.shell("head", f"squeue -h -j {job} -o %T") == "PENDING"
 
     assert cluster.play().changed == 0, "an up has nothing to do with it"
-    status = operations.status(cluster.plan, cluster.roster)
+    status = operations.status_of(cluster.plan, cluster.roster)
     assert status.verdict == "fail"
     [why] = status.why
     assert re.fullmatch(rf"gpu-001: idle\+drain, held by the health check since \S+: /shared has {what}", why)

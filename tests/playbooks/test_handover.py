@@ -98,7 +98,7 @@ def test_instances_become_a_cluster(handed_over: tuple[Plan, Roster]) -> None:
     said: list[str] = []
     assert play(plan, roster, said).hosts == 3
     assert play(plan, roster, said).changed == 0, said
-    status = operations.status(plan, roster)
+    status = operations.status_of(plan, roster)
     assert (status.verdict, status.why) == ("pass", ())
     command = schedulers.commands_of(plan, roster).prepare(["hostname"]).command
     answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)

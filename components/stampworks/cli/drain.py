@@ -67,8 +67,8 @@ def return_nodes(arguments: argparse.Namespace) -> int:
 def _show(plan: Plan, arguments: argparse.Namespace) -> int:
     """What has become of the nodes, as `status` shows it, and the exit code that goes with it."""
     from stampworks.cli import status
-    from stampworks.operations import nodes
+    from stampworks.operations import nodes_of
 
-    found = nodes(plan, stacks.asked_of(plan, arguments.stack), arguments.nodes)
+    found = nodes_of(plan, stacks.asked_of(plan, arguments.stack), arguments.nodes)
     status.print_nodes(found, arguments.json)
     return max(exits.OF_VERDICT[verdict] for verdict in found.verdicts)

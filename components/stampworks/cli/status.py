@@ -27,11 +27,11 @@ def add_verbs(verbs: Any) -> None:
 def show_status(arguments: argparse.Namespace) -> int:
     """Fine when every planned node is there and takes jobs."""
     from stampworks.cli.output import Progress
-    from stampworks.operations import status
+    from stampworks.operations import status_of
 
     with Progress(f"asking the scheduler of stack {arguments.stack}"):
         plan = stacks.plan_of(arguments.stack)
-        found = status(plan, stacks.asked_of(plan, arguments.stack))
+        found = status_of(plan, stacks.asked_of(plan, arguments.stack))
     print(json.dumps(dataclasses.asdict(found), indent=2) if arguments.json else "\n".join(text(found)))
     return exits.OF_VERDICT[found.verdict]
 

@@ -8,7 +8,7 @@ from stampworks.operations.qualify import held_back, qualify, to_prove
 from stampworks.operations.records import records
 from stampworks.operations.remote import head, ssh_command
 from stampworks.operations.roll import Order, Play, RollStoppedError, condemn, instructions, outdated, roll
-from stampworks.operations.schedulers import nodes, service_of, status
+from stampworks.operations.schedulers import nodes_of, service_of, status_of
 from stampworks.operations.service import Service, vacate, vacate_for_good
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
     "join",
     "members",
     "missing",
-    "nodes",
+    "nodes_of",
     "outdated",
     "qualify",
     "records",
@@ -41,7 +41,7 @@ __all__ = [
     "said_by",
     "service_of",
     "ssh_command",
-    "status",
+    "status_of",
     "to_prove",
     "vacate",
     "vacate_for_good",

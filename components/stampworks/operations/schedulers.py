@@ -34,9 +34,9 @@ def commands_of(plan: Plan, roster: Roster) -> Commands:
     return port_of(plan.scheduler.kind).commands(plan, roster)
 
 
-def status(plan: Plan, roster: Roster) -> ClusterStatus:
+def status_of(plan: Plan, roster: Roster) -> ClusterStatus:
     return port_of(plan.scheduler.kind).status(plan, roster)
 
 
-def nodes(plan: Plan, roster: Roster, names: Sequence[str]) -> NodesStatus:
+def nodes_of(plan: Plan, roster: Roster, names: Sequence[str]) -> NodesStatus:
     return port_of(plan.scheduler.kind).nodes(plan, roster, names)

@@ -113,7 +113,7 @@ def test_a_person_keeps_a_node_that_is_another_one_now(monkeypatch: pytest.Monke
             taken.append(f"{group.name} {','.join(names)}")
             server.there = [node(name, taints=["stampworks/unproven"]) for name in names]
 
-    monkeypatch.setattr(service, "renewal", lambda _: Renewal())
+    monkeypatch.setattr(service, "joined", lambda _: Renewal())
     KubernetesService(server).take_in(the_plan(), ["gpu-001", "gpu-002"], {"gpu-002": CABLE}, print)
     assert taken == ["gpu gpu-001,gpu-002"]
     assert [each["spec"]["unschedulable"] for each in server.there] == [False, True]

@@ -249,7 +249,7 @@ def test_when_capacity_ends(at: str, said: str) -> None:
 def test_what_ends_is_no_verdict(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """The nodes are as well as they were; it is shown below them."""
     ending = plan.Ending("gpu", "cr-1", "", "not permitted")
-    monkeypatch.setattr(local, "endings", lambda *_: [ending])
+    monkeypatch.setattr(local, "endings", lambda *_: (ending,))
     cluster.nodes(node("gpu-001"), node("gpu-002"))
     cluster.jobs([])
     found = status(the_plan(), cluster.roster)
