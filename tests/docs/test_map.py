@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from stampworks.text.version import VERSION
 
-from tests.docs.pages import DOCS, PENDING, ROOT, anchors, broken, files, links, markdown
+from tests.docs.pages import DOCS, ROOT, anchors, broken, files, links, markdown
 
 DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
 TITLES = {page: page.read_text().splitlines()[0].removeprefix("# ") for page in DECISIONS}
@@ -17,12 +17,8 @@ TITLES = {page: page.read_text().splitlines()[0].removeprefix("# ") for page in 
 def test_the_map_has_every_page() -> None:
     """Each page below docs/ is linked from docs/index.md once."""
     mapped = [(DOCS / link).resolve() for link in links((DOCS / "index.md").read_text())]
-    pages = [page for page in mapped if page.is_relative_to(DOCS) and page not in PENDING]
+    pages = [page for page in mapped if page.is_relative_to(DOCS)]
     assert sorted(pages) == sorted(page for page in DOCS.rglob("*.md") if page != DOCS / "index.md")
-
-
-def test_no_page_is_pending_that_is_there() -> None:
-    assert [page for page in PENDING if page.exists()] == []
 
 
 @pytest.mark.parametrize("page", markdown(), ids=lambda page: str(page.relative_to(ROOT)))
