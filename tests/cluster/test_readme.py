@@ -1,4 +1,4 @@
-"""The README's commands do what it says, in its order; the tree it draws is the one there is."""
+"""The README's commands do what it says, in its order."""
 
 from __future__ import annotations
 
@@ -63,37 +63,3 @@ def test_the_blocks_are_the_ones_that_are_meant() -> None:
     """The first makes the demo, the last takes it down: the test above relies on it."""
     assert BLOCKS[0] == "make demo\n"
     assert BLOCKS[-1] == "make demo-down\n"
-
-
-def test_the_tree_names_what_is_there() -> None:
-    """Every entry of the drawn tree exists, and no top folder or room is left out."""
-    [tree] = re.findall(r"^```\n(Pulumi\.yaml.*?)^```", README, re.MULTILINE | re.DOTALL)
-    named = set(entries(tree))
-    assert not [path for path in named if "<" not in path and not (ROOT / path).exists()]
-    rooms = {
-        f"components/stampworks/{path.name}" for path in (ROOT / "components/stampworks").iterdir() if is_room(path)
-    }
-    tops = {line.split("/")[0] for line in tracked() if "/" in line and not line.startswith(".")}
-    assert not {path for path in rooms if not any(name.startswith(path) for name in named)}
-    assert tops <= {name.split("/")[0] for name in named}
-
-
-def is_room(path: Path) -> bool:
-    return path.is_dir() and any(path.rglob("*.py"))
-
-
-def tracked() -> list[str]:
-    command = ["git", "ls-files"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
-
-
-def entries(tree: str) -> list[str]:
-    """The drawn tree as paths; several names of one line share its folder."""
-    found: list[str] = []
-    folders: list[str] = []
-    for line in tree.splitlines():
-        names, depth = re.split(r" {2,}", line.strip())[0], (len(line) - len(line.lstrip())) // 2
-        for name in names.split(", "):
-            found.append("".join(folders[:depth]) + name.rstrip("/"))
-        folders[depth:] = [names if names.endswith("/") else ""]
-    return found
